@@ -1,0 +1,7 @@
+"""The frontend process: see trireme.frontend."""
+
+import sys
+
+from trireme.frontend.process import main
+
+sys.exit(main())
