@@ -1,4 +1,4 @@
-"""Builds the real control plane, once: `python tests/controlplane/build.py` leaves `build/controlplane`.
+"""Builds the real control plane, once: `python tests/controlplane/build_controlplane.py` leaves `build/controlplane`.
 
 A cold build compiles most of Kubernetes (some six minutes on two cores, at low priority so that the machine stays
 usable); every later call only compares a digest of the inputs with the one recorded beside the binary and says that
