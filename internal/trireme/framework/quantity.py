@@ -2,7 +2,7 @@
 
 Every amount that Kubernetes states (requests, allocatable, volume sizes, device capacities) is a text of this form, and
 a scheduler that reads one of them differently from the API server places pods where they do not fit. So the text is
-parsed here once, exactly, into a whole number of nanos (the finest unit there is: anything smaller is rounded up to it),
+parsed here once, exactly, into a whole number of nanos (the finest unit there is: what is smaller is rounded up to it),
 and all arithmetic elsewhere is on integers.
 
 It is separate from the message conversion because plugins, the snapshot and the embedded API server all need it, and it
@@ -119,11 +119,12 @@ def _suffix(suffix: str) -> tuple[int, Format]:
 
 
 def _times_power_of_ten(digits: str, power: int, factor: int) -> int:
-    """`digits` × `factor` × 10^`power` as an integer, rounded up and capped; `digits` starts with a digit other than 0."""
+    """`digits` × `factor` × 10^`power` as an integer, rounded up and capped; `digits` does not start with 0."""
     if len(digits) + power > _DIGITS_MAX:
         return _NANOS_MAX
     if power >= 0:
-        return min(int(digits) * factor * 10**power, _NANOS_MAX)
+        shift: int = 10**power
+        return min(int(digits) * factor * shift, _NANOS_MAX)
     if len(digits) > _DIGITS_READ:
         # What is cut off can only round up, and one digit stands for it.
         rest = digits[_DIGITS_READ:].rstrip("0")
@@ -131,7 +132,8 @@ def _times_power_of_ten(digits: str, power: int, factor: int) -> int:
         digits = digits[:_DIGITS_READ] + ("1" if rest else "0")
     if len(digits) + power < -_DIGITS_MAX:
         return 1
-    return min(-(-int(digits) * factor // 10**-power), _NANOS_MAX)
+    divisor: int = 10**-power
+    return min(-(-int(digits) * factor // divisor), _NANOS_MAX)
 
 
 def _scaled(nanos: int, unit: int) -> int:
