@@ -14,7 +14,7 @@ lookup and a call for each of its fields. `apiVersion` and `kind` are no part of
 import base64
 import binascii
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
@@ -68,7 +68,7 @@ def decode(value: Any, message_class: type[M]) -> M:
     """
     message = message_class()
     try:
-        _fill_of(message_class.DESCRIPTOR)(message, value)
+        _fill_of(cast(Descriptor, message_class.DESCRIPTOR))(message, value)
     except FieldError:
         raise
     except (TypeError, ValueError) as error:
@@ -92,7 +92,7 @@ def _setters(descriptor: Descriptor) -> dict[str, Fill]:
     """By JSON name, what sets that field of a message of this type."""
     setters: dict[str, Fill] = {}
     for field in descriptor.fields:
-        if field.full_name in INLINED:
+        if field.full_name in INLINED and field.message_type is not None:
             for name, setter in _setters(field.message_type).items():
                 setters[name] = _inlined_setter(field.name, setter)
         else:
@@ -274,6 +274,6 @@ def _zero(field: FieldDescriptor) -> Any:
 
 
 def map_value(field: FieldDescriptor) -> FieldDescriptor | None:
-    """What the values of a map field are, or None for other fields: descriptors show a map as repeated key and value."""
+    """What the values of a map field are, or None for another field: descriptors show a map as repeated pairs."""
     entry = field.message_type
     return entry.fields_by_name["value"] if entry is not None and entry.GetOptions().map_entry else None

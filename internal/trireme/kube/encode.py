@@ -7,7 +7,7 @@ decoded, encoded and put back would lose what the subset leaves out, so objects 
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
@@ -25,7 +25,7 @@ def encode(message: Message) -> Any:
     Raises: FieldError, where bytes from elsewhere hold what JSON cannot say, such as a time past the year 9999.
     """
     try:
-        return _write_of(type(message).DESCRIPTOR)(message)
+        return _write_of(cast(Descriptor, message.DESCRIPTOR))(message)
     except FieldError:
         raise
     except ValueError as error:
