@@ -1,0 +1,1 @@
+"""Trireme: a Kubernetes scheduler built as gRPC microservices, one per scheduling phase."""

@@ -1,0 +1,97 @@
+"""One class's verdicts about all slots, kept between calls and brought up to date by what changed.
+
+For each plugin of the profile that has something to say about the class there is a column of verdicts; the class's own
+verdict on a slot is the first refusal in the plugins' order. `generation` of a column is the snapshot generation that it has
+seen; `changed_at` says for each slot when its combined verdict last changed, so that a caller who has an older answer
+gets a patch.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from trireme.framework import status
+from trireme.plugins import interfaces
+from trireme.snapshot import arrays
+
+
+@dataclass(slots=True)
+class PluginColumn:
+    """One plugin's verdicts. Shapes: (slot,). `fresh` columns have seen nothing yet."""
+
+    prefilter: interfaces.PreFilterResult
+    generation: int = -1
+    index: arrays.Int16Array = field(default_factory=lambda: np.zeros(0, dtype=np.int16))
+    capacity: arrays.Int32Array | None = None
+
+    def write(self, slots: arrays.SlotArray, verdicts: interfaces.Verdicts, size: int) -> None:
+        """Verdicts about these slots from now on; `size` is how many slots there may be."""
+        if self.index.shape[0] < size:
+            self.index = arrays.grow_last_axis(self.index, size)
+        self.index[slots] = verdicts.index
+        if verdicts.capacity is not None:
+            if self.capacity is None:
+                self.capacity = np.full(size, interfaces.UNLIMITED, dtype=np.int32)
+            elif self.capacity.shape[0] < size:
+                self.capacity = arrays.grow_last_axis(self.capacity, size)
+            self.capacity[slots] = verdicts.capacity
+
+
+@dataclass(slots=True)
+class ClassColumns:
+    """All that is kept of one class under one profile. `capacity` is the nodes' own: 0 where a node refuses."""
+
+    table: interfaces.StatusTable = field(default_factory=interfaces.StatusTable)
+    plugins: dict[str, PluginColumn] = field(default_factory=dict)
+    generation: int = -1
+    # Why PreFilter refused the pod, or what a plugin failed with: then the columns below say nothing.
+    refusal: status.Status | None = None
+    # The nodes that PreFilter narrowed to, and the status of all others.
+    narrowed: frozenset[str] | None = None
+    index: arrays.Int16Array = field(default_factory=lambda: np.zeros(0, dtype=np.int16))
+    capacity: arrays.Int32Array = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
+    changed_at: arrays.Int64Array = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the columns, in bytes."""
+        own = self.index.nbytes + self.capacity.nbytes + self.changed_at.nbytes
+        kept = self.plugins.values()
+        return own + sum(c.index.nbytes + (0 if c.capacity is None else c.capacity.nbytes) for c in kept)
+
+    def reserve(self, size: int) -> None:
+        """Make room for so many slots."""
+        if self.index.shape[0] < size:
+            self.index = arrays.grow_last_axis(self.index, size)
+            self.capacity = arrays.grow_last_axis(self.capacity, size)
+            self.changed_at = arrays.grow_last_axis(self.changed_at, size)
+
+    def combine(self, slots: arrays.SlotArray, outside: int, allowed: arrays.BoolArray | None, generation: int) -> None:
+        """Recompute the class's verdicts on the slots from the plugins' columns.
+
+        `allowed` marks which of the slots PreFilter left in (None: all); the others get the status `outside`.
+        Shapes: slots and allowed (n,).
+        """
+        index = np.zeros(slots.shape[0], dtype=np.int16)
+        capacity = np.full(slots.shape[0], interfaces.UNLIMITED, dtype=np.int32)
+        if allowed is not None:
+            index[~allowed] = outside
+        for column in self.plugins.values():
+            if column.prefilter.skip:
+                continue
+            np.copyto(index, column.index[slots], where=index == interfaces.PASSES)
+            if column.capacity is not None:
+                np.minimum(capacity, column.capacity[slots], out=capacity)
+        capacity[index != interfaces.PASSES] = 0
+        differs = (self.index[slots] != index) | (self.capacity[slots] != capacity)
+        self.index[slots] = index
+        self.capacity[slots] = capacity
+        self.changed_at[slots[differs]] = generation
+
+    def clear(self, slots: arrays.SlotArray, generation: int) -> None:
+        """The slots hold no node any more."""
+        gone = slots[(self.index[slots] != 0) | (self.capacity[slots] != 0)]
+        self.index[gone] = 0
+        self.capacity[gone] = 0
+        self.changed_at[gone] = generation

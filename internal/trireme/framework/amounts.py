@@ -1,0 +1,204 @@
+"""How much a pod asks for, and how much a node has: the resource arithmetic of kube-scheduler v1.37.
+
+Sums are made exactly and rounded up once, as kube-scheduler adds Quantities before it converts them.
+Units of all results: cpu in millicores, everything else in the resource's own unit.
+Source: k8s.io/component-helpers/resource, pkg/scheduler/framework (NodeInfo).
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from trireme.framework import quantity
+from trireme.v1 import core_pb2, meta_pb2
+
+CPU = "cpu"
+MEMORY = "memory"
+EPHEMERAL_STORAGE = "ephemeral-storage"
+PODS = "pods"
+
+# What a container that names no request counts as when nodes are scored; never when they are filtered.
+DEFAULT_MILLI_CPU = 100
+DEFAULT_MEMORY = 200 * 1024 * 1024
+_SCORING_DEFAULTS: Mapping[str, int] = {
+    CPU: quantity.parse_quantity("100m").nanos,
+    MEMORY: quantity.parse_quantity("200Mi").nanos,
+}
+
+_NANO = 10**9
+_MILLI = 10**6
+_INT64_MAX = 2**63 - 1
+
+Quantities = Mapping[str, meta_pb2.Quantity]
+Nanos = dict[str, int]
+Picker = Callable[[core_pb2.Container], Nanos]
+
+
+@dataclass(frozen=True, slots=True)
+class PodAmounts:
+    """All that one pod (or class) counts as.
+
+    `filtering` is what Filter asks for; `placed` and `placed_nonzero` (cpu, memory) what it adds to its node; `scoring`
+    and `scoring_nonzero` what the scorers add for the pod itself, which ignore pod-level requests.
+    """
+
+    filtering: Mapping[str, int]
+    placed: Mapping[str, int]
+    placed_nonzero: tuple[int, int]
+    scoring: Mapping[str, int]
+    scoring_nonzero: tuple[int, int]
+
+
+def is_extended(name: str) -> bool:
+    """An extended resource: a qualified name outside kubernetes.io that is not a quota's."""
+    return "/" in name and "kubernetes.io/" not in name and not name.startswith("requests.")
+
+
+def is_scalar(name: str) -> bool:
+    """A resource that the scheduler counts beside cpu, memory and ephemeral storage."""
+    return (
+        is_extended(name)
+        or name.startswith(("hugepages-", "attachable-volumes-"))
+        or ("/" in name and "kubernetes.io/" in name)
+    )
+
+
+def node_allocatable(allocatable: Quantities) -> dict[str, int]:
+    """What the node has to give, `pods` among it."""
+    nanos = _nanos(allocatable)
+    out = {name: _rounded(name, amount) for name, amount in nanos.items() if _counted(name)}
+    if PODS in nanos:
+        out[PODS] = _rounded(PODS, nanos[PODS])
+    return out
+
+
+def pod_amounts(pod: core_pb2.Pod) -> PodAmounts:
+    """All amounts of the pod. Raises: ValueError for a quantity that cannot be read."""
+    pod_level = pod.spec.resources.requests
+    spec = _spec_total(pod, pod_level, {})
+    placed = _placed_total(pod, {})
+    scoring = _spec_total(pod, {}, {})
+    defaults = {name: n for name, n in _SCORING_DEFAULTS.items() if not pod_level or name not in placed}
+    return PodAmounts(
+        filtering=_whole(spec),
+        placed=_whole(placed),
+        placed_nonzero=_cpu_memory(_placed_total(pod, defaults) if defaults else placed),
+        scoring=_whole(scoring),
+        scoring_nonzero=_cpu_memory(_spec_total(pod, {}, _SCORING_DEFAULTS)),
+    )
+
+
+def _spec_total(pod: core_pb2.Pod, pod_level: Quantities, defaults: Mapping[str, int]) -> Nanos:
+    total = _containers_total(pod, lambda container: _nanos(container.resources.requests), defaults)
+    total.update({name: n for name, n in _nanos(pod_level).items() if _pod_level(name)})
+    return _sum([total, _nanos(pod.spec.overhead)])
+
+
+def _placed_total(pod: core_pb2.Pod, defaults: Mapping[str, int]) -> Nanos:
+    """What a pod on a node holds: the most of what it asked for, was allocated, and has been given."""
+    status = pod.status
+    statuses = {entry.name: entry for entry in (*status.init_container_statuses, *status.container_statuses)}
+    infeasible = _resize_infeasible(pod)
+
+    def from_spec(container: core_pb2.Container) -> Nanos:
+        return {} if infeasible else _nanos(container.resources.requests)
+
+    def allocated(container: core_pb2.Container) -> Nanos:
+        entry = statuses.get(container.name)
+        if entry is None or not entry.allocated_resources:
+            return from_spec(container)
+        return _nanos(entry.allocated_resources)
+
+    def actuated(container: core_pb2.Container) -> Nanos:
+        entry = statuses.get(container.name)
+        if entry is None or not entry.HasField("resources"):
+            return allocated(container)
+        return _nanos(entry.resources.requests)
+
+    pickers: list[Picker] = [] if infeasible else [from_spec]
+    if status.allocated_resources and status.HasField("resources") and status.resources.requests:
+        totals = [_containers_total(pod, picker, defaults) for picker in pickers]
+        totals += [_nanos(status.allocated_resources), _nanos(status.resources.requests)]
+    elif statuses:
+        totals = [_containers_total(pod, picker, defaults) for picker in (*pickers, allocated, actuated)]
+    else:
+        totals = [_containers_total(pod, picker, defaults) for picker in pickers]
+    total = _maximum(totals)
+    total.update(_placed_pod_level(pod, infeasible))
+    return _sum([total, _nanos(pod.spec.overhead)])
+
+
+def _placed_pod_level(pod: core_pb2.Pod, infeasible: bool) -> Nanos:
+    """Pod-level requests of a pod on a node, which replace the sums over its containers."""
+    requests = _nanos(pod.spec.resources.requests)
+    if not requests:
+        return {}
+    if pod.status.HasField("resources"):
+        stated = [] if infeasible else [requests]
+        requests = _maximum([*stated, _nanos(pod.status.resources.requests), _nanos(pod.status.allocated_resources)])
+    return {name: n for name, n in requests.items() if _pod_level(name)}
+
+
+def _resize_infeasible(pod: core_pb2.Pod) -> bool:
+    return any(c.type == "PodResizePending" and c.reason == "Infeasible" for c in pod.status.conditions)
+
+
+def _containers_total(pod: core_pb2.Pod, pick: Picker, defaults: Mapping[str, int]) -> Nanos:
+    """Containers together, or the most that the init containers need in turn beside the sidecars started before."""
+
+    def requests(container: core_pb2.Container) -> Nanos:
+        return {**defaults, **pick(container)}
+
+    total = _sum(requests(container) for container in pod.spec.containers)
+    sidecars: Nanos = {}
+    peaks: list[Nanos] = []
+    for container in pod.spec.init_containers:
+        own = requests(container)
+        if container.restart_policy == "Always":
+            total = _sum([total, own])
+            sidecars = _sum([sidecars, own])
+            peaks.append(sidecars)
+        else:
+            peaks.append(_sum([own, sidecars]))
+    return _maximum([total, *peaks])
+
+
+def _nanos(quantities: Quantities) -> Nanos:
+    return {name: quantity.parse_quantity(q.string).nanos for name, q in quantities.items()}
+
+
+def _sum(parts: Iterable[Nanos]) -> Nanos:
+    out: Nanos = {}
+    for part in parts:
+        for name, amount in part.items():
+            out[name] = out.get(name, 0) + amount
+    return out
+
+
+def _maximum(parts: Iterable[Nanos]) -> Nanos:
+    out: Nanos = {}
+    for part in parts:
+        for name, amount in part.items():
+            if name not in out or out[name] < amount:
+                out[name] = amount
+    return out
+
+
+def _pod_level(name: str) -> bool:
+    return name in (CPU, MEMORY) or name.startswith("hugepages-")
+
+
+def _counted(name: str) -> bool:
+    return name in (CPU, MEMORY, EPHEMERAL_STORAGE) or is_scalar(name)
+
+
+def _rounded(name: str, nanos: int) -> int:
+    unit = _MILLI if name == CPU else _NANO
+    return min(-(-nanos // unit), _INT64_MAX)
+
+
+def _whole(total: Nanos) -> dict[str, int]:
+    return {name: _rounded(name, amount) for name, amount in total.items() if _counted(name)}
+
+
+def _cpu_memory(total: Nanos) -> tuple[int, int]:
+    return _rounded(CPU, total.get(CPU, 0)), _rounded(MEMORY, total.get(MEMORY, 0))

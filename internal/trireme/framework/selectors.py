@@ -1,0 +1,107 @@
+"""Node selector terms as kube-scheduler reads them, parsed once per class.
+
+Source: k8s.io/component-helpers/scheduling/corev1/nodeaffinity.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from trireme.v1 import core_pb2
+
+IN = "In"
+NOT_IN = "NotIn"
+EXISTS = "Exists"
+DOES_NOT_EXIST = "DoesNotExist"
+GREATER = "Gt"
+LESS = "Lt"
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One expression about one label. `bound` is the integer of Gt and Lt."""
+
+    key: str
+    operator: str
+    values: frozenset[str] = frozenset()
+    bound: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NodeTerm:
+    """Expressions that must all hold. `names` are the node names that matchFields allow (None: any), `not_names` forbid."""
+
+    requirements: tuple[Requirement, ...]
+    names: frozenset[str] | None = None
+    not_names: frozenset[str] = frozenset()
+
+
+def parse_terms(terms: Sequence[core_pb2.NodeSelectorTerm]) -> tuple[NodeTerm, ...]:
+    """The terms that can match anything: an empty one, and one that cannot be read, match nothing and are left out."""
+    parsed = (parse_term(term) for term in terms)
+    return tuple(term for term in parsed if term is not None)
+
+
+def parse_term(term: core_pb2.NodeSelectorTerm) -> NodeTerm | None:
+    """The term, or None where it matches nothing: it is empty, or one of its expressions cannot be read."""
+    if not term.match_expressions and not term.match_fields:
+        return None
+    requirements = []
+    for expression in term.match_expressions:
+        parsed = requirement(expression.key, expression.operator, expression.values)
+        if parsed is None:
+            return None
+        requirements.append(parsed)
+    names: frozenset[str] | None = None
+    not_names: set[str] = set()
+    for field in term.match_fields:
+        if len(field.values) != 1 or field.operator not in (IN, NOT_IN):
+            return None
+        if field.key != "metadata.name":
+            # Nodes have no other field: In matches nothing, NotIn everything.
+            names = frozenset() if field.operator == IN else names
+        elif field.operator == NOT_IN:
+            not_names.add(field.values[0])
+        else:
+            names = frozenset(field.values) if names is None else names & set(field.values)
+    return NodeTerm(tuple(requirements), names, frozenset(not_names))
+
+
+_NAME_PART = re.compile(r"(?:[A-Za-z0-9][-A-Za-z0-9_.]{0,61})?[A-Za-z0-9]")
+_PREFIX_PART = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")
+
+
+def valid_key(key: str) -> bool:
+    """Whether the text is a label key. Source: apimachinery validation.IsQualifiedName."""
+    prefix, slash, name = key.rpartition("/")
+    if slash and (len(prefix) > 253 or _PREFIX_PART.fullmatch(prefix) is None):
+        return False
+    return _NAME_PART.fullmatch(name) is not None
+
+
+def valid_value(value: str) -> bool:
+    """Whether the text is a label value. Source: apimachinery validation.IsValidLabelValue."""
+    return value == "" or _NAME_PART.fullmatch(value) is not None
+
+
+def requirement(key: str, operator: str, values: Sequence[str]) -> Requirement | None:
+    """A requirement of its parts, or None where they do not make one. Source: apimachinery labels.NewRequirement."""
+    if not valid_key(key) or not all(valid_value(value) for value in values):
+        return None
+    if operator in (IN, NOT_IN):
+        return Requirement(key, operator, frozenset(values)) if values else None
+    if operator in (EXISTS, DOES_NOT_EXIST):
+        return None if values else Requirement(key, operator)
+    if operator in (GREATER, LESS) and len(values) == 1:
+        bound = parse_int64(values[0])
+        return None if bound is None else Requirement(key, operator, bound=bound)
+    return None
+
+
+def parse_int64(text: str) -> int | None:
+    """The integer as Go's strconv.ParseInt(text, 10, 64) reads it, or None. Source: strconv."""
+    digits = text[1:] if text[:1] in ("+", "-") else text
+    if not digits.isascii() or not digits.isdigit():
+        return None
+    number = int(text)
+    return number if -(2**63) <= number < 2**63 else None

@@ -1,0 +1,52 @@
+"""ImageLocality: prefer nodes that have the pod's images already, the more so the more nodes have them."""
+
+from typing import Any
+
+import numpy as np
+
+from trireme.plugins import interfaces
+from trireme.snapshot import arrays, classes, snapshot
+
+_MIB = 1024 * 1024
+_MIN_THRESHOLD = 23 * _MIB
+_MAX_CONTAINER_THRESHOLD = 1000 * _MIB
+
+
+class ImageLocality:
+    """Source: pkg/scheduler/framework/plugins/imagelocality."""
+
+    name = "ImageLocality"
+    depends_on = interfaces.Dependency.NODE
+    normalization = interfaces.Normalization.NONE
+    reads = ("images", "node_count")
+
+    def pre_score(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> Any:
+        """The class's images."""
+        return pod_class.memo(self.name, _images)
+
+    def score(
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray
+    ) -> arrays.Int64Array:
+        """Bytes of the pod's images on the node, each scaled by the share of nodes that have it, between thresholds."""
+        images: tuple[str, ...] = state
+        total = np.zeros(slots.shape[0], dtype=np.int64)
+        for name in images:
+            image = snap.nodes.images.find(name)
+            if image is not None:
+                scaled = int(image.size * (image.count / snap.nodes.count))
+                total += np.where(image.has(slots), scaled, 0)
+        most = _MAX_CONTAINER_THRESHOLD * len(images)
+        clamped = np.clip(total, _MIN_THRESHOLD, most)
+        return 100 * (clamped - _MIN_THRESHOLD) // (most - _MIN_THRESHOLD)
+
+
+def normalized_name(image: str) -> str:
+    """The name with a tag: `latest` where it has none."""
+    return image if image.rfind(":") > image.rfind("/") else image + ":latest"
+
+
+def _images(pod_class: classes.PodClass) -> tuple[str, ...]:
+    spec = pod_class.pod.spec
+    named = [container.image for container in (*spec.init_containers, *spec.containers)]
+    named += [volume.volume_source.image.reference for volume in spec.volumes if volume.volume_source.HasField("image")]
+    return tuple(normalized_name(image) for image in named)

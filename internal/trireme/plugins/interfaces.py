@@ -1,0 +1,142 @@
+"""What an in-tree plugin is: the scheduling framework's extension points over columns instead of nodes.
+
+A filter plugin answers for many slots at once: a small number per slot, an index into the evaluation's distinct statuses,
+and how many copies of the pod fit there. `depends_on` is a promise that the engine relies on: a NODE plugin is asked again
+about a slot only after its node object changed, a NODE_PODS plugin also after its pods changed, a CLUSTER plugin always.
+
+A score plugin answers raw scores the same way. Where a placement changes the score of the node it went to, the plugin also
+says what the score will be after each further copy, so that a whole batch is placed by one evaluation.
+"""
+
+import enum
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from trireme.framework import status
+from trireme.snapshot import arrays, classes, snapshot
+
+# More copies than a batch can ever hold: what a plugin that does not count copies answers.
+UNLIMITED = np.iinfo(np.int32).max
+
+PASSES = 0
+
+
+class Dependency(enum.IntEnum):
+    """How long an answer about a node stays true; numbers as in trireme.v1.Dependency."""
+
+    NODE = 1
+    NODE_PODS = 2
+    CLUSTER = 3
+
+
+class Normalization(enum.IntEnum):
+    """How raw scores become 0 to 100; numbers as in trireme.v1.Normalization."""
+
+    NONE = 1
+    MAX = 2
+    MAX_REVERSED = 3
+    CUSTOM = 4
+
+
+class StatusTable:
+    """The distinct statuses of one class's evaluation. Index 0 passes; numbers are never given to another status."""
+
+    __slots__ = ("_indexes", "statuses")
+
+    def __init__(self) -> None:
+        self.statuses: list[status.Status] = []
+        self._indexes: dict[status.Status, int] = {}
+
+    def intern(self, entry: status.Status) -> int:
+        """The status's number, from 1."""
+        index = self._indexes.get(entry)
+        if index is None:
+            self.statuses.append(entry)
+            index = self._indexes[entry] = len(self.statuses)
+        return index
+
+
+@dataclass(frozen=True, slots=True)
+class PreFilterResult:
+    """What PreFilter says of the pod as such.
+
+    `status` refuses the pod (None: it goes on); `skip` leaves out this plugin's Filter; `nodes` narrows the nodes to these
+    names (None: not narrowed); `state` is handed to this plugin's Filter.
+    """
+
+    status: status.Status | None = None
+    skip: bool = False
+    nodes: frozenset[str] | None = None
+    state: Any = None
+
+
+SKIPPED = PreFilterResult(skip=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdicts:
+    """A filter plugin's answer. Shapes: both (slot asked,).
+
+    `index` is PASSES or a number of the StatusTable; `capacity` how many more copies fit (None: no limit by this plugin).
+    """
+
+    index: arrays.Int16Array
+    capacity: arrays.Int32Array | None = None
+
+
+class FilterPlugin(Protocol):
+    """Says on which nodes a class may run."""
+
+    name: str
+    depends_on: Dependency
+    # What PreFilter or Filter reads beside nodes and pods (see Snapshot.changed): a change of it makes all answers old.
+    reads: tuple[str, ...]
+
+    def pre_filter(
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, table: StatusTable
+    ) -> PreFilterResult:
+        """Prepare, narrow, skip or refuse. Asked again when what the plugin depends on has changed."""
+        ...
+
+    def filter(
+        self,
+        pod_class: classes.PodClass,
+        snap: snapshot.Snapshot,
+        state: Any,
+        slots: arrays.SlotArray,
+        table: StatusTable,
+    ) -> Verdicts:
+        """Verdicts about the slots, which all hold nodes."""
+        ...
+
+
+class ScorePlugin(Protocol):
+    """Ranks the nodes that passed."""
+
+    name: str
+    depends_on: Dependency
+    normalization: Normalization
+    reads: tuple[str, ...]
+
+    def pre_score(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> Any:
+        """State for score, or None: the plugin has nothing to say about the class and adds nothing."""
+        ...
+
+    def score(
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray
+    ) -> arrays.Int64Array:
+        """Raw scores of the slots, which all hold nodes. Shape: (slot asked,)."""
+        ...
+
+
+@runtime_checkable
+class OwnNodeScore(Protocol):
+    """A score plugin of which a placement changes the score of the node it goes to, and of no other."""
+
+    def score_copies(
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray, copies: int
+    ) -> arrays.Int64Array:
+        """Raw scores for the first copy, the second, … each with the ones before it there. Shape: (slot, copy)."""
+        ...

@@ -1,0 +1,145 @@
+"""NodeAffinity: node selectors and node affinity, required and preferred, and the affinity that the profile adds."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from trireme.framework import selectors, status
+from trireme.plugins import interfaces
+from trireme.snapshot import arrays, classes, node_selection, snapshot
+from trireme.v1 import core_pb2
+
+_REASON = "node(s) didn't match Pod's node affinity/selector"
+_ENFORCED_REASON = "node(s) didn't match scheduler-enforced node affinity"
+_CONFLICT = "pod affinity terms conflict"
+
+
+@dataclass(frozen=True, slots=True)
+class RequiredAffinity:
+    """What a node must be like: all of the labels, and any of the terms (None: there is no such demand)."""
+
+    labels: Mapping[str, str]
+    terms: tuple[selectors.NodeTerm, ...] | None
+
+    def matches(self, table: "snapshot.nodes.NodeTable", slots: arrays.SlotArray) -> arrays.BoolArray:
+        """Whether each slot is so. Shape: as `slots`."""
+        out = node_selection.matches_labels(table, self.labels, slots)
+        if self.terms is not None:
+            out &= node_selection.matches_any(table, self.terms, slots)
+        return out
+
+
+@dataclass(frozen=True, slots=True)
+class _Preferred:
+    weight: int
+    term: selectors.NodeTerm
+
+
+def required_affinity(pod_class: classes.PodClass) -> RequiredAffinity:
+    """The class's node selector and required node affinity, parsed once."""
+
+    def parse(of: classes.PodClass) -> RequiredAffinity:
+        node_affinity = of.pod.spec.affinity.node_affinity
+        terms = _required_terms(node_affinity)
+        return RequiredAffinity(dict(of.pod.spec.node_selector), terms)
+
+    return pod_class.memo("required_affinity", parse)
+
+
+def _required_terms(affinity: core_pb2.NodeAffinity) -> tuple[selectors.NodeTerm, ...] | None:
+    if not affinity.HasField("required_during_scheduling_ignored_during_execution"):
+        return None
+    return selectors.parse_terms(affinity.required_during_scheduling_ignored_during_execution.node_selector_terms)
+
+
+def _preferred(affinity: core_pb2.NodeAffinity) -> tuple[_Preferred, ...]:
+    out = []
+    for entry in affinity.preferred_during_scheduling_ignored_during_execution:
+        term = selectors.parse_term(entry.preference)
+        if entry.weight != 0 and term is not None:
+            out.append(_Preferred(entry.weight, term))
+    return tuple(out)
+
+
+class NodeAffinity:
+    """Source: pkg/scheduler/framework/plugins/nodeaffinity."""
+
+    name = "NodeAffinity"
+    depends_on = interfaces.Dependency.NODE
+    normalization = interfaces.Normalization.MAX
+    reads = ()
+
+    def __init__(self, added_affinity: core_pb2.NodeAffinity | None = None) -> None:
+        added = core_pb2.NodeAffinity() if added_affinity is None else added_affinity
+        self._added_terms = _required_terms(added)
+        self._added_preferred = _preferred(added)
+        self._refusal = status.unresolvable(self.name, _REASON, reasons=(status.Reason("nodeAffinity"),))
+        self._enforced = status.unresolvable(
+            self.name, _ENFORCED_REASON, reasons=(status.Reason("enforcedNodeAffinity"),)
+        )
+
+    def pre_filter(
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, table: interfaces.StatusTable
+    ) -> interfaces.PreFilterResult:
+        """Skip without demands; narrow where every required term names its nodes."""
+        spec = pod_class.pod.spec
+        required = spec.affinity.node_affinity.HasField("required_during_scheduling_ignored_during_execution")
+        if self._added_terms is None and not spec.node_selector and not required:
+            return interfaces.SKIPPED
+        if not required:
+            return interfaces.PreFilterResult()
+        names = _named_nodes(spec.affinity.node_affinity.required_during_scheduling_ignored_during_execution)
+        if names is not None and not names:
+            return interfaces.PreFilterResult(status=status.unresolvable(self.name, _CONFLICT))
+        return interfaces.PreFilterResult(nodes=names)
+
+    def filter(
+        self,
+        pod_class: classes.PodClass,
+        snap: snapshot.Snapshot,
+        state: Any,
+        slots: arrays.SlotArray,
+        table: interfaces.StatusTable,
+    ) -> interfaces.Verdicts:
+        """Refuse slots that the profile's or the class's own affinity does not match, in this order."""
+        matches = required_affinity(pod_class).matches(snap.nodes, slots)
+        index = np.where(matches, interfaces.PASSES, table.intern(self._refusal))
+        if self._added_terms is not None:
+            enforced = node_selection.matches_any(snap.nodes, self._added_terms, slots)
+            index = np.where(enforced, index, table.intern(self._enforced))
+        return interfaces.Verdicts(index.astype(np.int16))
+
+    def pre_score(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> Any:
+        """The preferred terms, the profile's and the class's own."""
+        stated = pod_class.pod.spec.affinity.node_affinity.preferred_during_scheduling_ignored_during_execution
+        if not stated and not self._added_preferred:
+            return None
+        own = pod_class.memo(f"{self.name}/preferred", lambda of: _preferred(of.pod.spec.affinity.node_affinity))
+        return (*self._added_preferred, *own)
+
+    def score(
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray
+    ) -> arrays.Int64Array:
+        """The weights of the preferred terms that match."""
+        out = np.zeros(slots.shape[0], dtype=np.int64)
+        preferred: tuple[_Preferred, ...] = state
+        for entry in preferred:
+            out += node_selection.matches_term(snap.nodes, entry.term, slots) * entry.weight
+        return out
+
+
+def _named_nodes(required: core_pb2.NodeSelector) -> frozenset[str] | None:
+    """The nodes that the terms name, if every term names some; else None."""
+    union: frozenset[str] | None = None
+    for term in required.node_selector_terms:
+        names: frozenset[str] | None = None
+        for field in term.match_fields:
+            if field.key == "metadata.name" and field.operator == selectors.IN:
+                named = frozenset(field.values)
+                names = named if names is None else names & named
+        if names is None:
+            return None
+        union = names if union is None else union | names
+    return union

@@ -1,0 +1,42 @@
+"""NodeName: a pod that names a node runs there or nowhere."""
+
+from typing import Any
+
+import numpy as np
+
+from trireme.framework import status
+from trireme.plugins import interfaces
+from trireme.snapshot import arrays, classes, snapshot
+
+_REASON = "node(s) didn't match the requested node name"
+
+
+class NodeName:
+    """Source: pkg/scheduler/framework/plugins/nodename."""
+
+    name = "NodeName"
+    depends_on = interfaces.Dependency.NODE
+    reads = ()
+
+    def __init__(self) -> None:
+        self._refusal = status.unresolvable(self.name, _REASON, reasons=(status.Reason("nodeName"),))
+
+    def pre_filter(
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, table: interfaces.StatusTable
+    ) -> interfaces.PreFilterResult:
+        """A pending pod names no node."""
+        return interfaces.PreFilterResult(skip=not pod_class.pod.spec.node_name)
+
+    def filter(
+        self,
+        pod_class: classes.PodClass,
+        snap: snapshot.Snapshot,
+        state: Any,
+        slots: arrays.SlotArray,
+        table: interfaces.StatusTable,
+    ) -> interfaces.Verdicts:
+        """Refuse every slot but the named one."""
+        wanted = snap.nodes.slots.get(pod_class.pod.spec.node_name, -1)
+        return interfaces.Verdicts(
+            np.where(slots == wanted, interfaces.PASSES, table.intern(self._refusal)).astype(np.int16)
+        )

@@ -1,0 +1,58 @@
+"""NodePorts: two pods on one node cannot have the same host port.
+
+Ports in use are not kept per node: the classes whose ports clash with the asking class are few, and their pods are counted
+per slot from the pod table.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from trireme.framework import status
+from trireme.plugins import interfaces
+from trireme.snapshot import arrays, classes, snapshot
+
+_REASON = "node(s) didn't have free ports for the requested pod ports"
+_ANY = "0.0.0.0"
+
+
+def clash(wanted: classes.Port, used: classes.Port) -> bool:
+    """Whether a port in use keeps a wanted one from being given."""
+    same_port = wanted[1:] == used[1:]
+    return same_port and (wanted[0] == used[0] or _ANY in (wanted[0], used[0]))
+
+
+class NodePorts:
+    """Source: pkg/scheduler/framework/plugins/nodeports."""
+
+    name = "NodePorts"
+    depends_on = interfaces.Dependency.NODE_PODS
+    reads = ()
+
+    def __init__(self) -> None:
+        self._refusal = status.unschedulable(self.name, _REASON, reasons=(status.Reason("hostPort"),))
+
+    def pre_filter(
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, table: interfaces.StatusTable
+    ) -> interfaces.PreFilterResult:
+        """Only a pod with host ports needs to be filtered."""
+        return interfaces.PreFilterResult(skip=not pod_class.host_ports)
+
+    def filter(
+        self,
+        pod_class: classes.PodClass,
+        snap: snapshot.Snapshot,
+        state: Any,
+        slots: arrays.SlotArray,
+        table: interfaces.StatusTable,
+    ) -> interfaces.Verdicts:
+        """Refuse slots that have a pod of a clashing class. Where the ports are free, one copy fits."""
+        wanted = pod_class.host_ports
+        clashing = [
+            other.id
+            for other in snap.classes.values()
+            if any(clash(port, used) for used in other.host_ports for port in wanted)
+        ]
+        taken = snap.pods.count_by_slot(snap.chosen_classes(clashing), snap.nodes.size)[slots] > 0
+        index = np.where(taken, table.intern(self._refusal), interfaces.PASSES).astype(np.int16)
+        return interfaces.Verdicts(index, np.ones(slots.shape[0], dtype=np.int32))

@@ -1,0 +1,73 @@
+"""NodeResourcesBalancedAllocation: prefer nodes whose resources the pod makes more evenly used."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from trireme.plugins import interfaces, resource_usage
+from trireme.snapshot import arrays, classes, snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Args:
+    """NodeResourcesBalancedAllocationArgs: resources with weight 1."""
+
+    resources: tuple[tuple[str, int], ...] = (("cpu", 1), ("memory", 1))
+
+
+class NodeResourcesBalancedAllocation:
+    """Source: pkg/scheduler/framework/plugins/noderesources/balanced_allocation."""
+
+    name = "NodeResourcesBalancedAllocation"
+    depends_on = interfaces.Dependency.NODE_PODS
+    normalization = interfaces.Normalization.NONE
+    reads = ()
+
+    def __init__(self, args: Args) -> None:
+        self._args = args
+
+    def pre_score(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> Any:
+        """The resources that count; None for a pod that asks for none of them."""
+        scored = resource_usage.scored(pod_class, snap, self._args.resources)
+        return scored if any(entry.own for entry in scored) else None
+
+    def score(
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray
+    ) -> arrays.Int64Array:
+        """75 where the pod changes nothing, up to 100 where it evens the node out, down to 50 where it does not."""
+        return self.score_copies(pod_class, snap, state, slots, 1)[:, 0]
+
+    def score_copies(
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray, copies: int
+    ) -> arrays.Int64Array:
+        """As score, for one copy, two, … on the node. Shape: (slot, copy)."""
+        scored: tuple[resource_usage.Scored, ...] = state
+        after = []
+        before = []
+        counts = []
+        for entry in scored:
+            capacity = snap.nodes.allocatable[entry.number, slots][:, None]
+            used = resource_usage.requested(snap.nodes, entry, slots, copies, nonzero=False)
+            divisor = np.maximum(capacity, 1).astype(np.float64)
+            after.append(np.minimum(used / divisor, 1.0))
+            before.append(np.minimum((used - entry.own) / divisor, 1.0))
+            counts.append(np.broadcast_to(capacity > 0, used.shape))
+        counted = np.array(counts)
+        gain = _balance(np.array(after), counted) - _balance(np.array(before), counted)
+        return 50 + (50 + gain) // 2
+
+
+def _balance(fractions: "np.typing.NDArray[np.float64]", counted: arrays.BoolArray) -> arrays.Int64Array:
+    """100 where all fractions are equal, less the further they are apart. Shapes: (resource, slot, copy) → (slot, copy)."""
+    number = counted.sum(axis=0)
+    divisor = np.maximum(number, 1)
+    chosen = np.where(counted, fractions, 0.0)
+    mean = chosen.sum(axis=0) / divisor
+    spread = np.where(counted, (fractions - mean) ** 2, 0.0).sum(axis=0)
+    deviation = np.sqrt(spread / divisor)
+    high = np.where(counted, fractions, -np.inf).max(axis=0)
+    low = np.where(counted, fractions, np.inf).min(axis=0)
+    deviation = np.where(number == 2, np.abs(np.where(number == 2, high - low, 0.0)) / 2, deviation)
+    deviation = np.where(number < 2, 0.0, deviation)
+    return ((1 - deviation) * 100).astype(np.int64)

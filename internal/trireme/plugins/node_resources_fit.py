@@ -1,0 +1,194 @@
+"""NodeResourcesFit: what the pod asks for must be free, and how full the node gets is scored.
+
+Filter and the three scoring strategies work on (resource, slot) columns. Scores are made for several copies at once: the
+k-th copy sees the ones before it on the node.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from trireme.framework import amounts, status
+from trireme.plugins import interfaces, resource_usage
+from trireme.snapshot import arrays, classes, snapshot
+
+LEAST_ALLOCATED = "LeastAllocated"
+MOST_ALLOCATED = "MostAllocated"
+REQUESTED_TO_CAPACITY_RATIO = "RequestedToCapacityRatio"
+
+_TOO_MANY_PODS = 1
+_CLASS_RESOURCE_PREFIX = "deviceclass.resource.kubernetes.io/"
+
+
+@dataclass(frozen=True, slots=True)
+class Args:
+    """NodeResourcesFitArgs. `shape` is the points (utilization, score 0 to 10) of RequestedToCapacityRatio."""
+
+    strategy: str = LEAST_ALLOCATED
+    resources: tuple[tuple[str, int], ...] = (("cpu", 1), ("memory", 1))
+    shape: tuple[tuple[int, int], ...] = ()
+    ignored_resources: frozenset[str] = frozenset()
+    ignored_groups: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class _Demand:
+    """What the class asks for, resource by resource. `device_backed` may be given by devices where the node has none."""
+
+    names: tuple[str, ...]
+    numbers: tuple[int, ...]
+    amounts: tuple[int, ...]
+    device_backed: tuple[bool, ...]
+
+
+def interpolated(shape: Sequence[tuple[int, int]]) -> arrays.Int64Array:
+    """Scores by utilization 0 to 100, linear between the points and flat outside, as Go's integers divide."""
+    out = np.empty(101, dtype=np.int64)
+    points = [(utilization, score * 10) for utilization, score in shape]
+    for p in range(101):
+        right = next((i for i, (utilization, _) in enumerate(points) if p <= utilization), None)
+        if right is None:
+            out[p] = points[-1][1]
+        elif right == 0:
+            out[p] = points[0][1]
+        else:
+            (u0, s0), (u1, s1) = points[right - 1], points[right]
+            out[p] = s0 + int((s1 - s0) * (p - u0) / (u1 - u0))
+    return out
+
+
+class NodeResourcesFit:
+    """Source: pkg/scheduler/framework/plugins/noderesources (fit, least_allocated, most_allocated, requested_to_…)."""
+
+    name = "NodeResourcesFit"
+    depends_on = interfaces.Dependency.NODE_PODS
+    normalization = interfaces.Normalization.NONE
+    reads = ("device_class",)
+
+    def __init__(self, args: Args) -> None:
+        self._args = args
+        self._shape = interpolated(args.shape) if args.strategy == REQUESTED_TO_CAPACITY_RATIO else None
+
+    def pre_filter(
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, table: interfaces.StatusTable
+    ) -> interfaces.PreFilterResult:
+        """State: what the class asks for."""
+        if pod_class.invalid is not None:
+            return interfaces.PreFilterResult(status=status.error(self.name, pod_class.invalid))
+        backed = _device_backed(snap)
+        asked = [
+            (name, amount)
+            for name, amount in pod_class.amounts.filtering.items()
+            if amount > 0 and not self._ignored(name)
+        ]
+        names = snap.nodes.resource_names
+        demand = _Demand(
+            tuple(name for name, _ in asked),
+            tuple(names.intern(name) for name, _ in asked),
+            tuple(amount for _, amount in asked),
+            tuple(name in backed or name.startswith(_CLASS_RESOURCE_PREFIX) for name, _ in asked),
+        )
+        return interfaces.PreFilterResult(state=demand)
+
+    def filter(
+        self,
+        pod_class: classes.PodClass,
+        snap: snapshot.Snapshot,
+        state: Any,
+        slots: arrays.SlotArray,
+        table: interfaces.StatusTable,
+    ) -> interfaces.Verdicts:
+        """Refuse slots where something is short, each with all that is short; else count the copies that fit."""
+        demand: _Demand = state
+        nodes = snap.nodes
+        nodes.reserve_resources()
+        copies = nodes.allowed_pods[slots] - nodes.pod_count[slots]
+        short = (copies < 1).astype(np.int64) * _TOO_MANY_PODS  # bit 0, then a bit per resource asked for
+        unresolvable = np.zeros(slots.shape[0], dtype=np.bool_)
+        for bit, (number, amount) in enumerate(zip(demand.numbers, demand.amounts, strict=True), start=1):
+            allocatable = nodes.allocatable[number, slots]
+            fits = (allocatable - nodes.requested[number, slots]) // amount
+            lacking = fits < 1
+            if demand.device_backed[bit - 1]:
+                by_device = allocatable == 0
+                lacking &= ~by_device
+                fits = np.where(by_device, interfaces.UNLIMITED, fits)
+            short |= lacking.astype(np.int64) << bit
+            unresolvable |= lacking & (amount > allocatable)
+            copies = np.minimum(copies, fits)
+        index = np.zeros(slots.shape[0], dtype=np.int16)
+        refused = np.flatnonzero(short)
+        if refused.size:
+            kinds, inverse = np.unique(short[refused] * 2 + unresolvable[refused], return_inverse=True)
+            numbers = [table.intern(self._refusal(int(kind) >> 1, bool(kind & 1), demand)) for kind in kinds]
+            index[refused] = np.array(numbers, dtype=np.int16)[inverse]
+        return interfaces.Verdicts(index, np.clip(copies, 0, interfaces.UNLIMITED).astype(np.int32))
+
+    def pre_score(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> Any:
+        """The resources that are scored."""
+        return resource_usage.scored(pod_class, snap, self._args.resources)
+
+    def score(
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray
+    ) -> arrays.Int64Array:
+        """How empty, how full, or how fitting by the shape, the node is with the pod on it; 0 to 100."""
+        return self.score_copies(pod_class, snap, state, slots, 1)[:, 0]
+
+    def score_copies(
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray, copies: int
+    ) -> arrays.Int64Array:
+        """As score, for one copy, two, … on the node. Shape: (slot, copy)."""
+        scored: tuple[resource_usage.Scored, ...] = state
+        total = np.zeros((slots.shape[0], copies), dtype=np.int64)
+        weights = np.zeros((slots.shape[0], copies), dtype=np.int64)
+        for entry in scored:
+            capacity = snap.nodes.allocatable[entry.number, slots][:, None]
+            requested = resource_usage.requested(snap.nodes, entry, slots, copies, nonzero=True)
+            score = self._score(requested, np.maximum(capacity, 1))
+            counts = np.broadcast_to(capacity > 0, score.shape)
+            if self._shape is not None:
+                counts = counts & (score > 0)
+            total += np.where(counts, score, 0) * entry.weight
+            weights += np.where(counts, entry.weight, 0)
+        divisor = np.maximum(weights, 1)
+        if self._shape is not None:
+            return np.floor(total / divisor + 0.5).astype(np.int64)
+        return total // divisor
+
+    def _score(self, requested: arrays.Int64Array, capacity: arrays.Int64Array) -> arrays.Int64Array:
+        over = requested > capacity
+        if self._args.strategy == LEAST_ALLOCATED:
+            return np.where(over, 0, _percent(capacity - requested, capacity))
+        utilization = np.where(over, 100, _percent(requested, capacity))
+        return utilization if self._shape is None else self._shape[utilization]
+
+    def _ignored(self, name: str) -> bool:
+        if not amounts.is_extended(name):
+            return False
+        return name in self._args.ignored_resources or name.split("/", 1)[0] in self._args.ignored_groups
+
+    def _refusal(self, short: int, unresolvable: bool, demand: _Demand) -> status.Status:
+        messages = []
+        reasons = []
+        if short & _TOO_MANY_PODS:
+            messages.append("Too many pods")
+            reasons.append(status.Reason("tooManyPods"))
+        for bit, (name, amount) in enumerate(zip(demand.names, demand.amounts, strict=True), start=1):
+            if short & (1 << bit):
+                messages.append(f"Insufficient {name}")
+                reasons.append(status.Reason.of("insufficientResource", {"resource": name, "asked": amount}))
+        code = status.Code.UNSCHEDULABLE_AND_UNRESOLVABLE if unresolvable else status.Code.UNSCHEDULABLE
+        return status.Status(code, self.name, tuple(messages), tuple(reasons))
+
+
+def _percent(part: arrays.Int64Array, whole: arrays.Int64Array) -> arrays.Int64Array:
+    """part × 100 / whole, for 0 ≤ part ≤ whole; where it is out of range the caller does not look. Shape: as `part`."""
+    return np.clip(part, 0, None) * 100 // whole
+
+
+def _device_backed(snap: snapshot.Snapshot) -> frozenset[str]:
+    """Extended resources that a device class stands for."""
+    named = (entry.spec.extended_resource_name for entry in snap.objects.all("device_class"))
+    return frozenset(name for name in named if name)

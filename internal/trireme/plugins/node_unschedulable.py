@@ -1,0 +1,42 @@
+"""NodeUnschedulable: a cordoned node takes only pods that tolerate the unschedulable taint."""
+
+from typing import Any
+
+import numpy as np
+
+from trireme.framework import status, tolerations
+from trireme.plugins import interfaces
+from trireme.snapshot import arrays, classes, snapshot
+
+_REASON = "node(s) were unschedulable"
+
+
+class NodeUnschedulable:
+    """Source: pkg/scheduler/framework/plugins/nodeunschedulable."""
+
+    name = "NodeUnschedulable"
+    depends_on = interfaces.Dependency.NODE
+    reads = ()
+
+    def __init__(self) -> None:
+        self._refusal = status.unresolvable(self.name, _REASON, reasons=(status.Reason("unschedulable"),))
+
+    def pre_filter(
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, table: interfaces.StatusTable
+    ) -> interfaces.PreFilterResult:
+        """Who tolerates the taint need not be filtered."""
+        return interfaces.PreFilterResult(
+            skip=tolerations.tolerated(pod_class.pod.spec.tolerations, tolerations.UNSCHEDULABLE)
+        )
+
+    def filter(
+        self,
+        pod_class: classes.PodClass,
+        snap: snapshot.Snapshot,
+        state: Any,
+        slots: arrays.SlotArray,
+        table: interfaces.StatusTable,
+    ) -> interfaces.Verdicts:
+        """Refuse the cordoned slots."""
+        cordoned = snap.nodes.unschedulable[slots]
+        return interfaces.Verdicts(np.where(cordoned, table.intern(self._refusal), 0).astype(np.int16))

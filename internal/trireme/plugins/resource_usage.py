@@ -1,0 +1,57 @@
+"""How much of a resource a node has in use once copies of a class are on it: what the two resource scorers look at."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from trireme.framework import amounts
+from trireme.snapshot import arrays, classes, nodes, resources, snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """One resource that is scored. What one copy adds to its node differs from what the scorer adds for the pod itself
+    only where pod-level requests are set; `…_nonzero` count containers without a request by a default.
+    """
+
+    number: int
+    weight: int
+    placed: int
+    placed_nonzero: int
+    own: int
+    own_nonzero: int
+
+
+def scored(
+    pod_class: classes.PodClass, snap: snapshot.Snapshot, configured: Iterable[tuple[str, int]]
+) -> tuple[Scored, ...]:
+    """The configured resources that count for the class: a scalar that it does not ask for is left out."""
+    have = pod_class.amounts
+    names = snap.nodes.resource_names
+    out = []
+    for name, weight in configured:
+        own = have.scoring.get(name, 0)
+        if own == 0 and amounts.is_scalar(name):
+            continue
+        number = names.intern(name)
+        placed = have.placed.get(name, 0)
+        if number in (resources.CPU, resources.MEMORY):
+            out.append(Scored(number, weight, placed, have.placed_nonzero[number], own, have.scoring_nonzero[number]))
+        else:
+            out.append(Scored(number, weight, placed, placed, own, own))
+    snap.nodes.reserve_resources()
+    return tuple(out)
+
+
+def requested(
+    table: nodes.NodeTable, entry: Scored, slots: arrays.SlotArray, copies: int, *, nonzero: bool
+) -> arrays.Int64Array:
+    """What is in use with one copy, two, … on the node. Shape: (slot, copy)."""
+    if nonzero and entry.number in (resources.CPU, resources.MEMORY):
+        base = table.nonzero[entry.number, slots]
+        placed, own = entry.placed_nonzero, entry.own_nonzero
+    else:
+        base = table.requested[entry.number, slots]
+        placed, own = entry.placed, entry.own
+    return base[:, None] + (np.arange(copies, dtype=np.int64) * placed + own)

@@ -1,0 +1,31 @@
+"""Array types of the snapshot, and growing them.
+
+Axes: `slot` is a node's number, `resource` a resource's number, `row` a placed pod's number.
+"""
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+BoolArray: TypeAlias = npt.NDArray[np.bool_]
+Int64Array: TypeAlias = npt.NDArray[np.int64]
+Int32Array: TypeAlias = npt.NDArray[np.int32]
+Int16Array: TypeAlias = npt.NDArray[np.int16]
+UInt8Array: TypeAlias = npt.NDArray[np.uint8]
+SlotArray: TypeAlias = npt.NDArray[np.intp]
+
+MIN_CAPACITY = 64
+
+
+def grown_capacity(needed: int, current: int) -> int:
+    """The capacity to grow to: an eighth more than needed, so that growing is rare and little is wasted."""
+    return max(MIN_CAPACITY, needed, current + current // 8)
+
+
+def grow_last_axis(array: npt.NDArray[Any], capacity: int) -> npt.NDArray[Any]:
+    """A copy of `array` whose last axis has `capacity` entries, the new ones zero."""
+    shape = (*array.shape[:-1], capacity)
+    out = np.zeros(shape, dtype=array.dtype)
+    out[..., : array.shape[-1]] = array
+    return out

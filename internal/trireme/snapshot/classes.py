@@ -1,0 +1,85 @@
+"""Pod classes: pods that are equal in everything the enabled plugins can see, kept once.
+
+Plugins ask the class, never a pod. What is derived from the class alone (amounts, ports, compiled selectors) is derived
+once and kept on it; `memo` is where plugins keep what they derive.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+
+from trireme.framework import amounts
+from trireme.snapshot import arrays, resources
+from trireme.v1 import core_pb2
+
+Derived = TypeVar("Derived")
+
+Port = tuple[str, str, int]  # host IP, protocol, port
+
+
+class PodClass:
+    """One class. `invalid` is why its amounts cannot be read, if they cannot; it then counts as nothing."""
+
+    __slots__ = ("_memo", "_vectors", "amounts", "id", "invalid", "labels", "namespace", "pod", "priority")
+
+    def __init__(self, class_id: int, pod: core_pb2.Pod) -> None:
+        self.id = class_id
+        self.pod = pod
+        self.namespace = pod.metadata.namespace
+        self.labels = dict(pod.metadata.labels)
+        self.priority = pod.spec.priority
+        self.invalid: str | None = None
+        try:
+            self.amounts = amounts.pod_amounts(pod)
+        except ValueError as error:
+            self.invalid = str(error)
+            self.amounts = amounts.PodAmounts({}, {}, (0, 0), {}, (0, 0))
+        self._memo: dict[str, Any] = {}
+        self._vectors: dict[str, arrays.Int64Array] = {}
+
+    def memo(self, key: str, derive: Callable[["PodClass"], Derived]) -> Derived:
+        """What `derive` makes of the class, made once; `key` is the name of who asks."""
+        if key not in self._memo:
+            self._memo[key] = derive(self)
+        value: Derived = self._memo[key]
+        return value
+
+    def filtering(self, names: resources.ResourceNames) -> arrays.Int64Array:
+        """What Filter asks for. Shape: (resource,), perhaps shorter than `names` by resources that came later."""
+        return self._vector("filtering", names)
+
+    def placed(self, names: resources.ResourceNames) -> arrays.Int64Array:
+        """What one pod of the class adds to its node. Shape: (resource,), perhaps shorter than `names`."""
+        return self._vector("placed", names)
+
+    def scoring(self, names: resources.ResourceNames) -> arrays.Int64Array:
+        """What the scorers add for the pod itself. Shape: (resource,), perhaps shorter than `names`."""
+        return self._vector("scoring", names)
+
+    @property
+    def placed_nonzero(self) -> arrays.Int64Array:
+        """As placed, with defaults for what is not requested. Shape: (cpu | memory,)."""
+        return np.array(self.amounts.placed_nonzero, dtype=np.int64)
+
+    @property
+    def host_ports(self) -> tuple[Port, ...]:
+        """The host ports that a pod of the class takes: of containers and sidecars."""
+        return self.memo("host_ports", _host_ports)
+
+    def _vector(self, kind: str, names: resources.ResourceNames) -> arrays.Int64Array:
+        vector = self._vectors.get(kind)
+        if vector is None:
+            vector = self._vectors[kind] = names.vector(getattr(self.amounts, kind))
+        return vector
+
+
+def _host_ports(pod_class: PodClass) -> tuple[Port, ...]:
+    spec = pod_class.pod.spec
+    sidecars = [container for container in spec.init_containers if container.restart_policy == "Always"]
+    return tuple(
+        (port.host_ip or "0.0.0.0", port.protocol or "TCP", port.host_port)
+        for container in (*sidecars, *spec.containers)
+        for port in container.ports
+        if port.host_port > 0
+    )

@@ -1,0 +1,106 @@
+"""Node labels as dictionary-encoded columns, one per label key.
+
+A key that many nodes carry is a dense int32 column; a key that few carry (a label with the node's own name in it, say)
+stays a small dict, so that odd labels cost no memory per node.
+"""
+
+import numpy as np
+
+from trireme.framework import selectors
+from trireme.snapshot import arrays
+from trireme.snapshot.dictionary import ABSENT, Dictionary
+
+# A key becomes a dense column when one slot in so many carries it: a dict entry takes about as much as 25 int32.
+_SPARSENESS = 25
+
+_NOT_A_NUMBER = np.iinfo(np.int64).min
+
+
+class LabelColumn:
+    """The values of one label key on all slots."""
+
+    __slots__ = ("_dense", "_numbers", "_sparse", "dictionary")
+
+    def __init__(self) -> None:
+        self.dictionary: Dictionary[str] = Dictionary()
+        self._dense: arrays.Int32Array | None = None
+        self._sparse: dict[int, int] = {}
+        self._numbers = np.full(1, _NOT_A_NUMBER, dtype=np.int64)
+
+    def set(self, slot: int, value: str | None, capacity: int) -> None:
+        """Give the slot a value, or take it away; `capacity` is how many slots there may be."""
+        number = ABSENT if value is None else self.dictionary.intern(value)
+        if self._dense is not None:
+            if self._dense.shape[0] < capacity:
+                self._dense = arrays.grow_last_axis(self._dense, capacity)
+            self._dense[slot] = number
+            return
+        if number == ABSENT:
+            self._sparse.pop(slot, None)
+            return
+        self._sparse[slot] = number
+        if len(self._sparse) * _SPARSENESS > capacity:
+            self._dense = np.zeros(capacity, dtype=np.int32)
+            self._dense[list(self._sparse)] = list(self._sparse.values())
+            self._sparse = {}
+
+    def at(self, slots: arrays.SlotArray) -> arrays.Int32Array:
+        """Value numbers of the slots. Shape: as `slots`."""
+        if self._dense is not None:
+            if self._dense.shape[0] <= (int(slots.max()) if slots.size else 0):
+                self._dense = arrays.grow_last_axis(self._dense, int(slots.max()) + 1)
+            return self._dense[slots]
+        if not self._sparse:
+            return np.zeros(slots.shape[0], dtype=np.int32)
+        get = self._sparse.get
+        return np.fromiter((get(slot, ABSENT) for slot in slots.tolist()), dtype=np.int32, count=slots.shape[0])
+
+    def one(self, slot: int) -> str | None:
+        """The value of one slot, None where it lacks the key."""
+        if self._dense is None:
+            number = self._sparse.get(slot, ABSENT)
+        else:
+            number = int(self._dense[slot]) if slot < self._dense.shape[0] else ABSENT
+        return None if number == ABSENT else self.dictionary.value(number)
+
+    def integers(self) -> tuple[arrays.Int64Array, arrays.BoolArray]:
+        """Per value number its integer, and whether it is one (strconv.ParseInt, base 10). Shape: (value,)."""
+        known = self._numbers.shape[0]
+        if known < len(self.dictionary):
+            new = [_parse_integer(value) for value in self.dictionary.values_from(known)]
+            self._numbers = np.concatenate([self._numbers, np.array(new, dtype=np.int64)])
+        return self._numbers, self._numbers != _NOT_A_NUMBER
+
+
+def _parse_integer(text: str) -> int:
+    number = selectors.parse_int64(text)
+    return _NOT_A_NUMBER if number is None else number
+
+
+class LabelColumns:
+    """All label keys of all slots."""
+
+    __slots__ = ("_columns",)
+
+    def __init__(self) -> None:
+        self._columns: dict[str, LabelColumn] = {}
+
+    def column(self, key: str) -> LabelColumn:
+        """The key's column; an empty one where no node ever had the key."""
+        column = self._columns.get(key)
+        if column is None:
+            column = self._columns[key] = LabelColumn()
+        return column
+
+    def replace(self, slot: int, old: dict[str, str], new: dict[str, str], capacity: int) -> None:
+        """The slot's labels change from `old` to `new`."""
+        for key in old.keys() - new.keys():
+            self.column(key).set(slot, None, capacity)
+        for key, value in new.items():
+            if old.get(key) != value:
+                self.column(key).set(slot, value, capacity)
+
+    def labels_of(self, slot: int) -> dict[str, str]:
+        """All labels of one slot: for messages and for `explain`, not for the hot path."""
+        pairs = ((key, column.one(slot)) for key, column in self._columns.items())
+        return {key: value for key, value in pairs if value is not None}

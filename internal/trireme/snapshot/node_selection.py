@@ -1,0 +1,67 @@
+"""Which nodes match a node selector, decided on label columns.
+
+NodeAffinity, topology spread's inclusion policy, volumes and devices all ask this of the same columns.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from trireme.framework import selectors
+from trireme.snapshot import arrays, nodes
+from trireme.snapshot.dictionary import ABSENT
+
+
+def matches_labels(table: nodes.NodeTable, wanted: Mapping[str, str], slots: arrays.SlotArray) -> arrays.BoolArray:
+    """Whether each slot has all the labels. Shape: as `slots`."""
+    out = np.ones(slots.shape[0], dtype=np.bool_)
+    for key, value in wanted.items():
+        column = table.labels.column(key)
+        number = column.dictionary.find(value)
+        if number == ABSENT:
+            return np.zeros(slots.shape[0], dtype=np.bool_)
+        out &= column.at(slots) == number
+    return out
+
+
+def matches_any(
+    table: nodes.NodeTable, terms: Sequence[selectors.NodeTerm], slots: arrays.SlotArray
+) -> arrays.BoolArray:
+    """Whether each slot matches any of the terms; none match where there are none. Shape: as `slots`."""
+    out = np.zeros(slots.shape[0], dtype=np.bool_)
+    for term in terms:
+        out |= matches_term(table, term, slots)
+    return out
+
+
+def matches_term(table: nodes.NodeTable, term: selectors.NodeTerm, slots: arrays.SlotArray) -> arrays.BoolArray:
+    """Whether each slot matches the term. Shape: as `slots`."""
+    if term.names is None:
+        out = np.ones(slots.shape[0], dtype=np.bool_)
+    else:
+        out = np.isin(slots, _slots_of(table, term.names))
+    if term.not_names:
+        out &= ~np.isin(slots, _slots_of(table, term.not_names))
+    for requirement in term.requirements:
+        out &= _matches(table, requirement, slots)
+    return out
+
+
+def _slots_of(table: nodes.NodeTable, names: frozenset[str]) -> list[int]:
+    return [table.slots[name] for name in names if name in table.slots]
+
+
+def _matches(table: nodes.NodeTable, requirement: selectors.Requirement, slots: arrays.SlotArray) -> arrays.BoolArray:
+    column = table.labels.column(requirement.key)
+    values = column.at(slots)
+    if requirement.operator == selectors.EXISTS:
+        return values != ABSENT
+    if requirement.operator == selectors.DOES_NOT_EXIST:
+        return values == ABSENT
+    if requirement.operator in (selectors.IN, selectors.NOT_IN):
+        found = (column.dictionary.find(value) for value in requirement.values)
+        chosen = np.isin(values, [number for number in found if number != ABSENT])
+        return ~chosen if requirement.operator == selectors.NOT_IN else chosen
+    numbers, readable = column.integers()
+    compared = numbers > requirement.bound if requirement.operator == selectors.GREATER else numbers < requirement.bound
+    return (compared & readable)[values]

@@ -1,0 +1,145 @@
+"""The node table: everything about nodes as columns over slots.
+
+A slot is a small number that stays a node's as long as the node lives. Amounts in use are kept here too, because a
+placed pod changes its node's row and nothing else. Two generations say when a slot last changed: by its node object, and
+by its pods; whoever caches an answer recomputes the slots whose generation is newer.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from trireme.framework import amounts
+from trireme.snapshot import arrays, images, labels, resources
+from trireme.snapshot.dictionary import Dictionary
+from trireme.v1 import core_pb2
+
+Taint = tuple[str, str, str]  # key, value, effect
+
+
+class NodeTable:
+    """Columns over slots. Shapes: (slot,) unless said otherwise; `capacity` entries, `size` of them in use."""
+
+    def __init__(self) -> None:
+        self.capacity = 0
+        self.size = 0  # one past the highest slot that ever held a node
+        self.count = 0  # nodes that exist
+        self.count_generation = 0  # when count last changed
+        self.names: list[str] = []  # by slot; "" where there is no node
+        self.slots: dict[str, int] = {}
+        self.resource_names = resources.ResourceNames()
+        self.alive = np.zeros(0, dtype=np.bool_)
+        self.allocatable = np.zeros((resources.FIRST_SCALAR, 0), dtype=np.int64)  # (resource, slot)
+        self.requested = np.zeros((resources.FIRST_SCALAR, 0), dtype=np.int64)  # (resource, slot)
+        self.nonzero = np.zeros((2, 0), dtype=np.int64)  # (cpu | memory, slot): with defaults for absent requests
+        self.allowed_pods = np.zeros(0, dtype=np.int64)
+        self.pod_count = np.zeros(0, dtype=np.int64)
+        self.unschedulable = np.zeros(0, dtype=np.bool_)
+        self.taint_set = np.zeros(0, dtype=np.int32)
+        self.feature_set = np.zeros(0, dtype=np.int32)
+        self.object_generation = np.zeros(0, dtype=np.int64)
+        self.pods_generation = np.zeros(0, dtype=np.int64)
+        self.taint_sets: Dictionary[tuple[Taint, ...]] = Dictionary()
+        self.feature_sets: Dictionary[frozenset[str]] = Dictionary()
+        self.labels = labels.LabelColumns()
+        self.images = images.ImageIndex()
+
+    def upsert(self, slot: int, node: core_pb2.Node, generation: int) -> None:
+        """The slot holds this node from now on."""
+        self._reserve(slot)
+        name = node.metadata.name
+        if not self.alive[slot]:
+            self.alive[slot] = True
+            self.count += 1
+            self.count_generation = generation
+        elif self.names[slot] != name:
+            del self.slots[self.names[slot]]
+        self.names[slot] = name
+        self.slots[name] = slot
+        self._set_allocatable(slot, amounts.node_allocatable(node.status.allocatable))
+        self.unschedulable[slot] = node.spec.unschedulable
+        taints = tuple((taint.key, taint.value, taint.effect) for taint in node.spec.taints)
+        self.taint_set[slot] = self.taint_sets.intern(taints)
+        self.feature_set[slot] = self.feature_sets.intern(frozenset(node.status.declared_features))
+        self.labels.replace(slot, self.labels.labels_of(slot), dict(node.metadata.labels), self.capacity)
+        self.images.replace(slot, node.status.images, generation)
+        self.object_generation[slot] = generation
+
+    def remove(self, slot: int, generation: int) -> None:
+        """The slot holds no node any more."""
+        del self.slots[self.names[slot]]
+        self.names[slot] = ""
+        self.alive[slot] = False
+        self.count -= 1
+        self.count_generation = generation
+        self.allocatable[:, slot] = 0
+        self.allowed_pods[slot] = 0
+        self.labels.replace(slot, self.labels.labels_of(slot), {}, self.capacity)
+        self.images.replace(slot, (), generation)
+        self.object_generation[slot] = generation
+
+    def add_pods(
+        self,
+        slots: arrays.SlotArray,
+        counts: arrays.Int64Array,
+        requests: arrays.Int64Array,
+        nonzero: arrays.Int64Array,
+        generation: int,
+    ) -> None:
+        """`counts[i]` pods more (or fewer, negative) of one class on the distinct `slots[i]`.
+
+        Shapes: slots and counts (n,); requests (resource,); nonzero (2,).
+        """
+        used = np.flatnonzero(requests)
+        self.reserve_resources()
+        self.requested[np.ix_(used, slots)] += requests[used, None] * counts
+        self.nonzero[:, slots] += nonzero[:, None] * counts
+        self.pod_count[slots] += counts
+        self.pods_generation[slots] = generation
+
+    def live_slots(self) -> arrays.SlotArray:
+        """The slots that hold a node, ascending."""
+        return np.flatnonzero(self.alive[: self.size])
+
+    def changed_since(self, generation: int, pods: bool) -> arrays.SlotArray:
+        """The slots whose node, or whose pods where `pods`, changed after `generation`; removed nodes among them."""
+        changed = self.object_generation[: self.size] > generation
+        if pods:
+            changed |= self.pods_generation[: self.size] > generation
+        return np.flatnonzero(changed)
+
+    def _set_allocatable(self, slot: int, allocatable: Mapping[str, int]) -> None:
+        self.allowed_pods[slot] = allocatable.get(amounts.PODS, 0)
+        vector = self.resource_names.vector({name: n for name, n in allocatable.items() if name != amounts.PODS})
+        self.reserve_resources()
+        self.allocatable[: vector.shape[0], slot] = vector
+
+    def reserve_resources(self) -> None:
+        """Make a row for every resource that has a number; to be called before rows are indexed by new numbers."""
+        missing = len(self.resource_names) - self.allocatable.shape[0]
+        if missing > 0:
+            more = np.zeros((missing, self.capacity), dtype=np.int64)
+            self.allocatable = np.concatenate([self.allocatable, more])
+            self.requested = np.concatenate([self.requested, more])
+
+    def _reserve(self, slot: int) -> None:
+        if slot >= self.size:
+            self.names.extend([""] * (slot + 1 - self.size))
+            self.size = slot + 1
+        if self.size <= self.capacity:
+            return
+        self.capacity = arrays.grown_capacity(self.size, self.capacity)
+        for column in (
+            "alive",
+            "allocatable",
+            "requested",
+            "nonzero",
+            "allowed_pods",
+            "pod_count",
+            "unschedulable",
+            "taint_set",
+            "feature_set",
+            "object_generation",
+            "pods_generation",
+        ):
+            setattr(self, column, arrays.grow_last_axis(getattr(self, column), self.capacity))

@@ -1,0 +1,49 @@
+"""The objects beside nodes and pods that plugins look at: claims, volumes, services, budgets, …
+
+They are kept as the frontend assumes them to be. Each kind has a generation of its own, so that a plugin's cached answer
+is thrown away only when a kind that it reads has changed.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from google.protobuf import message
+
+from trireme.v1 import snapshot_pb2
+
+Key = tuple[str, str]  # namespace, name
+
+
+class ObjectTable:
+    """Objects by kind (the field's name in trireme.v1.ClusterObject.object) and key."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[str, dict[Key, Any]] = {}
+        self._generations: dict[str, int] = {}
+
+    def upsert(self, entry: snapshot_pb2.ClusterObject, generation: int) -> None:
+        """The object is this from now on."""
+        kind = entry.WhichOneof("object")
+        if kind is None:
+            return
+        value = getattr(entry, kind)
+        key = (value.metadata.namespace, value.metadata.name)
+        self._kinds.setdefault(kind, {})[key] = value
+        self._generations[kind] = generation
+
+    def remove(self, key: snapshot_pb2.ObjectKey, generation: int) -> None:
+        """The object is gone."""
+        self._kinds.get(key.kind, {}).pop((key.namespace, key.name), None)
+        self._generations[key.kind] = generation
+
+    def get(self, kind: str, namespace: str, name: str) -> Any:
+        """The object, or None."""
+        return self._kinds.get(kind, {}).get((namespace, name))
+
+    def all(self, kind: str) -> Iterator[message.Message]:
+        """All objects of a kind, in the order in which they came."""
+        return iter(self._kinds.get(kind, {}).values())
+
+    def generation(self, kind: str) -> int:
+        """When an object of the kind last changed."""
+        return self._generations.get(kind, 0)

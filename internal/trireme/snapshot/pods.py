@@ -1,0 +1,53 @@
+"""The pod table: one row for each placed pod, as columns.
+
+The frontend gives the rows out; a row stays a pod's as long as the pod is placed. Counting pods of some classes per slot
+is a pass over two int32 columns (a tenth of a millisecond for 100,000 pods), so nothing is kept per (class, slot) pair.
+"""
+
+import numpy as np
+
+from trireme.snapshot import arrays
+
+NO_SLOT = -1
+
+TERMINATING = 1
+PREEMPTED = 2
+
+
+class PodTable:
+    """Columns over rows; a row with slot NO_SLOT holds no pod. Units: start in seconds since 1970, 0 not started."""
+
+    def __init__(self) -> None:
+        self.capacity = 0
+        self.size = 0  # one past the highest row in use
+        self.count = 0
+        self.pod_class = np.zeros(0, dtype=np.int32)
+        self.slot = np.zeros(0, dtype=np.int32)
+        self.start = np.zeros(0, dtype=np.int64)
+        self.flags = np.zeros(0, dtype=np.uint8)
+        self.uids: list[str] = []
+        self.names: list[str] = []
+
+    def reserve(self, row: int) -> None:
+        """Make the row exist."""
+        if row < self.size:
+            return
+        missing = row + 1 - self.size
+        self.uids.extend([""] * missing)
+        self.names.extend([""] * missing)
+        if row >= self.capacity:
+            capacity = arrays.grown_capacity(row + 1, self.capacity)
+            for column in ("pod_class", "slot", "start", "flags"):
+                setattr(self, column, arrays.grow_last_axis(getattr(self, column), capacity))
+            self.capacity = capacity
+        self.slot[self.size : row + 1] = NO_SLOT
+        self.size = row + 1
+
+    def rows_of(self, classes: arrays.BoolArray) -> arrays.SlotArray:
+        """Rows of pods whose class is chosen. Shape: classes (class,), indexed by class number."""
+        placed = self.slot[: self.size] >= 0
+        return np.flatnonzero(placed & classes[self.pod_class[: self.size]])
+
+    def count_by_slot(self, classes: arrays.BoolArray, size: int) -> arrays.Int64Array:
+        """How many pods of the chosen classes each slot has. Shapes: classes (class,); answer (size,)."""
+        return np.bincount(self.slot[self.rows_of(classes)], minlength=size)

@@ -1,0 +1,170 @@
+"""The snapshot: one replica's state of the cluster at one generation, changed by deltas alone.
+
+Filter and score hold one each. Nothing reads it while a delta is applied, and nothing is awaited meanwhile: whoever
+evaluates sees one generation. Nodes and pods are columns (nodes.py, pods.py), everything else objects (objects.py).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from trireme.snapshot import arrays, classes, nodes, objects, pods
+from trireme.v1 import snapshot_pb2
+
+
+class OutOfStepError(Exception):
+    """The delta does not begin at this snapshot's generation: a full sync is needed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Nominee:
+    """A pod that waits for a node: it counts there for pods of lower or equal priority."""
+
+    uid: str
+    pod_class: int
+    slot: int
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotStatistics:
+    """How large the snapshot is."""
+
+    generation: int
+    nodes: int
+    pods: int
+    classes: int
+    nominations: int
+
+
+class Snapshot:
+    """The state of the cluster at `generation`; 0 before the first full sync is complete."""
+
+    def __init__(self) -> None:
+        self._clear()
+
+    def _clear(self) -> None:
+        self.generation = 0
+        self.synced = False
+        self.nodes = nodes.NodeTable()
+        self.pods = pods.PodTable()
+        self.objects = objects.ObjectTable()
+        self.classes: dict[int, classes.PodClass] = {}
+        self.class_capacity = 1
+        # When the set of classes that placed pods can belong to last changed.
+        self.classes_generation = 0
+        self.nominations: dict[str, Nominee] = {}
+
+    def statistics(self) -> SnapshotStatistics:
+        """How large it is now."""
+        return SnapshotStatistics(
+            self.generation, self.nodes.count, self.pods.count, len(self.classes), len(self.nominations)
+        )
+
+    def apply(self, delta: snapshot_pb2.Delta) -> None:
+        """Go to the delta's generation. Raises: OutOfStepError, with nothing changed."""
+        if delta.reset:
+            self._clear()
+        elif delta.from_generation != self.generation:
+            raise OutOfStepError(f"at generation {self.generation}, the delta begins at {delta.from_generation}")
+        generation = delta.to_generation
+        self._remove_pods(delta.removed_pods, generation)
+        for slot in delta.removed_slots:
+            self.nodes.remove(slot, generation)
+        for entry in delta.classes:
+            self._add_class(classes.PodClass(entry.id, entry.pod), generation)
+        for node in delta.nodes:
+            self.nodes.upsert(node.slot, node.node, generation)
+        if delta.HasField("pods"):
+            self._upsert_pods(delta.pods, generation)
+        for class_id in delta.removed_classes:
+            del self.classes[class_id]
+            self.classes_generation = generation
+        for changed in delta.objects:
+            self.objects.upsert(changed, generation)
+        for gone in delta.removed_objects:
+            self.objects.remove(gone, generation)
+        self._nominate(delta, generation)
+        self.generation = generation
+        self.synced = not delta.partial
+
+    def changed(self, kinds: tuple[str, ...]) -> int:
+        """When any of the kinds last changed: kinds of objects, and `images`, `node_count`, `classes`."""
+        return max((self._changed(kind) for kind in kinds), default=0)
+
+    def _changed(self, kind: str) -> int:
+        if kind == "images":
+            return self.nodes.images.generation
+        if kind == "node_count":
+            return self.nodes.count_generation
+        if kind == "classes":
+            return self.classes_generation
+        return self.objects.generation(kind)
+
+    def chosen_classes(self, class_ids: list[int]) -> arrays.BoolArray:
+        """A table that marks the classes, for PodTable. Shape: (class,)."""
+        table = np.zeros(self.class_capacity, dtype=np.bool_)
+        table[class_ids] = True
+        return table
+
+    def _add_class(self, pod_class: classes.PodClass, generation: int) -> None:
+        self.classes[pod_class.id] = pod_class
+        self.class_capacity = max(self.class_capacity, pod_class.id + 1)
+        self.classes_generation = generation
+
+    def _nominate(self, delta: snapshot_pb2.Delta, generation: int) -> None:
+        for uid in delta.removed_nominations:
+            nominee = self.nominations.pop(uid, None)
+            if nominee is not None:
+                self.nodes.pods_generation[nominee.slot] = generation
+        for entry in delta.nominations:
+            old = self.nominations.get(entry.pod.uid)
+            if old is not None:
+                self.nodes.pods_generation[old.slot] = generation
+            self.nominations[entry.pod.uid] = Nominee(entry.pod.uid, entry.pod_class, entry.slot)
+            self.nodes.pods_generation[entry.slot] = generation
+
+    def _upsert_pods(self, columns: snapshot_pb2.PodColumns, generation: int) -> None:
+        table = self.pods
+        rows = np.array(columns.row, dtype=np.intp)
+        if not rows.size:
+            return
+        table.reserve(int(rows.max()))
+        class_ids = np.array(columns.pod_class, dtype=np.int32)
+        slots = np.array(columns.slot, dtype=np.int32)
+        flags = np.array(columns.flags, dtype=np.uint8)
+        occupied = table.slot[rows] >= 0
+        moved = (table.slot[rows] != slots) | (table.pod_class[rows] != class_ids) | (table.flags[rows] != flags)
+        self._count(rows[occupied & moved], -1, generation)
+        table.count += int(np.count_nonzero(~occupied))
+        table.pod_class[rows] = class_ids
+        table.slot[rows] = slots
+        table.flags[rows] = flags
+        table.start[rows] = np.array(columns.start_time_s, dtype=np.int64)
+        for row, uid, name in zip(rows.tolist(), columns.uid, columns.name, strict=True):
+            if uid:
+                table.uids[row] = uid
+                table.names[row] = name
+        self._count(rows[moved | ~occupied], 1, generation)
+
+    def _remove_pods(self, removed: "list[int] | object", generation: int) -> None:
+        rows = np.array(removed, dtype=np.intp)
+        if not rows.size:
+            return
+        self._count(rows, -1, generation)
+        self.pods.slot[rows] = pods.NO_SLOT
+        self.pods.flags[rows] = 0
+        self.pods.count -= rows.size
+        for row in rows.tolist():
+            self.pods.uids[row] = self.pods.names[row] = ""
+
+    def _count(self, rows: arrays.SlotArray, sign: int, generation: int) -> None:
+        """Count the pods of these rows in (or out of) their nodes, one vector operation per class."""
+        if not rows.size:
+            return
+        names = self.nodes.resource_names
+        class_ids = self.pods.pod_class[rows]
+        for class_id in np.unique(class_ids).tolist():
+            pod_class = self.classes[class_id]
+            slots, counts = np.unique(self.pods.slot[rows[class_ids == class_id]], return_counts=True)
+            requests = pod_class.placed(names)
+            self.nodes.add_pods(slots, counts * sign, requests, pod_class.placed_nonzero, generation)
