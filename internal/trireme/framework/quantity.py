@@ -36,6 +36,7 @@ _EXPONENT = re.compile(r"[eE]([+-]?)0*+([0-9]*+)(?<=[0-9])")
 
 WRONG_FORM = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 WRONG_SUFFIX = "unable to parse quantity's suffix"
+WRONG_NUMBER = "unable to parse numeric part of quantity"
 
 
 class Format(Enum):
@@ -93,6 +94,9 @@ def parse_quantity(text: str) -> Quantity:
     sign, whole, fraction, suffix = form.group(1), form.group(2), form.group(3) or "", form.group(4)
     exponent, format_ = _suffix(suffix)
     digits = (whole + fraction).lstrip("0")
+    if not whole and not fraction and (exponent < -9 or (format_ is Format.BINARY_SI and exponent >= 50)):
+        # A suffix alone is 0 to the API server, except where it would leave its 64-bit arithmetic.
+        raise ValueError(WRONG_NUMBER)
     if not digits:
         return Quantity(0, format_)
     if format_ is Format.BINARY_SI:
