@@ -1,0 +1,342 @@
+"""Informers: each follows one collection of the API by list and watch, and tells its consumer what happens.
+
+This is the shell around `listwatch.ListWatch`: it sends the requests, cuts the bytes of the watch into events and
+hands them on. It keeps no object: what is listed or watched is decoded by the caller's function and given away, in
+order, all events of one network chunk together; a list goes page by page, so that even a collection of a hundred
+thousand nodes is never in memory as JSON. Consumers that want a plain key-to-object cache use `store.Store`.
+
+A decode function that raises does so for one object: that event is counted, reported and skipped, and the others go
+on. A consumer that raises is a defect; `run` ends with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, Protocol, TypeVar
+
+from trireme.kube import client, listwatch, resources, watch
+from trireme.kube.errors import ApiError, ApiUnreachable
+from trireme.kube.watch import Event, EventKind
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+T_contra = TypeVar("T_contra", contravariant=True)
+
+LIST_DEADLINE_SECONDS = 60.0
+# A live watch brings a bookmark about once a minute; one that is silent for longer than this is dead.
+IDLE_SECONDS = 90.0
+# How long after its own end the server may take to close a watch.
+GRACE_SECONDS = 30.0
+# Decoding takes some 20 to 60 µs an event: more in one go would hold up the event loop for too long.
+EVENTS_PER_TURN = 256
+
+
+class Consumer(Protocol[T_contra]):
+    """Who gets the events."""
+
+    def on_events(self, events: Sequence[Event[T_contra]]) -> None:
+        """Takes events in order. Must neither block nor raise."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class InformerStatistics:
+    """The state of one informer and what it did."""
+
+    name: str  # of the collection
+    state: str  # listing, watching or absent
+    synced: bool  # whether the first list was delivered whole
+    version: int  # every event up to this resourceVersion was delivered
+    lists: int  # lists that were delivered whole
+    pages: int  # pages of lists
+    watches: int  # watches opened
+    events: int  # events of watches
+    bookmarks: int  # bookmarks of watches
+    expirations: int  # times that the server had forgotten our version (410)
+    failures: int  # requests that failed, and watches that broke
+    undecodable: int  # events skipped because their object could not be decoded
+    last_error: str  # what failed last; "" once things go well again
+    silence_seconds: float  # since the server last sent anything
+
+
+class Informer(Generic[T]):
+    """Follows one collection."""
+
+    def __init__(
+        self,
+        api: client.ApiClient,
+        resource: resources.Resource,
+        decode: Callable[[Mapping[str, Any]], T],
+        consumers: Sequence[Consumer[T]],
+        *,
+        on_undecodable: Callable[[Mapping[str, Any], Exception], None] | None = None,
+        rng: Callable[[], float] = random.random,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`on_undecodable` gets the raw object that `decode` could not take, and why."""
+        self.resource = resource
+        self._api = api
+        self._decode = decode
+        self._consumers = tuple(consumers)
+        self._on_undecodable = on_undecodable
+        self._clock = clock
+        self._protocol = listwatch.ListWatch(resource, rng)
+        self._hurry = asyncio.Event()
+        self._stream: client.ByteStream | None = None
+        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
+        self._undecodable = 0
+        self._last_contact = clock()
+
+    @property
+    def synced(self) -> bool:
+        """Whether the first list was delivered whole."""
+        return self._protocol.synced
+
+    @property
+    def version(self) -> int:
+        """Every event up to this resourceVersion was delivered."""
+        return self._protocol.version
+
+    def statistics(self) -> InformerStatistics:
+        """A snapshot of the counters."""
+        protocol, counters = self._protocol, self._protocol.counters
+        return InformerStatistics(
+            name=self.resource.name,
+            state=protocol.state.value,
+            synced=protocol.synced,
+            version=protocol.version,
+            lists=counters.lists,
+            pages=counters.pages,
+            watches=counters.watches,
+            events=counters.events,
+            bookmarks=counters.bookmarks,
+            expirations=counters.expirations,
+            failures=counters.failures,
+            undecodable=self._undecodable,
+            last_error=protocol.last_error,
+            silence_seconds=self._clock() - self._last_contact,
+        )
+
+    async def run(self) -> None:
+        """Follows the collection until it is cancelled."""
+        while True:
+            step = self._protocol.next_step()
+            self._hurry.clear()
+            match step:
+                case listwatch.Pause():
+                    await self._pause(step.seconds)
+                case listwatch.ListPage():
+                    await self._list(step)
+                case listwatch.OpenWatch():
+                    await self._watch(step)
+
+    async def reach(self, version: int, deadline: float) -> None:
+        """Returns when every event up to `version` was delivered; an idle collection is asked rather than waited for.
+
+        Raises:
+          TimeoutError: not within `deadline` seconds.
+        """
+        if self._protocol.reached(version):
+            return
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((version, future))
+        self._protocol.want(version)
+        self._hurry.set()
+        if self._stream is not None:
+            self._stream.close()
+        try:
+            async with asyncio.timeout(deadline):
+                await future
+        finally:
+            self._waiting = [entry for entry in self._waiting if entry[1] is not future]
+
+    async def catch_up(self, deadline: float) -> int:
+        """Reads the collection's newest version from the server and returns it when that much was delivered.
+
+        Raises:
+          TimeoutError: not within `deadline` seconds.
+          ApiError, ApiUnreachable: the server did not say.
+        """
+        end = self._clock() + deadline
+        try:
+            version = await newest_version(self._api, self.resource, deadline)
+        except ApiError as error:
+            if error.not_found and self.resource.optional:
+                return 0
+            raise
+        await self.reach(version, max(end - self._clock(), 0.001))
+        return version
+
+    async def _pause(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._hurry.wait()
+        except TimeoutError:
+            pass
+
+    async def _list(self, step: listwatch.ListPage) -> None:
+        params: dict[str, str | int] = {}
+        if step.limit:
+            params["limit"] = step.limit
+        if step.continue_token:
+            params["continue"] = step.continue_token
+        if self.resource.field_selector:
+            params["fieldSelector"] = self.resource.field_selector
+        try:
+            response = await self._api.get(self.resource.path, params, deadline=LIST_DEADLINE_SECONDS)
+            items, metadata = _list_of(response.json())
+        except (ApiError, ApiUnreachable) as error:
+            await self._fail(error)
+            return
+        self._last_contact = self._clock()
+        await self._deliver(self._protocol.page(items, metadata))
+
+    async def _watch(self, step: listwatch.OpenWatch) -> None:
+        params: dict[str, str | int] = {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": step.version,
+            "timeoutSeconds": step.seconds,
+        }
+        if self.resource.field_selector:
+            params["fieldSelector"] = self.resource.field_selector
+        started = self._clock()
+        try:
+            async with self._api.stream(
+                self.resource.path, params, total=step.seconds + GRACE_SECONDS, idle=IDLE_SECONDS
+            ) as stream:
+                self._stream = stream
+                self._protocol.opened()
+                await self._follow(stream)
+        except (ApiError, ApiUnreachable, watch.BrokenStream) as error:
+            if not (self._hurry.is_set() and isinstance(error, ApiUnreachable)):  # else we broke it off ourselves
+                await self._fail(error)
+        else:
+            if not self._hurry.is_set():
+                self._protocol.closed(self._clock() - started)
+        finally:
+            self._stream = None
+
+    async def _follow(self, stream: client.ByteStream) -> None:
+        """Delivers the events of an open watch until it ends.
+
+        Raises:
+          ApiError: the server ended it with an error.
+          ApiUnreachable, watch.BrokenStream: it broke.
+        """
+        lines = watch.LineDecoder()
+        while not self._hurry.is_set() and (chunk := await stream.chunk()):
+            self._last_contact = self._clock()
+            deliveries, error = self._protocol.events(lines.feed(chunk))
+            await self._deliver(deliveries)
+            if error is not None:
+                raise error
+
+    async def _deliver(self, deliveries: Sequence[listwatch.Delivery]) -> None:
+        for start in range(0, len(deliveries), EVENTS_PER_TURN):
+            if start:
+                await asyncio.sleep(0)
+            events = self._decoded(deliveries[start : start + EVENTS_PER_TURN])
+            if events:
+                for consumer in self._consumers:
+                    consumer.on_events(events)
+        for version, future in self._waiting:
+            if self._protocol.reached(version) and not future.done():
+                future.set_result(None)
+
+    def _decoded(self, deliveries: Sequence[listwatch.Delivery]) -> list[Event[T]]:
+        events: list[Event[T]] = []
+        for delivery in deliveries:
+            if delivery.kind in (EventKind.LIST_START, EventKind.LIST_END):
+                events.append(Event(delivery.kind, None, delivery.version))
+                continue
+            try:
+                decoded = self._decode(delivery.raw)
+            except Exception as error:  # whatever is wrong with one object must not stop the others
+                self._report_undecodable(delivery.raw, error)
+                continue
+            events.append(Event(delivery.kind, decoded, delivery.version))
+        return events
+
+    def _report_undecodable(self, raw: Mapping[str, Any], error: Exception) -> None:
+        self._undecodable += 1
+        metadata = raw.get("metadata")
+        log.warning("a %s cannot be decoded and is skipped: %s: %r", self.resource.kind, _name_of(metadata), error)
+        if self._on_undecodable is not None:
+            self._on_undecodable(raw, error)
+
+    async def _fail(self, error: ApiError | ApiUnreachable | watch.BrokenStream) -> None:
+        first = not self._protocol.last_error
+        deliveries = self._protocol.failed(error)
+        if self._protocol.last_error:
+            log.log(logging.WARNING if first else logging.DEBUG, "%s: %s", self.resource.name, error)
+        await self._deliver(deliveries)
+
+
+class InformerSet:
+    """All informers of a process, run together."""
+
+    def __init__(self, informers: Sequence[Informer[Any]]) -> None:
+        self.informers = tuple(informers)
+
+    async def run(self) -> None:
+        """Runs all until cancelled; if one ends with an exception, so does this."""
+        async with asyncio.TaskGroup() as group:
+            for informer in self.informers:
+                group.create_task(informer.run(), name=f"informer {informer.resource.name}")
+
+    def unsynced(self) -> list[str]:
+        """Names of the collections whose first list is not delivered yet."""
+        return [informer.resource.name for informer in self.informers if not informer.synced]
+
+    @property
+    def synced(self) -> bool:
+        """Whether all first lists were delivered."""
+        return all(informer.synced for informer in self.informers)
+
+    async def catch_up(self, deadline: float) -> None:
+        """Returns when each has delivered what its collection had when this was called.
+
+        Raises:
+          ExceptionGroup: of TimeoutError, ApiError and ApiUnreachable, one for each that did not.
+        """
+        async with asyncio.TaskGroup() as group:
+            for informer in self.informers:
+                group.create_task(informer.catch_up(deadline))
+
+    def statistics(self) -> list[InformerStatistics]:
+        """The record of each."""
+        return [informer.statistics() for informer in self.informers]
+
+
+async def newest_version(api: client.ApiClient, resource: resources.Resource, deadline: float) -> int:
+    """The collection's newest resourceVersion, by a quorum read.
+
+    Raises:
+      ApiError, ApiUnreachable: the server did not say.
+    """
+    response = await api.read(resource.path, {"limit": 1}, deadline=deadline)
+    _, metadata = _list_of(response.json())
+    return watch.version_of({"metadata": metadata})
+
+
+def _list_of(answer: Any) -> tuple[list[Mapping[str, Any]], Mapping[str, Any]]:
+    """Items and metadata of a list's answer."""
+    if isinstance(answer, dict) and isinstance(answer.get("metadata"), dict):
+        items = answer.get("items")
+        if items is None:  # Go writes an empty list as null
+            items = []
+        if isinstance(items, list) and all(isinstance(item, dict) for item in items):
+            return items, answer["metadata"]
+    raise ApiError(502, "", "the answer is not a list of objects")
+
+
+def _name_of(metadata: Any) -> str:
+    if not isinstance(metadata, dict):
+        return "without metadata"
+    return f"{metadata.get('namespace') or ''}/{metadata.get('name') or ''}".strip("/")

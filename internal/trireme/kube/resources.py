@@ -1,0 +1,81 @@
+"""Which collections of the API the scheduler watches, and how.
+
+One frozen record a collection: where it is, which objects of it matter, whether the scheduler can do without it. The
+list is kube-scheduler's; what it reads only for some configurations says so in `needs`.
+Source: the informers of kube-scheduler v1.37.0.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+# Pods that ran to their end hold nothing of a node; the API server leaves them out.
+ACTIVE_PODS = "status.phase!=Succeeded,status.phase!=Failed"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Resource:
+    """One collection of objects.
+
+    `optional`: an API server that does not serve it counts as having none of it; it is looked for again now and then.
+    `page`: how many objects are listed at once; fewer where objects are large, so that no page stalls the event loop.
+    """
+
+    kind: str
+    path: str
+    field_selector: str = ""
+    optional: bool = False
+    page: int = 500
+
+    @property
+    def name(self) -> str:
+        """The plural name, as in the path."""
+        return self.path.rpartition("/")[2]
+
+
+PODS = Resource("Pod", "/api/v1/pods", field_selector=ACTIVE_PODS)
+NODES = Resource("Node", "/api/v1/nodes", page=250)
+NAMESPACES = Resource("Namespace", "/api/v1/namespaces")
+SERVICES = Resource("Service", "/api/v1/services")
+REPLICATION_CONTROLLERS = Resource("ReplicationController", "/api/v1/replicationcontrollers")
+REPLICA_SETS = Resource("ReplicaSet", "/apis/apps/v1/replicasets")
+STATEFUL_SETS = Resource("StatefulSet", "/apis/apps/v1/statefulsets")
+POD_DISRUPTION_BUDGETS = Resource("PodDisruptionBudget", "/apis/policy/v1/poddisruptionbudgets")
+PERSISTENT_VOLUMES = Resource("PersistentVolume", "/api/v1/persistentvolumes")
+PERSISTENT_VOLUME_CLAIMS = Resource("PersistentVolumeClaim", "/api/v1/persistentvolumeclaims")
+STORAGE_CLASSES = Resource("StorageClass", "/apis/storage.k8s.io/v1/storageclasses")
+CSI_NODES = Resource("CSINode", "/apis/storage.k8s.io/v1/csinodes")
+CSI_DRIVERS = Resource("CSIDriver", "/apis/storage.k8s.io/v1/csidrivers")
+CSI_STORAGE_CAPACITIES = Resource("CSIStorageCapacity", "/apis/storage.k8s.io/v1/csistoragecapacities")
+VOLUME_ATTACHMENTS = Resource("VolumeAttachment", "/apis/storage.k8s.io/v1/volumeattachments")
+RESOURCE_SLICES = Resource("ResourceSlice", "/apis/resource.k8s.io/v1/resourceslices", optional=True, page=250)
+RESOURCE_CLAIMS = Resource("ResourceClaim", "/apis/resource.k8s.io/v1/resourceclaims", optional=True)
+DEVICE_CLASSES = Resource("DeviceClass", "/apis/resource.k8s.io/v1/deviceclasses", optional=True)
+DEVICE_TAINT_RULES = Resource("DeviceTaintRule", "/apis/resource.k8s.io/v1/devicetaintrules", optional=True)
+POD_GROUPS = Resource("PodGroup", "/apis/scheduling.k8s.io/v1beta1/podgroups", optional=True)
+COMPOSITE_POD_GROUPS = Resource(
+    "CompositePodGroup", "/apis/scheduling.k8s.io/v1alpha3/compositepodgroups", optional=True
+)
+
+# What the default configuration watches.
+DEFAULT = (
+    PODS,
+    NODES,
+    NAMESPACES,
+    SERVICES,
+    REPLICATION_CONTROLLERS,
+    REPLICA_SETS,
+    STATEFUL_SETS,
+    POD_DISRUPTION_BUDGETS,
+    PERSISTENT_VOLUMES,
+    PERSISTENT_VOLUME_CLAIMS,
+    STORAGE_CLASSES,
+    CSI_NODES,
+    CSI_DRIVERS,
+    CSI_STORAGE_CAPACITIES,
+    VOLUME_ATTACHMENTS,
+    RESOURCE_SLICES,
+    RESOURCE_CLAIMS,
+    DEVICE_CLASSES,
+    DEVICE_TAINT_RULES,
+)
