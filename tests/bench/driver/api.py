@@ -1,0 +1,180 @@
+"""The driver's own client of the API server: as little work a request as possible, because it shares the machine.
+
+Bodies come ready encoded and answers are not parsed; one watch, narrowed by the API server to pods that have a node,
+tells when each pod was bound.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+import time
+from collections.abc import AsyncIterator, Callable, Iterable
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import aiohttp
+import orjson
+import yaml
+
+REQUEST_DEADLINE = aiohttp.ClientTimeout(total=120)
+WATCH_SECONDS = 1800
+# A list of pods comes in pages of this size; one answer with 20,000 pods would stop the API server for a second.
+PAGE = 2000
+
+
+class ApiError(Exception):
+    """The API server refused a request, or answered something unexpected."""
+
+    def __init__(self, method: str, path: str, status: int, answer: str) -> None:
+        super().__init__(f"{method} {path}: {status} {answer[:300]}")
+        self.status = status
+
+
+class Api:
+    """A session with one API server."""
+
+    def __init__(self, session: aiohttp.ClientSession) -> None:
+        self._session = session
+
+    @classmethod
+    @contextlib.asynccontextmanager
+    async def connect(cls, kubeconfig: Path, connections: int = 64) -> AsyncIterator[Api]:
+        """Opens a session with the cluster of a kubeconfig that has a token and a certificate authority's file."""
+        parsed = yaml.safe_load(kubeconfig.read_text())  # noqa: ASYNC240 - once, before anything is timed
+        cluster, user = parsed["clusters"][0]["cluster"], parsed["users"][0]["user"]
+        context = ssl.create_default_context(cafile=cluster["certificate-authority"])
+        async with aiohttp.ClientSession(
+            cluster["server"],
+            connector=aiohttp.TCPConnector(limit=connections, ssl=context),
+            headers={"Authorization": f"Bearer {user['token']}", "Accept-Encoding": "identity"},
+            timeout=REQUEST_DEADLINE,
+            read_bufsize=1 << 20,
+        ) as session:
+            yield cls(session)
+
+    async def create(self, path: str, body: bytes) -> None:
+        """Creates an object; the answer is read, as a keep-alive connection needs, and thrown away."""
+        headers = {"Content-Type": "application/json"}
+        async with self._session.post(path, data=body, headers=headers) as response:
+            answer = await response.read()
+        if response.status >= 300:
+            raise ApiError("POST", path, response.status, answer.decode(errors="replace"))
+
+    async def delete(self, path: str) -> None:
+        """Deletes an object; one that is gone already is fine."""
+        async with self._session.delete(path) as response:
+            answer = await response.read()
+        if response.status >= 300 and response.status != 404:
+            raise ApiError("DELETE", path, response.status, answer.decode(errors="replace"))
+
+    async def get(self, path: str, **query: str | int) -> Any:
+        """Reads an object or one page of a list."""
+        where = f"{path}?{urlencode(query)}" if query else path
+        async with self._session.get(where) as response:
+            answer = await response.read()
+        if response.status != 200:
+            raise ApiError("GET", where, response.status, answer.decode(errors="replace"))
+        return orjson.loads(answer)
+
+    async def pages(self, path: str, **query: str | int) -> AsyncIterator[Any]:
+        """A whole list, page by page."""
+        following = ""
+        while True:
+            page = await self.get(path, **query, limit=PAGE, **({"continue": following} if following else {}))
+            yield page
+            following = page["metadata"].get("continue", "")
+            if not following:
+                return
+
+    async def watch(self, path: str, **query: str | int) -> AsyncIterator[bytes]:
+        """The lines of one watch request, until the API server ends it."""
+        where = f"{path}?{urlencode({**query, 'watch': '1', 'timeoutSeconds': WATCH_SECONDS})}"
+        patience = aiohttp.ClientTimeout(total=WATCH_SECONDS + 60)
+        async with self._session.get(where, timeout=patience) as response:
+            if response.status != 200:
+                raise ApiError("GET", where, response.status, (await response.read()).decode(errors="replace"))
+            rest = b""
+            async for chunk in response.content.iter_any():
+                *lines, rest = (rest + chunk).split(b"\n")
+                for line in lines:
+                    yield line
+
+
+class BoundPods:
+    """When each pod was first seen with a node, and who is waiting for that."""
+
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._clock = clock
+        self.bound_at: dict[str, float] = {}
+        """`namespace/name` to the moment its binding was seen."""
+        self._awaited: dict[str, Awaited] = {}
+
+    def expect(self, keys: Iterable[str]) -> Awaited:
+        """Something to wait on until all these pods are bound; call before they are created."""
+        awaited = Awaited()
+        for key in keys:
+            if key not in self.bound_at:
+                awaited.left.add(key)
+                self._awaited[key] = awaited
+        awaited.settle()
+        return awaited
+
+    def seen(self, key: str) -> None:
+        """Notes that a pod has a node."""
+        if key in self.bound_at:
+            return
+        self.bound_at[key] = self._clock()
+        awaited = self._awaited.pop(key, None)
+        if awaited is not None:
+            awaited.left.discard(key)
+            awaited.settle()
+
+    async def follow(self, api: Api) -> None:
+        """Watches every namespace until cancelled."""
+        while True:
+            # Without a version a watch begins with all there is. So a watch that was closed is simply started again:
+            # no binding can be missed, and one that is seen twice counts once.
+            try:
+                async for line in api.watch("/api/v1/pods", fieldSelector="spec.nodeName!="):
+                    self.take(line)
+            except aiohttp.ClientPayloadError:
+                pass
+            except ApiError as error:
+                if error.status != 410:
+                    raise
+
+    def take(self, line: bytes) -> None:
+        """Notes one event of the watch. Raises ApiError for an error sent instead of one."""
+        event = orjson.loads(line)
+        if event["type"] == "ERROR":
+            raise ApiError("WATCH", "/api/v1/pods", int(event["object"].get("code", 0)), str(event["object"]))
+        metadata = event["object"]["metadata"]
+        if event["type"] != "DELETED":
+            self.seen(f"{metadata['namespace']}/{metadata['name']}")
+
+
+class Awaited:
+    """A set of pods that is waited for."""
+
+    def __init__(self) -> None:
+        self.left: set[str] = set()
+        """Pods not yet seen with a node."""
+        self._done = asyncio.Event()
+
+    def settle(self) -> None:
+        """Wakes who waits, where nothing is left."""
+        if not self.left:
+            self._done.set()
+
+    async def wait(self, patience: float) -> None:
+        """Returns when every pod is bound. Raises TimeoutError where not a single one was for `patience` seconds."""
+        while not self._done.is_set():
+            before = len(self.left)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._done.wait(), patience)
+                return
+            if len(self.left) == before:
+                raise TimeoutError(f"{before} pods still wait for a node, and none got one for {patience:.0f} s")

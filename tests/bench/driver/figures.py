@@ -1,0 +1,101 @@
+"""From moments to figures: rates, percentiles, medians and ranges.
+
+Pure. The rates are totals over totals (all pods over all the time), never the mean of samples, which would make a
+scheduler that stops and starts look faster than it is.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Window:
+    """What was seen while measuring. All moments are of one clock, in seconds."""
+
+    started: float
+    """Just before the first measured pod was created, or the scheduler started, whichever is what is waited for."""
+    created: float
+    """When the last measured pod had been created."""
+    bound: Sequence[float]
+    """When each measured pod was first seen with a node; ascending."""
+    waits: Sequence[float]
+    """Seconds from sending a pod to seeing it bound, of the pods created while measuring."""
+    cpu_s: Mapping[str, float]
+    """Processor seconds by process of the scheduler, read somewhat after the last binding: what is put off counts."""
+    peak_rss_mb: Mapping[str, float]
+    """By process of the scheduler, since it started."""
+    others_cpu_s: Mapping[str, float]
+    """Processor seconds of the driver, the API server, etcd and everything else on the machine."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Figures:
+    """What one run of one workload by one side came to; None where it does not apply."""
+
+    pods: int
+    pods_per_s: float
+    after_create_pods_per_s: float | None
+    """After the last pod was created; None where fewer than a twentieth were left by then."""
+    cpu_ms_per_pod: float
+    peak_rss_mb: float
+    first_bind_s: float
+    """From the start of the window to the first binding."""
+    wait_p50_ms: float | None
+    wait_p99_ms: float | None
+    wait_max_ms: float | None
+    processes: Mapping[str, Mapping[str, float]]
+    """cpu_ms_per_pod and peak_rss_mb by process."""
+    others_cpu_ms_per_pod: Mapping[str, float]
+
+
+def figures(window: Window) -> Figures:
+    """The figures of one window. Raises ValueError where nothing was bound."""
+    count = len(window.bound)
+    if count == 0:
+        raise ValueError("no pod was bound")
+    last = window.bound[-1]
+    # Where all were created before, the rate is that of binding alone: without what comes before the first.
+    reference = window.created if window.created > window.started else window.bound[0]
+    late = sum(1 for moment in window.bound if moment > reference)
+    after = late / (last - reference) if late >= max(count / 20, 2) else None
+    waits = sorted(window.waits)
+    return Figures(
+        pods=count,
+        pods_per_s=count / (last - window.started),
+        after_create_pods_per_s=after,
+        cpu_ms_per_pod=1000 * sum(window.cpu_s.values()) / count,
+        peak_rss_mb=sum(window.peak_rss_mb.values()),
+        first_bind_s=window.bound[0] - window.started,
+        wait_p50_ms=1000 * percentile(waits, 0.50) if waits else None,
+        wait_p99_ms=1000 * percentile(waits, 0.99) if waits else None,
+        wait_max_ms=1000 * waits[-1] if waits else None,
+        processes={
+            name: {"cpu_ms_per_pod": 1000 * spent / count, "peak_rss_mb": window.peak_rss_mb.get(name, 0.0)}
+            for name, spent in window.cpu_s.items()
+        },
+        others_cpu_ms_per_pod={name: 1000 * spent / count for name, spent in window.others_cpu_s.items()},
+    )
+
+
+def percentile(ascending: Sequence[float], share: float) -> float:
+    """The smallest value that at least `share` of the values do not exceed (nearest rank)."""
+    return ascending[max(math.ceil(share * len(ascending)) - 1, 0)]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Spread:
+    """Several rounds of one figure."""
+
+    median: float
+    low: float
+    high: float
+
+
+def spread(values: Sequence[float | None]) -> Spread | None:
+    """Median and range of the rounds that have the figure, or None where none has."""
+    present = [each for each in values if each is not None]
+    return Spread(statistics.median(present), min(present), max(present)) if present else None

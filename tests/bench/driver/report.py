@@ -1,0 +1,189 @@
+"""What a benchmark hands on: `build/bench.json` and tables made from it.
+
+The file is the truth and every table is rendered from it, so what a document shows can be made again. Its rows are
+medians over the rounds with their ranges beside them; the single runs are in it too.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from driver import figures
+
+FIGURES = (
+    "pods_per_s",
+    "after_create_pods_per_s",
+    "cpu_ms_per_pod",
+    "peak_rss_mb",
+    "first_bind_s",
+    "wait_p50_ms",
+    "wait_p99_ms",
+    "wait_max_ms",
+)
+BEGIN, END = "<!-- results: made by tests/bench/run.py --render -->", "<!-- /results -->"
+LIMIT, REFERENCE, REFERENCE_WORKLOAD = "limit", "kube-scheduler", "basic"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Run:
+    """One round of one workload by one side."""
+
+    side: str
+    workload: str
+    nodes: int
+    round: int
+    figures: figures.Figures | None
+    """None where the run failed."""
+    error: str | None
+    took_s: float
+    """How long it took, cluster and all."""
+
+
+def rows(runs: Iterable[Run]) -> list[dict[str, Any]]:
+    """One row per side and workload: each figure's median over the rounds, and its range beside it."""
+    groups: dict[tuple[str, str, int], list[Run]] = {}
+    for run in runs:
+        groups.setdefault((run.workload, run.side, run.nodes), []).append(run)
+    return [_row(side, workload, nodes, group) for (workload, side, nodes), group in groups.items()]
+
+
+def _row(side: str, workload: str, nodes: int, group: Sequence[Run]) -> dict[str, Any]:
+    done = [run.figures for run in group if run.figures is not None]
+    row: dict[str, Any] = {
+        "side": side,
+        "workload": workload,
+        "nodes": nodes,
+        "rounds": len(done),
+        "errors": [run.error for run in group if run.error],
+        "pods": done[0].pods if done else 0,
+    }
+    for name in FIGURES:
+        spread = figures.spread([getattr(each, name) for each in done])
+        row[name] = None if spread is None else round(spread.median, 3)
+        row[name + "_range"] = None if spread is None else [round(spread.low, 3), round(spread.high, 3)]
+    row["processes"] = {
+        process: {
+            figure: round(statistics.median(each.processes.get(process, {}).get(figure, 0.0) for each in done), 3)
+            for figure in ("cpu_ms_per_pod", "peak_rss_mb")
+        }
+        for process in (done[0].processes if done else ())
+    }
+    row["others_cpu_ms_per_pod"] = {
+        other: round(statistics.median(each.others_cpu_ms_per_pod[other] for each in done), 3)
+        for other in (done[0].others_cpu_ms_per_pod if done else ())
+    }
+    return row
+
+
+def find(table: Sequence[Mapping[str, Any]], side: str, workload: str, nodes: int) -> Mapping[str, Any] | None:
+    """The row of a side and workload, if it was run."""
+    wanted = (side, workload, nodes)
+    return next((row for row in table if (row["side"], row["workload"], row["nodes"]) == wanted), None)
+
+
+def ratio(row: Mapping[str, Any], reference: Mapping[str, Any] | None, figure: str) -> float | None:
+    """A figure of one row over that of another."""
+    if reference is None or row[figure] is None or not reference[figure]:
+        return None
+    return float(row[figure]) / float(reference[figure])
+
+
+COLUMNS = (
+    "workload",
+    "nodes",
+    "side",
+    "pods/s",
+    "range",
+    "of limit",
+    "after creation",
+    "CPU ms/pod",
+    "of kube-scheduler, basic",
+    "peak MB",
+    "first bind s",
+    "wait p50 ms",
+    "p99 ms",
+)
+
+
+def table(bench_rows: Sequence[Mapping[str, Any]]) -> str:
+    """The rows as a Markdown table with ratios: throughput to the limit, CPU to kube-scheduler's on `basic`."""
+    lines = [COLUMNS, tuple("---" for _ in COLUMNS)]
+    for row in bench_rows:
+        limit = find(bench_rows, LIMIT, row["workload"], row["nodes"])
+        reference = find(bench_rows, REFERENCE, REFERENCE_WORKLOAD, row["nodes"])
+        span = row["pods_per_s_range"]
+        lines.append(
+            (
+                row["workload"],
+                str(row["nodes"]),
+                row["side"],
+                _number(row["pods_per_s"]) if row["rounds"] else "failed",
+                "–".join(_number(each) for each in span) if span else "",
+                _number(ratio(row, limit, "pods_per_s"), 2),
+                _number(row["after_create_pods_per_s"]),
+                _number(row["cpu_ms_per_pod"], 2),
+                _number(ratio(row, reference, "cpu_ms_per_pod"), 2),
+                _number(row["peak_rss_mb"]),
+                _number(row["first_bind_s"], 2),
+                _number(row["wait_p50_ms"], 1),
+                _number(row["wait_p99_ms"], 1),
+            )
+        )
+    return aligned(lines)
+
+
+def processes_table(bench_rows: Sequence[Mapping[str, Any]]) -> str:
+    """Where the processor time of a pod goes: by process of the scheduler, and the others' beside it."""
+    lines = [("workload", "nodes", "side", "process", "CPU ms/pod", "peak MB"), ("---",) * 6]
+    for row in bench_rows:
+        for process, spent in row["processes"].items():
+            lines.append(
+                (
+                    row["workload"],
+                    str(row["nodes"]),
+                    row["side"],
+                    process,
+                    _number(spent["cpu_ms_per_pod"], 2),
+                    _number(spent["peak_rss_mb"]),
+                )
+            )
+        for other, spent in row["others_cpu_ms_per_pod"].items():
+            lines.append((row["workload"], str(row["nodes"]), row["side"], f"({other})", _number(spent, 2), ""))
+    return aligned(lines)
+
+
+def aligned(lines: Sequence[Sequence[str]]) -> str:
+    """A Markdown table that reads well unrendered too."""
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
+    return "\n".join(
+        "| "
+        + " | ".join(
+            "-" * width if cell == "---" else cell.ljust(width) for cell, width in zip(line, widths, strict=True)
+        )
+        + " |"
+        for line in lines
+    )
+
+
+def _number(value: float | None, digits: int = 0) -> str:
+    return "" if value is None else f"{value:.{digits}f}"
+
+
+def document(text: str, bench: Mapping[str, Any]) -> str:
+    """A document with what stands between its result markers replaced. Raises ValueError where it has none."""
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"the document has no {BEGIN!r} … {END!r}")
+    machine, versions = bench["machine"], bench["versions"]
+    facts = (
+        f"Commit `{bench['commit'][:12]}`, {bench['date']}, {bench['rounds']} rounds; {machine['cpus']} × "
+        f"{machine['cpu']}, {machine['memory_gb']} GB, Linux {machine['kernel']}; "
+        + ", ".join(f"{name} {version}" for name, version in versions.items())
+        + "."
+    )
+    parts = (before + BEGIN, facts, table(bench["rows"]), "By process:", processes_table(bench["rows"]), END + after)
+    return "\n\n".join(parts)

@@ -1,0 +1,206 @@
+"""The benchmark: runs workloads with each side in turn on fresh real control planes, and reports.
+
+    python tests/bench/run.py --nodes 5000 --workloads basic,nodeaffinity
+
+Sides alternate within each round, so that a machine that gets slower for a while does so for all of them. The result
+goes to build/bench.json after every run (an interrupted benchmark keeps what it has), and a table of medians, ranges
+and ratios to the terminal.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import datetime
+import importlib.metadata
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+BENCH = Path(__file__).resolve().parent
+sys.path.append(str(BENCH.parent / "controlplane"))
+
+import launcher  # noqa: E402 - found by the line above
+from driver import report, rounds, sides, workload  # noqa: E402
+
+RESULT = launcher.REPOSITORY / "build" / "bench.json"
+DOCUMENT = launcher.REPOSITORY / "docs" / "performance.md"
+WORKLOADS = BENCH / "workloads" / "performance-config.yaml"
+DEFAULT_SIDES = "kube-scheduler,trireme,limit"
+
+
+def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description="Benchmark schedulers on a real control plane.")
+    parser.add_argument("--nodes", type=numbers, default=[], help="only workloads with so many nodes: 500,5000")
+    parser.add_argument("--workloads", type=words, default=[], help="only these tests: basic,nodeaffinity")
+    parser.add_argument("--sides", type=words, default=words(DEFAULT_SIDES), help=f"default: {DEFAULT_SIDES}")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--file", type=Path, default=WORKLOADS, help="a workload file, ours or scheduler_perf's")
+    parser.add_argument("--result", type=Path, default=RESULT)
+    parser.add_argument("--merge", action="store_true", help="keep the result file's runs of other workloads and sides")
+    parser.add_argument("--list", action="store_true", help="list the workloads and end")
+    parser.add_argument(
+        "--render", action="store_true", help="write the result's table into docs/performance.md and end"
+    )
+    return parser.parse_args(arguments)
+
+
+def words(text: str) -> list[str]:
+    """Words separated by commas or spaces."""
+    return text.replace(",", " ").split()
+
+
+def numbers(text: str) -> list[int]:
+    """Numbers separated by commas or spaces."""
+    return [int(word) for word in words(text)]
+
+
+def machine() -> dict[str, Any]:
+    """What the figures were taken on."""
+    model = next(
+        (
+            line.partition(":")[2].strip()
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if "model name" in line
+        ),
+        platform.machine(),
+    )
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return {
+        "cpu": model,
+        "cpus": len(os.sched_getaffinity(0)),
+        "memory_gb": round(memory / 1e9),
+        "kernel": platform.release(),
+    }
+
+
+def versions() -> dict[str, str]:
+    """The versions of what takes part."""
+    command = [str(launcher.BINARY), "kube-scheduler", "--version"]
+    kubernetes = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[-1]
+    try:
+        trireme = importlib.metadata.version("trireme")
+    except importlib.metadata.PackageNotFoundError:
+        trireme = "not installed"
+    return {"kubernetes": kubernetes, "trireme": trireme, "python": platform.python_version()}
+
+
+def commit() -> str:
+    """The commit that was measured; `+` where the work tree differs from it."""
+
+    def git(*arguments: str) -> str:
+        command = ["git", "-C", str(launcher.REPOSITORY), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+
+    return git("rev-parse", "HEAD") + ("+" if git("status", "--porcelain") else "")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Plan:
+    """What to run, in which order."""
+
+    workloads: Sequence[workload.Workload]
+    competitors: Sequence[sides.Side]
+    rounds: int
+
+    def runs(self) -> list[tuple[int, workload.Workload, sides.Side]]:
+        """Every run: workload by workload, round by round, the sides in turn and each round with another first."""
+        result = []
+        for each in self.workloads:
+            taking_part = [side for side in self.competitors if each.limited or not side.undecided]
+            for number in range(self.rounds):
+                shift = number % len(taking_part) if taking_part else 0
+                result += [(number, each, side) for side in taking_part[shift:] + taking_part[:shift]]
+        return result
+
+
+def perform(plan: Plan, result: Path, kept: Sequence[Mapping[str, Any]]) -> list[report.Run]:
+    """Carries out a plan; a run that fails is reported as such, and the others go on."""
+    about = {
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "machine": machine(),
+        "versions": versions(),
+        "commit": commit(),
+        "rounds": plan.rounds,
+    }
+    done: list[report.Run] = []
+    todo = plan.runs()
+    for position, (number, each, side) in enumerate(todo):
+        print(f"[{position + 1}/{len(todo)}] {each.name}, {each.nodes} nodes, {side.name}: ", end="", flush=True)
+        run = run_one(number, each, side)
+        done.append(run)
+        print(summary(run), flush=True)
+        fresh = report.rows(done)
+        replaced = {(row["side"], row["workload"], row["nodes"]) for row in fresh}
+        old = [row for row in kept if (row["side"], row["workload"], row["nodes"]) not in replaced]
+        result.parent.mkdir(parents=True, exist_ok=True)
+        runs = [dataclasses.asdict(each) for each in done]
+        result.write_text(json.dumps({**about, "rows": old + fresh, "runs": runs}, indent=1) + "\n")
+    return done
+
+
+def run_one(number: int, each: workload.Workload, side: sides.Side) -> report.Run:
+    """One run, a failure caught and kept as its reason."""
+    started = time.monotonic()
+    try:
+        measured = rounds.run(side, each)
+    except (Exception, ExceptionGroup) as error:
+        causes = error.exceptions if isinstance(error, ExceptionGroup) else (error,)
+        reason = "; ".join(f"{type(cause).__name__}: {cause}" for cause in causes)
+        return report.Run(side.name, each.test, each.nodes, number, None, reason, time.monotonic() - started)
+    return report.Run(side.name, each.test, each.nodes, number, measured, None, time.monotonic() - started)
+
+
+def summary(run: report.Run) -> str:
+    """A run in one line."""
+    if run.figures is None:
+        return f"FAILED after {run.took_s:.0f} s: {run.error}"
+    found = run.figures
+    elsewhere = found.others_cpu_ms_per_pod.get("elsewhere", 0.0)
+    return (
+        f"{found.pods} pods, {found.pods_per_s:.0f} pods/s, {found.cpu_ms_per_pod:.2f} ms of CPU a pod, "
+        f"{found.peak_rss_mb:.0f} MB (elsewhere on the machine {elsewhere:.2f} ms a pod; run took {run.took_s:.0f} s)"
+    )
+
+
+def render(result: Path, document: Path) -> None:
+    """Writes the tables of a result into a document."""
+    document.write_text(report.document(document.read_text(), json.loads(result.read_text())))
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Runs what the command line asks for; 1 where a run failed or could not be asked for."""
+    chosen = parse_arguments(arguments)
+    try:
+        known = workload.load(chosen.file)
+        if chosen.list:
+            for each in known:
+                print(f"{each.test:<24} {each.variant:<32} {each.nodes:>6} nodes  {' '.join(sorted(each.labels))}")
+            return 0
+        if chosen.render:
+            render(chosen.result, DOCUMENT)
+            return 0
+        selected = workload.select(known, chosen.workloads, chosen.nodes)
+        competitors = sides.select(sides.read((BENCH / "sides.yaml").read_text()), chosen.sides)
+    except (workload.WorkloadError, sides.SideError, OSError, ValueError) as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return 1
+    if not launcher.available():
+        print(f"bench: {launcher.BINARY} is not built; run `make controlplane` (needs Go)", file=sys.stderr)
+        return 1
+    kept = json.loads(chosen.result.read_text())["rows"] if chosen.merge and chosen.result.exists() else []
+    done = perform(Plan(selected, competitors, chosen.rounds), chosen.result, kept)
+    written = json.loads(chosen.result.read_text())["rows"]
+    print(f"\n{report.table(written)}\n\n{report.processes_table(written)}\n\n{chosen.result}")
+    return 1 if any(run.error for run in done) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
