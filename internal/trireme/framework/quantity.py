@@ -19,7 +19,6 @@ from enum import Enum
 from functools import lru_cache
 
 INT64_MAX = 2**63 - 1
-INT64_MIN = -(2**63)
 
 NANOS_PER_UNIT = 10**9
 NANOS_PER_MILLI = 10**6
@@ -141,9 +140,7 @@ def _times_power_of_ten(digits: str, power: int, factor: int) -> int:
 
 
 def _scaled(nanos: int, unit: int) -> int:
-    if nanos >= 0:
-        return min(-(-nanos // unit), INT64_MAX)
-    return max(nanos // unit, INT64_MIN)
+    return min(-(-nanos // unit), INT64_MAX) if nanos >= 0 else max(nanos // unit, -INT64_MAX)
 
 
 def _binary_text(units: int) -> str:

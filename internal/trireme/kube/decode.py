@@ -11,8 +11,6 @@ whatever the input. For a message type a plan is made once, one function per JSO
 lookup and a call for each of its fields. `apiVersion` and `kind` are no part of the messages.
 """
 
-import base64
-import binascii
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, cast
 
@@ -251,26 +249,16 @@ def _integer(value: Any) -> int:
     raise TypeError(f"expected an integer, not {type(value).__name__}")
 
 
-def _bytes(value: Any) -> bytes:
-    try:
-        return base64.b64decode(_string(value), validate=True)
-    except binascii.Error as error:
-        raise ValueError(f"expected base64: {error}") from error
-
-
 _READERS: Mapping[int, Convert] = {
     FieldDescriptor.TYPE_STRING: _string,
     FieldDescriptor.TYPE_BOOL: _boolean,
     FieldDescriptor.TYPE_INT32: _integer,
     FieldDescriptor.TYPE_INT64: _integer,
-    FieldDescriptor.TYPE_BYTES: _bytes,
 }
 
 
 def _zero(field: FieldDescriptor) -> Any:
-    return {FieldDescriptor.TYPE_STRING: "", FieldDescriptor.TYPE_BOOL: False, FieldDescriptor.TYPE_BYTES: b""}.get(
-        field.type, 0
-    )
+    return {FieldDescriptor.TYPE_STRING: "", FieldDescriptor.TYPE_BOOL: False}.get(field.type, 0)
 
 
 def map_value(field: FieldDescriptor) -> FieldDescriptor | None:
