@@ -1,0 +1,258 @@
+"""The binder: carries out bindings, many at once and each at most once at a time.
+
+The shell around `trireme.bind.binding`. Invariants: of one pod there is never more than one binding under way (a
+second call for the same node joins it and gets the same outcome, one for another node is refused); a POST begins only
+while the tenure of the leader that asked is active and somebody still waits for the outcome; and a binding that has
+begun is carried to its outcome even when its caller goes away, so that a repeated call finds it.
+
+A job costs a dict entry and a turn of a worker; there is no task, lock or timer per pod, because this is the hot path.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from trireme.bind import binding
+from trireme.bind.binding import Attempt, Bound, Failed, Found, Open, Outcome, Post, Read, Target
+from trireme.bind.in_flight import InFlight
+from trireme.framework.status import Reason
+from trireme.kube.errors import ApiError, ApiUnreachable
+from trireme.replica.fencing import Tenure
+
+log = logging.getLogger(__name__)
+
+CONCURRENCY = 64
+"""Bindings under way at once. More do not make an API server faster; they only make each of them slower."""
+
+WAITING_LIMIT = 20_000
+"""Bindings that wait for a turn; beyond it a call is refused and goes to another replica."""
+
+LINGER_SECONDS = 0.001
+"""How long the first result waits for others: a message on a stream costs as much as a quarter of a binding."""
+
+
+class PodWriter(Protocol):
+    """What the binder needs of the API server. Both raise ApiError or ApiUnreachable."""
+
+    async def bind(self, target: Target, deadline: float) -> None:
+        """POSTs the binding, once; `deadline` in seconds, for the server as well."""
+        ...
+
+    async def find(self, namespace: str, name: str, deadline: float) -> Found | None:
+        """Reads the pod; None: it does not exist."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class BinderStatistics:
+    """What a binder did since it was made."""
+
+    bound: int  # pods bound, those that were found bound included
+    failed: int  # pods that were certainly not bound
+    unknown: int  # pods whose fate stayed open
+    posts: int  # POSTs sent
+    conflicts: int  # POSTs answered with 409
+    read_back: int  # pods found bound by reading them after an answer in doubt
+    joined: int  # requests that joined a binding under way
+    in_flight: int  # bindings under way
+    waiting: int  # bindings that wait for a turn
+
+
+class Busy(Exception):
+    """Too much waits here already; nothing of the call was begun."""
+
+
+class _Results:
+    """Where the outcomes of one call arrive."""
+
+    __slots__ = ("arrived", "gone", "new")
+
+    def __init__(self) -> None:
+        self.new: list[tuple[int, Outcome]] = []
+        self.arrived = asyncio.Event()
+        self.gone = False
+
+    def put(self, index: int, outcome: Outcome) -> None:
+        self.new.append((index, outcome))
+        self.arrived.set()
+
+
+class _Job:
+    """One pod to bind, and who waits for it."""
+
+    __slots__ = ("target", "tenure", "waiting")
+
+    def __init__(self, target: Target, tenure: Tenure) -> None:
+        self.target = target
+        self.tenure = tenure
+        self.waiting: list[tuple[_Results, int]] = []
+
+    @property
+    def active(self) -> bool:
+        return self.tenure.active and not all(results.gone for results, _ in self.waiting)
+
+    @property
+    def ended_because(self) -> str:
+        return "the caller has gone" if self.tenure.active else self.tenure.ended_because
+
+
+class Binder:
+    """Binds pods."""
+
+    def __init__(
+        self,
+        pods: PodWriter,
+        in_flight: InFlight,
+        *,
+        clock: Callable[[], float],
+        jitter: Callable[[], float],
+        concurrency: int = CONCURRENCY,
+    ) -> None:
+        """`jitter` answers numbers from 0 up to 1."""
+        self._pods = pods
+        self._in_flight = in_flight
+        self._clock = clock
+        self._jitter = jitter
+        self._concurrency = concurrency
+        self._jobs: dict[str, _Job] = {}  # by UID: those waiting and those under way
+        self._turns: deque[_Job] = deque()
+        self._workers: set[asyncio.Task[None]] = set()
+        self._bound = self._failed = self._unknown = self._posts = self._conflicts = self._read_back = self._joined = 0
+
+    def statistics(self) -> BinderStatistics:
+        """A snapshot of the counters."""
+        return BinderStatistics(
+            bound=self._bound,
+            failed=self._failed,
+            unknown=self._unknown,
+            posts=self._posts,
+            conflicts=self._conflicts,
+            read_back=self._read_back,
+            joined=self._joined,
+            in_flight=len(self._jobs) - len(self._turns),
+            waiting=len(self._turns),
+        )
+
+    async def bind(self, targets: Sequence[Target], tenure: Tenure) -> AsyncIterator[list[tuple[int, Outcome]]]:
+        """Binds pods, and yields the outcomes as they come, by index.
+
+        Raises:
+            Busy: too many bindings wait already.
+        """
+        if len(self._turns) + len(targets) > WAITING_LIMIT:
+            raise Busy(f"{len(self._turns)} bindings wait already")
+        results = _Results()
+        try:
+            for index, target in enumerate(targets):
+                self._enlist(target, tenure, results, index)
+            self._hire()
+            left = len(targets)
+            while left:
+                await results.arrived.wait()
+                if len(results.new) < left:
+                    await asyncio.sleep(LINGER_SECONDS)
+                new, results.new = results.new, []
+                results.arrived.clear()
+                left -= len(new)
+                yield new
+        finally:
+            results.gone = True
+
+    async def close(self, patience: float) -> None:
+        """Waits for the bindings under way; those that did not begin are dropped when nobody waits for them."""
+        if self._workers:
+            _, late = await asyncio.wait(self._workers, timeout=patience)
+            for worker in late:
+                worker.cancel()
+
+    def _enlist(self, target: Target, tenure: Tenure, results: _Results, index: int) -> None:
+        job = self._jobs.get(target.uid)
+        if job is None:
+            job = self._jobs[target.uid] = _Job(target, tenure)
+            self._turns.append(job)
+        elif job.target.node != target.node:
+            message = f"pod {target.name} is being bound to node {job.target.node} by another call"
+            results.put(index, Failed(message, Reason.of("alreadyBinding", {"node": job.target.node})))
+            return
+        else:
+            self._joined += 1
+            if (tenure.epoch, tenure.valid_until) > (job.tenure.epoch, job.tenure.valid_until):
+                job.tenure = tenure  # a POST may begin as long as the later of the two leaders' words is good
+        job.waiting.append((results, index))
+
+    def _hire(self) -> None:
+        for _ in range(min(self._concurrency - len(self._workers), len(self._turns))):
+            worker = asyncio.get_running_loop().create_task(self._work())
+            self._workers.add(worker)
+            worker.add_done_callback(self._workers.discard)
+
+    async def _work(self) -> None:
+        while self._turns:
+            job = self._turns.popleft()
+            outcome: Outcome = Open("the binding was interrupted")
+            try:
+                outcome = await self._carry_out(job)
+            except Exception:
+                # Whatever it is, it must not take the worker with it, nor let the pod pass for unbound.
+                log.exception("binding pod %s/%s failed", job.target.namespace, job.target.name)
+            finally:
+                del self._jobs[job.target.uid]
+                self._count(outcome)
+                for results, index in job.waiting:
+                    results.put(index, outcome)
+
+    async def _carry_out(self, job: _Job) -> Outcome:
+        if not job.active:
+            return Failed(f"not bound: {job.ended_because}", Reason("notBegun"))
+        attempt = Attempt(job.target, self._jitter)
+        with self._in_flight.under(job.tenure.epoch, self._clock() + binding.POST_DEADLINE_SECONDS) as work:
+            step: binding.Step = Post(0.0)
+            while True:
+                if isinstance(step, Post):
+                    if step.after:
+                        await asyncio.sleep(step.after)
+                    if not job.active:
+                        step = attempt.on_withdrawn(f"not bound: {job.ended_because}", self._clock())
+                        continue
+                    sent_at = self._clock()
+                    work.until = sent_at + binding.POST_DEADLINE_SECONDS
+                    step = await self._post(job, attempt, sent_at)
+                elif isinstance(step, Read):
+                    if step.after:
+                        await asyncio.sleep(step.after)
+                    step = await self._read(job, attempt)
+                else:
+                    return step
+
+    async def _post(self, job: _Job, attempt: Attempt, sent_at: float) -> binding.Step:
+        attempt.on_post()
+        self._posts += 1
+        try:
+            await self._pods.bind(job.target, binding.POST_DEADLINE_SECONDS)
+        except ApiError as error:
+            self._conflicts += error.conflict
+            return attempt.on_post_error(error, sent_at, self._clock(), job.active)
+        except ApiUnreachable as error:
+            return attempt.on_post_error(error, sent_at, self._clock(), job.active)
+        return binding.BOUND
+
+    async def _read(self, job: _Job, attempt: Attempt) -> binding.Step:
+        target = job.target
+        try:
+            found = await self._pods.find(target.namespace, target.name, binding.READ_DEADLINE_SECONDS)
+        except (ApiError, ApiUnreachable) as error:
+            return attempt.on_read_error(error, self._clock())
+        return attempt.on_read(found, self._clock(), job.active)
+
+    def _count(self, outcome: Outcome) -> None:
+        match outcome:
+            case Bound(read_back):
+                self._bound += 1
+                self._read_back += read_back
+            case Failed():
+                self._failed += 1
+            case Open():
+                self._unknown += 1

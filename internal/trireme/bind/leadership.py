@@ -1,0 +1,138 @@
+"""Whom bind works for: the holder of the Lease, as bind itself read it, for as long as that reading is good.
+
+A caller claims an epoch and says how long its Lease is valid. Bind believes neither for good. It reads the Lease before
+it works for a new epoch or after a restart, and again while it works, because a message may be old when it is read: a
+paused process or a broken network keeps it for as long as it likes, with the validity that was true when it was sent.
+
+The invariant that keeps a deposed leader from binding: work for an epoch begins only within one Lease duration after
+the *start* of a reading that showed its holder. At the start of such a reading no successor had the Lease, and a
+successor that cannot reach a replica (Fence is not answered) waits one Lease duration after it acquired the Lease. So
+no clock but each process's own monotonic one takes part. What a claim is checked against: see `trireme.kube.lease`.
+
+Without leader election there is no Lease and one frontend; then epochs are only compared.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from trireme.kube.election import LeaseRecord
+from trireme.kube.errors import ApiError, ApiUnreachable
+from trireme.kube.lease import EpochClaim, Verdict, judge
+from trireme.replica.fencing import EpochGuard, Refusal, RefusalReason, Tenure
+
+log = logging.getLogger(__name__)
+
+MAX_TRUST_SECONDS = 60.0
+"""One reading is good for the Lease's duration, but a mistaken duration shall not fence for an hour."""
+
+LeaseReader = Callable[[], Awaitable[LeaseRecord | None]]
+"""Reads the Lease as it is now; None: there is none. Raises ApiError or ApiUnreachable, after a deadline of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Trust:
+    """What the last reading was good for."""
+
+    claim: EpochClaim
+    since: float
+    until: float
+
+
+_NOBODY = _Trust(EpochClaim(0, ""), 0.0, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class LeadershipStatistics:
+    """What was learned about leaders since the start."""
+
+    epoch: int  # the epoch in force
+    readings: int  # how often the Lease was read
+    refused: int  # calls refused because they were of a lower epoch
+
+
+class Leadership:
+    """Admits callers."""
+
+    def __init__(self, guard: EpochGuard, read_lease: LeaseReader | None, clock: Callable[[], float]) -> None:
+        """`read_lease` is None where leader election is off."""
+        self._guard = guard
+        self._read_lease = read_lease
+        self._clock = clock
+        self._trust = _NOBODY
+        self._reading = asyncio.Lock()
+        self._refresh: asyncio.Task[None] | None = None
+        self._readings = 0
+
+    def statistics(self) -> LeadershipStatistics:
+        """A snapshot of the counters."""
+        return LeadershipStatistics(self._guard.epoch, self._readings, self._guard.refused)
+
+    async def admit(self, claim: EpochClaim, lease_valid_seconds: float) -> Tenure:
+        """Answers until when work may begin for this caller, reading the Lease where need be.
+
+        Raises:
+            Refusal: none may.
+        """
+        received = self._clock()
+        self._guard.check(claim.epoch)
+        if self._read_lease is None:
+            self._guard.admit(claim.epoch)
+            return Tenure(self._guard, self._clock, claim.epoch, float("inf"))
+        if lease_valid_seconds <= 0:
+            raise Refusal(RefusalReason.LEASE_EXPIRED, "the caller's lease is not valid any more")
+        trust = self._trust
+        if trust.claim != claim or received >= trust.until:
+            trust = await self._verify(claim, received)
+        elif received - trust.since > (trust.until - trust.since) / 2 and self._refresh is None:
+            self._refresh = asyncio.get_running_loop().create_task(self._refresh_trust(claim))
+        self._guard.admit(claim.epoch)
+        return Tenure(self._guard, self._clock, claim.epoch, min(received + lease_valid_seconds, trust.until))
+
+    async def close(self) -> None:
+        """Ends what runs in the background."""
+        if self._refresh is not None:
+            self._refresh.cancel()
+
+    async def _verify(self, claim: EpochClaim, asked_at: float) -> _Trust:
+        """Reads the Lease on behalf of a caller; callers that ask meanwhile take the next reading together."""
+        async with self._reading:
+            # A reading that began after this caller asked is as good as its own.
+            if self._trust.claim == claim and self._trust.since >= asked_at:
+                return self._trust
+            self._guard.check(claim.epoch)
+            verdict, trust = await self._read(claim)
+            if verdict is Verdict.IN_FORCE:
+                self._trust = trust
+                return trust
+        log.warning("refused %s with epoch %d: %s", claim.holder, claim.epoch, verdict.value)
+        raise Refusal(
+            RefusalReason.NOT_HOLDER, f"{claim.holder!r} with epoch {claim.epoch} does not lead: {verdict.value}"
+        )
+
+    async def _refresh_trust(self, claim: EpochClaim) -> None:
+        """Reads the Lease ahead of time, so that a leader that stays in office never waits for it."""
+        try:
+            async with self._reading:
+                verdict, trust = await self._read(claim)
+                if self._trust.claim != claim:
+                    return  # somebody else was admitted meanwhile
+                # A leader that lost office is found out at its next call, which reads again.
+                self._trust = trust if verdict is Verdict.IN_FORCE else _NOBODY
+        except Refusal as refusal:
+            log.warning("%s", refusal)  # the trust there is lasts for a while
+        finally:
+            self._refresh = None
+
+    async def _read(self, claim: EpochClaim) -> tuple[Verdict, _Trust]:
+        if self._read_lease is None:
+            raise AssertionError("without leader election no Lease is read")
+        started = self._clock()
+        self._readings += 1
+        try:
+            lease = await self._read_lease()
+        except (ApiError, ApiUnreachable) as error:
+            raise Refusal(RefusalReason.UNVERIFIED, f"the Lease cannot be read: {error}") from error
+        duration = min(max(lease.duration_seconds, 1), MAX_TRUST_SECONDS) if lease is not None else 0.0
+        return judge(claim, lease), _Trust(claim, started, started + duration)
