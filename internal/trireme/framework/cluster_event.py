@@ -1,0 +1,256 @@
+"""ClusterEvent: what changed in the cluster, in the words that plugins register for.
+
+A refused pod sleeps until an event that may help it. For that to be precise an update is first told apart into what
+it changed (labels, taints, requests, …): `pod_update_events` and `node_update_events` do so, as pure functions over
+the object before and after. Names, labels and matching are kube-scheduler's, for they show in metrics, in plugins'
+registrations and in `trireme status`.
+
+Source: pkg/scheduler/framework/events.go and types.go, k8s.io/kube-scheduler/framework/types.go (v1.37).
+"""
+
+import enum
+import functools
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from trireme.framework import amounts, quantity
+from trireme.v1 import core_pb2, meta_pb2
+
+
+class ActionType(enum.IntFlag):
+    """Kinds of change; one bit each, in kube-scheduler's order, because matching compares the numbers."""
+
+    ADD = 1 << 0
+    DELETE = 1 << 1
+    UPDATE_NODE_ALLOCATABLE = 1 << 2
+    UPDATE_NODE_LABEL = 1 << 3
+    UPDATE_NODE_TAINT = 1 << 4
+    UPDATE_NODE_CONDITION = 1 << 5
+    UPDATE_NODE_ANNOTATION = 1 << 6
+    UPDATE_NODE_DECLARED_FEATURE = 1 << 7
+    UPDATE_NODE_PREEMPTION_POLICY = 1 << 8
+    UPDATE_POD_LABEL = 1 << 9
+    UPDATE_POD_SCALE_DOWN = 1 << 10
+    UPDATE_POD_SCALE_UP = 1 << 11
+    UPDATE_POD_TOLERATION = 1 << 12
+    UPDATE_POD_SCHEDULING_GATES_ELIMINATED = 1 << 13
+    UPDATE_POD_GENERATED_RESOURCE_CLAIM = 1 << 14
+    UPDATE = (1 << 15) - 1 - ADD - DELETE
+    ALL = (1 << 15) - 1
+
+
+class Resource(enum.StrEnum):
+    """What changed. Registrations may also name others, as `group/Kind`."""
+
+    POD = "Pod"
+    ASSIGNED_POD = "AssignedPod"
+    UNSCHEDULED_POD = "UnscheduledPod"
+    TARGET_POD = "TargetPod"
+    NODE = "Node"
+    PERSISTENT_VOLUME = "PersistentVolume"
+    PERSISTENT_VOLUME_CLAIM = "PersistentVolumeClaim"
+    CSI_NODE = "storage.k8s.io/CSINode"
+    CSI_DRIVER = "storage.k8s.io/CSIDriver"
+    VOLUME_ATTACHMENT = "storage.k8s.io/VolumeAttachment"
+    CSI_STORAGE_CAPACITY = "storage.k8s.io/CSIStorageCapacity"
+    STORAGE_CLASS = "storage.k8s.io/StorageClass"
+    RESOURCE_CLAIM = "resource.k8s.io/ResourceClaim"
+    RESOURCE_SLICE = "resource.k8s.io/ResourceSlice"
+    DEVICE_CLASS = "resource.k8s.io/DeviceClass"
+    POD_GROUP = "scheduling.k8s.io/PodGroup"
+    COMPOSITE_POD_GROUP = "scheduling.k8s.io/CompositePodGroup"
+    WILDCARD = "*"
+
+
+# The kinds of pod that a registration for `Pod` stands for.
+POD_RESOURCES: Final = (Resource.ASSIGNED_POD, Resource.UNSCHEDULED_POD, Resource.TARGET_POD)
+
+_ACTION_LABELS: Final[Mapping[int, str]] = {
+    action.value: "".join(word.capitalize() for word in (action.name or "").split("_"))
+    for action in (*ActionType, ActionType.UPDATE, ActionType.ALL)
+}
+_ACTIONS_BY_LABEL: Final = {label: ActionType(value) for value, label in _ACTION_LABELS.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterEvent:
+    """One kind of change: a resource, what was done to it, and the label when it is not made of these two."""
+
+    resource: str
+    action: ActionType
+    custom_label: str = ""
+
+    @property
+    def label(self) -> str:
+        """The name in metrics and logs, e.g. `NodeUpdateNodeTaint`."""
+        return self.custom_label or f"{self.resource}{_ACTION_LABELS.get(self.action, '')}"
+
+    @property
+    def wildcard(self) -> bool:
+        """It concerns every pod, whatever refused it."""
+        return self.resource == Resource.WILDCARD and self.action == ActionType.ALL
+
+    def matches(self, incoming: "ClusterEvent") -> bool:
+        """True if who registered this event is to hear of `incoming`, which is the same or more specific."""
+        if self.wildcard:
+            return True
+        action = incoming.action
+        return bool(self.action & action) and action <= self.action and self._covers(incoming.resource)
+
+    def _covers(self, resource: str) -> bool:
+        if self.resource in (Resource.WILDCARD, resource):
+            return True
+        return self.resource == Resource.POD and resource in POD_RESOURCES
+
+    def unrolled(self) -> tuple["ClusterEvent", ...]:
+        """A registration for `Pod` as three, one per kind of pod; any other as itself."""
+        if self.resource != Resource.POD:
+            return (self,)
+        return tuple(ClusterEvent(resource, self.action) for resource in POD_RESOURCES)
+
+
+# Labels of moves that no change of an object caused.
+SCHEDULE_ATTEMPT_FAILURE: Final = "ScheduleAttemptFailure"
+BACKOFF_COMPLETE: Final = "BackoffComplete"
+POP_FROM_BACKOFF_Q: Final = "PopFromBackoffQ"
+
+ASSIGNED_POD_ADD: Final = ClusterEvent(Resource.ASSIGNED_POD, ActionType.ADD)
+ASSIGNED_POD_DELETE: Final = ClusterEvent(Resource.ASSIGNED_POD, ActionType.DELETE)
+UNSCHEDULED_POD_ADD: Final = ClusterEvent(Resource.UNSCHEDULED_POD, ActionType.ADD)
+TARGET_POD_UPDATE: Final = ClusterEvent(Resource.TARGET_POD, ActionType.UPDATE)
+FORCE_ACTIVATE: Final = ClusterEvent(Resource.WILDCARD, ActionType.ALL, "ForceActivate")
+UNSCHEDULABLE_TIMEOUT: Final = ClusterEvent(Resource.WILDCARD, ActionType.ALL, "UnschedulableTimeout")
+
+
+@functools.lru_cache(maxsize=4096)
+def event(resource: str, action: ActionType) -> ClusterEvent:
+    """The event of that resource and action; one object for each, so that events can be kept by the thousand."""
+    return ClusterEvent(resource, action)
+
+
+def parse(resource: str, actions: Iterable[str]) -> ClusterEvent:
+    """The event that a plugin registers by names. Raises: ValueError for an unknown action, or none."""
+    combined = ActionType(0)
+    for name in actions:
+        if name not in _ACTIONS_BY_LABEL:
+            raise ValueError(f"actions: Unsupported value: {name!r}: supported values: {', '.join(_ACTIONS_BY_LABEL)}")
+        combined |= _ACTIONS_BY_LABEL[name]
+    if not combined:
+        raise ValueError("actions: Required value")
+    return ClusterEvent(resource, combined)
+
+
+def action_names(action: ActionType) -> list[str]:
+    """The names of the actions in `action`, `Update` and `All` where they are complete."""
+    if action == ActionType.ALL:
+        return ["All"]
+    names = ["Update"] if action & ActionType.UPDATE == ActionType.UPDATE else []
+    return names + [_ACTION_LABELS[bit] for bit in action if not (names and bit & ActionType.UPDATE)]
+
+
+def pod_update_events(old: core_pb2.Pod, new: core_pb2.Pod, *, target: bool) -> list[ClusterEvent]:
+    """What an update of a pod changed, at least one event. `target`: told to that pod, while it is queued, itself."""
+    if new.spec.node_name:
+        resource = Resource.ASSIGNED_POD
+    elif target:
+        resource = Resource.TARGET_POD
+    else:
+        resource = Resource.UNSCHEDULED_POD
+    return [event(resource, action) for action in _pod_changes(old, new)] or [event(resource, ActionType.UPDATE)]
+
+
+def _pod_changes(old: core_pb2.Pod, new: core_pb2.Pod) -> list[ActionType]:
+    actions = []
+    if old.metadata.labels != new.metadata.labels:
+        actions.append(ActionType.UPDATE_POD_LABEL)
+    if not _same_requests(old, new):
+        actions += _scale(amounts.pod_amounts(old).placed, amounts.pod_amounts(new).placed)
+    if old.spec.scheduling_gates and not new.spec.scheduling_gates:
+        actions.append(ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED)
+    # Tolerations can be added, never changed or removed: their number tells.
+    if len(old.spec.tolerations) != len(new.spec.tolerations):
+        actions.append(ActionType.UPDATE_POD_TOLERATION)
+    if not _same_claim_statuses(old.status, new.status):
+        actions.append(ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM)
+    return actions
+
+
+def _scale(old: Mapping[str, int], new: Mapping[str, int]) -> list[ActionType]:
+    actions = []
+    if any(name not in new or new[name] < amount for name, amount in old.items()):
+        actions.append(ActionType.UPDATE_POD_SCALE_DOWN)
+    if any(name not in old or old[name] < amount for name, amount in new.items()):
+        actions.append(ActionType.UPDATE_POD_SCALE_UP)
+    return actions
+
+
+def _same_requests(old: core_pb2.Pod, new: core_pb2.Pod) -> bool:
+    """True if nothing that requests are made of differs. Spares the arithmetic on the status updates of every pod."""
+    return (
+        old.spec.containers == new.spec.containers
+        and old.spec.init_containers == new.spec.init_containers
+        and old.spec.resources == new.spec.resources
+        and old.spec.overhead == new.spec.overhead
+        and _resize_state(old.status) == _resize_state(new.status)
+    )
+
+
+def _resize_state(status: core_pb2.PodStatus) -> list[object]:
+    """What of the status takes part in requests, for comparison."""
+    state: list[object] = [status.HasField("resources"), status.resources, status.allocated_resources]
+    for entry in (*status.init_container_statuses, *status.container_statuses):
+        if entry.allocated_resources or entry.HasField("resources"):
+            state += [entry.name, entry.allocated_resources, entry.HasField("resources"), entry.resources]
+    state += [condition.reason for condition in status.conditions if condition.type == "PodResizePending"]
+    return state
+
+
+def _same_claim_statuses(old: core_pb2.PodStatus, new: core_pb2.PodStatus) -> bool:
+    return (
+        old.resource_claim_statuses == new.resource_claim_statuses
+        and old.HasField("extended_resource_claim_status") == new.HasField("extended_resource_claim_status")
+        and old.extended_resource_claim_status == new.extended_resource_claim_status
+    )
+
+
+def node_update_events(old: core_pb2.Node, new: core_pb2.Node) -> list[ClusterEvent]:
+    """What an update of a node changed that scheduling may depend on; often nothing (heartbeats)."""
+    actions = []
+    if old.spec.unschedulable and not new.spec.unschedulable:
+        actions.append(ActionType.UPDATE_NODE_TAINT)
+    if not _same_amounts(old.status.allocatable, new.status.allocatable):
+        actions.append(ActionType.UPDATE_NODE_ALLOCATABLE)
+    if old.metadata.labels != new.metadata.labels:
+        actions.append(ActionType.UPDATE_NODE_LABEL)
+    if old.spec.taints != new.spec.taints:
+        actions.append(ActionType.UPDATE_NODE_TAINT)
+    if _condition_statuses(old) != _condition_statuses(new):
+        actions.append(ActionType.UPDATE_NODE_CONDITION)
+    if old.metadata.annotations != new.metadata.annotations:
+        actions.append(ActionType.UPDATE_NODE_ANNOTATION)
+    if _preemption_policy(old.spec) != _preemption_policy(new.spec):
+        actions.append(ActionType.UPDATE_NODE_PREEMPTION_POLICY)
+    if old.status.declared_features != new.status.declared_features:
+        actions.append(ActionType.UPDATE_NODE_DECLARED_FEATURE)
+    return [event(Resource.NODE, action) for action in actions]
+
+
+def _same_amounts(old: Mapping[str, meta_pb2.Quantity], new: Mapping[str, meta_pb2.Quantity]) -> bool:
+    """Compared by value: `1` and `1000m` are the same."""
+    if old == new:
+        return True
+    return old.keys() == new.keys() and all(
+        quantity.parse_quantity(old[name].string).nanos == quantity.parse_quantity(new[name].string).nanos
+        for name in old
+    )
+
+
+def _condition_statuses(node: core_pb2.Node) -> dict[str, str]:
+    return {condition.type: condition.status for condition in node.status.conditions}
+
+
+def _preemption_policy(spec: core_pb2.NodeSpec) -> tuple[str, ...] | None:
+    if not spec.HasField("pod_preemption_policy"):
+        return None
+    return tuple(spec.pod_preemption_policy.disable_resize_preemption)

@@ -1,0 +1,113 @@
+"""EventLog: what happened while pods were being scheduled.
+
+An attempt takes time, and the event that would have helped the pod may arrive during it. So from pop until done every
+event of interest is kept in one list, and a pod that comes back refused is judged by those since its own pop. Pods that
+were popped together share a `Cell`; when the oldest cell has no holder left, the events before the next one go.
+
+The list is bounded. A pod whose events had to be dropped is queued again as if one of them had helped it: waking for
+nothing is better than sleeping for ever.
+"""
+
+from collections import Counter, deque
+from typing import Any, NamedTuple
+
+from trireme.framework.cluster_event import ClusterEvent
+
+DEFAULT_LIMIT = 50_000
+
+
+class Happened(NamedTuple):
+    """An event with its objects (None: there was none), and the highest priority that it may help (None: any)."""
+
+    event: ClusterEvent
+    old: Any
+    new: Any
+    max_priority: int | None = None
+
+
+class Cell:
+    """A position in the log that somebody still needs.
+
+    `verdicts` is the owner's memory of what the events since then mean for one kind of pod.
+    """
+
+    __slots__ = ("holders", "start", "verdicts")
+
+    def __init__(self, start: int, holders: int) -> None:
+        self.start = start
+        self.holders = holders
+        self.verdicts: dict[Any, Any] = {}
+
+
+class EventLog:
+    """The events since the oldest attempt that is not done."""
+
+    __slots__ = ("_base", "_cells", "_events", "_limit", "dropped")
+
+    def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
+        self._events: list[Happened] = []
+        # Position of `_events[0]`; positions only grow.
+        self._base = 0
+        self._cells: deque[Cell] = deque()
+        self._limit = limit
+        #: Events given up because of the limit, since start.
+        self.dropped = 0
+
+    def __len__(self) -> int:
+        return self.end - self._needed()
+
+    @property
+    def end(self) -> int:
+        """The position of the next event."""
+        return self._base + len(self._events)
+
+    def open(self, holders: int) -> Cell:
+        """A cell for attempts that start now."""
+        end = self.end
+        if self._cells and self._cells[-1].start == end:
+            cell = self._cells[-1]
+            cell.holders += holders
+        else:
+            cell = Cell(end, holders)
+            self._cells.append(cell)
+        return cell
+
+    def close(self, cell: Cell) -> None:
+        """One holder less."""
+        cell.holders -= 1
+        cells = self._cells
+        while cells and not cells[0].holders:
+            cells.popleft()
+        if not cells:
+            self._base += len(self._events)
+            self._events.clear()
+        elif 2 * (cells[0].start - self._base) > len(self._events):
+            self._cut(cells[0].start - self._base)
+
+    def append(self, happened: Happened) -> None:
+        """Records the event if anybody may want it."""
+        if not self._cells:
+            return
+        self._events.append(happened)
+        if len(self._events) > self._limit:
+            count = self._limit // 2
+            self.dropped += count
+            self._cut(count)
+
+    def since(self, position: int) -> list[Happened] | None:
+        """The events from `position` on; None: not all of them are known."""
+        if position < self._base:
+            return None
+        return self._events[position - self._base :]
+
+    def by_label(self) -> Counter[str]:
+        """How many events of each kind are kept."""
+        return Counter(happened.event.label for happened in self._events[self._needed() - self._base :])
+
+    def _needed(self) -> int:
+        """The position of the first event that somebody needs."""
+        return max(self._base, self._cells[0].start) if self._cells else self.end
+
+    def _cut(self, count: int) -> None:
+        del self._events[:count]
+        self._base += count

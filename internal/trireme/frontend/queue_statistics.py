@@ -1,0 +1,88 @@
+"""What the scheduling queue says about itself: numbers for metrics, and where one pod is for `trireme status`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from trireme.frontend.queue_pod import Place
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStatistics:
+    """The queue at one moment. Counters count since start."""
+
+    #: Pods that may be tried now.
+    active: int
+    #: Pods that back off after a refusal; taken early when nothing is active.
+    backoff: int
+    #: Pods that back off after an error.
+    error_backoff: int
+    #: Pods that wait for an event.
+    unschedulable: int
+    #: Pods that a PreEnqueue plugin holds back.
+    gated: int
+    #: Pods about which a remote PreEnqueue plugin is being asked.
+    asked: int
+    #: Pods popped and not done.
+    in_flight: int
+    #: Events kept for them, by label.
+    in_flight_events: Mapping[str, int]
+    #: Events given up because too many were kept.
+    dropped_events: int
+    #: Groups of pods that an event cannot tell apart.
+    groups: int
+    #: Hint questions to remote plugins without an answer yet.
+    open_questions: int
+    #: Pods popped.
+    scheduling_cycle: int
+    #: Batches popped.
+    batches: int
+    #: (queue, event label) -> pods that entered: queue_incoming_pods_total.
+    incoming: Mapping[tuple[str, str], int]
+    #: (profile, plugin) -> queued pods that the plugin refused: unschedulable_pods.
+    refused_by: Mapping[tuple[str, str], int]
+    #: (plugin, event label, answer) -> pods weighed.
+    hints: Mapping[tuple[str, str, str], int]
+
+    @property
+    def pending(self) -> Mapping[str, int]:
+        """The values of pending_pods by its label `queue`. A pod that is asked about counts as gated."""
+        return {
+            "active": self.active,
+            "backoff": self.backoff + self.error_backoff,
+            "unschedulable": self.unschedulable,
+            "gated": self.gated + self.asked,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Whereabouts:
+    """Where a pod is and what it waits for."""
+
+    key: str
+    place: Place
+    #: When it came into the queue, or back after its last attempt.
+    since: float
+    attempts: int
+    #: The gate that holds it, or is being asked; empty: none.
+    gate: str
+    #: When its back-off ends; 0: it has none.
+    until: float
+    #: The plugins that refused it.
+    rejectors: tuple[str, ...]
+    #: Labels of the events that may wake it, sorted.
+    events: tuple[str, ...]
+
+    def __str__(self) -> str:
+        match self.place:
+            case Place.BACKOFF:
+                return f"backs off until {self.until:.0f}"
+            case Place.UNSCHEDULABLE if self.gate:
+                return f"held back by {self.gate}"
+            case Place.UNSCHEDULABLE:
+                return f"refused by {', '.join(self.rejectors)}; waits for one of {', '.join(self.events) or 'none'}"
+            case Place.ASKED:
+                return "a PreEnqueue plugin is being asked"
+            case Place.ACTIVE:
+                return "waits for its turn"
+            case _:
+                return "is being scheduled"
