@@ -1,13 +1,13 @@
 """One class's verdicts about all slots, kept between calls and brought up to date by what changed.
 
 For each plugin of the profile that has something to say about the class there is a column of verdicts; the class's own
-verdict on a slot is the first refusal in the plugins' order. `generation` of a column is the snapshot generation that it has
-seen; `changed_at` says for each slot when its combined verdict last changed, so that a caller who has an older answer
-gets a patch.
+verdict on a slot is the first refusal in the plugins' order. `generation` of a column is the snapshot generation that
+it has seen; `changed_at` says for each slot when its combined verdict last changed, so that a caller who has an older
+answer gets a patch.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -18,9 +18,10 @@ from trireme.snapshot import arrays
 
 @dataclass(slots=True)
 class PluginColumn:
-    """One plugin's verdicts. Shapes: (slot,). `fresh` columns have seen nothing yet."""
+    """One plugin's verdicts. Shapes: (slot,). Generation −1: it has seen nothing yet."""
 
     prefilter: interfaces.PreFilterResult
+    prefilter_generation: int
     generation: int = -1
     index: arrays.Int16Array = field(default_factory=lambda: np.zeros(0, dtype=np.int16))
     capacity: arrays.Int32Array | None = None
@@ -45,6 +46,8 @@ class ClassColumns:
     table: interfaces.StatusTable = field(default_factory=interfaces.StatusTable)
     plugins: dict[str, PluginColumn] = field(default_factory=dict)
     generation: int = -1
+    # Slots whose plugins' verdicts are newer than the combined one.
+    uncombined: list[arrays.SlotArray] = field(default_factory=list)
     # Why PreFilter refused the pod, or what a plugin failed with: then the columns below say nothing.
     refusal: status.Status | None = None
     # The nodes that PreFilter narrowed to, and the status of all others.
@@ -67,8 +70,15 @@ class ClassColumns:
             self.capacity = arrays.grow_last_axis(self.capacity, size)
             self.changed_at = arrays.grow_last_axis(self.changed_at, size)
 
-    def combine(self, slots: arrays.SlotArray, outside: int, allowed: arrays.BoolArray | None, generation: int) -> None:
-        """Recompute the class's verdicts on the slots from the plugins' columns.
+    def combine(
+        self,
+        slots: arrays.SlotArray,
+        order: Sequence[str],
+        outside: int,
+        allowed: arrays.BoolArray | None,
+        generation: int,
+    ) -> None:
+        """Recompute the class's verdicts on the slots: the first refusal in the plugins' `order`.
 
         `allowed` marks which of the slots PreFilter left in (None: all); the others get the status `outside`.
         Shapes: slots and allowed (n,).
@@ -77,7 +87,8 @@ class ClassColumns:
         capacity = np.full(slots.shape[0], interfaces.UNLIMITED, dtype=np.int32)
         if allowed is not None:
             index[~allowed] = outside
-        for column in self.plugins.values():
+        for name in order:
+            column = self.plugins[name]
             if column.prefilter.skip:
                 continue
             np.copyto(index, column.index[slots], where=index == interfaces.PASSES)

@@ -1,12 +1,12 @@
 """Evaluating classes: bring a class's columns to the snapshot's generation by asking again only what changed.
 
-In-tree plugins answer at once and see one generation. A remote plugin's answer takes time, during which the snapshot may
-go on; its column then has an older generation than the in-tree ones, and the answer as a whole says the oldest. Nobody is
-told less than the generation asked for.
+In-tree plugins answer at once and see one generation. A remote plugin's answer takes time, during which the snapshot
+may go on; its column then has an older generation than the in-tree ones, and the answer as a whole says the oldest.
+Nobody is told less than the generation asked for.
 """
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -48,7 +48,13 @@ class RemoteFilter(Protocol):
         ...
 
 
-FilterChain = Sequence[interfaces.FilterPlugin | RemoteFilter]
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """The filter plugins of one profile: their names in order, those that run here, those that are services."""
+
+    order: Sequence[str]
+    local: Sequence[interfaces.FilterPlugin]
+    remote: Sequence[RemoteFilter] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +70,7 @@ class EvaluatorStatistics:
 class Evaluator:
     """Evaluates classes on one snapshot. One chain of plugins a profile, in the profile's order."""
 
-    def __init__(self, snap: snapshot.Snapshot, chains: dict[str, FilterChain]) -> None:
+    def __init__(self, snap: snapshot.Snapshot, chains: Mapping[str, Chain]) -> None:
         self._snap = snap
         self._chains = chains
         self._kept: OrderedDict[tuple[str, int], columns.ClassColumns] = OrderedDict()
@@ -80,14 +86,10 @@ class Evaluator:
         """Whether the configuration names the profile."""
         return profile in self._chains
 
-    def remotes(self, profile: str) -> list[RemoteFilter]:
-        """The remote plugins of a profile, in order."""
-        return [plugin for plugin in self._chains[profile] if _is_remote(plugin)]
-
     async def evaluate(self, profile: str, pod_class: classes.PodClass) -> columns.ClassColumns:
         """The class's columns, no older than the snapshot was when this was called."""
         kept = self._columns_of(profile, pod_class)
-        for remote in self.remotes(profile):
+        for remote in self._chains[profile].remote:
             failed = await self._ask(remote, profile, pod_class, kept)
             if failed is not None:
                 kept.refusal = failed
@@ -100,28 +102,30 @@ class Evaluator:
         """As evaluate, with remote plugins' columns as they are."""
         kept = self._columns_of(profile, pod_class)
         generation = self._snap.generation
-        remotes = [kept.plugins[r.name].generation for r in self.remotes(profile) if r.name in kept.plugins]
-        if kept.generation == generation and all(seen <= kept.generation for seen in remotes):
+        if kept.generation == generation and not kept.uncombined:
             return kept
         touched = self._pre_filter(profile, pod_class, kept)
         if kept.refusal is not None:
-            kept.generation = generation
+            kept.generation = -1
             return kept
         size = self._snap.nodes.size
         kept.reserve(max(size, self._snap.nodes.capacity))
         live = self._snap.nodes.alive[:size]
         changed = np.zeros(size, dtype=np.bool_)
-        for plugin in self._chains[profile]:
+        for plugin in self._chains[profile].local:
             column = kept.plugins[plugin.name]
-            if not _is_remote(plugin) and not column.prefilter.skip:
+            if not column.prefilter.skip:
                 slots = self._due(plugin, column, live)
                 self._run(plugin, pod_class, column, slots, kept)
                 changed[slots] = True
-        if kept.generation < 0 or touched or remotes:
+        for slots in kept.uncombined:
+            changed[slots] = True
+        kept.uncombined.clear()
+        if kept.generation < 0 or touched:
             changed[:] = True
         else:
             changed[self._snap.nodes.changed_since(kept.generation, pods=False)] = True
-        self._combine(kept, np.flatnonzero(changed & live), generation)
+        self._combine(profile, kept, np.flatnonzero(changed & live), generation)
         kept.clear(np.flatnonzero(changed & ~live), generation)
         kept.generation = generation
         return kept
@@ -145,41 +149,39 @@ class Evaluator:
             total -= self._kept.popitem(last=False)[1].nbytes
 
     def _pre_filter(self, profile: str, pod_class: classes.PodClass, kept: columns.ClassColumns) -> bool:
-        """Run PreFilter where its answer may have changed; whether an answer did, so that all slots are combined anew."""
+        """Run PreFilter where its answer may have changed; whether an answer did, so that all slots are combined
+        anew.
+        """
         touched = False
         kept.refusal = None
         narrowed: frozenset[str] | None = None
         narrowing: list[str] = []
-        for plugin in self._chains[profile]:
+        for plugin in self._chains[profile].local:
             column = kept.plugins.get(plugin.name)
-            if not _is_remote(plugin) and (column is None or self._stale(plugin, column)):
+            if column is None or self._stale(plugin, column):
                 answer = plugin.pre_filter(pod_class, self._snap, kept.table)
-                touched |= column is None or column.prefilter != answer
-                column = kept.plugins[plugin.name] = columns.PluginColumn(answer)
-            if column is None:
-                continue
-            answer = column.prefilter
+                touched |= column is None or not (answer.skip and column.prefilter.skip)
+                kept.plugins[plugin.name] = columns.PluginColumn(answer, self._snap.generation)
+        for name in self._chains[profile].order:
+            answer = kept.plugins[name].prefilter
             if answer.status is not None:
                 kept.refusal = answer.status
                 if answer.status.code != status.Code.UNSCHEDULABLE:
                     return True
             if answer.nodes is not None:
                 narrowed = answer.nodes if narrowed is None else narrowed & answer.nodes
-                narrowing.append(plugin.name)
+                narrowing.append(name)
                 if not narrowed and kept.refusal is None:
                     kept.refusal = _nothing_left(narrowing)
                     return True
         touched |= kept.narrowed != narrowed
         kept.narrowed = narrowed
-        if narrowed is not None:
-            kept.plugins = {plugin.name: kept.plugins[plugin.name] for plugin in self._chains[profile]}
-            kept.table.intern(outside_status(narrowing))
         return touched
 
     def _stale(self, plugin: interfaces.FilterPlugin, column: columns.PluginColumn) -> bool:
         if plugin.depends_on == interfaces.Dependency.CLUSTER:
-            return column.generation != self._snap.generation
-        return bool(plugin.reads) and self._snap.changed(plugin.reads) > column.generation
+            return column.prefilter_generation != self._snap.generation
+        return self._snap.changed(plugin.reads) > column.prefilter_generation
 
     def _due(
         self, plugin: interfaces.FilterPlugin | RemoteFilter, column: columns.PluginColumn, live: arrays.BoolArray
@@ -206,15 +208,16 @@ class Evaluator:
             column.index = arrays.grow_last_axis(column.index, self._snap.nodes.capacity)
         column.generation = self._snap.generation
 
-    def _combine(self, kept: columns.ClassColumns, slots: arrays.SlotArray, generation: int) -> None:
+    def _combine(self, profile: str, kept: columns.ClassColumns, slots: arrays.SlotArray, generation: int) -> None:
+        order = self._chains[profile].order
         allowed: arrays.BoolArray | None = None
         outside = interfaces.PASSES
         if kept.narrowed is not None:
             named = [self._snap.nodes.slots[name] for name in kept.narrowed if name in self._snap.nodes.slots]
             allowed = np.isin(slots, named)
-            narrowing = [name for name, column in kept.plugins.items() if column.prefilter.nodes is not None]
+            narrowing = [name for name in order if kept.plugins[name].prefilter.nodes is not None]
             outside = kept.table.intern(outside_status(narrowing))
-        kept.combine(slots, outside, allowed, generation)
+        kept.combine(slots, order, outside, allowed, generation)
 
     async def _ask(
         self, remote: RemoteFilter, profile: str, pod_class: classes.PodClass, kept: columns.ClassColumns
@@ -224,7 +227,7 @@ class Evaluator:
         column = kept.plugins.get(remote.name)
         if column is None or remote.depends_on == interfaces.Dependency.CLUSTER:
             answer = await remote.pre_filter(profile, pod_class, generation)
-            column = columns.PluginColumn(answer)
+            column = columns.PluginColumn(answer, generation)
             if answer.status is not None and answer.status.code == status.Code.ERROR:
                 return answer.status
             kept.plugins[remote.name] = column
@@ -240,8 +243,10 @@ class Evaluator:
                 # The failure is ignored for now and asked again next time: the column learns nothing.
                 passes = interfaces.Verdicts(np.zeros(slots.shape[0], dtype=np.int16))
                 column.write(slots, passes, self._snap.nodes.capacity)
+                kept.uncombined.append(slots)
                 return None
             column.write(slots, verdicts, self._snap.nodes.capacity)
+            kept.uncombined.append(slots)
         column.generation = generation
         return None
 
@@ -257,7 +262,3 @@ def _nothing_left(narrowing: Sequence[str]) -> status.Status:
         return status.unresolvable("", f"node(s) didn't satisfy plugin {narrowing[0]}")
     names = " ".join(narrowing)
     return status.unresolvable("", f"node(s) didn't satisfy plugin(s) [{names}] simultaneously")
-
-
-def _is_remote(plugin: interfaces.FilterPlugin | RemoteFilter) -> bool:
-    return not hasattr(plugin, "reads")

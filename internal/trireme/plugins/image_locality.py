@@ -18,7 +18,7 @@ class ImageLocality:
     name = "ImageLocality"
     depends_on = interfaces.Dependency.NODE
     normalization = interfaces.Normalization.NONE
-    reads = ("images", "node_count")
+    reads: tuple[str, ...] = ("images", "node_count")
 
     def pre_score(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> Any:
         """The class's images."""

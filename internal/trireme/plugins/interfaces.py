@@ -1,11 +1,12 @@
 """What an in-tree plugin is: the scheduling framework's extension points over columns instead of nodes.
 
-A filter plugin answers for many slots at once: a small number per slot, an index into the evaluation's distinct statuses,
-and how many copies of the pod fit there. `depends_on` is a promise that the engine relies on: a NODE plugin is asked again
-about a slot only after its node object changed, a NODE_PODS plugin also after its pods changed, a CLUSTER plugin always.
+A filter plugin answers for many slots at once: a small number per slot, an index into the evaluation's distinct
+statuses, and how many copies of the pod fit there. `depends_on` is a promise that the engine relies on: a NODE plugin
+is asked again about a slot only after its node object changed, a NODE_PODS plugin also after its pods changed, a
+CLUSTER plugin always.
 
-A score plugin answers raw scores the same way. Where a placement changes the score of the node it went to, the plugin also
-says what the score will be after each further copy, so that a whole batch is placed by one evaluation.
+A score plugin answers raw scores the same way. Where a placement changes the score of the node it went to, the plugin
+also says what the score will be after each further copy, so that a whole batch is placed by one evaluation.
 """
 
 import enum
@@ -62,8 +63,8 @@ class StatusTable:
 class PreFilterResult:
     """What PreFilter says of the pod as such.
 
-    `status` refuses the pod (None: it goes on); `skip` leaves out this plugin's Filter; `nodes` narrows the nodes to these
-    names (None: not narrowed); `state` is handed to this plugin's Filter.
+    `status` refuses the pod (None: it goes on); `skip` leaves out this plugin's Filter; `nodes` narrows the nodes to
+    these names (None: not narrowed); `state` is handed to this plugin's Filter.
     """
 
     status: status.Status | None = None
@@ -79,7 +80,8 @@ SKIPPED = PreFilterResult(skip=True)
 class Verdicts:
     """A filter plugin's answer. Shapes: both (slot asked,).
 
-    `index` is PASSES or a number of the StatusTable; `capacity` how many more copies fit (None: no limit by this plugin).
+    `index` is PASSES or a number of the StatusTable; `capacity` how many more copies fit (None: no limit by this
+    plugin).
     """
 
     index: arrays.Int16Array
@@ -94,9 +96,7 @@ class FilterPlugin(Protocol):
     # What PreFilter or Filter reads beside nodes and pods (see Snapshot.changed): a change of it makes all answers old.
     reads: tuple[str, ...]
 
-    def pre_filter(
-        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, table: StatusTable
-    ) -> PreFilterResult:
+    def pre_filter(self, pod_class: classes.PodClass, snap: snapshot.Snapshot, table: StatusTable) -> PreFilterResult:
         """Prepare, narrow, skip or refuse. Asked again when what the plugin depends on has changed."""
         ...
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from trireme.framework import selectors, status
 from trireme.plugins import interfaces
-from trireme.snapshot import arrays, classes, node_selection, snapshot
+from trireme.snapshot import arrays, classes, node_selection, nodes, snapshot
 from trireme.v1 import core_pb2
 
 _REASON = "node(s) didn't match Pod's node affinity/selector"
@@ -23,7 +23,7 @@ class RequiredAffinity:
     labels: Mapping[str, str]
     terms: tuple[selectors.NodeTerm, ...] | None
 
-    def matches(self, table: "snapshot.nodes.NodeTable", slots: arrays.SlotArray) -> arrays.BoolArray:
+    def matches(self, table: nodes.NodeTable, slots: arrays.SlotArray) -> arrays.BoolArray:
         """Whether each slot is so. Shape: as `slots`."""
         out = node_selection.matches_labels(table, self.labels, slots)
         if self.terms is not None:
@@ -69,7 +69,7 @@ class NodeAffinity:
     name = "NodeAffinity"
     depends_on = interfaces.Dependency.NODE
     normalization = interfaces.Normalization.MAX
-    reads = ()
+    reads: tuple[str, ...] = ()
 
     def __init__(self, added_affinity: core_pb2.NodeAffinity | None = None) -> None:
         added = core_pb2.NodeAffinity() if added_affinity is None else added_affinity

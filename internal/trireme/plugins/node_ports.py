@@ -1,7 +1,7 @@
 """NodePorts: two pods on one node cannot have the same host port.
 
-Ports in use are not kept per node: the classes whose ports clash with the asking class are few, and their pods are counted
-per slot from the pod table.
+Ports in use are not kept per node: the classes whose ports clash with the asking class are few, and their pods are
+counted per slot from the pod table.
 """
 
 from typing import Any
@@ -27,7 +27,7 @@ class NodePorts:
 
     name = "NodePorts"
     depends_on = interfaces.Dependency.NODE_PODS
-    reads = ()
+    reads: tuple[str, ...] = ()
 
     def __init__(self) -> None:
         self._refusal = status.unschedulable(self.name, _REASON, reasons=(status.Reason("hostPort"),))

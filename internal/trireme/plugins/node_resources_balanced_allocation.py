@@ -22,7 +22,7 @@ class NodeResourcesBalancedAllocation:
     name = "NodeResourcesBalancedAllocation"
     depends_on = interfaces.Dependency.NODE_PODS
     normalization = interfaces.Normalization.NONE
-    reads = ()
+    reads: tuple[str, ...] = ()
 
     def __init__(self, args: Args) -> None:
         self._args = args
@@ -59,7 +59,9 @@ class NodeResourcesBalancedAllocation:
 
 
 def _balance(fractions: "np.typing.NDArray[np.float64]", counted: arrays.BoolArray) -> arrays.Int64Array:
-    """100 where all fractions are equal, less the further they are apart. Shapes: (resource, slot, copy) → (slot, copy)."""
+    """100 where all fractions are equal, less the further they are apart. Shapes: (resource, slot, copy) → (slot,
+    copy).
+    """
     number = counted.sum(axis=0)
     divisor = np.maximum(number, 1)
     chosen = np.where(counted, fractions, 0.0)

@@ -1,7 +1,7 @@
 """NodeResourcesFit: what the pod asks for must be free, and how full the node gets is scored.
 
-Filter and the three scoring strategies work on (resource, slot) columns. Scores are made for several copies at once: the
-k-th copy sees the ones before it on the node.
+Filter and the three scoring strategies work on (resource, slot) columns. Scores are made for several copies at once:
+the k-th copy sees the ones before it on the node.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,9 @@ class Args:
 
 @dataclass(frozen=True, slots=True)
 class _Demand:
-    """What the class asks for, resource by resource. `device_backed` may be given by devices where the node has none."""
+    """What the class asks for, resource by resource. `device_backed` may be given by devices where the node has
+    none.
+    """
 
     names: tuple[str, ...]
     numbers: tuple[int, ...]
@@ -65,7 +67,7 @@ class NodeResourcesFit:
     name = "NodeResourcesFit"
     depends_on = interfaces.Dependency.NODE_PODS
     normalization = interfaces.Normalization.NONE
-    reads = ("device_class",)
+    reads: tuple[str, ...] = ("device_class",)
 
     def __init__(self, args: Args) -> None:
         self._args = args

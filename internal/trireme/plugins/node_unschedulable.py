@@ -16,7 +16,7 @@ class NodeUnschedulable:
 
     name = "NodeUnschedulable"
     depends_on = interfaces.Dependency.NODE
-    reads = ()
+    reads: tuple[str, ...] = ()
 
     def __init__(self) -> None:
         self._refusal = status.unresolvable(self.name, _REASON, reasons=(status.Reason("unschedulable"),))

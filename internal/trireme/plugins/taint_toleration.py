@@ -10,7 +10,7 @@ import numpy as np
 
 from trireme.framework import status, tolerations
 from trireme.plugins import interfaces
-from trireme.snapshot import arrays, classes, snapshot
+from trireme.snapshot import arrays, classes, nodes, snapshot
 
 _REASON = "node(s) had untolerated taint(s)"
 _HARD = (tolerations.NO_SCHEDULE, tolerations.NO_EXECUTE)
@@ -25,12 +25,12 @@ class _ByTaintSet:
         self._of = of
         self._numbers = np.zeros(1, dtype=np.int64)
 
-    def at(self, nodes: "snapshot.nodes.NodeTable", slots: arrays.SlotArray) -> arrays.Int64Array:
+    def at(self, table: nodes.NodeTable, slots: arrays.SlotArray) -> arrays.Int64Array:
         known = self._numbers.shape[0]
-        if known < len(nodes.taint_sets):
-            new = [self._of(taints) for taints in nodes.taint_sets.values_from(known)]
+        if known < len(table.taint_sets):
+            new = [self._of(taints) for taints in table.taint_sets.values_from(known)]
             self._numbers = np.concatenate([self._numbers, np.array(new, dtype=np.int64)])
-        return self._numbers[nodes.taint_set[slots]]
+        return self._numbers[table.taint_set[slots]]
 
 
 class TaintToleration:
@@ -39,7 +39,7 @@ class TaintToleration:
     name = "TaintToleration"
     depends_on = interfaces.Dependency.NODE
     normalization = interfaces.Normalization.MAX_REVERSED
-    reads = ()
+    reads: tuple[str, ...] = ()
 
     def pre_filter(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, table: interfaces.StatusTable

@@ -1,7 +1,8 @@
 """Which node has which container image: an inverted index, image name to slots.
 
-A node lists up to fifty images, so the index keeps a set of slots for an image that few nodes have, and a bit per slot for
-one that many have. The size of an image is the one that the node which reported it first gave. Source: ImageLocality.
+A node lists up to fifty images, so the index keeps a set of slots for an image that few nodes have, and a bit per slot
+for one that many have. The size of an image is the one that the node which reported it first gave. Source:
+ImageLocality.
 """
 
 from collections.abc import Iterable

@@ -1,8 +1,8 @@
 """The node table: everything about nodes as columns over slots.
 
 A slot is a small number that stays a node's as long as the node lives. Amounts in use are kept here too, because a
-placed pod changes its node's row and nothing else. Two generations say when a slot last changed: by its node object, and
-by its pods; whoever caches an answer recomputes the slots whose generation is newer.
+placed pod changes its node's row and nothing else. Two generations say when a slot last changed: by its node object,
+and by its pods; whoever caches an answer recomputes the slots whose generation is newer.
 """
 
 from collections.abc import Mapping

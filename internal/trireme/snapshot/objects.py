@@ -1,13 +1,11 @@
 """The objects beside nodes and pods that plugins look at: claims, volumes, services, budgets, …
 
-They are kept as the frontend assumes them to be. Each kind has a generation of its own, so that a plugin's cached answer
-is thrown away only when a kind that it reads has changed.
+They are kept as the frontend assumes them to be. Each kind has a generation of its own, so that a plugin's cached
+answer is thrown away only when a kind that it reads has changed.
 """
 
 from collections.abc import Iterator
 from typing import Any
-
-from google.protobuf import message
 
 from trireme.v1 import snapshot_pb2
 
@@ -40,7 +38,7 @@ class ObjectTable:
         """The object, or None."""
         return self._kinds.get(kind, {}).get((namespace, name))
 
-    def all(self, kind: str) -> Iterator[message.Message]:
+    def all(self, kind: str) -> Iterator[Any]:
         """All objects of a kind, in the order in which they came."""
         return iter(self._kinds.get(kind, {}).values())
 

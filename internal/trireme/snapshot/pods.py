@@ -1,7 +1,8 @@
 """The pod table: one row for each placed pod, as columns.
 
-The frontend gives the rows out; a row stays a pod's as long as the pod is placed. Counting pods of some classes per slot
-is a pass over two int32 columns (a tenth of a millisecond for 100,000 pods), so nothing is kept per (class, slot) pair.
+The frontend gives the rows out; a row stays a pod's as long as the pod is placed. Counting pods of some classes per
+slot is a pass over two int32 columns (a tenth of a millisecond for 100,000 pods), so nothing is kept per (class, slot)
+pair.
 """
 
 import numpy as np

@@ -1,0 +1,32 @@
+"""From the configuration that the stream brought to the chain of filter plugins of each profile."""
+
+from collections.abc import Callable, Mapping
+
+from trireme.filter import evaluation
+from trireme.plugins import catalog, interfaces
+from trireme.v1 import plugin_pb2, snapshot_pb2
+from trireme.wire import profiles
+
+
+def chains(
+    configuration: snapshot_pb2.Configuration,
+    make_remote: Callable[[snapshot_pb2.RemotePlugin], evaluation.RemoteFilter],
+) -> Mapping[str, evaluation.Chain]:
+    """The chain of each profile. Raises: ValueError naming a plugin that is neither in-tree nor remote."""
+    features = dict(configuration.feature_gates)
+    remotes = {remote.name: remote for remote in configuration.remote_plugins}
+    out = {}
+    for profile in configuration.profiles:
+        local: list[interfaces.FilterPlugin] = []
+        remote: list[evaluation.RemoteFilter] = []
+        order = [entry.name for entry in profiles.plugins_at(profile, plugin_pb2.EXTENSION_POINT_FILTER)]
+        for name in order:
+            plugin = catalog.filter_plugin(name, profiles.args_of(profile, name), features)
+            if plugin is not None:
+                local.append(plugin)
+            elif name in remotes:
+                remote.append(make_remote(remotes[name]))
+            else:
+                raise ValueError(f"profile {profile.scheduler_name}: no filter plugin {name}")
+        out[profile.scheduler_name] = evaluation.Chain(tuple(order), tuple(local), tuple(remote))
+    return out

@@ -1,0 +1,29 @@
+"""The filter process: flags, and the services it serves. It never talks to an API server."""
+
+import argparse
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from trireme.filter import service
+from trireme.replica import phase_process, remote_plugin
+from trireme.replica.grpc_server import Service
+from trireme.snapshot import snapshot
+from trireme.v1 import filter_pb2, filter_pb2_grpc, plugin_pb2
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Serve until SIGTERM. Returns the exit code."""
+    return phase_process.run("trireme-filter", "The filter phase of the Trireme scheduler.", argv, _lifespan)
+
+
+@asynccontextmanager
+async def _lifespan(options: argparse.Namespace) -> AsyncIterator[Sequence[Service]]:
+    phase = service.FilterService(snapshot.Snapshot(), remote_plugin.RemoteFilterPlugin)
+    hosted = phase_process.HostedPlugins(phase.follow.instance, plugin_pb2.EXTENSION_POINT_FILTER, lambda: phase.chains)
+    yield (
+        *phase_process.shared_services(phase.follow, hosted),
+        Service(
+            filter_pb2.DESCRIPTOR.services_by_name["FilterService"],
+            lambda server: filter_pb2_grpc.add_FilterServiceServicer_to_server(phase, server),
+        ),
+    )

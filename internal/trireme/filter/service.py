@@ -1,0 +1,129 @@
+"""FilterService of the filter phase: the evaluator behind the contract.
+
+A phase answers all that its plugins say as one plugin would: PreFilter and Filter in one call, the first refusal per
+node.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import grpc
+import numpy as np
+from grpc import aio
+
+from trireme.filter import assembly, columns, evaluation
+from trireme.framework import status
+from trireme.plugins import interfaces
+from trireme.replica import follower
+from trireme.snapshot import classes, snapshot
+from trireme.v1 import filter_pb2, filter_pb2_grpc, snapshot_pb2
+from trireme.wire import node_columns
+from trireme.wire import status as wire_status
+
+MakeRemote = Callable[[snapshot_pb2.RemotePlugin], evaluation.RemoteFilter]
+
+
+class FilterService(filter_pb2_grpc.FilterServiceServicer):
+    """Answers from one snapshot, which `follow` keeps up to date."""
+
+    def __init__(self, snap: snapshot.Snapshot, make_remote: MakeRemote) -> None:
+        self._snap = snap
+        self._make_remote = make_remote
+        self._chains: Mapping[str, evaluation.Chain] = {}
+        self._evaluator = evaluation.Evaluator(snap, self._chains)
+        self.follow = follower.Follower(snap, self._configured)
+
+    @property
+    def chains(self) -> Mapping[str, evaluation.Chain]:
+        """The plugins that run, by profile."""
+        return self._chains
+
+    def statistics(self) -> evaluation.EvaluatorStatistics:
+        """What the evaluator has done since the configuration came."""
+        return self._evaluator.statistics()
+
+    def _configured(self, configuration: snapshot_pb2.Configuration) -> None:
+        self._chains = assembly.chains(configuration, self._make_remote)
+        self._evaluator = evaluation.Evaluator(self._snap, self._chains)
+
+    async def PreFilter(
+        self, request: filter_pb2.PreFilterRequest, context: aio.ServicerContext[Any, Any]
+    ) -> filter_pb2.PreFilterResponse:
+        """PreFilter of all plugins."""
+        pod_class = await self._class_of(request.cycle, context)
+        kept = await self._evaluator.evaluate(request.cycle.profile, pod_class)
+        return _pre_filter(kept)
+
+    async def Filter(
+        self, request: filter_pb2.FilterRequest, context: aio.ServicerContext[Any, Any]
+    ) -> filter_pb2.FilterResponse:
+        """The class on all nodes, or a patch to what the caller has."""
+        pod_class = await self._class_of(request.cycle, context)
+        kept = await self._evaluator.evaluate(request.cycle.profile, pod_class)
+        response = filter_pb2.FilterResponse()
+        if request.prepare:
+            return response
+        chain = self._chains[request.cycle.profile]
+        response.evaluated_plugins.extend(
+            name for name in chain.order if name in kept.plugins and not kept.plugins[name].prefilter.skip
+        )
+        if kept.refusal is not None or kept.narrowed is not None:
+            response.pre_filter.CopyFrom(_pre_filter(kept))
+        if kept.refusal is None:
+            response.columns.CopyFrom(self._answer(kept, request.known_generation))
+        if any(remote.depends_on == interfaces.Dependency.CLUSTER for remote in chain.remote):
+            response.max_batch = 1
+        return response
+
+    async def PostFilter(
+        self, request: filter_pb2.PostFilterRequest, context: aio.ServicerContext[Any, Any]
+    ) -> filter_pb2.PostFilterResponse:
+        """What the PostFilter plugins of the profile can do; none of them is in-tree yet, so nothing."""
+        await self._class_of(request.cycle, context)
+        return filter_pb2.PostFilterResponse(status=wire_status.to_message(status.unschedulable("")))
+
+    async def Reserve(
+        self, request: filter_pb2.ReserveRequest, context: aio.ServicerContext[Any, Any]
+    ) -> filter_pb2.ReserveResponse:
+        """What the Reserve plugins of the profile assume; none of them is in-tree yet, so nothing."""
+        await self._class_of(request.cycle, context)
+        success = wire_status.to_message(status.SUCCESS)
+        return filter_pb2.ReserveResponse(
+            reservations=[filter_pb2.Reservation(status=success) for _ in request.placements]
+        )
+
+    async def Unreserve(
+        self, request: filter_pb2.UnreserveRequest, context: aio.ServicerContext[Any, Any]
+    ) -> filter_pb2.UnreserveResponse:
+        """Nothing is kept here, so nothing is given back."""
+        await self._class_of(request.cycle, context)
+        return filter_pb2.UnreserveResponse()
+
+    def _answer(self, kept: columns.ClassColumns, known_generation: int) -> filter_pb2.NodeColumns:
+        size = self._snap.nodes.size
+        statuses = kept.table.statuses
+        if 0 < known_generation <= kept.generation:
+            slots = np.flatnonzero(kept.changed_at[:size] > known_generation)
+            if slots.size * 2 < size:
+                return node_columns.pack(
+                    kept.generation, known_generation, size, slots, statuses, kept.index[slots], kept.capacity[slots]
+                )
+        return node_columns.pack(kept.generation, 0, size, None, statuses, kept.index[:size], kept.capacity[:size])
+
+    async def _class_of(self, cycle: Any, context: aio.ServicerContext[Any, Any]) -> classes.PodClass:
+        await self.follow.ready_for(cycle, context)
+        if cycle.profile not in self._chains:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"cycle.profile: no profile {cycle.profile!r}")
+        pod_class = self._snap.classes.get(cycle.pod_class)
+        if pod_class is None:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"cycle.pod_class: no class {cycle.pod_class}")
+            raise AssertionError("abort does not return")
+        return pod_class
+
+
+def _pre_filter(kept: columns.ClassColumns) -> filter_pb2.PreFilterResponse:
+    response = filter_pb2.PreFilterResponse(status=wire_status.to_message(kept.refusal or status.SUCCESS))
+    if kept.narrowed is not None:
+        response.narrowed = True
+        response.node_names.extend(sorted(kept.narrowed))
+    return response

@@ -1,0 +1,98 @@
+"""The in-tree filter and score plugins by name, made from their arguments.
+
+Arguments come as the JSON of the configuration API with all defaults filled in; they were validated where the
+configuration was read, so what is missing here is a fault of the caller and named as such.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import orjson
+
+from trireme.kube import decode
+from trireme.plugins import (
+    image_locality,
+    interfaces,
+    node_affinity,
+    node_name,
+    node_ports,
+    node_resources_balanced_allocation,
+    node_resources_fit,
+    node_unschedulable,
+    taint_toleration,
+)
+from trireme.v1 import core_pb2
+
+Args = Mapping[str, Any]
+Features = Mapping[str, bool]
+
+
+def _node_affinity(args: Args, features: Features) -> node_affinity.NodeAffinity:
+    added = args.get("addedAffinity")
+    return node_affinity.NodeAffinity(None if added is None else decode.decode(added, core_pb2.NodeAffinity))
+
+
+def _fit(args: Args, features: Features) -> node_resources_fit.NodeResourcesFit:
+    strategy = args.get("scoringStrategy") or {}
+    ratio = strategy.get("requestedToCapacityRatio") or {}
+    return node_resources_fit.NodeResourcesFit(
+        node_resources_fit.Args(
+            strategy=strategy.get("type", node_resources_fit.LEAST_ALLOCATED),
+            resources=_resources(strategy),
+            shape=tuple((point.get("utilization", 0), point.get("score", 0)) for point in ratio.get("shape") or ()),
+            ignored_resources=frozenset(args.get("ignoredResources") or ()),
+            ignored_groups=frozenset(args.get("ignoredResourceGroups") or ()),
+        )
+    )
+
+
+def _balanced(args: Args, features: Features) -> node_resources_balanced_allocation.NodeResourcesBalancedAllocation:
+    return node_resources_balanced_allocation.NodeResourcesBalancedAllocation(
+        node_resources_balanced_allocation.Args(_resources(args))
+    )
+
+
+def _resources(args: Args) -> tuple[tuple[str, int], ...]:
+    given = args.get("resources")
+    if not given:
+        return (("cpu", 1), ("memory", 1))
+    return tuple((entry["name"], entry.get("weight", 1)) for entry in given)
+
+
+_FILTERS: dict[str, Callable[[Args, Features], interfaces.FilterPlugin]] = {
+    "NodeName": lambda args, features: node_name.NodeName(),
+    "NodeUnschedulable": lambda args, features: node_unschedulable.NodeUnschedulable(),
+    "TaintToleration": lambda args, features: taint_toleration.TaintToleration(),
+    "NodeAffinity": _node_affinity,
+    "NodePorts": lambda args, features: node_ports.NodePorts(),
+    "NodeResourcesFit": _fit,
+}
+
+_SCORES: dict[str, Callable[[Args, Features], interfaces.ScorePlugin]] = {
+    "TaintToleration": lambda args, features: taint_toleration.TaintToleration(),
+    "NodeAffinity": _node_affinity,
+    "NodeResourcesFit": _fit,
+    "NodeResourcesBalancedAllocation": _balanced,
+    "ImageLocality": lambda args, features: image_locality.ImageLocality(),
+}
+
+
+def filter_plugin(name: str, args_json: bytes, features: Features) -> interfaces.FilterPlugin | None:
+    """The filter plugin of this name, None where there is no such in-tree plugin. Raises: ValueError for bad args."""
+    make = _FILTERS.get(name)
+    return None if make is None else make(_parsed(name, args_json), features)
+
+
+def score_plugin(name: str, args_json: bytes, features: Features) -> interfaces.ScorePlugin | None:
+    """The score plugin of this name, None where there is no such in-tree plugin. Raises: ValueError for bad args."""
+    make = _SCORES.get(name)
+    return None if make is None else make(_parsed(name, args_json), features)
+
+
+def _parsed(name: str, args_json: bytes) -> Args:
+    if not args_json:
+        return {}
+    args = orjson.loads(args_json)
+    if not isinstance(args, dict):
+        raise ValueError(f"args of plugin {name}: must be an object")
+    return args

@@ -1,0 +1,147 @@
+"""Following the snapshot stream: how filter and score come to have the state of the cluster.
+
+A `Follower` serves SnapshotService, applies what comes, and tells callers whether it has what they need. It keeps the
+invariant that a call is answered from one generation at least as new as the one the caller names, by the caller's own
+configuration and in the caller's own epoch, or is refused with FAILED_PRECONDITION so that the caller brings what is
+missing or asks elsewhere.
+"""
+
+import asyncio
+import logging
+import uuid
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+from grpc import aio
+
+from trireme.replica import fencing, grpc_server
+from trireme.snapshot import snapshot
+from trireme.v1 import cycle_pb2, snapshot_pb2, snapshot_pb2_grpc
+
+log = logging.getLogger(__name__)
+
+# How long a call waits for a generation that is on its way, when the caller set no shorter deadline.
+WAIT_SECONDS = 2.0
+
+# How long what was applied waits to be acknowledged: acknowledging each delta would cost as much as applying it.
+ACK_SECONDS = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class FollowerStatistics:
+    """What the follower has seen."""
+
+    epoch: int
+    generation: int
+    streams: int  # streams opened so far
+    deltas: int  # applied
+    refused: int  # calls refused because the snapshot or the configuration is not what the caller needs
+
+
+class Follower(snapshot_pb2_grpc.SnapshotServiceServicer):
+    """One replica's end of the stream. `configured` is called with each new configuration, before anything else of
+    it.
+    """
+
+    def __init__(
+        self, snap: snapshot.Snapshot, configured: Callable[[snapshot_pb2.Configuration], None], instance: str = ""
+    ) -> None:
+        self._snap = snap
+        self._configured = configured
+        self._guard = fencing.EpochGuard()
+        self._config_hash = 0
+        self._advanced = asyncio.Event()
+        self._stream = 0
+        self._acknowledged = False
+        self._deltas = 0
+        self._refused = 0
+        self.instance = instance or uuid.uuid4().hex
+
+    def statistics(self) -> FollowerStatistics:
+        """What it has seen so far."""
+        return FollowerStatistics(self._guard.epoch, self._snap.generation, self._stream, self._deltas, self._refused)
+
+    async def Sync(  # type: ignore[override]  # it writes to the context itself: it reads and answers at once
+        self, request_iterator: AsyncIterator[snapshot_pb2.SyncRequest], context: aio.ServicerContext[Any, Any]
+    ) -> None:
+        """Apply what comes until the stream ends or another one replaces it."""
+        self._stream += 1
+        stream = self._stream
+        acknowledging: asyncio.Task[None] | None = None
+        try:
+            async for request in request_iterator:
+                if stream != self._stream:
+                    await context.abort(grpc.StatusCode.ABORTED, "another stream has replaced this one")
+                if request.WhichOneof("message") == "hello":
+                    await self._greet(request.hello, context)
+                    continue
+                await self._apply(request.delta, context)
+                if acknowledging is None or acknowledging.done():
+                    delay = ACK_SECONDS if self._acknowledged else 0
+                    acknowledging = asyncio.create_task(self._acknowledge(context, delay))
+        finally:
+            if acknowledging is not None:
+                acknowledging.cancel()
+
+    async def _acknowledge(self, context: aio.ServicerContext[Any, Any], delay: float) -> None:
+        await asyncio.sleep(delay)
+        if self._snap.synced:
+            self._acknowledged = True
+            answer = snapshot_pb2.SyncResponse(applied_generation=self._snap.generation, instance=self.instance)
+            await context.write(answer)
+
+    async def ready_for(self, cycle: cycle_pb2.Cycle, context: aio.ServicerContext[Any, Any]) -> None:
+        """Return once the snapshot is what the cycle needs; else end the call with FAILED_PRECONDITION."""
+        try:
+            self._guard.admit(cycle.fence.epoch)
+        except fencing.Refusal as refusal:
+            await grpc_server.refuse(context, refusal)
+        if not await self._reaches(cycle.generation, context.time_remaining()):
+            self._refused += 1
+            await context.abort(
+                grpc.StatusCode.FAILED_PRECONDITION,
+                f"cycle.generation: {cycle.generation} is not reached, the snapshot is at {self._snap.generation}",
+            )
+        if cycle.config_hash != self._config_hash:
+            self._refused += 1
+            await grpc_server.refuse(
+                context,
+                fencing.Refusal(fencing.RefusalReason.CONFIG_MISMATCH, "cycle.config_hash: not this configuration"),
+            )
+
+    async def _reaches(self, generation: int, remaining: float | None) -> bool:
+        if self._snap.synced and self._snap.generation >= generation:
+            return True
+        seconds = WAIT_SECONDS if remaining is None else min(WAIT_SECONDS, max(remaining - 0.05, 0))
+        try:
+            async with asyncio.timeout(seconds):
+                while not (self._snap.synced and self._snap.generation >= generation):
+                    self._advanced.clear()
+                    await self._advanced.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def _greet(self, hello: snapshot_pb2.Hello, context: aio.ServicerContext[Any, Any]) -> None:
+        try:
+            self._guard.admit(hello.fence.epoch)
+        except fencing.Refusal as refusal:
+            await grpc_server.refuse(context, refusal)
+        self._acknowledged = False
+        if hello.config_hash != self._config_hash:
+            try:
+                self._configured(hello.configuration)
+            except ValueError as error:
+                await context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"hello.configuration: {error}")
+            self._config_hash = hello.config_hash
+        log.info("following epoch %d", hello.fence.epoch)
+
+    async def _apply(self, delta: snapshot_pb2.Delta, context: aio.ServicerContext[Any, Any]) -> None:
+        try:
+            self._snap.apply(delta)
+        except snapshot.OutOfStepError as error:
+            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, f"delta: {error}")
+        self._deltas += 1
+        self._advanced.set()

@@ -1,0 +1,106 @@
+"""What the filter and the score process have in common: flags, the shared services, and serving them.
+
+Neither has credentials, discovers anything or reads a configuration file: all they know comes by the snapshot stream.
+"""
+
+import argparse
+import gc
+import logging
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Protocol
+
+from grpc import aio
+
+from trireme.replica import follower, grpc_server, listening, parent_death
+from trireme.v1 import plugin_pb2, plugin_pb2_grpc, snapshot_pb2, snapshot_pb2_grpc
+
+PhaseLifespan = Callable[[argparse.Namespace], AbstractAsyncContextManager[Sequence[grpc_server.Service]]]
+
+
+class _Plugin(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+class _Chain(Protocol):
+    @property
+    def local(self) -> Sequence[_Plugin]: ...
+    @property
+    def remote(self) -> Sequence[_Plugin]: ...
+
+
+class HostedPlugins(plugin_pb2_grpc.PluginServiceServicer):
+    """The handshake of a phase: it names all plugins that its profiles run, at its own extension point."""
+
+    def __init__(
+        self,
+        instance: str,
+        point: plugin_pb2.ExtensionPoint.ValueType,
+        chains: Callable[[], Mapping[str, _Chain]],
+    ) -> None:
+        self._instance = instance
+        self._point = point
+        self._chains = chains
+
+    async def GetPluginInfo(
+        self, request: plugin_pb2.GetPluginInfoRequest, context: aio.ServicerContext[Any, Any]
+    ) -> plugin_pb2.GetPluginInfoResponse:
+        """The plugins of all profiles, each once; none before the first configuration came."""
+        names = {plugin.name for chain in self._chains().values() for plugin in (*chain.local, *chain.remote)}
+        return plugin_pb2.GetPluginInfoResponse(
+            plugins=[plugin_pb2.PluginInfo(name=name, extension_points=[self._point]) for name in sorted(names)],
+            instance=self._instance,
+        )
+
+
+def shared_services(follow: follower.Follower, hosted: HostedPlugins) -> tuple[grpc_server.Service, ...]:
+    """SnapshotService and PluginService."""
+    return (
+        grpc_server.Service(
+            snapshot_pb2.DESCRIPTOR.services_by_name["SnapshotService"],
+            lambda server: snapshot_pb2_grpc.add_SnapshotServiceServicer_to_server(follow, server),
+        ),
+        grpc_server.Service(
+            plugin_pb2.DESCRIPTOR.services_by_name["PluginService"],
+            lambda server: plugin_pb2_grpc.add_PluginServiceServicer_to_server(hosted, server),
+        ),
+    )
+
+
+def run(name: str, description: str, argv: Sequence[str] | None, lifespan: PhaseLifespan) -> int:
+    """Parse the flags and serve until SIGTERM. Returns the exit code; what is wrong is one line on stderr."""
+    options = _parser(name, description).parse_args(argv)
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=logging.DEBUG if options.v >= 4 else logging.INFO,
+        format="%(asctime)s %(levelname).1s %(name)s: %(message)s",
+    )
+    if options.exit_with_parent:
+        parent_death.exit_with_parent(options.exit_with_parent)
+    try:
+        listener = listening.make_listener(
+            options.listen,
+            certificate=options.tls_cert_file,
+            private_key=options.tls_private_key_file,
+            client_ca=options.client_ca_file,
+            identities=tuple(filter(None, options.allowed_identities.split(","))),
+        )
+        # What is loaded now lives as long as the process: the collector need not look at it again.
+        gc.freeze()
+        return grpc_server.serve(listener, lambda: lifespan(options))
+    except listening.ListenError as error:
+        return grpc_server.fail(str(error))
+
+
+def _parser(name: str, description: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog=name, description=description, allow_abbrev=False)
+    parser.add_argument("--listen", default="127.0.0.1:0", help="host:port or unix:/path (default %(default)s)")
+    parser.add_argument("--tls-cert-file", default="", help="certificate to serve with; reloaded when it changes")
+    parser.add_argument("--tls-private-key-file", default="", help="its private key")
+    parser.add_argument("--client-ca-file", default="", help="CA that callers' certificates must be signed by")
+    parser.add_argument("--allowed-identities", default="", help="names of callers' certificates, comma-separated")
+    parser.add_argument("--exit-with-parent", type=int, default=0, metavar="PID", help="end when this process ends")
+    parser.add_argument("-v", "--v", type=int, default=0, help="log verbosity")
+    return parser

@@ -1,0 +1,1 @@
+"""The score process: how good is each node for a class of pods, and where do the next ones go."""

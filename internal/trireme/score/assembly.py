@@ -1,0 +1,34 @@
+"""From the configuration that the stream brought to the chain of score plugins of each profile."""
+
+from collections.abc import Callable, Mapping
+
+from trireme.plugins import catalog, interfaces
+from trireme.score import evaluation
+from trireme.v1 import plugin_pb2, snapshot_pb2
+from trireme.wire import profiles
+
+
+def chains(
+    configuration: snapshot_pb2.Configuration,
+    make_remote: Callable[[snapshot_pb2.RemotePlugin], evaluation.RemoteScore],
+) -> Mapping[str, evaluation.Chain]:
+    """The chain of each profile. Raises: ValueError naming a plugin that is neither in-tree nor remote."""
+    features = dict(configuration.feature_gates)
+    remotes = {remote.name: remote for remote in configuration.remote_plugins}
+    out = {}
+    for profile in configuration.profiles:
+        local: list[interfaces.ScorePlugin] = []
+        remote: list[evaluation.RemoteScore] = []
+        weights = {}
+        for entry in profiles.plugins_at(profile, plugin_pb2.EXTENSION_POINT_SCORE):
+            weights[entry.name] = entry.weight
+            plugin = catalog.score_plugin(entry.name, profiles.args_of(profile, entry.name), features)
+            if plugin is not None:
+                local.append(plugin)
+            elif entry.name in remotes:
+                remote.append(make_remote(remotes[entry.name]))
+            else:
+                raise ValueError(f"profile {profile.scheduler_name}: no score plugin {entry.name}")
+        percentage = profile.percentage_of_nodes_to_score
+        out[profile.scheduler_name] = evaluation.Chain(weights, tuple(local), tuple(remote), percentage)
+    return out

@@ -1,0 +1,163 @@
+"""Raw scores of classes, brought to the snapshot's generation by scoring again only what changed."""
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from trireme.framework import status
+from trireme.plugins import interfaces
+from trireme.score import columns
+from trireme.snapshot import arrays, classes, snapshot
+
+# As in filter: columns kept at most, in bytes, but never fewer classes than a few.
+COLUMN_BYTES = 64 * 1024 * 1024
+COLUMN_BYTES_PER_NODE = 300
+MIN_CLASSES = 8
+
+
+class RemoteScore(Protocol):
+    """A score plugin that is a service of its own."""
+
+    name: str
+    depends_on: interfaces.Dependency
+    normalization: interfaces.Normalization
+
+    async def score(
+        self, profile: str, pod_class: classes.PodClass, snap: snapshot.Snapshot, slots: arrays.SlotArray
+    ) -> arrays.Int64Array | status.Status | None:
+        """Raw scores; a status where the plugin failed and the pod with it; None where it has nothing to say."""
+        ...
+
+    async def normalize(
+        self,
+        profile: str,
+        pod_class: classes.PodClass,
+        snap: snapshot.Snapshot,
+        slots: arrays.SlotArray,
+        raw: arrays.Int64Array,
+    ) -> arrays.Int64Array | status.Status | None:
+        """Raw scores of all feasible slots brought into 0 to 100, by a plugin whose normalization is CUSTOM."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """The score plugins of one profile: name and weight in order, those that run here, those that are services.
+
+    `percentage` of the nodes is scored; 0: all.
+    """
+
+    weights: Mapping[str, int]
+    local: Sequence[interfaces.ScorePlugin]
+    remote: Sequence[RemoteScore] = ()
+    percentage: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluatorStatistics:
+    """What the evaluator has done."""
+
+    classes: int  # whose columns are kept
+    column_bytes: int
+    slots_evaluated: int  # slots that in-tree plugins scored
+
+
+class Evaluator:
+    """Scores classes on one snapshot."""
+
+    def __init__(self, snap: snapshot.Snapshot, chains: Mapping[str, Chain]) -> None:
+        self._snap = snap
+        self._chains = chains
+        self._kept: OrderedDict[tuple[str, int], columns.ClassColumns] = OrderedDict()
+        self._slots_evaluated = 0
+
+    def statistics(self) -> EvaluatorStatistics:
+        """What it has done so far."""
+        nbytes = sum(kept.nbytes for kept in self._kept.values())
+        return EvaluatorStatistics(len(self._kept), nbytes, self._slots_evaluated)
+
+    def chain(self, profile: str) -> Chain | None:
+        """The plugins of a profile, None for an unknown one."""
+        return self._chains.get(profile)
+
+    def columns_of(self, profile: str, pod_class: classes.PodClass) -> columns.ClassColumns:
+        """What is kept of the class, made if nothing is."""
+        key = (profile, pod_class.id)
+        kept = self._kept.get(key)
+        if kept is None:
+            self._forget_oldest()
+            kept = self._kept[key] = columns.ClassColumns()
+        self._kept.move_to_end(key)
+        return kept
+
+    async def evaluate(self, profile: str, pod_class: classes.PodClass) -> columns.ClassColumns | status.Status:
+        """The class's raw scores, no older than the snapshot was when this was called; a status where one failed."""
+        kept = self.columns_of(profile, pod_class)
+        for remote in self._chains[profile].remote:
+            failed = await self._ask(remote, profile, pod_class, kept)
+            if failed is not None:
+                return failed
+        self.evaluate_now(profile, pod_class)
+        return kept
+
+    def evaluate_now(self, profile: str, pod_class: classes.PodClass) -> columns.ClassColumns:
+        """As evaluate, with remote plugins' columns as they are."""
+        kept = self.columns_of(profile, pod_class)
+        live = self._snap.nodes.alive[: self._snap.nodes.size]
+        for plugin in self._chains[profile].local:
+            column = kept.plugins.get(plugin.name)
+            if column is None or self._stale(plugin, column):
+                state = plugin.pre_score(pod_class, self._snap)
+                column = kept.plugins[plugin.name] = columns.ScoreColumn(state, self._snap.generation)
+            if column.state is not None:
+                slots = self._due(plugin.depends_on, column.generation, live)
+                if slots.size:
+                    raw = plugin.score(pod_class, self._snap, column.state, slots)
+                    column.write(slots, raw, self._snap.nodes.capacity)
+                    self._slots_evaluated += slots.size
+            column.generation = self._snap.generation
+        return kept
+
+    def _forget_oldest(self) -> None:
+        for key in [key for key in self._kept if key[1] not in self._snap.classes]:
+            del self._kept[key]
+        limit = max(COLUMN_BYTES, COLUMN_BYTES_PER_NODE * self._snap.nodes.capacity)
+        total = sum(kept.nbytes for kept in self._kept.values())
+        while total > limit and len(self._kept) > MIN_CLASSES:
+            total -= self._kept.popitem(last=False)[1].nbytes
+
+    def _stale(self, plugin: interfaces.ScorePlugin, column: columns.ScoreColumn) -> bool:
+        if plugin.depends_on == interfaces.Dependency.CLUSTER:
+            return column.state_generation != self._snap.generation
+        return self._snap.changed(plugin.reads) > column.state_generation
+
+    def _due(self, depends_on: interfaces.Dependency, generation: int, live: arrays.BoolArray) -> arrays.SlotArray:
+        if generation == self._snap.generation and depends_on != interfaces.Dependency.CLUSTER:
+            return np.zeros(0, dtype=np.intp)
+        if generation < 0 or depends_on == interfaces.Dependency.CLUSTER:
+            return np.flatnonzero(live)
+        changed = self._snap.nodes.changed_since(generation, depends_on == interfaces.Dependency.NODE_PODS)
+        return changed[live[changed]]
+
+    async def _ask(
+        self, remote: RemoteScore, profile: str, pod_class: classes.PodClass, kept: columns.ClassColumns
+    ) -> status.Status | None:
+        generation = self._snap.generation
+        column = kept.plugins.get(remote.name)
+        if column is None:
+            column = kept.plugins[remote.name] = columns.ScoreColumn(True, generation)
+        slots = self._due(remote.depends_on, column.generation, self._snap.nodes.alive[: self._snap.nodes.size])
+        if slots.size:
+            raw = await remote.score(profile, pod_class, self._snap, slots)
+            if isinstance(raw, status.Status):
+                return raw
+            # Nothing to say, or a failure that is ignored: it adds nothing, and is asked again next time.
+            column.state = None if raw is None else True
+            if raw is None:
+                return None
+            column.write(slots, raw, self._snap.nodes.capacity)
+        column.generation = generation
+        return None

@@ -1,0 +1,29 @@
+"""The score process: flags, and the services it serves. It never talks to an API server."""
+
+import argparse
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from trireme.replica import phase_process, remote_plugin
+from trireme.replica.grpc_server import Service
+from trireme.score import service
+from trireme.snapshot import snapshot
+from trireme.v1 import plugin_pb2, score_pb2, score_pb2_grpc
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Serve until SIGTERM. Returns the exit code."""
+    return phase_process.run("trireme-score", "The score phase of the Trireme scheduler.", argv, _lifespan)
+
+
+@asynccontextmanager
+async def _lifespan(options: argparse.Namespace) -> AsyncIterator[Sequence[Service]]:
+    phase = service.ScoreService(snapshot.Snapshot(), remote_plugin.RemoteScorePlugin)
+    hosted = phase_process.HostedPlugins(phase.follow.instance, plugin_pb2.EXTENSION_POINT_SCORE, lambda: phase.chains)
+    yield (
+        *phase_process.shared_services(phase.follow, hosted),
+        Service(
+            score_pb2.DESCRIPTOR.services_by_name["ScoreService"],
+            lambda server: score_pb2_grpc.add_ScoreServiceServicer_to_server(phase, server),
+        ),
+    )

@@ -1,0 +1,22 @@
+"""Scoring only a share of the nodes, where the profile asks for it.
+
+Source: pkg/scheduler/schedule_one.go numFeasibleNodesToFind.
+"""
+
+import numpy as np
+
+from trireme.snapshot import arrays
+
+MIN_FEASIBLE = 100
+
+# Successive generations start far apart, so that no node is preferred for its slot (2^64 by the golden ratio).
+_STRIDE = 0x9E37_79B9_7F4A_7C15
+
+
+def sample(slots: arrays.SlotArray, nodes: int, percentage: int, generation: int) -> arrays.SlotArray:
+    """So many of the feasible slots as kube-scheduler would find, from a start that moves on with the generation."""
+    wanted = nodes if nodes < MIN_FEASIBLE or percentage >= 100 else max(nodes * percentage // 100, MIN_FEASIBLE)
+    if slots.size <= wanted:
+        return slots
+    start = (generation * _STRIDE & 0xFFFF_FFFF_FFFF_FFFF) % slots.size
+    return np.roll(slots, -start)[:wanted]

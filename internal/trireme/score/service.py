@@ -1,0 +1,230 @@
+"""ScoreService of the score phase: raw scores, normalisation, and Place."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+import numpy as np
+from grpc import aio
+
+from trireme.framework import status
+from trireme.plugins import interfaces
+from trireme.replica import follower
+from trireme.score import assembly, columns, evaluation, placement, sampling
+from trireme.snapshot import arrays, classes, snapshot
+from trireme.v1 import score_pb2, score_pb2_grpc, snapshot_pb2
+from trireme.wire import node_columns
+from trireme.wire import status as wire_status
+
+MakeRemote = Callable[[snapshot_pb2.RemotePlugin], evaluation.RemoteScore]
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceStatistics:
+    """What the service has done."""
+
+    placed: int  # pods
+    batches: int
+
+
+class ScoreService(score_pb2_grpc.ScoreServiceServicer):
+    """Answers from one snapshot, which `follow` keeps up to date."""
+
+    def __init__(self, snap: snapshot.Snapshot, make_remote: MakeRemote) -> None:
+        self._snap = snap
+        self._make_remote = make_remote
+        self._chains: Mapping[str, evaluation.Chain] = {}
+        self._evaluator = evaluation.Evaluator(snap, self._chains)
+        self._tie_seed = 0
+        self._ties = np.zeros(0, dtype=np.int64)
+        self._placed = 0
+        self._batches = 0
+        self.follow = follower.Follower(snap, self._configured)
+
+    @property
+    def chains(self) -> Mapping[str, evaluation.Chain]:
+        """The plugins that run, by profile."""
+        return self._chains
+
+    def statistics(self) -> ServiceStatistics:
+        """What it has done so far."""
+        return ServiceStatistics(self._placed, self._batches)
+
+    def _configured(self, configuration: snapshot_pb2.Configuration) -> None:
+        self._chains = assembly.chains(configuration, self._make_remote)
+        self._evaluator = evaluation.Evaluator(self._snap, self._chains)
+        self._tie_seed = configuration.tie_seed
+        self._ties = np.zeros(0, dtype=np.int64)
+
+    async def PreScore(
+        self, request: score_pb2.PreScoreRequest, context: aio.ServicerContext[Any, Any]
+    ) -> score_pb2.PreScoreResponse:
+        """Brings the class's raw scores up to date."""
+        answer = await self._evaluate(request.cycle, context)
+        failed = answer if isinstance(answer, status.Status) else status.SUCCESS
+        return score_pb2.PreScoreResponse(status=wire_status.to_message(failed))
+
+    async def Score(
+        self, request: score_pb2.ScoreRequest, context: aio.ServicerContext[Any, Any]
+    ) -> score_pb2.ScoreResponse:
+        """Each plugin's raw scores of the slots asked about."""
+        kept = await self._evaluate(request.cycle, context)
+        if isinstance(kept, status.Status):
+            return score_pb2.ScoreResponse(status=wire_status.to_message(kept))
+        slots = np.array(request.nodes.slots, dtype=np.intp)
+        response = score_pb2.ScoreResponse(status=wire_status.to_message(status.SUCCESS))
+        for name, weight in self._chains[request.cycle.profile].weights.items():
+            column = kept.plugins[name]
+            skipped = column.state is None
+            scores = [] if skipped else column.raw[slots].tolist()
+            response.columns.add(plugin=name, weight=weight, skipped=skipped, scores=scores)
+        return response
+
+    async def NormalizeScore(
+        self, request: score_pb2.NormalizeScoreRequest, context: aio.ServicerContext[Any, Any]
+    ) -> score_pb2.NormalizeScoreResponse:
+        """The scores given, each plugin's normalised as it normalises."""
+        pod_class = await self._class_of(request.cycle, context)
+        profile = request.cycle.profile
+        slots = np.array(request.nodes.slots, dtype=np.intp)
+        response = score_pb2.NormalizeScoreResponse(status=wire_status.to_message(status.SUCCESS))
+        for column in request.columns:
+            scores = np.array(column.scores, dtype=np.int64)
+            if not column.skipped:
+                normal = await self._normalized(profile, pod_class, column.plugin, slots, scores)
+                if isinstance(normal, status.Status):
+                    return score_pb2.NormalizeScoreResponse(status=wire_status.to_message(normal))
+                scores = normal
+            response.columns.add(
+                plugin=column.plugin, weight=column.weight, skipped=column.skipped, scores=scores.tolist()
+            )
+        return response
+
+    async def Place(
+        self, request: score_pb2.PlaceRequest, context: aio.ServicerContext[Any, Any]
+    ) -> score_pb2.PlaceResponse:
+        """The hosts of the next pods."""
+        kept = await self._evaluate(request.cycle, context)
+        if isinstance(kept, status.Status):
+            return score_pb2.PlaceResponse(status=wire_status.to_message(kept))
+        if request.prepare:
+            return score_pb2.PlaceResponse()
+        await self._take_capacities(kept, request, context)
+        pod_class = self._snap.classes[request.cycle.pod_class]
+        slots = np.flatnonzero((kept.capacity > 0) & ~kept.refused)
+        chain = self._chains[request.cycle.profile]
+        if chain.percentage:
+            slots = sampling.sample(slots, self._snap.nodes.count, chain.percentage, request.cycle.generation)
+        count = request.count
+        one_by_one = chain.percentage or any(
+            remote.depends_on == interfaces.Dependency.CLUSTER
+            or remote.normalization == interfaces.Normalization.CUSTOM
+            for remote in chain.remote
+        )
+        if one_by_one:
+            count = 1
+        placer = await self._placer(request.cycle.profile, pod_class, kept, slots)
+        if isinstance(placer, status.Status):
+            return score_pb2.PlaceResponse(status=wire_status.to_message(placer))
+        choices = placer.place(count)
+        self._placed += len(choices)
+        self._batches += 1
+        return score_pb2.PlaceResponse(
+            slots=[int(slots[choice.node]) for choice in choices],
+            totals=[choice.total for choice in choices],
+            more=bool(one_by_one and len(choices) == count < request.count),
+        )
+
+    async def _placer(
+        self, profile: str, pod_class: classes.PodClass, kept: columns.ClassColumns, slots: arrays.SlotArray
+    ) -> placement.Placer | status.Status:
+        chain = self._chains[profile]
+        static: list[placement.ScoredPlugin] = []
+        own: list[tuple[interfaces.OwnNodeScore, Any, int]] = []
+        for plugin in chain.local:
+            column = kept.plugins[plugin.name]
+            weight = chain.weights[plugin.name]
+            if column.state is None:
+                continue
+            if isinstance(plugin, interfaces.OwnNodeScore):
+                own.append((plugin, column.state, weight))
+            else:
+                static.append(placement.ScoredPlugin(plugin.name, weight, plugin.normalization, column.raw[slots]))
+        for remote in chain.remote:
+            column = kept.plugins[remote.name]
+            if column.state is None:
+                continue
+            raw: arrays.Int64Array | status.Status = column.raw[slots]
+            normalization = remote.normalization
+            if normalization == interfaces.Normalization.CUSTOM:
+                raw = await self._normalized(profile, pod_class, remote.name, slots, column.raw[slots])
+                normalization = interfaces.Normalization.NONE
+            if isinstance(raw, status.Status):
+                return raw
+            static.append(placement.ScoredPlugin(remote.name, chain.weights[remote.name], normalization, raw))
+
+        def own_scores(nodes: arrays.SlotArray, copies: int) -> arrays.Int64Array:
+            total = np.zeros((nodes.shape[0], copies), dtype=np.int64)
+            for plugin, state, weight in own:
+                total += plugin.score_copies(pod_class, self._snap, state, slots[nodes], copies) * weight
+            return total
+
+        ties = self._tie_order()[slots]
+        return placement.Placer(kept.capacity[slots], ties, static, own_scores if own else None)
+
+    async def _normalized(
+        self,
+        profile: str,
+        pod_class: classes.PodClass,
+        name: str,
+        slots: arrays.SlotArray,
+        raw: arrays.Int64Array,
+    ) -> arrays.Int64Array | status.Status:
+        chain = self._chains[profile]
+        for plugin in chain.local:
+            if plugin.name == name:
+                return placement.normalized(raw, plugin.normalization)
+        for remote in chain.remote:
+            if remote.name == name and remote.normalization != interfaces.Normalization.CUSTOM:
+                return placement.normalized(raw, remote.normalization)
+            if remote.name == name:
+                answer = await remote.normalize(profile, pod_class, self._snap, slots, raw)
+                return np.zeros_like(raw) if answer is None else answer
+        return status.error(name, f"no score plugin {name} in profile {profile}")
+
+    def _tie_order(self) -> arrays.Int64Array:
+        if self._ties.shape[0] < self._snap.nodes.size:
+            self._ties = placement.tie_order(self._tie_seed, np.arange(self._snap.nodes.capacity))
+        return self._ties
+
+    async def _take_capacities(
+        self, kept: columns.ClassColumns, request: score_pb2.PlaceRequest, context: aio.ServicerContext[Any, Any]
+    ) -> None:
+        try:
+            answer = node_columns.unpack(request.capacities)
+        except ValueError as error:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"capacities: {error}")
+            raise AssertionError("abort does not return") from error
+        if answer.base_generation and answer.base_generation != kept.capacity_generation:
+            await context.abort(
+                grpc.StatusCode.FAILED_PRECONDITION,
+                f"capacities.base_generation: {answer.base_generation} is not here; send them complete",
+            )
+        kept.take_capacities(answer.slots, answer.size, answer.index != 0, answer.capacity, answer.generation)
+
+    async def _evaluate(
+        self, cycle: Any, context: aio.ServicerContext[Any, Any]
+    ) -> columns.ClassColumns | status.Status:
+        pod_class = await self._class_of(cycle, context)
+        return await self._evaluator.evaluate(cycle.profile, pod_class)
+
+    async def _class_of(self, cycle: Any, context: aio.ServicerContext[Any, Any]) -> classes.PodClass:
+        await self.follow.ready_for(cycle, context)
+        if cycle.profile not in self._chains:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"cycle.profile: no profile {cycle.profile!r}")
+        pod_class = self._snap.classes.get(cycle.pod_class)
+        if pod_class is None:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"cycle.pod_class: no class {cycle.pod_class}")
+            raise AssertionError("abort does not return")
+        return pod_class

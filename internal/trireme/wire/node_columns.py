@@ -1,0 +1,69 @@
+"""NodeColumns: answers about nodes on the wire, complete or as a patch to an answer that the other side has."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from trireme.framework import status
+from trireme.snapshot import arrays
+from trireme.v1 import filter_pb2
+from trireme.wire import packing
+from trireme.wire import status as wire_status
+
+_FIELDS = filter_pb2.NodeColumns.DESCRIPTOR.fields_by_name
+_SLOTS = _FIELDS["slots"].number
+_STATUS_INDEX = _FIELDS["status_index"].number
+_CAPACITY = _FIELDS["capacity"].number
+
+
+@dataclass(slots=True)
+class NodeColumns:
+    """One answer about nodes. Shapes: all (entry,); `slots` None: one entry a node asked about, or by slot.
+
+    `base_generation` above 0: a patch to the answer of that generation, of `size` entries, at `slots`.
+    """
+
+    generation: int
+    base_generation: int
+    size: int
+    slots: arrays.SlotArray | None
+    statuses: tuple[status.Status, ...]
+    index: arrays.Int16Array
+    capacity: arrays.Int32Array
+
+
+def pack(
+    generation: int,
+    base_generation: int,
+    size: int,
+    slots: arrays.SlotArray | None,
+    statuses: Sequence[status.Status],
+    index: arrays.Int16Array,
+    capacity: arrays.Int32Array,
+) -> filter_pb2.NodeColumns:
+    """The message. Shapes as in NodeColumns."""
+    out = filter_pb2.NodeColumns(generation=generation, base_generation=base_generation, size=size)
+    if slots is not None:
+        packing.extend_fixed32(out, _SLOTS, slots)
+    out.statuses.extend(wire_status.to_message(entry) for entry in statuses)
+    packing.extend_varint(out, _STATUS_INDEX, index)
+    packing.extend_fixed32(out, _CAPACITY, capacity)
+    return out
+
+
+def unpack(columns: filter_pb2.NodeColumns) -> NodeColumns:
+    """The answer. Raises: ValueError where the columns do not fit together; the text names the field."""
+    index = packing.array(columns.status_index, np.int16)
+    capacity = packing.array(columns.capacity, np.int32)
+    slots = packing.array(columns.slots, np.intp) if columns.base_generation else None
+    expected = columns.size if slots is None else slots.shape[0]
+    for name, entries in (("status_index", index), ("capacity", capacity)):
+        if entries.shape[0] != expected:
+            raise ValueError(f"columns.{name}: has {entries.shape[0]} entries, must have {expected}")
+    if index.size and int(index.max()) > len(columns.statuses):
+        raise ValueError(f"columns.status_index: {int(index.max())} is beyond the {len(columns.statuses)} statuses")
+    if slots is not None and slots.size and int(slots.max()) >= columns.size:
+        raise ValueError(f"columns.slots: {int(slots.max())} is beyond the size {columns.size}")
+    statuses = tuple(wire_status.from_message(entry) for entry in columns.statuses)
+    return NodeColumns(columns.generation, columns.base_generation, columns.size, slots, statuses, index, capacity)

@@ -1,0 +1,20 @@
+"""Reading the profiles of trireme.v1.Configuration."""
+
+from collections.abc import Sequence
+
+from trireme.v1 import plugin_pb2, snapshot_pb2
+
+
+def plugins_at(
+    profile: snapshot_pb2.Profile, point: plugin_pb2.ExtensionPoint.ValueType
+) -> Sequence[snapshot_pb2.WeightedPlugin]:
+    """The profile's plugins at an extension point, in order."""
+    for plugin_set in profile.plugin_sets:
+        if plugin_set.extension_point == point:
+            return plugin_set.plugins
+    return ()
+
+
+def args_of(profile: snapshot_pb2.Profile, name: str) -> bytes:
+    """The plugin's arguments as JSON; empty where it has none."""
+    return next((args.args_json for args in profile.plugin_args if args.name == name), b"")
