@@ -1,0 +1,239 @@
+"""Between a decoded configuration and the dataclasses of `model`, both ways.
+
+To the model once defaults are filled in; back, for `--write-config-to` and `/configz`, with everything spelt out. What
+comes back is what kube-scheduler writes of the same configuration, oddities included: a weight that was not set is 0.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from trireme.config import json_document
+from trireme.config.decoding import encode
+from trireme.config.golang import Duration
+from trireme.config.json_document import Number, Object
+from trireme.config.model import (
+    API_VERSION,
+    KIND,
+    ClientConnection,
+    Extender,
+    ExtenderTLS,
+    LeaderElection,
+    ManagedResource,
+    Plugin,
+    PluginConfig,
+    Plugins,
+    PluginSet,
+    Profile,
+    SchedulerConfiguration,
+)
+from trireme.config.scheduler_schema import ARGS, CONFIGURATION, MULTI_POINT
+from trireme.framework.registry import ExtensionPoint
+
+Value = Mapping[str, Any]
+
+
+def to_model(value: Value) -> SchedulerConfiguration:
+    """The configuration of a decoded value whose defaults are filled in."""
+    return SchedulerConfiguration(
+        api_version=API_VERSION,
+        parallelism=value["parallelism"],
+        leader_election=_leader_election(value["leaderElection"]),
+        client_connection=_client_connection(value["clientConnection"]),
+        enable_profiling=value["enableProfiling"],
+        enable_contention_profiling=value.get("enableContentionProfiling", False),
+        percentage_of_nodes_to_score=value["percentageOfNodesToScore"],
+        pod_initial_backoff_seconds=value["podInitialBackoffSeconds"],
+        pod_max_backoff_seconds=value["podMaxBackoffSeconds"],
+        profiles=tuple(_profile(profile) for profile in value["profiles"]),
+        extenders=tuple(_extender(extender) for extender in value.get("extenders") or ()),
+        delay_cache_until_active=value.get("delayCacheUntilActive", False),
+    )
+
+
+def _leader_election(value: Value) -> LeaderElection:
+    return LeaderElection(
+        leader_elect=value["leaderElect"],
+        lease_duration=value["leaseDuration"],
+        renew_deadline=value["renewDeadline"],
+        retry_period=value["retryPeriod"],
+        resource_lock=value["resourceLock"],
+        resource_name=value["resourceName"],
+        resource_namespace=value["resourceNamespace"],
+    )
+
+
+def _client_connection(value: Value) -> ClientConnection:
+    return ClientConnection(
+        kubeconfig=value.get("kubeconfig", ""),
+        accept_content_types=value.get("acceptContentTypes", ""),
+        content_type=value["contentType"],
+        qps=value["qps"],
+        burst=value["burst"],
+    )
+
+
+def _plugin_list(values: list[Value] | None) -> tuple[Plugin, ...] | None:
+    if values is None:
+        return None
+    return tuple(Plugin(plugin.get("name", ""), plugin.get("weight", 0)) for plugin in values)
+
+
+def _plugin_set(value: Value | None) -> PluginSet:
+    value = value or {}
+    return PluginSet(_plugin_list(value.get("enabled")), _plugin_list(value.get("disabled")))
+
+
+def _profile(value: Value) -> Profile:
+    plugins = value["plugins"]
+    return Profile(
+        scheduler_name=value.get("schedulerName", ""),
+        percentage_of_nodes_to_score=value.get("percentageOfNodesToScore"),
+        plugins=Plugins(
+            multi_point=_plugin_set(plugins.get(MULTI_POINT)),
+            points=MappingProxyType({point: _plugin_set(plugins.get(point.value)) for point in ExtensionPoint}),
+        ),
+        plugin_config=tuple(_plugin_config(config) for config in value["pluginConfig"]),
+    )
+
+
+def _plugin_config(value: Value) -> PluginConfig:
+    name = value.get("name", "")
+    schema = ARGS.get(f"{name}Args")
+    args = value.get("args")
+    if schema is None:
+        return PluginConfig(name, raw_args(args), raw=True)
+    encoded = encode(args or {}, schema, keep_given=True)
+    return PluginConfig(name, {**encoded, "apiVersion": API_VERSION, "kind": schema.name})
+
+
+def raw_args(node: json_document.Node) -> Any:
+    """Arguments of a plugin that is not in-tree, as JSON has them."""
+    return json_document.plain(node) if isinstance(node, Object | list | Number) else node
+
+
+def _extender(value: Value) -> Extender:
+    tls = value.get("tlsConfig")
+    return Extender(
+        url_prefix=value.get("urlPrefix", ""),
+        filter_verb=value.get("filterVerb", ""),
+        preempt_verb=value.get("preemptVerb", ""),
+        prioritize_verb=value.get("prioritizeVerb", ""),
+        weight=value.get("weight", 0),
+        bind_verb=value.get("bindVerb", ""),
+        enable_https=value.get("enableHTTPS", False),
+        tls_config=None if tls is None else _extender_tls(tls),
+        http_timeout=value.get("httpTimeout", Duration()),
+        node_cache_capable=value.get("nodeCacheCapable", False),
+        managed_resources=tuple(
+            ManagedResource(resource.get("name", ""), resource.get("ignoredByScheduler", False))
+            for resource in value.get("managedResources") or ()
+        ),
+        ignorable=value.get("ignorable", False),
+    )
+
+
+def _extender_tls(value: Value) -> ExtenderTLS:
+    return ExtenderTLS(
+        insecure=value.get("insecure", False),
+        server_name=value.get("serverName", ""),
+        cert_file=value.get("certFile", ""),
+        key_file=value.get("keyFile", ""),
+        ca_file=value.get("caFile", ""),
+        cert_data=value.get("certData", b""),
+        key_data=value.get("keyData", b""),
+        ca_data=value.get("caData", b""),
+    )
+
+
+# Back.
+
+
+def to_document(config: SchedulerConfiguration) -> dict[str, Any]:
+    """The configuration as a KubeSchedulerConfiguration, ready for JSON or YAML."""
+    client, election = config.client_connection, config.leader_election
+    value = {
+        "kind": KIND,
+        "apiVersion": API_VERSION,
+        "parallelism": config.parallelism,
+        "leaderElection": {
+            "leaderElect": election.leader_elect,
+            "leaseDuration": election.lease_duration,
+            "renewDeadline": election.renew_deadline,
+            "retryPeriod": election.retry_period,
+            "resourceLock": election.resource_lock,
+            "resourceName": election.resource_name,
+            "resourceNamespace": election.resource_namespace,
+        },
+        "clientConnection": {
+            "kubeconfig": client.kubeconfig,
+            "acceptContentTypes": client.accept_content_types,
+            "contentType": client.content_type,
+            "qps": client.qps,
+            "burst": client.burst,
+        },
+        "enableProfiling": config.enable_profiling,
+        "enableContentionProfiling": config.enable_contention_profiling,
+        "percentageOfNodesToScore": config.percentage_of_nodes_to_score,
+        "podInitialBackoffSeconds": config.pod_initial_backoff_seconds,
+        "podMaxBackoffSeconds": config.pod_max_backoff_seconds,
+        "profiles": [_profile_value(profile) for profile in config.profiles],
+        "extenders": [_extender_value(extender) for extender in config.extenders],
+        "delayCacheUntilActive": config.delay_cache_until_active,
+    }
+    return encode(value, CONFIGURATION)
+
+
+def _plugin_set_value(plugins: PluginSet) -> dict[str, Any]:
+    return {
+        name: None if entries is None else [{"name": plugin.name, "weight": plugin.weight} for plugin in entries]
+        for name, entries in (("enabled", plugins.enabled), ("disabled", plugins.disabled))
+    }
+
+
+def _profile_value(profile: Profile) -> dict[str, Any]:
+    plugins = {point.value: _plugin_set_value(profile.plugins.at(point)) for point in ExtensionPoint}
+    plugins[MULTI_POINT] = _plugin_set_value(profile.plugins.multi_point)
+    return {
+        "schedulerName": profile.scheduler_name,
+        "percentageOfNodesToScore": profile.percentage_of_nodes_to_score,
+        "plugins": plugins,
+        "pluginConfig": [{"name": config.name, "args": _args_value(config)} for config in profile.plugin_config],
+    }
+
+
+def _args_value(config: PluginConfig) -> Any:
+    schema = None if config.raw else ARGS.get(f"{config.name}Args")
+    return encode(config.args, schema) if schema is not None else config.args
+
+
+def _extender_value(extender: Extender) -> dict[str, Any]:
+    tls = extender.tls_config
+    return {
+        "urlPrefix": extender.url_prefix,
+        "filterVerb": extender.filter_verb,
+        "preemptVerb": extender.preempt_verb,
+        "prioritizeVerb": extender.prioritize_verb,
+        "weight": extender.weight,
+        "bindVerb": extender.bind_verb,
+        "enableHTTPS": extender.enable_https,
+        "tlsConfig": None
+        if tls is None
+        else {
+            "insecure": tls.insecure,
+            "serverName": tls.server_name,
+            "certFile": tls.cert_file,
+            "keyFile": tls.key_file,
+            "caFile": tls.ca_file,
+            "certData": tls.cert_data,
+            "keyData": tls.key_data,
+            "caData": tls.ca_data,
+        },
+        "httpTimeout": extender.http_timeout,
+        "nodeCacheCapable": extender.node_cache_capable,
+        "managedResources": [
+            {"name": resource.name, "ignoredByScheduler": resource.ignored_by_scheduler}
+            for resource in extender.managed_resources
+        ],
+        "ignorable": extender.ignorable,
+    }

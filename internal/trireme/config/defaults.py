@@ -1,0 +1,245 @@
+"""The defaults of a KubeSchedulerConfiguration: scalars, the default plugins, and the arguments of plugins.
+
+Works on decoded values (`decoding`), in place, before they are converted; feature gates decide some of them. What an
+operator lists is merged into the default plugins here; how `multiPoint` spreads over the extension points is decided
+later, by `profiles`.
+
+Source: pkg/scheduler/apis/config/v1 of Kubernetes 1.37.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from trireme.config import golang
+from trireme.config.gates import FeatureGates
+from trireme.config.golang import Duration
+from trireme.config.scheduler_schema import ARGS, MULTI_POINT
+from trireme.framework.registry import ExtensionPoint
+
+DEFAULT_SCHEDULER_NAME = "default-scheduler"
+_MAX_SHAPE_SCORE = 10
+
+#: The default plugins with their weights, before feature gates add theirs.
+_DEFAULT_PLUGINS: tuple[tuple[str, int | None], ...] = (
+    ("SchedulingGates", None),
+    ("PrioritySort", None),
+    ("NodeName", None),
+    ("NodeUnschedulable", None),
+    ("TaintToleration", 3),
+    ("NodeAffinity", 2),
+    ("NodePorts", None),
+    ("NodeResourcesFit", 1),
+    ("VolumeRestrictions", None),
+    ("NodeVolumeLimits", None),
+    ("VolumeBinding", None),
+    ("VolumeZone", None),
+    ("PodTopologySpread", 2),
+    ("InterPodAffinity", 2),
+    ("DefaultPreemption", None),
+    ("NodeResourcesBalancedAllocation", 1),
+    ("ImageLocality", 1),
+    ("DefaultBinder", None),
+)
+
+Value = dict[str, Any]
+Log = Callable[[str], None]
+
+
+def apply(value: Value, gates: FeatureGates, log: Log) -> None:
+    """Fills in every default of a decoded KubeSchedulerConfiguration."""
+    value.setdefault("parallelism", 16)
+    if not value.get("profiles"):
+        value["profiles"] = [{}]
+    profiles: list[Value] = value["profiles"]
+    if len(profiles) == 1:
+        profiles[0].setdefault("schedulerName", DEFAULT_SCHEDULER_NAME)
+    for profile in profiles:
+        _profile(profile, gates, log)
+    value.setdefault("percentageOfNodesToScore", 0)
+    _leader_election(value.setdefault("leaderElection", {}))
+    _client_connection(value.setdefault("clientConnection", {}))
+    value.setdefault("podInitialBackoffSeconds", 1)
+    value.setdefault("podMaxBackoffSeconds", 10)
+    value.setdefault("enableProfiling", True)
+    if value["enableProfiling"]:
+        value.setdefault("enableContentionProfiling", True)
+
+
+def _leader_election(value: Value) -> None:
+    for name, default in (
+        ("leaseDuration", Duration(15 * golang.SECOND)),
+        ("renewDeadline", Duration(10 * golang.SECOND)),
+        ("retryPeriod", Duration(2 * golang.SECOND)),
+    ):
+        if value.get(name, Duration()) == Duration():
+            value[name] = default
+    value["resourceLock"] = value.get("resourceLock") or "leases"
+    value["resourceNamespace"] = value.get("resourceNamespace") or "kube-system"
+    value["resourceName"] = value.get("resourceName") or "kube-scheduler"
+    value.setdefault("leaderElect", True)
+
+
+def _client_connection(value: Value) -> None:
+    value["contentType"] = value.get("contentType") or "application/vnd.kubernetes.protobuf"
+    value["qps"] = value.get("qps") or 50.0
+    value["burst"] = value.get("burst") or 100
+
+
+# Plugins.
+
+
+def default_plugins(gates: FeatureGates) -> list[Value]:
+    """The plugins of a profile that says nothing, in order."""
+    plugins = list(_DEFAULT_PLUGINS)
+    if gates.enabled("NodeDeclaredFeatures"):
+        plugins.append(("NodeDeclaredFeatures", None))
+    if gates.enabled("InPlacePodVerticalScalingSchedulerPreemption"):
+        # Before the resources are looked at: a node that forbids resize preemption is refused for that.
+        plugins.insert(_index(plugins, "NodeResourcesFit"), ("DeferredPodScheduling", None))
+    if gates.enabled("DynamicResourceAllocation"):
+        # Before preemption: releasing an idle claim is better than evicting a pod.
+        plugins.insert(_index(plugins, "DefaultPreemption"), ("DynamicResources", 2))
+    if gates.enabled("GenericWorkload"):
+        plugins.append(("GangScheduling", None))
+    if gates.enabled("TopologyAwareWorkloadScheduling"):
+        plugins.append(("TopologyPlacementGenerator", None))
+        plugins.append(("PodGroupPodsCount", 1))
+    return [{"name": name} if weight is None else {"name": name, "weight": weight} for name, weight in plugins]
+
+
+def _index(plugins: list[tuple[str, int | None]], name: str) -> int:
+    return next(index for index, (other, _) in enumerate(plugins) if other == name)
+
+
+def _profile(profile: Value, gates: FeatureGates, log: Log) -> None:
+    custom: Value = profile.get("plugins") or {}
+    defaults: Value = {MULTI_POINT: {"enabled": default_plugins(gates)}}
+    if profile.get("plugins") is None:
+        profile["plugins"] = defaults
+    else:
+        profile["plugins"] = {
+            name: _merge(defaults.get(name, {}), custom.get(name) or {}, log)
+            for name in (MULTI_POINT, *(point.value for point in ExtensionPoint))
+        }
+    configs: list[Value] = profile.get("pluginConfig") or []
+    for config in configs:
+        if f"{config.get('name', '')}Args" in ARGS:
+            args(config["name"], config["args"], gates)
+    configured = {config.get("name", "") for config in configs}
+    for name in _names(profile["plugins"]):
+        if name not in configured and f"{name}Args" in ARGS:
+            configs.append({"name": name, "args": args(name, {}, gates)})
+    profile["pluginConfig"] = configs
+
+
+def _names(plugins: Value) -> list[str]:
+    """The enabled plugins, sorted. (Those of podGroupPostFilter alone are forgotten, as in kube-scheduler.)"""
+    return sorted(
+        {
+            plugin.get("name", "")
+            for point, plugin_set in plugins.items()
+            if point != ExtensionPoint.POD_GROUP_POST_FILTER
+            for plugin in plugin_set.get("enabled") or ()
+        }
+    )
+
+
+def _merge(default: Value, custom: Value, log: Log) -> Value:
+    """The plugin set of one extension point: what the operator says laid over the default.
+
+    A plugin that is enabled again replaces the default one in its place; others are appended; `*` disables every
+    default. What is disabled is kept, because it also keeps `multiPoint` from spreading to this point.
+    """
+    disabled = [{"name": plugin.get("name", "")} for plugin in custom.get("disabled") or ()]
+    off = {plugin["name"] for plugin in disabled}
+    customs: list[Value] = custom.get("enabled") or []
+    by_name = {plugin.get("name", ""): index for index, plugin in enumerate(customs)}
+    enabled: list[Value] = []
+    replaced: set[int] = set()
+    if "*" not in off:
+        for plugin in default.get("enabled") or ():
+            name = plugin["name"]
+            if name in off:
+                continue
+            if name in by_name:
+                log(f'I "Default plugin is explicitly re-configured; overriding" plugin={golang.quote(name)}')
+                plugin = customs[by_name[name]]
+                replaced.add(by_name[name])
+            enabled.append(plugin)
+    enabled.extend(plugin for index, plugin in enumerate(customs) if index not in replaced)
+    merged: Value = {}
+    if enabled:
+        merged["enabled"] = enabled
+    if disabled:
+        merged["disabled"] = disabled
+    return merged
+
+
+# Arguments.
+
+
+def _resources() -> list[Value]:
+    return [{"name": "cpu", "weight": 1}, {"name": "memory", "weight": 1}]
+
+
+def _weigh(resources: list[Value]) -> None:
+    for resource in resources:
+        resource["weight"] = resource.get("weight") or 1
+
+
+def _default_preemption(value: Value, _gates: FeatureGates) -> None:
+    value.setdefault("minCandidateNodesPercentage", 10)
+    value.setdefault("minCandidateNodesAbsolute", 100)
+
+
+def _inter_pod_affinity(value: Value, _gates: FeatureGates) -> None:
+    value.setdefault("hardPodAffinityWeight", 1)
+
+
+def _volume_binding(value: Value, gates: FeatureGates) -> None:
+    value.setdefault("bindTimeoutSeconds", 600)
+    if not value.get("shape") and gates.enabled("StorageCapacityScoring"):
+        value["shape"] = [{"utilization": 0, "score": _MAX_SHAPE_SCORE}, {"utilization": 100, "score": 0}]
+
+
+def _balanced_allocation(value: Value, _gates: FeatureGates) -> None:
+    if not value.get("resources"):
+        value["resources"] = _resources()
+    _weigh(value["resources"])
+
+
+def _pod_topology_spread(value: Value, _gates: FeatureGates) -> None:
+    value["defaultingType"] = value.get("defaultingType") or "System"
+
+
+def _resources_fit(value: Value, _gates: FeatureGates) -> None:
+    strategy = value.setdefault("scoringStrategy", {"type": "LeastAllocated"})
+    if not strategy.get("resources"):
+        strategy["resources"] = _resources()
+    _weigh(strategy["resources"])
+
+
+def _dynamic_resources(value: Value, gates: FeatureGates) -> None:
+    if gates.enabled("DRASchedulerFilterTimeout"):
+        value.setdefault("filterTimeout", Duration(10 * golang.SECOND))
+    if gates.enabled("DRADeviceBindingConditions") and gates.enabled("DRAResourceClaimDeviceStatus"):
+        value.setdefault("bindingTimeout", Duration(600 * golang.SECOND))
+
+
+_ARGS: dict[str, Callable[[Value, FeatureGates], None]] = {
+    "DefaultPreemption": _default_preemption,
+    "DynamicResources": _dynamic_resources,
+    "InterPodAffinity": _inter_pod_affinity,
+    "NodeResourcesBalancedAllocation": _balanced_allocation,
+    "NodeResourcesFit": _resources_fit,
+    "PodTopologySpread": _pod_topology_spread,
+    "VolumeBinding": _volume_binding,
+}
+
+
+def args(plugin: str, value: Value, gates: FeatureGates) -> Value:
+    """Fills in the defaults of a plugin's decoded arguments; answers them."""
+    fill = _ARGS.get(plugin)
+    if fill is not None:
+        fill(value, gates)
+    return value

@@ -1,0 +1,268 @@
+"""Feature gates: which there are, how mature each is in a version, and which are on.
+
+The table (`feature_gates.json`) has every gate that kube-scheduler 1.37 accepts, with its history, because
+`--emulated-version` brings back the defaults of an older version, and because a gate that means nothing to a scheduler
+is still accepted: clusters set the same gates on every component.
+
+Source: k8s.io/component-base/featuregate.
+"""
+
+import enum
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+import orjson
+
+from trireme.config import golang, versions
+from trireme.config.versions import Effective
+
+ALL_ALPHA = "AllAlpha"
+ALL_BETA = "AllBeta"
+
+
+class Stage(enum.Enum):
+    """How mature a feature is."""
+
+    PRE_ALPHA = "PRE-ALPHA"
+    ALPHA = "ALPHA"
+    BETA = "BETA"
+    GA = "GA"
+    DEPRECATED = "DEPRECATED"
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """A gate from some version on."""
+
+    version: tuple[int, int]
+    stage: Stage
+    default: bool
+    locked: bool = False
+    #: Only where no peer is older than this.
+    oldest_peer: tuple[int, int] = (0, 0)
+
+
+_UNAVAILABLE = Spec((0, 0), Stage.PRE_ALPHA, default=False)
+_SPEC = re.compile(r"(\d+)\.(\d+) (\S+) (on|off)( locked)?(?: from (\d+)\.(\d+))?")
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """All gates with their histories, and which depends on which."""
+
+    gates: Mapping[str, tuple[Spec, ...]]
+    dependencies: Mapping[str, tuple[str, ...]]
+
+    def at(self, name: str, effective: Effective) -> Spec:
+        """What a gate is in a version."""
+        for spec in reversed(self.gates[name]):
+            if spec.version <= effective.emulated and spec.oldest_peer <= effective.oldest_peer:
+                return spec
+        return _UNAVAILABLE
+
+
+def _spec(text: str) -> Spec:
+    found = _SPEC.fullmatch(text)
+    if not found:
+        raise ValueError(f"malformed entry in the table of feature gates: {text}")
+    major, minor, stage, default, locked, peer_major, peer_minor = found.groups()
+    return Spec(
+        (int(major), int(minor)),
+        Stage(stage),
+        default=default == "on",
+        locked=locked is not None,
+        oldest_peer=(int(peer_major or 0), int(peer_minor or 0)),
+    )
+
+
+@cache
+def table() -> Table:
+    """The table of this version."""
+    data = orjson.loads(resources.files("trireme.config").joinpath("feature_gates.json").read_bytes())
+    return Table(
+        {name: tuple(_spec(text) for text in history.split("; ")) for name, history in data["gates"].items()},
+        {name: tuple(needs) for name, needs in data["dependencies"].items()},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureGates:
+    """Which features are on."""
+
+    effective: Effective = versions.DEFAULT
+    #: What was asked for, and what `AllAlpha` and `AllBeta` made of the rest.
+    chosen: Mapping[str, bool] | None = None
+
+    def enabled(self, name: str) -> bool:
+        """Whether a feature is on."""
+        if self.chosen and name in self.chosen:
+            return self.chosen[name]
+        return table().at(name, self.effective).default
+
+    def all(self) -> dict[str, bool]:
+        """Every gate that exists in the effective version, and whether it is on."""
+        known = table()
+        return {
+            name: self.enabled(name)
+            for name in sorted(known.gates)
+            if known.at(name, self.effective).stage is not Stage.PRE_ALPHA
+        }
+
+    def experimental(self) -> list[str]:
+        """The alpha features that are on."""
+        known = table()
+        return [
+            name
+            for name in sorted(known.gates)
+            if known.at(name, self.effective).stage is Stage.ALPHA and self.enabled(name)
+        ]
+
+
+class GateError(ValueError):
+    """The gates cannot be set as asked; `problems` has one message each."""
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__(aggregate(problems))
+        self.problems = problems
+
+
+def aggregate(problems: list[str]) -> str:
+    """Several messages as one: `[a, b]`, each once."""
+    distinct = list(dict.fromkeys(problems))
+    return distinct[0] if len(distinct) == 1 else "[" + ", ".join(distinct) + "]"
+
+
+@dataclass(frozen=True, slots=True)
+class GateResult:
+    """Set gates, and what is to be logged about them."""
+
+    gates: FeatureGates
+    logs: tuple[str, ...] = ()
+
+
+_TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
+_FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})
+
+
+def parse_bool(text: str) -> bool:
+    """A boolean as flags have it.
+
+    Raises:
+        ValueError: with Go's message.
+    """
+    if text in _TRUE:
+        return True
+    if text in _FALSE:
+        return False
+    raise ValueError(f"strconv.ParseBool: parsing {golang.quote(text)}: invalid syntax")
+
+
+def parse_gates(text: str) -> dict[str, bool]:
+    """Parses `A=true,B=false`.
+
+    Raises:
+        ValueError: a part is malformed.
+    """
+    found: dict[str, bool] = {}
+    for part in text.split(","):
+        if not part:
+            continue
+        name, equals, value = part.partition("=")
+        name = name.strip()
+        if not equals:
+            raise ValueError(f"missing bool value for {name}")
+        try:
+            found[name] = parse_bool(value.strip())
+        except ValueError as error:
+            raise ValueError(f"invalid value of {name}={value.strip()}, err: {error}") from error
+    return found
+
+
+def set_gates(asked: Mapping[str, bool], effective: Effective) -> GateResult:
+    """Sets gates.
+
+    Raises:
+        GateError: a gate is unknown, locked or not yet there, or depends on one that is off.
+    """
+    known = table()
+    chosen: dict[str, bool] = {}
+    problems: list[str] = []
+    logs: list[str] = []
+    for name, value in asked.items():
+        if name not in known.gates:
+            # Nothing after an unknown gate is looked at.
+            raise GateError([*problems, f"unrecognized feature gate: {name}"])
+        spec = known.at(name, effective)
+        said = str(value).lower()
+        if spec.locked and spec.default != value:
+            locked = str(spec.default).lower()
+            problems.append(f"cannot set feature gate {name} to {said}, feature is locked to {locked}")
+            continue
+        if name in (ALL_ALPHA, ALL_BETA):
+            _set_all(name, value, effective, chosen)
+            continue
+        if spec.stage is Stage.PRE_ALPHA:
+            emulated, oldest = (f"{major}.{minor}" for major, minor in (effective.emulated, effective.oldest_peer))
+            problems.append(
+                f"cannot set feature gate {name} to {said}, feature is PreAlpha at emulated version {emulated}, "
+                f"min compatibility version {oldest}"
+            )
+            continue
+        chosen[name] = value
+        if spec.stage in (Stage.DEPRECATED, Stage.GA):
+            stage = "deprecated" if spec.stage is Stage.DEPRECATED else "GA"
+            logs.append(
+                f'I "Warning: setting {stage} feature gate. It will be removed in a future release." '
+                f"featureGate={golang.quote(name)} value={said}"
+            )
+    gates = FeatureGates(effective, chosen)
+    problems = problems or _unmet(gates)
+    if problems:
+        raise GateError(problems)
+    return GateResult(gates, tuple(logs))
+
+
+def _set_all(name: str, value: bool, effective: Effective, chosen: dict[str, bool]) -> None:
+    """`AllAlpha` and `AllBeta`: every gate of that stage that has not been set by then."""
+    known = table()
+    stage = Stage.ALPHA if name == ALL_ALPHA else Stage.BETA
+    for other in known.gates:
+        if other not in (ALL_ALPHA, ALL_BETA) and known.at(other, effective).stage is stage:
+            chosen.setdefault(other, value)
+    chosen[name] = value
+
+
+def _unmet(gates: FeatureGates) -> list[str]:
+    problems: list[str] = []
+    for name, needs in table().dependencies.items():
+        missing = [need for need in needs if not gates.enabled(need)]
+        if missing and gates.enabled(name):
+            problems.append(f"{name} is enabled, but depends on features that are disabled: [{' '.join(missing)}]")
+    return problems
+
+
+def from_flags(
+    emulated: tuple[str, ...], oldest_peer: tuple[str, ...], gates: Mapping[str, tuple[str, ...]]
+) -> GateResult:
+    """What the three compatibility flags ask for; `gates` has the values of `--feature-gates` by component.
+
+    Raises:
+        ValueError: a flag is malformed or cannot be had.
+    """
+    effective = versions.effective(emulated, oldest_peer)
+    unmet = _unmet(FeatureGates(effective))
+    if unmet:
+        raise GateError(unmet)
+    result = GateResult(FeatureGates(effective))
+    for component, values in gates.items():
+        if not component and "kube" in gates:
+            raise ValueError(
+                "set kube feature gates with default empty prefix or kube: prefix consistently, do not mix use"
+            )
+        if component not in ("", "kube"):
+            raise ValueError(f"component not registered: {component}")
+        result = set_gates(parse_gates(",".join(values)), effective)
+    return result

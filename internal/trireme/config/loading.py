@@ -1,0 +1,233 @@
+"""From the bytes of a configuration file to a `SchedulerConfiguration`, or to the one message that says why not.
+
+The steps are those of Kubernetes' serializers, because the first one that fails decides what the operator reads: JSON
+or YAML is told apart by the first character, kind and version are looked at, the object is decoded strictly, then each
+plugin's arguments; only when all could be read are unknown and duplicate fields reported, together.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from trireme.config import conversion, defaults, golang, json_document, yaml_document
+from trireme.config.decoding import DecodeError, decode, describe
+from trireme.config.gates import FeatureGates
+from trireme.config.json_document import Node, Number, Object
+from trireme.config.model import API_GROUP, API_VERSION, KIND, SchedulerConfiguration
+from trireme.config.scheduler_schema import ARGS, KINDS
+from trireme.config.schema import Struct
+
+#: Where kube-scheduler's messages say that the kinds are registered.
+_SCHEME = "pkg/runtime/scheme.go:111"
+_FIND_KIND = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
+#: What Go takes for white space before the brace that makes a text JSON.
+_WHITE_SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
+
+#: Takes the lines that loading wants logged.
+Log = Callable[[str], None]
+
+
+class ConfigurationError(ValueError):
+    """The configuration cannot be used; the message says why, in kube-scheduler's words."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """A parsed text: its tree, the text itself, and what strict reading has against it."""
+
+    node: Node
+    text: str
+    duplicates: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    group: str
+    version: str
+    kind: str
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def group_kind(self) -> str:
+        return f"{self.kind}.{self.group}" if self.group else self.kind
+
+
+def read_file(path: str) -> bytes:
+    """The bytes of a file.
+
+    Raises:
+        ConfigurationError: it cannot be read.
+    """
+    try:
+        return Path(path).read_bytes()
+    except IsADirectoryError as error:
+        raise ConfigurationError(f"read {path}: is a directory") from error
+    except OSError as error:
+        raise ConfigurationError(f"open {path}: {os_error(error)}") from error
+    except ValueError as error:  # a NUL in the path
+        raise ConfigurationError(f"open {path}: invalid argument") from error
+
+
+def os_error(error: OSError) -> str:
+    """What the operating system said, spelt as Go spells it: `no such file or directory`."""
+    text = error.strerror or str(error)
+    return text[:1].lower() + text[1:]
+
+
+def load_file(path: str, gates: FeatureGates, log: Log) -> SchedulerConfiguration:
+    """Reads a configuration file.
+
+    Raises:
+        ConfigurationError: it cannot be read or decoded.
+    """
+    return load(read_file(path), gates, log)
+
+
+def load(data: bytes, gates: FeatureGates, log: Log) -> SchedulerConfiguration:
+    """Decodes a configuration, fills in defaults and converts it.
+
+    Raises:
+        ConfigurationError: it cannot be decoded.
+    """
+    source = _parse(data)
+    kind = _interpret(source.node)
+    if not kind.kind:
+        raise ConfigurationError(f"Object 'Kind' is missing in '{source.text}'")
+    if not kind.version:
+        raise ConfigurationError(f"Object 'apiVersion' is missing in '{source.text}'")
+    value, strict = _decode_as(source, kind)
+    if kind.kind == KIND:
+        strict.extend(_decode_args(value))
+        defaults.apply(value, gates, log)
+    if strict:
+        raise ConfigurationError(_strict_error(strict))
+    if kind.kind != KIND:
+        raise ConfigurationError(f"couldn't decode as {KIND}, got {kind.api_version}, Kind={kind.kind}: ")
+    return conversion.to_model(value)
+
+
+def default_configuration(gates: FeatureGates) -> SchedulerConfiguration:
+    """What runs without a configuration file."""
+    value: dict[str, Any] = {}
+    defaults.apply(value, gates, lambda _line: None)
+    return conversion.to_model(value)
+
+
+def _parse(data: bytes) -> _Source:
+    text = data.decode("utf-8", "surrogateescape")
+    if text.lstrip(_WHITE_SPACE).startswith("{"):
+        try:
+            return _Source(json_document.parse(text), text)
+        except json_document.MalformedJSONError as error:
+            raise ConfigurationError(f"couldn't get version/kind; json parse error: {error}") from error
+    try:
+        document = yaml_document.parse(data)
+    except yaml_document.MalformedYAMLError as error:
+        raise ConfigurationError(str(error)) from error
+    return _Source(document.node, text, document.duplicates)
+
+
+def _interpret(node: Node) -> _Kind:
+    """The kind and version of an object; its field names are looked at without regard to case."""
+    prefix = "couldn't get version/kind; json parse error: json: cannot unmarshal"
+    if node is None:
+        return _Kind("", "", "")
+    if not isinstance(node, Object):
+        raise ConfigurationError(f"{prefix} {describe(node)} into Go value of type {_FIND_KIND}")
+    found = {"apiVersion": "", "kind": ""}
+    wrong = ""
+    for key, value in node.members:
+        name = next((name for name in found if name.lower() == key.lower()), None)
+        if name is None or value is None:
+            continue
+        if isinstance(value, str) and not isinstance(value, Number):
+            found[name] = value
+        else:
+            wrong = wrong or f"{prefix} {describe(value)} into Go struct field .{name} of type string"
+    if wrong:
+        raise ConfigurationError(wrong)
+    api_version = found["apiVersion"]
+    group, version = "", api_version
+    if api_version not in ("", "/"):
+        if api_version.count("/") > 1:
+            raise ConfigurationError(f"unexpected GroupVersion string: {api_version}")
+        if "/" in api_version:
+            group, _, version = api_version.partition("/")
+    elif api_version == "/":
+        version = ""
+    return _Kind(group, version, found["kind"])
+
+
+def _not_registered(kind: _Kind) -> str:
+    return (
+        f"no kind {golang.quote(kind.kind)} is registered for version {golang.quote(kind.api_version)} "
+        f'in scheme "{_SCHEME}"'
+    )
+
+
+def _schema(kind: _Kind) -> Struct:
+    schema = KINDS.get(kind.kind) if kind.api_version == API_VERSION else None
+    if schema is None:
+        raise ConfigurationError(_not_registered(kind))
+    return schema
+
+
+def _decode_as(source: _Source, kind: _Kind) -> tuple[dict[str, Any], list[str]]:
+    try:
+        decoded = decode(source.node, _schema(kind))
+    except DecodeError as error:
+        raise ConfigurationError(str(error)) from error
+    return decoded.value, [source.duplicates] * bool(source.duplicates) + list(decoded.strict)
+
+
+def _strict_error(errors: list[str]) -> str:
+    return "strict decoding error: " + ", ".join(errors)
+
+
+def _decode_args(value: dict[str, Any]) -> list[str]:
+    """Decodes the arguments of plugins whose arguments have a type, in place; those of others stay as they are.
+
+    Raises:
+        ConfigurationError: some cannot be decoded at all.
+    """
+    strict: list[str] = []
+    for i, profile in enumerate(value.get("profiles") or ()):
+        for j, config in enumerate(profile.get("pluginConfig") or ()):
+            where = f"decoding .profiles[{i}].pluginConfig[{j}]: "
+            name = config.get("name", "")
+            if f"{name}Args" not in ARGS:
+                continue
+            try:
+                config["args"], errors = _decode_plugin_args(name, config.get("args"))
+            except ConfigurationError as error:
+                raise ConfigurationError(where + str(error)) from error
+            if errors:
+                inner = _strict_error(errors)
+                strict.append(where + _strict_error([f"decoding args for plugin {name}: {inner}"]))
+    return strict
+
+
+def _decode_plugin_args(name: str, node: Node) -> tuple[dict[str, Any], list[str]]:
+    try:
+        given = _interpret(node)
+        kind = _Kind(given.group, given.version, given.kind or f"{name}Args")
+        if not kind.version and kind.group in ("", API_GROUP):
+            kind = _Kind(API_GROUP, "v1", kind.kind)
+        if not kind.version:
+            raise ConfigurationError(
+                f"Object 'apiVersion' is missing in '{golang.json_text(json_document.plain(node))}'"
+            )
+        value, strict = _decode_as(_Source(node, ""), kind)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"decoding args for plugin {name}: {error}") from error
+    if kind.kind != f"{name}Args":
+        raise ConfigurationError(
+            f"args for plugin {name} were not of type {name}Args.{API_GROUP}, got {kind.group_kind}"
+        )
+    value.pop("apiVersion", None)
+    value.pop("kind", None)
+    return value, strict

@@ -1,0 +1,295 @@
+"""What each profile runs: `multiPoint` spread over the extension points, every plugin checked to exist and to fit.
+
+This is the part of kube-scheduler's start-up that makes the plugins, without making any: which plugin runs where, in
+what order and with what weight follows from the profile and the registry alone, so it can be checked (and printed, and
+compared) before a process is started. A mistake is reported with the profile and the plugin named.
+
+Source: pkg/scheduler/framework/runtime and pkg/scheduler/profile of Kubernetes 1.37.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from trireme.config import args_validation
+from trireme.config.gates import FeatureGates, aggregate
+from trireme.config.golang import SECOND, Duration, quote
+from trireme.config.loading import ConfigurationError
+from trireme.config.model import (
+    CompletedProfile,
+    Extender,
+    Plugin,
+    PluginConfig,
+    Plugins,
+    Profile,
+    SchedulerConfiguration,
+)
+from trireme.config.trust import check_extender
+from trireme.framework.registry import ExtensionPoint, Registry
+
+Log = Callable[[str], None]
+_MAX_NODE_SCORE = 100
+_INT64 = 1 << 63
+_EXTENDER_TIMEOUT = Duration(5 * SECOND)
+
+
+@dataclass(frozen=True, slots=True)
+class Constructed:
+    """The configuration with all that construction adds, and the profiles that run."""
+
+    configuration: SchedulerConfiguration
+    profiles: tuple[CompletedProfile, ...]
+
+
+def construct(config: SchedulerConfiguration, registry: Registry, gates: FeatureGates, log: Log) -> Constructed:
+    """Checks extenders and profiles and works out what each profile runs.
+
+    Raises:
+        ConfigurationError: an extender or a profile cannot be made.
+    """
+    try:
+        config = _with_extenders(config)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"couldn't build extenders: {error}") from error
+    try:
+        profiles = tuple(_map(config, registry, gates, log))
+    except ConfigurationError as error:
+        raise ConfigurationError(f"initializing profiles: {error}") from error
+    written = tuple(replace(profile.configured, plugin_config=profile.plugin_config) for profile in profiles)
+    return Constructed(replace(config, profiles=written), profiles)
+
+
+# Extenders.
+
+
+def _with_extenders(config: SchedulerConfiguration) -> SchedulerConfiguration:
+    """Extenders with their timeout; resources that only they look after are ignored by NodeResourcesFit."""
+    extenders: list[Extender] = []
+    for extender in config.extenders:
+        check_extender(extender)
+        timeout = extender.http_timeout if extender.http_timeout.nanoseconds else _EXTENDER_TIMEOUT
+        extenders.append(replace(extender, http_timeout=timeout))
+    ignored = [
+        resource.name
+        for extender in extenders
+        for resource in extender.managed_resources
+        if resource.ignored_by_scheduler
+    ]
+    profiles = config.profiles
+    if ignored:
+        profiles = tuple(_ignoring(profile, ignored) for profile in profiles)
+    return replace(config, extenders=tuple(extenders), profiles=profiles)
+
+
+def _ignoring(profile: Profile, ignored: list[str]) -> Profile:
+    configs: list[PluginConfig] = []
+    found = False
+    for config in profile.plugin_config:
+        if config.name == "NodeResourcesFit" and not found:
+            config = replace(config, args={**config.args, "ignoredResources": ignored})
+            found = True
+        configs.append(config)
+    if not found:
+        raise ConfigurationError("can't find NodeResourcesFitArgs in plugin config")
+    return replace(profile, plugin_config=tuple(configs))
+
+
+# Profiles.
+
+
+def _map(
+    config: SchedulerConfiguration, registry: Registry, gates: FeatureGates, log: Log
+) -> Iterable[CompletedProfile]:
+    first_sort, first_args = "", None
+    for profile in config.profiles:
+        try:
+            completed = complete(profile, config, registry, gates, log)
+        except ConfigurationError as error:
+            raise ConfigurationError(
+                f"creating profile for scheduler name {profile.scheduler_name}: {error}"
+            ) from error
+        sort = completed.plugins[ExtensionPoint.QUEUE_SORT][0].name
+        given = profile.args_of(sort)
+        args = given.args if given else None
+        if not first_sort:
+            first_sort, first_args = sort, args
+        elif first_sort != sort:
+            raise ConfigurationError(
+                f"different queue sort plugins for profile {quote(profile.scheduler_name)}: "
+                f"{quote(sort)}, first: {quote(first_sort)}"
+            )
+        elif first_args != args:
+            raise ConfigurationError(f"different queue sort plugin args for profile {quote(profile.scheduler_name)}")
+        yield completed
+
+
+def complete(
+    profile: Profile, config: SchedulerConfiguration, registry: Registry, gates: FeatureGates, log: Log
+) -> CompletedProfile:
+    """What a profile runs.
+
+    Raises:
+        ConfigurationError: a plugin does not exist, does not fit its extension point, or has arguments it cannot use.
+    """
+    needed = sorted(name for name in _named(profile.plugins) if name in registry)
+    configs = _plugin_configs(profile, needed, gates)
+    chosen = {point: _listed(profile.plugins, point, registry) for point in ExtensionPoint}
+    if profile.plugins.multi_point.enabled:
+        for point in ExtensionPoint:
+            chosen[point] = _expanded(profile.plugins, point, registry, chosen[point], log)
+    _check_counts(profile.scheduler_name, chosen)
+    weights = {
+        point: _weights(profile.plugins, point, registry, what)
+        for point, what in (
+            (ExtensionPoint.SCORE, "score plugins"),
+            (ExtensionPoint.PLACEMENT_SCORE, "placement score plugins"),
+        )
+    }
+    own = profile.percentage_of_nodes_to_score
+    plugins = {
+        point: tuple(Plugin(name, weights[point][name] if point.weighted else 0) for name in names)
+        for point, names in chosen.items()
+    }
+    signs = _signs_pods(profile.scheduler_name, config, registry, gates, plugins, log)
+    _check_groups(gates, needed, log)
+    return CompletedProfile(
+        scheduler_name=profile.scheduler_name,
+        percentage_of_nodes_to_score=own if own is not None else config.percentage_of_nodes_to_score or 0,
+        plugins=MappingProxyType(plugins),
+        plugin_config=configs,
+        configured=profile,
+        signs_pods=signs,
+    )
+
+
+def _named(plugins: Plugins) -> set[str]:
+    sets = (plugins.multi_point, *(plugins.at(point) for point in ExtensionPoint))
+    return {plugin.name for plugin_set in sets for plugin in plugin_set.enabled or ()}
+
+
+def _plugin_configs(profile: Profile, needed: Sequence[str], gates: FeatureGates) -> tuple[PluginConfig, ...]:
+    """The arguments of the plugins that are made, by name; those of NodeResourcesFit are checked here alone."""
+    given: dict[str, PluginConfig] = {}
+    for config in profile.plugin_config:
+        if config.name in given:
+            raise ConfigurationError(f"repeated config for plugin {config.name}")
+        given[config.name] = config
+    configs: list[PluginConfig] = []
+    for name in needed:
+        if name not in given or given[name].args is None:
+            continue
+        problems = args_validation.validate(name, "", given[name].args, gates)
+        if problems:
+            raise ConfigurationError(f"initializing plugin {quote(name)}: {aggregate(problems)}")
+        configs.append(given[name])
+    return tuple(configs)
+
+
+def _listed(plugins: Plugins, point: ExtensionPoint, registry: Registry) -> list[str]:
+    """The plugins that the extension point itself lists."""
+    names: list[str] = []
+    for plugin in plugins.at(point).enabled or ():
+        name = plugin.name
+        if name not in registry:
+            raise ConfigurationError(f"{point.interface} {quote(name)} does not exist")
+        if not registry.implements(name, point):
+            raise ConfigurationError(f"plugin {quote(name)} does not extend {point.interface} plugin")
+        if name in names:
+            raise ConfigurationError(f"plugin {quote(name)} already registered as {quote(point.interface)}")
+        names.append(name)
+    return names
+
+
+def _expanded(plugins: Plugins, point: ExtensionPoint, registry: Registry, listed: list[str], log: Log) -> list[str]:
+    """The plugins of an extension point with those of `multiPoint`.
+
+    Order: what both list, as the point lists it; then the rest of `multiPoint`; then what only the point lists.
+    """
+    disabled = {plugin.name for plugin in plugins.at(point).disabled or ()}
+    if "*" in disabled:
+        return listed
+    overriding: list[str] = []
+    spread: list[str] = []
+    for plugin in plugins.multi_point.enabled or ():
+        name = plugin.name
+        if name not in registry:
+            raise ConfigurationError(f"{point.interface} {quote(name)} does not exist")
+        if not registry.implements(name, point) or name in disabled:
+            continue
+        if name in listed:
+            log(f'I "MultiPoint plugin is explicitly re-configured; overriding" plugin={quote(name)}')
+            overriding.append(name)
+        elif name in spread:
+            raise ConfigurationError(f"plugin {quote(name)} already registered as {quote(point.interface)}")
+        else:
+            spread.append(name)
+    return [
+        *(name for name in listed if name in overriding),
+        *spread,
+        *(name for name in listed if name not in overriding),
+    ]
+
+
+def _check_counts(scheduler_name: str, chosen: dict[ExtensionPoint, list[str]]) -> None:
+    name = quote(scheduler_name)
+    sorts = len(chosen[ExtensionPoint.QUEUE_SORT])
+    if sorts != 1:
+        raise ConfigurationError(
+            f"only one queue sort plugin required for profile with scheduler name {name}, but got {sorts}"
+        )
+    if not chosen[ExtensionPoint.BIND]:
+        raise ConfigurationError(f"at least one bind plugin is needed for profile with scheduler name {name}")
+    if len(chosen[ExtensionPoint.PLACEMENT_GENERATE]) > 1:
+        raise ConfigurationError(
+            f"at most one placement generate plugin is allowed for profile with scheduler name {name}"
+        )
+
+
+def _wrapped(value: int) -> int:
+    """A sum as 64 bits hold it: kube-scheduler's check for overflow relies on what overflows."""
+    return (value + _INT64) % (2 * _INT64) - _INT64
+
+
+def _weights(plugins: Plugins, point: ExtensionPoint, registry: Registry, what: str) -> dict[str, int]:
+    """The weight of each plugin: that of the point before that of `multiPoint`, and 1 where there is none."""
+    weights: dict[str, int] = {}
+    total = 0
+    for plugin in (*(plugins.at(point).enabled or ()), *(plugins.multi_point.enabled or ())):
+        if plugin.name in weights or not registry.implements(plugin.name, point):
+            continue
+        weight = plugin.weight or 1
+        weights[plugin.name] = weight
+        if weight * _MAX_NODE_SCORE > _wrapped(_INT64 - 1 - total):
+            raise ConfigurationError(f"{what}: total score of Score plugins could overflow")
+        total = _wrapped(total + weight * _MAX_NODE_SCORE)
+    return weights
+
+
+def _signs_pods(
+    scheduler_name: str,
+    config: SchedulerConfiguration,
+    registry: Registry,
+    gates: FeatureGates,
+    plugins: dict[ExtensionPoint, tuple[Plugin, ...]],
+    log: Log,
+) -> bool:
+    """Whether equal pods are known to be equal: every plugin that filters or scores can tell, and no extender does."""
+    looking = (ExtensionPoint.PRE_FILTER, ExtensionPoint.FILTER, ExtensionPoint.PRE_SCORE, ExtensionPoint.SCORE)
+    unable = sorted({plugin.name for point in looking for plugin in plugins[point] if not registry[plugin.name].signs})
+    signs = not unable and not config.extenders
+    if gates.enabled("OpportunisticBatching"):
+        profile = f"profile={quote(scheduler_name)}"
+        if config.extenders:
+            log(f'I "Disabling signatures for profile because it has extenders configured." {profile}')
+        if not signs:
+            shown = "[" + ",".join(quote(name) for name in unable) + "]"
+            log(f'I "Disabling signatures for profile because plugins do not support it." {profile} plugins={shown}')
+    return signs
+
+
+def _check_groups(gates: FeatureGates, needed: Sequence[str], log: Log) -> None:
+    if gates.enabled("GenericWorkload") and "GangScheduling" not in needed:
+        log(
+            'E "GenericWorkload is enabled, but GangScheduling plugin is not set. '
+            'Gang scheduling using PodGroups may not work as expected."'
+        )

@@ -1,0 +1,128 @@
+"""What a configuration's types look like, as data: the fields, their types, and when an empty one is left out.
+
+One description serves strict decoding (which needs the names that error messages use), encoding (which needs to know
+what is left out when empty) and documentation. Values are plain: a struct is a dict with only the fields that were
+given, so "not given" and "given as zero" stay apart until defaults are applied.
+"""
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+
+class Kind(enum.Enum):
+    """The scalar types."""
+
+    STRING = "string"
+    BOOL = "bool"
+    INT32 = "int32"
+    INT64 = "int64"
+    FLOAT32 = "float32"
+    BYTES = "[]uint8"
+    DURATION = "v1.Duration"
+    #: Kept as it came: arguments whose type is known only by name.
+    RAW = "runtime.RawExtension"
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A scalar. `go_name` is the type that messages name, where it has a name of its own."""
+
+    kind: Kind
+    #: A value that was not given differs from a zero one.
+    optional: bool = False
+    go_name: str = ""
+
+    @property
+    def type_name(self) -> str:
+        """The type as messages name it."""
+        return self.go_name or self.kind.value
+
+
+@dataclass(frozen=True, slots=True)
+class Many:
+    """A list."""
+
+    of: "Type"
+
+    @property
+    def type_name(self) -> str:
+        """The type as messages name it."""
+        return "[]" + self.of.type_name
+
+
+@dataclass(frozen=True, slots=True)
+class StringMap:
+    """A map of strings to strings."""
+
+    @property
+    def type_name(self) -> str:
+        """The type as messages name it."""
+        return "map[string]string"
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of a struct."""
+
+    name: str
+    type: "Type"
+    #: Left out when empty.
+    omitempty: bool = True
+    #: The embedded struct that it comes from; messages name that, too.
+    embedded_in: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Struct:
+    """A struct. `optional` ones may be absent, which is not the same as empty."""
+
+    package: str
+    name: str
+    fields: Mapping[str, Field] = field(repr=False)
+    optional: bool = False
+
+    @property
+    def type_name(self) -> str:
+        """The type as messages name it."""
+        return f"{self.package}.{self.name}"
+
+
+Type: TypeAlias = Scalar | Many | StringMap | Struct
+
+STRING = Scalar(Kind.STRING)
+BOOL = Scalar(Kind.BOOL)
+INT32 = Scalar(Kind.INT32)
+INT64 = Scalar(Kind.INT64)
+FLOAT32 = Scalar(Kind.FLOAT32)
+BYTES = Scalar(Kind.BYTES)
+DURATION = Scalar(Kind.DURATION)
+RAW = Scalar(Kind.RAW)
+OPTIONAL_STRING = Scalar(Kind.STRING, optional=True)
+OPTIONAL_BOOL = Scalar(Kind.BOOL, optional=True)
+OPTIONAL_INT32 = Scalar(Kind.INT32, optional=True)
+OPTIONAL_INT64 = Scalar(Kind.INT64, optional=True)
+OPTIONAL_DURATION = Scalar(Kind.DURATION, optional=True)
+
+
+def struct(package: str, name: str, *fields: Field, optional: bool = False) -> Struct:
+    """A struct of those fields."""
+    return Struct(package, name, {entry.name: entry for entry in fields}, optional)
+
+
+def zero(kind: Kind) -> object:
+    """The zero value of a scalar."""
+    return _ZERO[kind]
+
+
+_ZERO: Mapping[Kind, object] = {
+    Kind.STRING: "",
+    Kind.BOOL: False,
+    Kind.INT32: 0,
+    Kind.INT64: 0,
+    Kind.FLOAT32: 0.0,
+    Kind.BYTES: b"",
+    Kind.DURATION: "0s",
+    Kind.RAW: None,
+}

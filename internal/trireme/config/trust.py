@@ -1,0 +1,192 @@
+"""Certificates and keys from files or from a configuration: can they be used, and if not, why not.
+
+Only the check is here; who serves or calls loads them again, and again when they change. Messages are those of Go's
+`crypto/tls`, which is what an operator who pastes them into a search box will find.
+
+Source: k8s.io/client-go/transport.
+"""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
+
+from trireme.config.loading import ConfigurationError, read_file
+from trireme.config.model import Extender
+
+_BLOCK = re.compile(rb"-----BEGIN ([^\r\n]*?)-----[ \t]*\r?\n(.*?)-----END \1-----", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A PEM block: its type, and its whole text."""
+
+    kind: str
+    text: bytes
+
+
+def blocks(pem: bytes) -> list[Block]:
+    """The PEM blocks of a file."""
+    return [Block(found.group(1).decode("latin-1"), found.group(0) + b"\n") for found in _BLOCK.finditer(pem)]
+
+
+def _certificate(pem: bytes) -> x509.Certificate:
+    skipped: list[str] = []
+    for block in blocks(pem):
+        if block.kind == "CERTIFICATE":
+            try:
+                return x509.load_pem_x509_certificate(block.text)
+            except ValueError as error:
+                raise ConfigurationError("x509: malformed certificate") from error
+        skipped.append(block.kind)
+    if not skipped:
+        raise ConfigurationError("tls: failed to find any PEM data in certificate input")
+    if len(skipped) == 1 and skipped[0].endswith("PRIVATE KEY"):
+        raise ConfigurationError(
+            "tls: failed to find certificate PEM data in certificate input, but did find a private key; "
+            "PEM inputs may have been switched"
+        )
+    raise ConfigurationError(
+        'tls: failed to find "CERTIFICATE" PEM block in certificate input after skipping PEM blocks of the '
+        f"following types: [{' '.join(skipped)}]"
+    )
+
+
+def _private_key(pem: bytes) -> PrivateKeyTypes:
+    skipped: list[str] = []
+    for block in blocks(pem):
+        if block.kind == "PRIVATE KEY" or block.kind.endswith(" PRIVATE KEY"):
+            try:
+                return serialization.load_pem_private_key(block.text, password=None)
+            except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+                raise ConfigurationError("tls: failed to parse private key") from error
+        skipped.append(block.kind)
+    if not skipped:
+        raise ConfigurationError("tls: failed to find any PEM data in key input")
+    if len(skipped) == 1 and skipped[0] == "CERTIFICATE":
+        raise ConfigurationError("tls: found a certificate rather than a key in the PEM for the private key")
+    raise ConfigurationError(
+        'tls: failed to find PEM block with type ending in "PRIVATE KEY" in key input after skipping PEM blocks of '
+        f"the following types: [{' '.join(skipped)}]"
+    )
+
+
+def check_pair(certificate_pem: bytes, key_pem: bytes) -> None:
+    """Checks that a certificate and a key can be read and belong together.
+
+    Raises:
+        ConfigurationError: they cannot, or do not.
+    """
+    certificate = _certificate(certificate_pem)
+    private_key = _private_key(key_pem)
+    public_key = certificate.public_key()
+    own = private_key.public_key()
+    if type(own) is not type(public_key):
+        raise ConfigurationError("tls: private key type does not match public key type")
+    form = (serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
+    if own.public_bytes(*form) != public_key.public_bytes(*form):
+        raise ConfigurationError("tls: private key does not match public key")
+
+
+def check_authorities(pem: bytes) -> None:
+    """Checks that a bundle has a certificate in it.
+
+    Raises:
+        ConfigurationError: it has none that can be read.
+    """
+    found = blocks(pem)
+    usable = [block for block in found if block.kind == "CERTIFICATE"]
+    for block in usable:
+        try:
+            x509.load_pem_x509_certificate(block.text)
+        except ValueError as error:
+            raise ConfigurationError("failed to parse certificate: x509: malformed certificate") from error
+        return
+    if not found:
+        raise ConfigurationError("unable to parse bytes as PEM block")
+    raise ConfigurationError("no valid certificate authority data seen")
+
+
+@dataclass(frozen=True, slots=True)
+class ClientTLS:
+    """TLS of a client: data before files."""
+
+    insecure: bool = False
+    server_name: str = ""
+    ca_file: str = ""
+    ca_data: bytes = b""
+    cert_file: str = ""
+    cert_data: bytes = b""
+    key_file: str = ""
+    key_data: bytes = b""
+
+
+def check_client(tls: ClientTLS) -> None:
+    """Checks that a client's TLS can be set up.
+
+    Raises:
+        ConfigurationError: a file is missing, or what is in it cannot be used.
+    """
+    has_ca = bool(tls.ca_file or tls.ca_data)
+    has_certificate = bool((tls.cert_file or tls.cert_data) and (tls.key_file or tls.key_data))
+    if not (has_ca or has_certificate or tls.insecure or tls.server_name):
+        return
+    if has_ca and tls.insecure:
+        raise ConfigurationError("specifying a root certificates file with the insecure flag is not allowed")
+    authorities = tls.ca_data or (read_file(tls.ca_file) if tls.ca_file else b"")
+    certificate = tls.cert_data or (read_file(tls.cert_file) if tls.cert_file else b"")
+    private_key = tls.key_data or (read_file(tls.key_file) if tls.key_file else b"")
+    if has_ca and authorities:
+        try:
+            check_authorities(authorities)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"unable to load root certificates: {error}") from error
+    reloaded = tls.cert_file and not tls.cert_data and tls.key_file and not tls.key_data
+    if has_certificate and not reloaded:
+        check_pair(certificate, private_key)
+
+
+def check_extender(extender: Extender) -> None:
+    """Checks that an extender's TLS can be set up.
+
+    Raises:
+        ConfigurationError: it cannot.
+    """
+    tls = extender.tls_config
+    client = ClientTLS()
+    if tls is not None:
+        client = ClientTLS(
+            insecure=tls.insecure,
+            server_name=tls.server_name,
+            ca_file=tls.ca_file,
+            ca_data=tls.ca_data,
+            cert_file=tls.cert_file,
+            cert_data=tls.cert_data,
+            key_file=tls.key_file,
+            key_data=tls.key_data,
+        )
+    if extender.enable_https and not (client.ca_file or client.ca_data):
+        client = ClientTLS(
+            insecure=True,
+            server_name=client.server_name,
+            cert_file=client.cert_file,
+            cert_data=client.cert_data,
+            key_file=client.key_file,
+            key_data=client.key_data,
+        )
+    check_client(client)
+
+
+def readable(*paths: str) -> bool:
+    """Whether all these files are there and can be opened."""
+    for path in paths:
+        try:
+            with Path(path).open("rb"):
+                pass
+        except OSError:
+            return False
+    return True

@@ -1,0 +1,239 @@
+"""The rules of a KubeSchedulerConfiguration, in the order in which kube-scheduler reports them.
+
+Every rule is looked at and everything wrong is reported at once, because an operator who fixes a file wants to start
+the scheduler twice, not ten times.
+
+Source: pkg/scheduler/apis/config/validation of Kubernetes 1.37.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from trireme.config import args_validation
+from trireme.config.field_errors import (
+    Named,
+    Problem,
+    child,
+    duplicate,
+    index,
+    invalid,
+    label_key_problems,
+    required,
+)
+from trireme.config.gates import FeatureGates
+from trireme.config.golang import Duration, quote
+from trireme.config.model import (
+    ClientConnection,
+    Extender,
+    LeaderElection,
+    PluginConfig,
+    PluginSet,
+    Profile,
+    SchedulerConfiguration,
+)
+from trireme.framework.registry import ExtensionPoint
+
+#: Plugins that were removed; each names the version in which it went.
+_REMOVED = dict.fromkeys(("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"), "v1")
+#: Where a removed plugin is reported. (Not at the placement points and not at multiPoint.)
+_CHECKED_POINTS = (
+    ExtensionPoint.PRE_ENQUEUE,
+    ExtensionPoint.QUEUE_SORT,
+    ExtensionPoint.PRE_FILTER,
+    ExtensionPoint.FILTER,
+    ExtensionPoint.POST_FILTER,
+    ExtensionPoint.PRE_SCORE,
+    ExtensionPoint.SCORE,
+    ExtensionPoint.RESERVE,
+    ExtensionPoint.PERMIT,
+    ExtensionPoint.PRE_BIND,
+    ExtensionPoint.BIND,
+    ExtensionPoint.POST_BIND,
+    ExtensionPoint.POD_GROUP_POST_FILTER,
+)
+
+
+def validate(config: SchedulerConfiguration, gates: FeatureGates) -> list[Problem]:
+    """Everything that is wrong with a configuration; empty where nothing is."""
+    problems = _client_connection(config.client_connection)
+    problems.extend(_leader_election(config.leader_election))
+    if config.parallelism <= 0:
+        problems.append(invalid("parallelism", config.parallelism, "should be an integer value greater than zero"))
+    problems.extend(_profiles(config, gates))
+    problems.extend(_percentage("percentageOfNodesToScore", config.percentage_of_nodes_to_score))
+    initial, longest = config.pod_initial_backoff_seconds, config.pod_max_backoff_seconds
+    if initial <= 0:
+        problems.append(invalid("podInitialBackoffSeconds", initial, "must be greater than 0"))
+    if longest < initial:
+        rule = "must be greater than or equal to PodInitialBackoffSeconds"
+        problems.append(invalid("podMaxBackoffSeconds", longest, rule))
+    problems.extend(_extenders(config.extenders))
+    return problems
+
+
+def _client_connection(connection: ClientConnection) -> list[Problem]:
+    if connection.burst < 0:
+        return [invalid("clientConnection.burst", connection.burst, "must be non-negative")]
+    return []
+
+
+def _leader_election(election: LeaderElection) -> list[Problem]:
+    path = "leaderElection"
+    if not election.leader_elect:
+        return []
+    problems: list[Problem] = []
+    for name, value in (
+        ("leaseDuration", election.lease_duration),
+        ("renewDeadline", election.renew_deadline),
+        ("retryPeriod", election.retry_period),
+    ):
+        if value <= Duration():
+            problems.append(invalid(child(path, name), value, "must be greater than zero"))
+    if election.lease_duration <= election.renew_deadline:
+        # The value shown is the deadline, although the path is the lease's: operators know the message that way.
+        rule = "must be greater than `RenewDeadline`"
+        problems.append(invalid(child(path, "leaseDuration"), election.renew_deadline, rule))
+    for name, text in (
+        ("resourceLock", election.resource_lock),
+        ("resourceNamespace", election.resource_namespace),
+        ("resourceName", election.resource_name),
+    ):
+        if not text:
+            problems.append(required(child(path, name)))
+    if election.resource_lock != "leases":
+        rule = 'resourceLock value must be "leases"'
+        problems.append(invalid(child(path, "resourceLock"), election.resource_lock, rule))
+    return problems
+
+
+def _percentage(path: str, value: int | None) -> list[Problem]:
+    if value is not None and not 0 <= value <= 100:
+        return [invalid(path, value, "not in valid range [0-100]")]
+    return []
+
+
+# Profiles.
+
+
+def _profiles(config: SchedulerConfiguration, gates: FeatureGates) -> list[Problem]:
+    if not config.profiles:
+        return [required("profiles")]
+    problems: list[Problem] = []
+    seen: set[str] = set()
+    for position, profile in enumerate(config.profiles):
+        path = index("profiles", position)
+        problems.extend(_profile(path, config.api_version, profile, gates))
+        if profile.scheduler_name in seen:
+            # The value shown is the path of the first one, which has nothing to show.
+            problems.append(duplicate(child(path, "schedulerName"), {}))
+        seen.add(profile.scheduler_name)
+    problems.extend(_common_queue_sort(config.profiles))
+    return problems
+
+
+def _removed(path: str, api_version: str, name: str) -> list[Problem]:
+    version = _REMOVED.get(name)
+    if version is None:
+        return []
+    rule = f"was invalid in version {quote(version)} (KubeSchedulerConfiguration is version {quote(api_version)})"
+    return [invalid(path, name, rule)]
+
+
+def _profile(path: str, api_version: str, profile: Profile, gates: FeatureGates) -> list[Problem]:
+    problems: list[Problem] = []
+    if not profile.scheduler_name:
+        problems.append(required(child(path, "schedulerName")))
+    problems.extend(_percentage(child(path, "percentageOfNodesToScore"), profile.percentage_of_nodes_to_score))
+    for point in _CHECKED_POINTS:
+        for position, plugin in enumerate(profile.plugins.at(point).enabled or ()):
+            where = index(child(path, "plugins", point.value, "enabled"), position)
+            problems.extend(_removed(where, api_version, plugin.name))
+    seen: set[str] = set()
+    for position, config in enumerate(profile.plugin_config):
+        where = index(child(path, "pluginConfig"), position)
+        if config.name in seen:
+            problems.append(duplicate(where, config.name))
+        seen.add(config.name)
+        removed = _removed(where, api_version, config.name)
+        problems.extend(removed)
+        if not removed and config.name != "NodeResourcesFit":
+            # The arguments of NodeResourcesFit are looked at when the plugin is made.
+            problems.extend(args_validation.validate(config.name, child(where, "args"), config.args, gates))
+    return problems
+
+
+def _plugin_set(plugins: PluginSet) -> dict[str, Any]:
+    return {
+        name: None if entries is None else [{"Name": plugin.name, "Weight": plugin.weight} for plugin in entries]
+        for name, entries in (("Enabled", plugins.enabled), ("Disabled", plugins.disabled))
+    }
+
+
+def _same(left: PluginSet, right: PluginSet) -> bool:
+    """Equal but for the difference between an empty list and none."""
+    return (left.enabled or ()) == (right.enabled or ()) and (left.disabled or ()) == (right.disabled or ())
+
+
+def _common_queue_sort(profiles: Sequence[Profile]) -> list[Problem]:
+    problems: list[Problem] = []
+    first = profiles[0].plugins.at(ExtensionPoint.QUEUE_SORT)
+    enabled = first.enabled or ()
+    name = enabled[0].name if enabled else ""
+    if len(enabled) > 1:
+        path = child(index("profiles", 0), "plugins", "queueSort", "Enabled")
+        problems.append(invalid(path, len(enabled), "only one queue sort plugin can be enabled"))
+    arguments = None
+    for config in profiles[0].plugin_config:
+        if name and config.name == name:
+            arguments = config.args
+    for position, profile in enumerate(profiles[1:], start=1):
+        path = index("profiles", position)
+        current = profile.plugins.at(ExtensionPoint.QUEUE_SORT)
+        if not _same(first, current):
+            where = child(path, "plugins", "queueSort")
+            problems.append(invalid(where, _plugin_set(current), "must be the same for all profiles"))
+        problems.extend(
+            invalid(child(path, "pluginConfig", "args"), config.args, "queueSort must be the same for all profiles")
+            for config in profile.plugin_config
+            if _sorts(config, name) and config.args != arguments
+        )
+    return problems
+
+
+def _sorts(config: PluginConfig, queue_sort: str) -> bool:
+    return config.name == queue_sort
+
+
+# Extenders.
+
+
+def _extenders(extenders: Sequence[Extender]) -> list[Problem]:
+    problems: list[Problem] = []
+    binders = 0
+    managed: set[str] = set()
+    for position, extender in enumerate(extenders):
+        path = index("extenders", position)
+        if extender.prioritize_verb and extender.weight <= 0:
+            rule = "must have a positive weight applied to it"
+            problems.append(invalid(child(path, "weight"), extender.weight, rule))
+        binders += bool(extender.bind_verb)
+        for number, resource in enumerate(extender.managed_resources):
+            where = child(index(child(path, "managedResources"), number), "name")
+            problems.extend(_extended_resource(where, resource.name))
+            if resource.name in managed:
+                problems.append(invalid(where, resource.name, "duplicate extender managed resource name"))
+            managed.add(resource.name)
+    if binders > 1:
+        found = f"found {binders} extenders implementing bind"
+        problems.append(invalid("extenders", found, "only one extender can implement bind"))
+    return problems
+
+
+def _extended_resource(path: str, name: str) -> list[Problem]:
+    problems = [invalid(path, Named(name), problem) for problem in label_key_problems(name)]
+    if problems:
+        return problems
+    native = "/" not in name or "kubernetes.io/" in name
+    if native or name.startswith("requests.") or label_key_problems(f"requests.{name}"):
+        return [invalid(path, name, "is an invalid extended resource name")]
+    return []
