@@ -1,0 +1,110 @@
+"""What becomes of an event: a new object, a patch that makes it a series, or only a higher count in memory.
+
+Pure. An event that repeats (same type, action, reason, reporter, and the same object at the same resourceVersion)
+becomes a series of the first one: the second is a patch with count 2, later ones only count here. A series is written
+again every 30 minutes, and when it fell silent for 6 minutes, whereupon it is forgotten. The message is no part of the
+key, so a series keeps its first one. A `Scheduled` event never repeats (a pod is bound once at one version) and does
+not come here at all.
+Source: client-go tools/events. Unlike there the memory is bounded: the oldest series is forgotten when it is full.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+FINISH_SECONDS = 6 * 60.0
+REFRESH_SECONDS = 30 * 60.0
+MAX_SERIES = 20_000
+
+
+class ObjectReference(NamedTuple):
+    """The object that an event is about."""
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    api_version: str
+    resource_version: str
+
+    def as_json(self) -> dict[str, str]:
+        """As the API has it; what is empty is left out."""
+        fields = {
+            "kind": self.kind,
+            "namespace": self.namespace,
+            "name": self.name,
+            "uid": self.uid,
+            "apiVersion": self.api_version,
+            "resourceVersion": self.resource_version,
+        }
+        return {key: value for key, value in fields.items() if value}
+
+
+def pod_reference(namespace: str, name: str, uid: str, resource_version: str) -> ObjectReference:
+    """The reference to a pod."""
+    return ObjectReference("Pod", namespace, name, uid, "v1", resource_version)
+
+
+class SeriesKey(NamedTuple):
+    """What makes two events the same."""
+
+    type: str
+    action: str
+    reason: str
+    controller: str
+    regarding: ObjectReference
+    message: str = ""  # part of the key only for core/v1 events
+
+
+@dataclasses.dataclass(slots=True)
+class Series:
+    """The first event of its key, and what came after. Times are on the recorder's monotonic clock."""
+
+    name: str
+    namespace: str
+    body: Mapping[str, Any]
+    last_seen: float
+    last_seen_text: str
+    count: int = 1
+
+
+class SeriesCache:
+    """The series that may still go on."""
+
+    def __init__(self, limit: int = MAX_SERIES) -> None:
+        self._limit = limit
+        self._series: OrderedDict[SeriesKey, Series] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._series)
+
+    def repeated(self, key: SeriesKey, now: float, time_text: str) -> Series | None:
+        """Counts the event in if it repeats one; answers the series."""
+        series = self._series.get(key)
+        if series is None:
+            return None
+        series.count += 1
+        series.last_seen = now
+        series.last_seen_text = time_text
+        return series
+
+    def begin(self, key: SeriesKey, series: Series) -> None:
+        """Remembers the first event of its key."""
+        self._series[key] = series
+        if len(self._series) > self._limit:
+            self._series.popitem(last=False)
+
+    def repeating(self) -> list[Series]:
+        """Those with more than one event: to be written again every REFRESH_SECONDS."""
+        return [series for series in self._series.values() if series.count > 1]
+
+    def finish(self, now: float) -> Iterator[Series]:
+        """Forgets what was silent for FINISH_SECONDS; answers those of them whose last state must be written."""
+        silent = [key for key, series in self._series.items() if series.last_seen < now - FINISH_SECONDS]
+        for key in silent:
+            series = self._series.pop(key)
+            if series.count > 1:
+                yield series

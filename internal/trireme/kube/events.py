@@ -1,0 +1,347 @@
+"""Events: what happened to pods, written to the API beside everything else.
+
+An event never delays scheduling: `record` puts it into a bounded queue and returns, and a few writers send what is in
+it, with a rate limit and a connection pool of their own. If the API server cannot keep up the oldest are dropped and
+counted. The frequent one, `Scheduled`, costs one POST and one dictionary.
+
+Events are objects of events.k8s.io/v1 where the server serves that (asked once, at start), else of core/v1; the event
+on the Lease is core/v1 always, as kube-scheduler's is. What repeats becomes a series (`event_series`). A write that
+found no server is tried again up to 12 times, about ten seconds apart; a refusal by the server is final.
+Source: client-go tools/events and tools/record.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import dataclasses
+import logging
+import random
+import socket
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import orjson
+
+from trireme.kube import client, event_series, note, timestamps
+from trireme.kube.errors import ApiError, ApiUnreachable
+from trireme.kube.event_series import ObjectReference, Series, SeriesCache, SeriesKey
+
+log = logging.getLogger(__name__)
+
+NORMAL = "Normal"
+WARNING = "Warning"
+
+EVENTS_GROUP = "/apis/events.k8s.io/v1"
+MAX_TRIES = 12
+RETRY_SECONDS = 10.0
+RETRY_JITTER = 0.25
+WRITE_DEADLINE_SECONDS = 30.0
+QUEUE_LIMIT = 20_000
+WRITERS = 8
+HOUSEKEEPING_SECONDS = 60.0
+
+
+@dataclasses.dataclass(slots=True)
+class Write:
+    """One write that waits in the queue. `series` set: the latest state of that series; else `body` is new."""
+
+    collection: str
+    body: bytes
+    series: Series | None = None
+    legacy: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class EventStatistics:
+    """What a recorder did."""
+
+    recorded: int  # events given to it
+    written: int  # writes that the server took
+    refused: int  # writes that the server refused for good
+    given_up: int  # writes that found no server in all their tries
+    dropped: int  # events that fell out of a full queue
+    queued: int  # writes that wait
+    series: int  # series in memory
+
+
+class EventRecorder:
+    """Writes events. `run` must be running for anything to be sent. Single-threaded."""
+
+    def __init__(
+        self,
+        api: client.ApiClient,
+        *,
+        hostname: str | None = None,
+        queue_limit: int = QUEUE_LIMIT,
+        writers: int = WRITERS,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], int] = time.time_ns,
+        rng: Callable[[], float] = random.random,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._api = api
+        self._hostname = hostname if hostname is not None else socket.gethostname()
+        self._queue_limit = queue_limit
+        self._writers = writers
+        self._clock = clock
+        self._wall = wall
+        self._rng = rng
+        self._sleep = sleep
+        self._queue: collections.deque[Write] = collections.deque()
+        self._ready = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._busy = 0
+        self._legacy_only: bool | None = None  # not known yet
+        self._series = SeriesCache()
+        self._recorded = self._written = self._refused = self._given_up = self._dropped = 0
+        self._last_name_time = 0
+
+    def statistics(self) -> EventStatistics:
+        """A snapshot of the counters."""
+        return EventStatistics(
+            self._recorded,
+            self._written,
+            self._refused,
+            self._given_up,
+            self._dropped,
+            len(self._queue),
+            len(self._series),
+        )
+
+    def scheduled(self, pod: ObjectReference, node: str, controller: str) -> None:
+        """Records that a pod was bound: the one event that every pod has, and that never repeats."""
+        message = f"Successfully assigned {pod.namespace}/{pod.name} to {node}"
+        if self._legacy_only:
+            self.record_legacy(pod, NORMAL, "Scheduled", message, controller)
+            return
+        self._recorded += 1
+        _, _, body = self._event(pod, NORMAL, "Scheduled", "Binding", message, controller)
+        self._put(Write(_collection(pod.namespace), orjson.dumps(body)))
+
+    def record(
+        self, regarding: ObjectReference, event_type: str, reason: str, action: str, message: str, controller: str
+    ) -> None:
+        """Records an event about an object; `controller` is the profile's scheduler name.
+
+        The message is cut to what the API takes, and a `%` in it comes out as Go's Sprintf would have it.
+        """
+        text = note.format_without_arguments(note.cut(message))
+        if self._legacy_only:
+            self.record_legacy(regarding, event_type, reason, text, controller)
+            return
+        self._recorded += 1
+        key = SeriesKey(event_type, action, reason, controller, regarding)
+        series = self._series.repeated(key, self._clock(), timestamps.micro(self._wall()))
+        if series is not None:
+            if series.count == 2:
+                self._put(Write(_collection(series.namespace), b"", series))
+            return
+        name, time_text, body = self._event(regarding, event_type, reason, action, text, controller)
+        namespace = regarding.namespace or "default"
+        self._series.begin(key, Series(name, namespace, body, self._clock(), time_text))
+        self._put(Write(_collection(namespace), orjson.dumps(body)))
+
+    def record_legacy(
+        self, regarding: ObjectReference, event_type: str, reason: str, message: str, controller: str
+    ) -> None:
+        """Records a core/v1 event: for the Lease, and for all where the server serves nothing newer."""
+        self._recorded += 1
+        key = SeriesKey(event_type, "", reason, controller, regarding, message)
+        now = self._wall()
+        series = self._series.repeated(key, self._clock(), timestamps.seconds(now))
+        if series is not None:
+            self._put(Write(_legacy_collection(series.namespace), b"", series, legacy=True))
+            return
+        name, time_text, body = self._legacy_event(regarding, event_type, reason, message, controller)
+        namespace = regarding.namespace or "default"
+        self._series.begin(key, Series(name, namespace, body, self._clock(), time_text))
+        self._put(Write(_legacy_collection(namespace), orjson.dumps(body), legacy=True))
+
+    async def run(self) -> None:
+        """Writes until it is cancelled."""
+        await self.discover()
+        async with asyncio.TaskGroup() as group:
+            for number in range(self._writers):
+                group.create_task(self._write_forever(), name=f"event writer {number}")
+            group.create_task(self._keep_house(), name="event series")
+
+    async def discover(self) -> None:
+        """Finds out which API the server has; call it before the first event. Waits for a server that is away."""
+        if self._legacy_only is None:
+            self._legacy_only = not await self._serves_events_group()
+
+    async def flush(self, deadline: float) -> bool:
+        """Returns when nothing is queued or under way, or the deadline has come; says which (True: all written)."""
+        try:
+            async with asyncio.timeout(deadline):
+                await self._idle.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    def _event(
+        self, regarding: ObjectReference, event_type: str, reason: str, action: str, message: str, controller: str
+    ) -> tuple[str, str, dict[str, Any]]:
+        """Name, time and body of a new event, the fields in the order of the API's own clients."""
+        now = self._unique_time()
+        name = note.event_name(regarding.name, now)
+        time_text = timestamps.micro(now)
+        body = {
+            "kind": "Event",
+            "apiVersion": "events.k8s.io/v1",
+            "metadata": {"name": name, "namespace": regarding.namespace or "default"},
+            "eventTime": time_text,
+            "reportingController": controller,
+            "reportingInstance": f"{controller}-{self._hostname}",
+            "action": action,
+            "reason": reason,
+            "regarding": regarding.as_json(),
+            "note": message,
+            "type": event_type,
+            "deprecatedSource": {},
+            "deprecatedFirstTimestamp": None,
+            "deprecatedLastTimestamp": None,
+        }
+        return name, time_text, body
+
+    def _legacy_event(
+        self, regarding: ObjectReference, event_type: str, reason: str, message: str, controller: str
+    ) -> tuple[str, str, dict[str, Any]]:
+        now = self._unique_time()
+        name = note.event_name(regarding.name, now)
+        time_text = timestamps.seconds(now)
+        body = {
+            "kind": "Event",
+            "apiVersion": "v1",
+            "metadata": {"name": name, "namespace": regarding.namespace or "default"},
+            "involvedObject": regarding.as_json(),
+            "reason": reason,
+            "message": message,
+            "source": {"component": controller},
+            "firstTimestamp": time_text,
+            "lastTimestamp": time_text,
+            "count": 1,
+            "type": event_type,
+            "eventTime": None,
+            "reportingComponent": controller,
+            "reportingInstance": "",
+        }
+        return name, time_text, body
+
+    def _unique_time(self) -> int:
+        """The time in nanoseconds; never the same twice, as names are made of it."""
+        self._last_name_time = max(self._wall(), self._last_name_time + 1)
+        return self._last_name_time
+
+    def _put(self, write: Write) -> None:
+        if len(self._queue) >= self._queue_limit:
+            self._queue.popleft()
+            self._dropped += 1
+            if self._dropped == 1:
+                log.warning("events come faster than the API server takes them: the oldest are dropped")
+        self._queue.append(write)
+        self._ready.set()
+        self._idle.clear()
+
+    async def _serves_events_group(self) -> bool:
+        delay = 0.5
+        while True:
+            try:
+                await self._api.read(EVENTS_GROUP, deadline=WRITE_DEADLINE_SECONDS)
+            except ApiError as error:
+                if error.not_found:
+                    return False
+                log.warning("cannot tell whether events.k8s.io/v1 is served: %s", error)
+            except ApiUnreachable as error:
+                log.warning("cannot tell whether events.k8s.io/v1 is served: %s", error)
+            else:
+                return True
+            await self._sleep(delay * (1 + self._rng()))
+            delay = min(delay * 2, RETRY_SECONDS)
+
+    async def _write_forever(self) -> None:
+        while True:
+            if not self._queue:
+                self._ready.clear()
+                if not self._busy:
+                    self._idle.set()
+                await self._ready.wait()
+                continue
+            write = self._queue.popleft()
+            self._busy += 1
+            try:
+                await self._write(write)
+            finally:
+                self._busy -= 1
+
+    async def _write(self, write: Write) -> None:
+        for attempt in range(1, MAX_TRIES + 1):
+            wait = RETRY_SECONDS * (1 + RETRY_JITTER * self._rng())
+            try:
+                await self._send(write)
+            except ApiError as error:
+                race = error.already_exists and write.series is not None
+                if not race and not (error.transient and error.retry_after is not None):
+                    self._refused += 1
+                    log.debug("the server refused an event: %s", error)
+                    return
+                wait = error.retry_after or wait
+            except ApiUnreachable as error:
+                log.debug("an event could not be written (try %d): %s", attempt, error)
+            else:
+                self._written += 1
+                return
+            if attempt < MAX_TRIES:
+                await self._sleep(wait)
+        self._given_up += 1
+        log.error("an event could not be written in %d tries and is given up", MAX_TRIES)
+
+    async def _send(self, write: Write) -> None:
+        series = write.series
+        if series is None:
+            await self._api.post(write.collection, write.body, deadline=WRITE_DEADLINE_SECONDS)
+            return
+        state = _legacy_series_patch(series) if write.legacy else _series_patch(series)
+        try:
+            await self._api.patch(
+                f"{write.collection}/{series.name}", orjson.dumps(state), deadline=WRITE_DEADLINE_SECONDS
+            )
+        except ApiError as error:
+            if not error.not_found:
+                raise
+            # The first event expired, or is still on its way: then this one exists a moment later, see `_write`.
+            body = orjson.dumps({**series.body, **state})
+            await self._api.post(write.collection, body, deadline=WRITE_DEADLINE_SECONDS)
+
+    async def _keep_house(self) -> None:
+        refresh_at = self._clock() + event_series.REFRESH_SECONDS
+        while True:
+            await self._sleep(HOUSEKEEPING_SECONDS)
+            now = self._clock()
+            due = list(self._series.finish(now))
+            if now >= refresh_at:
+                refresh_at = now + event_series.REFRESH_SECONDS
+                due.extend(self._series.repeating())
+            for series in due:
+                legacy = series.body["apiVersion"] == "v1"
+                collection = _legacy_collection(series.namespace) if legacy else _collection(series.namespace)
+                self._put(Write(collection, b"", series, legacy))
+
+
+def _series_patch(series: Series) -> Mapping[str, Any]:
+    return {"series": {"count": series.count, "lastObservedTime": series.last_seen_text}}
+
+
+def _legacy_series_patch(series: Series) -> Mapping[str, Any]:
+    return {"count": series.count, "lastTimestamp": series.last_seen_text}
+
+
+def _collection(namespace: str) -> str:
+    return f"{EVENTS_GROUP}/namespaces/{namespace or 'default'}/events"
+
+
+def _legacy_collection(namespace: str) -> str:
+    return f"/api/v1/namespaces/{namespace or 'default'}/events"

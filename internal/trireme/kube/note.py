@@ -1,0 +1,84 @@
+"""The texts of events, as kube-scheduler's come out: names, the limit on notes, and a printf that has no arguments.
+
+Pure string work, apart from the series because it has rules of its own.
+Source: client-go tools/record/util (names), pkg/scheduler (the limit), Go's fmt.Sprintf.
+"""
+
+from __future__ import annotations
+
+import uuid
+
+# A name of an API object is a DNS subdomain of at most 253 bytes.
+MAX_NAME_BYTES = 253
+MAX_NOTE_BYTES = 1024
+_SUFFIX = " ..."
+
+
+def event_name(object_name: str, nanoseconds: int) -> str:
+    """`<object>.<hex nanoseconds>`, or a random name where that would be too long for a name."""
+    name = f"{object_name}.{nanoseconds:x}"
+    return name if len(name) <= MAX_NAME_BYTES else str(uuid.uuid4())
+
+
+def cut(note: str) -> str:
+    """The note within the API's limit of 1024 bytes; what is longer is cut and ends in ` ...`."""
+    encoded = note.encode("utf-8", "surrogatepass")
+    if len(encoded) <= MAX_NOTE_BYTES:
+        return note
+    return encoded[: MAX_NOTE_BYTES - len(_SUFFIX)].decode("utf-8", "replace") + _SUFFIX
+
+
+def format_without_arguments(text: str) -> str:
+    """What Go's fmt.Sprintf makes of a text that is no format: `%s` reads `%!s(MISSING)` afterwards.
+
+    kube-scheduler passes FailedScheduling messages through it, and what people and tests match is the result.
+    """
+    if "%" not in text:
+        return text
+    out: list[str] = []
+    at = 0
+    while (percent := text.find("%", at)) >= 0:
+        out.append(text[at:percent])
+        at, piece = _directive(text, percent + 1)
+        out.append(piece)
+    out.append(text[at:])
+    return "".join(out)
+
+
+def _directive(text: str, at: int) -> tuple[int, str]:
+    """Formats the directive whose `%` is just before `at`; answers where the text goes on, and the output."""
+    out = ""
+    while at < len(text) and text[at] in "+-# 0":
+        at += 1
+    at, bad_index = _argument_index(text, at, False)
+    if at < len(text) and text[at] == "*":
+        at, out = at + 1, out + "%!(BADWIDTH)"
+    else:
+        at = _digits(text, at)
+    if at < len(text) and text[at] == ".":
+        at, bad_index = _argument_index(text, at + 1, bad_index)
+        if at < len(text) and text[at] == "*":
+            at, out = at + 1, out + "%!(BADPREC)"
+        else:
+            at = _digits(text, at)
+    at, bad_index = _argument_index(text, at, bad_index)
+    if at >= len(text):
+        return at, out + "%!(NOVERB)"
+    verb = text[at]
+    if verb == "%":
+        return at + 1, out + "%"
+    return at + 1, f"{out}%!{verb}({'BADINDEX' if bad_index else 'MISSING'})"
+
+
+def _argument_index(text: str, at: int, bad: bool) -> tuple[int, bool]:
+    # There are no arguments, so every index is bad; without a closing bracket only the bracket is consumed.
+    if at < len(text) and text[at] == "[":
+        end = text.find("]", at) if len(text) - at >= 3 else -1
+        return (end + 1 if end >= 0 else at + 1), True
+    return at, bad
+
+
+def _digits(text: str, at: int) -> int:
+    while at < len(text) and text[at] in "0123456789":
+        at += 1
+    return at

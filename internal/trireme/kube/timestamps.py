@@ -1,0 +1,25 @@
+"""The two forms in which Kubernetes writes times, from nanoseconds since the epoch.
+
+`seconds` is metav1.Time, `micro` metav1.MicroTime. The second's text is cached: a burst of events shares it.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+
+
+def seconds(nanoseconds: int) -> str:
+    """`2026-01-02T03:04:05Z`"""
+    return f"{_second(nanoseconds // 1_000_000_000)}Z"
+
+
+def micro(nanoseconds: int) -> str:
+    """`2026-01-02T03:04:05.123456Z`"""
+    whole, rest = divmod(nanoseconds, 1_000_000_000)
+    return f"{_second(whole)}.{rest // 1000:06d}Z"
+
+
+@functools.lru_cache(maxsize=16)
+def _second(whole: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole))
