@@ -1,0 +1,107 @@
+"""Faults on demand, so that a test can see what a client does when the API server misbehaves.
+
+A fault matches requests by method and path and strikes a given number of times: it answers an error instead of acting,
+waits, drops the connection before acting, or acts and *then* drops the connection, so that the client cannot know
+whether its write happened. Without faults the list is empty and costs nothing.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+
+class Action(enum.StrEnum):
+    """What happens to a request that a fault strikes."""
+
+    STATUS = "status"
+    """Answer the status code, do nothing."""
+    DELAY = "delay"
+    """Wait, then act as if nothing were wrong."""
+    HANG = "hang"
+    """Wait, then drop the connection without having acted."""
+    DROP_BEFORE = "drop-before"
+    """Drop the connection without having acted."""
+    DROP_AFTER = "drop-after"
+    """Act, then drop the connection instead of replying."""
+    DELAY_REPLY = "delay-reply"
+    """Act, wait, then reply."""
+
+
+@dataclass(slots=True)
+class Fault:
+    """One fault."""
+
+    action: Action
+    method: str = ".*"
+    """Regular expression that the whole method matches; WATCH for watches, LIST for lists."""
+    path: str = ".*"
+    """Regular expression found in the path with its query."""
+    times: int = 1
+    """How many requests it strikes; -1 for all."""
+    code: int = 500
+    """HTTP status code, for `status`."""
+    seconds: float = 0.0
+    """How long to wait, for `delay`, `hang` and `delay-reply`."""
+    retry_after: int = 0
+    """Seconds for a Retry-After header, for `status`; 0 for none."""
+    struck: int = field(default=0, init=False)
+    """How many requests it has struck so far."""
+
+    def __post_init__(self) -> None:
+        self.action = Action(self.action)
+        re.compile(self.method), re.compile(self.path)
+
+    def matches(self, methods: tuple[str, ...], path: str) -> bool:
+        """Whether it strikes a request of one of these methods (GET and LIST, say) and that path."""
+        if self.times == 0:
+            return False
+        return any(re.fullmatch(self.method, method) for method in methods) and bool(re.search(self.path, path))
+
+
+class Faults:
+    """The faults of one server, in the order in which they were added; the first that matches strikes."""
+
+    def __init__(self) -> None:
+        self._faults: list[Fault] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._faults)
+
+    def add(self, fault: Fault) -> Fault:
+        """Arms a fault and answers it, so that its `struck` can be watched."""
+        self._faults.append(fault)
+        return fault
+
+    def add_from(self, description: dict[str, Any]) -> Fault:
+        """Arms the fault that a JSON object describes; raises TypeError or ValueError where it is none."""
+        return self.add(Fault(**description))
+
+    def clear(self) -> None:
+        """Disarms all."""
+        self._faults.clear()
+
+    def strike(self, methods: tuple[str, ...], path: str) -> Fault | None:
+        """The fault that this request meets, if any."""
+        for fault in self._faults:
+            if fault.matches(methods, path):
+                fault.struck += 1
+                if fault.times > 0:
+                    fault.times -= 1
+                return fault
+        return None
+
+    def describe(self) -> list[dict[str, Any]]:
+        """What is armed, and how often each has struck."""
+        return [
+            {
+                "action": one.action.value,
+                "method": one.method,
+                "path": one.path,
+                "times": one.times,
+                "struck": one.struck,
+            }
+            for one in self._faults
+        ]

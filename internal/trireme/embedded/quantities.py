@@ -1,0 +1,100 @@
+"""Quantities in Kubernetes' notation: `500m`, `1Gi`, `2e3`.
+
+The API server stores each quantity in canonical form (`0.5` becomes `500m`, `1024Mi` becomes `1Gi`) and takes plain
+numbers too, so clients of the embedded cluster must see the same.
+Source: k8s.io/apimachinery, pkg/api/resource.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from fractions import Fraction
+from typing import Any
+
+_SHAPE = re.compile(
+    r"^(?P<number>[+-]?(?:\d+\.?\d*|\.\d+))(?P<suffix>[eE][+-]?\d+|[KMGTPE]i|[numkMGTPE]|)$",
+)
+_BINARY = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
+_DECIMAL = {"n": -3, "u": -2, "m": -1, "": 0, "k": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
+_DECIMAL_SUFFIX = {power: suffix for suffix, power in _DECIMAL.items()}
+
+REFUSAL = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+
+
+class QuantityError(ValueError):
+    """The text is no quantity."""
+
+
+def _parse(text: str) -> tuple[Fraction, str]:
+    match = _SHAPE.match(text)
+    if match is None:
+        raise QuantityError(REFUSAL)
+    number, suffix = Fraction(match["number"]), match["suffix"]
+    if suffix in _BINARY:
+        return number * 1024 ** _BINARY[suffix], "binary"
+    if suffix in _DECIMAL:
+        return number * Fraction(1000) ** _DECIMAL[suffix], "decimal"
+    return number * Fraction(10) ** int(suffix[1:]), "exponent"
+
+
+def _round_up(value: Fraction, unit: Fraction) -> Fraction:
+    """Away from zero to a whole multiple of `unit`."""
+    units = abs(value) / unit
+    whole = -(-units.numerator // units.denominator)
+    return unit * (whole if value >= 0 else -whole)
+
+
+def _decimal(value: Fraction, style: str) -> str:
+    power = -3
+    scaled = value / Fraction(1000) ** power
+    while power < 6 and scaled.numerator % 1000 == 0 and scaled.denominator == 1:
+        scaled /= 1000
+        power += 1
+    if style == "exponent":
+        return f"{scaled}e{power * 3}" if power else str(scaled)
+    return f"{scaled}{_DECIMAL_SUFFIX[power]}"
+
+
+@functools.lru_cache(maxsize=4096)
+def _canonical(text: str) -> str:
+    value, style = _parse(text)
+    if value == 0:
+        return "0"
+    value = _round_up(value, Fraction(1, 1000))
+    if style == "binary" and abs(value) >= 1024 and value.denominator == 1:
+        power = 0
+        while power < 6 and value.numerator % 1024 == 0:
+            value /= 1024
+            power += 1
+        suffix = next((name for name, exponent in _BINARY.items() if exponent == power), "")
+        return f"{value}{suffix}"
+    return _decimal(value, "exponent" if style == "exponent" else "decimal")
+
+
+def canonical(quantity: object) -> str:
+    """The canonical text of a quantity given as text or number, rounded up to thousandths.
+
+    Raises: QuantityError
+    """
+    if isinstance(quantity, bool) or not isinstance(quantity, str | int | float):
+        raise QuantityError(REFUSAL)
+    return _canonical(str(quantity))
+
+
+@functools.lru_cache(maxsize=4096)
+def value(text: str) -> Fraction:
+    """The number that a quantity stands for.
+
+    Raises: QuantityError
+    """
+    return _parse(text)[0]
+
+
+def canonicalise(quantities: dict[str, Any]) -> None:
+    """Brings every value of a resource list into canonical form, in place; what is no quantity is left alone."""
+    for name, quantity in quantities.items():
+        try:
+            quantities[name] = canonical(quantity)
+        except QuantityError:
+            continue  # validation reports it, with the field's name

@@ -1,0 +1,49 @@
+"""Events in the form of the events.k8s.io group, which shows the same stored objects as the core group.
+
+Objects are stored in the core form; requests to the other group are translated on the way in and out.
+Source: k8s.io/kubernetes, pkg/apis/events/v1/conversion.go.
+"""
+
+from __future__ import annotations
+
+from trireme.embedded.resources import EVENTS, Resource
+from trireme.embedded.store import Object, Record
+
+# Field of the core form, field of the events.k8s.io form.
+_RENAMED = (
+    ("involvedObject", "regarding"),
+    ("message", "note"),
+    ("source", "deprecatedSource"),
+    ("firstTimestamp", "deprecatedFirstTimestamp"),
+    ("lastTimestamp", "deprecatedLastTimestamp"),
+    ("count", "deprecatedCount"),
+    ("reportingComponent", "reportingController"),
+)
+_OUTWARD = dict(_RENAMED)
+_INWARD = {shown: stored for stored, shown in _RENAMED}
+
+
+def shown(resource: Resource, record: Record) -> Record:
+    """The record as a client of `resource` sees it."""
+    if not resource.view_of:
+        return record
+    obj: Object = {"kind": resource.kind, "apiVersion": resource.api_version}
+    obj.update((_OUTWARD.get(key, key), value) for key, value in record.object.items() if key not in obj)
+    return Record(obj, record.revision)
+
+
+def stored(resource: Resource, body: Object) -> Object:
+    """The body of a write in the form that is stored."""
+    if not resource.view_of:
+        return body
+    obj: Object = {"kind": EVENTS.kind, "apiVersion": EVENTS.api_version}
+    obj.update((_INWARD.get(key, key), value) for key, value in body.items() if key not in obj)
+    return obj
+
+
+def stored_selector(resource: Resource, fields: str) -> str:
+    """A field selector in terms of the stored form."""
+    if resource.view_of:
+        for stored_name, shown_name in _RENAMED:
+            fields = fields.replace(shown_name, stored_name)
+    return fields

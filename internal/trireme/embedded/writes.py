@@ -1,0 +1,209 @@
+"""POST, PUT, PATCH and DELETE: from a decoded request to the registry and back.
+
+One method per verb, for every resource alike; subresources with rules of their own are looked up in a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from trireme.embedded import applying, patches, problems, subresources, views
+from trireme.embedded.paths import Target
+from trireme.embedded.reads import Form, Reader
+from trireme.embedded.registry import Registry
+from trireme.embedded.resources import Resource, stored_as
+from trireme.embedded.store import Object, Record
+
+import orjson
+
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+PATCH_TYPES = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH)
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A status code and a JSON body."""
+
+    code: int
+    body: bytes
+
+
+def dry_run_of(query: Mapping[str, str], options: Mapping[str, Any] | None = None) -> bool:
+    """Whether nothing is to be stored.
+
+    Raises: ApiError 422 for anything but All.
+    """
+    asked = query.get("dryRun") or next(iter((options or {}).get("dryRun") or ()), "")
+    if asked not in ("", "All"):
+        raise problems.ApiError(422, "Invalid", f'dryRun: Unsupported value: "{asked}": supported values: "All"', {})
+    return asked == "All"
+
+
+class Writer:
+    """Carries out writes."""
+
+    def __init__(self, registry: Registry, reader: Reader) -> None:
+        self._registry = registry
+        self._reader = reader
+
+    def _shown(self, target: Target, record: Record, form: Form, code: int = 200) -> Reply:
+        return Reply(code, self._reader.one(target.resource, record, form))
+
+    def post(self, target: Target, query: Mapping[str, str], body: Object, form: Form) -> Reply:
+        """Creates an object, or acts through a subresource."""
+        dry_run = dry_run_of(query)
+        if target.subresource:
+            action = {"binding": subresources.bind, "eviction": subresources.evict}.get(target.subresource)
+            if action is None:
+                raise problems.method_not_allowed(target.resource, "create")
+            return Reply(
+                201, orjson.dumps(action(self._registry, target.namespace, target.name, body, dry_run=dry_run))
+            )
+        if target.name:
+            raise problems.method_not_allowed(target.resource, "create")
+        check_kind(target.resource, body)
+        stored = stored_as(target.resource)
+        body = views.stored(target.resource, body)
+        record = self._registry.create(stored, target.namespace, body, dry_run=dry_run)
+        return self._shown(target, record, form, 201)
+
+    def put(self, target: Target, query: Mapping[str, str], body: Object, form: Form) -> Reply:
+        """Replaces an object, its status, or its scale."""
+        dry_run = dry_run_of(query)
+        stored = stored_as(target.resource)
+        if target.subresource == "scale":
+            edit: Callable[[Object], Object] = lambda obj: subresources.rescale(stored, obj, body)  # noqa: E731
+            record = self._registry.change(stored, target.namespace, target.name, edit, dry_run=dry_run)
+            return Reply(200, orjson.dumps(subresources.scale_of(record.object)))
+        check_kind(target.resource, body)
+        record, created = self._registry.update(
+            stored,
+            target.namespace,
+            target.name,
+            views.stored(target.resource, body),
+            subresource=target.subresource,
+            dry_run=dry_run,
+        )
+        return self._shown(target, record, form, 201 if created else 200)
+
+    def patch(self, target: Target, query: Mapping[str, str], kind: str, body: Any, form: Form) -> Reply:
+        """Changes an object by one of the four kinds of patch."""
+        dry_run = dry_run_of(query)
+        stored = stored_as(target.resource)
+        if kind == APPLY_PATCH:
+            return self._apply(target, query, body, form, dry_run)
+        if kind != JSON_PATCH and not isinstance(body, dict):
+            raise problems.bad_request("json: cannot unmarshal array into Go value of type map[string]interface {}")
+        change = {JSON_PATCH: patches.json_patch, MERGE_PATCH: patches.merge, STRATEGIC_PATCH: patches.strategic}[kind]
+        if target.subresource == "scale":
+
+            def rescale(obj: Object) -> Object:
+                return subresources.rescale(stored, obj, change(subresources.scale_of(obj), body))
+
+            record = self._registry.change(stored, target.namespace, target.name, rescale, dry_run=dry_run)
+            return Reply(200, orjson.dumps(subresources.scale_of(record.object)))
+        if target.resource.view_of and isinstance(body, dict):
+            body = {
+                key: value
+                for key, value in views.stored(target.resource, body).items()
+                if key not in ("kind", "apiVersion")
+            }
+        record = self._registry.change(
+            stored,
+            target.namespace,
+            target.name,
+            lambda obj: change(obj, body),
+            subresource=target.subresource,
+            dry_run=dry_run,
+        )
+        return self._shown(target, record, form)
+
+    def _apply(self, target: Target, query: Mapping[str, str], body: Any, form: Form, dry_run: bool) -> Reply:
+        manager = query.get("fieldManager", "")
+        if not manager:
+            text = 'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required for apply patch'
+            raise problems.ApiError(422, "Invalid", text, {})
+        if not isinstance(body, dict):
+            raise problems.bad_request("error decoding YAML: the body is no object")
+        check_kind(target.resource, body)
+        applied = applying.Applied(
+            manager=manager,
+            force=query.get("force") == "true",
+            subresource=target.subresource,
+            now=self._registry.sources.now(),
+            body=body,
+        )
+        stored = stored_as(target.resource)
+        if self._registry.store.get(stored, target.namespace, target.name) is None and not target.subresource:
+            obj = applied.to_new(target.name)
+            record, _ = self._registry.update(stored, target.namespace, target.name, obj, dry_run=dry_run, create=True)
+            return self._shown(target, record, form, 201)
+        record = self._registry.change(
+            stored,
+            target.namespace,
+            target.name,
+            lambda obj: applied.to(stored, obj),
+            subresource=target.subresource,
+            dry_run=dry_run,
+        )
+        return self._shown(target, record, form)
+
+    def delete(self, target: Target, query: Mapping[str, str], options: Object, form: Form) -> Reply:
+        """Deletes one object."""
+        if target.subresource:
+            raise problems.method_not_allowed(target.resource, "delete")
+        options = _delete_options(query, options)
+        stored = stored_as(target.resource)
+        record, gone = self._registry.delete(stored, target.namespace, target.name, options)
+        if not gone or stored.returns_deleted:
+            code = 202 if not gone and options.get("orphanDependents") is False else 200
+            return self._shown(target, record, form, code)
+        details: Object = {"name": record.name, "kind": target.resource.plural, "uid": record.uid}
+        if target.resource.group:
+            details["group"] = target.resource.group
+        status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
+        return Reply(200, orjson.dumps(status))
+
+    def delete_collection(self, target: Target, query: Mapping[str, str], options: Object, form: Form) -> Reply:
+        """Deletes all objects that a list with the same parameters would answer; answers that list."""
+        options = _delete_options(query, options)
+        body = self._reader.list(target, query, form)
+        stored = stored_as(target.resource)
+        for item in orjson.loads(self._reader.list(target, query, Form()))["items"]:
+            metadata = item["metadata"]
+            self._registry.delete(stored, metadata.get("namespace", ""), metadata["name"], options)
+        return Reply(200, body)
+
+
+def _delete_options(query: Mapping[str, str], options: Object) -> Object:
+    options = dict(options)
+    if "gracePeriodSeconds" in query:
+        options["gracePeriodSeconds"] = int(query["gracePeriodSeconds"])
+    if "propagationPolicy" in query:
+        options["propagationPolicy"] = query["propagationPolicy"]
+    if dry_run_of(query, options):
+        options["dryRun"] = ["All"]
+    return options
+
+
+def check_kind(resource: Resource, body: Object) -> None:
+    """Refuses a body of another kind or version; a body may leave both out.
+
+    Raises: ApiError 400.
+    """
+    version, kind = body.get("apiVersion"), body.get("kind")
+    if version not in (None, "", resource.api_version):
+        text = (
+            f"the API version in the data ({version}) does not match the expected API version ({resource.api_version})"
+        )
+        raise problems.bad_request(text)
+    if kind not in (None, "", resource.kind):
+        raise problems.bad_request(
+            f'{kind} in version "{version}" cannot be handled as a {resource.kind}: '
+            f'no kind "{resource.kind}" is registered for the kind of the data'
+        )
