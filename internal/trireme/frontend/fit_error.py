@@ -1,0 +1,50 @@
+"""Why a pod fits nowhere, in the words of kube-scheduler's event and condition.
+
+Source: pkg/scheduler/framework/types.go FitError.Error.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from trireme.framework import status
+from trireme.snapshot import arrays
+
+NO_NODES = "no nodes available to schedule pods"
+
+# The longest note of an event, in bytes; what is cut off is marked.
+MAX_NOTE_BYTES = 1024
+_CUT_MARK = " ..."
+
+
+def message(
+    nodes: int, pre_filter: status.Status | None, refusals: Iterable[tuple[status.Status, int]], post_filter: str
+) -> str:
+    """The whole text. `refusals` are the distinct statuses and how many nodes have each."""
+    text = f"0/{nodes} nodes are available:"
+    if pre_filter is not None:
+        text += f" {pre_filter.message}."
+    else:
+        counts: Counter[str] = Counter()
+        for refusal, count in refusals:
+            for reason in refusal.messages:
+                counts[reason] += count
+        reasons = sorted(f"{count} {reason}" for reason, count in counts.items())
+        if reasons:
+            text += f" {', '.join(reasons)}."
+    return f"{text} {post_filter}" if post_filter else text
+
+
+def counted(statuses: Sequence[status.Status], index: arrays.Int16Array) -> list[tuple[status.Status, int]]:
+    """Each status and how many nodes have it. Shape: index (node,), 0 where a node passes."""
+    counts = np.bincount(index, minlength=len(statuses) + 1)
+    return [(entry, int(count)) for entry, count in zip(statuses, counts[1:], strict=False) if count]
+
+
+def note(text: str) -> str:
+    """The text as an event's note: not longer than the API takes."""
+    encoded = text.encode()
+    if len(encoded) <= MAX_NOTE_BYTES:
+        return text
+    return encoded[: MAX_NOTE_BYTES - len(_CUT_MARK)].decode(errors="ignore") + _CUT_MARK
