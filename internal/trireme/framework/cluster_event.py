@@ -142,9 +142,7 @@ def parse(resource: str, actions: Iterable[str]) -> ClusterEvent:
 
 
 def action_names(action: ActionType) -> list[str]:
-    """The names of the actions in `action`, `Update` and `All` where they are complete."""
-    if action == ActionType.ALL:
-        return ["All"]
+    """The names of the actions in `action`, `Update` where all updates are among them."""
     names = ["Update"] if action & ActionType.UPDATE == ActionType.UPDATE else []
     return names + [_ACTION_LABELS[bit] for bit in action if not (names and bit & ActionType.UPDATE)]
 

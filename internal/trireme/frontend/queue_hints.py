@@ -97,7 +97,7 @@ class HintTable:
         return any(r.plugin == plugin for registrations in self.matching(event).values() for r in registrations)
 
     def registered(self, profile: str, plugins: Iterable[str]) -> list[str]:
-        """The labels of all events that may wake a pod refused by these plugins."""
+        """The labels of all events that may wake a pod refused by these plugins; `*…` stands for any resource."""
         wanted = set(plugins)
         return sorted(
             {

@@ -16,7 +16,7 @@ The invariant: every pod is in exactly one place, and only a stimulus moves it.
 A stimulus that cannot be, such as putting back a pod that is queued, raises `ImpossibleTransition` with the pod's
 story. What informers are known to do (tell twice, late, or of a pod that was deleted and made again) is not impossible.
 
-Times are Unix seconds. Not safe for use from several threads.
+Times are Unix seconds, and must not run backwards. Not safe for use from several threads.
 """
 
 from collections.abc import Iterable, Sequence
@@ -204,8 +204,9 @@ class SchedulingQueue:
 
         `pending_plugins` are those that said Pending. `record` is the newest the caller knows, if newer than what this
         queue was told. `nominated_node`: promise it this node; empty: take the promise back; None: as its object says.
-        A pod that was deleted, or made again, meanwhile is let go. It may also come back after `done` (binding failed);
-        what happened since is not known then, so it is tried again after its back-off.
+        A pod that was deleted, or made again, meanwhile is let go. It may also come back after `done` (binding failed):
+        what happened since is not known then, so it is tried again after its back-off, and whether it still exists the
+        caller has to know.
 
         Raises: ImpossibleTransition if the pod is queued.
         """
@@ -316,10 +317,15 @@ class SchedulingQueue:
         return self._places.active.size > 0 or self._places.backoff.refused > 0
 
     def peek_next_classes(self, count: int) -> list[ClassAhead]:
-        """The classes that come next, in order, at most `count`, so that their columns can be prepared."""
-        if self._places.active.size:
-            return self._places.active.ahead(count)
-        return self._places.backoff.ahead(count)
+        """The classes that come next, in order, at most `count`, so that their columns can be prepared.
+
+        After the active ones, those that back off until the earliest second: what is taken early when nothing is left.
+        """
+        ahead = self._places.active.ahead(count)
+        if len(ahead) < count:
+            active = {each.class_id for each in ahead}
+            ahead += [each for each in self._places.backoff.ahead(count) if each.class_id not in active]
+        return ahead[:count]
 
     def next_backoff(self) -> float | None:
         """When `flush_backoff` has something to do; None: not before a pod fails."""

@@ -1,0 +1,81 @@
+"""What the tests of the scheduling queue build it from: records of pods, and a queue with a few plugins."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from trireme.framework.cluster_event import ActionType, ClusterEvent, Resource
+from trireme.frontend.queue_backoff import BackoffPolicy
+from trireme.frontend.queue_hints import Hint, HintTable, Registration, one_by_one
+from trireme.frontend.queue_places import Gate
+from trireme.frontend.queue_pod import PodRecord, QueuedPod, by_priority
+from trireme.frontend.scheduling_queue import SchedulingQueue
+
+NODE_ADD = ClusterEvent(Resource.NODE, ActionType.ADD)
+NODE_TAINT = ClusterEvent(Resource.NODE, ActionType.UPDATE_NODE_TAINT)
+POD_DELETE = ClusterEvent(Resource.ASSIGNED_POD, ActionType.DELETE)
+OWN_LABEL = ClusterEvent(Resource.TARGET_POD, ActionType.UPDATE_POD_LABEL)
+GATES_GONE = ClusterEvent(Resource.TARGET_POD, ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED)
+T0 = 1_000_000.0
+
+
+def record(name: str, class_id: int = 1, priority: int = 0, uid: str = "", **more: Any) -> PodRecord:
+    """The record of a pod in namespace ns."""
+    return by_priority(f"ns/{name}", uid or f"uid-{name}", class_id, "default-scheduler", priority, **more)
+
+
+def helps(answer: bool, asked: list[tuple[str, Any]] | None = None) -> Any:
+    """A hint that always answers the same, and writes down whom it was asked about."""
+
+    def hint(pod: QueuedPod, event: ClusterEvent, old: Any, new: Any) -> Hint:
+        if asked is not None:
+            asked.append((pod.record.key, new if new is not None else old))
+        return Hint.QUEUE if answer else Hint.SKIP
+
+    return one_by_one(hint)
+
+
+REGISTRATIONS = (
+    # Fit: any event of its kinds helps.
+    Registration("Fit", NODE_ADD),
+    Registration("Fit", POD_DELETE),
+    # Taint: only what its hint agrees to.
+    Registration("Taint", ClusterEvent(Resource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_TAINT), helps(False)),
+    Registration("Label", OWN_LABEL),
+    Registration("Gates", GATES_GONE),
+    Registration("Far", NODE_ADD, remote=True),
+    Registration("Far", OWN_LABEL, remote=True),
+)
+
+
+def queue(
+    registrations: Iterable[Registration] = REGISTRATIONS,
+    pre_enqueue: Callable[[QueuedPod], str | Gate] = lambda pod: Gate.OPEN,
+    **more: Any,
+) -> SchedulingQueue:
+    """A queue of one profile."""
+    return SchedulingQueue(HintTable({"default-scheduler": registrations}), pre_enqueue, **more)
+
+
+def exact(**more: Any) -> BackoffPolicy:
+    """A policy without early pops, whose expiries are exact."""
+    return BackoffPolicy(pop_early=False, **more)
+
+
+def keys(pods: Sequence[QueuedPod]) -> list[str]:
+    """The pods' names."""
+    return [pod.record.key.removeprefix("ns/") for pod in pods]
+
+
+def pop_names(queue: SchedulingQueue, now: float, max_batch: int = 1) -> list[str]:
+    """The names of the next batch."""
+    batch = queue.pop(now, max_batch)
+    return keys(batch.pods) if batch else []
+
+
+def fail(queue: SchedulingQueue, now: float, *rejectors: str, max_batch: int = 1, **more: Any) -> list[QueuedPod]:
+    """Pops a batch and puts it back refused by these plugins, by error if there are none."""
+    batch = queue.pop(now, max_batch)
+    assert batch is not None
+    for pod in batch.pods:
+        queue.put_back(pod, now, rejectors=frozenset(rejectors), **more)
+    return batch.pods

@@ -1,0 +1,115 @@
+"""Back-off: its arithmetic, who may be taken early, and who is due when."""
+
+import itertools
+
+import pytest
+from queue_builders import T0, exact, keys, record
+from trireme.frontend.queue_backoff import BackoffPolicy, BackoffQueue
+from trireme.frontend.queue_pod import QueuedPod
+
+FIT = frozenset({"Fit"})
+STAMPS = itertools.count(1)
+
+
+def failed(name: str, at: float, refusals: int = 0, errors: int = 0, priority: int = 0, class_id: int = 1) -> QueuedPod:
+    """A pod as it comes back from an attempt."""
+    pod = QueuedPod(record(name, class_id, priority), at)
+    pod.unschedulable_count, pod.consecutive_errors = refusals, errors
+    pod.rejectors = frozenset() if errors else FIT
+    pod.stamp = next(STAMPS)
+    return pod
+
+
+@pytest.mark.parametrize(
+    ("refusals", "errors", "expected"),
+    [
+        pytest.param(0, 0, 0.0, id="never-failed"),
+        pytest.param(1, 0, 1.0, id="first"),
+        pytest.param(2, 0, 2.0, id="doubles"),
+        pytest.param(4, 0, 8.0, id="fourth"),
+        pytest.param(5, 0, 10.0, id="at-most-the-maximum"),
+        pytest.param(10_000, 0, 10.0, id="very-many"),
+        pytest.param(5, 1, 1.0, id="errors-count-for-themselves"),
+        pytest.param(1, 3, 4.0, id="errors-before-refusals"),
+    ],
+)
+def test_the_wait_doubles_up_to_the_maximum(refusals: int, errors: int, expected: float) -> None:
+    """Else failing pods are tried too often, or too seldom."""
+    pod = failed("p", T0 + 0.75, refusals, errors)
+    aligned, unaligned = BackoffPolicy(), exact()
+    assert unaligned.expiry(pod) == (T0 + 0.75 + expected if expected else 0.0)
+    pod.expiry = 0.0
+    assert aligned.expiry(pod) == (T0 + expected if expected else 0.0)
+
+
+def test_a_group_may_wait_longer_by_the_root_of_its_size() -> None:
+    """Else groups of pods are tried as often as single pods, at many times the cost."""
+    policy = BackoffPolicy(initial=1, maximum=10)
+    assert policy.duration(20, size=4) == 20
+    assert policy.duration(20, size=1) == 10
+    assert policy.duration(2, size=4) == 2
+
+
+@pytest.mark.parametrize(
+    ("policy", "at", "now", "expected"),
+    [
+        pytest.param(BackoffPolicy(), 0.9, 1.89, True, id="during-the-second-it-is-due-in"),
+        pytest.param(BackoffPolicy(), 0.9, 2.0, False, id="not-in-the-next"),
+        pytest.param(BackoffPolicy(), 0.0, 1.0, True, id="due-on-the-second"),
+        pytest.param(exact(), 0.9, 1.9, True, id="exact-at-expiry"),
+        pytest.param(exact(), 0.9, 1.91, False, id="exact-after"),
+        pytest.param(BackoffPolicy(maximum=0), 0.9, 0.9, False, id="turned-off"),
+    ],
+)
+def test_backing_off_ends_with_the_second(policy: BackoffPolicy, at: float, now: float, expected: bool) -> None:
+    """Else pods of one second come back apart, or before their time."""
+    assert policy.backing_off(failed("p", T0 + at, refusals=1), T0 + now) is expected
+
+
+def test_completed_gives_all_that_are_due_and_no_other() -> None:
+    """Else a pod is stuck in back-off, or leaves it early."""
+    backoff = BackoffQueue(BackoffPolicy())
+    for name, refusals, errors in (("a", 1, 0), ("b", 2, 0), ("c", 0, 1), ("d", 0, 3)):
+        backoff.add(failed(name, T0 + 0.5, refusals, errors))
+    assert backoff.next_expiry() == T0 + 2
+    assert keys(backoff.completed(T0 + 1.99)) == []
+    assert sorted(keys(backoff.completed(T0 + 2))) == ["a", "c"]
+    assert backoff.next_expiry() == T0 + 3
+    assert keys(backoff.completed(T0 + 100)) in (["b", "d"], ["d", "b"])
+    assert backoff.next_expiry() is None
+
+
+def test_those_refused_are_taken_early_by_second_then_priority_and_errors_never() -> None:
+    """Else an idle scheduler repeats errors at once, or takes the wrong pod first."""
+    backoff = BackoffQueue(BackoffPolicy())
+    backoff.add(failed("late", T0, refusals=3, priority=9))
+    backoff.add(failed("low", T0 + 0.1, refusals=1))
+    backoff.add(failed("high", T0 + 0.2, refusals=1, priority=5, class_id=2))
+    backoff.add(failed("error", T0, errors=1, priority=99))
+    taken = [keys(backoff.take_early(8, T0, 0)) for _ in range(4)]
+    assert taken == [["high"], ["low"], ["late"], []]
+    assert (backoff.refused, backoff.errors) == (0, 1)
+
+
+def test_without_early_pops_nobody_is_taken_early() -> None:
+    """Else turning the feature gate off has no effect."""
+    backoff = BackoffQueue(exact())
+    backoff.add(failed("a", T0 + 0.5, refusals=1))
+    assert backoff.take_early(8, T0, 0) == []
+    assert backoff.next_expiry() == T0 + 1.5
+    assert keys(backoff.completed(T0 + 1.51)) == ["a"]
+
+
+@pytest.mark.parametrize("errors", [0, 1], ids=["refused", "error"])
+def test_a_pod_taken_out_is_out(errors: int) -> None:
+    """Else a deleted pod comes back when its back-off is over."""
+    backoff = BackoffQueue(BackoffPolicy())
+    for index in range(300):
+        pod = failed(f"p{index}", T0, refusals=1 - errors, errors=errors)
+        backoff.add(pod)
+        assert pod.home is not None
+        if index != 7:
+            pod.home.discard(pod)
+    assert len(list(backoff)) == backoff.refused + backoff.errors == 1
+    assert keys(backoff.completed(T0 + 60)) == ["p7"]
+    assert list(backoff) == []

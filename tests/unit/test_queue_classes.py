@@ -1,0 +1,190 @@
+"""ClassQueue: order, batches of one class, and turns between classes."""
+
+import random
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from queue_builders import T0, keys, record
+from trireme.frontend.queue_classes import ClassQueue
+from trireme.frontend.queue_pod import PodRecord, QueuedPod
+
+
+class Clock:
+    """Numbers moves as the queue does, and stands still unless told."""
+
+    def __init__(self) -> None:
+        self.now = T0
+        self.stamp = 0
+
+    def pod(self, pods: ClassQueue, record: PodRecord, timestamp: float | None = None) -> QueuedPod:
+        pod = QueuedPod(record, self.now if timestamp is None else timestamp)
+        self.stamp += 1
+        pod.stamp = self.stamp
+        pods.add(pod)
+        return pod
+
+    def take(self, pods: ClassQueue, limit: int) -> list[str]:
+        self.stamp += 1
+        return keys(pods.take(limit, self.now, self.stamp))
+
+
+def _drain(pods: ClassQueue, clock: Clock, limit: int) -> list[list[str]]:
+    batches = []
+    while pods.size:
+        batches.append(clock.take(pods, limit))
+    return batches
+
+
+@pytest.mark.parametrize(
+    ("arrivals", "limit", "expected"),
+    [
+        pytest.param([("a", 1, 0), ("b", 2, 5), ("c", 3, 9)], 1, [["c"], ["b"], ["a"]], id="priority-first"),
+        pytest.param([("a", 1, 0), ("b", 2, 0), ("c", 3, 0)], 1, [["a"], ["b"], ["c"]], id="then-age"),
+        pytest.param(
+            [("a1", 1, 0), ("b1", 2, 0), ("a2", 1, 0), ("b2", 2, 0)], 8, [["a1", "a2"], ["b1", "b2"]], id="by-class"
+        ),
+        pytest.param(
+            [("a1", 1, 0), ("a2", 1, 0), ("a3", 1, 0), ("b1", 2, 0)], 2, [["a1", "a2"], ["b1"], ["a3"]], id="turns"
+        ),
+        pytest.param(
+            [("a1", 1, 0), ("a2", 1, 1), ("a3", 1, 0)], 8, [["a2"], ["a1", "a3"]], id="one-priority-in-a-batch"
+        ),
+    ],
+)
+def test_batches_follow_priority_then_turns(
+    arrivals: list[tuple[str, int, int]], limit: int, expected: list[list[str]]
+) -> None:
+    """Else pods are tried in another order than kube-scheduler's where classes have one pod, or a class waits."""
+    pods, clock = ClassQueue(), Clock()
+    for name, class_id, priority in arrivals:
+        clock.pod(pods, record(name, class_id, priority))
+    assert _drain(pods, clock, limit) == expected
+
+
+def test_an_older_pod_goes_before_a_younger_one_that_came_earlier() -> None:
+    """Else a pod that comes back from back-off loses the place that its age gives it."""
+    pods, clock = ClassQueue(), Clock()
+    clock.pod(pods, record("young", 1), T0 + 5)
+    clock.pod(pods, record("old", 2), T0 + 1)
+    assert _drain(pods, clock, 1) == [["old"], ["young"]]
+
+
+def test_a_pod_that_must_be_alone_is_alone_and_keeps_its_place() -> None:
+    """Else a pod with a nominated node is placed as if it had none, or overtakes its class."""
+    pods, clock = ClassQueue(), Clock()
+    for name in ("a", "b", "alone", "c", "d"):
+        clock.pod(pods, record(name, single=name == "alone"))
+    assert _drain(pods, clock, 8) == [["a", "b"], ["alone"], ["c", "d"]]
+
+
+def test_a_class_just_served_comes_after_all_that_waited_and_before_all_that_come_later() -> None:
+    """Else a stream of new classes starves an old one, or a big class makes another wait for two of its batches."""
+    pods, clock = ClassQueue(), Clock()
+    for name in ("a1", "a2", "a3"):
+        clock.pod(pods, record(name, 1))
+    clock.pod(pods, record("b1", 2))
+    assert clock.take(pods, 1) == ["a1"]
+    clock.now += 1
+    for index in range(5):
+        clock.pod(pods, record(f"n{index}", 10 + index))
+    assert clock.take(pods, 1) == ["b1"]
+    assert clock.take(pods, 1) == ["a2"]
+
+
+def test_a_class_that_was_emptied_does_not_jump_the_queue_when_it_returns() -> None:
+    """Else a class whose pods come one at a time, with an old timestamp, is served over and over before another."""
+    pods, clock = ClassQueue(), Clock()
+    clock.pod(pods, record("c1", 3), T0 - 9)
+    clock.pod(pods, record("b1", 2), T0 - 5)
+    assert clock.take(pods, 1) == ["c1"]
+    clock.pod(pods, record("c2", 3), T0 - 8)
+    assert clock.take(pods, 1) == ["b1"]
+    assert clock.take(pods, 1) == ["c2"]
+
+
+@pytest.mark.parametrize(
+    ("level_bytes", "expected"),
+    [
+        pytest.param(2, [["a1"], ["b1"], ["a2"]], id="whole-keys-keep-the-order"),
+        pytest.param(1, [["b1"], ["a1", "a2"]], id="equal-in-the-first-byte-may-be-joined"),
+    ],
+)
+def test_a_custom_sort_joins_only_what_it_calls_equal(level_bytes: int, expected: list[list[str]]) -> None:
+    """Else batches reorder what a QueueSort plugin has ordered."""
+    pods, clock = ClassQueue(), Clock()
+    for name, class_id, key in (("a2", 1, b"\x01\x09"), ("b1", 2, b"\x01\x05"), ("a1", 1, b"\x01\x02")):
+        level, rest = key[:level_bytes], key[level_bytes:]
+        clock.pod(pods, PodRecord(f"ns/{name}", name, class_id, "p", 0, level, rest))
+    batches = _drain(pods, clock, 8)
+    assert batches == expected
+
+
+def test_the_classes_ahead_are_those_of_the_next_batches() -> None:
+    """Else columns are prepared for classes whose turn is far."""
+    pods, clock = ClassQueue(), Clock()
+    generator = random.Random(7)
+    for index in range(60):
+        clock.pod(pods, record(f"p{index}", generator.randrange(12), generator.randrange(2)))
+        clock.now += 1
+    ahead = [(each.class_id, each.waiting) for each in pods.ahead(8)]
+    expected = []
+    while len(expected) < 8:
+        batch = pods.take(100, clock.now, clock.stamp)
+        expected.append((batch[0].record.class_id, len(batch)))
+    assert ahead == expected
+
+
+@given(st.lists(st.tuples(st.sampled_from("aadt"), st.integers(0, 5), st.integers(0, 1), st.integers(1, 3))))
+def test_nobody_waits_behind_two_batches_of_another_class(steps: list[tuple[str, int, int, int]]) -> None:
+    """Else the promise on which batches rest is broken. Also: what goes in comes out once, deletions aside."""
+    pods, clock = ClassQueue(), Clock()
+    inside: dict[str, QueuedPod] = {}
+    # For each waiting pod: batches of other classes of its priority since it came or since its class was served.
+    behind: dict[str, Counter[int]] = {}
+    for index, (step, class_id, level, limit) in enumerate(steps):
+        clock.now += 1
+        if step == "a":
+            # Classes are of one priority, and pods may be older than their arrival.
+            pod = clock.pod(pods, record(str(index), 10 * level + class_id, level), clock.now - class_id)
+            inside[str(index)], behind[str(index)] = pod, Counter()
+        elif step == "d" and inside:
+            name = sorted(inside)[class_id % len(inside)]
+            gone = inside.pop(name)
+            assert gone.home is not None
+            gone.home.discard(gone)
+        elif step == "t" and pods.size:
+            batch = clock.take(pods, limit)
+            first = inside[batch[0]].record
+            assert first.level == min(pod.record.level for pod in inside.values())
+            for name in batch:
+                assert inside.pop(name).record.class_id == first.class_id
+            for name, pod in inside.items():
+                if pod.record.class_id == first.class_id:
+                    behind[name].clear()
+                elif pod.record.level == first.level:
+                    behind[name][first.class_id] += 1
+                    assert behind[name][first.class_id] == 1, (name, first.class_id)
+        assert pods.size == len(inside) == len(list(pods))
+    assert sorted(name for batch in _drain(pods, clock, 4) for name in batch) == sorted(inside)
+
+
+def test_what_was_removed_leaves_no_memory_behind() -> None:
+    """Else a queue whose pods are deleted before their turn, or whose classes are many, grows for ever."""
+    pods, clock = ClassQueue(), Clock()
+    first = clock.pod(pods, record("first", 0))
+    (lane,) = pods._lanes.values()
+    for index in range(1, 5000):
+        clock.now += 1
+        pod = clock.pod(pods, record(f"p{index}", index))
+        if index % 2:
+            assert pod.home is not None
+            pod.home.discard(pod)
+        else:
+            clock.take(pods, 1)
+    assert first.home is None
+    assert list(pods._lanes.values()) == [lane]
+    assert len(lane.turns) < 500
+    assert len(lane.served) < 1000
+    assert len(pods._levels) == 1

@@ -1,0 +1,51 @@
+"""Which events an update of a pod or node is taken for, against what Kubernetes' own scheduling framework says."""
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from trireme.framework import cluster_event
+from trireme.kube.decode import decode
+from trireme.v1 import core_pb2
+
+DATA = Path(__file__).parents[1] / "conformance" / "data" / "hints.jsonl.gz"
+
+
+def _rows() -> list[dict[str, Any]]:
+    with gzip.open(DATA, "rt", encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
+UPDATES = [row for row in _rows() if "changes" in row["expect"]]
+REGISTRATIONS = [row for row in _rows() if "events" in row["expect"]]
+
+
+@pytest.mark.parametrize("row", UPDATES, ids=[row["name"] for row in UPDATES])
+def test_an_update_is_taken_for_the_events_that_kube_scheduler_makes_of_it(row: dict[str, Any]) -> None:
+    """Else pods sleep through the update that would help them, or are woken by one that cannot."""
+    case = row["case"]
+    if case["event"]["resource"] == "Node":
+        old_node, new_node = (decode(case[side], core_pb2.Node) for side in ("old", "new"))
+        events = cluster_event.node_update_events(old_node, new_node)
+    else:
+        old_pod, new_pod = (decode(case[side], core_pb2.Pod) for side in ("old", "new"))
+        target = case["event"]["resource"] == "TargetPod"
+        events = cluster_event.pod_update_events(old_pod, new_pod, target=target)
+    assert [event.label for event in events] == row["expect"]["changes"]
+
+
+@pytest.mark.parametrize("row", REGISTRATIONS, ids=[row["name"] for row in REGISTRATIONS])
+def test_every_registration_of_the_default_plugins_can_be_said(row: dict[str, Any]) -> None:
+    """Else a plugin that registers what the default ones do is refused, or comes out as something else."""
+    for expected in row["expect"]["events"]:
+        registered = cluster_event.parse(expected["resource"], expected["actions"])
+        assert registered.resource in list(cluster_event.Resource)
+        assert sorted(cluster_event.action_names(registered.action)) == sorted(expected["actions"])
+
+
+def test_the_data_is_there() -> None:
+    """Else the tests above passed by having nothing to check."""
+    assert len(UPDATES) > 200
+    assert len(REGISTRATIONS) > 10

@@ -1,0 +1,82 @@
+"""EventLog: what happened since a pod was popped."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+from queue_builders import NODE_ADD
+from trireme.frontend.queue_events import Cell, EventLog, Happened
+
+
+def happen(log: EventLog, number: int) -> None:
+    """Records an event that carries the number."""
+    log.append(Happened(NODE_ADD, None, number))
+
+
+def numbers(log: EventLog, cell: Cell) -> list[int] | None:
+    """The numbers of the events since the cell was opened."""
+    happened = log.since(cell.start)
+    return None if happened is None else [each.new for each in happened]
+
+
+def test_a_cell_sees_what_happened_since_it_was_opened() -> None:
+    """Else a pod that is put back misses an event, or is woken by one from before its attempt."""
+    log = EventLog()
+    happen(log, 0)
+    first = log.open(1)
+    happen(log, 1)
+    second = log.open(1)
+    happen(log, 2)
+    assert numbers(log, first) == [1, 2]
+    assert numbers(log, second) == [2]
+    assert log.by_label() == {"NodeAdd": 2}
+
+
+def test_events_that_nobody_needs_any_more_go() -> None:
+    """Else a busy cluster's events pile up for ever."""
+    log = EventLog()
+    first = log.open(2)
+    happen(log, 1)
+    second = log.open(1)
+    happen(log, 2)
+    log.close(first)
+    assert len(log) == 2
+    log.close(first)
+    assert len(log) == 1
+    assert numbers(log, second) == [2]
+    log.close(second)
+    assert len(log) == 0
+    happen(log, 3)
+    assert len(log) == 0
+
+
+def test_who_lost_events_is_told_so() -> None:
+    """Else a pod whose events were dropped sleeps through the one that would have helped it."""
+    log = EventLog(limit=10)
+    old = log.open(1)
+    for number in range(11):
+        happen(log, number)
+    young = log.open(1)
+    happen(log, 99)
+    assert log.dropped == 5
+    assert numbers(log, old) is None
+    assert numbers(log, young) == [99]
+
+
+@given(st.lists(st.sampled_from(["open", "happen", "close first", "close last"]), max_size=60))
+def test_the_log_agrees_with_keeping_everything(steps: list[str]) -> None:
+    """Else pruning loses or repeats an event in some order of pops and dones."""
+    log = EventLog()
+    history: list[int] = []
+    opened: list[tuple[Cell, int]] = []
+    for number, step in enumerate(steps):
+        if step == "open":
+            opened.append((log.open(1), len(history)))
+        elif step == "happen":
+            happen(log, number)
+            history.append(number)
+        elif opened:
+            cell, _ = opened.pop(0 if step == "close first" else -1)
+            log.close(cell)
+        for cell, position in opened:
+            assert numbers(log, cell) == history[position:]
+        needed = history[min((position for _, position in opened), default=len(history)) :]
+        assert len(log) == len(needed) == sum(log.by_label().values())

@@ -1,0 +1,170 @@
+"""Which registrations an event matches, and what hints decide."""
+
+from typing import Any
+
+import pytest
+from queue_builders import NODE_ADD, NODE_TAINT, POD_DELETE, helps, record
+from trireme.framework.cluster_event import (
+    FORCE_ACTIVATE,
+    UNSCHEDULABLE_TIMEOUT,
+    ActionType,
+    ClusterEvent,
+    Resource,
+    event,
+    parse,
+)
+from trireme.frontend.queue_hints import Decision, Hint, HintTable, Question, Registration, one_by_one
+from trireme.frontend.queue_pod import QueuedPod
+
+EVERYTHING = ClusterEvent(Resource.WILDCARD, ActionType.ALL)
+
+
+@pytest.mark.parametrize(
+    ("registered", "incoming", "expected"),
+    [
+        pytest.param(NODE_ADD, NODE_ADD, True, id="same"),
+        pytest.param(NODE_ADD, NODE_TAINT, False, id="other-action"),
+        pytest.param(NODE_ADD, POD_DELETE, False, id="other-resource"),
+        pytest.param(event(Resource.NODE, ActionType.UPDATE), NODE_TAINT, True, id="incoming-more-specific"),
+        pytest.param(NODE_TAINT, event(Resource.NODE, ActionType.UPDATE), False, id="incoming-more-general"),
+        pytest.param(event(Resource.POD, ActionType.DELETE), POD_DELETE, True, id="pod-stands-for-assigned-pod"),
+        pytest.param(event(Resource.POD, ActionType.DELETE), NODE_ADD, False, id="pod-is-not-node"),
+        pytest.param(EVERYTHING, NODE_ADD, True, id="registered-for-all"),
+        pytest.param(event(Resource.WILDCARD, ActionType.ADD), NODE_ADD, True, id="any-resource-this-action"),
+        pytest.param(event(Resource.WILDCARD, ActionType.ADD), NODE_TAINT, False, id="any-resource-other-action"),
+        pytest.param(NODE_ADD, FORCE_ACTIVATE, False, id="wildcard-matches-no-registration"),
+        pytest.param(EVERYTHING, UNSCHEDULABLE_TIMEOUT, True, id="but-a-wildcard-one"),
+    ],
+)
+def test_matching(registered: ClusterEvent, incoming: ClusterEvent, expected: bool) -> None:
+    """Else plugins miss events, or are asked about ones that cannot matter to them."""
+    assert registered.matches(incoming) is expected
+
+
+@pytest.mark.parametrize(
+    ("cluster_event", "expected"),
+    [
+        pytest.param(NODE_TAINT, "NodeUpdateNodeTaint", id="node"),
+        pytest.param(event(Resource.UNSCHEDULED_POD, ActionType.ADD), "UnscheduledPodAdd", id="arrival"),
+        pytest.param(event(Resource.CSI_NODE, ActionType.UPDATE), "storage.k8s.io/CSINodeUpdate", id="group"),
+        pytest.param(
+            event(Resource.TARGET_POD, ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED),
+            "TargetPodUpdatePodSchedulingGatesEliminated",
+            id="long",
+        ),
+        pytest.param(UNSCHEDULABLE_TIMEOUT, "UnschedulableTimeout", id="custom"),
+    ],
+)
+def test_labels(cluster_event: ClusterEvent, expected: str) -> None:
+    """Else metrics and logs call events otherwise than kube-scheduler does."""
+    assert cluster_event.label == expected
+
+
+@pytest.mark.parametrize(
+    ("actions", "complaint"),
+    [pytest.param(["Adds"], "Adds", id="unknown"), pytest.param([], "Required", id="none")],
+)
+def test_a_registration_that_cannot_be_is_refused(actions: list[str], complaint: str) -> None:
+    """Else a plugin's misspelt event silently never wakes its pods."""
+    with pytest.raises(ValueError, match=complaint):
+        parse("Node", actions)
+
+
+def pod(rejectors: str, pending: str = "", name: str = "p") -> QueuedPod:
+    """A pod refused by these plugins, names separated by blanks."""
+    queued = QueuedPod(record(name), 0)
+    queued.pending_plugins = frozenset(pending.split())
+    queued.rejectors = frozenset(rejectors.split()) | queued.pending_plugins
+    return queued
+
+
+def weigh(registrations: list[Registration], *pods: QueuedPod) -> tuple[list[Decision], list[Question]]:
+    """What a new node means for the pods."""
+    return HintTable({"p": registrations}).weigh("p", NODE_ADD, None, "node", pods)
+
+
+def explode(*args: Any) -> Any:
+    """A hint that fails."""
+    raise RuntimeError("hint")
+
+
+A_YES, A_NO = Registration("A", NODE_ADD, helps(True)), Registration("A", NODE_ADD, helps(False))
+B_YES, B_NO = Registration("B", NODE_ADD, helps(True)), Registration("B", NODE_ADD, helps(False))
+A_FAR, B_FAR = Registration("A", NODE_ADD, remote=True), Registration("B", NODE_ADD, remote=True)
+
+
+@pytest.mark.parametrize(
+    ("registrations", "waiting", "expected"),
+    [
+        pytest.param([A_YES], pod("A"), Decision.AFTER_BACKOFF, id="helps"),
+        pytest.param([A_NO], pod("A"), Decision.STAY, id="does-not-help"),
+        pytest.param([A_YES], pod("B"), Decision.STAY, id="another-plugin-refused"),
+        pytest.param([A_NO, B_YES], pod("A B"), Decision.AFTER_BACKOFF, id="one-yes-is-enough"),
+        pytest.param([A_YES], pod("", "A"), Decision.IMMEDIATELY, id="pending"),
+        pytest.param([A_YES, B_YES], pod("A", "B"), Decision.IMMEDIATELY, id="pending-wins"),
+        pytest.param([A_YES, B_NO], pod("A", "B"), Decision.AFTER_BACKOFF, id="pending-says-no"),
+        pytest.param([Registration("A", NODE_ADD)], pod("A"), Decision.AFTER_BACKOFF, id="without-a-hint"),
+        pytest.param([Registration("A", NODE_ADD, explode)], pod("A"), Decision.AFTER_BACKOFF, id="hint-fails"),
+        pytest.param(
+            [Registration("A", NODE_ADD, one_by_one(explode))], pod("A"), Decision.AFTER_BACKOFF, id="one-hint-fails"
+        ),
+        pytest.param(
+            [Registration("A", NODE_ADD, lambda *_: [])], pod("A"), Decision.AFTER_BACKOFF, id="too-few-answers"
+        ),
+        pytest.param([Registration("A", POD_DELETE)], pod("A"), Decision.STAY, id="registered-for-another-event"),
+    ],
+)
+def test_decisions(registrations: list[Registration], waiting: QueuedPod, expected: Decision) -> None:
+    """Else pods sleep through what helps them, wake for nothing, or back off where they need not."""
+    decisions, questions = weigh(registrations, waiting)
+    assert (decisions, questions) == ([expected], [])
+
+
+def test_each_hint_is_asked_once_about_all_pods_it_concerns() -> None:
+    """Else the cost of an event grows with plugins times pods."""
+    calls: list[list[str]] = []
+
+    def hint(event: ClusterEvent, old: Any, new: Any, pods: Any) -> list[Hint]:
+        calls.append([pod.record.key for pod in pods])
+        return [Hint.QUEUE if pod.record.key == "ns/y" else Hint.SKIP for pod in pods]
+
+    waiting = [pod("A", name="x"), pod("B", name="z"), pod("A B", name="y")]
+    decisions, _ = weigh([Registration("A", NODE_ADD, hint)], *waiting)
+    assert calls == [["ns/x", "ns/y"]]
+    assert decisions == [Decision.STAY, Decision.STAY, Decision.AFTER_BACKOFF]
+
+
+def test_remote_plugins_are_asked_only_about_pods_that_nothing_decides_here() -> None:
+    """Else each event costs calls whose answers change nothing."""
+    waiting = [pod("A B", name="x"), pod("B", name="y"), pod("A", name="z")]
+    decisions, questions = weigh([B_FAR, A_YES], *waiting)
+    assert decisions == [Decision.AFTER_BACKOFF, Decision.STAY, Decision.AFTER_BACKOFF]
+    assert questions == [Question(B_FAR, (1,))]
+
+
+def test_registrations_for_pod_hear_of_all_three_kinds() -> None:
+    """Else a plugin that registered for pods in general is deaf to one kind."""
+    table = HintTable({"p": [Registration("A", event(Resource.POD, ActionType.ADD))]})
+    for resource in (Resource.ASSIGNED_POD, Resource.UNSCHEDULED_POD, Resource.TARGET_POD):
+        assert "p" in table.matching(event(resource, ActionType.ADD))
+    assert not table.matching(NODE_ADD)
+
+
+def test_answers_are_counted_as_the_metric_names_them() -> None:
+    """Else nobody sees that a hint fails."""
+    table = HintTable({"p": [A_YES, Registration("B", NODE_ADD, explode), Registration("C", NODE_ADD, helps(False))]})
+    table.weigh("p", NODE_ADD, None, "node", [pod("A"), pod("B"), pod("C")])
+    assert table.results == {
+        ("A", "NodeAdd", "Queue"): 1,
+        ("B", "NodeAdd", "Error"): 1,
+        ("C", "NodeAdd", "QueueSkip"): 1,
+    }
+
+
+def test_what_a_refused_pod_waits_for_can_be_told() -> None:
+    """Else `trireme status` cannot say what a pod waits for."""
+    table = HintTable(
+        {"p": [Registration("A", event(Resource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_TAINT)), B_YES]}
+    )
+    assert table.registered("p", ["A"]) == ["NodeAdd", "NodeUpdateNodeTaint"]
+    assert table.registered("p", ["C"]) == []

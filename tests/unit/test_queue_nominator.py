@@ -1,0 +1,88 @@
+"""Nominator: who waits for which node."""
+
+import pytest
+from queue_builders import record
+from trireme.frontend.nominator import Nominated, Nominator
+
+
+def nominations(nominator: Nominator) -> dict[str, list[str]]:
+    """node -> uids."""
+    return {node: [pod.uid for pod in nominator.pods_for(node)] for node in ("n1", "n2")}
+
+
+def test_a_promise_in_memory_counts_at_once_and_one_node_at_a_time() -> None:
+    """Else the next cycle gives the room that preemption made to another pod."""
+    nominator = Nominator()
+    nominator.nominate(record("a"), "n1")
+    nominator.nominate(record("b"), "n1")
+    nominator.nominate(record("a"), "n2")
+    assert nominations(nominator) == {"n1": ["uid-b"], "n2": ["uid-a"]}
+    assert nominator.node_of("uid-a") == "n2"
+    nominator.nominate(record("a"), "")
+    assert nominations(nominator) == {"n1": ["uid-b"], "n2": []}
+    assert len(nominator) == 1
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "memory", "expected"),
+    [
+        pytest.param("", "", "n1", "n1", id="an-update-that-names-none-keeps-the-promise"),
+        pytest.param("", "n2", "n1", "n2", id="named-now"),
+        pytest.param("n1", "n2", "n1", "n2", id="changed"),
+        pytest.param("n1", "", "n1", "", id="taken-back"),
+        pytest.param("", "", "", "", id="never-any"),
+    ],
+)
+def test_updates_of_the_object(old: str, new: str, memory: str, expected: str) -> None:
+    """Else an update that was under way wipes out a promise, or an old promise outlives its pod's status."""
+    nominator = Nominator()
+    nominator.nominate(record("a"), memory)
+    nominator.update(record("a", nominated_node=old), record("a", nominated_node=new))
+    assert nominator.node_of("uid-a") == expected
+
+
+def test_the_object_says_it_where_nothing_else_does() -> None:
+    """Else nominations made before a restart are forgotten."""
+    nominator = Nominator()
+    nominator.nominate(record("a", nominated_node="n1"))
+    assert nominations(nominator)["n1"] == ["uid-a"]
+
+
+def test_a_pod_that_is_gone_or_bound_is_not_nominated() -> None:
+    """Else a pod counts twice on its node, or for ever."""
+    nominator = Nominator(still_pending=lambda key, uid: key != "ns/gone")
+    nominator.nominate(record("gone"), "n1")
+    nominator.nominate(record("here"), "n1")
+    nominator.delete("uid-here")
+    nominator.delete("uid-here")
+    assert nominations(nominator) == {"n1": [], "n2": []}
+
+
+def test_a_pod_made_again_does_not_inherit_the_promise() -> None:
+    """Else room is kept for a pod that nobody promised it to."""
+    nominator = Nominator()
+    nominator.nominate(record("a"), "n1")
+    nominator.update(record("a"), record("a", uid="other"))
+    assert nominations(nominator) == {"n1": [], "n2": []}
+
+
+def test_whoever_mirrors_nominations_is_told_of_each_change_once() -> None:
+    """Else filter and score count nominated pods on the wrong nodes."""
+    changes: list[tuple[str, str, str]] = []
+
+    def on_change(pod: Nominated, before: str, after: str) -> None:
+        changes.append((pod.uid, before, after))
+
+    nominator = Nominator(on_change=on_change)
+    nominator.nominate(record("a"), "n1")
+    nominator.nominate(record("a"), "n1")
+    nominator.nominate(record("a", priority=5), "n1")
+    nominator.nominate(record("a"), "n2")
+    nominator.nominate(record("b"), "")
+    nominator.delete("uid-a")
+    assert changes == [
+        ("uid-a", "", "n1"),
+        ("uid-a", "n1", "n1"),
+        ("uid-a", "n1", "n2"),
+        ("uid-a", "n2", ""),
+    ]
