@@ -180,14 +180,14 @@ class Execution:
             for pod in pods:
                 alone = self._bound.expect((pod.key,))
                 await self._send(pod)
-                await alone.wait(PATIENCE_SECONDS)
+                await self._wait(alone)
         elif each.per_second is not None:
             await self._at_a_rate(pods, each.per_second)
         else:
             await self._in_parallel(self._send(pod) for pod in pods)
         self._created[namespace] = time.perf_counter()
         if each.wait:
-            await awaited.wait(PATIENCE_SECONDS)
+            await self._wait(awaited)
         else:
             self._pending.setdefault(namespace, []).append(awaited)
         if each.measured:
@@ -218,6 +218,18 @@ class Execution:
         async with asyncio.TaskGroup() as group:
             for _ in range(CREATORS):
                 group.create_task(work())
+
+    async def _wait(self, awaited: Awaited) -> None:
+        """Waits until every pod is bound. Raises RuntimeError where that stalls, with the reason of one that is not."""
+        try:
+            await awaited.wait(PATIENCE_SECONDS)
+        except TimeoutError as error:
+            namespace, _, name = min(awaited.left).partition("/")
+            pod = await self._api.get(f"/api/v1/namespaces/{namespace}/pods/{name}")
+            conditions = pod["status"].get("conditions", ())
+            why = next((each.get("message") for each in conditions if each["type"] == "PodScheduled"), "not tried yet")
+            bound = f"bound to {pod['spec']['nodeName']}, unseen" if pod["spec"].get("nodeName") else why
+            raise RuntimeError(f"{error}; {namespace}/{name}: {bound}") from error
 
     async def _at_a_rate(self, pods: Sequence[Pod], per_second: float) -> None:
         started = time.perf_counter()
@@ -261,7 +273,7 @@ class Execution:
             return
         for namespace in namespaces:
             for awaited in self._pending.pop(namespace, []):
-                await awaited.wait(PATIENCE_SECONDS)
+                await self._wait(awaited)
 
     async def _all_attempted(self, namespaces: frozenset[str]) -> bool:
         async for page in self._api.pages("/api/v1/pods", fieldSelector="spec.nodeName="):
