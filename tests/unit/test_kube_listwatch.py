@@ -1,0 +1,203 @@
+"""The list-and-watch protocol, turn by turn."""
+
+from typing import Any
+
+import pytest
+from trireme.kube import listwatch, resources
+from trireme.kube.errors import ApiError, ApiUnreachable
+from trireme.kube.listwatch import ListPage, ListWatch, OpenWatch, Pause, State
+from trireme.kube.watch import EventKind
+
+GONE = ApiError(410, "Expired", "too old")
+AWAY = ApiUnreachable("refused", sent=False, refused=True)
+OPTIONAL = resources.Resource("X", "/apis/x/v1/xs", optional=True)
+
+
+def _protocol(resource: resources.Resource = resources.PODS) -> ListWatch:
+    return ListWatch(resource, random=lambda: 0.0)
+
+
+def _object(name: str, version: int) -> dict[str, Any]:
+    return {"metadata": {"name": name, "resourceVersion": str(version)}}
+
+
+def _event(kind: str, version: int) -> dict[str, Any]:
+    return {"type": kind, "object": _object("x", version)}
+
+
+def _watching(version: int = 100) -> ListWatch:
+    protocol = _protocol()
+    protocol.page([], {"resourceVersion": str(version)})
+    protocol.next_step()
+    protocol.opened()
+    return protocol
+
+
+def _kinds(deliveries: list[listwatch.Delivery]) -> list[EventKind]:
+    return [delivery.kind for delivery in deliveries]
+
+
+def test_a_list_comes_in_pages_and_is_whole_at_its_end() -> None:
+    """If this fails, consumers believe a half list, or the watch starts from a wrong version."""
+    protocol = _protocol()
+    assert protocol.next_step() == ListPage(500, "")
+    first = protocol.page([_object("a", 5)], {"resourceVersion": "90", "continue": "T"})
+    assert _kinds(first) == [EventKind.LIST_START, EventKind.LISTED]
+    assert not protocol.synced
+    assert protocol.next_step() == ListPage(500, "T")
+    second = protocol.page([_object("b", 6)], {"resourceVersion": "90"})
+    assert _kinds(second) == [EventKind.LISTED, EventKind.LIST_END]
+    assert protocol.synced
+    assert protocol.version == 90
+    assert protocol.next_step() == OpenWatch("90", listwatch.WATCH_SECONDS[0])
+
+
+def test_a_watch_that_ends_goes_on_from_the_last_version_at_once() -> None:
+    """If this fails, a closed watch costs a list of the whole collection, a pause, or events."""
+    protocol = _watching(100)
+    deliveries, error = protocol.events([_event("ADDED", 101), _event("BOOKMARK", 150)])
+    assert (_kinds(deliveries), error) == ([EventKind.ADDED], None)
+    protocol.closed(seconds=0.1)
+    assert protocol.next_step() == OpenWatch("150", listwatch.WATCH_SECONDS[0])
+
+
+def test_a_watch_that_ends_at_once_with_nothing_is_not_hammered() -> None:
+    """If this fails, a server that closes every watch at once gets thousands of requests a second."""
+    protocol = _watching()
+    protocol.closed(seconds=0.01)
+    assert protocol.next_step() == Pause(listwatch.FIRST_PAUSE_SECONDS)
+    assert isinstance(protocol.next_step(), OpenWatch)
+
+
+@pytest.mark.parametrize("in_stream", [True, False], ids=["error-event", "http-410"])
+def test_a_forgotten_version_leads_to_a_new_list(in_stream: bool) -> None:
+    """If this fails, the scheduler's view is frozen once the API server has compacted our version."""
+    protocol = _watching()
+    status = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}
+    deliveries, error = protocol.events([_event("MODIFIED", 101), {"type": "ERROR", "object": status}])
+    assert _kinds(deliveries) == [EventKind.MODIFIED]
+    assert error is not None
+    assert error.expired
+    protocol.failed(error if in_stream else GONE)
+    assert protocol.next_step() == ListPage(500, "")
+    assert protocol.synced
+    assert _kinds(protocol.page([], {"resourceVersion": "200"})) == [EventKind.LIST_START, EventKind.LIST_END]
+
+
+def test_a_list_whose_version_is_forgotten_at_once_is_not_repeated_without_pause() -> None:
+    """If this fails, a server that compacts too eagerly is flooded with lists."""
+    protocol = _watching()
+    protocol.failed(GONE)
+    assert isinstance(protocol.next_step(), Pause)
+    assert protocol.next_step() == ListPage(500, "")
+
+
+def test_pages_that_expire_start_the_list_over_and_at_last_ask_for_all_at_once() -> None:
+    """If this fails, a collection too large to be paged through before compaction is never synced."""
+    protocol = _protocol()
+    for _ in range(listwatch.PAGED_LIST_TRIES):
+        assert protocol.next_step() == ListPage(500, "")
+        protocol.page([_object("a", 5)], {"continue": "T"})
+        protocol.failed(GONE)
+    assert protocol.next_step() == ListPage(0, "")
+    deliveries = protocol.page([_object("a", 5)], {"resourceVersion": "9"})
+    assert _kinds(deliveries) == [EventKind.LIST_START, EventKind.LISTED, EventKind.LIST_END]
+
+
+def test_failures_pause_longer_and_longer_and_a_success_resets_that() -> None:
+    """If this fails, an API server that is down is hammered, or we are slow to notice that it is back."""
+    protocol = _protocol()
+    pauses = []
+    for _ in range(8):
+        protocol.failed(AWAY)
+        step = protocol.next_step()
+        assert isinstance(step, Pause)
+        pauses.append(step.seconds)
+    assert pauses == pytest.approx([0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30.0, 30.0])
+    assert protocol.last_error == "refused"
+    protocol.page([], {"resourceVersion": "1"})
+    assert protocol.last_error == ""
+    protocol.failed(AWAY)
+    assert protocol.next_step() == Pause(0.8)
+
+
+def test_a_server_that_asks_for_patience_gets_it() -> None:
+    """If this fails, Retry-After is ignored."""
+    protocol = _watching()
+    protocol.failed(ApiError(429, "TooManyRequests", "slow down", retry_after=20.0))
+    assert protocol.next_step() == Pause(20.0)
+    assert isinstance(protocol.next_step(), OpenWatch)
+
+
+@pytest.mark.parametrize(
+    ("error", "next_step"),
+    [
+        pytest.param(AWAY, OpenWatch, id="connection-lost"),
+        pytest.param(ApiError(500, "InternalError", ""), OpenWatch, id="internal-error"),
+        pytest.param(ApiError(403, "Forbidden", ""), OpenWatch, id="forbidden"),
+        pytest.param(ApiError(400, "BadRequest", ""), ListPage, id="version-refused"),
+        pytest.param(ApiError(404, "NotFound", ""), ListPage, id="api-removed"),
+    ],
+)
+def test_what_a_failed_watch_leads_to(error: ApiError | ApiUnreachable, next_step: type) -> None:
+    """If this fails, a lost connection costs a list, or a version that the server refuses is tried for ever."""
+    protocol = _watching()
+    protocol.failed(error)
+    assert isinstance(protocol.next_step(), Pause)
+    assert isinstance(protocol.next_step(), next_step)
+
+
+def test_an_optional_collection_that_is_not_served_counts_as_empty() -> None:
+    """If this fails, the scheduler never starts on a cluster without some optional API."""
+    protocol = _protocol(OPTIONAL)
+    missing = ApiError(404, "NotFound", "the server could not find the requested resource")
+    assert _kinds(protocol.failed(missing)) == [EventKind.LIST_START, EventKind.LIST_END]
+    assert protocol.synced
+    assert protocol.state is State.ABSENT
+    assert protocol.reached(10**9)
+    assert protocol.next_step() == Pause(listwatch.ABSENT_PAUSE_SECONDS)
+    assert protocol.next_step() == ListPage(500, "")
+    assert protocol.failed(missing) == []
+    protocol.next_step()
+    deliveries = protocol.page([_object("a", 1)], {"resourceVersion": "5"})
+    assert _kinds(deliveries) == [EventKind.LIST_START, EventKind.LISTED, EventKind.LIST_END]
+    assert protocol.state is State.WATCHING
+
+
+def test_a_collection_that_is_needed_and_not_served_is_no_success() -> None:
+    """If this fails, a scheduler that cannot see pods believes that there are none."""
+    protocol = _protocol()
+    assert protocol.failed(ApiError(404, "NotFound", "")) == []
+    assert not protocol.synced
+
+
+def test_a_wanted_version_makes_watches_short_until_it_is_reached() -> None:
+    """If this fails, a new leader waits up to a minute for the bookmark of an idle collection."""
+    protocol = _watching(100)
+    protocol.want(150)
+    assert not protocol.reached(150)
+    assert protocol.next_step() == OpenWatch("100", listwatch.CATCH_UP_WATCH_SECONDS)
+    protocol.opened()
+    protocol.events([_event("BOOKMARK", 150)])
+    assert protocol.reached(150)
+    protocol.closed(seconds=3)
+    assert protocol.next_step() == OpenWatch("150", listwatch.WATCH_SECONDS[0])
+
+
+def test_a_wanted_version_that_no_watch_brings_leads_to_a_list() -> None:
+    """If this fails, a new leader on a server without bookmarks waits for ever."""
+    protocol = _watching(100)
+    protocol.want(150)
+    for _ in range(listwatch.CATCH_UP_WATCHES):
+        assert isinstance(protocol.next_step(), OpenWatch)
+        protocol.opened()
+        protocol.closed(seconds=3)
+    assert protocol.next_step() == ListPage(500, "")
+    protocol.page([], {"resourceVersion": "160"})
+    assert protocol.reached(150)
+
+
+def test_an_unknown_event_type_is_ignored() -> None:
+    """If this fails, an event type that a later API server adds breaks the watch."""
+    deliveries, error = _watching(100).events([_event("PROGRESS", 101), _event("DELETED", 102)])
+    assert (_kinds(deliveries), error) == ([EventKind.DELETED], None)
