@@ -1,13 +1,13 @@
 """What the tests of the scheduling queue build it from: records of pods, and a queue with a few plugins."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from trireme.framework.cluster_event import ActionType, ClusterEvent, Resource
 from trireme.frontend.queue_backoff import BackoffPolicy
 from trireme.frontend.queue_hints import Hint, HintTable, Registration, one_by_one
 from trireme.frontend.queue_places import Gate
-from trireme.frontend.queue_pod import PodRecord, QueuedPod, by_priority
+from trireme.frontend.queue_pod import Place, PodRecord, QueuedPod, by_priority
 from trireme.frontend.scheduling_queue import SchedulingQueue
 
 NODE_ADD = ClusterEvent(Resource.NODE, ActionType.ADD)
@@ -79,3 +79,36 @@ def fail(queue: SchedulingQueue, now: float, *rejectors: str, max_batch: int = 1
     for pod in batch.pods:
         queue.put_back(pod, now, rejectors=frozenset(rejectors), **more)
     return batch.pods
+
+
+def place(queue: SchedulingQueue, name: str) -> Place | None:
+    """Where the pod is."""
+    where = queue.where(f"ns/{name}")
+    return where.place if where else None
+
+
+def pod(queue: SchedulingQueue, name: str) -> QueuedPod:
+    """The pod, which must be there."""
+    found = queue.get(f"ns/{name}")
+    assert found is not None
+    return found
+
+
+def popped(queue: SchedulingQueue, now: float, max_batch: int = 8) -> list[QueuedPod]:
+    """The pods of the next batch; there must be one."""
+    batch = queue.pop(now, max_batch)
+    assert batch is not None
+    return batch.pods
+
+
+def gate_of(closed: Mapping[str, str | Gate]) -> Callable[[QueuedPod], str | Gate]:
+    """A PreEnqueue that refuses the pods named, each by the plugin named."""
+    return lambda pod: closed.get(pod.record.key.removeprefix("ns/"), Gate.OPEN)
+
+
+def parked(name: str = "p", *plugins: str, **more: Any) -> SchedulingQueue:
+    """A queue whose only pod was refused at T0 by these plugins (Fit), so that it backs off until T0 + 1."""
+    parking = queue(**more)
+    parking.add(record(name), T0)
+    fail(parking, T0, *(plugins or ("Fit",)))
+    return parking

@@ -130,6 +130,17 @@ class SchedulingQueue:
             self._weigh_own(pod, events, old, new, now)
         return self._questions.take_instructions()
 
+    def reclassify(self, key: str, uid: str, class_id: int) -> None:
+        """The same pod belongs to another class now, because more of it became visible to plugins."""
+        flight = self._flight_of(uid)
+        if flight is not None:
+            newest = flight.newest or self._places.in_flight[uid].record
+            flight.newest = newest._replace(class_id=class_id)
+            return
+        pod = self._places.queued.get(key)
+        if pod is not None and pod.record.uid == uid:
+            self._places.replace_record(pod, pod.record._replace(class_id=class_id))
+
     def delete(self, key: str, uid: str, now: float) -> None:
         """The pod is gone, or has a node. Without effect if it is unknown. In flight, it will not be taken back."""
         self.nominator.delete(uid)

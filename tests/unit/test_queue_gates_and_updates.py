@@ -1,0 +1,169 @@
+"""SchedulingQueue: gates, and updates and deletions in each place."""
+
+import pytest
+from queue_builders import (
+    GATES_GONE,
+    NODE_ADD,
+    OWN_LABEL,
+    T0,
+    fail,
+    gate_of,
+    parked,
+    place,
+    pod,
+    pop_names,
+    popped,
+    queue,
+    record,
+)
+from trireme.framework.cluster_event import ClusterEvent
+from trireme.frontend.queue_places import Gate
+from trireme.frontend.queue_pod import Place, QueuedPod
+
+# --- gates -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_gated_pod_enters_when_its_gates_are_gone() -> None:
+    """Else gates do not hold, or hold for ever."""
+    closed = {"p": "Gates"}
+    q = queue(pre_enqueue=gate_of(closed))
+    q.add(record("p"), T0)
+    where = q.where("ns/p")
+    assert where is not None
+    assert (where.place, where.gate, where.events) == (Place.UNSCHEDULABLE, "Gates", (GATES_GONE.label,))
+    assert str(where) == "held back by Gates"
+    q.update(record("p"), [OWN_LABEL], "old", "new", T0 + 1)
+    assert place(q, "p") is Place.UNSCHEDULABLE
+    closed.clear()
+    q.update(record("p"), [GATES_GONE], "old", "new", T0 + 7)
+    assert place(q, "p") is Place.ACTIVE
+    assert (pod(q, "p").timestamp, pod(q, "p").initial_attempt_timestamp) == (T0, T0 + 7)
+    assert q.statistics().pending == {"active": 1, "backoff": 0, "unschedulable": 0, "gated": 0}
+
+
+def test_a_gated_pod_listens_to_its_gate_alone() -> None:
+    """Else every event that may help a pod costs PreEnqueue of all that are gated and were refused for it once."""
+    asked: list[str] = []
+
+    def pre_enqueue(pod: QueuedPod) -> str | Gate:
+        asked.append(pod.record.key)
+        return "Gates"
+
+    q = parked()
+    q._places._pre_enqueue = pre_enqueue
+    q.on_event(NODE_ADD, None, "node", T0 + 5)
+    assert (asked, pod(q, "p").gated_by) == (["ns/p"], "Gates")
+    assert pod(q, "p").rejectors == {"Fit", "Gates"}
+    q.on_event(NODE_ADD, None, "node", T0 + 6)
+    assert asked == ["ns/p"]
+
+
+def test_gated_pods_are_flushed_and_stay_quiet_for_another_five_minutes() -> None:
+    """Else a gate whose event was missed holds for ever, or is asked every thirty seconds."""
+    closed = {"p": "Gates"}
+    calls: list[float] = []
+
+    def pre_enqueue(pod: QueuedPod) -> str | Gate:
+        calls.append(now)
+        return gate_of(closed)(pod)
+
+    q = queue(pre_enqueue=pre_enqueue)
+    now = T0
+    q.add(record("p"), T0)
+    for now in (T0 + 100, T0 + 301, T0 + 331, T0 + 602):
+        q.flush_unschedulable(now)
+    assert calls == [T0, T0 + 301, T0 + 602]
+    assert not pod(q, "p").flushed
+    closed.clear()
+    q.flush_unschedulable(T0 + 1000)
+    assert place(q, "p") is Place.ACTIVE
+
+
+def test_a_gate_may_close_while_the_pod_is_tried() -> None:
+    """Else a preemptor is tried while its victims are still going."""
+    q = queue(pre_enqueue=gate_of(closed := {}))
+    q.add(record("p"), T0)
+    pods = popped(q, T0, 1)
+    closed["p"] = "DefaultPreemption"
+    q.on_event(NODE_ADD, None, "node", T0)
+    q.put_back(pods[0], T0, rejectors=frozenset({"Fit"}))
+    assert (place(q, "p"), pod(q, "p").gated_by) == (Place.UNSCHEDULABLE, "DefaultPreemption")
+    closed.clear()
+    q.activate([("ns/p", "uid-p")], T0)
+    assert (place(q, "p"), pod(q, "p").gated_by) == (Place.ACTIVE, "")
+
+
+# --- updates and deletions in each place -----------------------------------------------------------------------------
+
+
+def test_an_update_moves_an_active_pod_to_where_it_belongs_now() -> None:
+    """Else a pod is batched with a class that it is no longer of."""
+    q = queue()
+    for name in ("a", "b", "c"):
+        q.add(record(name), T0)
+    q.update(record("b", class_id=2), [OWN_LABEL], "old", "new", T0)
+    assert [pop_names(q, T0, 8) for _ in range(2)] == [["a", "c"], ["b"]]
+
+
+def test_an_update_of_a_pod_that_backs_off_keeps_its_time() -> None:
+    """Else updating a pod's labels lets it skip, or start again, its back-off."""
+    q = queue()
+    q.add(record("p"), T0)
+    fail(q, T0)
+    q.update(record("p", class_id=2, priority=3), [OWN_LABEL], "old", "new", T0 + 0.5)
+    assert (place(q, "p"), pod(q, "p").expiry) == (Place.BACKOFF, T0 + 1)
+    q.flush_backoff(T0 + 2)
+    assert q.peek_next_classes(1)[0].class_id == 2
+
+
+@pytest.mark.parametrize(
+    ("plugin", "events", "expected"),
+    [
+        pytest.param("Label", [OWN_LABEL], Place.ACTIVE, id="helps"),
+        pytest.param("Label", [GATES_GONE, OWN_LABEL], Place.ACTIVE, id="one-of-several-helps"),
+        pytest.param("Fit", [OWN_LABEL], Place.UNSCHEDULABLE, id="does-not-help"),
+        pytest.param("Label", [], Place.UNSCHEDULABLE, id="nothing-that-matters"),
+    ],
+)
+def test_an_update_wakes_a_refused_pod_if_it_may_help(plugin: str, events: list[ClusterEvent], expected: Place) -> None:
+    """Else a user's fix has no effect for five minutes, or every touch of a pod costs an attempt."""
+    q = parked("p", plugin)
+    q.update(record("p"), events, "old", "new", T0 + 5)
+    assert place(q, "p") is expected
+
+
+def test_an_update_of_an_unknown_pod_adds_it_and_a_repeated_one_does_nothing() -> None:
+    """Else pods whose arrival was missed are lost, or a repeated update wakes its pod."""
+    q = queue()
+    q.update(record("p", resource_version="1"), [OWN_LABEL], "old", "new", T0)
+    assert q.statistics().incoming == {("active", "UnscheduledPodAdd"): 1}
+    fail(q, T0, "Label")
+    q.update(record("p", resource_version="1"), [OWN_LABEL], "old", "new", T0 + 5)
+    assert place(q, "p") is Place.UNSCHEDULABLE
+    q.update(record("p", uid="new", resource_version="7"), [OWN_LABEL], "old", "new", T0 + 5)
+    assert (place(q, "p"), pod(q, "p").attempts) == (Place.ACTIVE, 0)
+
+
+@pytest.mark.parametrize("name", ["active", "backoff", "error", "refused", "gated", "asked"])
+def test_a_deleted_pod_is_gone_from_wherever_it_was(name: str) -> None:
+    """Else a deleted pod is scheduled, or keeps counting as pending."""
+    q = queue(pre_enqueue=gate_of({"gated": "Gates", "asked": Gate.ASK}))
+    for class_id, (each, plugins) in enumerate({"refused": ["Fit"], "backoff": ["Fit"], "error": []}.items()):
+        q.add(record(each, class_id), T0)
+        fail(q, T0, *plugins)
+    q.on_event(NODE_ADD, None, "node", T0)
+    fail(q, T0, "Taint")
+    for each in ("gated", "asked", "active"):
+        q.add(record(each, 9), T0)
+    before = q.statistics()
+    assert len(q.waiting_pods()) == 6
+    q.delete(f"ns/{name}", "another-uid", T0)
+    assert len(q.waiting_pods()) == 6
+    q.delete(f"ns/{name}", f"uid-{name}", T0)
+    q.delete(f"ns/{name}", f"uid-{name}", T0)
+    assert place(q, name) is None
+    assert sum(q.statistics().pending.values()) == sum(before.pending.values()) - 1
+    q.flush_backoff(T0 + 60)
+    q.flush_unschedulable(T0 + 900)
+    while q.ready():
+        assert name not in pop_names(q, T0 + 900)

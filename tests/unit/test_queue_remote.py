@@ -1,0 +1,144 @@
+"""SchedulingQueue: gates and hints of plugins in other processes."""
+
+from typing import Any
+
+from queue_builders import NODE_ADD, OWN_LABEL, T0, fail, parked, place, pod, popped, queue, record
+from trireme.frontend.queue_hints import Hint, Registration
+from trireme.frontend.queue_places import Gate
+from trireme.frontend.queue_pod import Place, QueuedPod
+
+# --- remote plugins --------------------------------------------------------------------------------------------------
+
+
+def ask_id(instructions: Any) -> int:
+    """The id of the only instruction."""
+    (instruction,) = instructions
+    return int(instruction.ask_id)
+
+
+def test_a_remote_gate_is_asked_and_the_pod_is_in_one_place_meanwhile() -> None:
+    """Else a pod whose gate is far is lost while the question is under way."""
+    q = queue(pre_enqueue=lambda pod: Gate.ASK)
+    asked = ask_id(q.add(record("p"), T0))
+    assert (place(q, "p"), q.statistics().pending["gated"]) == (Place.ASKED, 1)
+    q.pre_enqueue_answered(asked, "", T0)
+    assert place(q, "p") is Place.ACTIVE
+    assert q.pre_enqueue_answered(asked, "FarGate", T0) == ()
+    assert place(q, "p") is Place.ACTIVE
+
+
+def test_a_remote_gate_that_refuses_parks_the_pod_until_its_event() -> None:
+    """Else a remote gate does not hold."""
+    q = queue([Registration("FarGate", NODE_ADD)], lambda pod: Gate.ASK)
+    q.pre_enqueue_answered(ask_id(q.add(record("p"), T0)), "FarGate", T0)
+    assert (place(q, "p"), pod(q, "p").gated_by) == (Place.UNSCHEDULABLE, "FarGate")
+    asked = ask_id(q.on_event(NODE_ADD, None, "node", T0))
+    assert place(q, "p") is Place.ASKED
+    q.pre_enqueue_answered(asked, "", T0)
+    assert place(q, "p") is Place.ACTIVE
+
+
+def test_an_event_during_the_question_asks_again() -> None:
+    """Else the event that opened the gate, overtaken by the old answer, is lost."""
+    q = queue([Registration("FarGate", NODE_ADD)], lambda pod: Gate.ASK)
+    asked = ask_id(q.add(record("p"), T0))
+    q.on_event(NODE_ADD, None, "node", T0)
+    again = ask_id(q.pre_enqueue_answered(asked, "FarGate", T0))
+    assert place(q, "p") is Place.ASKED
+    q.pre_enqueue_answered(again, "FarGate", T0)
+    assert place(q, "p") is Place.UNSCHEDULABLE
+    assert q.statistics().in_flight_events == {}
+
+
+def test_an_update_or_activation_during_the_question() -> None:
+    """Else the answer about the old object decides, or an activated pod goes to back-off after all."""
+    q = parked()
+    q._places._pre_enqueue = lambda pod: Gate.ASK
+    first = ask_id(q.on_event(NODE_ADD, None, "node", T0))
+    second = ask_id(q.update(record("p", class_id=4), [OWN_LABEL], "old", "new", T0))
+    assert q.pre_enqueue_answered(first, "", T0) == ()
+    assert place(q, "p") is Place.ASKED
+    q.activate([("ns/p", "uid-p")], T0)
+    q.pre_enqueue_answered(second, "", T0)
+    assert place(q, "p") is Place.ACTIVE
+
+
+def test_a_remote_hint_wakes_those_it_was_asked_about_if_they_still_wait() -> None:
+    """Else pods wait for a plugin that has answered, or an old answer wakes a pod that was refused since."""
+    q = queue()
+    for name, class_id in (("a", 1), ("b", 1), ("gone", 1), ("late", 1), ("c", 2)):
+        q.add(record(name, class_id), T0)
+    late: list[QueuedPod] = []
+    while batch := q.pop(T0, 8):
+        for each in batch.pods:
+            if each.key == "ns/late":
+                late.append(each)
+            else:
+                q.put_back(each, T0, rejectors=frozenset({"Far"}))
+    (instruction,) = q.on_event(NODE_ADD, None, "node", T0 + 5)
+    assert [each.record.class_id for each in instruction.pods] == [1, 2]  # type: ignore[union-attr]
+    assert place(q, "a") is Place.UNSCHEDULABLE
+    q.delete("ns/gone", "uid-gone", T0 + 5)
+    (about_late,) = q.put_back(late[0], T0 + 5, rejectors=frozenset({"Far"}))
+    q.hint_answered(instruction.ask_id, [Hint.QUEUE, Hint.SKIP], T0 + 6)
+    assert [place(q, name) for name in ("a", "b", "gone", "late", "c")] == [
+        Place.ACTIVE,
+        Place.ACTIVE,
+        None,
+        Place.UNSCHEDULABLE,
+        Place.UNSCHEDULABLE,
+    ]
+    q.hint_answered(about_late.ask_id, None, T0 + 7)
+    assert place(q, "late") is Place.ACTIVE
+    q.hint_answered(about_late.ask_id, None, T0 + 7)
+    assert q.statistics().open_questions == 0
+
+
+def test_a_batch_that_comes_back_asks_a_remote_plugin_once() -> None:
+    """Else a hundred pods that come back ask the same question a hundred times."""
+    q = queue()
+    for name in ("a", "b", "c"):
+        q.add(record(name), T0)
+    pods = popped(q, T0, 8)
+    q.on_event(NODE_ADD, None, "node", T0)
+    instructions = [list(q.put_back(each, T0, rejectors=frozenset({"Far"}))) for each in pods[:2]]
+    assert [len(each) for each in instructions] == [1, 0]
+    q.hint_answered(instructions[0][0].ask_id, [Hint.QUEUE], T0)
+    assert q.put_back(pods[2], T0, rejectors=frozenset({"Far"})) == ()
+    assert [place(q, name) for name in ("a", "b", "c")] == [Place.BACKOFF] * 3
+
+
+def test_own_updates_ask_a_remote_plugin_about_that_pod_alone() -> None:
+    """Else a remote plugin cannot say that a user's fix helps."""
+    q = queue()
+    for name in ("a", "b"):
+        q.add(record(name), T0)
+    fail(q, T0, "Far", max_batch=2)
+    asked = ask_id(q.update(record("a"), [OWN_LABEL], "old", "new", T0 + 5))
+    q.hint_answered(asked, None, T0 + 5)
+    assert (place(q, "a"), place(q, "b")) == (Place.ACTIVE, Place.UNSCHEDULABLE)
+    fail(q, T0 + 5, "Far")
+    asked = ask_id(q.update(record("a"), [OWN_LABEL], "old", "new", T0 + 5))
+    q.update(record("a", class_id=3), [], "old", "new", T0 + 6)
+    assert place(q, "a") is Place.BACKOFF
+
+
+def test_a_remote_plugin_that_does_not_answer_is_not_waited_for_without_bound() -> None:
+    """Else questions to a plugin that hangs fill the memory while its pods sleep."""
+    q = parked("p", "Far")
+    for _ in range(1000):
+        q.on_event(NODE_ADD, None, "node", T0)
+    assert (place(q, "p"), q.statistics().open_questions) == (Place.UNSCHEDULABLE, 1000)
+    assert q.on_event(NODE_ADD, None, "node", T0) == ()
+    assert place(q, "p") is Place.BACKOFF
+
+
+def test_many_remote_events_during_one_attempt_simply_try_again() -> None:
+    """Else a pod that comes back costs a call for every event of a busy cluster."""
+    q = queue()
+    q.add(record("p"), T0)
+    pods = popped(q, T0, 1)
+    for _ in range(17):
+        q.on_event(NODE_ADD, None, "node", T0)
+    assert q.put_back(pods[0], T0, rejectors=frozenset({"Far"})) == ()
+    assert place(q, "p") is Place.BACKOFF

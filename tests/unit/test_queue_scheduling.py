@@ -1,0 +1,399 @@
+"""SchedulingQueue: refusals, errors, back-off, events, batches, and what it says of itself."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from queue_builders import (
+    NODE_ADD,
+    NODE_TAINT,
+    OWN_LABEL,
+    POD_DELETE,
+    REGISTRATIONS,
+    T0,
+    exact,
+    fail,
+    gate_of,
+    helps,
+    keys,
+    parked,
+    place,
+    pod,
+    pop_names,
+    popped,
+    queue,
+    record,
+)
+from trireme.framework.cluster_event import ActionType, ClusterEvent, Resource
+from trireme.frontend.queue_hints import HintTable, Registration
+from trireme.frontend.queue_places import Gate
+from trireme.frontend.queue_pod import Place
+from trireme.frontend.queue_story import ImpossibleTransition
+from trireme.frontend.scheduling_queue import SchedulingQueue
+
+# --- failing, back-off, waking ---------------------------------------------------------------------------------------
+
+
+def test_a_refused_pod_waits_for_an_event_and_for_its_backoff() -> None:
+    """Else refused pods are tried in a loop, or never again."""
+    q = parked()
+    assert place(q, "p") is Place.UNSCHEDULABLE
+    assert not q.ready()
+    q.on_event(NODE_ADD, None, "node", T0 + 0.5)
+    assert place(q, "p") is Place.BACKOFF
+    assert q.next_backoff() == T0 + 2
+    q.flush_backoff(T0 + 1.9)
+    assert place(q, "p") is Place.BACKOFF
+    q.flush_backoff(T0 + 2)
+    assert place(q, "p") is Place.ACTIVE
+    assert pop_names(q, T0 + 2) == ["p"]
+    assert pod(q, "p").attempts == 2
+
+
+def test_once_its_backoff_is_over_an_event_makes_it_active_at_once() -> None:
+    """Else a pod that waited long enough waits again."""
+    q = parked()
+    q.on_event(NODE_ADD, None, "node", T0 + 2)
+    assert place(q, "p") is Place.ACTIVE
+
+
+def test_only_the_event_that_can_help_wakes_a_pod() -> None:
+    """Else the queue is busy with attempts that must fail."""
+    q = parked("p", "Taint")
+    for event in (NODE_ADD, NODE_TAINT, POD_DELETE):
+        q.on_event(event, None, "object", T0 + 5)
+    assert place(q, "p") is Place.UNSCHEDULABLE
+
+
+def test_a_pending_plugin_wakes_it_without_backoff() -> None:
+    """Else a pod that waits for one known thing waits longer than that."""
+    q = queue()
+    q.add(record("p"), T0)
+    fail(q, T0, pending_plugins=frozenset({"Fit"}))
+    q.on_event(NODE_ADD, None, "node", T0)
+    assert place(q, "p") is Place.ACTIVE
+
+
+def test_an_error_is_retried_after_its_backoff_and_not_before() -> None:
+    """Else an error is repeated at once when nothing else is to do, or its pod waits for an event that never comes."""
+    q = queue()
+    q.add(record("p"), T0)
+    fail(q, T0)
+    assert (place(q, "p"), q.ready(), pop_names(q, T0)) == (Place.BACKOFF, False, [])
+    q.flush_backoff(T0 + 2)
+    fail(q, T0 + 2)
+    assert pod(q, "p").consecutive_errors == 2
+    assert pod(q, "p").expiry == T0 + 4
+    q.flush_backoff(T0 + 5)
+    fail(q, T0 + 5, "Fit")
+    assert (pod(q, "p").consecutive_errors, pod(q, "p").unschedulable_count) == (0, 1)
+
+
+def test_a_refused_pod_that_backs_off_is_taken_early_when_nothing_is_active() -> None:
+    """Else an idle scheduler lets pods wait for nothing."""
+    q = parked()
+    q.on_event(NODE_ADD, None, "node", T0)
+    q.add(record("other"), T0)
+    assert pop_names(q, T0) == ["other"]
+    assert q.ready()
+    assert [ahead.head.key for ahead in q.peek_next_classes(3)] == ["ns/p"]
+    assert pop_names(q, T0) == ["p"]
+    assert q.statistics().incoming["active", "PopFromBackoffQ"] == 1
+
+
+def test_without_early_pops_gates_are_asked_on_the_way_out_of_backoff() -> None:
+    """Else with the feature gate off, a pod gated during its back-off is scheduled."""
+    closed: dict[str, str] = {}
+    q = queue(pre_enqueue=gate_of(closed), policy=exact())
+    q.add(record("p"), T0 + 0.5)
+    fail(q, T0 + 0.5)
+    closed["p"] = "Gates"
+    assert q.next_backoff() == T0 + 1.5
+    q.flush_backoff(T0 + 1.6)
+    assert (place(q, "p"), pod(q, "p").gated_by) == (Place.UNSCHEDULABLE, "Gates")
+
+
+def test_five_minutes_without_an_event_and_it_is_tried_again() -> None:
+    """Else a pod whose event was missed, or is of no registered kind, is stuck."""
+    q = parked()
+    q.flush_unschedulable(T0 + 300)
+    assert place(q, "p") is Place.UNSCHEDULABLE
+    q.flush_unschedulable(T0 + 300.1)
+    assert place(q, "p") is Place.ACTIVE
+    assert pod(q, "p").flushed
+    fail(q, T0 + 400, "Fit")
+    assert not pod(q, "p").flushed
+    q.flush_unschedulable(T0 + 699)
+    assert place(q, "p") is Place.UNSCHEDULABLE
+
+
+def test_activated_pods_do_not_wait() -> None:
+    """Else a gang's members, or a preemptor whose victims are gone, wait for an event that has been."""
+    q = parked()
+    q.add(record("error"), T0)
+    fail(q, T0)
+    q.activate([("ns/p", "uid-p"), ("ns/error", "uid-error"), ("ns/unknown", "x"), ("ns/p", "another-uid")], T0)
+    assert (place(q, "p"), place(q, "error")) == (Place.ACTIVE, Place.ACTIVE)
+    assert q.statistics().incoming["active", "ForceActivate"] == 2
+
+
+def test_a_pod_activated_in_flight_is_tried_again() -> None:
+    """Else an activation that comes during the attempt is lost."""
+    q = queue()
+    q.add(record("p"), T0)
+    pods = popped(q, T0, 1)
+    q.activate([("ns/p", "uid-p")], T0)
+    q.put_back(pods[0], T0, rejectors=frozenset({"Taint"}))
+    assert place(q, "p") is Place.BACKOFF
+
+
+def test_events_may_help_only_pods_of_low_priority_or_all_but_one() -> None:
+    """Else a pod that lost a nomination wakes those that never counted it, or a failed binding wakes its own pod."""
+    q = queue()
+    for name, priority in (("low", 0), ("high", 9), ("self", 0), ("alone", 0)):
+        q.add(record(name, class_id=priority if name != "alone" else 77, priority=priority), T0)
+    while q.ready():
+        fail(q, T0, "Fit")
+    q.on_event(POD_DELETE, "pod", None, T0 + 5, max_priority=0, exclude_uid="uid-self")
+    assert [place(q, name) for name in ("low", "high", "self")] == [
+        Place.ACTIVE,
+        Place.UNSCHEDULABLE,
+        Place.UNSCHEDULABLE,
+    ]
+    fail(q, T0 + 5, "Fit")
+    q.on_event(POD_DELETE, "pod", None, T0 + 9, exclude_uid="uid-alone")
+    assert place(q, "high") is Place.ACTIVE
+
+
+# --- in flight -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("before", "during", "expected"),
+    [
+        pytest.param([], [], Place.UNSCHEDULABLE, id="nothing"),
+        pytest.param([], [NODE_ADD], Place.BACKOFF, id="helps"),
+        pytest.param([NODE_ADD], [], Place.UNSCHEDULABLE, id="before-its-pop"),
+        pytest.param([], [NODE_TAINT], Place.UNSCHEDULABLE, id="another-event"),
+        pytest.param([], [NODE_TAINT, NODE_ADD, NODE_TAINT], Place.BACKOFF, id="among-others"),
+    ],
+)
+def test_events_during_the_attempt_count(
+    before: list[ClusterEvent], during: list[ClusterEvent], expected: Place
+) -> None:
+    """Else a pod sleeps through the event that came while it was being refused, or wakes for an old one."""
+    q = queue()
+    q.add(record("older", class_id=9), T0 - 1)
+    q.pop(T0, 1)
+    q.add(record("p"), T0)
+    for event in before:
+        q.on_event(event, None, "object", T0)
+    pods = popped(q, T0, 1)
+    for event in during:
+        q.on_event(event, None, "object", T0)
+    q.put_back(pods[0], T0, rejectors=frozenset({"Fit"}))
+    assert place(q, "p") is expected
+
+
+def test_a_batch_weighs_its_events_once_and_what_comes_between_too() -> None:
+    """Else a hundred pods that come back cost a hundred times the events, or the later ones miss an event."""
+    asked: list[tuple[str, Any]] = []
+    q = queue([Registration("Fit", NODE_ADD, helps(False, asked)), Registration("Fit", POD_DELETE)])
+    for name in ("a", "b", "c"):
+        q.add(record(name), T0)
+    pods = popped(q, T0, 8)
+    q.on_event(NODE_ADD, None, "n1", T0)
+    q.on_event(NODE_ADD, None, "n2", T0)
+    for number, each in enumerate(pods):
+        q.put_back(each, T0, rejectors=frozenset({"Fit"}))
+        if number == 1:
+            assert len(asked) == 2
+            q.on_event(POD_DELETE, "pod", None, T0)
+    assert [place(q, name) for name in ("a", "b", "c")] == [Place.BACKOFF] * 3
+
+
+@pytest.mark.parametrize(
+    ("plugins", "event", "expected"),
+    [
+        pytest.param(("Label",), OWN_LABEL, Place.BACKOFF, id="own-update-helps"),
+        pytest.param(("Fit",), OWN_LABEL, Place.UNSCHEDULABLE, id="own-update-of-another-kind"),
+    ],
+)
+def test_its_own_update_in_flight_is_weighed_when_it_comes_back(
+    plugins: tuple[str, ...], event: ClusterEvent, expected: Place
+) -> None:
+    """Else a user's fix that comes during the attempt is lost, or the old object is scheduled."""
+    q = queue()
+    q.add(record("p"), T0)
+    q.add(record("other"), T0)
+    pods = popped(q, T0, 2)
+    q.update(record("p", class_id=5), [event], "old", "new", T0)
+    for each in pods:
+        q.put_back(each, T0, rejectors=frozenset(plugins))
+    assert place(q, "p") is expected
+    assert place(q, "other") is Place.UNSCHEDULABLE
+    assert pod(q, "p").record.class_id == 5
+
+
+def test_very_many_own_updates_in_flight_are_not_kept() -> None:
+    """Else one pod that is updated in a loop fills the memory; and it must not sleep because they were dropped."""
+    q = queue()
+    q.add(record("p"), T0)
+    pods = popped(q, T0, 1)
+    for _ in range(200):
+        q.update(record("p"), [OWN_LABEL], "old", "new", T0)
+    flight = pods[0].flight
+    assert flight is not None
+    assert len(flight.own_events) <= 64
+    q.put_back(pods[0], T0, rejectors=frozenset({"Fit"}))
+    assert place(q, "p") is Place.BACKOFF
+
+
+def test_done_pods_need_no_events_and_come_back_if_binding_fails() -> None:
+    """Else events pile up while pods are bound, or a pod that could not be bound is lost."""
+    q = queue()
+    q.add(record("p"), T0)
+    pods = popped(q, T0, 1)
+    q.on_event(NODE_ADD, None, "node", T0)
+    assert q.statistics().in_flight_events == {"NodeAdd": 1}
+    q.done("uid-p", T0)
+    q.done("uid-p", T0)
+    assert (q.statistics().in_flight_events, place(q, "p")) == ({}, None)
+    q.put_back(pods[0], T0, rejectors=frozenset({"Taint"}))
+    assert place(q, "p") is Place.BACKOFF
+
+
+@pytest.mark.parametrize(
+    "happen",
+    [
+        pytest.param(lambda q: q.delete("ns/p", "uid-p", T0), id="deleted"),
+        pytest.param(lambda q: (q.delete("ns/p", "uid-p", T0), q.add(record("p", uid="new"), T0)), id="made-again"),
+        pytest.param(lambda q: q.add(record("p", uid="new"), T0), id="made-again-deletion-missed"),
+    ],
+)
+def test_a_pod_that_is_gone_does_not_come_back(happen: Callable[[SchedulingQueue], Any]) -> None:
+    """Else a pod is scheduled that does not exist, or is in the queue twice."""
+    q = queue()
+    q.add(record("p"), T0)
+    pods = popped(q, T0, 1)
+    happen(q)
+    waiting = [each.uid for each in q.waiting_pods()]
+    q.put_back(pods[0], T0, rejectors=frozenset({"Fit"}))
+    assert [each.uid for each in q.waiting_pods()] == waiting
+    assert q.in_flight_pods() == []
+
+
+def test_a_pod_that_was_lost_sight_of_and_seen_again_in_flight_comes_back() -> None:
+    """Else a relist in the middle of an attempt loses the pod."""
+    q = queue()
+    q.add(record("p"), T0)
+    pods = popped(q, T0, 1)
+    q.delete("ns/p", "uid-p", T0)
+    q.add(record("p"), T0)
+    q.put_back(pods[0], T0)
+    assert place(q, "p") is Place.BACKOFF
+
+
+def test_putting_back_a_waiting_pod_is_refused_with_its_story() -> None:
+    """Else a pod is in two places; and nobody can tell how it came to that."""
+    q = parked()
+    with pytest.raises(ImpossibleTransition, match="is unschedulable, cannot be put back") as caught:
+        q.put_back(pod(q, "p"), T0)
+    assert [move.to for move in caught.value.story] == [Place.ACTIVE, Place.IN_FLIGHT, Place.UNSCHEDULABLE]
+    assert "ScheduleAttemptFailure" in str(caught.value)
+
+
+# --- batches ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_promised_node_keeps_a_pod_out_of_batches_before_its_object_says_so() -> None:
+    """Else a preemptor is placed as its class is, away from the node that was cleared for it."""
+    q = queue()
+    for name in ("a", "b", "c"):
+        q.add(record(name), T0)
+    pods = popped(q, T0, 8)
+    for each in pods:
+        q.put_back(each, T0, rejectors=frozenset({"Fit"}), nominated_node="n1" if each.key == "ns/b" else None)
+    assert q.nominator.node_of("uid-b") == "n1"
+    q.on_event(NODE_ADD, None, "node", T0 + 9)
+    assert [pop_names(q, T0 + 9, 8) for _ in range(3)] == [["a"], ["b"], ["c"]]
+
+
+def test_all_of_one_class_leave_in_batches_and_each_pod_once() -> None:
+    """Else batches are small, or repeat a pod."""
+    q = queue()
+    for index in range(250):
+        q.add(record(f"p{index}", class_id=index % 2), T0 + index)
+    sizes, seen = [], []
+    while q.ready():
+        batch = q.pop(T0 + 300, 50)
+        assert batch is not None
+        assert {each.record.class_id for each in batch.pods} == {batch.class_id}
+        sizes.append((batch.class_id, len(batch.pods)))
+        seen += keys(batch.pods)
+    assert sizes == [(0, 50), (1, 50), (0, 50), (1, 50), (0, 25), (1, 25)]
+    assert sorted(seen) == sorted(f"p{index}" for index in range(250))
+
+
+def test_ten_thousand_refused_pods_of_a_class_are_weighed_as_one() -> None:
+    """Else each event costs a hint per pod, and so many pods hold up a schedulable one."""
+    asked: list[tuple[str, Any]] = []
+    q = queue([Registration("Fit", NODE_ADD, helps(False, asked))])
+    for index in range(10_000):
+        q.add(record(f"p{index}"), T0)
+    while q.ready():
+        fail(q, T0, "Fit", max_batch=500)
+    for number in range(20):
+        q.on_event(NODE_ADD, None, number, T0 + 5)
+    assert len(asked) == 20
+    assert (q.statistics().groups, q.statistics().unschedulable) == (1, 10_000)
+
+
+# --- what it says of itself ------------------------------------------------------------------------------------------
+
+
+def test_metrics_and_status_say_what_is() -> None:
+    """Else pending_pods, unschedulable_pods and queue_incoming_pods_total are wrong, and `trireme status` with them."""
+    q = queue(pre_enqueue=gate_of({"gated": "Gates"}))
+    for name, class_id in (("refused", 1), ("error", 2), ("gated", 3), ("active", 4)):
+        q.add(record(name, class_id), T0)
+    fail(q, T0, "Fit", "Taint")
+    fail(q, T0)
+    statistics = q.statistics()
+    assert statistics.pending == {"active": 1, "backoff": 1, "unschedulable": 1, "gated": 1}
+    assert statistics.incoming == {
+        ("active", "UnscheduledPodAdd"): 3,
+        ("unschedulable", "UnscheduledPodAdd"): 1,
+        ("unschedulable", "ScheduleAttemptFailure"): 1,
+        ("backoff", "ScheduleAttemptFailure"): 1,
+    }
+    profile = "default-scheduler"
+    assert statistics.refused_by == {(profile, "Fit"): 1, (profile, "Taint"): 1, (profile, "Gates"): 1}
+    assert (statistics.scheduling_cycle, statistics.batches, statistics.in_flight) == (2, 2, 0)
+    pop_names(q, T0)
+    texts = {name: str(q.where(f"ns/{name}")) for name in ("refused", "error", "gated", "active")}
+    assert texts == {
+        "refused": "refused by Fit, Taint; waits for one of AssignedPodDelete, NodeAdd, NodeUpdateNodeTaint",
+        "error": f"backs off until {T0 + 1:.0f}",
+        "gated": "held back by Gates",
+        "active": "is being scheduled",
+    }
+    assert q.where("ns/nobody") is None
+    assert [move.cause for move in q.story_of("ns/gated")] == ["UnscheduledPodAdd, gated by Gates"]
+
+
+def test_a_pod_of_an_unknown_profile_is_simply_tried_again() -> None:
+    """Else a pod that no table of hints covers sleeps for ever."""
+    q = SchedulingQueue(HintTable({"another": REGISTRATIONS}), lambda pod: Gate.OPEN)
+    q.add(record("p"), T0)
+    fail(q, T0, "Fit")
+    assert place(q, "p") is Place.BACKOFF
+
+
+def test_an_event_that_nobody_registered_costs_nothing() -> None:
+    """Else every heartbeat of a node is kept for the pods in flight."""
+    q = queue()
+    q.add(record("p"), T0)
+    q.pop(T0, 1)
+    q.on_event(ClusterEvent(Resource.NODE, ActionType.UPDATE_NODE_CONDITION), "old", "new", T0)
+    assert q.statistics().in_flight_events == {}
