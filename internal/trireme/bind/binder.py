@@ -11,15 +11,16 @@ A job costs a dict entry and a turn of a worker; there is no task, lock or timer
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from trireme.bind import binding
-from trireme.bind.binding import Attempt, Bound, Failed, Found, Open, Outcome, Post, Read, Target
-from trireme.bind.in_flight import InFlight
+from trireme.bind.binding import Attempt, Bound, Failed, Open, Outcome, Read, Target
+from trireme.bind.in_flight import InFlight, Work
+from trireme.bind.results import Busy, Results
 from trireme.framework.status import Reason
-from trireme.kube.errors import ApiError, ApiUnreachable
+from trireme.kube import writes
 from trireme.replica.fencing import Tenure
 
 log = logging.getLogger(__name__)
@@ -30,19 +31,16 @@ CONCURRENCY = 64
 WAITING_LIMIT = 20_000
 """Bindings that wait for a turn; beyond it a call is refused and goes to another replica."""
 
-LINGER_SECONDS = 0.001
-"""How long the first result waits for others: a message on a stream costs as much as a quarter of a binding."""
-
 
 class PodWriter(Protocol):
-    """What the binder needs of the API server. Both raise ApiError or ApiUnreachable."""
+    """What the binder needs of the API server; `trireme.kube.writes.Writer` is one. Deadlines in seconds."""
 
-    async def bind(self, target: Target, deadline: float) -> None:
-        """POSTs the binding, once; `deadline` in seconds, for the server as well."""
+    async def bind(self, pod: writes.PodName, node: str, deadline: float) -> writes.Outcome:
+        """POSTs the binding, with the repetitions that are safe."""
         ...
 
-    async def find(self, namespace: str, name: str, deadline: float) -> Found | None:
-        """Reads the pod; None: it does not exist."""
+    async def settle_binding(self, pod: writes.PodName, node: str, deadline: float) -> writes.Outcome:
+        """Reads what became of a binding."""
         ...
 
 
@@ -53,31 +51,12 @@ class BinderStatistics:
     bound: int  # pods bound, those that were found bound included
     failed: int  # pods that were certainly not bound
     unknown: int  # pods whose fate stayed open
-    posts: int  # POSTs sent
+    posts: int  # POSTs sent, without the repetitions of those that certainly had no effect
     conflicts: int  # POSTs answered with 409
     read_back: int  # pods found bound by reading them after an answer in doubt
     joined: int  # requests that joined a binding under way
     in_flight: int  # bindings under way
     waiting: int  # bindings that wait for a turn
-
-
-class Busy(Exception):
-    """Too much waits here already; nothing of the call was begun."""
-
-
-class _Results:
-    """Where the outcomes of one call arrive."""
-
-    __slots__ = ("arrived", "gone", "new")
-
-    def __init__(self) -> None:
-        self.new: list[tuple[int, Outcome]] = []
-        self.arrived = asyncio.Event()
-        self.gone = False
-
-    def put(self, index: int, outcome: Outcome) -> None:
-        self.new.append((index, outcome))
-        self.arrived.set()
 
 
 class _Job:
@@ -88,7 +67,7 @@ class _Job:
     def __init__(self, target: Target, tenure: Tenure) -> None:
         self.target = target
         self.tenure = tenure
-        self.waiting: list[tuple[_Results, int]] = []
+        self.waiting: list[tuple[Results[Outcome], int]] = []
 
     @property
     def active(self) -> bool:
@@ -136,7 +115,7 @@ class Binder:
             waiting=len(self._turns),
         )
 
-    async def bind(self, targets: Sequence[Target], tenure: Tenure) -> AsyncIterator[list[tuple[int, Outcome]]]:
+    async def bind(self, targets: Sequence[Target], tenure: Tenure) -> AsyncGenerator[list[tuple[int, Outcome]], None]:
         """Binds pods, and yields the outcomes as they come, by index.
 
         Raises:
@@ -144,20 +123,13 @@ class Binder:
         """
         if len(self._turns) + len(targets) > WAITING_LIMIT:
             raise Busy(f"{len(self._turns)} bindings wait already")
-        results = _Results()
+        results: Results[Outcome] = Results()
         try:
             for index, target in enumerate(targets):
                 self._enlist(target, tenure, results, index)
             self._hire()
-            left = len(targets)
-            while left:
-                await results.arrived.wait()
-                if len(results.new) < left:
-                    await asyncio.sleep(LINGER_SECONDS)
-                new, results.new = results.new, []
-                results.arrived.clear()
-                left -= len(new)
-                yield new
+            async for batch in results.batches(len(targets)):
+                yield batch
         finally:
             results.gone = True
 
@@ -168,13 +140,13 @@ class Binder:
             for worker in late:
                 worker.cancel()
 
-    def _enlist(self, target: Target, tenure: Tenure, results: _Results, index: int) -> None:
-        job = self._jobs.get(target.uid)
+    def _enlist(self, target: Target, tenure: Tenure, results: Results[Outcome], index: int) -> None:
+        job = self._jobs.get(target.pod.uid)
         if job is None:
-            job = self._jobs[target.uid] = _Job(target, tenure)
+            job = self._jobs[target.pod.uid] = _Job(target, tenure)
             self._turns.append(job)
         elif job.target.node != target.node:
-            message = f"pod {target.name} is being bound to node {job.target.node} by another call"
+            message = f"pod {target.pod.name} is being bound to node {job.target.node} by another call"
             results.put(index, Failed(message, Reason.of("alreadyBinding", {"node": job.target.node})))
             return
         else:
@@ -197,9 +169,9 @@ class Binder:
                 outcome = await self._carry_out(job)
             except Exception:
                 # Whatever it is, it must not take the worker with it, nor let the pod pass for unbound.
-                log.exception("binding pod %s/%s failed", job.target.namespace, job.target.name)
+                log.exception("binding pod %s/%s failed", job.target.pod.namespace, job.target.pod.name)
             finally:
-                del self._jobs[job.target.uid]
+                del self._jobs[job.target.pod.uid]
                 self._count(outcome)
                 for results, index in job.waiting:
                     results.put(index, outcome)
@@ -208,44 +180,33 @@ class Binder:
         if not job.active:
             return Failed(f"not bound: {job.ended_because}", Reason("notBegun"))
         attempt = Attempt(job.target, self._jitter)
-        with self._in_flight.under(job.tenure.epoch, self._clock() + binding.POST_DEADLINE_SECONDS) as work:
-            step: binding.Step = Post(0.0)
-            while True:
-                if isinstance(step, Post):
-                    if step.after:
-                        await asyncio.sleep(step.after)
-                    if not job.active:
-                        step = attempt.on_withdrawn(f"not bound: {job.ended_because}", self._clock())
-                        continue
-                    sent_at = self._clock()
-                    work.until = sent_at + binding.POST_DEADLINE_SECONDS
-                    step = await self._post(job, attempt, sent_at)
-                elif isinstance(step, Read):
-                    if step.after:
-                        await asyncio.sleep(step.after)
+        with self._in_flight.under(job.tenure.epoch, 0.0) as work:
+            step = await self._post(job, attempt, work)
+            while not isinstance(step, Outcome):
+                if step.after:
+                    await asyncio.sleep(step.after)
+                if isinstance(step, Read):
                     step = await self._read(job, attempt)
+                elif job.active:
+                    step = await self._post(job, attempt, work)
                 else:
-                    return step
+                    step = attempt.on_withdrawn(f"not bound: {job.ended_because}", self._clock())
+            return step
 
-    async def _post(self, job: _Job, attempt: Attempt, sent_at: float) -> binding.Step:
-        attempt.on_post()
+    async def _post(self, job: _Job, attempt: Attempt, work: Work) -> binding.Step:
         self._posts += 1
-        try:
-            await self._pods.bind(job.target, binding.POST_DEADLINE_SECONDS)
-        except ApiError as error:
-            self._conflicts += error.conflict
-            return attempt.on_post_error(error, sent_at, self._clock(), job.active)
-        except ApiUnreachable as error:
-            return attempt.on_post_error(error, sent_at, self._clock(), job.active)
-        return binding.BOUND
+        now = self._clock()
+        # Nothing is sent after the tenure: the deadline covers the wait for the client's rate limit.
+        deadline = min(binding.POST_DEADLINE_SECONDS, job.tenure.valid_until - now)
+        work.until = now + deadline + binding.SETTLE_SECONDS
+        outcome = await self._pods.bind(job.target.pod, job.target.node, deadline)
+        if isinstance(outcome, writes.Conflict):
+            self._conflicts += 1
+        return attempt.on_post(outcome, self._clock())
 
     async def _read(self, job: _Job, attempt: Attempt) -> binding.Step:
-        target = job.target
-        try:
-            found = await self._pods.find(target.namespace, target.name, binding.READ_DEADLINE_SECONDS)
-        except (ApiError, ApiUnreachable) as error:
-            return attempt.on_read_error(error, self._clock())
-        return attempt.on_read(found, self._clock(), job.active)
+        outcome = await self._pods.settle_binding(job.target.pod, job.target.node, binding.READ_DEADLINE_SECONDS)
+        return attempt.on_read(outcome, self._clock(), job.active)
 
     def _count(self, outcome: Outcome) -> None:
         match outcome:

@@ -1,56 +1,42 @@
-"""One binding, as a pure state machine: what to do after each answer of the API server.
+"""One binding, as a pure state machine: what to do after each outcome of a write or a reading.
 
-A pod is bound by a POST to its `binding` subresource. The API server refuses a second one and a wrong UID, so a POST
-is safe to repeat; what is not safe is to *believe*: a reply may be lost after the pod was bound, and a request whose
-reply is late may still take effect. So an answer that leaves a doubt is resolved by reading the pod, and a failure is
-reported only when it is certain that no POST of ours can bind the pod any more. Where the API server cannot even be
-read, the answer is `Open`: the caller asks again, and must not take the pod for unbound.
+The API server refuses to bind a pod twice and refuses a wrong UID, so a POST is safe to repeat; what is not safe is to
+*believe*. A reply may be lost after the pod was bound, and a request that we gave up may still take effect. So whatever
+leaves a doubt is resolved by reading the pod, and a failure is reported only when it is certain that no POST of ours
+has bound the pod or will. Where the API server cannot even be read, the answer is `Open`: the caller asks again, and
+must not take the pod for unbound.
 
-The shell (`trireme.bind.binder`) does what the steps say and brings back what happened; time and jitter come in as
-arguments. Tries and waits are kube-scheduler's: four, after 10, 50 and 250 ms.
-Source: pkg/scheduler/util BindPod and client-go's retry.DefaultBackoff of Kubernetes 1.37.
+The shell (`trireme.bind.binder`) does what a step says and brings back the outcome; time and jitter come in as
+arguments. How often a request that certainly had no effect is repeated is `trireme.kube.writes`' matter.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from trireme.framework.status import Reason
-from trireme.kube.errors import ApiError, ApiUnreachable
-
-WAITS_SECONDS = (0.010, 0.050, 0.250)
-"""Before the second, third and fourth POST."""
-
-JITTER = 0.1
-"""Waits are up to so much longer."""
+from trireme.kube import writes
 
 POST_DEADLINE_SECONDS = 10.0
-"""For a POST. The API server gets the same deadline, so after it an unanswered POST has no effect any more."""
+"""For a binding with its repetitions. Then the connection is closed, which cancels the request in the API server."""
 
 READ_DEADLINE_SECONDS = 5.0
-"""For reading a pod back."""
+"""For reading a pod back, with repetitions."""
 
 RESOLVE_SECONDS = 30.0
 """For how long a pod that cannot be read is tried to be read."""
 
-GATEWAY_TIMEOUT = 504
+SETTLE_SECONDS = 1.0
+"""A cancelled request may take effect while it is being cancelled: "not bound" is believed when it is true twice."""
+
+WAITS_SECONDS = (0.1, 0.5, 2.0)
+"""Before the second, third and fourth POST, each after a reading that showed the pod unbound."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
     """The pod to bind and the node."""
 
-    namespace: str
-    name: str
-    uid: str
-    node: str
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What reading a pod showed."""
-
-    uid: str
-    #: Empty: not bound.
+    pod: writes.PodName
     node: str
 
 
@@ -80,7 +66,7 @@ class Failed:
     """It is certain that we did not bind it and will not."""
 
     message: str
-    reason: Reason | None = None
+    reason: Reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +80,7 @@ Outcome = Bound | Failed | Open
 Step = Post | Read | Outcome
 
 BOUND = Bound(read_back=False)
+READ_BACK = Bound(read_back=True)
 
 
 class Attempt:
@@ -110,7 +97,7 @@ class Attempt:
         "_jitter",
         "_message",
         "_posts",
-        "_settled_at",
+        "_settled",
         "_target",
     )
 
@@ -120,101 +107,79 @@ class Attempt:
         self._jitter = jitter
         self._posts = 0
         self._message = ""
-        self._conflict = False
-        #: An earlier POST may have bound the pod.
+        #: The API server's words when it refused because of the pod's state.
+        self._conflict = ""
+        #: An earlier POST may have bound the pod, or may yet.
         self._doubt = False
-        #: From when on no POST without an answer can take effect.
-        self._settled_at = 0.0
+        #: The pod was read unbound once since nothing is sent any more.
+        self._settled = False
         self._failed_reads = 0
         self._give_up_at = 0.0
 
-    def on_post(self) -> None:
-        """A POST begins."""
+    def on_post(self, outcome: writes.Outcome, now: float) -> Step:
+        """A POST, with its repetitions, came to an outcome."""
         self._posts += 1
-
-    def on_post_error(self, error: ApiError | ApiUnreachable, sent_at: float, now: float, active: bool) -> Step:
-        """The POST begun at `sent_at` was answered with an error, or not at all."""
-        self._message = _text(error)
-        if isinstance(error, ApiUnreachable):
-            if error.sent:
-                return self._doubted(sent_at)
-            return self._again(0.0, active) or self._give_up(now)
-        if error.conflict:
-            self._conflict = True
-            return self._read(now)
-        if error.status == GATEWAY_TIMEOUT:
-            return self._doubted(sent_at)
-        if error.maybe_applied:
-            self._doubt = True
-            return self._again(error.retry_after or 0.0, active) or self._read(now)
-        if error.transient:
-            return self._again(error.retry_after or 0.0, active) or self._give_up(now)
-        return self._give_up(now)
+        match outcome:
+            case writes.Written():
+                return BOUND
+            case writes.Conflict(message):
+                self._conflict = message
+                return self._read(now)
+            case writes.Gone(message):
+                return Failed(message, Reason("podNotFound"))
+            case writes.Uncertain(message):
+                self._message = message
+                self._doubt = True
+                return self._read(now)
+            case writes.Refused(message) | writes.Unavailable(message):
+                self._message = message
+                return self._read(now) if self._doubt else Failed(message, _reason_of(outcome))
 
     def on_withdrawn(self, why: str, now: float) -> Step:
         """No POST may begin any more."""
         self._message = self._message or why
         return self._read(now) if self._doubt else Failed(why, Reason("notBegun"))
 
-    def on_read(self, found: Found | None, now: float, active: bool) -> Step:
-        """The pod was read; None: it does not exist."""
-        target = self._target
-        if found is None:
-            return Failed(f'pods "{target.name}" not found', Reason("podNotFound"))
-        if found.uid != target.uid:
-            return Failed(
-                self._message_of_conflict(f"pod {target.name} has UID {found.uid} now, not {target.uid}"),
-                Reason.of("podReplaced", {"uid": found.uid}),
-            )
-        if found.node == target.node:
-            return Bound(read_back=True)
-        if found.node:
-            return Failed(
-                self._message_of_conflict(f'pod {target.name} is already assigned to node "{found.node}"'),
-                Reason.of("alreadyAssigned", {"node": found.node}),
-            )
-        if not self._conflict and (again := self._again(0.0, active)):
-            return again
-        if now < self._settled_at:
-            return Read(self._settled_at - now)
-        return Failed(self._message, Reason("refused") if self._conflict else None)
+    def on_read(self, outcome: writes.Outcome, now: float, active: bool) -> Step:
+        """The pod was read, or could not be."""
+        match outcome:
+            case writes.Written():
+                return READ_BACK
+            case writes.Conflict(message):
+                return Failed(self._conflict or self._as_conflict(message), Reason("alreadyAssigned"))
+            case writes.Gone(message):
+                return Failed(message, Reason("podNotFound"))
+            case writes.Unavailable():
+                return self._unbound(active)
+            case writes.Uncertain(message) | writes.Refused(message):
+                return self._unread(message, now)
 
-    def on_read_error(self, error: ApiError | ApiUnreachable, now: float) -> Step:
-        """The pod could not be read."""
-        if isinstance(error, ApiError) and not error.transient:
-            return Open(f"{self._message}; reading the pod back: {_text(error)}")
+    def _unbound(self, active: bool) -> Step:
+        if not self._conflict and active and self._posts <= len(WAITS_SECONDS):
+            self._settled = False
+            return Post(WAITS_SECONDS[self._posts - 1] * (1 + self._jitter()))
+        if self._doubt and not self._settled:
+            self._settled = True
+            return Read(SETTLE_SECONDS)
+        return Failed(self._conflict or self._message, Reason("conflict" if self._conflict else "unanswered"))
+
+    def _unread(self, message: str, now: float) -> Step:
         if now >= self._give_up_at:
-            return Open(f"{self._message}; reading the pod back for {RESOLVE_SECONDS:g} s: {_text(error)}")
+            return Open(f"{self._conflict or self._message}; reading the pod back: {message}")
         self._failed_reads += 1
-        wait = min(0.05 * 2**self._failed_reads, 1.0) * (1 + self._jitter())
-        return Read(wait)
-
-    def _again(self, at_least: float, active: bool) -> Post | None:
-        """Another POST, if there is a try left and somebody to try it for."""
-        if not active or self._posts > len(WAITS_SECONDS):
-            return None
-        wait = WAITS_SECONDS[self._posts - 1] * (1 + JITTER * self._jitter())
-        return Post(max(wait, at_least))
-
-    def _doubted(self, sent_at: float) -> Read:
-        self._doubt = True
-        self._settled_at = max(self._settled_at, sent_at + POST_DEADLINE_SECONDS)
-        return self._read(sent_at)
-
-    def _give_up(self, now: float) -> Read | Failed:
-        return self._read(now) if self._doubt else Failed(self._message)
+        return Read(min(0.05 * 2**self._failed_reads, 1.0) * (1 + self._jitter()))
 
     def _read(self, now: float) -> Read:
         self._failed_reads = 0
         self._give_up_at = now + RESOLVE_SECONDS
         return Read(0.0)
 
-    def _message_of_conflict(self, otherwise: str) -> str:
-        """The API server's own words where it refused; ours, in its form, where its answer did not come."""
-        if self._conflict:
-            return self._message
-        return f'Operation cannot be fulfilled on pods/binding "{self._target.name}": {otherwise}'
+    def _as_conflict(self, message: str) -> str:
+        """The form of the API server's refusal, for one whose own words did not reach us."""
+        return f'Operation cannot be fulfilled on pods/binding "{self._target.pod.name}": {message}'
 
 
-def _text(error: ApiError | ApiUnreachable) -> str:
-    return error.message if isinstance(error, ApiError) else str(error)
+def _reason_of(outcome: writes.Refused | writes.Unavailable) -> Reason:
+    if isinstance(outcome, writes.Refused):
+        return Reason.of("refused", {"status": outcome.status})
+    return Reason("unreachable")

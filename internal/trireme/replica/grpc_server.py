@@ -16,7 +16,7 @@ import sys
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 import grpc
 import uvloop
@@ -40,6 +40,9 @@ GRACE_SECONDS = 20.0
 """How long calls under way may take after SIGTERM; below the 30 s that Kubernetes waits before it kills."""
 
 _HEALTH_PREFIX = f"/{health.SERVICE_NAME}/"
+
+# Generic in the stubs only.
+_Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 
 _CODES = {
     fencing.RefusalReason.UNVERIFIED: grpc.StatusCode.UNAVAILABLE,
@@ -230,9 +233,9 @@ class _IdentityInterceptor(aio.ServerInterceptor):  # type: ignore[type-arg]  # 
 
     async def intercept_service(
         self,
-        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[grpc.RpcMethodHandler[Any, Any]]],
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[_Handler]],
         handler_call_details: grpc.HandlerCallDetails,
-    ) -> grpc.RpcMethodHandler[Any, Any]:
+    ) -> _Handler:
         handler = await continuation(handler_call_details)
         if handler is None or handler_call_details.method.startswith(_HEALTH_PREFIX):
             return handler
@@ -247,9 +250,7 @@ class _IdentityInterceptor(aio.ServerInterceptor):  # type: ignore[type-arg]  # 
             await context.abort(grpc.StatusCode.PERMISSION_DENIED, "the client's identity is not allowed to call")
 
 
-def _guarded(
-    handler: grpc.RpcMethodHandler[Any, Any], check: Callable[[Any], Awaitable[None]]
-) -> grpc.RpcMethodHandler[Any, Any]:
+def _guarded(handler: _Handler, check: Callable[[Any], Awaitable[None]]) -> _Handler:
     """The handler, with the check in front of it."""
 
     def unary(inner: Callable[[Any, Any], Awaitable[Any]]) -> Callable[[Any, Any], Awaitable[Any]]:
@@ -278,7 +279,7 @@ def _guarded(
         (True, True): (grpc.stream_stream_rpc_method_handler, handler.stream_stream, streaming),
     }
     make, inner, wrap = made[(bool(handler.request_streaming), bool(handler.response_streaming))]
-    result: grpc.RpcMethodHandler[Any, Any] = make(
+    result: _Handler = make(
         wrap(inner),
         request_deserializer=handler.request_deserializer,
         response_serializer=handler.response_serializer,

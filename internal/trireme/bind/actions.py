@@ -1,0 +1,215 @@
+"""The writes beside bindings: conditions, nominations, evictions, deallocations.
+
+Others decide on them (PostFilter in filter, the frontend for a pod that failed) and bind carries them out. Invariants:
+what concerns one pod is done in the order in which it was asked for, also across calls; what concerns different pods is
+done at once; each action may be repeated, and one that is done already is a success. As with bindings, nothing begins
+once the tenure of the leader that asked is over.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Sequence
+from typing import Any
+
+from trireme.bind import bodies
+from trireme.bind.in_flight import InFlight
+from trireme.bind.results import Busy, Results
+from trireme.framework import status
+from trireme.framework.status import Reason, Status
+from trireme.kube import timestamps, writes
+from trireme.replica.fencing import Tenure
+from trireme.v1 import bind_pb2
+
+log = logging.getLogger(__name__)
+
+DEADLINE_SECONDS = 10.0
+"""For one write with its repetitions."""
+
+ROUNDS = 4
+"""How often an action starts over from reading the object, after a conflict or an answer in doubt."""
+
+CONCURRENCY = 64
+WAITING_LIMIT = 20_000
+
+
+class Actor:
+    """Carries out actions."""
+
+    def __init__(
+        self, writer: writes.Writer, in_flight: InFlight, *, clock: Callable[[], float], wall: Callable[[], int]
+    ) -> None:
+        """`wall` answers nanoseconds since 1970, for the times that are written."""
+        self._writer = writer
+        self._in_flight = in_flight
+        self._clock = clock
+        self._wall = wall
+        self._slots = asyncio.Semaphore(CONCURRENCY)
+        self._last: dict[str, asyncio.Task[None]] = {}  # by the pod's UID: what was asked for last
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._done: Counter[tuple[str, str]] = Counter()
+
+    def statistics(self) -> dict[tuple[str, str], int]:
+        """How many actions of a kind ended how: (kind, `success` or `error`) to their number."""
+        return dict(self._done)
+
+    async def apply(
+        self, actions: Sequence[bind_pb2.Action], tenure: Tenure
+    ) -> AsyncGenerator[list[tuple[int, Status]], None]:
+        """Carries out actions, and yields what became of them as it is known, by index.
+
+        Raises:
+            Busy: too many wait already.
+        """
+        if len(self._tasks) > WAITING_LIMIT:
+            raise Busy(f"actions for {len(self._tasks)} pods wait already")
+        results: Results[Status] = Results()
+        by_pod: dict[str, list[int]] = {}
+        for index, action in enumerate(actions):
+            by_pod.setdefault(action.pod.uid, []).append(index)
+        for uid, indexes in by_pod.items():
+            self._start(uid, [(index, actions[index]) for index in indexes], tenure, results)
+        try:
+            async for batch in results.batches(len(actions)):
+                yield batch
+        finally:
+            results.gone = True
+
+    async def close(self, patience: float) -> None:
+        """Waits for what is under way."""
+        if self._tasks:
+            _, late = await asyncio.wait(self._tasks, timeout=patience)
+            for task in late:
+                task.cancel()
+
+    def _start(
+        self, uid: str, actions: list[tuple[int, bind_pb2.Action]], tenure: Tenure, results: Results[Status]
+    ) -> None:
+        before = self._last.get(uid)
+        task = asyncio.get_running_loop().create_task(self._in_order(before, actions, tenure, results))
+        self._last[uid] = task
+        self._tasks.add(task)
+        task.add_done_callback(lambda done: self._forget(uid, done))
+
+    def _forget(self, uid: str, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if self._last.get(uid) is task:
+            del self._last[uid]
+
+    async def _in_order(
+        self,
+        before: asyncio.Task[None] | None,
+        actions: list[tuple[int, bind_pb2.Action]],
+        tenure: Tenure,
+        results: Results[Status],
+    ) -> None:
+        if before is not None:
+            await asyncio.wait((before,))
+        async with self._slots:
+            for index, action in actions:
+                outcome = status.error("", "the action was interrupted")
+                try:
+                    outcome = await self._act(action, tenure, results)
+                except Exception as error:
+                    log.exception("an action for pod %s/%s failed", action.pod.namespace, action.pod.name)
+                    outcome = status.error("", f"internal error: {error!r}")
+                finally:
+                    kind = action.WhichOneof("action") or "none"
+                    self._done[kind, "success" if outcome.code is status.Code.SUCCESS else "error"] += 1
+                    results.put(index, outcome)
+
+    async def _act(self, action: bind_pb2.Action, tenure: Tenure, results: Results[Status]) -> Status:
+        if results.gone or not tenure.active:
+            return _not_begun("the caller has gone" if results.gone else tenure.ended_because)
+        pod = writes.PodName(action.pod.namespace, action.pod.name, action.pod.uid)
+        with self._in_flight.under(tenure.epoch, self._clock() + DEADLINE_SECONDS):
+            match action.WhichOneof("action"):
+                case "set_condition":
+                    wanted = action.set_condition
+                    nominated = wanted.nominated_node_name if wanted.HasField("nominated_node_name") else None
+                    return await self._patch(pod, bodies.condition_patch(wanted.condition, nominated))
+                case "nominate":
+                    return await self._patch(pod, bodies.nomination_patch(action.nominate.node_name))
+                case "clear_nomination":
+                    return await self._patch(pod, bodies.nomination_patch(""))
+                case "evict":
+                    return await self._evict(pod, action.evict, tenure)
+                case "deallocate":
+                    return await self._deallocate(pod, action.deallocate, tenure)
+                case _:
+                    return status.error("", "action: not set")
+
+    async def _patch(self, pod: writes.PodName, patch: dict[str, Any]) -> Status:
+        # A patch says the same however often it is sent, so a doubt is settled by sending it again.
+        outcome: writes.Outcome = writes.Uncertain("")
+        for _ in range(ROUNDS):
+            outcome = await self._writer.patch_pod_status(pod, patch, DEADLINE_SECONDS)
+            if not isinstance(outcome, writes.Uncertain):
+                break
+        return _status_of(outcome)
+
+    async def _evict(self, pod: writes.PodName, evict: bind_pb2.Evict, tenure: Tenure) -> Status:
+        """Marks the pod and deletes it, having read whether it is still there, still this one and not deleted yet."""
+        outcome: writes.Outcome = writes.Uncertain("")
+        for _ in range(ROUNDS):
+            if not tenure.active:
+                return _not_begun(tenure.ended_because)
+            outcome = await self._evict_once(pod, evict)
+            if not isinstance(outcome, writes.Uncertain):
+                break
+        return status.SUCCESS if isinstance(outcome, writes.Gone) else _status_of(outcome)
+
+    async def _evict_once(self, pod: writes.PodName, evict: bind_pb2.Evict) -> writes.Outcome:
+        found = await self._writer.get_pod(pod, DEADLINE_SECONDS)
+        if not isinstance(found, writes.Written) or found.obj["metadata"].get("deletionTimestamp"):
+            return found
+        patch = bodies.disruption_patch(found.obj, evict, timestamps.seconds(self._wall()))
+        if patch is not None:
+            marked = await self._writer.patch_pod_status(pod, patch, DEADLINE_SECONDS)
+            if not isinstance(marked, writes.Written):
+                return marked
+        deleted = await self._writer.delete_pod(pod, DEADLINE_SECONDS)
+        # The precondition failed: another pod has the name by now.
+        return writes.Gone(deleted.message) if isinstance(deleted, writes.Conflict) else deleted
+
+    async def _deallocate(self, pod: writes.PodName, wanted: bind_pb2.Deallocate, tenure: Tenure) -> Status:
+        path = f"/apis/resource.k8s.io/v1/namespaces/{wanted.namespace}/resourceclaims/{wanted.name}"
+        outcome: writes.Outcome = writes.Uncertain("")
+        for _ in range(ROUNDS):
+            if not tenure.active:
+                return _not_begun(tenure.ended_because)
+            found = await self._writer.get(path, DEADLINE_SECONDS)
+            if not isinstance(found, writes.Written):
+                outcome = found
+            elif found.obj["metadata"].get("uid") != wanted.uid:
+                outcome = writes.Gone(f"resourceclaim {wanted.namespace}/{wanted.name} is another one now")
+            elif wanted.delete:
+                outcome = await self._delete_claim(path, found.obj, wanted.uid)
+            else:
+                try:
+                    freed = bodies.deallocated(found.obj, pod.uid)
+                except ValueError as error:
+                    return status.error("", f"resourceclaim {wanted.namespace}/{wanted.name}: {error}")
+                outcome = found if freed is None else await self._writer.put(f"{path}/status", freed, DEADLINE_SECONDS)
+            if not isinstance(outcome, (writes.Uncertain, writes.Conflict)):
+                break
+        # A claim that is gone holds nothing.
+        return status.SUCCESS if isinstance(outcome, writes.Gone) else _status_of(outcome)
+
+    async def _delete_claim(self, path: str, claim: Any, uid: str) -> writes.Outcome:
+        freed = bodies.unprotected(claim)
+        if freed is not None:
+            outcome = await self._writer.put(path, freed, DEADLINE_SECONDS)
+            if not isinstance(outcome, writes.Written):
+                return outcome
+        return await self._writer.delete(path, uid, DEADLINE_SECONDS)
+
+
+def _status_of(outcome: writes.Outcome) -> Status:
+    if isinstance(outcome, writes.Written):
+        return status.SUCCESS
+    return status.error("", outcome.message)
+
+
+def _not_begun(why: str) -> Status:
+    return Status(status.Code.ERROR, "", (f"not done: {why}",), (Reason("notBegun"),))

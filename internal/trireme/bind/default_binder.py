@@ -1,0 +1,56 @@
+"""DefaultBinder: the in-tree plugin that binds a pod by a POST to its `binding` subresource.
+
+Between the contract's messages and the binder. A pod whose fate stayed open gets no result: the contract has no status
+for "nobody knows", because whoever read it as a failure would place the pod twice. So the call ends with `FateUnknown`
+after all other results, and the caller asks again.
+"""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+
+from trireme.bind import host
+from trireme.bind.binder import Binder
+from trireme.bind.binding import Bound, Failed, Open, Target
+from trireme.framework import status
+from trireme.kube.writes import PodName
+from trireme.replica.fencing import Tenure
+from trireme.v1 import bind_pb2, status_pb2
+from trireme.wire.status import to_message
+
+NAME = "DefaultBinder"
+
+_SUCCESS = status_pb2.Status(code=status_pb2.CODE_SUCCESS)
+
+
+class FateUnknown(Exception):
+    """Of some pods nobody knows whether they were bound."""
+
+
+def plugin(binder: Binder) -> host.Plugin:
+    """The plugin, on a binder."""
+
+    async def bind(
+        request: bind_pb2.BindRequest, tenure: Tenure
+    ) -> AsyncGenerator[Sequence[bind_pb2.BindResult], None]:
+        targets = [
+            Target(PodName(item.pod.namespace, item.pod.name, item.pod.uid), item.node_name) for item in request.items
+        ]
+        unknown: list[str] = []
+        async with aclosing(binder.bind(targets, tenure)) as batches:
+            async for outcomes in batches:
+                results = []
+                for index, outcome in outcomes:
+                    match outcome:
+                        case Bound():
+                            results.append(bind_pb2.BindResult(index=index, status=_SUCCESS))
+                        case Failed(message, reason):
+                            failed = status.Status(status.Code.ERROR, NAME, (message,), (reason,))
+                            results.append(bind_pb2.BindResult(index=index, status=to_message(failed)))
+                        case Open(message):
+                            unknown.append(f"{targets[index].pod.namespace}/{targets[index].pod.name}: {message}")
+                if results:
+                    yield results
+        if unknown:
+            raise FateUnknown(f"{len(unknown)} pods may be bound or not; the first: {unknown[0]}")
+
+    return host.Plugin(NAME, bind=bind)

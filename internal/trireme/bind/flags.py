@@ -1,0 +1,109 @@
+"""The flags of the bind process. A mistake is one line that names the flag, where argparse would write a page."""
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+from trireme.kube.client import ClientSettings, user_agent
+from trireme.kube.credentials import Source
+from trireme.replica import listening
+
+
+class FlagError(ValueError):
+    """A flag is wrong; the message is one line that names it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the flags say."""
+
+    listener: listening.Listener
+    connection: ClientSettings
+    #: Namespace and name of the Lease; None: no leader election.
+    lease: tuple[str, str] | None
+    metrics_listen: str
+    #: Process id of the parent to end with; 0: none.
+    parent: int
+    verbosity: int
+
+
+def parse(argv: Sequence[str] | None) -> Options:
+    """Reads and checks the flags.
+
+    Raises:
+        FlagError, ListenError: naming the flag or file.
+    """
+    values = _parser().parse_args(argv)
+    listener = listening.make_listener(
+        values.listen,
+        certificate=values.tls_cert_file,
+        private_key=values.tls_private_key_file,
+        client_ca=values.client_ca_file,
+        identities=tuple(values.allowed_identities.split(",")) if values.allowed_identities else (),
+        guarded=True,
+    )
+    if values.metrics_listen:
+        address = listening.parse_address(values.metrics_listen, "--metrics-listen")
+        if address.socket_path is not None:
+            raise FlagError(f"--metrics-listen: {values.metrics_listen!r} is not host:port")
+    if values.leader_elect and not (values.leader_elect_resource_name and values.leader_elect_resource_namespace):
+        raise FlagError("--leader-elect-resource-name and --leader-elect-resource-namespace must name a Lease")
+    if values.kube_api_burst < 1 <= values.kube_api_qps:
+        raise FlagError(f"--kube-api-burst: {values.kube_api_burst} must be at least 1")
+    return Options(
+        listener=listener,
+        connection=ClientSettings(
+            source=Source(values.kubeconfig, values.master),
+            user_agent=user_agent("trireme-bind", "v0.1.0", "bind"),
+            qps=values.kube_api_qps,
+            burst=values.kube_api_burst,
+        ),
+        lease=(values.leader_elect_resource_namespace, values.leader_elect_resource_name)
+        if values.leader_elect
+        else None,
+        metrics_listen=values.metrics_listen,
+        parent=values.exit_with_parent,
+        verbosity=values.v,
+    )
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise FlagError(message)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="trireme-bind",
+        description="The bind phase of the Trireme scheduler: the only writer of pods, bindings and claims.",
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("--listen", default="127.0.0.1:0", help="host:port or unix:/path (default %(default)s); beyond this machine "
+        "only with the four flags of TLS")  # fmt: skip
+    add("--kubeconfig", default="", help="kubeconfig file; empty: the pod's service account")
+    add("--master", default="", help="address of the API server, in place of the kubeconfig's")
+    add("--kube-api-qps", type=float, default=50.0, help="requests a second to the API server; negative: no limit")
+    add("--kube-api-burst", type=int, default=100, help="requests at once beyond that (default %(default)s)")
+    add("--tls-cert-file", default="", help="certificate to serve with; reloaded when it changes")
+    add("--tls-private-key-file", default="", help="its private key")
+    add("--client-ca-file", default="", help="CA that callers' certificates must be signed by")
+    add("--allowed-identities", default="", help="names of callers' certificates (SAN or CN), comma-separated")
+    add("--leader-elect", type=_boolean, nargs="?", const=True, default=True, metavar="BOOL",
+        help="check callers against the Lease (default true)")  # fmt: skip
+    add("--leader-elect-resource-name", default="kube-scheduler", help="name of the Lease (default %(default)s)")
+    add("--leader-elect-resource-namespace", default="kube-system", help="its namespace (default %(default)s)")
+    add("--metrics-listen", default="", help="host:port for /metrics, /healthz and /readyz; empty: not served")
+    add("--exit-with-parent", type=int, default=0, metavar="PID", help="end when this process, the parent, ends")
+    add("-v", "--v", type=int, default=0, help="log verbosity")
+    return parser
+
+
+def _boolean(text: str) -> bool:
+    # What Go's flag package takes.
+    if text in ("1", "t", "T", "true", "TRUE", "True"):
+        return True
+    if text in ("0", "f", "F", "false", "FALSE", "False"):
+        return False
+    raise argparse.ArgumentTypeError(f"{text!r} is neither true nor false")

@@ -1,0 +1,264 @@
+"""The plugin host of Permit, PreBind, Bind and PostBind: runs a profile's plugins and makes one answer of theirs.
+
+It speaks the contract's own messages on both sides, so a plugin in this process and one behind a gRPC channel look the
+same to it. The rules are kube-scheduler's framework's: the first plugin that refuses a pod decides; Permit goes on
+asking after a plugin that lets the pod wait; Bind goes on after a plugin that skips the pod; an error, but not a
+refusal, is told with the extension point and the plugin in front.
+Source: pkg/scheduler/framework/runtime of Kubernetes 1.37.
+"""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import TypeVar
+
+from google.protobuf import duration_pb2
+from google.protobuf.message import DecodeError
+
+from trireme.replica.fencing import Tenure
+from trireme.v1 import bind_pb2, plugin_pb2, snapshot_pb2, status_pb2
+from trireme.wire import profiles
+
+C = TypeVar("C")
+
+MAX_PERMIT_SECONDS = 15 * 60
+
+PermitCall = Callable[[bind_pb2.PermitRequest], Awaitable[Sequence[bind_pb2.PermitResult]]]
+PreBindCall = Callable[[bind_pb2.PreBindRequest], Awaitable[Sequence[bind_pb2.PreBindResult]]]
+BindCall = Callable[[bind_pb2.BindRequest, Tenure], AsyncGenerator[Sequence[bind_pb2.BindResult], None]]
+PostBindCall = Callable[[bind_pb2.PostBindRequest], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """One plugin; a call that is None: it takes no part in that extension point.
+
+    The calls of Permit and PreBind answer one result an item, in order. Bind answers each item once, by index. None of
+    them raises: what fails is a status.
+    """
+
+    name: str
+    permit: PermitCall | None = None
+    pre_bind: PreBindCall | None = None
+    bind: BindCall | None = None
+    post_bind: PostBindCall | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """The plugins of one profile at each point, in order."""
+
+    permit: tuple[tuple[str, PermitCall], ...]
+    pre_bind: tuple[tuple[str, PreBindCall], ...]
+    bind: tuple[tuple[str, BindCall], ...]
+    post_bind: tuple[tuple[str, PostBindCall], ...]
+
+
+def chains(configuration: snapshot_pb2.Configuration, plugins: Mapping[str, Plugin]) -> dict[str, Chain]:
+    """The chain of each profile.
+
+    Raises:
+        ValueError: a profile names a plugin that is not there, or not at that point.
+    """
+    return {
+        profile.scheduler_name: Chain(
+            permit=_at(profile, plugin_pb2.EXTENSION_POINT_PERMIT, "Permit", plugins, lambda plugin: plugin.permit),
+            pre_bind=_at(
+                profile, plugin_pb2.EXTENSION_POINT_PRE_BIND, "PreBind", plugins, lambda plugin: plugin.pre_bind
+            ),
+            bind=_at(profile, plugin_pb2.EXTENSION_POINT_BIND, "Bind", plugins, lambda plugin: plugin.bind),
+            post_bind=_at(
+                profile, plugin_pb2.EXTENSION_POINT_POST_BIND, "PostBind", plugins, lambda plugin: plugin.post_bind
+            ),
+        )
+        for profile in configuration.profiles
+    }
+
+
+def _at(
+    profile: snapshot_pb2.Profile,
+    point: plugin_pb2.ExtensionPoint.ValueType,
+    label: str,
+    plugins: Mapping[str, Plugin],
+    call_of: Callable[[Plugin], C | None],
+) -> tuple[tuple[str, C], ...]:
+    found = []
+    for entry in profiles.plugins_at(profile, point):
+        plugin = plugins.get(entry.name)
+        call = call_of(plugin) if plugin is not None else None
+        if call is None:
+            raise ValueError(f"profile {profile.scheduler_name}: no {label} plugin {entry.name}")
+        found.append((entry.name, call))
+    return tuple(found)
+
+
+async def permit(chain: Chain, request: bind_pb2.PermitRequest) -> bind_pb2.PermitResponse:
+    """What Permit's plugins together say of each pod."""
+    ended: dict[int, bind_pb2.PermitResult] = {}
+    waits: dict[int, list[bind_pb2.PermitWait]] = {}
+    for name, call in chain.permit:
+        left = [index for index in range(len(request.items)) if index not in ended]
+        if not left:
+            break
+        asked = bind_pb2.PermitRequest(cycle=request.cycle, items=_items(request.items, left, name))
+        for index, result in zip(left, await call(asked), strict=True):
+            if result.status.code == status_pb2.CODE_WAIT:
+                wait = bind_pb2.PermitWait(plugin=name, timeout=_at_most(result.timeout))
+                waits.setdefault(index, []).append(wait)
+            elif result.status.code not in _PASSED:
+                ended[index] = bind_pb2.PermitResult(status=_told(result.status, name, _PERMIT))
+    response = bind_pb2.PermitResponse()
+    for index, item in enumerate(request.items):
+        if index in ended:
+            response.results.append(ended[index])
+        elif index in waits:
+            response.results.append(_waiting(item.pod.name, waits[index]))
+        else:
+            response.results.add().status.code = status_pb2.CODE_SUCCESS
+    return response
+
+
+async def pre_bind(chain: Chain, request: bind_pb2.PreBindRequest) -> bind_pb2.PreBindResponse:
+    """What PreBind's plugins together say of each pod; one that a plugin holds up does not reach those after it."""
+    ended: dict[int, bind_pb2.PreBindResult] = {}
+    worked: set[int] = set()
+    point = _PREFLIGHT if request.preflight else _PRE_BIND
+    for name, call in chain.pre_bind:
+        left = [index for index in range(len(request.items)) if index not in ended]
+        if not left:
+            break
+        asked = bind_pb2.PreBindRequest(
+            cycle=request.cycle, items=_items(request.items, left, name), preflight=request.preflight
+        )
+        for index, result in zip(left, await call(asked), strict=True):
+            if result.status.code == status_pb2.CODE_SUCCESS:
+                worked.add(index)
+            elif result.status.code != status_pb2.CODE_SKIP:
+                ended[index] = _ended(request.items[index], result, name, point)
+    response = bind_pb2.PreBindResponse()
+    for index in range(len(request.items)):
+        if index in ended:
+            response.results.append(ended[index])
+        else:
+            response.results.add().status.code = status_pb2.CODE_SUCCESS if index in worked else status_pb2.CODE_SKIP
+    return response
+
+
+async def bind(
+    chain: Chain, request: bind_pb2.BindRequest, tenure: Tenure
+) -> AsyncGenerator[Sequence[bind_pb2.BindResult], None]:
+    """Binds each pod by the first plugin that does not skip it."""
+    left = list(range(len(request.items)))
+    for name, call in chain.bind:
+        if len(left) == len(request.items) and not any(item.state for item in request.items):
+            asked = request
+        else:
+            asked = bind_pb2.BindRequest(cycle=request.cycle, items=_items(request.items, left, name))
+        skipped: list[int] = []
+        async with aclosing(call(asked, tenure)) as batches:
+            async for results in batches:
+                answered = list(_answered(results, left, name, skipped))
+                if answered:
+                    yield answered
+        left = skipped
+        if not left:
+            return
+    message = "no Bind plugin of the profile binds this pod"
+    refused = status_pb2.Status(code=status_pb2.CODE_ERROR, messages=[message])
+    if left:
+        yield [bind_pb2.BindResult(index=index, status=refused) for index in left]
+
+
+def _answered(
+    results: Sequence[bind_pb2.BindResult], asked: Sequence[int], plugin: str, skipped: list[int]
+) -> Iterator[bind_pb2.BindResult]:
+    """The results as the phase's caller counts the items, but for those that the plugin skipped."""
+    for result in results:
+        result.index = asked[result.index]
+        if result.status.code == status_pb2.CODE_SKIP:
+            skipped.append(result.index)
+            continue
+        if result.status.code != status_pb2.CODE_SUCCESS:
+            result.status.CopyFrom(_told(result.status, plugin, _BIND))
+        yield result
+
+
+async def post_bind(chain: Chain, request: bind_pb2.PostBindRequest) -> None:
+    """Tells PostBind's plugins."""
+    everything = range(len(request.items))
+    for name, call in chain.post_bind:
+        await call(bind_pb2.PostBindRequest(cycle=request.cycle, items=_items(request.items, everything, name)))
+
+
+_PASSED = (status_pb2.CODE_SUCCESS, status_pb2.CODE_SKIP)
+_REFUSALS = (
+    status_pb2.CODE_UNSCHEDULABLE,
+    status_pb2.CODE_UNSCHEDULABLE_AND_UNRESOLVABLE,
+    status_pb2.CODE_PENDING,
+)
+
+_PERMIT = 'running Permit plugin "{}": {}'
+_PRE_BIND = 'running PreBind plugin "{}": {}'
+_PREFLIGHT = 'running PreBindPreFlight "{}": {}'
+_BIND = 'running Bind plugin "{}": {}'
+
+
+def _told(status: status_pb2.Status, plugin: str, form: str) -> status_pb2.Status:
+    """The status as kube-scheduler tells it: a refusal as it is, anything else as an error of the plugin."""
+    told = status_pb2.Status()
+    told.CopyFrom(status)
+    told.plugin = plugin
+    if status.code not in _REFUSALS:
+        told.code = status_pb2.CODE_ERROR
+        message = ", ".join(status.messages) or f"the answer has code {status.code} and no message"
+        told.messages[:] = [form.format(plugin, message)]
+    return told
+
+
+def _waiting(pod: str, waits: Sequence[bind_pb2.PermitWait]) -> bind_pb2.PermitResult:
+    message = f'one or more plugins asked to wait and no plugin rejected pod "{pod}"'
+    shortest = min((wait.timeout for wait in waits), key=lambda timeout: (timeout.seconds, timeout.nanos))
+    return bind_pb2.PermitResult(
+        status=status_pb2.Status(code=status_pb2.CODE_WAIT, plugin=waits[0].plugin, messages=[message]),
+        timeout=shortest,
+        waits=waits,
+    )
+
+
+def _at_most(timeout: duration_pb2.Duration) -> duration_pb2.Duration:
+    if 0 <= timeout.seconds < MAX_PERMIT_SECONDS:
+        return timeout
+    return duration_pb2.Duration(seconds=0 if timeout.seconds < 0 else MAX_PERMIT_SECONDS)
+
+
+def _ended(item: bind_pb2.BindItem, result: bind_pb2.PreBindResult, plugin: str, form: str) -> bind_pb2.PreBindResult:
+    """The result of a plugin that ends the turn of a pod: it waits, or goes back."""
+    if result.status.code != status_pb2.CODE_WAIT:
+        return bind_pb2.PreBindResult(status=_told(result.status, plugin, form))
+    ended = bind_pb2.PreBindResult()
+    ended.CopyFrom(result)
+    ended.status.plugin = plugin
+    states = _states(item.state)
+    states.plugin_states[plugin] = result.state
+    ended.state = states.SerializeToString()
+    return ended
+
+
+def _items(items: Sequence[bind_pb2.BindItem], indexes: Sequence[int], plugin: str) -> list[bind_pb2.BindItem]:
+    """Those items, each with the plugin's own state."""
+    chosen = []
+    for index in indexes:
+        item = items[index]
+        if item.state:
+            item = bind_pb2.BindItem(pod=item.pod, node_name=item.node_name, assumed=item.assumed)
+            item.state = _states(items[index].state).plugin_states.get(plugin, b"")
+        chosen.append(item)
+    return chosen
+
+
+def _states(packed: bytes) -> bind_pb2.HostState:
+    try:
+        return bind_pb2.HostState.FromString(packed)
+    except DecodeError:
+        # Not made by a phase: then no plugin here made it.
+        return bind_pb2.HostState()

@@ -1,0 +1,110 @@
+"""The bind process: flags, the connection to the API server, and the services it serves.
+
+It puts the pieces together and decides nothing. Clock, wall clock and randomness enter the program here.
+"""
+
+import gc
+import logging
+import random
+import sys
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+
+from trireme.bind import default_binder, flags, host, metrics
+from trireme.bind.actions import Actor
+from trireme.bind.binder import Binder
+from trireme.bind.in_flight import InFlight
+from trireme.bind.leadership import Leadership, LeaseReader
+from trireme.bind.service import BindService, HostedPlugins
+from trireme.kube import client, lease
+from trireme.kube.election import LeaseRecord
+from trireme.kube.errors import KubeconfigError
+from trireme.kube.writes import Writer
+from trireme.replica import grpc_server, listening, parent_death
+from trireme.replica.fencing import EpochGuard
+from trireme.v1 import bind_pb2, bind_pb2_grpc, plugin_pb2, plugin_pb2_grpc, snapshot_pb2
+
+log = logging.getLogger(__name__)
+
+LEASE_DEADLINE_SECONDS = 5.0
+"""For reading the Lease, with repetitions."""
+
+CLOSE_SECONDS = 10.0
+"""For writes under way that nobody waits for any more when the process is told to end."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Serves until SIGTERM; answers the exit code. What is wrong at the start is one line on stderr."""
+    try:
+        options = flags.parse(argv)
+        _log_to_stderr(options.verbosity)
+        if options.parent:
+            parent_death.exit_with_parent(options.parent)
+        # What is loaded now lives as long as the process: the collector need not look at it again.
+        gc.freeze()
+        return grpc_server.serve(options.listener, lambda: lifespan(options))
+    except (flags.FlagError, listening.ListenError, KubeconfigError) as error:
+        return grpc_server.fail(str(error))
+
+
+@asynccontextmanager
+async def lifespan(options: flags.Options) -> AsyncIterator[Sequence[grpc_server.Service]]:
+    """The services, from the connection to the API server up.
+
+    Raises:
+        KubeconfigError, ListenError: naming the file, field or flag at fault.
+    """
+    clock = time.monotonic
+    async with await client.connect(options.connection) as api:
+        in_flight = InFlight(clock)
+        writer = Writer(api)
+        binder = Binder(writer, in_flight, clock=clock, jitter=random.random)
+        actor = Actor(writer, in_flight, clock=clock, wall=time.time_ns)
+        leadership = Leadership(EpochGuard(), _lease_reader(api, options.lease), clock)
+
+        def plugins_of(configuration: snapshot_pb2.Configuration) -> Mapping[str, host.Plugin]:
+            in_tree = default_binder.plugin(binder)
+            return {in_tree.name: in_tree}
+
+        service = BindService(leadership, binder, actor, in_flight, plugins_of, clock=clock)
+        async with metrics.serve(options.metrics_listen, service, api):
+            try:
+                yield _services(service)
+            finally:
+                await actor.close(CLOSE_SECONDS)
+                await binder.close(CLOSE_SECONDS)
+                await leadership.close()
+
+
+def _services(service: BindService) -> Sequence[grpc_server.Service]:
+    hosted = HostedPlugins(service)
+    return (
+        grpc_server.Service(
+            bind_pb2.DESCRIPTOR.services_by_name["BindService"],
+            lambda server: bind_pb2_grpc.add_BindServiceServicer_to_server(service, server),
+        ),
+        grpc_server.Service(
+            plugin_pb2.DESCRIPTOR.services_by_name["PluginService"],
+            lambda server: plugin_pb2_grpc.add_PluginServiceServicer_to_server(hosted, server),
+        ),
+    )
+
+
+def _lease_reader(api: client.ApiClient, named: tuple[str, str] | None) -> LeaseReader | None:
+    if named is None:
+        return None
+    namespace, name = named
+
+    async def read() -> LeaseRecord | None:
+        return await lease.read_lease(api, namespace, name, LEASE_DEADLINE_SECONDS)
+
+    return read
+
+
+def _log_to_stderr(verbosity: int) -> None:
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=logging.DEBUG if verbosity >= 4 else logging.INFO,
+        format="%(asctime)s %(levelname).1s %(name)s: %(message)s",
+    )

@@ -1,0 +1,262 @@
+"""BindService: the gRPC edge of the phase.
+
+Each call passes three gates before anything is done: it is well formed (INVALID_ARGUMENT), the caller leads
+(`leadership`), and it means the configuration that this replica has. The configuration comes with Fence, together with
+the epoch that it belongs to, because bind follows no stream.
+"""
+
+import logging
+import re
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import grpc
+from grpc import aio
+
+from trireme.bind import host
+from trireme.bind.actions import Actor
+from trireme.bind.binder import Binder, BinderStatistics
+from trireme.bind.default_binder import FateUnknown
+from trireme.bind.in_flight import InFlight
+from trireme.bind.leadership import Leadership, LeadershipStatistics
+from trireme.bind.results import Busy
+from trireme.kube.lease import EpochClaim
+from trireme.replica import grpc_server
+from trireme.replica.fencing import Refusal, RefusalReason, Tenure
+from trireme.v1 import bind_pb2, bind_pb2_grpc, cycle_pb2, plugin_pb2, plugin_pb2_grpc, snapshot_pb2
+from trireme.wire.status import to_message
+
+log = logging.getLogger(__name__)
+
+Context = aio.ServicerContext[Any, Any]
+PluginsOf = Callable[[snapshot_pb2.Configuration], Mapping[str, host.Plugin]]
+
+DRAIN_SECONDS = 10.0
+"""How long Fence waits for older work, if its caller has set no deadline."""
+
+REPLY_SECONDS = 0.1
+"""What is left of a caller's deadline for the answer to reach it."""
+
+PLUGIN_CALL_SECONDS = 60.0
+"""How long a call to plugins may have effects, if its caller has set no deadline."""
+
+# What the API server accepts as a name; anything else could lead a path elsewhere.
+_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
+
+
+@dataclass(frozen=True, slots=True)
+class BindStatistics:
+    """What this replica has done."""
+
+    binder: BinderStatistics  # bindings
+    leadership: LeadershipStatistics  # leaders
+    actions: Mapping[tuple[str, str], int]  # by kind and result (`success`, `error`)
+    works: int  # bindings, actions and plugin calls under way
+    configured: bool  # a configuration has come
+
+
+class BindService(bind_pb2_grpc.BindServiceServicer):
+    """The bind phase."""
+
+    def __init__(
+        self,
+        leadership: Leadership,
+        binder: Binder,
+        actor: Actor,
+        in_flight: InFlight,
+        plugins_of: PluginsOf,
+        *,
+        clock: Callable[[], float],
+    ) -> None:
+        """`plugins_of` answers the plugins that there are under a configuration, by name."""
+        self._leadership = leadership
+        self._binder = binder
+        self._actor = actor
+        self._in_flight = in_flight
+        self._plugins_of = plugins_of
+        self._clock = clock
+        self._config_hash = 0
+        self._chains: Mapping[str, host.Chain] = {}
+        self.plugins: Mapping[str, host.Plugin] = {}
+
+    def statistics(self) -> BindStatistics:
+        """What it has done so far."""
+        return BindStatistics(
+            self._binder.statistics(),
+            self._leadership.statistics(),
+            self._actor.statistics(),
+            len(self._in_flight),
+            bool(self._chains),
+        )
+
+    async def Fence(self, request: bind_pb2.FenceRequest, context: Context) -> bind_pb2.FenceResponse:
+        """Takes the epoch and the configuration, and waits for older work."""
+        tenure = await self._admit(request.fence, context)
+        if request.HasField("configuration"):
+            await self._configure(request.config_hash, request.configuration, context)
+        elif request.config_hash != self._config_hash or not self._chains:
+            await _refuse_configuration(context)
+        remaining = context.time_remaining()
+        patience = DRAIN_SECONDS if remaining is None else remaining - REPLY_SECONDS
+        left = await self._in_flight.drained(tenure.epoch, patience)
+        return bind_pb2.FenceResponse(epoch=tenure.epoch, drain_ms=round(left * 1000))
+
+    async def Permit(self, request: bind_pb2.PermitRequest, context: Context) -> bind_pb2.PermitResponse:
+        """May these pods be bound now?"""
+        tenure, chain = await self._enter(request.cycle, context)
+        await _check_items(request.items, context)
+        return await self._plugin_work(tenure, context, host.permit(chain, request))
+
+    async def PreBind(self, request: bind_pb2.PreBindRequest, context: Context) -> bind_pb2.PreBindResponse:
+        """Prepare binding these pods."""
+        tenure, chain = await self._enter(request.cycle, context)
+        await _check_items(request.items, context)
+        return await self._plugin_work(tenure, context, host.pre_bind(chain, request))
+
+    async def Bind(self, request: bind_pb2.BindRequest, context: Context) -> AsyncIterator[bind_pb2.BindResponse]:
+        """Bind these pods."""
+        tenure, chain = await self._enter(request.cycle, context)
+        await _check_items(request.items, context)
+        try:
+            async with aclosing(host.bind(chain, request, tenure)) as batches:
+                async for results in batches:
+                    yield bind_pb2.BindResponse(results=results)
+        except FateUnknown as error:
+            await context.abort(grpc.StatusCode.UNAVAILABLE, str(error))
+        except Busy as busy:
+            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, str(busy))
+
+    async def PostBind(self, request: bind_pb2.PostBindRequest, context: Context) -> bind_pb2.PostBindResponse:
+        """These pods were bound."""
+        tenure, chain = await self._enter(request.cycle, context)
+        await _check_items(request.items, context)
+        await self._plugin_work(tenure, context, host.post_bind(chain, request))
+        return bind_pb2.PostBindResponse()
+
+    async def Apply(self, request: bind_pb2.ApplyRequest, context: Context) -> AsyncIterator[bind_pb2.ApplyResponse]:
+        """Carry out these actions."""
+        tenure = await self._admit(request.fence, context)
+        for index, action in enumerate(request.actions):
+            await _check_action(index, action, context)
+        try:
+            async with aclosing(self._actor.apply(request.actions, tenure)) as batches:
+                async for outcomes in batches:
+                    yield bind_pb2.ApplyResponse(
+                        results=[
+                            bind_pb2.BindResult(index=index, status=to_message(outcome)) for index, outcome in outcomes
+                        ]
+                    )
+        except Busy as busy:
+            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, str(busy))
+
+    async def _admit(self, fence: cycle_pb2.Fence, context: Context) -> Tenure:
+        if not fence.epoch:
+            await _invalid(context, "fence.epoch: not set")
+        try:
+            return await self._leadership.admit(
+                EpochClaim(fence.epoch, fence.holder_identity), fence.lease_valid_ms / 1000
+            )
+        except Refusal as refusal:
+            await grpc_server.refuse(context, refusal)
+
+    async def _enter(self, cycle: cycle_pb2.Cycle, context: Context) -> tuple[Tenure, host.Chain]:
+        tenure = await self._admit(cycle.fence, context)
+        if cycle.config_hash != self._config_hash or not self._chains:
+            await _refuse_configuration(context)
+        chain = self._chains.get(cycle.profile)
+        if chain is None:
+            await _invalid(context, f"cycle.profile: no profile {cycle.profile!r}")
+        return tenure, chain
+
+    async def _configure(self, config_hash: int, configuration: snapshot_pb2.Configuration, context: Context) -> None:
+        if config_hash == self._config_hash and self._chains:
+            return
+        try:
+            plugins = self._plugins_of(configuration)
+            chains = host.chains(configuration, plugins)
+        except ValueError as error:
+            await _invalid(context, f"configuration: {error}")
+        if not chains:
+            await _invalid(context, "configuration.profiles: there is none")
+        self.plugins, self._chains, self._config_hash = plugins, chains, config_hash
+        log.info("configured with profiles %s", ", ".join(chains))
+
+    async def _plugin_work(self, tenure: Tenure, context: Context, work: Awaitable[Any]) -> Any:
+        remaining = context.time_remaining()
+        until = self._clock() + (PLUGIN_CALL_SECONDS if remaining is None else remaining)
+        with self._in_flight.under(tenure.epoch, until):
+            return await work
+
+
+class HostedPlugins(plugin_pb2_grpc.PluginServiceServicer):
+    """The handshake: which plugins this phase runs, and at which points."""
+
+    def __init__(self, service: BindService, instance: str = "") -> None:
+        self._service = service
+        self._instance = instance or uuid.uuid4().hex
+
+    async def GetPluginInfo(
+        self, request: plugin_pb2.GetPluginInfoRequest, context: Context
+    ) -> plugin_pb2.GetPluginInfoResponse:
+        """All of them; none before the first configuration came."""
+        return plugin_pb2.GetPluginInfoResponse(
+            plugins=[
+                plugin_pb2.PluginInfo(name=plugin.name, extension_points=_points(plugin))
+                for _, plugin in sorted(self._service.plugins.items())
+            ],
+            instance=self._instance,
+        )
+
+
+def _points(plugin: host.Plugin) -> list[plugin_pb2.ExtensionPoint.ValueType]:
+    calls = (
+        (plugin_pb2.EXTENSION_POINT_PERMIT, plugin.permit),
+        (plugin_pb2.EXTENSION_POINT_PRE_BIND, plugin.pre_bind),
+        (plugin_pb2.EXTENSION_POINT_BIND, plugin.bind),
+        (plugin_pb2.EXTENSION_POINT_POST_BIND, plugin.post_bind),
+    )
+    return [point for point, call in calls if call is not None]
+
+
+async def _check_items(items: Iterable[bind_pb2.BindItem], context: Context) -> None:
+    for index, item in enumerate(items):
+        problem = _problem_of(item.pod)
+        if problem:
+            await _invalid(context, f"items[{index}].pod.{problem}")
+        if not _NAME.fullmatch(item.node_name):
+            await _invalid(context, f"items[{index}].node_name: {item.node_name!r} is no name")
+
+
+async def _check_action(index: int, action: bind_pb2.Action, context: Context) -> None:
+    problem = _problem_of(action.pod)
+    if problem:
+        await _invalid(context, f"actions[{index}].pod.{problem}")
+    kind = action.WhichOneof("action")
+    if kind is None:
+        await _invalid(context, f"actions[{index}].action: not set")
+    if kind == "deallocate":
+        claim = action.deallocate
+        if not (_NAME.fullmatch(claim.namespace) and _NAME.fullmatch(claim.name) and claim.uid):
+            await _invalid(context, f"actions[{index}].deallocate: namespace, name and uid must name a claim")
+
+
+def _problem_of(pod: cycle_pb2.PodIdentity) -> str:
+    """Which field of a pod's identity is unusable, and why; empty: none."""
+    if not _NAME.fullmatch(pod.namespace):
+        return f"namespace: {pod.namespace!r} is no name"
+    if not _NAME.fullmatch(pod.name):
+        return f"name: {pod.name!r} is no name"
+    return "" if pod.uid else "uid: not set"
+
+
+async def _invalid(context: Context, message: str) -> NoReturn:
+    await context.abort(grpc.StatusCode.INVALID_ARGUMENT, message)
+    raise AssertionError("abort does not return")
+
+
+async def _refuse_configuration(context: Context) -> NoReturn:
+    message = "config_hash: not the configuration of this replica; call Fence with it"
+    await grpc_server.refuse(context, Refusal(RefusalReason.CONFIG_MISMATCH, message))
