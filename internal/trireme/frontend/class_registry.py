@@ -54,6 +54,7 @@ class ClassRegistry:
         self._added: list[ClassEntry] = []
         self._removed: list[int] = []
         self._projections: dict[Labels, Labels] = {}
+        self._new_keys: set[str] = set()
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -89,12 +90,18 @@ class ClassRegistry:
             while len(self._idle) > self._idle_limit:
                 self._drop(self._idle.popitem(last=False)[0])
 
-    def select_by(self, keys: Iterable[str]) -> frozenset[str]:
-        """Somebody selects by these label keys from now on; answers those that are new."""
-        new = frozenset(keys) - self._keys
+    def select_by(self, keys: Iterable[str]) -> None:
+        """Somebody selects by these label keys from now on."""
+        new = set(keys) - self._keys
         if new:
             self._keys |= new
+            self._new_keys |= new
             self._projections.clear()
+
+    def take_new_keys(self) -> frozenset[str]:
+        """Keys that became selected by since this was last called: pods that carry one must be interned again."""
+        new = frozenset(self._new_keys)
+        self._new_keys.clear()
         return new
 
     def take_changes(self) -> tuple[list[ClassEntry], list[int]]:

@@ -69,6 +69,7 @@ class ClusterCache:
         self.generation = 0
         self._slots: dict[str, int] = {}
         self._entries: dict[int, bytes] = {}  # slot → serialised NodeEntry
+        self._names: dict[int, tuple[str, int]] = {}  # slot → node, and the generation since which it is there
         self._free_slots: list[int] = []
         self._next_slot = 0
         self._pods: dict[str, PlacedPod] = {}  # by UID
@@ -97,6 +98,11 @@ class ClusterCache:
         """The node's slot, or NO_SLOT."""
         return self._slots.get(name, NO_SLOT)
 
+    def node_at(self, slot: int, generation: int) -> str | None:
+        """The node that was at the slot at the generation and still is; None where there is no such node."""
+        name, since = self._names.get(slot, ("", 0))
+        return name if name and since <= generation else None
+
     def node_names(self) -> list[str]:
         """Names of all nodes."""
         return list(self._slots)
@@ -106,31 +112,33 @@ class ClusterCache:
         slot = self._slots.get(name)
         return None if slot is None else snapshot_pb2.NodeEntry.FromString(self._entries[slot]).node
 
-    def set_node(self, node: core_pb2.Node, json: bytes = b"") -> core_pb2.Node | None:
-        """The node is this from now on; answers what it was before, None for a new one."""
+    def set_node(self, node: core_pb2.Node, json: bytes = b"") -> tuple[bool, core_pb2.Node | None]:
+        """The node is this from now on; answers whether that changes anything, and what it was (None: it is new)."""
         name = node.metadata.name
         slot = self._slots.get(name)
-        before = None
+        known = slot is not None
         if slot is None:
             slot = self._free_slots.pop() if self._free_slots else self._take_new_slot()
             self._slots[name] = slot
-        else:
-            before = snapshot_pb2.NodeEntry.FromString(self._entries[slot]).node
         entry = snapshot_pb2.NodeEntry(slot=slot, node=node, json=json).SerializeToString(deterministic=True)
-        if self._entries.get(slot) != entry:
-            self._entries[slot] = entry
-            self._changes.nodes.add(slot)
-            self._changes.removed_slots.discard(slot)
-        if before is None:
-            for uid in self._homeless.pop(name, ()):
-                self._settle(self._pods[uid], slot)
-        return before
+        old = self._entries.get(slot)
+        if known and old == entry:
+            return False, node
+        self._entries[slot] = entry
+        self._changes.nodes.add(slot)
+        if known and old is not None:
+            return True, snapshot_pb2.NodeEntry.FromString(old).node
+        self._names[slot] = (name, self.generation + 1)
+        for uid in self._homeless.pop(name, ()):
+            self._settle(self._pods[uid], slot)
+        return True, None
 
     def remove_node(self, name: str) -> core_pb2.Node | None:
         """The node is gone; its pods stay known until they are gone too. Answers what it was."""
         slot = self._slots.pop(name, None)
         if slot is None:
             return None
+        del self._names[slot]
         before = snapshot_pb2.NodeEntry.FromString(self._entries.pop(slot)).node
         for pod in [pod for pod in self._pods.values() if pod.slot == slot]:
             self._unsettle(pod)
@@ -232,6 +240,10 @@ class ClusterCache:
     def get_object(self, kind: str, namespace: str, name: str) -> snapshot_pb2.ClusterObject | None:
         """The object as it is assumed to be."""
         return self._objects.get((kind, namespace, name))
+
+    def object_keys(self, kind: str) -> set[tuple[str, str]]:
+        """Namespace and name of all objects of a kind."""
+        return {(namespace, name) for known, namespace, name in self._objects if known == kind}
 
     def nominate(self, uid: str, nomination: snapshot_pb2.Nomination | None) -> None:
         """The pod waits for a node from now on; None: it does not."""

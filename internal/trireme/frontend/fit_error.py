@@ -13,10 +13,6 @@ from trireme.snapshot import arrays
 
 NO_NODES = "no nodes available to schedule pods"
 
-# The longest note of an event, in bytes; what is cut off is marked.
-MAX_NOTE_BYTES = 1024
-_CUT_MARK = " ..."
-
 
 def message(
     nodes: int, pre_filter: status.Status | None, refusals: Iterable[tuple[status.Status, int]], post_filter: str
@@ -40,11 +36,3 @@ def counted(statuses: Sequence[status.Status], index: arrays.Int16Array) -> list
     """Each status and how many nodes have it. Shape: index (node,), 0 where a node passes."""
     counts = np.bincount(index, minlength=len(statuses) + 1)
     return [(entry, int(count)) for entry, count in zip(statuses, counts[1:], strict=False) if count]
-
-
-def note(text: str) -> str:
-    """The text as an event's note: not longer than the API takes."""
-    encoded = text.encode()
-    if len(encoded) <= MAX_NOTE_BYTES:
-        return text
-    return encoded[: MAX_NOTE_BYTES - len(_CUT_MARK)].decode(errors="ignore") + _CUT_MARK

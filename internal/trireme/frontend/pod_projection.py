@@ -72,8 +72,11 @@ class ParsedPod:
     start: int
     labels: Labels
     base: bytes
-    gated: bool
+    gates: tuple[str, ...]
     group: str
+    generation: int
+    # The PodScheduled condition: status, reason, message, lastTransitionTime; empty where it has none.
+    condition: tuple[str, str, str, str] | tuple[()]
 
     @property
     def key(self) -> str:
@@ -104,8 +107,10 @@ def parse(raw: Json) -> ParsedPod:
         json_values.parse_time(status["startTime"])[0] if status.get("startTime") else 0,
         tuple(sorted(labels.items())) if labels else (),
         orjson.dumps(project(metadata, spec, status), option=orjson.OPT_SORT_KEYS),
-        bool(gates),
+        tuple(gate["name"] for gate in gates) if gates else (),
         (spec.get("schedulingGroup") or {}).get("podGroupName") or "",
+        metadata.get("generation") or 0,
+        () if spec.get("nodeName") else _scheduled_condition(status),
     )
 
 
@@ -163,6 +168,15 @@ def _controller(owners: Sequence[Json]) -> dict[str, Any] | None:
         if owner.get("controller"):
             return {name: owner[name] for name in ("apiVersion", "kind", "name", "controller") if name in owner}
     return None
+
+
+def _scheduled_condition(status: Json) -> tuple[str, str, str, str] | tuple[()]:
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == "PodScheduled":
+            fields = ("status", "reason", "message", "lastTransitionTime")
+            state, reason, text, since = (condition.get(name) or "" for name in fields)
+            return state, reason, text, since
+    return ()
 
 
 def _preempted(status: Json) -> bool:

@@ -1,0 +1,99 @@
+"""What filter answered about recent classes, kept whole, so that filter and score need to be sent only what changed.
+
+Filter's answer about a class is a column over all slots. The frontend keeps it with the generation it is of; the next
+answer comes as a patch to it, from whichever replica, and goes on to score as the same patch where that replica has the
+rest. `explain` reads it too: it is why a class is pending.
+"""
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from trireme.framework import status
+from trireme.snapshot import arrays
+from trireme.v1 import filter_pb2
+from trireme.wire import node_columns
+
+Key = tuple[str, int]  # profile, class
+
+# Classes whose answers are kept: what is dropped is asked for whole again.
+MAX_CLASSES = 256
+# … but no more than so much memory beside what the answers to a few classes take.
+MAX_BYTES = 32 << 20
+MIN_CLASSES = 4
+
+
+@dataclass(slots=True)
+class ClassAnswer:
+    """Filter's answer about one class. Shapes: (slot,). Generation 0: none yet."""
+
+    generation: int = 0
+    statuses: tuple[status.Status, ...] = ()
+    index: arrays.Int16Array = field(default_factory=lambda: np.zeros(0, dtype=np.int16))
+    capacity: arrays.Int32Array = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
+
+    @property
+    def feasible(self) -> int:
+        """How many nodes pass."""
+        return int(np.count_nonzero((self.index == 0) & (self.capacity > 0)))
+
+    @property
+    def admissible(self) -> bool:
+        """Whether any node passes."""
+        return bool(((self.index == 0) & (self.capacity > 0)).any())
+
+    def take(self, answer: node_columns.NodeColumns) -> None:
+        """The next answer, complete or a patch to this one. Raises: ValueError for a patch to another."""
+        if answer.slots is None:
+            self.index, self.capacity = answer.index, answer.capacity
+        else:
+            if answer.base_generation != self.generation:
+                raise ValueError(f"a patch to generation {answer.base_generation}, have {self.generation}")
+            if self.index.shape[0] < answer.size:
+                self.index = arrays.grow_last_axis(self.index, answer.size)
+                self.capacity = arrays.grow_last_axis(self.capacity, answer.size)
+            self.index[answer.slots] = answer.index
+            self.capacity[answer.slots] = answer.capacity
+        self.statuses = answer.statuses
+        self.generation = answer.generation
+
+    def message(self) -> filter_pb2.NodeColumns:
+        """The whole answer on the wire."""
+        return node_columns.pack(
+            self.generation, 0, self.index.shape[0], None, self.statuses, self.index, self.capacity
+        )
+
+
+class ClassAnswers:
+    """The answers about recent classes."""
+
+    def __init__(self, max_classes: int = MAX_CLASSES) -> None:
+        self._max_classes = max_classes
+        self._answers: OrderedDict[Key, ClassAnswer] = OrderedDict()
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._answers
+
+    def of(self, key: Key) -> ClassAnswer:
+        """What is known of the class, made if nothing is."""
+        answer = self._answers.get(key)
+        if answer is None:
+            answer = self._answers[key] = ClassAnswer()
+            self._drop_oldest()
+        self._answers.move_to_end(key)
+        return answer
+
+    def peek(self, key: Key) -> ClassAnswer | None:
+        """What is known of the class, if anything."""
+        return self._answers.get(key)
+
+    def clear(self) -> None:
+        """Forget all: the generations begin anew."""
+        self._answers.clear()
+
+    def _drop_oldest(self) -> None:
+        total = sum(answer.index.nbytes + answer.capacity.nbytes for answer in self._answers.values())
+        while len(self._answers) > self._max_classes or (total > MAX_BYTES and len(self._answers) > MIN_CLASSES):
+            oldest = self._answers.popitem(last=False)[1]
+            total -= oldest.index.nbytes + oldest.capacity.nbytes

@@ -1,0 +1,290 @@
+"""What informers say, turned into changes of the cache and stimuli of the queue.
+
+Pure: the informers call it with events in order, it neither waits nor calls anyone. Each pod is either placed (in the
+cache) or pending (in the queue, or in flight and perhaps assumed); an event moves it from one to the other. A list that
+had to be started over may leave out objects that are gone: they are dropped when it ends.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from trireme.framework import cluster_event
+from trireme.frontend import class_registry, cluster_cache, object_kinds, queue_pod, queue_remote, scheduling_queue
+from trireme.frontend.pod_projection import ParsedPod
+from trireme.kube.watch import Event, EventKind
+from trireme.v1 import core_pb2, snapshot_pb2
+
+ActionType = cluster_event.ActionType
+
+
+class PodInEvent(NamedTuple):
+    """A pod as queueing hints see it: its class's fields, and what is its own."""
+
+    pod: core_pb2.Pod
+    key: str
+    uid: str
+    node_name: str
+    nominated_node: str
+
+
+@dataclass(slots=True)
+class PendingPod:
+    """A pod without a node, as its object says. Class 0: its fields cannot be read, and `invalid` says which."""
+
+    parsed: ParsedPod
+    base: int
+    class_id: int
+    invalid: str = ""
+
+
+class ClusterWatch:
+    """The consumer of all informers."""
+
+    def __init__(
+        self,
+        cache: cluster_cache.ClusterCache,
+        queue: scheduling_queue.SchedulingQueue,
+        profiles: frozenset[str],
+        now: Callable[[], float],
+        carry_out: Callable[[queue_remote.Instructions], None],
+        deleted: Callable[[str], None],
+    ) -> None:
+        """`carry_out` gets what the queue wants done; `deleted` the UID of each pending pod that is gone."""
+        self._cache = cache
+        self._registry = cache.registry
+        self._queue = queue
+        self._profiles = profiles
+        self._now = now
+        self._carry_out = carry_out
+        self._deleted = deleted
+        self._pending: dict[str, PendingPod] = {}
+        self._listed: dict[str, set[Any]] = {}
+
+    def pending(self, uid: str) -> PendingPod | None:
+        """The pending pod of this UID, assumed or not."""
+        return self._pending.get(uid)
+
+    # Pods
+
+    def on_pods(self, events: Sequence[Event[ParsedPod]]) -> None:
+        """Pods were listed, added, changed or deleted."""
+        for kind, parsed, _ in events:
+            if parsed is None:
+                self._on_list(kind, "pods", self._known_pods, self._drop_pod)
+            elif kind == EventKind.DELETED:
+                self._drop_pod(parsed.uid)
+            else:
+                if kind == EventKind.LISTED:
+                    self._listed.setdefault("pods", set()).add(parsed.uid)
+                self._set_pod(parsed)
+        self._intern_again()
+
+    def _known_pods(self) -> set[Any]:
+        return {pod.uid for pod in self._cache.pods() if not pod.assumed} | set(self._pending)
+
+    def _set_pod(self, parsed: ParsedPod) -> None:
+        if not parsed.node_name:
+            if parsed.scheduler_name in self._profiles:
+                self._set_pending(parsed)
+            return
+        self._leave_pending(parsed)
+        try:
+            base = self._registry.base_of(parsed.base)
+        except class_registry.InvalidPod:
+            # It is there all the same; what it asks for cannot be read, so it counts as a pod that asks for nothing.
+            base = self._registry.base_of(b'{"metadata":{"namespace":"%s"}}' % parsed.namespace.encode())
+        class_id = self._registry.intern(base, parsed.labels)
+        known = self._cache.pod(parsed.uid)
+        was_assumed = known is None or known.assumed
+        before = None if known is None else self._registry[known.class_id].pod
+        self._cache.set_pod(parsed, class_id, base)
+        after = self._registry[class_id].pod
+        if was_assumed or before is None:
+            self._tell(cluster_event.ASSIGNED_POD_ADD, None, self._in_event(after, parsed))
+        elif before is not after:
+            for changed in cluster_event.pod_update_events(before, after, target=False):
+                event = cluster_event.event(cluster_event.Resource.ASSIGNED_POD, changed.action)
+                self._tell(event, self._in_event(before, parsed), self._in_event(after, parsed))
+
+    def _set_pending(self, parsed: ParsedPod) -> None:
+        pending = self._pending.get(parsed.uid)
+        if pending is not None and pending.parsed.resource_version == parsed.resource_version:
+            return
+        new = self._intern(parsed)
+        self._pending[parsed.uid] = new
+        record = self._record(new)
+        if pending is None:
+            self._carry_out(self._queue.add(record, self._now()))
+            return
+        events: list[cluster_event.ClusterEvent] = []
+        old_object = new_object = None
+        if pending.class_id and new.class_id:
+            old_object = self._in_event(self._registry[pending.class_id].pod, pending.parsed)
+            new_object = self._in_event(self._registry[new.class_id].pod, parsed)
+            events = cluster_event.pod_update_events(old_object.pod, new_object.pod, target=True)
+        self._carry_out(self._queue.update(record, events, old_object, new_object, self._now()))
+        if pending.class_id:
+            self._registry.release(pending.class_id)
+        if pending.parsed.nominated_node and pending.parsed.nominated_node != parsed.nominated_node:
+            self._nomination_gone(new)
+
+    def _intern(self, parsed: ParsedPod) -> PendingPod:
+        try:
+            base = self._registry.base_of(parsed.base)
+        except class_registry.InvalidPod as error:
+            return PendingPod(parsed, 0, 0, str(error))
+        return PendingPod(parsed, base, self._registry.intern(base, parsed.labels))
+
+    def _record(self, pending: PendingPod) -> queue_pod.PodRecord:
+        parsed = pending.parsed
+        return queue_pod.by_priority(
+            parsed.key,
+            parsed.uid,
+            pending.class_id,
+            parsed.scheduler_name,
+            parsed.priority,
+            resource_version=str(parsed.resource_version),
+            nominated_node=parsed.nominated_node,
+            single=not pending.class_id or bool(parsed.flags),
+            pod=pending,
+        )
+
+    def _leave_pending(self, parsed: ParsedPod) -> None:
+        pending = self._pending.pop(parsed.uid, None)
+        if pending is not None:
+            self._queue.delete(parsed.key, parsed.uid, self._now())
+            if pending.class_id:
+                self._registry.release(pending.class_id)
+
+    def _drop_pod(self, uid: str) -> None:
+        pending = self._pending.pop(uid, None)
+        if pending is not None:
+            self._queue.delete(pending.parsed.key, uid, self._now())
+            self._deleted(uid)
+            if pending.parsed.nominated_node:
+                self._nomination_gone(pending)
+            if pending.class_id:
+                self._registry.release(pending.class_id)
+            return
+        placed = self._cache.pod(uid)
+        if placed is not None:
+            pod = self._registry[placed.class_id].pod
+            gone = PodInEvent(pod, placed.key, uid, placed.node_name, "")
+            self._cache.remove_pod(uid)
+            self._tell(cluster_event.ASSIGNED_POD_DELETE, gone, None)
+
+    def _nomination_gone(self, pending: PendingPod) -> None:
+        """Pods of no higher priority may use the room that was promised to the pod."""
+        if pending.class_id:
+            gone = self._in_event(self._registry[pending.class_id].pod, pending.parsed)
+            self._carry_out(
+                self._queue.on_event(
+                    cluster_event.ASSIGNED_POD_DELETE,
+                    gone,
+                    None,
+                    self._now(),
+                    max_priority=pending.parsed.priority,
+                    exclude_uid=pending.parsed.uid,
+                )
+            )
+
+    def _intern_again(self) -> None:
+        """More label keys are selected by than before: pods that carry one belong to another class now."""
+        keys = self._registry.take_new_keys()
+        while keys:
+            self._cache.reclassify(keys)
+            for uid, pending in self._pending.items():
+                if pending.class_id and any(key in keys for key, _ in pending.parsed.labels):
+                    class_id = self._registry.intern(pending.base, pending.parsed.labels)
+                    self._registry.release(pending.class_id)
+                    pending.class_id = class_id
+                    self._queue.reclassify(pending.parsed.key, uid, class_id)
+            keys = self._registry.take_new_keys()
+
+    def _in_event(self, pod: core_pb2.Pod, parsed: ParsedPod) -> PodInEvent:
+        return PodInEvent(pod, parsed.key, parsed.uid, parsed.node_name, parsed.nominated_node)
+
+    # Nodes
+
+    def on_nodes(self, events: Sequence[Event[core_pb2.Node]]) -> None:
+        """Nodes were listed, added, changed or deleted."""
+        for kind, node, _ in events:
+            if node is None:
+                self._on_list(kind, "nodes", lambda: set(self._cache.node_names()), self._drop_node)
+            elif kind == EventKind.DELETED:
+                self._drop_node(node.metadata.name)
+            else:
+                if kind == EventKind.LISTED:
+                    self._listed.setdefault("nodes", set()).add(node.metadata.name)
+                self._set_node(node)
+
+    def _set_node(self, node: core_pb2.Node) -> None:
+        changed, before = self._cache.set_node(node)
+        if not changed:
+            return
+        if before is None:
+            self._tell(cluster_event.event(cluster_event.Resource.NODE, ActionType.ADD), None, node)
+            return
+        for event in cluster_event.node_update_events(before, node):
+            self._tell(event, before, node)
+
+    def _drop_node(self, name: str) -> None:
+        before = self._cache.remove_node(name)
+        if before is not None:
+            self._tell(cluster_event.event(cluster_event.Resource.NODE, ActionType.DELETE), before, None)
+
+    # Other objects
+
+    def on_objects(self, kind: object_kinds.ObjectKind, events: Sequence[Event[Any]]) -> None:
+        """Objects of the kind were listed, added, changed or deleted."""
+        for event_kind, entry, _ in events:
+            if entry is None:
+                self._on_list(
+                    event_kind,
+                    kind.field,
+                    lambda: self._cache.object_keys(kind.field),
+                    lambda key: self._drop_object(kind, key),
+                )
+                continue
+            key = (entry.metadata.namespace, entry.metadata.name)
+            if event_kind == EventKind.DELETED:
+                self._drop_object(kind, key)
+                continue
+            if event_kind == EventKind.LISTED:
+                self._listed.setdefault(kind.field, set()).add(key)
+            self._set_object(kind, key, entry)
+        self._intern_again()
+
+    def _set_object(self, kind: object_kinds.ObjectKind, key: tuple[str, str], entry: Any) -> None:
+        known = self._cache.get_object(kind.field, *key)
+        before = None if known is None else getattr(known, kind.field)
+        if before == entry:
+            return
+        self._registry.select_by(kind.selected_keys(entry))
+        changed = snapshot_pb2.ClusterObject()
+        getattr(changed, kind.field).CopyFrom(entry)
+        self._cache.set_object(changed)
+        if kind.event:
+            action = ActionType.ADD if before is None else ActionType.UPDATE
+            self._tell(cluster_event.event(kind.event, action), before, entry)
+
+    def _drop_object(self, kind: object_kinds.ObjectKind, key: tuple[str, str]) -> None:
+        known = self._cache.get_object(kind.field, *key)
+        if known is None:
+            return
+        self._cache.remove_object(kind.field, *key)
+        if kind.event:
+            self._tell(cluster_event.event(kind.event, ActionType.DELETE), getattr(known, kind.field), None)
+
+    # All
+
+    def _tell(self, event: cluster_event.ClusterEvent, old: Any, new: Any) -> None:
+        self._carry_out(self._queue.on_event(event, old, new, self._now()))
+
+    def _on_list(self, kind: EventKind, name: str, known: Callable[[], set[Any]], drop: Callable[[Any], None]) -> None:
+        if kind == EventKind.LIST_START:
+            self._listed[name] = set()
+        elif kind == EventKind.LIST_END:
+            for gone in known() - self._listed.pop(name, set()):
+                drop(gone)

@@ -1,0 +1,60 @@
+"""When the next batch goes: at once while there is little to do, and under load when it has grown.
+
+A batch costs a few calls however many pods it has, so under load it pays to let one grow for a moment. How long follows
+from how fast pods arrive: as long as it takes for a batch of the wished size to come together, and never beyond a
+limit. Once nothing arrives any more there is nothing to wait for.
+"""
+
+from collections.abc import Callable
+
+# Pods per second above which batches are let grow: below, a batch for each pod costs less than half a core.
+BUSY_RATE = 80.0
+# What a batch is let grow to.
+WISHED_BATCH = 16
+# No pod waits longer than this for its batch to grow, in seconds.
+MAX_GROWTH_SECONDS = 0.5
+# The arrival rate is a mean over about so long, in seconds.
+_RATE_SECONDS = 0.5
+
+
+class Pacer:
+    """Decides how long the batch that comes next may grow. Times in seconds."""
+
+    def __init__(
+        self, clock: Callable[[], float], wished: int = WISHED_BATCH, limit: float = MAX_GROWTH_SECONDS
+    ) -> None:
+        self._clock = clock
+        self._wished = wished
+        self._limit = limit
+        self._rate = 0.0
+        self._rate_at = clock()
+        self._last_arrival = 0.0
+
+    @property
+    def rate(self) -> float:
+        """Pods that arrive per second, lately."""
+        return self._rate * self._decay(self._clock())
+
+    def arrived(self, pods: int) -> None:
+        """So many pods became active."""
+        now = self._clock()
+        self._rate = self._rate * self._decay(now) + pods / _RATE_SECONDS
+        self._rate_at = self._last_arrival = now
+
+    def growth(self, waiting: int, classes: int, oldest: float) -> float:
+        """How long to wait before taking the next batch; 0: take it.
+
+        `waiting` pods of the class that comes next wait, the oldest for `oldest` seconds; `classes` wait in all.
+        """
+        rate = self.rate
+        if waiting >= self._wished or rate < BUSY_RATE:
+            return 0.0
+        patience = min(self._limit, self._wished * classes / rate) - oldest
+        quiet = self._clock() - self._last_arrival
+        # Nothing came for several times the usual gap between pods: the load is over.
+        if patience <= 0 or quiet > max(0.02, 4 / rate):
+            return 0.0
+        return min(patience, 0.01)
+
+    def _decay(self, now: float) -> float:
+        return float(max(0.0, 1.0 - (now - self._rate_at) / _RATE_SECONDS))

@@ -1,0 +1,160 @@
+"""Asking filter and score about a class: the calls of one scheduling cycle, with what each replica knows already."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+import grpc
+from grpc import aio
+
+from trireme.framework import status
+from trireme.frontend import class_answers, replica_link, replicas
+from trireme.v1 import cycle_pb2, filter_pb2, filter_pb2_grpc, score_pb2, score_pb2_grpc
+from trireme.wire import node_columns
+from trireme.wire import status as wire_status
+
+Answer = TypeVar("Answer")
+
+# Longer than any answer takes; what counts is replicas.PROBE_SECONDS.
+_DEADLINE_SECONDS = 30.0
+
+
+class PhaseFault(Exception):
+    """A phase answered what it must not: the pods go back by error, the text says what was wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filtered:
+    """Filter's answer. `refusal` is PreFilter's, which then holds for all nodes; `columns` what is new of the
+    answer.
+    """
+
+    answer: class_answers.ClassAnswer
+    columns: filter_pb2.NodeColumns
+    refusal: status.Status | None
+    constraints: tuple[filter_pb2.DomainConstraint, ...]
+    max_batch: int
+    needs_reserve: bool
+    needs_pre_bind: bool
+    evaluated: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Place's answer: slots in order. `failure`: a plugin failed. `more`: ask again once these are assumed."""
+
+    slots: tuple[int, ...]
+    failure: status.Status | None
+    more: bool
+
+
+class Phases:
+    """The calls to filter and score. `fence` gives the current leadership for each call."""
+
+    def __init__(
+        self,
+        filters: replicas.Replicas,
+        scores: replicas.Replicas,
+        answers: class_answers.ClassAnswers,
+        fence: Callable[[], cycle_pb2.Fence],
+        config_hash: int,
+    ) -> None:
+        self._filters = filters
+        self._scores = scores
+        self._answers = answers
+        self._fence = fence
+        self._config_hash = config_hash
+
+    def cycle(self, profile: str, class_id: int, generation: int, attempt: int = 0) -> cycle_pb2.Cycle:
+        """The context of a call."""
+        return cycle_pb2.Cycle(
+            fence=self._fence(),
+            generation=generation,
+            config_hash=self._config_hash,
+            profile=profile,
+            pod_class=class_id,
+            attempt=attempt,
+        )
+
+    async def filter(self, profile: str, class_id: int, count: int, generation: int) -> Filtered:
+        """Where the class may run. Raises: PhaseUnavailable, PhaseFault."""
+        answer = self._answers.of((profile, class_id))
+        request = filter_pb2.FilterRequest(
+            cycle=self.cycle(profile, class_id, generation), count=count, known_generation=answer.generation
+        )
+
+        async def call(link: replica_link.ReplicaLink) -> filter_pb2.FilterResponse:
+            return await filter_pb2_grpc.FilterServiceStub(link.channel).Filter(request, timeout=_DEADLINE_SECONDS)
+
+        response = await _asked("filter", self._filters.ask(profile, class_id, call))
+        refusal = None
+        if response.HasField("pre_filter"):
+            said = wire_status.from_message(response.pre_filter.status)
+            refusal = None if said.code == status.Code.SUCCESS else said
+        if refusal is None:
+            try:
+                answer.take(node_columns.unpack(response.columns))
+            except ValueError as error:
+                raise PhaseFault(f"filter answered columns that do not fit together: {error}") from error
+        return Filtered(
+            answer,
+            response.columns,
+            refusal,
+            tuple(response.constraints),
+            response.max_batch,
+            response.needs_reserve,
+            response.needs_pre_bind,
+            tuple(response.evaluated_plugins),
+        )
+
+    async def place(self, profile: str, class_id: int, count: int, filtered: Filtered) -> Placed:
+        """The hosts of the next pods. Raises: PhaseUnavailable, PhaseFault."""
+        key = (profile, class_id)
+        generation = filtered.answer.generation
+
+        async def call(link: replica_link.ReplicaLink) -> score_pb2.PlaceResponse:
+            patch = filtered.columns.base_generation
+            known = bool(patch) and link.capacities.get(key) == patch
+            request = score_pb2.PlaceRequest(
+                cycle=self.cycle(profile, class_id, generation),
+                count=count,
+                capacities=filtered.columns if known or not patch else filtered.answer.message(),
+                constraints=filtered.constraints,
+            )
+            stub = score_pb2_grpc.ScoreServiceStub(link.channel)
+            link.capacities.pop(key, None)
+            try:
+                response = await stub.Place(request, timeout=_DEADLINE_SECONDS)
+            except aio.AioRpcError as error:
+                if error.code() != grpc.StatusCode.FAILED_PRECONDITION or not known:
+                    raise
+                request.capacities.CopyFrom(filtered.answer.message())
+                response = await stub.Place(request, timeout=_DEADLINE_SECONDS)
+            link.capacities[key] = generation
+            return response
+
+        response = await _asked("score", self._scores.ask(profile, class_id, call))
+        failure = None
+        if response.HasField("status"):
+            said = wire_status.from_message(response.status)
+            failure = None if said.code == status.Code.SUCCESS else said
+        return Placed(tuple(response.slots), failure, response.more)
+
+    async def prepare(self, profile: str, class_id: int, generation: int) -> None:
+        """Have the columns of a class made ahead of its turn, by the replicas that will be asked then."""
+        cycle = self.cycle(profile, class_id, generation)
+        for link in self._filters.preferred(profile, class_id)[:1]:
+            await filter_pb2_grpc.FilterServiceStub(link.channel).Filter(
+                filter_pb2.FilterRequest(cycle=cycle, count=1, prepare=True), timeout=_DEADLINE_SECONDS
+            )
+        for link in self._scores.preferred(profile, class_id)[:1]:
+            await score_pb2_grpc.ScoreServiceStub(link.channel).Place(
+                score_pb2.PlaceRequest(cycle=cycle, count=1, prepare=True), timeout=_DEADLINE_SECONDS
+            )
+
+
+async def _asked(phase: str, asking: Awaitable[Answer]) -> Answer:
+    try:
+        return await asking
+    except aio.AioRpcError as error:
+        raise PhaseFault(f"{phase} answered {error.code().name}: {error.details()}") from error

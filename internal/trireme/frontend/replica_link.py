@@ -1,0 +1,256 @@
+"""One filter or score replica as the frontend sees it: a channel, a snapshot stream, and how far it has come.
+
+Deltas are queued for each replica by itself and written by a task of its own, so a replica that does not read delays
+nobody. Where it falls too far behind, the stream is given up and opened again with a full sync, as after any failure.
+"""
+
+import asyncio
+import collections
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import grpc
+from grpc import aio
+
+from trireme.v1 import snapshot_pb2
+
+log = logging.getLogger(__name__)
+
+# Deltas that may wait for one replica; a full sync is cheaper than more.
+MAX_BACKLOG_BYTES = 8 << 20
+# A replica that acknowledges nothing for so long, though there is something, is out of step.
+SILENCE_SECONDS = 3.0
+RECONNECT_SECONDS = 0.2
+MAX_RECONNECT_SECONDS = 5.0
+
+CHANNEL_OPTIONS = [
+    ("grpc.max_receive_message_length", 64 << 20),
+    ("grpc.max_send_message_length", 64 << 20),
+    ("grpc.keepalive_time_ms", 20_000),
+    ("grpc.keepalive_timeout_ms", 5_000),
+    ("grpc.min_reconnect_backoff_ms", 100),
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 2_000),
+    ("grpc.enable_retries", 0),
+]
+
+_SYNC = "/trireme.v1.SnapshotService/Sync"
+
+
+class Source(Protocol):
+    """Where a stream begins."""
+
+    def hello(self) -> snapshot_pb2.Hello:
+        """The first message."""
+        ...
+
+    def full_sync(self) -> Iterator[snapshot_pb2.Delta]:
+        """All of the cluster, at the generation of the last delta published."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class LinkStatistics:
+    """The state of one link and what it did."""
+
+    address: str
+    in_step: bool
+    acknowledged: int  # generation
+    backlog_bytes: int
+    sent_bytes: int  # of deltas, full syncs left out
+    full_syncs: int
+    last_error: str
+
+
+def make_channel(address: str, credentials: grpc.ChannelCredentials | None) -> aio.Channel:
+    """A channel to a phase."""
+    if credentials is None:
+        return aio.insecure_channel(address, options=CHANNEL_OPTIONS)
+    return aio.secure_channel(address, credentials, options=CHANNEL_OPTIONS)
+
+
+class ReplicaLink:
+    """The link to one replica; `run` keeps it up until it is cancelled."""
+
+    def __init__(
+        self,
+        address: str,
+        source: Source,
+        credentials: grpc.ChannelCredentials | None,
+        clock: Callable[[], float],
+        changed: Callable[[], None],
+    ) -> None:
+        self.address = address
+        self.channel = make_channel(address, credentials)
+        self._source = source
+        self._clock = clock
+        self._changed = changed
+        self._pending: collections.deque[bytes] = collections.deque()
+        self._pending_bytes = 0
+        self._wake = asyncio.Event()
+        self._streaming = False
+        self._acknowledged = 0
+        self._published = 0
+        self._unheard_since = 0.0
+        self._sent_bytes = 0
+        self._full_syncs = 0
+        self._last_error = ""
+        # Generation of the capacities that this replica has, by (profile, class): patches build on them.
+        self.capacities: dict[tuple[str, int], int] = {}
+
+    @property
+    def in_step(self) -> bool:
+        """It follows, and was heard of lately where there was something to hear."""
+        return self._streaming and self._acknowledged > 0 and not self._silent(SILENCE_SECONDS)
+
+    @property
+    def silent_for(self) -> float:
+        """Since when something waits for its acknowledgement, in seconds; 0 where nothing does."""
+        return self._clock() - self._unheard_since if self._unheard_since else 0.0
+
+    def statistics(self) -> LinkStatistics:
+        """How it stands."""
+        return LinkStatistics(
+            self.address,
+            self.in_step,
+            self._acknowledged,
+            self._pending_bytes,
+            self._sent_bytes,
+            self._full_syncs,
+            self._last_error,
+        )
+
+    def publish(self, request: bytes, generation: int) -> None:
+        """Queue a serialised SyncRequest for the replica. A replica that has no stream gets it by the full sync."""
+        self._published = generation
+        if not self._streaming:
+            return
+        self._pending.append(request)
+        self._pending_bytes += len(request)
+        if not self._unheard_since:
+            self._unheard_since = self._clock()
+        self._wake.set()
+
+    def probe(self) -> None:
+        """Send something that must be acknowledged, to learn whether the replica is there."""
+        if not self._unheard_since:
+            generation = self._published or self._acknowledged
+            delta = snapshot_pb2.Delta(from_generation=generation, to_generation=generation)
+            self.publish(snapshot_pb2.SyncRequest(delta=delta).SerializeToString(), generation)
+
+    def heard(self) -> None:
+        """It answered a call: it is alive, and what it has not acknowledged is on its way."""
+        if self._unheard_since:
+            self._unheard_since = self._clock()
+
+    async def run(self) -> None:
+        """Keep the stream up."""
+        delay = RECONNECT_SECONDS
+        while True:
+            started = self._clock()
+            try:
+                await self._follow()
+            except (aio.AioRpcError, asyncio.InvalidStateError, TimeoutError, OSError) as error:
+                self._last_error = _reason(error)
+            finally:
+                self._down()
+            if self._clock() - started > MAX_RECONNECT_SECONDS:
+                delay = RECONNECT_SECONDS
+            log.info("%s: the snapshot stream ended: %s", self.address, self._last_error or "closed by the replica")
+            await asyncio.sleep(delay)
+            delay = min(delay * 2, MAX_RECONNECT_SECONDS)
+
+    async def close(self) -> None:
+        """Close the channel."""
+        await self.channel.close(None)
+
+    def _silent(self, seconds: float) -> bool:
+        return bool(self._unheard_since) and self.silent_for > seconds
+
+    def _down(self) -> None:
+        was = self._streaming
+        self._streaming = False
+        self._acknowledged = 0
+        self._pending.clear()
+        self._pending_bytes = 0
+        self._unheard_since = 0.0
+        self.capacities.clear()
+        if was:
+            self._changed()
+
+    async def _follow(self) -> None:
+        call: Any = self.channel.stream_stream(
+            _SYNC, request_serializer=_identity, response_deserializer=snapshot_pb2.SyncResponse.FromString
+        )(None)
+        reader = asyncio.create_task(self._read(call))
+        try:
+            await self._write_full_sync(call)
+            while True:
+                await self._wake.wait()
+                self._wake.clear()
+                while self._pending:
+                    request = self._pending.popleft()
+                    await self._write(call, request, reader)
+                    self._pending_bytes -= len(request)
+                    self._sent_bytes += len(request)
+                if reader.done():
+                    await reader
+                    return
+        finally:
+            call.cancel()
+            reader.cancel()
+            with contextlib.suppress(asyncio.CancelledError, aio.AioRpcError):
+                await reader
+
+    async def _write_full_sync(self, call: Any) -> None:
+        """The cluster as it is now; what changes while it is written is queued behind it."""
+        hello = snapshot_pb2.SyncRequest(hello=self._source.hello()).SerializeToString()
+        chunks = [snapshot_pb2.SyncRequest(delta=delta).SerializeToString() for delta in self._source.full_sync()]
+        self._streaming = True
+        self._unheard_since = self._clock()
+        self._full_syncs += 1
+        async with asyncio.timeout(60):
+            await call.write(hello)
+            for chunk in chunks:
+                await call.write(chunk)
+
+    async def _write(self, call: Any, request: bytes, reader: asyncio.Task[None]) -> None:
+        writing = asyncio.ensure_future(call.write(request))
+        while not writing.done():
+            await asyncio.wait({writing, reader}, timeout=1.0, return_when=asyncio.FIRST_COMPLETED)
+            if reader.done() and not writing.done():
+                writing.cancel()
+                await reader
+            if self._pending_bytes > MAX_BACKLOG_BYTES or self._silent(SILENCE_SECONDS * 2):
+                writing.cancel()
+                raise TimeoutError("it does not follow; it will be synchronised anew")
+        await writing
+
+    async def _read(self, call: Any) -> None:
+        async for answer in _answers(call):
+            first = not self._acknowledged
+            self._acknowledged = answer.applied_generation
+            self._unheard_since = 0.0 if self._acknowledged >= self._published else self._clock()
+            if first:
+                self._last_error = ""
+                log.info("%s: in step at generation %d", self.address, self._acknowledged)
+                self._changed()
+        self._wake.set()
+
+
+async def _answers(call: Any) -> AsyncIterator[snapshot_pb2.SyncResponse]:
+    async for answer in call:
+        yield answer
+
+
+def _identity(message: bytes) -> bytes:
+    return message
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, aio.AioRpcError):
+        return f"{error.code().name}: {error.details()}"
+    return str(error) or type(error).__name__
