@@ -32,6 +32,7 @@ class Admission:
             "persistentvolumeclaims": self._claim,
             "podgroups.scheduling.k8s.io": self._pod_group,
             "services": self._service,
+            "jobs.batch": self._job,
         }
         self._addresses = 0
 
@@ -140,6 +141,17 @@ class Admission:
             spec["clusterIP"] = f"10.96.{self._addresses // 250 % 256}.{self._addresses % 250 + 1}"
         if spec.get("clusterIP"):
             spec.setdefault("clusterIPs", [spec["clusterIP"]])
+
+    def _job(self, resource: Resource, job: Object) -> None:
+        """A Job's pods are found by its uid, unless it brings a selector of its own."""
+        if job["spec"].get("manualSelector"):
+            return
+        uid, name = job["metadata"]["uid"], job["metadata"]["name"]
+        template = job["spec"]["template"].setdefault("metadata", {})
+        prefix = "batch.kubernetes.io/"
+        labels = {prefix + "controller-uid": uid, prefix + "job-name": name, "controller-uid": uid, "job-name": name}
+        template["labels"] = {**(template.get("labels") or {}), **labels}
+        job["spec"]["selector"] = {"matchLabels": {prefix + "controller-uid": uid}}
 
 
 def copy_topology(store: Store, metadata: Object, node_name: str) -> None:

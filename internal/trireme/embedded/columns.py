@@ -13,6 +13,7 @@ from typing import Any
 from trireme.embedded import durations
 from trireme.embedded.pod_cells import pod_ready, pod_restarts, pod_status
 from trireme.embedded.resources import Resource
+from trireme.embedded.sources import parse_timestamp
 from trireme.embedded.store import Object
 from trireme.embedded.subresources import selector_text
 
@@ -127,7 +128,7 @@ def _job_duration(obj: Object, now: float) -> str:
     started, ended = at(obj, "status.startTime"), at(obj, "status.completionTime")
     if not started:
         return ""
-    return durations.since(started, durations.parse_timestamp(ended) if ended else now)
+    return durations.since(started, parse_timestamp(ended) if ended else now)
 
 
 def _service_ports(obj: Object, now: float) -> str:

@@ -123,7 +123,7 @@ class Reader:
 
     # Lists
 
-    def list(self, target: Target, query: Mapping[str, str], form: Form) -> bytes:
+    def many(self, target: Target, query: Mapping[str, str], form: Form) -> bytes:
         """The objects of a resource, by namespace and selectors, whole or one page.
 
         Raises: ApiError 400, 410, 504.

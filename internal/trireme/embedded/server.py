@@ -17,7 +17,7 @@ import orjson
 import yaml
 from aiohttp import web
 
-from trireme.embedded import discovery, problems, reads, reviews, subresources, writes
+from trireme.embedded import discovery, problems, protobuf, reads, reviews, subresources, writes
 from trireme.embedded.faults import Action, Fault, Faults
 from trireme.embedded.paths import Target, parse
 from trireme.embedded.reads import Form, Reader
@@ -27,11 +27,18 @@ from trireme.embedded.watching import Watcher, frame
 
 # The API server's own limit for a request body.
 _BODY_LIMIT = 3 * 1024 * 1024
+# Longer than any client keeps an idle connection: closing first would race with a request that is under way.
+_KEEP_ALIVE_SECONDS = 3600.0
 _JSON = "application/json"
 _JSON_HEADERS = {"Content-Type": _JSON, "Cache-Control": "no-cache, private"}
 _HEALTH = frozenset({"/healthz", "/readyz", "/livez"})
 _PLAIN_FORM = Form()
 _METHODS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "GET": "get"}
+
+
+def _make_request(message: Any, payload: Any, protocol: Any, writer: Any, task: asyncio.Task[None]) -> web.BaseRequest:
+    loop = asyncio.get_running_loop()
+    return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=_BODY_LIMIT)
 
 
 def _form(accept: str, query: Mapping[str, str]) -> Form:
@@ -83,10 +90,13 @@ class ApiServer:
     async def start(self, host: str, port: int) -> int:
         """Listens; answers the port."""
 
-        def make_request(*arguments: Any) -> web.BaseRequest:
-            return web.BaseRequest(*arguments, loop=asyncio.get_running_loop(), client_max_size=_BODY_LIMIT)
-
-        server = web.Server(self._handle, request_factory=make_request, handler_cancellation=True, access_log=None)
+        server = web.Server(
+            self._handle,
+            request_factory=_make_request,
+            handler_cancellation=True,
+            access_log=None,
+            keepalive_timeout=_KEEP_ALIVE_SECONDS,
+        )
         self._runner = web.ServerRunner(server, shutdown_timeout=2.0)
         await self._runner.setup()
         site = web.TCPSite(self._runner, host, port, backlog=1024)
@@ -185,7 +195,7 @@ class ApiServer:
 
     def _get(self, target: Target, query: Mapping[str, str], form: Form) -> writes.Reply:
         if not target.name:
-            return writes.Reply(200, self._reader.list(target, query, form))
+            return writes.Reply(200, self._reader.many(target, query, form))
         if target.subresource == "scale":
             record = self.registry.get(stored_as(target.resource), target.namespace, target.name)
             return writes.Reply(200, orjson.dumps(subresources.scale_of(record.object)))
@@ -289,8 +299,8 @@ def _verbs(method: str, target: Target | None, watching: bool) -> tuple[str, ...
 
 async def _body(request: web.BaseRequest, *, as_yaml: bool = False) -> Any:
     kind = request.content_type
-    if "protobuf" in kind or "cbor" in kind:
-        raise problems.unsupported_media_type((_JSON, "application/yaml"))
+    if "cbor" in kind:
+        raise problems.unsupported_media_type((_JSON, "application/yaml", protobuf.MEDIA_TYPE))
     try:
         raw = await request.read()
     except web.HTTPRequestEntityTooLarge as error:
@@ -298,6 +308,8 @@ async def _body(request: web.BaseRequest, *, as_yaml: bool = False) -> Any:
         raise problems.ApiError(413, "RequestEntityTooLarge", text) from error
     if not raw:
         return {}
+    if kind == protobuf.MEDIA_TYPE:
+        return protobuf.decode(raw)
     try:
         return orjson.loads(raw)
     except orjson.JSONDecodeError as error:

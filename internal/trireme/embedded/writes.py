@@ -9,14 +9,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import orjson
+
 from trireme.embedded import applying, patches, problems, subresources, views
 from trireme.embedded.paths import Target
 from trireme.embedded.reads import Form, Reader
 from trireme.embedded.registry import Registry
 from trireme.embedded.resources import Resource, stored_as
 from trireme.embedded.store import Object, Record
-
-import orjson
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -172,9 +172,9 @@ class Writer:
     def delete_collection(self, target: Target, query: Mapping[str, str], options: Object, form: Form) -> Reply:
         """Deletes all objects that a list with the same parameters would answer; answers that list."""
         options = _delete_options(query, options)
-        body = self._reader.list(target, query, form)
+        body = self._reader.many(target, query, form)
         stored = stored_as(target.resource)
-        for item in orjson.loads(self._reader.list(target, query, Form()))["items"]:
+        for item in orjson.loads(self._reader.many(target, query, Form()))["items"]:
             metadata = item["metadata"]
             self._registry.delete(stored, metadata.get("namespace", ""), metadata["name"], options)
         return Reply(200, body)

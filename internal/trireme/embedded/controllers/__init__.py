@@ -1,4 +1,4 @@
-"""The small controllers of the embedded cluster: what kube-controller-manager does, as far as a scheduler's life needs it.
+"""The small controllers of the embedded cluster: as much of kube-controller-manager as a scheduler lives with.
 
 Each controller listens to the store and works off keys in a queue of its own; none looks through all objects on a
 timer. They write through the same registry as clients do, so their writes are seen, refused and defaulted alike.
@@ -10,8 +10,18 @@ import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
+from trireme.embedded.controllers.children import Children
+from trireme.embedded.controllers.daemon_sets import DaemonSets
+from trireme.embedded.controllers.deployments import REPLICA_SETS, Deployments
+from trireme.embedded.controllers.disruption import Disruption
+from trireme.embedded.controllers.garbage import GarbageCollector
+from trireme.embedded.controllers.jobs import Jobs
+from trireme.embedded.controllers.namespaces import Namespaces
 from trireme.embedded.controllers.node_lifecycle import NodeLifecycle
+from trireme.embedded.controllers.replica_sets import ReplicaSets
+from trireme.embedded.controllers.stateful_sets import StatefulSets
 from trireme.embedded.registry import Registry
+from trireme.embedded.resources import BY_KEY, PODS
 
 
 class Controller(Protocol):
@@ -25,7 +35,19 @@ class Controllers:
     """All control loops of a cluster."""
 
     def __init__(self, registry: Registry, monotonic: Callable[[], float]) -> None:
-        self._all: tuple[Controller, ...] = (NodeLifecycle(registry, monotonic),)
+        pods = Children(registry.store, PODS)
+        self._all: tuple[Controller, ...] = (
+            NodeLifecycle(registry, monotonic),
+            ReplicaSets(registry, REPLICA_SETS, pods, monotonic),
+            ReplicaSets(registry, BY_KEY["replicationcontrollers"], pods, monotonic),
+            Deployments(registry, monotonic),
+            StatefulSets(registry, pods, monotonic),
+            DaemonSets(registry, pods, monotonic),
+            Jobs(registry, pods, monotonic),
+            Disruption(registry, monotonic),
+            GarbageCollector(registry, monotonic),
+            Namespaces(registry, monotonic),
+        )
 
     async def run(self) -> None:
         """Runs all until cancelled."""

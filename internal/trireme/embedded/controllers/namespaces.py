@@ -1,0 +1,56 @@
+"""Deleting a namespace: first everything in it, then the namespace itself.
+
+Source: k8s.io/kubernetes, pkg/controller/namespace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from trireme.embedded.reconciling import WorkQueue
+from trireme.embedded.registry import Registry
+from trireme.embedded.resources import NAMESPACES, RESOURCES, Resource
+from trireme.embedded.store import DELETED, Event
+
+_CONTENT = tuple(one for one in RESOURCES if one.namespaced and not one.view_of)
+
+
+class Namespaces:
+    """Empties namespaces that are being deleted."""
+
+    def __init__(self, registry: Registry, monotonic: Callable[[], float]) -> None:
+        self._registry = registry
+        self._ending: set[str] = set()
+        self._queue: WorkQueue[str] = WorkQueue("namespaces", self._sync, monotonic)
+        registry.store.listen_to_all(self._on_event)
+
+    async def run(self) -> None:
+        """Works until cancelled."""
+        await self._queue.run()
+
+    def _on_event(self, resource: Resource, event: Event) -> None:
+        if resource is NAMESPACES:
+            if event.type == DELETED:
+                self._ending.discard(event.record.name)
+            elif "deletionTimestamp" in event.record.object["metadata"]:
+                self._ending.add(event.record.name)
+                self._queue.add(event.record.name)
+        elif self._ending and event.record.namespace in self._ending:
+            self._queue.add(event.record.namespace)
+
+    def _sync(self, name: str) -> None:
+        record = self._registry.store.get(NAMESPACES, "", name)
+        if record is None or name not in self._ending:
+            return
+        left = 0
+        for resource in _CONTENT:
+            for one in self._registry.store.scan(resource, name):
+                left += 1
+                if "deletionTimestamp" not in one.object["metadata"]:
+                    _, gone = self._registry.delete(resource, *one.key, {"propagationPolicy": "Background"})
+                    left -= gone
+        if left:
+            return
+        spec = {**record.object["spec"], "finalizers": []}
+        obj = {**record.object, "metadata": dict(record.object["metadata"]), "spec": spec}
+        self._registry.store_changed(NAMESPACES, record, obj)

@@ -1,0 +1,94 @@
+"""ReplicaSets (and their elder ReplicationControllers): as many pods as asked for.
+
+Source: k8s.io/kubernetes, pkg/controller/replicaset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from trireme.embedded import problems
+from trireme.embedded.controllers.children import Children, OwnerKey, is_active, pod_from
+from trireme.embedded.reconciling import WorkQueue
+from trireme.embedded.registry import Registry
+from trireme.embedded.resources import PODS, Resource
+from trireme.embedded.store import DELETED, Event, Object, Record
+from trireme.embedded.subresources import pod_ready
+
+# Pods created or deleted in one go, so that a large ReplicaSet does not hold up everything else.
+_AT_ONCE = 50
+
+
+def _deletion_order(record: Record) -> tuple[bool, bool, bool, str]:
+    """Which pod to give up first: unassigned, then pending, then not ready, then the youngest (sorted last first)."""
+    pod = record.object
+    running = (pod.get("status") or {}).get("phase") == "Running"
+    return (bool(pod["spec"].get("nodeName")), running, pod_ready(pod), pod["metadata"]["creationTimestamp"])
+
+
+class ReplicaSets:
+    """Keeps the number of pods of one kind of replicated workload."""
+
+    def __init__(self, registry: Registry, resource: Resource, pods: Children, monotonic: Callable[[], float]) -> None:
+        self._registry = registry
+        self._resource = resource
+        self._pods = pods
+        self._queue: WorkQueue[OwnerKey] = WorkQueue(resource.plural, self._sync, monotonic)
+        registry.store.listen(resource, self._on_event)
+        pods.tell(resource.kind, self._queue.add)
+
+    async def run(self) -> None:
+        """Works until cancelled."""
+        await self._queue.run()
+
+    def _on_event(self, event: Event) -> None:
+        if event.type != DELETED:
+            self._queue.add(event.record.key)
+
+    def _sync(self, key: OwnerKey) -> None:
+        record = self._registry.store.get(self._resource, *key)
+        if record is None:
+            return
+        pods = self._pods.of(record.uid)
+        active = [pod for pod in pods if is_active(pod.object)]
+        if "deletionTimestamp" not in record.object["metadata"]:
+            missing = record.object["spec"]["replicas"] - len(active)
+            if missing > 0:
+                self._create(record, missing)
+            elif missing < 0:
+                self._delete(active, -missing)
+            if abs(missing) > _AT_ONCE:
+                self._queue.add(key)
+        self._report(key)
+
+    def _create(self, owner: Record, count: int) -> None:
+        template = owner.object["spec"]["template"]
+        for _ in range(min(count, _AT_ONCE)):
+            pod = pod_from(template, owner, generate_name=f"{owner.name}-")
+            self._registry.create(PODS, owner.namespace, pod)
+
+    def _delete(self, active: list[Record], count: int) -> None:
+        oldest_first = sorted(active, key=lambda one: one.object["metadata"]["creationTimestamp"], reverse=True)
+        for pod in sorted(oldest_first, key=lambda one: _deletion_order(one)[:3])[: min(count, _AT_ONCE)]:
+            try:
+                self._registry.delete(PODS, *pod.key)
+            except problems.ApiError as error:
+                if error.code != 404:
+                    raise
+
+    def _report(self, key: OwnerKey) -> None:
+        """Writes the status as the pods are now."""
+        record = self._registry.store.get(self._resource, *key)
+        if record is None:
+            return
+        pods = [one.object for one in self._pods.of(record.uid)]
+        active = [pod for pod in pods if is_active(pod)]
+        ready = sum(pod_ready(pod) for pod in active)
+        status: Object = {"replicas": len(active)}
+        if active:
+            status["fullyLabeledReplicas"] = len(active)
+        if ready:
+            status |= {"readyReplicas": ready, "availableReplicas": ready}
+        status["observedGeneration"] = record.object["metadata"]["generation"]
+        obj = {**record.object, "metadata": dict(record.object["metadata"]), "status": status}
+        self._registry.store_changed(self._resource, record, obj)
