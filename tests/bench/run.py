@@ -27,7 +27,7 @@ BENCH = Path(__file__).resolve().parent
 sys.path.append(str(BENCH.parent / "controlplane"))
 
 import launcher  # noqa: E402 - found by the line above
-from driver import report, rounds, sides, workload  # noqa: E402
+from driver import processes, report, rounds, sides, workload  # noqa: E402
 
 RESULT = launcher.REPOSITORY / "build" / "bench.json"
 DOCUMENT = launcher.REPOSITORY / "docs" / "performance.md"
@@ -45,6 +45,13 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--file", type=Path, default=WORKLOADS, help="a workload file, ours or scheduler_perf's")
     parser.add_argument("--result", type=Path, default=RESULT)
     parser.add_argument("--merge", action="store_true", help="keep the result file's runs of other workloads and sides")
+    parser.add_argument(
+        "--wait-idle",
+        type=float,
+        default=0,
+        metavar="S",
+        help="before each run wait until others leave the machine alone",
+    )
     parser.add_argument("--list", action="store_true", help="list the workloads and end")
     parser.add_argument(
         "--render", action="store_true", help="write the result's table into docs/performance.md and end"
@@ -121,7 +128,7 @@ class Plan:
         return result
 
 
-def perform(plan: Plan, result: Path, kept: Sequence[Mapping[str, Any]]) -> list[report.Run]:
+def perform(plan: Plan, result: Path, kept: Sequence[Mapping[str, Any]], wait_idle: float) -> list[report.Run]:
     """Carries out a plan; a run that fails is reported as such, and the others go on."""
     about = {
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
@@ -134,6 +141,7 @@ def perform(plan: Plan, result: Path, kept: Sequence[Mapping[str, Any]]) -> list
     todo = plan.runs()
     for position, (number, each, side) in enumerate(todo):
         print(f"[{position + 1}/{len(todo)}] {each.name}, {each.nodes} nodes, {side.name}: ", end="", flush=True)
+        processes.wait_until_idle(wait_idle)
         run = run_one(number, each, side)
         done.append(run)
         print(summary(run), flush=True)
@@ -163,10 +171,9 @@ def summary(run: report.Run) -> str:
     if run.figures is None:
         return f"FAILED after {run.took_s:.0f} s: {run.error}"
     found = run.figures
-    elsewhere = found.others_cpu_ms_per_pod.get("elsewhere", 0.0)
     return (
         f"{found.pods} pods, {found.pods_per_s:.0f} pods/s, {found.cpu_ms_per_pod:.2f} ms of CPU a pod, "
-        f"{found.peak_rss_mb:.0f} MB (elsewhere on the machine {elsewhere:.2f} ms a pod; run took {run.took_s:.0f} s)"
+        f"{found.peak_rss_mb:.0f} MB (machine {found.elsewhere_percent:.0f} % busy elsewhere; took {run.took_s:.0f} s)"
     )
 
 
@@ -196,7 +203,7 @@ def main(arguments: Sequence[str]) -> int:
         print(f"bench: {launcher.BINARY} is not built; run `make controlplane` (needs Go)", file=sys.stderr)
         return 1
     kept = json.loads(chosen.result.read_text())["rows"] if chosen.merge and chosen.result.exists() else []
-    done = perform(Plan(selected, competitors, chosen.rounds), chosen.result, kept)
+    done = perform(Plan(selected, competitors, chosen.rounds), chosen.result, kept, chosen.wait_idle)
     written = json.loads(chosen.result.read_text())["rows"]
     print(f"\n{report.table(written)}\n\n{report.processes_table(written)}\n\n{chosen.result}")
     return 1 if any(run.error for run in done) else 0

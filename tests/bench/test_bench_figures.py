@@ -27,7 +27,8 @@ def window(**changes: object) -> figures.Window:
         waits=[0.5 + index / 4 for index in range(10)],
         cpu_s={"frontend": 0.02, "filter": 0.01},
         peak_rss_mb={"frontend": 100.0, "filter": 50.0},
-        others_cpu_s={"API server": 0.05},
+        others_cpu_s={"API server": 0.05, "elsewhere": 0.6},
+        capacity_s=12.0,
     )
     return dataclasses.replace(plain, **changes)  # type: ignore[arg-type]
 
@@ -46,7 +47,8 @@ def test_costs_are_added_over_processes() -> None:
     assert found.cpu_ms_per_pod == pytest.approx(3.0)
     assert found.peak_rss_mb == pytest.approx(150.0)
     assert found.processes["filter"] == {"cpu_ms_per_pod": pytest.approx(1.0), "peak_rss_mb": 50.0}
-    assert found.others_cpu_ms_per_pod == {"API server": pytest.approx(5.0)}
+    assert found.others_cpu_ms_per_pod == {"API server": pytest.approx(5.0), "elsewhere": pytest.approx(60.0)}
+    assert found.elsewhere_percent == pytest.approx(5.0)
 
 
 def test_rate_after_creation_needs_pods_left() -> None:
@@ -164,8 +166,27 @@ def test_machine_cpu_leaves_idle_time_out(tmp_path: Path) -> None:
     assert round(processes.machine_cpu_s(tmp_path) / processes.TICK) == 128
 
 
+@pytest.mark.parametrize(
+    ("busy_shares", "patience", "idle_after"),
+    [
+        pytest.param([0, 0, 0], 10, 3, id="at-once"),
+        pytest.param([0, 0, 1, 0, 0, 0], 10, 6, id="begins-again-after-a-busy-second"),
+        pytest.param([1] * 10, 5, None, id="never"),
+    ],
+)
+def test_wait_until_idle(busy_shares: list[float], patience: float, idle_after: int | None) -> None:
+    """Runs would start while others use the machine, or a benchmark on a busy one never begin."""
+    slept: list[float] = []
+    busy = [sum(busy_shares[:second]) * processes.CPUS for second in range(len(busy_shares) + 1)]
+    reached = processes.wait_until_idle(patience, busy_s=lambda: busy[len(slept)], sleep=slept.append)
+    assert reached == (idle_after is not None)
+    assert len(slept) == (patience if idle_after is None else idle_after)
+
+
 SIDES = """
 pair:
+  files:
+    own.yaml: {filter: ["unix:{directory}/0.sock"], batch: 4}
   featureGates: true
   configuration: {percentageOfNodesToScore: 100}
   processes:
@@ -196,6 +217,14 @@ def test_sides_refused(text: str, message: str) -> None:
     """A typing error in sides.yaml would start something else, or nothing."""
     with pytest.raises(sides.SideError, match=message):
         sides.commands(sides.read(text)["a"], {}, [1], {})
+
+
+def test_side_files_are_filled_in() -> None:
+    """A scheduler whose phases run apart would look for them in another folder."""
+    side = sides.read(SIDES)["pair"]
+    assert sides.filled(side, side.files, {"directory": "/d"}) == {
+        "own.yaml": {"filter": ["unix:/d/0.sock"], "batch": 4}
+    }
 
 
 def test_our_sides_are_complete() -> None:

@@ -102,7 +102,7 @@ def test_a_side_that_ends_fails_its_run() -> None:
     """A scheduler that crashes would be waited for, or its memory be taken for its figure."""
     controlplane_fixture.require_built()
     (small,) = workload.select(workload.load(run.WORKLOADS), ["basic"], [50])
-    broken = sides.Side("broken", (sides.Program(("{python}", "-c", "exit('no such flag')"), 1),), {}, False, False)
+    broken = sides.Side("broken", (sides.Program(("{python}", "-c", "exit('no such flag')"), 1),), {}, {}, False, False)
     with pytest.raises(ExceptionGroup) as raised:
         rounds.run(broken, small)
     assert "ended with exit code 1\nno such flag" in str(raised.value.exceptions[0])

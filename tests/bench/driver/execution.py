@@ -311,6 +311,7 @@ class Execution:
             cpu_s=_by_label(samples, spent),
             peak_rss_mb=_by_label(samples, {pid: sample.peak_rss_mb for pid, sample in samples.items()}),
             others_cpu_s=others,
+            capacity_s=(time.perf_counter() - opened.at) * processes.CPUS,
         )
 
     def _others_cpu(self) -> dict[str, float]:

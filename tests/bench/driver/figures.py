@@ -29,7 +29,9 @@ class Window:
     peak_rss_mb: Mapping[str, float]
     """By process of the scheduler, since it started."""
     others_cpu_s: Mapping[str, float]
-    """Processor seconds of the driver, the API server, etcd and everything else on the machine."""
+    """Processor seconds of the driver, the API server, etcd and everything else on the machine (`elsewhere`)."""
+    capacity_s: float
+    """Processor seconds that the machine had to give in the same time."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -50,6 +52,8 @@ class Figures:
     processes: Mapping[str, Mapping[str, float]]
     """cpu_ms_per_pod and peak_rss_mb by process."""
     others_cpu_ms_per_pod: Mapping[str, float]
+    elsewhere_percent: float
+    """How much of the machine was busy with what does not take part: where it is not near zero, the rates are low."""
 
 
 def figures(window: Window) -> Figures:
@@ -78,6 +82,7 @@ def figures(window: Window) -> Figures:
             for name, spent in window.cpu_s.items()
         },
         others_cpu_ms_per_pod={name: 1000 * spent / count for name, spent in window.others_cpu_s.items()},
+        elsewhere_percent=100 * window.others_cpu_s.get("elsewhere", 0.0) / window.capacity_s,
     )
 
 

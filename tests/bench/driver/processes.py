@@ -9,11 +9,15 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 TICK = 1.0 / os.sysconf("SC_CLK_TCK")
+CPUS = len(os.sched_getaffinity(0))
 PROC = Path("/proc")
+# Calm: so many seconds in which less than this share of the machine was used.
+CALM_SECONDS, CALM_SHARE = 3, 0.05
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -106,3 +110,24 @@ def machine_cpu_s(proc: Path = PROC) -> float:
         int, (proc / "stat").read_text().splitlines()[0].split()[1:]
     )
     return (user + nice + system + irq + softirq) * TICK
+
+
+def wait_until_idle(
+    patience: float,
+    busy_s: Callable[[], float] = machine_cpu_s,
+    sleep: Callable[[float], None] = time.sleep,
+) -> bool:
+    """Waits until the machine has little to do for a few seconds together; False where it never had, in `patience`.
+
+    For a machine that is shared: what others do in the middle of a run shows as a slow scheduler.
+    """
+    calm, waited, before = 0, 0.0, busy_s()
+    while calm < CALM_SECONDS:
+        if waited >= patience:
+            return False
+        sleep(1.0)
+        waited += 1.0
+        now = busy_s()
+        calm = calm + 1 if now - before < CALM_SHARE * CPUS else 0
+        before = now
+    return True

@@ -22,6 +22,7 @@ FIGURES = (
     "wait_p50_ms",
     "wait_p99_ms",
     "wait_max_ms",
+    "elsewhere_percent",
 )
 BEGIN, END = "<!-- results: made by tests/bench/run.py --render -->", "<!-- /results -->"
 LIMIT, REFERENCE, REFERENCE_WORKLOAD = "limit", "kube-scheduler", "basic"
@@ -105,6 +106,7 @@ COLUMNS = (
     "first bind s",
     "wait p50 ms",
     "p99 ms",
+    "elsewhere %",
 )
 
 
@@ -130,6 +132,7 @@ def table(bench_rows: Sequence[Mapping[str, Any]]) -> str:
                 _number(row["first_bind_s"], 2),
                 _number(row["wait_p50_ms"], 1),
                 _number(row["wait_p99_ms"], 1),
+                _number(row["elsewhere_percent"], 1),
             )
         )
     return aligned(lines)

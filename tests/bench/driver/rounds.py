@@ -13,6 +13,7 @@ from pathlib import Path
 
 import launcher
 import uvloop
+import yaml
 
 from driver import execution, figures, sides
 from driver.api import Api
@@ -51,6 +52,8 @@ class Started:
             "config": str(config),
             "directory": str(directory),
         }
+        for name, content in self.side.files.items():
+            (directory / name).write_text(yaml.safe_dump(sides.filled(self.side, content, names), sort_keys=False))
         ports = launcher.free_ports(sides.processes(self.side))
         for number, command in enumerate(sides.commands(self.side, names, ports, self.workload.feature_gates)):
             child = launcher.spawn(f"{self.side.name}-{number}", command, directory / f"{number}.log")

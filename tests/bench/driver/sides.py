@@ -32,6 +32,9 @@ class Side:
     name: str
     programs: tuple[Program, ...]
     configuration: Mapping[str, Any]
+    """Laid over the KubeSchedulerConfiguration that every side gets."""
+    files: Mapping[str, Any]
+    """More files of the side's folder, by name: YAML documents in which names are filled in as in commands."""
     feature_gates: bool
     """Whether it takes --feature-gates."""
     undecided: bool
@@ -45,13 +48,14 @@ def read(text: str) -> dict[str, Side]:
 
 
 def _side(name: str, raw: Mapping[str, Any]) -> Side:
-    unknown = sorted(raw.keys() - {"processes", "configuration", "featureGates", "undecided"})
+    unknown = sorted(raw.keys() - {"processes", "configuration", "files", "featureGates", "undecided"})
     if unknown or not raw.get("processes"):
         raise SideError(f"{name}: {'unknown ' + ', '.join(unknown) if unknown else 'processes are missing'}")
     return Side(
         name=name,
         programs=tuple(Program(tuple(each["command"]), int(each.get("replicas", 1))) for each in raw["processes"]),
         configuration=raw.get("configuration", {}),
+        files=raw.get("files", {}),
         feature_gates=bool(raw.get("featureGates", False)),
         undecided=bool(raw.get("undecided", False)),
     )
@@ -79,17 +83,27 @@ def configuration(kubeconfig: Path, overrides: Mapping[str, Any]) -> str:
     )
 
 
+def filled(side: Side, value: Any, names: Mapping[str, str]) -> Any:
+    """A word, list or mapping with every {name} replaced. Raises SideError for one that is not known."""
+    if isinstance(value, Mapping):
+        return {key: filled(side, each, names) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [filled(side, each, names) for each in value]
+    if not isinstance(value, str):
+        return value
+    try:
+        return value.format(**names)
+    except KeyError as error:
+        raise SideError(f"{side.name}: {error} is not known; there are {', '.join(sorted(names))}") from error
+
+
 def commands(side: Side, names: Mapping[str, str], ports: Sequence[int], gates: Mapping[str, bool]) -> list[list[str]]:
     """The command lines to start, every name filled in. Raises SideError for one that is not known."""
     result: list[list[str]] = []
     for program in side.programs:
         for index in range(program.replicas):
-            filled = {**names, "index": str(index), "port": str(ports[len(result)])}
-            try:
-                command = [word.format(**filled) for word in program.command]
-            except KeyError as error:
-                raise SideError(f"{side.name}: {error} is not known; there are {', '.join(sorted(filled))}") from error
-            result.append(command)
+            own = {**names, "index": str(index), "port": str(ports[len(result)])}
+            result.append(filled(side, program.command, own))
     if gates and side.feature_gates:
         flag = "--feature-gates=" + ",".join(f"{gate}={str(on).lower()}" for gate, on in gates.items())
         result = [[*command, flag] for command in result]
