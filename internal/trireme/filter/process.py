@@ -18,12 +18,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 @asynccontextmanager
 async def _lifespan(options: argparse.Namespace) -> AsyncIterator[Sequence[Service]]:
-    phase = service.FilterService(snapshot.Snapshot(), remote_plugin.RemoteFilterPlugin)
+    snap = snapshot.Snapshot()
+    remotes = remote_plugin.RemotePlugins(snap, lambda: phase.follow.asker())
+    phase = service.FilterService(snap, remotes.filter_plugin)
     hosted = phase_process.HostedPlugins(phase.follow.instance, plugin_pb2.EXTENSION_POINT_FILTER, lambda: phase.chains)
-    yield (
-        *phase_process.shared_services(phase.follow, hosted),
-        Service(
-            filter_pb2.DESCRIPTOR.services_by_name["FilterService"],
-            lambda server: filter_pb2_grpc.add_FilterServiceServicer_to_server(phase, server),
-        ),
-    )
+    try:
+        yield (
+            *phase_process.shared_services(phase.follow, hosted),
+            Service(
+                filter_pb2.DESCRIPTOR.services_by_name["FilterService"],
+                lambda server: filter_pb2_grpc.add_FilterServiceServicer_to_server(phase, server),
+            ),
+        )
+    finally:
+        await remotes.close()

@@ -67,7 +67,7 @@ class PreFilterResult:
     these names (None: not narrowed); `state` is handed to this plugin's Filter.
     """
 
-    status: status.Status | None = None
+    status: "status.Status | None" = None
     skip: bool = False
     nodes: frozenset[str] | None = None
     state: Any = None

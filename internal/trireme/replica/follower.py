@@ -63,6 +63,10 @@ class Follower(snapshot_pb2_grpc.SnapshotServiceServicer):
         """What it has seen so far."""
         return FollowerStatistics(self._guard.epoch, self._snap.generation, self._stream, self._deltas, self._refused)
 
+    def asker(self) -> cycle_pb2.Cycle:
+        """In whose name this replica asks plugins: the leader it follows, and that one's configuration."""
+        return cycle_pb2.Cycle(fence=cycle_pb2.Fence(epoch=self._guard.epoch), config_hash=self._config_hash)
+
     async def Sync(  # type: ignore[override]  # it writes to the context itself: it reads and answers at once
         self, request_iterator: AsyncIterator[snapshot_pb2.SyncRequest], context: aio.ServicerContext[Any, Any]
     ) -> None:

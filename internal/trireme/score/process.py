@@ -18,12 +18,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 @asynccontextmanager
 async def _lifespan(options: argparse.Namespace) -> AsyncIterator[Sequence[Service]]:
-    phase = service.ScoreService(snapshot.Snapshot(), remote_plugin.RemoteScorePlugin)
+    snap = snapshot.Snapshot()
+    remotes = remote_plugin.RemotePlugins(snap, lambda: phase.follow.asker())
+    phase = service.ScoreService(snap, remotes.score_plugin)
     hosted = phase_process.HostedPlugins(phase.follow.instance, plugin_pb2.EXTENSION_POINT_SCORE, lambda: phase.chains)
-    yield (
-        *phase_process.shared_services(phase.follow, hosted),
-        Service(
-            score_pb2.DESCRIPTOR.services_by_name["ScoreService"],
-            lambda server: score_pb2_grpc.add_ScoreServiceServicer_to_server(phase, server),
-        ),
-    )
+    try:
+        yield (
+            *phase_process.shared_services(phase.follow, hosted),
+            Service(
+                score_pb2.DESCRIPTOR.services_by_name["ScoreService"],
+                lambda server: score_pb2_grpc.add_ScoreServiceServicer_to_server(phase, server),
+            ),
+        )
+    finally:
+        await remotes.close()

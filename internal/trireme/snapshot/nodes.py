@@ -18,9 +18,16 @@ Taint = tuple[str, str, str]  # key, value, effect
 
 
 class NodeTable:
-    """Columns over slots. Shapes: (slot,) unless said otherwise; `capacity` entries, `size` of them in use."""
+    """Columns over slots. Shapes: (slot,) unless said otherwise; `capacity` entries, `size` of them in use.
 
-    def __init__(self) -> None:
+    The objects themselves are kept, as bytes, only where a plugin wants to see them.
+    """
+
+    def __init__(self, keep_messages: bool = False, keep_json: bool = False) -> None:
+        self._keep_messages = keep_messages
+        self._keep_json = keep_json
+        self.messages: dict[int, bytes] = {}  # serialised Node by slot, if kept
+        self.jsons: dict[int, bytes] = {}  # the API server's JSON by slot, if kept
         self.capacity = 0
         self.size = 0  # one past the highest slot that ever held a node
         self.count = 0  # nodes that exist
@@ -44,7 +51,7 @@ class NodeTable:
         self.labels = labels.LabelColumns()
         self.images = images.ImageIndex()
 
-    def upsert(self, slot: int, node: core_pb2.Node, generation: int) -> None:
+    def upsert(self, slot: int, node: core_pb2.Node, generation: int, json: bytes = b"") -> None:
         """The slot holds this node from now on."""
         self._reserve(slot)
         name = node.metadata.name
@@ -64,6 +71,10 @@ class NodeTable:
         self.labels.replace(slot, self.labels.labels_of(slot), dict(node.metadata.labels), self.capacity)
         self.images.replace(slot, node.status.images, generation)
         self.object_generation[slot] = generation
+        if self._keep_messages:
+            self.messages[slot] = node.SerializeToString()
+        if self._keep_json:
+            self.jsons[slot] = json
 
     def remove(self, slot: int, generation: int) -> None:
         """The slot holds no node any more."""
@@ -77,6 +88,8 @@ class NodeTable:
         self.labels.replace(slot, self.labels.labels_of(slot), {}, self.capacity)
         self.images.replace(slot, (), generation)
         self.object_generation[slot] = generation
+        self.messages.pop(slot, None)
+        self.jsons.pop(slot, None)
 
     def add_pods(
         self,

@@ -40,12 +40,19 @@ class Snapshot:
     """The state of the cluster at `generation`; 0 before the first full sync is complete."""
 
     def __init__(self) -> None:
+        self._keep_messages = False
+        self._keep_json = False
         self._clear()
+
+    def keep_nodes(self, *, messages: bool = False, json: bool = False) -> None:
+        """From the next full sync on also keep the node objects themselves, for plugins that want to see them."""
+        self._keep_messages |= messages
+        self._keep_json |= json
 
     def _clear(self) -> None:
         self.generation = 0
         self.synced = False
-        self.nodes = nodes.NodeTable()
+        self.nodes = nodes.NodeTable(self._keep_messages, self._keep_json)
         self.pods = pods.PodTable()
         self.objects = objects.ObjectTable()
         self.classes: dict[int, classes.PodClass] = {}
@@ -73,7 +80,7 @@ class Snapshot:
         for entry in delta.classes:
             self._add_class(classes.PodClass(entry.id, entry.pod), generation)
         for node in delta.nodes:
-            self.nodes.upsert(node.slot, node.node, generation)
+            self.nodes.upsert(node.slot, node.node, generation, node.json)
         if delta.HasField("pods"):
             self._upsert_pods(delta.pods, generation)
         for class_id in delta.removed_classes:

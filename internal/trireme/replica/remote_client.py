@@ -1,0 +1,156 @@
+"""One remote plugin as every phase sees it: its connection, what it said of itself, and what its failure does.
+
+What the extension points have in common is here; each phase's own questions stand on it (remote_plugin.py for filter
+and score, remote_stages.py for the rest). `handshake` is how the frontend learns a plugin's PluginInfo, which then
+travels with the configuration so that all replicas agree on it.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import grpc
+from google.protobuf import message
+from grpc import aio
+
+from trireme.framework import status
+from trireme.plugins import interfaces
+from trireme.replica import remote_connection, remote_pod, remote_request
+from trireme.snapshot import classes
+from trireme.v1 import core_pb2, cycle_pb2, plugin_pb2, snapshot_pb2
+
+CONTRACT_VERSION = "trireme.v1"
+
+Asker = Callable[[], cycle_pb2.Cycle]
+"""Who asks, as the fields `fence` and `config_hash` of a Cycle."""
+
+
+class HandshakeError(Exception):
+    """A plugin is not there, or not what its configuration takes it for. One line that names plugin and address."""
+
+
+class PluginClient:
+    """One plugin. Made on the running loop."""
+
+    def __init__(
+        self,
+        config: snapshot_pb2.RemotePlugin,
+        asker: Asker,
+        connection: remote_connection.PluginConnection,
+    ) -> None:
+        """Raises: ValueError naming the plugin and the field that is wrong."""
+        info = config.info
+        if config.HasField("info"):
+            try:
+                check_info(info)
+            except ValueError as error:
+                raise ValueError(f"plugin {config.name}: info: {error}") from error
+        self.name = config.name
+        self.info = info
+        self.connection = connection
+        self.depends_on = interfaces.Dependency(info.depends_on or interfaces.Dependency.CLUSTER)
+        self.normalization = interfaces.Normalization(info.normalization or interfaces.Normalization.NONE)
+        self.ignores_failure = config.failure_policy == snapshot_pb2.FAILURE_POLICY_IGNORE
+        self.pods = remote_request.PodBytes(config.name, info.pod_fields)
+        self.nodes = remote_request.NodeBytes(info.node_data)
+        self._asker = asker
+
+    def serves(self, point: plugin_pb2.ExtensionPoint.ValueType) -> bool:
+        """Whether it takes part in this step; a plugin that said nothing of itself is asked at every one."""
+        return not self.info.extension_points or point in self.info.extension_points
+
+    def cycle(self, profile: str, pod_class: classes.PodClass, generation: int, state: bytes) -> bytes:
+        """A serialised Cycle about a class."""
+        pod = self.pods.of(pod_class)
+        return remote_request.cycle(profile, pod_class.id, generation, pod, state, self._asker())
+
+    def own_cycle(self, cycle: cycle_pb2.Cycle, state: bytes = b"") -> cycle_pb2.Cycle:
+        """The cycle with the pod as this plugin sees it, and with its own state."""
+        own = cycle_pb2.Cycle()
+        own.CopyFrom(cycle)
+        own.pod.CopyFrom(self.pods.project(cycle.pod))
+        own.state = state
+        return own
+
+    def own_pods(self, pods: Sequence[core_pb2.Pod]) -> list[core_pb2.Pod]:
+        """The pods as this plugin sees them."""
+        return [self.pods.project(pod) for pod in pods]
+
+    def failure(self, words: str, detail: str) -> status.Status | None:
+        """What becomes of the pod: the error in kube-scheduler's words, or None where the plugin is left out."""
+        if self.ignores_failure:
+            return None
+        return status.error(self.name, f"{words}: {detail}")
+
+
+async def handshake(
+    name: str,
+    address: str,
+    *,
+    deadline_seconds: float,
+    credentials: grpc.ChannelCredentials | None = None,
+) -> plugin_pb2.PluginInfo:
+    """What the plugin called `name` says of itself at this address.
+
+    Raises:
+        HandshakeError: it did not answer in time, hosts no plugin of that name, or describes itself wrongly.
+    """
+    where = f"plugin {name} at {address}"
+    try:
+        remote_connection.check_target(address, "address")
+        response = await _plugin_info(address, deadline_seconds, credentials)
+    except ValueError as error:
+        raise HandshakeError(f"{where}: {error}") from error
+    except aio.AioRpcError as error:
+        detail = remote_connection.one_line(error.details() or "")
+        raise HandshakeError(f"{where}: {error.code().name}: {detail}") from error
+    names = [info.name for info in response.plugins]
+    if names.count(name) != 1:
+        hosted = ", ".join(sorted(filter(None, names))) or "no plugin"
+        raise HandshakeError(f"{where}: hosts {hosted}")
+    info = response.plugins[names.index(name)]
+    try:
+        check_info(info)
+    except ValueError as error:
+        raise HandshakeError(f"{where}: {error}") from error
+    return info
+
+
+def check_info(info: plugin_pb2.PluginInfo) -> None:
+    """Whether a plugin describes itself in terms that we know.
+
+    Raises:
+        ValueError: names the field that is wrong.
+    """
+    if not info.extension_points:
+        raise ValueError("extension_points: there is none")
+    for field, enum_type, values in (
+        ("extension_points", plugin_pb2.ExtensionPoint, info.extension_points),
+        ("node_data", plugin_pb2.NodeData, (info.node_data,)),
+        ("depends_on", plugin_pb2.Dependency, (info.depends_on,)),
+        ("normalization", plugin_pb2.Normalization, (info.normalization,)),
+    ):
+        for value in values:
+            if value not in enum_type.values() or (field == "extension_points" and value == 0):
+                raise ValueError(f"{field}: {value} is not known here")
+    remote_pod.PodFields(info.pod_fields)
+
+
+async def _plugin_info(
+    address: str, deadline_seconds: float, credentials: grpc.ChannelCredentials | None
+) -> plugin_pb2.GetPluginInfoResponse:
+    method = "/trireme.v1.PluginService/GetPluginInfo"
+    request = plugin_pb2.GetPluginInfoRequest(contract_version=CONTRACT_VERSION)
+    async with _channel(address, credentials) as channel:
+        call: Any = channel.unary_unary(
+            method,
+            request_serializer=message.Message.SerializeToString,
+            response_deserializer=plugin_pb2.GetPluginInfoResponse.FromString,
+        )
+        # A plugin that starts beside us may need a moment.
+        return await call(request, timeout=deadline_seconds, wait_for_ready=True)
+
+
+def _channel(address: str, credentials: grpc.ChannelCredentials | None) -> aio.Channel:
+    if credentials is None:
+        return aio.insecure_channel(address)
+    return aio.secure_channel(address, credentials)
