@@ -42,18 +42,29 @@ class _Source:
 
 
 @dataclass(frozen=True, slots=True)
-class _Kind:
+class GroupVersionKind:
+    """What an object says that it is."""
+
     group: str
     version: str
     kind: str
 
     @property
     def api_version(self) -> str:
+        """Group and version as one text."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
     def group_kind(self) -> str:
+        """Kind and group as one text."""
         return f"{self.kind}.{self.group}" if self.group else self.kind
+
+    def or_else(self, group: str, version: str, kind: str) -> "GroupVersionKind":
+        """This kind, with what it does not say taken from another."""
+        mine = GroupVersionKind(self.group, self.version, self.kind or kind)
+        if not mine.version and mine.group in ("", group):
+            return GroupVersionKind(group, version, mine.kind)
+        return mine
 
 
 def read_file(path: str) -> bytes:
@@ -94,7 +105,7 @@ def load(data: bytes, gates: FeatureGates, log: Log) -> SchedulerConfiguration:
         ConfigurationError: it cannot be decoded.
     """
     source = _parse(data)
-    kind = _interpret(source.node)
+    kind = interpret(source.node)
     if not kind.kind:
         raise ConfigurationError(f"Object 'Kind' is missing in '{source.text}'")
     if not kind.version:
@@ -131,11 +142,15 @@ def _parse(data: bytes) -> _Source:
     return _Source(document.node, text, document.duplicates)
 
 
-def _interpret(node: Node) -> _Kind:
-    """The kind and version of an object; its field names are looked at without regard to case."""
+def interpret(node: Node) -> GroupVersionKind:
+    """The kind and version of an object; its field names are looked at without regard to case.
+
+    Raises:
+        ConfigurationError: it is no object, or they are no strings.
+    """
     prefix = "couldn't get version/kind; json parse error: json: cannot unmarshal"
     if node is None:
-        return _Kind("", "", "")
+        return GroupVersionKind("", "", "")
     if not isinstance(node, Object):
         raise ConfigurationError(f"{prefix} {describe(node)} into Go value of type {_FIND_KIND}")
     found = {"apiVersion": "", "kind": ""}
@@ -159,24 +174,25 @@ def _interpret(node: Node) -> _Kind:
             group, _, version = api_version.partition("/")
     elif api_version == "/":
         version = ""
-    return _Kind(group, version, found["kind"])
+    return GroupVersionKind(group, version, found["kind"])
 
 
-def _not_registered(kind: _Kind) -> str:
+def not_registered(kind: GroupVersionKind) -> str:
+    """The message for a kind that nobody here knows."""
     return (
         f"no kind {golang.quote(kind.kind)} is registered for version {golang.quote(kind.api_version)} "
         f'in scheme "{_SCHEME}"'
     )
 
 
-def _schema(kind: _Kind) -> Struct:
+def _schema(kind: GroupVersionKind) -> Struct:
     schema = KINDS.get(kind.kind) if kind.api_version == API_VERSION else None
     if schema is None:
-        raise ConfigurationError(_not_registered(kind))
+        raise ConfigurationError(not_registered(kind))
     return schema
 
 
-def _decode_as(source: _Source, kind: _Kind) -> tuple[dict[str, Any], list[str]]:
+def _decode_as(source: _Source, kind: GroupVersionKind) -> tuple[dict[str, Any], list[str]]:
     try:
         decoded = decode(source.node, _schema(kind))
     except DecodeError as error:
@@ -213,10 +229,7 @@ def _decode_args(value: dict[str, Any]) -> list[str]:
 
 def _decode_plugin_args(name: str, node: Node) -> tuple[dict[str, Any], list[str]]:
     try:
-        given = _interpret(node)
-        kind = _Kind(given.group, given.version, given.kind or f"{name}Args")
-        if not kind.version and kind.group in ("", API_GROUP):
-            kind = _Kind(API_GROUP, "v1", kind.kind)
+        kind = interpret(node).or_else(API_GROUP, "v1", f"{name}Args")
         if not kind.version:
             raise ConfigurationError(
                 f"Object 'apiVersion' is missing in '{golang.json_text(json_document.plain(node))}'"

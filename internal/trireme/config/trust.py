@@ -15,6 +15,7 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 
+from trireme.config.golang import quote
 from trireme.config.loading import ConfigurationError, read_file
 from trireme.config.model import Extender
 
@@ -109,6 +110,28 @@ def check_authorities(pem: bytes) -> None:
     if not found:
         raise ConfigurationError("unable to parse bytes as PEM block")
     raise ConfigurationError("no valid certificate authority data seen")
+
+
+def check_bundle(purpose: str, file: str) -> None:
+    """Checks a file of authorities that incoming certificates are held against.
+
+    Raises:
+        ConfigurationError: it cannot be read, or has no certificate that can be used.
+    """
+    data = read_file(file)
+    name = quote(f"{purpose}::{file}")
+    if not data:
+        raise ConfigurationError(f"missing content for CA bundle {name}")
+    usable = [block for block in blocks(data) if block.kind == "CERTIFICATE"]
+    problem = "" if usable else "data does not contain any valid RSA or ECDSA certificates"
+    for block in usable:
+        try:
+            x509.load_pem_x509_certificate(block.text)
+        except ValueError:
+            problem = "x509: malformed certificate"
+            break
+    if problem:
+        raise ConfigurationError(f"error loading CA bundle for {name}: {problem}")
 
 
 @dataclass(frozen=True, slots=True)

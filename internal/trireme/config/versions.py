@@ -6,8 +6,11 @@
 Source: k8s.io/apimachinery/pkg/util/version, k8s.io/component-base/compatibility.
 """
 
+import platform
 import re
+import sys
 from dataclasses import dataclass
+from importlib import metadata
 
 from trireme.config.golang import quote
 
@@ -136,6 +139,17 @@ class Effective:
 
 
 DEFAULT = Effective()
+
+
+def build_information() -> str:
+    """All that is known of this build, as `--version=raw` prints it."""
+    major, minor = BINARY.minor
+    implementation = sys.implementation.name
+    return (
+        f'version.Info{{Major:"{major}", Minor:"{minor}", GitVersion:"{KUBERNETES}", '
+        f'TriremeVersion:"{metadata.version("trireme")}", PythonVersion:"{platform.python_version()}", '
+        f'Implementation:"{implementation}", Platform:"{sys.platform}/{platform.machine()}"}}'
+    )
 
 
 def emulation_range() -> str:

@@ -1,0 +1,307 @@
+"""The frontend's start, from its arguments to a `CompletedConfig`, in kube-scheduler's order and with its words.
+
+`run` does all that can be done without an API server: parse, print help or version, set feature gates, load and check
+the configuration, prepare the HTTPS server, work out what each profile runs, write the configuration. What comes then
+is the caller's: it gets the `CompletedConfig` and answers the exit code. So everything up to there can be tested in
+process, thousands of times, and the frontend's process file stays a few lines.
+
+How an error is reported depends on how far the start got, and tools rely on it: the usage for a malformed command line,
+bare lines while logging is not set up, a log line after that.
+"""
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TextIO
+
+from trireme.config import command_flags, conversion, flags, options, own, serving, validation, versions
+from trireme.config.connection import Connection, check, connect
+from trireme.config.flags import FlagError, Parsed
+from trireme.config.gates import FeatureGates, aggregate, from_flags
+from trireme.config.golang import quote, quote_list
+from trireme.config.loading import ConfigurationError, default_configuration, load_file, os_error
+from trireme.config.model import CompletedProfile, SchedulerConfiguration
+from trireme.config.old_flags import replacement
+from trireme.config.options import Options
+from trireme.config.own import TriremeConfiguration
+from trireme.config.profiles import construct
+from trireme.config.serving import Serving
+from trireme.config.start_log import StartLog
+from trireme.config.yaml_writer import write_yaml
+from trireme.framework.registry import IN_TREE, Registry
+
+Log = Callable[[str], None]
+
+_ABOUT = """Trireme is a Kubernetes scheduler built of gRPC microservices: it assigns pods to nodes, and takes
+kube-scheduler's configuration, flags and manifests unchanged. This is its frontend, which watches the cluster, keeps
+the queue and leads the phases that filter, score and bind; without endpoints it starts them itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompletedConfig:
+    """Everything that was configured, checked: what the frontend runs on."""
+
+    #: The KubeSchedulerConfiguration, as `--write-config-to` and `/configz` show it.
+    configuration: SchedulerConfiguration
+    profiles: tuple[CompletedProfile, ...]
+    gates: FeatureGates
+    options: Options
+    #: Trireme's own settings.
+    trireme: TriremeConfiguration
+    #: The plugins that profiles may name: in-tree ones and remote ones.
+    registry: Registry
+    connection: Connection
+    #: `None` where `--secure-port` is 0.
+    serving: Serving | None
+    #: The version that `--version=vX.Y.Z` says to report.
+    version: str = versions.KUBERNETES
+
+    @property
+    def pod_max_in_unschedulable_pods_seconds(self) -> float:
+        """How long a pod stays parked before it is tried again in any case."""
+        return self.options.pod_max_in_unschedulable_pods.seconds
+
+    def document(self) -> dict[str, object]:
+        """The configuration as `/configz` shows it."""
+        return conversion.to_document(self.configuration)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Where a start ended. `stage` is empty where all went well."""
+
+    code: int
+    stage: str = ""
+    error: str = ""
+    #: `usage`, `plain` or `log`.
+    reported: str = ""
+    completed: CompletedConfig | None = field(default=None, repr=False)
+
+
+class _Stopped(Exception):
+    """The start ends here."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__(outcome.error)
+        self.outcome = outcome
+
+
+@dataclass(slots=True)
+class Start:
+    """One start; `environment`, streams and log are the caller's."""
+
+    arguments: Sequence[str]
+    environment: Mapping[str, str]
+    stdout: TextIO
+    stderr: TextIO
+    log: Log
+    columns: int = 0
+
+    def run(self) -> Outcome:
+        """Starts as far as it goes without an API server."""
+        try:
+            return Outcome(0, completed=self._complete())
+        except _Stopped as stopped:
+            return stopped.outcome
+
+    def _fail(self, stage: str, error: str) -> _Stopped:
+        self.log(f'E "command failed" err={quote(error)}')
+        return _Stopped(Outcome(1, stage, error, "log"))
+
+    # The command line.
+
+    def _parse(self) -> Parsed:
+        flag_set = command_flags.flag_set()
+        usage = flags.usage(command_flags.PROGRAM, flag_set, self.columns)
+        try:
+            parsed = flags.parse(flag_set, self.arguments)
+        except FlagError as error:
+            hint = replacement(str(error))
+            if hint:
+                self.stderr.write(f"{hint}\n\n")
+            self.stderr.write(f"{usage}\nError: {error}\n")
+            raise _Stopped(Outcome(1, "load", str(error), "usage")) from error
+        if parsed["help"]:
+            self.stdout.write(f"{_ABOUT}\n\n{usage}")
+            raise _Stopped(Outcome(0))
+        if any(parsed.positional):
+            listed = quote_list(parsed.positional)
+            text = f'"{command_flags.PROGRAM}" does not take any arguments, got {listed}'
+            self.stderr.write(f"Error: {text}\n")
+            raise _Stopped(Outcome(1, "load", text, "usage"))
+        return parsed
+
+    def _gates(self, parsed: Parsed) -> FeatureGates:
+        try:
+            result = from_flags(
+                parsed["emulated-version"], parsed["min-compatibility-version"], parsed["feature-gates"]
+            )
+        except ValueError as error:
+            raise self._fail("load", str(error)) from error
+        for line in result.logs:
+            self.log(line)
+        return result.gates
+
+    def _version(self, parsed: Parsed) -> str:
+        """Prints the version where that is asked for; answers the one to report otherwise."""
+        wanted: str = parsed["version"]
+        if wanted == "true":
+            self.stdout.write(f"Kubernetes {versions.KUBERNETES}\n")
+        elif wanted == "raw":
+            self.stdout.write(f"{versions.build_information()}\n")
+        else:
+            return wanted if wanted.startswith("v") else versions.KUBERNETES
+        raise _Stopped(Outcome(0))
+
+    # The configuration.
+
+    def _validate(self, settings: Options, gates: FeatureGates) -> SchedulerConfiguration:
+        """The default configuration; everything that is wrong with flags is found here, together."""
+        config = default_configuration(gates)
+        problems = gates.effective.problems()
+        if gates.effective.emulated < versions.BINARY.minor and gates.experimental():
+            self.log(
+                "W component has alpha features enabled in emulated version, this is unsupported: "
+                f"features=[{' '.join(gates.experimental())}]"
+            )
+        problems.extend(validation.validate(config, gates))
+        problems.extend(settings.serving.problems())
+        problems.extend(settings.authentication.problems(gates, self.log))
+        problems.extend(settings.metrics.problems())
+        if problems:
+            raise self._fail("load", aggregate(problems))
+        return config
+
+    def _load(self, settings: Options, gates: FeatureGates, default: SchedulerConfiguration) -> SchedulerConfiguration:
+        if not settings.config_file:
+            return settings.with_leader_election(settings.with_deprecated(default))
+        config = settings.with_leader_election(load_file(settings.config_file, gates, self.log))
+        problems = validation.validate(config, gates)
+        if problems:
+            raise ConfigurationError(aggregate(problems))
+        return config
+
+    def _complete(self) -> CompletedConfig:
+        parsed = self._parse()
+        gates = self._gates(parsed)
+        version = self._version(parsed)
+        settings = options.from_flags(parsed)
+        problems = settings.logging.problems(gates)
+        if problems:
+            text = aggregate(problems)
+            self.stderr.write(f"{text}\n")
+            raise _Stopped(Outcome(1, "load", text, "plain"))
+        if settings.logging.verbosity >= 1:
+            for line in flags.dump(command_flags.flag_set(), parsed):
+                self.log(f"I {line}")
+        default = self._validate(settings, gates)
+        try:
+            certificate = serving.default_certificate(settings.serving, self.log)
+            config = self._load(settings, gates, default)
+            trireme = own.load(settings.trireme_config_file)
+            connection = connect(config.client_connection, settings.master, self.environment, self.log)
+            served = serving.prepare(
+                certificate, settings.authentication, settings.authorization, self.environment, self.log
+            )
+        except ConfigurationError as error:
+            raise self._fail("load", str(error)) from error
+        try:
+            return self._construct(settings, gates, config, trireme, connection, served, version)
+        except _Stopped:
+            if served:
+                served.listener.close()
+            raise
+
+    def _construct(
+        self,
+        settings: Options,
+        gates: FeatureGates,
+        config: SchedulerConfiguration,
+        trireme: TriremeConfiguration,
+        connection: Connection,
+        served: Serving | None,
+        version: str,
+    ) -> CompletedConfig:
+        try:
+            check(connection, qps=config.client_connection.qps, burst=config.client_connection.burst)
+            _check_lock(config)
+        except ConfigurationError as error:
+            raise self._fail("load", str(error)) from error
+        try:
+            registry = own.registry(IN_TREE, trireme)
+            constructed = construct(config, registry, gates, self.log)
+        except ConfigurationError as error:
+            raise self._fail("construct", str(error)) from error
+        completed = CompletedConfig(
+            constructed.configuration,
+            constructed.profiles,
+            gates,
+            settings,
+            trireme,
+            registry,
+            connection,
+            served,
+            version,
+        )
+        if settings.write_config_to:
+            self._write(settings.write_config_to, completed)
+        return completed
+
+    def _write(self, path: str, completed: CompletedConfig) -> None:
+        try:
+            Path(path).write_text(write_yaml(completed.document()), encoding="utf-8")
+        except OSError as error:
+            raise self._fail("write", f"open {path}: {os_error(error)}") from error
+        self.log(f'I "Wrote configuration" file={quote(path)}')
+        if completed.serving:
+            completed.serving.listener.close()
+        raise _Stopped(Outcome(0, completed=completed))
+
+
+def _check_lock(config: SchedulerConfiguration) -> None:
+    """Checks the lock; a file's was validated, but a flag's without a file was not."""
+    election = config.leader_election
+    lock = election.resource_lock
+    if not election.leader_elect or lock == "leases":
+        return
+    removed = {
+        "endpoints": "migrate",
+        "configmaps": "migrate",
+        "endpointsleases": "migrate",
+        "configmapsleases": "migrated",
+    }
+    if lock in removed:
+        problem = f"{lock} lock is removed, {removed[lock]} to leases"
+    else:
+        problem = f"Invalid lock-type {lock}"
+    raise ConfigurationError(f"couldn't create resource lock: {problem}")
+
+
+def run(
+    arguments: Sequence[str],
+    *,
+    build: Callable[[CompletedConfig], int],
+    environment: Mapping[str, str] | None = None,
+    stdout: TextIO | None = None,
+    stderr: TextIO | None = None,
+    log: Log | None = None,
+) -> int:
+    """Runs the program: `build` takes over with the completed configuration and answers the exit code."""
+    error_stream = stderr or sys.stderr
+    output = stdout or sys.stdout
+    columns = shutil.get_terminal_size((0, 0)).columns if output.isatty() else 0
+    start = Start(
+        arguments=arguments,
+        environment=os.environ if environment is None else environment,
+        stdout=output,
+        stderr=error_stream,
+        log=log or StartLog(error_stream).write,
+        columns=columns,
+    )
+    outcome = start.run()
+    if outcome.code == 0 and outcome.completed is not None and not outcome.completed.options.write_config_to:
+        return build(outcome.completed)
+    return outcome.code

@@ -1,0 +1,262 @@
+"""The HTTPS server's certificates, authorities and socket, made ready before anything else starts.
+
+What is checked and in which order is kube-scheduler's, so that an operator with two mistakes in a manifest reads about
+the same one first. The socket is bound here, because a port that is taken should end the program with a message and
+not after minutes of synchronising caches; who serves takes it over from `Serving.listener`.
+
+Source: k8s.io/apiserver/pkg/server/options.
+"""
+
+import ipaddress
+import os
+import socket
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from trireme.config import tls_names
+from trireme.config.connection import Connection, check, from_kubeconfig, in_cluster
+from trireme.config.golang import quote
+from trireme.config.loading import ConfigurationError, os_error, read_file
+from trireme.config.options import AuthenticationOptions, AuthorizationOptions, ServingOptions
+from trireme.config.self_signed import make_certificate
+from trireme.config.trust import check_bundle, check_pair, readable
+
+Log = Callable[[str], None]
+
+#: The name of the files in --cert-dir.
+_PAIR_NAME = "kube-scheduler"
+_BACKLOG = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """All that the HTTPS server needs."""
+
+    options: ServingOptions
+    #: Bound and listening, not yet accepting.
+    listener: socket.socket
+    #: In PEM; empty where `options` name files, which are read again when they change.
+    certificate: bytes = b""
+    private_key: bytes = b""
+    #: Where tokens and access are reviewed; `None`: nowhere.
+    token_review: Connection | None = None
+    access_review: Connection | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """The serving certificate: files, or what was made."""
+
+    options: ServingOptions
+    certificate: bytes = b""
+    private_key: bytes = b""
+
+
+def default_certificate(options: ServingOptions, log: Log) -> Certificate:
+    """Makes a self-signed certificate where none is given: in `--cert-dir`, or in memory.
+
+    Raises:
+        ConfigurationError: it cannot be made or kept.
+    """
+    if not options.enabled or options.cert_file or options.key_file:
+        return Certificate(options)
+    files: tuple[str, str] | None = None
+    if options.cert_dir:
+        directory = options.cert_dir.rstrip("/") or "/"
+        files = (str(Path(directory, f"{_PAIR_NAME}.crt")), str(Path(directory, f"{_PAIR_NAME}.key")))
+        options = replace(options, cert_file=files[0], key_file=files[1])
+        there = [readable(file) for file in files]
+        if all(there):
+            return Certificate(options)
+        if any(there):
+            missing = files[there.index(False)]
+            raise ConfigurationError(
+                "error creating self-signed certificates: "
+                f"error reading {missing}, certificate and key must be supplied as a pair"
+            )
+    certificate, private_key = make_certificate("localhost", _alternatives(options.bind_address))
+    if files is None:
+        log("I Generated self-signed cert in-memory")
+        return Certificate(options, certificate, private_key)
+    try:
+        _keep(Path(files[0]), certificate, 0o644)
+        _keep(Path(files[1]), private_key, 0o600)
+    except OSError as error:
+        raise ConfigurationError(f"error creating self-signed certificates: {_path_error(error)}") from error
+    log(f"I Generated self-signed cert ({files[0]}, {files[1]})")
+    return Certificate(options)
+
+
+def _alternatives(bind_address: str) -> list[str]:
+    names = ["localhost", "127.0.0.1"]
+    if not ipaddress.ip_address(bind_address).is_unspecified:
+        names.append(bind_address)
+    return names
+
+
+def _keep(path: Path, data: bytes, mode: int) -> None:
+    path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+
+
+def _path_error(error: OSError) -> str:
+    if isinstance(error, FileExistsError | NotADirectoryError):
+        return f"mkdir {error.filename}: not a directory"
+    return f"open {error.filename}: {os_error(error)}"
+
+
+def prepare(
+    certificate: Certificate,
+    authentication: AuthenticationOptions,
+    authorization: AuthorizationOptions,
+    environment: Mapping[str, str],
+    log: Log,
+) -> Serving | None:
+    """Binds the port and checks certificates, authentication and authorisation; `None` where nothing is served.
+
+    Raises:
+        ConfigurationError: something cannot be used.
+    """
+    options = certificate.options
+    if not options.enabled:
+        return None
+    listener = listen(options)
+    try:
+        _check_options(options)
+        token_review = _authentication(authentication, environment, log)
+        access_review = _authorization(authorization, environment, log)
+    except ConfigurationError:
+        listener.close()
+        raise
+    return Serving(options, listener, certificate.certificate, certificate.private_key, token_review, access_review)
+
+
+def listen(options: ServingOptions) -> socket.socket:
+    """Binds the port.
+
+    Raises:
+        ConfigurationError: it is taken, or not ours to bind.
+    """
+    address = ipaddress.ip_address(options.bind_address)
+    host = f"[{address}]" if address.version == 6 else str(address)
+    # An unspecified address means both families where there are two.
+    both = address.is_unspecified and socket.has_dualstack_ipv6()
+    family = socket.AF_INET6 if both or address.version == 6 else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if options.permit_port_sharing:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        if family == socket.AF_INET6:
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0 if both else 1)
+        listener.bind(("::" if both else str(address), options.secure_port))
+        listener.listen(_BACKLOG)
+    except OSError as error:
+        listener.close()
+        where = f"{host}:{options.secure_port}"
+        raise ConfigurationError(
+            f"failed to create listener: failed to listen on {where}: listen tcp {where}: bind: {os_error(error)}"
+        ) from error
+    listener.setblocking(False)
+    return listener
+
+
+def _check_options(options: ServingOptions) -> None:
+    if options.cert_file or options.key_file:
+        check_serving_pair("serving-cert", options.cert_file, options.key_file)
+    for cipher in options.cipher_suites:
+        if cipher not in tls_names.CIPHERS:
+            raise ConfigurationError(f"Cipher suite {cipher} not supported or doesn't exist")
+    seen: set[int] = set()
+    for curve in options.curve_preferences:
+        if not 0 < curve <= 0xFFFF:
+            raise ConfigurationError(f"curve preference {curve} is out of range (must be 1-65535)")
+        if curve in seen:
+            raise ConfigurationError(f"duplicate curve preference {curve}")
+        if curve not in tls_names.CURVES:
+            raise ConfigurationError(f"curve preference {curve} is not supported by the current Go version")
+        seen.add(curve)
+    if options.min_tls_version and options.min_tls_version not in tls_names.VERSIONS:
+        raise ConfigurationError(f"unknown tls version {quote(options.min_tls_version)}")
+    for pair in options.sni_cert_keys:
+        try:
+            check_serving_pair("sni-serving-cert", pair.cert_file, pair.key_file)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"failed to load SNI cert and key: {error}") from error
+
+
+def check_serving_pair(purpose: str, cert_file: str, key_file: str) -> None:
+    """Checks the files of a serving certificate.
+
+    Raises:
+        ConfigurationError: one is missing, empty or malformed, or they do not belong together.
+    """
+    if not cert_file or not key_file:
+        raise ConfigurationError("missing filename for serving cert")
+    certificate, private_key = read_file(cert_file), read_file(key_file)
+    if not certificate or not private_key:
+        name = quote(f"{purpose}::{cert_file}::{key_file}")
+        raise ConfigurationError(f"missing content for serving cert {name}")
+    check_pair(certificate, private_key)
+
+
+def _reviewer(kubeconfig: str, what: str, environment: Mapping[str, str], log: Log) -> Connection | None:
+    if kubeconfig:
+        try:
+            connection = from_kubeconfig(kubeconfig, "", environment)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"failed to get delegated {what} kubeconfig: {error}") from error
+        check(connection)
+        return connection
+    if not (environment.get("KUBERNETES_SERVICE_HOST") and environment.get("KUBERNETES_SERVICE_PORT")):
+        return None
+    try:
+        return in_cluster(environment)
+    except ConfigurationError as error:
+        log(f"W failed to read in-cluster kubeconfig for delegated {what}: {error}")
+        return None
+
+
+def _authentication(options: AuthenticationOptions, environment: Mapping[str, str], log: Log) -> Connection | None:
+    try:
+        connection = _reviewer(options.kubeconfig, "authentication", environment, log)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"failed to get delegated authentication kubeconfig: {error}") from error
+    for file, purpose, key, consequence, failure in (
+        (
+            options.client_ca_file,
+            "client-ca-bundle",
+            "client-ca-file",
+            "client certificate authentication",
+            "unable to load client CA provider",
+        ),
+        (
+            options.request_header_client_ca_file,
+            "request-header",
+            "requestheader-client-ca-file",
+            "request-header client certificate authentication",
+            "unable to create request header authentication config",
+        ),
+    ):
+        if file:
+            try:
+                check_bundle(purpose, file)
+            except ConfigurationError as error:
+                raise ConfigurationError(f"{failure}: {error}") from error
+        elif not options.skip_lookup and connection is None:
+            log(
+                f"W No authentication-kubeconfig provided in order to lookup {key} in "
+                f"configmap/extension-apiserver-authentication in kube-system, so {consequence} won't work."
+            )
+    return connection
+
+
+def _authorization(options: AuthorizationOptions, environment: Mapping[str, str], log: Log) -> Connection | None:
+    connection = _reviewer(options.kubeconfig, "authorization", environment, log)
+    options.check_paths()
+    if connection is None:
+        log("W No authorization-kubeconfig provided, so SubjectAccessReview of authorization tokens won't work.")
+    return connection
