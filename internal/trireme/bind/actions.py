@@ -125,9 +125,8 @@ class Actor:
         with self._in_flight.under(tenure.epoch, self._clock() + DEADLINE_SECONDS):
             match action.WhichOneof("action"):
                 case "set_condition":
-                    wanted = action.set_condition
-                    nominated = wanted.nominated_node_name if wanted.HasField("nominated_node_name") else None
-                    return await self._patch(pod, bodies.condition_patch(wanted.condition, nominated))
+                    patch = bodies.condition_patch(action.set_condition, timestamps.seconds(self._wall()))
+                    return await self._patch(pod, patch)
                 case "nominate":
                     return await self._patch(pod, bodies.nomination_patch(action.nominate.node_name))
                 case "clear_nomination":

@@ -99,6 +99,7 @@ class Binder:
         self._jobs: dict[str, _Job] = {}  # by UID: those waiting and those under way
         self._turns: deque[_Job] = deque()
         self._workers: set[asyncio.Task[None]] = set()
+        self._busy = 0  # workers that will look for a turn again; a task that has ended is in the set a moment longer
         self._bound = self._failed = self._unknown = self._posts = self._conflicts = self._read_back = self._joined = 0
 
     def statistics(self) -> BinderStatistics:
@@ -156,25 +157,31 @@ class Binder:
         job.waiting.append((results, index))
 
     def _hire(self) -> None:
-        for _ in range(min(self._concurrency - len(self._workers), len(self._turns))):
+        for _ in range(min(self._concurrency - self._busy, len(self._turns))):
+            self._busy += 1
             worker = asyncio.get_running_loop().create_task(self._work())
             self._workers.add(worker)
             worker.add_done_callback(self._workers.discard)
 
     async def _work(self) -> None:
-        while self._turns:
-            job = self._turns.popleft()
-            outcome: Outcome = Open("the binding was interrupted")
-            try:
-                outcome = await self._carry_out(job)
-            except Exception:
-                # Whatever it is, it must not take the worker with it, nor let the pod pass for unbound.
-                log.exception("binding pod %s/%s failed", job.target.pod.namespace, job.target.pod.name)
-            finally:
-                del self._jobs[job.target.pod.uid]
-                self._count(outcome)
-                for results, index in job.waiting:
-                    results.put(index, outcome)
+        try:
+            while self._turns:
+                await self._take_turn(self._turns.popleft())
+        finally:
+            self._busy -= 1
+
+    async def _take_turn(self, job: _Job) -> None:
+        outcome: Outcome = Open("the binding was interrupted")
+        try:
+            outcome = await self._carry_out(job)
+        except Exception:
+            # Whatever it is, it must not take the worker with it, nor let the pod pass for unbound.
+            log.exception("binding pod %s/%s failed", job.target.pod.namespace, job.target.pod.name)
+        finally:
+            del self._jobs[job.target.pod.uid]
+            self._count(outcome)
+            for results, index in job.waiting:
+                results.put(index, outcome)
 
     async def _carry_out(self, job: _Job) -> Outcome:
         if not job.active:

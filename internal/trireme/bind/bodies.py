@@ -9,20 +9,30 @@ Kubernetes 1.37; the writes of a real kube-scheduler as an API server recorded t
 from collections.abc import Mapping
 from typing import Any
 
-from trireme.kube.encode import encode
-from trireme.v1 import bind_pb2, core_pb2
+from trireme.kube import status_patch, timestamps
+from trireme.v1 import bind_pb2
 
 DELETE_PROTECTION = "resource.kubernetes.io/delete-protection"
 DISRUPTION_TARGET = "DisruptionTarget"
 PREEMPTED = "PreemptionByScheduler"
 
 
-def condition_patch(condition: core_pb2.PodCondition, nominated_node_name: str | None) -> dict[str, Any]:
-    """The status patch that sets a condition and, unless it is None, the nomination ("" clears it)."""
-    status: dict[str, Any] = {"conditions": [{"lastProbeTime": None, **encode(condition)}]}
-    if nominated_node_name is not None:
-        status["nominatedNodeName"] = nominated_node_name or None
-    return {"status": status}
+def condition_patch(wanted: bind_pb2.SetCondition, now: str) -> dict[str, Any]:
+    """The status patch that sets a condition and, where asked, the nomination. `now` is for one without a time."""
+    condition = wanted.condition
+    since = condition.last_transition_time
+    patch = status_patch.pod_status_patch(
+        (),
+        status_patch.Condition(
+            condition.type, condition.status, condition.reason, condition.message, condition.observed_generation
+        ),
+        timestamps.seconds(since.seconds * 1_000_000_000) if condition.HasField("last_transition_time") else now,
+    )
+    if patch is None:
+        raise AssertionError("a condition that the pod is not known to have is a change")
+    if wanted.HasField("nominated_node_name"):
+        patch["status"]["nominatedNodeName"] = wanted.nominated_node_name or None
+    return patch
 
 
 def nomination_patch(node_name: str) -> dict[str, Any]:
@@ -32,30 +42,9 @@ def nomination_patch(node_name: str) -> dict[str, Any]:
 
 def disruption_patch(pod: Mapping[str, Any], evict: bind_pb2.Evict, now: str) -> dict[str, Any] | None:
     """The status patch that marks a pod as evicted by the scheduler, or None if it is marked already."""
-    conditions = [item for item in (pod.get("status") or {}).get("conditions") or [] if isinstance(item, dict)]
-    condition: dict[str, Any] = {
-        "lastProbeTime": None,
-        "lastTransitionTime": now,
-        "message": evict.message,
-        "reason": PREEMPTED,
-        "status": "True",
-        "type": DISRUPTION_TARGET,
-    }
-    if evict.observed_generation:
-        condition["observedGeneration"] = evict.observed_generation
-    types = [item.get("type") for item in conditions]
-    if DISRUPTION_TARGET in types:
-        old = conditions[types.index(DISRUPTION_TARGET)]
-        if old.get("status") == "True":
-            condition["lastTransitionTime"] = old.get("lastTransitionTime", now)
-        if all(old.get(key) == condition[key] for key in ("status", "reason", "message")):
-            return None
-    else:
-        types.append(DISRUPTION_TARGET)
-    status: dict[str, Any] = {"conditions": [condition]}
-    if len(types) > 1:
-        status["$setElementOrder/conditions"] = [{"type": name} for name in types]
-    return {"status": status}
+    conditions = (pod.get("status") or {}).get("conditions") or []
+    marked = status_patch.Condition(DISRUPTION_TARGET, "True", PREEMPTED, evict.message, evict.observed_generation)
+    return status_patch.pod_status_patch(conditions, marked, now)
 
 
 def deallocated(claim: Mapping[str, Any], pod_uid: str) -> dict[str, Any] | None:

@@ -1,0 +1,273 @@
+"""The binder: never two bindings of one pod at a time, nothing begun for who may not, nothing lost."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+
+import bind_time
+import pytest
+from trireme.bind.binder import WAITING_LIMIT, Binder
+from trireme.bind.binding import BOUND, POST_DEADLINE_SECONDS, READ_BACK, Failed, Open, Outcome, Target
+from trireme.bind.in_flight import InFlight
+from trireme.bind.results import Busy
+from trireme.kube import writes
+from trireme.replica.fencing import EpochGuard, Tenure
+
+Clock = Callable[[], float]
+
+
+class _Pods:
+    """An API server: each POST takes `seconds`, and its outcome is what `answers` has for the pod, or success."""
+
+    def __init__(self, seconds: float = 0.01) -> None:
+        self.seconds = seconds
+        self.answers: dict[str, list[writes.Outcome]] = {}
+        self.readings: dict[str, list[writes.Outcome]] = {}
+        self.posts: list[tuple[str, str]] = []
+        self.deadlines: list[float] = []
+        self.at_once = self.most_at_once = 0
+
+    async def bind(self, pod: writes.PodName, node: str, deadline: float) -> writes.Outcome:
+        self.posts.append((pod.uid, node))
+        self.deadlines.append(deadline)
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        try:
+            await asyncio.sleep(self.seconds)
+        finally:
+            self.at_once -= 1
+        answers = self.answers.get(pod.uid)
+        return answers.pop(0) if answers else writes.Written({})
+
+    async def settle_binding(self, pod: writes.PodName, node: str, deadline: float) -> writes.Outcome:
+        await asyncio.sleep(self.seconds)
+        return self.readings[pod.uid].pop(0)
+
+
+class _Setup:
+    """A binder on a fake API server, and a leader in office."""
+
+    def __init__(self, clock: Clock, concurrency: int = 64) -> None:
+        self.clock = clock
+        self.pods = _Pods()
+        self.in_flight = InFlight(clock)
+        self.guard = EpochGuard()
+        self.guard.admit(7)
+        self.binder = Binder(self.pods, self.in_flight, clock=clock, jitter=lambda: 0.0, concurrency=concurrency)
+
+    def tenure(self, seconds: float = 60.0, epoch: int = 7) -> Tenure:
+        return Tenure(self.guard, self.clock, epoch, self.clock() + seconds)
+
+    async def bind(self, targets: list[Target], tenure: Tenure | None = None) -> list[Outcome]:
+        found: dict[int, Outcome] = {}
+        async for batch in self.binder.bind(targets, tenure or self.tenure()):
+            for index, outcome in batch:
+                assert index not in found
+                found[index] = outcome
+        return [found[index] for index in range(len(targets))]
+
+
+def target(uid: str, node: str = "node-a") -> Target:
+    return Target(writes.PodName("default", f"pod-{uid}", uid), node)
+
+
+def run(main: Callable[[_Setup], Awaitable[None]], concurrency: int = 64) -> None:
+    async def inner(clock: Clock) -> None:
+        setup = _Setup(clock, concurrency)
+        await main(setup)
+        await setup.binder.close(1.0)
+        assert len(setup.in_flight) == 0
+
+    bind_time.run(inner)
+
+
+def reason(outcome: Outcome) -> str:
+    assert isinstance(outcome, Failed)
+    return outcome.reason.code
+
+
+def test_a_batch_is_bound_concurrently_within_the_bound() -> None:
+    """200 pods are bound 64 at a time: neither one by one, nor all at once."""
+
+    async def main(setup: _Setup) -> None:
+        started = setup.clock()
+        outcomes = await setup.bind([target(f"u{number}") for number in range(200)])
+        assert outcomes == [BOUND] * 200
+        assert setup.pods.most_at_once == 64
+        assert setup.clock() - started < 0.1
+
+    run(main)
+
+
+def test_results_come_while_others_are_under_way() -> None:
+    """A slow pod does not hold back the results of the others."""
+
+    async def main(setup: _Setup) -> None:
+        setup.pods.answers["slow"] = [writes.Uncertain("no answer")]
+        setup.pods.readings["slow"] = [writes.Uncertain("x"), writes.Uncertain("x"), writes.Written({})]
+        batches = [
+            [index for index, _ in batch]
+            async for batch in setup.binder.bind([target("slow"), target("u1"), target("u2")], setup.tenure())
+        ]
+        assert batches == [[1, 2], [0]]
+
+    run(main)
+
+
+def test_a_second_call_joins_a_binding_under_way() -> None:
+    """A repeated call for the same pod and node posts nothing and gets the same outcome."""
+
+    async def main(setup: _Setup) -> None:
+        first, second = await asyncio.gather(setup.bind([target("u1")]), setup.bind([target("u1")]))
+        assert first == second == [BOUND]
+        assert setup.pods.posts == [("u1", "node-a")]
+        assert setup.binder.statistics().joined == 1
+
+    run(main)
+
+
+def test_one_pod_twice_in_a_batch_is_posted_once() -> None:
+    """A caller's mistake does not bind twice either."""
+
+    async def main(setup: _Setup) -> None:
+        assert await setup.bind([target("u1"), target("u1")]) == [BOUND, BOUND]
+        assert len(setup.pods.posts) == 1
+
+    run(main)
+
+
+def test_another_node_is_refused_while_a_binding_is_under_way() -> None:
+    """Two nodes for one pod at a time can only be a fault: the second is told at once, and nothing is posted for it."""
+
+    async def main(setup: _Setup) -> None:
+        first, second = await asyncio.gather(setup.bind([target("u1")]), setup.bind([target("u1", "node-b")]))
+        assert first == [BOUND]
+        assert reason(second[0]) == "alreadyBinding"
+        assert setup.pods.posts == [("u1", "node-a")]
+
+    run(main)
+
+
+def test_a_lost_reply_is_read_back() -> None:
+    """A POST without an answer that took effect is a success, and the pod is not posted again."""
+
+    async def main(setup: _Setup) -> None:
+        setup.pods.answers["u1"] = [writes.Uncertain("connection reset")]
+        setup.pods.readings["u1"] = [writes.Written({})]
+        assert await setup.bind([target("u1")]) == [READ_BACK]
+        assert len(setup.pods.posts) == 1
+        assert setup.binder.statistics().read_back == 1
+
+    run(main)
+
+
+def test_a_caller_that_goes_away_leaves_a_begun_binding_to_its_end() -> None:
+    """A call that is cancelled does not cancel its POSTs; a repeated call finds them, and the rest is dropped."""
+
+    async def main(setup: _Setup) -> None:
+        targets = [target(f"u{number}") for number in range(3)]
+
+        async def gone() -> None:
+            async with aclosing(setup.binder.bind(targets, setup.tenure())) as batches:
+                async for _ in batches:
+                    pass
+
+        caller = asyncio.create_task(gone())
+        await asyncio.sleep(0.005)
+        caller.cancel()
+        assert await setup.bind(targets[:1]) == [BOUND]
+        assert setup.pods.posts == [("u0", "node-a")]
+        assert setup.binder.statistics().joined == 1
+
+    run(main, concurrency=1)
+
+
+def test_nothing_begins_after_the_lease_ran_out() -> None:
+    """A pod that waits for its turn past the end of the leader's lease is certainly not bound."""
+
+    async def main(setup: _Setup) -> None:
+        outcomes = await setup.bind([target(f"u{number}") for number in range(3)], setup.tenure(0.015))
+        assert outcomes[:2] == [BOUND, BOUND]
+        assert reason(outcomes[2]) == "notBegun"
+        assert setup.pods.deadlines == [pytest.approx(0.015), pytest.approx(0.005)]
+
+    run(main, concurrency=1)
+
+
+def test_nothing_begins_after_a_successor_was_seen() -> None:
+    """Pods of a deposed leader that wait for a turn are dropped at once."""
+
+    async def main(setup: _Setup) -> None:
+        binding = asyncio.create_task(setup.bind([target(f"u{number}") for number in range(3)]))
+        await asyncio.sleep(0.005)
+        setup.guard.admit(8)
+        assert await setup.in_flight.drained(8, 1.0) == 0.0
+        outcomes = await binding
+        assert [isinstance(outcome, Failed) for outcome in outcomes] == [False, True, True]
+        assert len(setup.pods.posts) == 1
+
+    run(main, concurrency=1)
+
+
+def test_a_successor_takes_over_a_binding_that_it_wants_too() -> None:
+    """A pod that waits in a deposed leader's name is bound where its successor asks for the same node."""
+
+    async def main(setup: _Setup) -> None:
+        old = asyncio.create_task(setup.bind([target("u0"), target("u1")]))
+        await asyncio.sleep(0.005)
+        setup.guard.admit(8)
+        assert await setup.bind([target("u1")], setup.tenure(epoch=8)) == [BOUND]
+        assert await old == [BOUND, BOUND]
+
+    run(main, concurrency=1)
+
+
+def test_the_deadline_of_a_post_ends_with_the_lease() -> None:
+    """Waiting for the rate limit or for a slow server does not outlive the right to write."""
+
+    async def main(setup: _Setup) -> None:
+        await setup.bind([target("u1")], setup.tenure(3.0))
+        await setup.bind([target("u2")], setup.tenure(300.0))
+        assert setup.pods.deadlines == [pytest.approx(3.0), POST_DEADLINE_SECONDS]
+
+    run(main)
+
+
+def test_an_open_fate_is_told_as_open() -> None:
+    """Where neither the POST nor the readings are answered, the caller must not hear a failure."""
+
+    async def main(setup: _Setup) -> None:
+        setup.pods.seconds = 5.0
+        setup.pods.answers["u1"] = [writes.Uncertain("no answer")]
+        setup.pods.readings["u1"] = [writes.Uncertain("no answer")] * 20
+        (outcome,) = await setup.bind([target("u1")])
+        assert isinstance(outcome, Open)
+        assert setup.binder.statistics().unknown == 1
+
+    run(main)
+
+
+def test_a_fault_of_the_writer_is_an_open_fate_and_spares_the_rest() -> None:
+    """An exception that nobody foresaw must not pass for a failure, nor stop the worker."""
+
+    async def main(setup: _Setup) -> None:
+        outcomes = await setup.bind([target("u0"), target("u1")])
+        assert outcomes == [BOUND, BOUND]
+        setup.pods.answers["u2"] = [writes.Uncertain("no answer")]
+        outcomes = await setup.bind([target("u2"), target("u3")])  # u2 has no reading to answer: KeyError
+        assert isinstance(outcomes[0], Open)
+        assert outcomes[1] == BOUND
+
+    run(main, concurrency=1)
+
+
+def test_too_much_at_once_is_refused_before_anything_begins() -> None:
+    """The queue is bounded; the caller goes to another replica."""
+
+    async def main(setup: _Setup) -> None:
+        with pytest.raises(Busy):
+            await setup.bind([target(f"u{number}") for number in range(WAITING_LIMIT + 1)])
+        assert setup.pods.posts == []
+        assert setup.binder.statistics().waiting == 0
+
+    run(main)

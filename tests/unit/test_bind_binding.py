@@ -1,0 +1,217 @@
+"""The state machine of one binding: what follows each outcome, and that no outcome is ever a guess."""
+
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from trireme.bind.binding import (
+    BOUND,
+    READ_BACK,
+    RESOLVE_SECONDS,
+    SETTLE_SECONDS,
+    WAITS_SECONDS,
+    Attempt,
+    Failed,
+    Open,
+    Post,
+    Read,
+    Target,
+)
+from trireme.kube import writes
+
+TARGET = Target(writes.PodName("default", "web-1", "u1"), "node-a")
+CONFLICT = 'Operation cannot be fulfilled on pods/binding "web-1": pod web-1 is already assigned to node "node-b"'
+DELETED = (
+    'Operation cannot be fulfilled on pods/binding "web-1": pod web-1 is being deleted, cannot be assigned to a host'
+)
+
+
+def attempt() -> Attempt:
+    return Attempt(TARGET, lambda: 0.0)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "message", "reason"),
+    [
+        pytest.param(writes.Gone('pods "web-1" not found'), 'pods "web-1" not found', "podNotFound", id="gone"),
+        pytest.param(writes.Refused("pods is forbidden", 403), "pods is forbidden", "refused", id="forbidden"),
+        pytest.param(writes.Unavailable("refused"), "refused", "unreachable", id="unreachable"),
+    ],
+)
+def test_a_certain_refusal_is_final(outcome: writes.Outcome, message: str, reason: str) -> None:
+    """A POST that certainly had no effect costs no reading; the message is the API server's."""
+    step = attempt().on_post(outcome, 0.0)
+    assert isinstance(step, Failed)
+    assert (step.message, step.reason.code) == (message, reason)
+
+
+def test_a_success_is_final() -> None:
+    """The common case is one POST."""
+    assert attempt().on_post(writes.Written({}), 0.0) is BOUND
+
+
+@pytest.mark.parametrize("outcome", [writes.Conflict(CONFLICT), writes.Uncertain("no answer")], ids=["409", "lost"])
+def test_a_doubt_is_resolved_by_reading(outcome: writes.Outcome) -> None:
+    """A 409 may be the echo of our own POST whose reply was lost: only reading tells."""
+    one = attempt()
+    assert one.on_post(outcome, 0.0) == Read(0.0)
+    assert one.on_read(writes.Written({}), 0.0, True) is READ_BACK
+
+
+@pytest.mark.parametrize(
+    ("post", "read", "message", "reason"),
+    [
+        pytest.param(writes.Conflict(CONFLICT), writes.Conflict("…"), CONFLICT, "alreadyAssigned", id="api-words"),
+        pytest.param(
+            writes.Uncertain("no answer"),
+            writes.Conflict('pod web-1 is already assigned to node "node-b"'),
+            CONFLICT,
+            "alreadyAssigned",
+            id="own-words",
+        ),
+        pytest.param(writes.Conflict(DELETED), writes.Unavailable("not bound"), DELETED, "conflict", id="deleted"),
+        pytest.param(writes.Uncertain("x"), writes.Gone("gone"), "gone", "podNotFound", id="gone"),
+    ],
+)
+def test_a_reading_that_shows_it_is_not_ours_is_final(
+    post: writes.Outcome, read: writes.Outcome, message: str, reason: str
+) -> None:
+    """The message is what kube-scheduler would have said, also where the API server's own words were lost."""
+    one = attempt()
+    one.on_post(post, 0.0)
+    step = one.on_read(read, 0.0, True)
+    assert isinstance(step, Failed)
+    assert (step.message, step.reason.code) == (message, reason)
+
+
+def test_an_unbound_pod_is_posted_again_a_few_times() -> None:
+    """A lost POST is repeated with growing waits, and in the end the failure is confirmed by a second reading."""
+    one = attempt()
+    for wait in WAITS_SECONDS:
+        assert one.on_post(writes.Uncertain("no answer"), 0.0) == Read(0.0)
+        assert one.on_read(writes.Unavailable("not bound"), 0.0, True) == Post(wait)
+    assert one.on_post(writes.Uncertain("no answer"), 0.0) == Read(0.0)
+    assert one.on_read(writes.Unavailable("not bound"), 0.0, True) == Read(SETTLE_SECONDS)
+    step = one.on_read(writes.Unavailable("not bound"), 0.0, True)
+    assert isinstance(step, Failed)
+    assert step.message == "no answer"
+
+
+def test_nothing_is_posted_for_a_leader_that_is_gone() -> None:
+    """A deposed leader's pod is resolved by reading alone."""
+    one = attempt()
+    one.on_post(writes.Uncertain("no answer"), 0.0)
+    assert one.on_read(writes.Unavailable("not bound"), 0.0, False) == Read(SETTLE_SECONDS)
+    assert isinstance(one.on_read(writes.Unavailable("not bound"), 0.0, False), Failed)
+
+
+@pytest.mark.parametrize("doubt", [False, True], ids=["certain", "in-doubt"])
+def test_a_withdrawn_binding_reads_only_where_there_is_a_doubt(doubt: bool) -> None:
+    """What is withdrawn before its second POST has still to answer for its first."""
+    one = attempt()
+    if doubt:
+        one.on_post(writes.Uncertain("no answer"), 0.0)
+    step = one.on_withdrawn("the leader's lease ran out", 0.0)
+    if doubt:
+        assert step == Read(0.0)
+    else:
+        assert isinstance(step, Failed)
+        assert step.reason.code == "notBegun"
+
+
+def test_what_cannot_be_read_stays_open() -> None:
+    """A pod that nobody can tell about must not pass for unbound: the step is Open, after trying for a while."""
+    one = attempt()
+    now = 0.0
+    step = one.on_post(writes.Uncertain("no answer"), now)
+    waits = []
+    while isinstance(step, Read):
+        waits.append(step.after)
+        now += step.after + 5.0
+        step = one.on_read(writes.Uncertain("connection refused"), now, True)
+    assert isinstance(step, Open)
+    assert "no answer" in step.message
+    assert "connection refused" in step.message
+    assert now >= RESOLVE_SECONDS
+    assert waits[1:] == sorted(waits[1:])
+
+
+@dataclass
+class _Server:
+    """An API server with one pod, whose requests may take effect late, or not at all."""
+
+    node: str = ""
+    uid: str = "u1"
+    exists: bool = True
+    #: What a request that was given up will do, and when.
+    late: tuple[float, str] | None = None
+
+    def advance(self, now: float) -> None:
+        if self.late is not None and now >= self.late[0]:
+            if self.exists and self.uid == "u1" and not self.node:
+                self.node = self.late[1]
+            self.late = None
+
+    def post(self, fate: str, now: float) -> writes.Outcome:
+        self.advance(now)
+        if fate == "unavailable":
+            return writes.Unavailable("connection refused")
+        if fate == "lost":
+            return writes.Uncertain("no answer")
+        if fate == "late":
+            self.late = (now + SETTLE_SECONDS * 0.9, "node-a")
+            return writes.Uncertain("no answer")
+        if not self.exists:
+            return writes.Uncertain("no answer") if fate == "reply-lost" else writes.Gone("not found")
+        if self.uid != "u1" or self.node:
+            return writes.Uncertain("no answer") if fate == "reply-lost" else writes.Conflict(CONFLICT)
+        self.node = "node-a"
+        return writes.Uncertain("no answer") if fate == "reply-lost" else writes.Written({})
+
+    def read(self, fate: str, now: float) -> writes.Outcome:
+        self.advance(now)
+        if fate == "fails":
+            return writes.Uncertain("connection refused")
+        if not self.exists or self.uid != "u1":
+            return writes.Gone("not found")
+        if self.node == "node-a":
+            return writes.Written({})
+        return writes.Conflict("elsewhere") if self.node else writes.Unavailable("not bound")
+
+    def meanwhile(self, event: str) -> None:
+        if event == "deleted":
+            self.exists = False
+        elif event == "replaced":
+            self.uid, self.node = "u2", ""
+        elif event == "bound-elsewhere" and not self.node:
+            self.node = "node-b"
+
+
+@given(
+    posts=st.lists(st.sampled_from(["ok", "reply-lost", "lost", "late", "unavailable"]), min_size=4, max_size=4),
+    reads=st.lists(st.sampled_from(["ok", "ok", "fails"]), max_size=12),
+    events=st.lists(st.sampled_from(["", "", "", "deleted", "replaced", "bound-elsewhere"]), max_size=8),
+    active=st.lists(st.booleans(), max_size=8),
+)
+def test_an_outcome_is_the_truth(posts: list[str], reads: list[str], events: list[str], active: list[bool]) -> None:
+    """Whatever is lost, late or changed meanwhile: Bound means bound by us, Failed means not, now and later."""
+    server, one, now = _Server(), attempt(), 0.0
+    step = one.on_post(server.post(posts.pop(0), now), now)
+    while isinstance(step, (Post, Read)):
+        now += step.after
+        if events:
+            server.meanwhile(events.pop(0))
+        if isinstance(step, Post):
+            step = one.on_post(server.post(posts.pop(0), now), now)
+        else:
+            fate = reads.pop(0) if reads else "ok"
+            step = one.on_read(server.read(fate, now), now, active.pop(0) if active else True)
+        now += 0.001
+    bound_by_us = server.exists and server.uid == "u1" and server.node == "node-a"
+    server.advance(now + 10 * SETTLE_SECONDS)
+    bound_later = server.exists and server.uid == "u1" and server.node == "node-a"
+    if step in (BOUND, READ_BACK):
+        assert bound_by_us
+    elif isinstance(step, Failed):
+        assert not bound_later
