@@ -1,0 +1,266 @@
+"""Whom bind works for: only the holder of the Lease as bind read it, and only as long as that reading is good."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import bind_time
+import pytest
+from trireme.bind.in_flight import InFlight
+from trireme.bind.leadership import MAX_TRUST_SECONDS, Leadership
+from trireme.kube.election import LeaseRecord
+from trireme.kube.errors import ApiError, ApiUnreachable
+from trireme.kube.lease import EpochClaim
+from trireme.replica.fencing import EpochGuard, Refusal, RefusalReason
+
+A = EpochClaim(100, "host-a_1")
+B = EpochClaim(200, "host-b_1")
+
+
+def lease(holder: str, version: int = 150, duration: int = 15) -> LeaseRecord:
+    return LeaseRecord(holder, duration, "", "", 0, version, {})
+
+
+class _Setup:
+    """A Lease that can be changed, and takes a while to read."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.clock = clock
+        self.found: LeaseRecord | Exception | None = lease(A.holder)
+        self.seconds = 0.01
+        self.readings = 0
+        self.guard = EpochGuard()
+        self.leadership = Leadership(self.guard, self._read, clock)
+
+    async def _read(self) -> LeaseRecord | None:
+        self.readings += 1
+        found = self.found
+        await asyncio.sleep(self.seconds)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    async def refused(self, claim: EpochClaim, seconds: float = 10.0) -> RefusalReason:
+        with pytest.raises(Refusal) as caught:
+            await self.leadership.admit(claim, seconds)
+        return caught.value.reason
+
+
+def run(main: Callable[[_Setup], Awaitable[None]]) -> None:
+    async def inner(clock: Callable[[], float]) -> None:
+        setup = _Setup(clock)
+        await main(setup)
+        await setup.leadership.close()
+
+    bind_time.run(inner)
+
+
+def test_the_holder_is_admitted_after_one_reading() -> None:
+    """The Lease is read for the first call of an epoch, and not for those that follow at once."""
+
+    async def main(setup: _Setup) -> None:
+        for _ in range(5):
+            assert (await setup.leadership.admit(A, 10.0)).active
+        assert setup.readings == 1
+        assert setup.guard.epoch == 100
+
+    run(main)
+
+
+@pytest.mark.parametrize(
+    ("found", "reason"),
+    [
+        pytest.param(lease("host-b_1"), RefusalReason.NOT_HOLDER, id="another-holds-it"),
+        pytest.param(lease(""), RefusalReason.NOT_HOLDER, id="released"),
+        pytest.param(None, RefusalReason.NOT_HOLDER, id="no-lease"),
+        pytest.param(lease(A.holder, version=99), RefusalReason.NOT_HOLDER, id="epoch-from-nowhere"),
+        pytest.param(ApiUnreachable("no answer", sent=True), RefusalReason.UNVERIFIED, id="unreachable"),
+        pytest.param(ApiError(403, "Forbidden", "leases is forbidden"), RefusalReason.UNVERIFIED, id="forbidden"),
+    ],
+)
+def test_who_is_not_shown_by_the_lease_is_refused(found: LeaseRecord | Exception, reason: RefusalReason) -> None:
+    """A claim is worth nothing by itself, after a restart least of all; and it does not become the epoch in force."""
+
+    async def main(setup: _Setup) -> None:
+        setup.found = found
+        assert await setup.refused(A) is reason
+        assert setup.guard.epoch == 0
+
+    run(main)
+
+
+def test_a_lower_epoch_is_refused_without_asking() -> None:
+    """Once a successor was seen, its predecessor is not even worth a reading."""
+
+    async def main(setup: _Setup) -> None:
+        setup.found = lease(B.holder, version=250)
+        await setup.leadership.admit(B, 10.0)
+        setup.found = lease(A.holder, version=300)
+        assert await setup.refused(A) is RefusalReason.STALE_EPOCH
+        assert setup.readings == 1
+
+    run(main)
+
+
+def test_a_caller_whose_lease_ran_out_is_refused() -> None:
+    """The caller says itself that it has no time left."""
+
+    async def main(setup: _Setup) -> None:
+        assert await setup.refused(A, 0.0) is RefusalReason.LEASE_EXPIRED
+
+    run(main)
+
+
+def test_an_old_message_of_a_deposed_leader_is_refused() -> None:
+    """A message that was held up says that its Lease is valid for 10 s more; the Lease itself says otherwise."""
+
+    async def main(setup: _Setup) -> None:
+        await setup.leadership.admit(A, 10.0)
+        await asyncio.sleep(30.0)  # this process was paused, or the network was
+        setup.found = lease(B.holder, version=250)
+        assert await setup.refused(A, 10.0) is RefusalReason.NOT_HOLDER
+
+    run(main)
+
+
+@pytest.mark.parametrize(
+    ("said", "duration", "expected"),
+    [
+        pytest.param(5.0, 15, 5.0, id="as-the-caller-says"),
+        pytest.param(20.0, 15, 15.0, id="one-lease-duration-after-the-reading-began"),
+        pytest.param(20.0, 0, 1.0, id="a-lease-without-duration"),
+        pytest.param(1e6, 1_000_000, MAX_TRUST_SECONDS, id="a-lease-of-days"),
+    ],
+)
+def test_a_tenure_ends_in_time(said: float, duration: int, expected: float) -> None:
+    """Work begins neither after the caller's own validity nor later than a successor would wait for us."""
+
+    async def main(setup: _Setup) -> None:
+        setup.found = lease(A.holder, duration=duration)
+        started = setup.clock()
+        tenure = await setup.leadership.admit(A, said)
+        assert tenure.valid_until - started == pytest.approx(expected)
+        assert tenure.active
+        await asyncio.sleep(expected)
+        assert not tenure.active
+        assert "lease ran out" in tenure.ended_because
+
+    run(main)
+
+
+def test_a_leader_that_stays_in_office_waits_for_one_reading_only() -> None:
+    """The Lease is read again ahead of time, beside the calls."""
+
+    async def main(setup: _Setup) -> None:
+        await setup.leadership.admit(A, 10.0)
+        setup.seconds = 1.0
+        for _ in range(600):
+            before = setup.clock()
+            tenure = await setup.leadership.admit(A, 10.0)
+            assert setup.clock() == before
+            assert tenure.active
+            await asyncio.sleep(0.1)
+        assert 4 < setup.readings < 12
+
+    run(main)
+
+
+def test_a_failed_reading_ahead_of_time_does_no_harm_at_first() -> None:
+    """An API server that is away for a moment stops nobody; one that is away for a Lease's duration does."""
+
+    async def main(setup: _Setup) -> None:
+        await setup.leadership.admit(A, 10.0)
+        setup.found = ApiUnreachable("no answer", sent=True)
+        await asyncio.sleep(10.0)
+        assert (await setup.leadership.admit(A, 10.0)).active
+        await asyncio.sleep(6.0)
+        assert await setup.refused(A) is RefusalReason.UNVERIFIED
+
+    run(main)
+
+
+def test_a_reading_ahead_of_time_that_shows_a_successor_ends_the_trust() -> None:
+    """The next call of the deposed leader is read for, and refused."""
+
+    async def main(setup: _Setup) -> None:
+        await setup.leadership.admit(A, 60.0)
+        setup.found = lease(B.holder, version=250)
+        await asyncio.sleep(10.0)
+        await setup.leadership.admit(A, 60.0)
+        await asyncio.sleep(1.0)
+        assert await setup.refused(A) is RefusalReason.NOT_HOLDER
+
+    run(main)
+
+
+def test_calls_that_come_together_read_together() -> None:
+    """A burst after a restart costs one or two readings, not one each."""
+
+    async def main(setup: _Setup) -> None:
+        await asyncio.gather(*(setup.leadership.admit(A, 10.0) for _ in range(50)))
+        assert setup.readings <= 2
+
+    run(main)
+
+
+def test_a_successor_wins_over_a_call_that_waits_for_its_reading() -> None:
+    """Two claims at once: whoever the Lease shows is in force, the other is refused."""
+
+    async def main(setup: _Setup) -> None:
+        setup.found = lease(B.holder, version=250)
+        outcomes = await asyncio.gather(
+            setup.leadership.admit(B, 10.0), setup.leadership.admit(A, 10.0), return_exceptions=True
+        )
+        assert isinstance(outcomes[1], Refusal)
+        assert setup.guard.epoch == 200
+
+    run(main)
+
+
+def test_without_election_epochs_are_only_compared() -> None:
+    """With no Lease there is nothing to read; a lower epoch is refused all the same, and time plays no part."""
+
+    async def main(clock: Callable[[], float]) -> None:
+        leadership = Leadership(EpochGuard(), None, clock)
+        first = await leadership.admit(EpochClaim(5, ""), 0.0)
+        assert first.active
+        second = await leadership.admit(EpochClaim(6, ""), 0.0)
+        assert (first.active, second.active) == (False, True)
+        assert "6" in first.ended_because
+        with pytest.raises(Refusal):
+            await leadership.admit(EpochClaim(5, ""), 0.0)
+
+    bind_time.run(main)
+
+
+def test_draining_waits_for_lower_epochs_only() -> None:
+    """A new leader waits for its predecessor's work, not for its own."""
+
+    async def main(clock: Callable[[], float]) -> None:
+        in_flight = InFlight(clock)
+
+        async def work(epoch: int, seconds: float) -> None:
+            with in_flight.under(epoch, clock() + 20.0):
+                await asyncio.sleep(seconds)
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(work(1, 3.0))
+            group.create_task(work(2, 9.0))
+            await asyncio.sleep(0)
+            started = clock()
+            assert await in_flight.drained(2, 5.0) == 0.0
+            assert clock() - started == pytest.approx(3.0)
+
+    bind_time.run(main)
+
+
+def test_what_does_not_drain_in_time_says_for_how_long_it_may_have_effects() -> None:
+    """The new leader learns how long it has to wait where older work does not end."""
+
+    async def main(clock: Callable[[], float]) -> None:
+        in_flight = InFlight(clock)
+        with in_flight.under(1, clock() + 10.0):
+            assert await in_flight.drained(2, 4.0) == pytest.approx(6.0)
+            assert await in_flight.drained(2, -1.0) == pytest.approx(6.0)
+        assert len(in_flight) == 0
+
+    bind_time.run(main)
