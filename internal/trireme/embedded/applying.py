@@ -36,6 +36,8 @@ def fields_of(value: Object, *, top: bool = False) -> Fields:
     for name, below in value.items():
         if name in _IDENTITY and top:
             continue
+        if name == "metadata" and not _below(name, below):
+            continue  # nothing but the identity
         fields[f"f:{name}"] = _below(name, below)
     return fields
 
@@ -140,7 +142,7 @@ def _conflicts(fields: Fields, owned: Fields, value: Any, applied: Any, name: st
             continue
         if fields[field] and owned[field]:
             found += _conflicts(fields[field], owned[field], old, new, own, where)
-        elif old != new and not fields[field]:
+        elif old != new and not fields[field] and not owned[field]:
             found.append(where)
     return found
 

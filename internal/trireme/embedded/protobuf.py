@@ -32,7 +32,8 @@ class Malformed(ValueError):
 
 
 @functools.cache
-def _schema() -> dict[str, dict[int, Field]]:
+def schema() -> dict[str, dict[int, Field]]:
+    """Fields by number of every message, by the message's name such as core.v1.Pod."""
     raw: dict[str, dict[str, list[str]]] = orjson.loads(SCHEMA_FILE.read_bytes())
     return {
         message: {int(number): (name, kind, code) for number, (name, kind, code) in fields.items()}
@@ -154,7 +155,7 @@ def _message(name: str, value: int | memoryview) -> Any:
 
 
 def _decode(name: str, data: memoryview) -> dict[str, Any]:
-    fields = _schema().get(name)
+    fields = schema().get(name)
     if fields is None:
         raise Malformed(f"unknown message {name}")
     result: dict[str, Any] = {}
@@ -178,7 +179,8 @@ def _decode(name: str, data: memoryview) -> dict[str, Any]:
     return {key: value for key, value in result.items() if value is not None}
 
 
-def _message_name(api_version: str, kind: str) -> str:
+def message_name(api_version: str, kind: str) -> str:
+    """The message that encodes a kind."""
     if kind == "DeleteOptions":
         return "meta.v1.DeleteOptions"
     group, _, version = api_version.rpartition("/")
@@ -196,7 +198,7 @@ def decode(body: bytes) -> dict[str, Any]:
         envelope = _plain(memoryview(body)[len(_MAGIC) :])
         type_meta = _plain(envelope[1])
         api_version, kind = _text(type_meta.get(1)), _text(type_meta.get(2))
-        decoded = _decode(_message_name(api_version, kind), envelope.get(2, memoryview(b"")))
+        decoded = _decode(message_name(api_version, kind), envelope.get(2, memoryview(b"")))
     except (Malformed, KeyError, IndexError, TypeError, ValueError) as error:
         raise problems.bad_request(f"unable to decode the protobuf body: {error}") from error
     return {"kind": kind, "apiVersion": api_version, **decoded}

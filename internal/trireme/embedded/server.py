@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import random
 from collections.abc import Mapping
 from typing import Any
@@ -25,6 +26,7 @@ from trireme.embedded.registry import Registry
 from trireme.embedded.resources import stored_as
 from trireme.embedded.watching import Watcher, frame
 
+_LOG = logging.getLogger(__name__)
 # The API server's own limit for a request body.
 _BODY_LIMIT = 3 * 1024 * 1024
 # Longer than any client keeps an idle connection: closing first would race with a request that is under way.
@@ -140,6 +142,10 @@ class ApiServer:
             if request.transport is not None:
                 request.transport.abort()
             return web.Response(status=500)
+        except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
+            # A body odd enough to get past all checks must cost its sender an error, not everybody the server.
+            _LOG.exception("%s %s failed", request.method, request.path)
+            return self._refuse(problems.ApiError(500, "InternalError", f"Internal error occurred: {error!r}"))
 
     @staticmethod
     def _refuse(error: problems.ApiError) -> web.Response:

@@ -25,11 +25,16 @@ _INWARD = {shown: stored for stored, shown in _RENAMED}
 
 def shown(resource: Resource, record: Record) -> Record:
     """The record as a client of `resource` sees it."""
+    return Record(shown_object(resource, record.object), record.revision) if resource.view_of else record
+
+
+def shown_object(resource: Resource, stored: Object) -> Object:
+    """The object as a client of `resource` sees it."""
     if not resource.view_of:
-        return record
+        return stored
     obj: Object = {"kind": resource.kind, "apiVersion": resource.api_version}
-    obj.update((_OUTWARD.get(key, key), value) for key, value in record.object.items() if key not in obj)
-    return Record(obj, record.revision)
+    obj.update((_OUTWARD.get(key, key), value) for key, value in stored.items() if key not in obj)
+    return obj
 
 
 def stored(resource: Resource, body: Object) -> Object:

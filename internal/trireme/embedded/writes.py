@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from trireme.embedded import applying, patches, problems, subresources, views
+from trireme.embedded import applying, conforming, patches, problems, subresources, views
 from trireme.embedded.paths import Target
 from trireme.embedded.reads import Form, Reader
 from trireme.embedded.registry import Registry
@@ -54,6 +54,13 @@ class Writer:
     def _shown(self, target: Target, record: Record, form: Form, code: int = 200) -> Reply:
         return Reply(code, self._reader.one(target.resource, record, form))
 
+    @staticmethod
+    def _checked(target: Target, query: Mapping[str, str], body: Object) -> Object:
+        """The body of a write, of the right kind and shape, in the form that is stored."""
+        check_kind(target.resource, body)
+        body = conforming.conform(target.resource, body, strict=query.get("fieldValidation") == "Strict")
+        return views.stored(target.resource, body)
+
     def post(self, target: Target, query: Mapping[str, str], body: Object, form: Form) -> Reply:
         """Creates an object, or acts through a subresource."""
         dry_run = dry_run_of(query)
@@ -66,9 +73,8 @@ class Writer:
             )
         if target.name:
             raise problems.method_not_allowed(target.resource, "create")
-        check_kind(target.resource, body)
+        body = self._checked(target, query, body)
         stored = stored_as(target.resource)
-        body = views.stored(target.resource, body)
         record = self._registry.create(stored, target.namespace, body, dry_run=dry_run)
         return self._shown(target, record, form, 201)
 
@@ -80,12 +86,11 @@ class Writer:
             edit: Callable[[Object], Object] = lambda obj: subresources.rescale(stored, obj, body)  # noqa: E731
             record = self._registry.change(stored, target.namespace, target.name, edit, dry_run=dry_run)
             return Reply(200, orjson.dumps(subresources.scale_of(record.object)))
-        check_kind(target.resource, body)
         record, created = self._registry.update(
             stored,
             target.namespace,
             target.name,
-            views.stored(target.resource, body),
+            self._checked(target, query, body),
             subresource=target.subresource,
             dry_run=dry_run,
         )
@@ -107,19 +112,13 @@ class Writer:
 
             record = self._registry.change(stored, target.namespace, target.name, rescale, dry_run=dry_run)
             return Reply(200, orjson.dumps(subresources.scale_of(record.object)))
-        if target.resource.view_of and isinstance(body, dict):
-            body = {
-                key: value
-                for key, value in views.stored(target.resource, body).items()
-                if key not in ("kind", "apiVersion")
-            }
+
+        def edit(obj: Object) -> Object:
+            shown = views.shown_object(target.resource, obj)
+            return self._checked(target, query, change(shown, body))
+
         record = self._registry.change(
-            stored,
-            target.namespace,
-            target.name,
-            lambda obj: change(obj, body),
-            subresource=target.subresource,
-            dry_run=dry_run,
+            stored, target.namespace, target.name, edit, subresource=target.subresource, dry_run=dry_run
         )
         return self._shown(target, record, form)
 
@@ -140,14 +139,14 @@ class Writer:
         )
         stored = stored_as(target.resource)
         if self._registry.store.get(stored, target.namespace, target.name) is None and not target.subresource:
-            obj = applied.to_new(target.name)
+            obj = self._checked(target, query, applied.to_new(target.name))
             record, _ = self._registry.update(stored, target.namespace, target.name, obj, dry_run=dry_run, create=True)
             return self._shown(target, record, form, 201)
         record = self._registry.change(
             stored,
             target.namespace,
             target.name,
-            lambda obj: applied.to(stored, obj),
+            lambda obj: self._checked(target, query, applied.to(stored, obj)),
             subresource=target.subresource,
             dry_run=dry_run,
         )
