@@ -188,3 +188,20 @@ def test_what_was_removed_leaves_no_memory_behind() -> None:
     assert len(lane.turns) < 500
     assert len(lane.served) < 1000
     assert len(pods._levels) == 1
+
+
+def test_a_level_that_empties_behind_another_comes_back_once() -> None:
+    """Else a busy high priority makes the list of levels grow, or a low one is lost."""
+    pods, clock = ClassQueue(), Clock()
+    for name in ("high1", "high2", "high3"):
+        clock.pod(pods, record(name, 1, priority=9))
+    for index in range(100):
+        low = clock.pod(pods, record(f"low{index}", 2))
+        if index < 99:
+            assert low.home is not None
+            low.home.discard(low)
+    assert len(pods._levels) == 2
+    gone = clock.pod(pods, record("middle", 3, priority=5))
+    assert gone.home is not None
+    gone.home.discard(gone)
+    assert _drain(pods, clock, 8) == [["high1", "high2", "high3"], ["low99"]]

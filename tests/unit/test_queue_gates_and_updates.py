@@ -167,3 +167,18 @@ def test_a_deleted_pod_is_gone_from_wherever_it_was(name: str) -> None:
     q.flush_unschedulable(T0 + 900)
     while q.ready():
         assert name not in pop_names(q, T0 + 900)
+
+
+def test_the_nominator_follows_the_objects() -> None:
+    """Else nominations of pods in the queue are unknown to Filter, or outlive their pods; gated pods' count too."""
+    q = queue(pre_enqueue=gate_of({"gated": "Gates"}))
+    for name in ("p", "gated", "late"):
+        q.add(record(name, nominated_node="n1" if name != "late" else ""), T0)
+    assert [each.key for each in q.nominator.pods_for("n1")] == ["ns/p", "ns/gated"]
+    q.update(record("late", nominated_node="n2"), [], "old", "new", T0)
+    q.update(record("p"), [], "old", "new", T0)
+    assert [each.key for each in q.nominator.pods_for("n1")] == ["ns/gated"]
+    assert [each.key for each in q.nominator.pods_for("n2")] == ["ns/late"]
+    q.delete("ns/gated", "uid-gated", T0)
+    q.add(record("late", uid="made-again"), T0)
+    assert len(q.nominator) == 0

@@ -134,6 +134,13 @@ def test_each_hint_is_asked_once_about_all_pods_it_concerns() -> None:
     assert decisions == [Decision.STAY, Decision.STAY, Decision.AFTER_BACKOFF]
 
 
+def test_a_pending_plugin_is_asked_once() -> None:
+    """Else each event costs twice the hints of the plugins that said Pending."""
+    asked: list[tuple[str, Any]] = []
+    weigh([Registration("A", NODE_ADD, helps(False, asked))], pod("B", "A"))
+    assert len(asked) == 1
+
+
 def test_remote_plugins_are_asked_only_about_pods_that_nothing_decides_here() -> None:
     """Else each event costs calls whose answers change nothing."""
     waiting = [pod("A B", name="x"), pod("B", name="y"), pod("A", name="z")]

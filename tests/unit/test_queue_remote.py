@@ -63,6 +63,25 @@ def test_an_update_or_activation_during_the_question() -> None:
     assert place(q, "p") is Place.ACTIVE
 
 
+def test_an_answer_that_takes_as_long_as_the_backoff_finds_it_over() -> None:
+    """Else a pod enters back-off with an expiry in the past, and waits for the next flush."""
+    q = parked()
+    q._places._pre_enqueue = lambda pod: Gate.ASK
+    asked = ask_id(q.on_event(NODE_ADD, None, "node", T0))
+    q.pre_enqueue_answered(asked, "", T0 + 60)
+    assert place(q, "p") is Place.ACTIVE
+
+
+def test_an_old_answer_does_not_wake_a_pod_that_was_refused_again() -> None:
+    """Else a slow plugin wakes pods for events that their last attempt has seen."""
+    q = parked("p", "Far")
+    asked = ask_id(q.update(record("p"), [OWN_LABEL], "old", "new", T0))
+    q.activate([("ns/p", "uid-p")], T0)
+    fail(q, T0, "Far")
+    q.hint_answered(asked, [Hint.QUEUE], T0)
+    assert place(q, "p") is Place.UNSCHEDULABLE
+
+
 def test_a_remote_hint_wakes_those_it_was_asked_about_if_they_still_wait() -> None:
     """Else pods wait for a plugin that has answered, or an old answer wakes a pod that was refused since."""
     q = queue()

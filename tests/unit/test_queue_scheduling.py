@@ -101,6 +101,20 @@ def test_a_refused_pod_that_backs_off_is_taken_early_when_nothing_is_active() ->
     assert q.statistics().incoming["active", "PopFromBackoffQ"] == 1
 
 
+def test_pods_that_failed_together_come_back_in_their_order() -> None:
+    """Else each trip through back-off shuffles a class, and some pods are always late."""
+    q = queue()
+    names = [f"p{index}" for index in range(40)]
+    for name in names:
+        q.add(record(name), T0)
+    fail(q, T0, "Fit", max_batch=40)
+    q.on_event(NODE_ADD, None, "node", T0)
+    for name in names[::3]:
+        q.delete(f"ns/{name}", f"uid-{name}", T0)
+    q.flush_backoff(T0 + 2)
+    assert pop_names(q, T0 + 2, 40) == [name for name in names if name not in names[::3]]
+
+
 def test_without_early_pops_gates_are_asked_on_the_way_out_of_backoff() -> None:
     """Else with the feature gate off, a pod gated during its back-off is scheduled."""
     closed: dict[str, str] = {}
@@ -125,6 +139,17 @@ def test_five_minutes_without_an_event_and_it_is_tried_again() -> None:
     assert not pod(q, "p").flushed
     q.flush_unschedulable(T0 + 699)
     assert place(q, "p") is Place.UNSCHEDULABLE
+
+
+def test_the_flush_knows_the_oldest_of_a_group_and_looks_at_the_others_only_when_due() -> None:
+    """Else pods overstay, or the flush looks at each of ten thousand pods every thirty seconds."""
+    q = queue(REGISTRATIONS, gate_of({"old": "Gates", "young": "Gates"}))
+    q.add(record("old"), T0)
+    q.add(record("young"), T0 + 200)
+    q.flush_unschedulable(T0 + 301)
+    assert (pod(q, "old").flushed_at, pod(q, "young").flushed_at) == (T0 + 301, 0)
+    assert pod(q, "old").home is pod(q, "young").home
+    assert getattr(pod(q, "old").home, "not_before", None) == T0 + 200
 
 
 def test_activated_pods_do_not_wait() -> None:

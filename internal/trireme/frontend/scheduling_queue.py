@@ -422,7 +422,6 @@ class SchedulingQueue:
         pod.timestamp = now
         pod.expiry = 0.0
         pod.flushed = False
-        pod.flushed_at = 0.0
         self.nominator.nominate(pod.record, nominated_node)
         if nominated_node:
             # Its object will say so soon; until then it must not be batched with pods that have no promise.

@@ -1,0 +1,429 @@
+"""SchedulingQueue against a plain model, over random stimuli on a virtual clock.
+
+The model keeps no queues. It knows which pods exist, writes down every event that each attempt has seen, and decides
+about each pod by itself, one hint at a time, as kube-scheduler's rules say. After every step each pod must be in one
+place, and in the one that the model expects; and at the end everybody gets a turn.
+"""
+
+import math
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from queue_builders import GATES_GONE, NODE_ADD, NODE_TAINT, OWN_LABEL, POD_DELETE, T0, queue, record
+from trireme.framework.cluster_event import ClusterEvent
+from trireme.frontend.queue_hints import Decision, Hint, Registration, one_by_one
+from trireme.frontend.queue_places import Gate
+from trireme.frontend.queue_pod import Place, QueuedPod
+from trireme.frontend.queue_remote import AskHint, AskPreEnqueue
+
+NAMES = [f"p{index}" for index in range(8)]
+CLASSES = range(6)
+PRIORITY = {class_id: class_id % 2 for class_id in CLASSES}
+PLUGINS = ["Fit", "Taint", "Label", "Far"]
+CLUSTER_EVENTS = [NODE_ADD, NODE_TAINT, POD_DELETE]
+OWN_EVENTS = [OWN_LABEL, GATES_GONE]
+
+# (plugin, event) -> whether it helps a pod of that class, given the number that the event's object is.
+LOCAL = {
+    ("Fit", NODE_ADD): lambda class_id, number: (class_id + number) % 3 == 0,
+    ("Fit", POD_DELETE): lambda class_id, number: True,
+    ("Taint", NODE_TAINT): lambda class_id, number: number % 2 == 0,
+    ("Label", OWN_LABEL): lambda class_id, number: True,
+    ("Gates", GATES_GONE): lambda class_id, number: True,
+    ("FarGate", NODE_TAINT): lambda class_id, number: True,
+}
+REMOTE = {("Far", NODE_ADD)}
+
+
+def _registration(plugin: str, event: ClusterEvent, helps: Any) -> Registration:
+    def hint(pod: QueuedPod, event: ClusterEvent, old: Any, new: Any) -> Hint:
+        return Hint.QUEUE if helps(pod.record.class_id, new) else Hint.SKIP
+
+    return Registration(plugin, event, one_by_one(hint))
+
+
+REGISTRATIONS = [_registration(plugin, event, helps) for (plugin, event), helps in LOCAL.items()] + [
+    Registration(plugin, event, remote=True) for plugin, event in REMOTE
+]
+
+
+@dataclass
+class Attempt:
+    """A popped pod, and what has happened since."""
+
+    pod: QueuedPod
+    events: list[tuple[ClusterEvent, int]] = field(default_factory=list)
+    class_id: int = 0
+    woken: bool = False
+    deleted: bool = False
+
+
+class QueueMachine(RuleBasedStateMachine):
+    """The stimuli, and what must hold."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = T0 + 0.25
+        self.queue = queue(REGISTRATIONS, self._pre_enqueue)
+        self.count = 0
+        self.waiting: dict[str, str] = {}  # name -> uid
+        self.flights: dict[str, Attempt] = {}  # uid -> attempt
+        self.bound: list[QueuedPod] = []
+        self.closed: set[str] = set()
+        self.far: set[str] = set()
+        self.questions: list[AskHint | AskPreEnqueue] = []
+        self.behind: dict[str, Counter[int]] = {}
+
+    def _pre_enqueue(self, pod: QueuedPod) -> str | Gate:
+        name = pod.record.key.removeprefix("ns/")
+        if name in self.closed:
+            return "Gates"
+        return Gate.ASK if name in self.far else Gate.OPEN
+
+    # --- stimuli ---
+
+    @rule(
+        name=st.sampled_from(NAMES), class_id=st.sampled_from(CLASSES), gate=st.sampled_from(["", "", "local", "far"])
+    )
+    def add(self, name: str, class_id: int, gate: str) -> None:
+        """A pod appears; or, where the deletion of its old self was missed, appears again."""
+        for gates, kind in ((self.closed, "local"), (self.far, "far")):
+            (gates.add if gate == kind else gates.discard)(name)
+        self.count += 1
+        uid = f"{name}-{self.count}"
+        self._told(self.queue.add(record(name, class_id, PRIORITY[class_id], uid), self.now))
+        self.waiting[name] = uid
+
+    @rule(name=st.sampled_from(NAMES))
+    def repeat(self, name: str) -> None:
+        """The informer tells of a known pod once more."""
+        pod = self.queue.get(f"ns/{name}")
+        if pod is not None and (name in self.waiting or pod.uid in self.flights):
+            before = pod.place
+            self._told(self.queue.add(pod.record, self.now))
+            # A question about a gate starts again, and a local gate may have closed in the meantime.
+            assert pod.place is before or (before is Place.ASKED and pod.gated_by)
+            if pod.uid in self.flights:
+                self.flights[pod.uid].deleted = False
+                self.flights[pod.uid].class_id = pod.record.class_id
+
+    @rule(
+        name=st.sampled_from(NAMES),
+        class_id=st.sampled_from(CLASSES),
+        events=st.lists(st.sampled_from(OWN_EVENTS), max_size=2),
+    )
+    def update(self, name: str, class_id: int, events: list[ClusterEvent]) -> None:
+        """A pod's object changes, waiting or in flight."""
+        pod = self.queue.get(f"ns/{name}")
+        if pod is None:
+            return
+        if GATES_GONE in events:
+            self.closed.discard(name)
+        attempt = self.flights.get(pod.uid)
+        new = record(name, class_id, PRIORITY[class_id], pod.uid)
+        place, changed = pod.place, pod.record.class_id != class_id
+        decisions = [self._naive(pod, class_id, event, 0) for event in events]
+        decision = next((each for each in decisions if each is not Decision.STAY), Decision.STAY)
+        may_move = changed and any(isinstance(question, AskHint) for question in self.questions)
+        self._told(self.queue.update(new, events, 0, 0, self.now))
+        if attempt is not None:
+            attempt.events += [(event, 0) for event in events]
+            attempt.class_id, attempt.deleted = class_id, False
+        elif place is Place.UNSCHEDULABLE and decision is not Decision.STAY:
+            if not may_move:
+                self._expect_entry(pod, decision)
+        elif place is not Place.ASKED and not may_move:
+            assert pod.place is place
+
+    @rule(name=st.sampled_from(NAMES))
+    def delete(self, name: str) -> None:
+        """A pod goes away, wherever it is."""
+        pod = self.queue.get(f"ns/{name}")
+        uid = pod.uid if pod else "unknown"
+        self.queue.delete(f"ns/{name}", uid, self.now)
+        if uid in self.flights:
+            self.flights[uid].deleted = True
+        else:
+            self.waiting.pop(name, None)
+
+    @rule(limit=st.integers(1, 4))
+    def pop(self, limit: int) -> None:
+        """The scheduler takes a batch."""
+        places = self.queue._places
+        active = list(places.active)
+        early = [pod for window in places.backoff._windows.values() for pod in window]
+        batch = self.queue.pop(self.now, limit)
+        if batch is None:
+            assert not active
+            assert not early
+            return
+        first = batch.pods[0]
+        assert len(batch.pods) <= limit
+        assert {pod.record.class_id for pod in batch.pods} == {batch.class_id}
+        if active:
+            assert first.record.level == min(pod.record.level for pod in active)
+            self._check_turns(active, batch.pods)
+        else:
+            best = min((pod.expiry, pod.record.level) for pod in early)
+            assert (first.expiry, first.record.level) == best
+        ages = [pod.timestamp for pod in batch.pods]
+        assert ages == sorted(ages)
+        for pod in batch.pods:
+            assert self.waiting.pop(pod.key.removeprefix("ns/")) == pod.uid
+            self.flights[pod.uid] = Attempt(pod, class_id=pod.record.class_id)
+
+    def _check_turns(self, active: list[QueuedPod], taken: list[QueuedPod]) -> None:
+        """Nobody waits behind two batches of one other class of its priority."""
+        taken_uids = {pod.uid for pod in taken}
+        batch = taken[0].record
+        self.behind = {pod.uid: self.behind.get(pod.uid, Counter()) for pod in active if pod.uid not in taken_uids}
+        for pod in active:
+            if pod.uid in taken_uids:
+                continue
+            if pod.record.class_id == batch.class_id:
+                self.behind[pod.uid].clear()
+            elif pod.record.level == batch.level:
+                self.behind[pod.uid][batch.class_id] += 1
+                assert self.behind[pod.uid][batch.class_id] == 1
+
+    @precondition(lambda self: self.flights)
+    @rule(
+        data=st.data(),
+        rejectors=st.frozensets(st.sampled_from(PLUGINS), max_size=2),
+        pending=st.frozensets(st.sampled_from(PLUGINS), max_size=1),
+    )
+    def put_back(self, data: st.DataObject, rejectors: frozenset[str], pending: frozenset[str]) -> None:
+        """An attempt fails, by refusal or by error."""
+        attempt = self.flights.pop(data.draw(st.sampled_from(sorted(self.flights))))
+        pod = attempt.pod
+        name = pod.key.removeprefix("ns/")
+        self._told(self.queue.put_back(pod, self.now, rejectors=rejectors, pending_plugins=pending))
+        if attempt.deleted or name in self.waiting:
+            assert pod.place is Place.GONE
+            return
+        self.waiting[name] = pod.uid
+        assert pod.record.class_id == attempt.class_id
+        assert pod.rejectors >= rejectors | pending
+        if not rejectors | pending:
+            self._expect_entry(pod, Decision.AFTER_BACKOFF)
+            return
+        decision = Decision.AFTER_BACKOFF if attempt.woken else Decision.STAY
+        for event, number in attempt.events:
+            decision = max(decision, self._naive(pod, attempt.class_id, event, number, rejectors | pending))
+        asks = any((plugin, event) in REMOTE for plugin in pod.rejectors for event, _ in attempt.events)
+        if decision is not Decision.STAY or not asks:
+            # A remote plugin may have answered for another pod of the batch: then it is more than the model knows.
+            self._expect_entry(pod, decision, gate=decision is not Decision.STAY)
+
+    @precondition(lambda self: self.flights)
+    @rule(data=st.data())
+    def done(self, data: st.DataObject) -> None:
+        """A pod is being bound."""
+        uid = data.draw(st.sampled_from(sorted(self.flights)))
+        attempt = self.flights.pop(uid)
+        self.queue.done(uid, self.now)
+        if not attempt.deleted and attempt.pod.key.removeprefix("ns/") not in self.waiting:
+            self.bound.append(attempt.pod)
+
+    @precondition(lambda self: self.bound)
+    @rule()
+    def binding_fails(self) -> None:
+        """A pod comes back after it was done."""
+        pod = self.bound.pop()
+        name = pod.key.removeprefix("ns/")
+        if name in self.waiting:
+            return
+        self._told(self.queue.put_back(pod, self.now, rejectors=frozenset({"Fit"})))
+        self.waiting[name] = pod.uid
+        self._expect_entry(pod, Decision.AFTER_BACKOFF)
+
+    @rule(
+        event=st.sampled_from(CLUSTER_EVENTS),
+        number=st.integers(0, 5),
+        max_priority=st.sampled_from([None, None, 0]),
+    )
+    def happens(self, event: ClusterEvent, number: int, max_priority: int | None) -> None:
+        """Something changes in the cluster."""
+        parked = {pod.uid: pod for pod in self.queue._places.unschedulable}
+        expected = {}
+        for uid, pod in parked.items():
+            affected = max_priority is None or pod.record.priority <= max_priority
+            listens = not pod.gated_by or (pod.gated_by, event) in LOCAL
+            decision = self._naive(pod, pod.record.class_id, event, number) if affected and listens else Decision.STAY
+            expected[uid] = (decision, pod.stamp)
+        self._told(self.queue.on_event(event, number, number, self.now, max_priority=max_priority))
+        for uid, (decision, stamp) in expected.items():
+            if decision is Decision.STAY:
+                assert parked[uid].stamp == stamp, "woken by an event that cannot help it"
+            else:
+                self._expect_entry(parked[uid], decision)
+        for attempt in self.flights.values():
+            if max_priority is None or PRIORITY[attempt.class_id] <= max_priority:
+                attempt.events.append((event, number))
+
+    @rule(names=st.lists(st.sampled_from(NAMES), max_size=3))
+    def activate(self, names: list[str]) -> None:
+        """Plugins want pods tried at once."""
+        pods = [pod for name in names if (pod := self.queue.get(f"ns/{name}")) is not None]
+        self._told(self.queue.activate([(pod.key, pod.uid) for pod in pods], self.now))
+        for pod in pods:
+            if pod.uid in self.flights:
+                self.flights[pod.uid].woken = True
+            elif pod.place is not Place.ASKED:
+                assert pod.place is (Place.UNSCHEDULABLE if pod.gated_by else Place.ACTIVE)
+
+    @rule(seconds=st.sampled_from([0.0, 0.4, 1.0, 3.3, 60.0, 301.0]))
+    def time_passes(self, seconds: float) -> None:
+        """The clock moves, and the shell flushes."""
+        self.now += seconds
+        self._told(self.queue.flush_backoff(self.now))
+        self._told(self.queue.flush_unschedulable(self.now))
+        for pod in self.queue._places.unschedulable:
+            assert self.now - max(pod.timestamp, pod.flushed_at) <= 300
+
+    @rule(name=st.sampled_from(NAMES))
+    def gate_closes(self, name: str) -> None:
+        """A PreEnqueue plugin has a reason to hold a pod back from now on."""
+        self.closed.add(name)
+
+    @precondition(lambda self: self.questions)
+    @rule(data=st.data(), answer=st.sampled_from(["yes", "no", "failed"]), twice=st.booleans())
+    def answer(self, data: st.DataObject, answer: str, twice: bool) -> None:
+        """A remote plugin answers, in any order, perhaps twice."""
+        question = data.draw(st.sampled_from(self.questions))
+        self.questions.remove(question)
+        for _ in range(1 + twice):
+            if isinstance(question, AskPreEnqueue):
+                gated_by = "" if answer == "yes" else "FarGate"
+                self._told(self.queue.pre_enqueue_answered(question.ask_id, gated_by, self.now))
+            else:
+                hint = Hint.QUEUE if answer == "yes" else Hint.SKIP
+                hints = None if answer == "failed" else [hint] * len(question.pods)
+                self._told(self.queue.hint_answered(question.ask_id, hints, self.now))
+
+    # --- the model ---
+
+    def _told(self, instructions: Any) -> None:
+        self.questions += instructions
+
+    def _naive(
+        self,
+        pod: QueuedPod,
+        class_id: int,
+        event: ClusterEvent,
+        number: int,
+        rejectors: frozenset[str] | None = None,
+    ) -> Decision:
+        """What an event means for one pod, by its local hints."""
+        said = {
+            plugin
+            for (plugin, registered), helps in LOCAL.items()
+            if registered == event
+            and plugin in (pod.rejectors if rejectors is None else rejectors)
+            and helps(class_id, number)
+        }
+        if said & pod.pending_plugins:
+            return Decision.IMMEDIATELY
+        return Decision.AFTER_BACKOFF if said else Decision.STAY
+
+    def _expect_entry(self, pod: QueuedPod, decision: Decision, *, gate: bool = True) -> None:
+        """The pod is where the decision sends it, unless a gate holds it."""
+        verdict = self._pre_enqueue(pod) if gate else Gate.OPEN
+        if verdict == "Gates":
+            expected = Place.UNSCHEDULABLE
+        elif verdict is Gate.ASK:
+            expected = Place.ASKED
+        elif decision is Decision.STAY:
+            expected = Place.UNSCHEDULABLE
+        elif decision is Decision.AFTER_BACKOFF and self._backs_off(pod):
+            expected = Place.BACKOFF
+        else:
+            expected = Place.ACTIVE
+        assert pod.place is expected, self.queue.story_of(pod.key)
+
+    def _backs_off(self, pod: QueuedPod) -> bool:
+        failures = pod.consecutive_errors or pod.unschedulable_count
+        expiry = math.floor(pod.timestamp + min(10, 2 ** (failures - 1))) if failures else 0
+        return expiry >= math.floor(self.now)
+
+    # --- what must hold after every step ---
+
+    @invariant()
+    def every_pod_is_in_exactly_one_place(self) -> None:
+        """The structures hold each pod once, where its `place` says, and no pod that is gone."""
+        places = self.queue._places
+        found = (
+            [(pod, Place.ACTIVE) for pod in places.active]
+            + [(pod, Place.BACKOFF) for pod in places.backoff]
+            + [(pod, Place.UNSCHEDULABLE) for pod in places.unschedulable]
+            + [(pod, Place.ASKED) for pod in self.queue._questions._pre_enqueue.values()]
+            + [(pod, Place.IN_FLIGHT) for pod in places.in_flight.values()]
+        )
+        assert all(pod.place is place for pod, place in found)
+        assert sorted(pod.uid for pod, _ in found) == sorted([*self.waiting.values(), *self.flights])
+        assert {key: pod.uid for key, pod in places.queued.items()} == {
+            f"ns/{name}": uid for name, uid in self.waiting.items()
+        }
+        self._check_statistics(found)
+
+    def _check_statistics(self, found: list[tuple[QueuedPod, Place]]) -> None:
+        statistics = self.queue.statistics()
+        count = Counter(place for _, place in found)
+        assert statistics.active == count[Place.ACTIVE]
+        assert statistics.backoff + statistics.error_backoff == count[Place.BACKOFF]
+        assert statistics.unschedulable + statistics.gated == count[Place.UNSCHEDULABLE]
+        assert statistics.asked == count[Place.ASKED]
+        assert statistics.in_flight == count[Place.IN_FLIGHT]
+        refused = Counter(
+            (pod.record.profile, plugin)
+            for pod, place in found
+            if place is not Place.IN_FLIGHT
+            for plugin in pod.rejectors
+        )
+        assert statistics.refused_by == refused
+        if not count[Place.IN_FLIGHT] + count[Place.ASKED]:
+            assert not statistics.in_flight_events
+
+    @invariant()
+    def backoff_and_gates_hold(self) -> None:
+        """Nobody backs off past its time, the active have passed their gates, and errors are apart from refusals."""
+        places = self.queue._places
+        for pod in places.backoff:
+            assert self._backs_off(pod)
+        for pod in [*places.active, *places.backoff]:
+            assert not pod.gated_by
+        for pod in places.active:
+            assert pod.initial_attempt_timestamp
+        for window in places.backoff._windows.values():
+            assert all(pod.rejectors for pod in window)
+        for pod in places.backoff._errors:
+            assert not pod.rejectors
+
+    def teardown(self) -> None:
+        """When all gates are open and nothing is refused, everybody gets a turn."""
+        self.closed.clear()
+        self.far.clear()
+        for uid in list(self.flights):
+            self.queue.done(uid, self.now)
+        for _ in range(3):
+            for question in self.questions:
+                if isinstance(question, AskPreEnqueue):
+                    self.queue.pre_enqueue_answered(question.ask_id, "", self.now)
+            self.now += 301
+            self.queue.flush_unschedulable(self.now)
+            self.queue.flush_backoff(self.now)
+            while (batch := self.queue.pop(self.now, 2)) is not None:
+                for pod in batch.pods:
+                    self.queue.done(pod.uid, self.now)
+        assert self.queue.waiting_pods() == []
+        assert not self.queue.statistics().in_flight_events
+
+
+TestQueueMachine = QueueMachine.TestCase
+TestQueueMachine.settings = settings(
+    max_examples=150, stateful_step_count=50, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
