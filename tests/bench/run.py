@@ -146,24 +146,30 @@ def perform(plan: Plan, result: Path, kept: Sequence[Mapping[str, Any]], wait_id
         done.append(run)
         print(summary(run), flush=True)
         fresh = report.rows(done)
-        replaced = {(row["side"], row["workload"], row["nodes"]) for row in fresh}
-        old = [row for row in kept if (row["side"], row["workload"], row["nodes"]) not in replaced]
+        replaced = {identity(row) for row in fresh}
+        old = [row for row in kept if identity(row) not in replaced]
         result.parent.mkdir(parents=True, exist_ok=True)
         runs = [dataclasses.asdict(each) for each in done]
         result.write_text(json.dumps({**about, "rows": old + fresh, "runs": runs}, indent=1) + "\n")
     return done
 
 
+def identity(row: Mapping[str, Any]) -> tuple[str, str, str]:
+    """What a row is the only one for."""
+    return row["side"], row["workload"], row["variant"]
+
+
 def run_one(number: int, each: workload.Workload, side: sides.Side) -> report.Run:
     """One run, a failure caught and kept as its reason."""
+    about = (side.name, each.test, each.variant, each.nodes, number)
     started = time.monotonic()
     try:
         measured = rounds.run(side, each)
     except (Exception, ExceptionGroup) as error:
         causes = error.exceptions if isinstance(error, ExceptionGroup) else (error,)
         reason = "; ".join(f"{type(cause).__name__}: {cause}" for cause in causes)
-        return report.Run(side.name, each.test, each.nodes, number, None, reason, time.monotonic() - started)
-    return report.Run(side.name, each.test, each.nodes, number, measured, None, time.monotonic() - started)
+        return report.Run(*about, None, reason, time.monotonic() - started)
+    return report.Run(*about, measured, None, time.monotonic() - started)
 
 
 def summary(run: report.Run) -> str:
@@ -186,7 +192,7 @@ def main(arguments: Sequence[str]) -> int:
     """Runs what the command line asks for; 1 where a run failed or could not be asked for."""
     chosen = parse_arguments(arguments)
     try:
-        known = workload.load(chosen.file)
+        known = workload.load(chosen.file, chosen.workloads)
         if chosen.list:
             for each in known:
                 print(f"{each.test:<24} {each.variant:<32} {each.nodes:>6} nodes  {' '.join(sorted(each.labels))}")

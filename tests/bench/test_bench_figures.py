@@ -250,9 +250,9 @@ def runs() -> list[report.Run]:
     """Two rounds of two sides, one of them failed."""
     fast, slow = figures.figures(window()), figures.figures(window(bound=[100.5 + index for index in range(10)]))
     return [
-        report.Run("limit", "basic", 5000, 0, fast, None, 1.0),
-        report.Run("kube-scheduler", "basic", 5000, 0, slow, None, 1.0),
-        report.Run("kube-scheduler", "basic", 5000, 1, None, "TimeoutError: stuck", 1.0),
+        report.Run("limit", "basic", "5000Nodes", 5000, 0, fast, None, 1.0),
+        report.Run("kube-scheduler", "basic", "5000Nodes", 5000, 0, slow, None, 1.0),
+        report.Run("kube-scheduler", "basic", "5000Nodes", 5000, 1, None, "TimeoutError: stuck", 1.0),
     ]
 
 

@@ -75,6 +75,7 @@ def test_wrong_requests_end_with_one_line(arguments: list[str], capsys: pytest.C
     assert capsys.readouterr().err.startswith("bench: ")
 
 
+@pytest.mark.slow
 @pytest.mark.controlplane
 def test_small_benchmark(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`make bench` does not work: cluster, load, limit, kube-scheduler, measuring or report."""

@@ -117,7 +117,6 @@ def test_parameters_and_paths_are_resolved() -> None:
 @pytest.mark.parametrize(
     ("steps", "message"),
     [
-        pytest.param("{opcode: createPods, count: 1}", "default template", id="no-template"),
         pytest.param("{opcode: createNodes, countParam: $m}", r"\$m is not set", id="no-parameter"),
         pytest.param("{opcode: createNodes, count: many}", "count", id="not-a-number"),
         pytest.param(
@@ -140,6 +139,17 @@ def test_steps_refused(steps: str, message: str) -> None:
     """A step would be carried out without what it asks for, and measured under the same name."""
     with pytest.raises(workload.WorkloadError, match=message):
         read(steps)
+
+
+def test_a_test_that_cannot_be_done_is_no_obstacle_to_another() -> None:
+    """Nothing of kube-scheduler's own files could be run, for something that cannot be done here."""
+    text = (
+        "- {name: odd, workloadTemplate: [{opcode: allocResourceClaims}], workloads: [{name: v}]}\n"
+        "- {name: plain, workloadTemplate: [{opcode: createPods, count: 1}], workloads: [{name: v}]}\n"
+    )
+    assert [each.name for each in workload.read(text, Path(), ["plain"])] == ["plain/v"]
+    with pytest.raises(workload.WorkloadError, match="allocResourceClaims"):
+        workload.read(text, Path())
 
 
 def test_error_names_test_variant_and_step() -> None:

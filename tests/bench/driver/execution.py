@@ -36,6 +36,16 @@ status:
   conditions: [{type: Ready, status: "True"}]
 """
 
+POD = """
+apiVersion: v1
+kind: Pod
+metadata: {}
+spec:
+  containers:
+    - name: pause
+      image: registry.k8s.io/pause:3.10.1
+      resources: {requests: {cpu: 100m, memory: 500Mi}, limits: {cpu: 100m, memory: 500Mi}}
+"""
 NAMESPACE = """
 apiVersion: v1
 kind: Namespace
@@ -194,7 +204,8 @@ class Execution:
             await self._close()
 
     def _pods(self, prefix: str, each: step.CreatePods, namespace: str) -> list[Pod]:
-        template = Template.load(each.template, _preassign if each.preassigned else None)
+        amend = _preassign if each.preassigned else None
+        template = Template.load(each.template, amend) if each.template else Template(POD, "the built-in pod", amend)
         path = f"/api/v1/namespaces/{namespace}/pods"
         pods = []
         for index in range(each.count):

@@ -34,6 +34,7 @@ class Run:
 
     side: str
     workload: str
+    variant: str
     nodes: int
     round: int
     figures: figures.Figures | None
@@ -45,18 +46,19 @@ class Run:
 
 def rows(runs: Iterable[Run]) -> list[dict[str, Any]]:
     """One row per side and workload: each figure's median over the rounds, and its range beside it."""
-    groups: dict[tuple[str, str, int], list[Run]] = {}
+    groups: dict[tuple[str, str, str], list[Run]] = {}
     for run in runs:
-        groups.setdefault((run.workload, run.side, run.nodes), []).append(run)
-    return [_row(side, workload, nodes, group) for (workload, side, nodes), group in groups.items()]
+        groups.setdefault((run.workload, run.variant, run.side), []).append(run)
+    return [_row(group) for group in groups.values()]
 
 
-def _row(side: str, workload: str, nodes: int, group: Sequence[Run]) -> dict[str, Any]:
+def _row(group: Sequence[Run]) -> dict[str, Any]:
     done = [run.figures for run in group if run.figures is not None]
     row: dict[str, Any] = {
-        "side": side,
-        "workload": workload,
-        "nodes": nodes,
+        "side": group[0].side,
+        "workload": group[0].workload,
+        "variant": group[0].variant,
+        "nodes": group[0].nodes,
         "rounds": len(done),
         "errors": [run.error for run in group if run.error],
         "pods": done[0].pods if done else 0,
@@ -79,10 +81,9 @@ def _row(side: str, workload: str, nodes: int, group: Sequence[Run]) -> dict[str
     return row
 
 
-def find(table: Sequence[Mapping[str, Any]], side: str, workload: str, nodes: int) -> Mapping[str, Any] | None:
-    """The row of a side and workload, if it was run."""
-    wanted = (side, workload, nodes)
-    return next((row for row in table if (row["side"], row["workload"], row["nodes"]) == wanted), None)
+def find(rows: Sequence[Mapping[str, Any]], **wanted: str | int) -> Mapping[str, Any] | None:
+    """The first row with these values, if it was run."""
+    return next((row for row in rows if all(row[key] == value for key, value in wanted.items())), None)
 
 
 def ratio(row: Mapping[str, Any], reference: Mapping[str, Any] | None, figure: str) -> float | None:
@@ -114,8 +115,8 @@ def table(bench_rows: Sequence[Mapping[str, Any]]) -> str:
     """The rows as a Markdown table with ratios: throughput to the limit, CPU to kube-scheduler's on `basic`."""
     lines = [COLUMNS, tuple("---" for _ in COLUMNS)]
     for row in bench_rows:
-        limit = find(bench_rows, LIMIT, row["workload"], row["nodes"])
-        reference = find(bench_rows, REFERENCE, REFERENCE_WORKLOAD, row["nodes"])
+        limit = find(bench_rows, side=LIMIT, workload=row["workload"], variant=row["variant"])
+        reference = find(bench_rows, side=REFERENCE, workload=REFERENCE_WORKLOAD, nodes=row["nodes"])
         span = row["pods_per_s_range"]
         lines.append(
             (

@@ -38,7 +38,8 @@ class CreatePods:
     """Creates pods, and waits until the last is bound unless told not to."""
 
     count: int
-    template: Path
+    template: Path | None
+    """None for the built-in one."""
     namespace: str | None
     measured: bool
     wait: bool

@@ -173,12 +173,9 @@ def _create_namespaces(fields: Fields, _: Path | None) -> step.Step:
 
 
 def _create_pods(fields: Fields, default: Path | None) -> step.CreatePods:
-    template = fields.path("podTemplatePath") or default
-    if template is None:
-        raise fields.error("neither podTemplatePath nor a default template is given")
     pods = step.CreatePods(
         count=fields.integer("count") * int(fields.get("countMultiplierParam", 1)),
-        template=template,
+        template=fields.path("podTemplatePath") or default,
         namespace=fields.optional_text("namespace"),
         measured=fields.flag("collectMetrics"),
         wait=not fields.flag("skipWaitToCompletion"),
@@ -249,18 +246,22 @@ OPCODES: Mapping[str, Callable[[Fields, Path | None], step.Step]] = {
 }
 
 
-def read(text: str, folder: Path) -> list[Workload]:
-    """Every workload of a file. Raises WorkloadError for what cannot be carried out."""
+def read(text: str, folder: Path, only: Sequence[str] = ()) -> list[Workload]:
+    """The workloads of a file, of the tests in `only` or of all. Raises WorkloadError for what cannot be carried out.
+
+    With `only`, a test that this driver cannot do is no obstacle to another one of the same file.
+    """
     tests = yaml.safe_load(text)
     if not isinstance(tests, list):
         raise WorkloadError("a workload file is a list of tests")
-    return [_read_variant(test, variant, folder) for test in tests for variant in test.get("workloads", [])]
+    chosen = [test for test in tests if not only or test["name"] in only] or tests
+    return [_read_variant(test, variant, folder) for test in chosen for variant in test.get("workloads", [])]
 
 
-def load(path: Path) -> list[Workload]:
-    """Every workload of the file at `path`."""
+def load(path: Path, only: Sequence[str] = ()) -> list[Workload]:
+    """The workloads of the file at `path`, of the tests in `only` or of all."""
     try:
-        return read(path.read_text(), path.parent)
+        return read(path.read_text(), path.parent, only)
     except OSError as error:
         raise WorkloadError(f"{path}: {error.strerror}") from error
     except (WorkloadError, yaml.YAMLError) as error:
