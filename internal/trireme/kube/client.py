@@ -5,8 +5,9 @@ where a raw request costs under a hundred microseconds. Configuration, credentia
 from the package; bodies are bytes, or plain JSON values encoded by orjson, and answers are bytes.
 
 Every request has a deadline, waits for the client's rate limit, and ends in an `ApiResponse`, an `ApiError` or an
-`ApiUnreachable`. Nothing is repeated here but reads (`read`), and any request that the server rejected with 401 before
-it did anything, once, with renewed credentials. Writes are repeated by those who know what a repetition means.
+`ApiUnreachable`. Nothing is repeated here but reads (`read`; and a GET once, where a kept connection turned out to be
+closed) and any request that the server rejected with 401 before it did anything, once, with renewed credentials. Writes
+are repeated by those who know what a repetition means.
 
 One client belongs to one event loop and is one budget (`qps`, `burst`): the frontend has one for its informers, one
 for events and one, in another thread, for its Lease.
@@ -189,8 +190,8 @@ class ApiClient:
         end = self._clock() + deadline
         async for attempt in tenacity.AsyncRetrying(
             retry=tenacity.retry_if_exception(_is_worth_repeating),
-            wait=lambda state: min(max(_asked_wait(state), _backoff(state)), max(end - self._clock(), 0.0)),
-            stop=lambda state: self._clock() + _asked_wait(state) >= end,
+            wait=lambda state: max(_asked_wait(state), _backoff(state)),
+            stop=lambda state: self._clock() + state.upcoming_sleep >= end,
             reraise=True,
         ):
             with attempt:
@@ -225,6 +226,9 @@ class ApiClient:
                 return await self._send(method, url, headers, body, end)
             except ApiError as error:
                 if error.status != 401 or attempt == 2 or not await self._refresh(headers):
+                    raise
+            except ApiUnreachable as error:
+                if method != "GET" or attempt == 2 or not error.dropped:
                     raise
         raise AssertionError("unreachable")
 
@@ -368,7 +372,11 @@ class ApiClient:
             connections = rest.RESTClientObject(configuration)
         except OSError as error:  # ssl.SSLError is one
             raise KubeconfigError(f"{self._identity.origin}: TLS: {error.strerror or error}") from error
-        self._sessions.append(connections._create_pool_manager())
+        session = connections._create_pool_manager()
+        # aiohttp would send a PUT or DELETE again, unseen, when a connection closes under it; the 409 or 404 that the
+        # second one gets would then be reported for a write that happened.
+        session._retry_connection = False
+        self._sessions.append(session)
         self._extra = {"allow_redirects": False}
         if configuration.proxy:
             self._extra["proxy"] = configuration.proxy
@@ -424,7 +432,9 @@ def _unreachable(error: Exception, host: str) -> ApiUnreachable:
     refused = isinstance(error, aiohttp.ClientConnectorError) and errors.is_refused(error.os_error)
     if isinstance(error, TimeoutError) and not connecting:
         return ApiUnreachable(f"{host}: no answer in time", sent=True)
-    return ApiUnreachable(f"{host}: {error or type(error).__name__}", sent=not connecting, refused=refused)
+    dropped = isinstance(error, (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError)) and not connecting
+    text = f"{host}: {error or type(error).__name__}"
+    return ApiUnreachable(text, sent=not connecting, refused=refused, dropped=dropped)
 
 
 def _is_worth_repeating(error: BaseException) -> bool:

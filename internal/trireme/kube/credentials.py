@@ -249,7 +249,7 @@ def _check_tls(context: kubeconfig.Context, configuration: kube_configuration.Co
             tls.load_cert_chain(configuration.cert_file, configuration.key_file, password=_no_password)
         except (ssl.SSLError, OSError, ValueError) as error:
             raise context.error(
-                "user.client-certificate, user.client-key", f"not a certificate and its key ({_tls_reason(error)})"
+                "user.client-certificate and client-key", f"not a certificate and its key ({_tls_reason(error)})"
             ) from error
 
 

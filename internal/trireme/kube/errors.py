@@ -82,12 +82,19 @@ class ApiError(Exception):
 
 
 class ApiUnreachable(Exception):
-    """No answer came from the API server. `sent`: whether it can have received the request."""
+    """No answer came from the API server.
 
-    def __init__(self, message: str, *, sent: bool, refused: bool = False) -> None:
+    Attributes:
+      sent: whether it can have received the request.
+      refused: nobody listened where it should be.
+      dropped: the connection was closed, perhaps because it had been idle for too long; another one may well do.
+    """
+
+    def __init__(self, message: str, *, sent: bool, refused: bool = False, dropped: bool = False) -> None:
         super().__init__(message)
         self.sent = sent
         self.refused = refused
+        self.dropped = dropped
 
 
 def from_response(status: int, reason: str, headers: Mapping[str, str], body: bytes) -> ApiError:

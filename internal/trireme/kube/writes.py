@@ -240,22 +240,19 @@ class Writer:
         tries: _Tries,
         first: ApiError | ApiUnreachable,
     ) -> client.ApiResponse:
-        last: ApiError | ApiUnreachable = first
-
-        def pause(number: int) -> float:
-            asked = last.retry_after or 0.0 if isinstance(last, ApiError) else 0.0
-            return max(PAUSES_SECONDS[number] * (1 + PAUSE_JITTER * self._rng()), asked)
-
-        if pause(0) > LONGEST_WAIT_SECONDS or self._clock() + pause(0) >= end:
+        pause = self._pause(1, first)
+        if pause > LONGEST_WAIT_SECONDS or self._clock() + pause >= end:
             raise first
-        await asyncio.sleep(pause(0))
+        await asyncio.sleep(pause)
         async for attempt in tenacity.AsyncRetrying(
             retry=tenacity.retry_if_exception(lambda error: isinstance(error, Exception) and tries.repeatable(error)),
-            wait=lambda state: pause(state.attempt_number),
+            wait=lambda state: self._pause(
+                state.attempt_number + 1, state.outcome.exception() if state.outcome else None
+            ),
             stop=lambda state: (
-                state.attempt_number >= TRIES - 1
-                or pause(state.attempt_number) > LONGEST_WAIT_SECONDS
-                or self._clock() + pause(state.attempt_number) >= end
+                state.attempt_number + 1 >= TRIES
+                or state.upcoming_sleep > LONGEST_WAIT_SECONDS
+                or self._clock() + state.upcoming_sleep >= end
             ),
             reraise=True,
         ):
@@ -263,10 +260,15 @@ class Writer:
                 try:
                     return await send(max(end - self._clock(), 0.001))
                 except (ApiError, ApiUnreachable) as error:
-                    last = error
                     tries.doubt = tries.doubt or _sows_doubt(error)
                     raise
         raise AssertionError("tenacity ends with a result or an exception")
+
+    def _pause(self, tried: int, error: BaseException | None) -> float:
+        """How long to wait after so many tries, the last of which ended with this error."""
+        asked = error.retry_after or 0.0 if isinstance(error, ApiError) else 0.0
+        planned = PAUSES_SECONDS[min(tried, len(PAUSES_SECONDS)) - 1]
+        return max(planned * (1 + PAUSE_JITTER * self._rng()), asked)
 
 
 def _timeout(deadline: float) -> dict[str, str | int]:

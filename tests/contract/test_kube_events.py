@@ -1,0 +1,287 @@
+"""Events as they reach the API server."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from aiohttp import web
+from kube_fake_server import FakeServer, Script, Seen, answer, failure, serving
+from trireme.kube import client, credentials, event_series, events
+from trireme.kube.event_series import ObjectReference
+
+POD = event_series.pod_reference("default", "web", "u1", "7")
+NODE_LEASE = ObjectReference("Lease", "kube-system", "kube-scheduler", "u2", "coordination.k8s.io/v1", "9")
+WALL = 1_767_322_800_123_456_789
+NAME = f"web.{WALL:x}"
+DEFAULT = "/apis/events.k8s.io/v1/namespaces/default/events"
+
+
+class Clock:
+    """Both clocks; the wall clock stands still but for what a test adds."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+    def wall(self) -> int:
+        return WALL + int(self.seconds * 1e9)
+
+
+async def _accept(_request: web.Request, seen: Seen) -> web.StreamResponse:
+    return answer({}, 201 if seen.method == "POST" else 200)
+
+
+@contextlib.asynccontextmanager
+async def _recording(
+    script: Script, run: bool = True, **more: Any
+) -> AsyncIterator[tuple[FakeServer, events.EventRecorder, Clock, list[float]]]:
+    clock, slept = Clock(), []
+
+    async def sleep(seconds: float) -> None:
+        if seconds == events.HOUSEKEEPING_SECONDS:
+            await asyncio.Event().wait()  # the tests keep house themselves
+        slept.append(seconds)
+        await asyncio.sleep(0)
+
+    async with serving(script) as server:
+        settings = client.ClientSettings(credentials.Source(master=server.url), qps=-1.0)
+        async with await client.connect(settings) as api:
+            recorder = events.EventRecorder(
+                api,
+                hostname="host",
+                clock=clock.monotonic,
+                wall=clock.wall,
+                rng=lambda: 0.0,
+                sleep=more.pop("sleep", sleep),
+                **more,
+            )
+            await recorder.discover()
+            task = asyncio.create_task(recorder.run()) if run else None
+            try:
+                yield server, recorder, clock, slept
+            finally:
+                if task is not None:
+                    task.cancel()
+                    await asyncio.wait([task])
+
+
+async def test_a_scheduled_event_is_one_post_as_kube_scheduler_writes_it() -> None:
+    """If this fails, `kubectl describe pod` shows no or another event than with kube-scheduler."""
+    async with _recording(_accept) as (server, recorder, _, _):
+        recorder.scheduled(POD, "node-a", "default-scheduler")
+        assert await recorder.flush(10)
+        (post,) = server.of("POST")
+    assert post.path == DEFAULT
+    assert post.json == {
+        "kind": "Event",
+        "apiVersion": "events.k8s.io/v1",
+        "metadata": {"name": NAME, "namespace": "default"},
+        "eventTime": "2026-01-02T03:00:00.123456Z",
+        "reportingController": "default-scheduler",
+        "reportingInstance": "default-scheduler-host",
+        "action": "Binding",
+        "reason": "Scheduled",
+        "regarding": {
+            "kind": "Pod",
+            "namespace": "default",
+            "name": "web",
+            "uid": "u1",
+            "apiVersion": "v1",
+            "resourceVersion": "7",
+        },
+        "note": "Successfully assigned default/web to node-a",
+        "type": "Normal",
+        "deprecatedSource": {},
+        "deprecatedFirstTimestamp": None,
+        "deprecatedLastTimestamp": None,
+    }
+
+
+def _fail(recorder: events.EventRecorder, pod: ObjectReference = POD, message: str = "0/3 nodes") -> None:
+    recorder.record(pod, events.WARNING, "FailedScheduling", "Scheduling", message, "default-scheduler")
+
+
+async def test_a_repeated_event_is_patched_once_into_a_series() -> None:
+    """If this fails, a pod that waits writes an event a second, or its event never shows that it repeats."""
+    async with _recording(_accept) as (server, recorder, clock, _):
+        for second in (0.0, 1.0, 2.0, 3.0):
+            clock.seconds = second
+            _fail(recorder, message=f"attempt {second}")
+            await recorder.flush(10)
+        _fail(recorder, POD._replace(resource_version="8"))
+        await recorder.flush(10)
+        assert recorder.statistics().recorded == 5
+        first, other = server.of("POST")
+        (patch,) = server.of("PATCH")
+    assert first.json["note"] == "attempt 0.0"
+    assert (patch.path, patch.headers["Content-Type"]) == (f"{DEFAULT}/{NAME}", client.STRATEGIC_MERGE)
+    assert patch.json == {"series": {"count": 2, "lastObservedTime": "2026-01-02T03:00:01.123456Z"}}
+    assert other.json["regarding"]["resourceVersion"] == "8"
+
+
+async def test_a_series_is_written_again_every_half_hour_and_when_it_ends() -> None:
+    """If this fails, a long series expires on the server, or its last count is never written."""
+    turns: asyncio.Queue[None] = asyncio.Queue()
+
+    async def sleep(_seconds: float) -> None:
+        asleep.set()
+        await turns.get()
+
+    asleep = asyncio.Event()
+    async with _recording(_accept, sleep=sleep) as (server, recorder, clock, _):
+
+        async def wake_at(second: float) -> None:
+            await asleep.wait()
+            asleep.clear()
+            clock.seconds = second
+            turns.put_nowait(None)
+            await asleep.wait()
+            await recorder.flush(10)
+
+        for second in range(0, 1801, 100):
+            clock.seconds = float(second)
+            _fail(recorder)
+            await recorder.flush(10)
+        await wake_at(1801)
+        await wake_at(1860)
+        await wake_at(1801 + event_series.FINISH_SECONDS)
+        assert recorder.statistics().series == 0
+        counts = [patch.json["series"]["count"] for patch in server.of("PATCH")]
+    assert counts == [2, 19, 19]
+
+
+async def test_a_series_whose_event_is_gone_is_created_again() -> None:
+    """If this fails, the events of a pod that waits for longer than an hour disappear for good."""
+
+    async def script(_request: web.Request, seen: Seen) -> web.StreamResponse:
+        return failure(404, "NotFound") if seen.method == "PATCH" else answer({}, 201)
+
+    async with _recording(script) as (server, recorder, _, _):
+        _fail(recorder)
+        await recorder.flush(10)
+        _fail(recorder)
+        await recorder.flush(10)
+        first, again = server.of("POST")
+    assert again.json == {**first.json, "series": {"count": 2, "lastObservedTime": "2026-01-02T03:00:00.123456Z"}}
+
+
+async def test_the_event_on_the_lease_is_a_core_event() -> None:
+    """If this fails, leader changes are not visible as events on the Lease."""
+    async with _recording(_accept) as (server, recorder, _, _):
+        recorder.record_legacy(NODE_LEASE, events.NORMAL, "LeaderElection", "me became leader", "default-scheduler")
+        await recorder.flush(10)
+        (post,) = server.of("POST")
+    assert post.path == "/api/v1/namespaces/kube-system/events"
+    assert post.json == {
+        "kind": "Event",
+        "apiVersion": "v1",
+        "metadata": {"name": f"kube-scheduler.{WALL:x}", "namespace": "kube-system"},
+        "involvedObject": {
+            "kind": "Lease",
+            "namespace": "kube-system",
+            "name": "kube-scheduler",
+            "uid": "u2",
+            "apiVersion": "coordination.k8s.io/v1",
+            "resourceVersion": "9",
+        },
+        "reason": "LeaderElection",
+        "message": "me became leader",
+        "source": {"component": "default-scheduler"},
+        "firstTimestamp": "2026-01-02T03:00:00Z",
+        "lastTimestamp": "2026-01-02T03:00:00Z",
+        "count": 1,
+        "type": "Normal",
+        "eventTime": None,
+        "reportingComponent": "default-scheduler",
+        "reportingInstance": "",
+    }
+
+
+async def test_without_the_events_api_all_events_are_core_events() -> None:
+    """If this fails, a server without events.k8s.io gets no events at all."""
+
+    async def script(_request: web.Request, seen: Seen) -> web.StreamResponse:
+        return failure(404, "NotFound") if seen.method == "GET" else answer({}, 201)
+
+    async with _recording(script) as (server, recorder, _, _):
+        recorder.scheduled(POD, "node-a", "default-scheduler")
+        _fail(recorder)
+        await recorder.flush(10)
+        _fail(recorder)
+        await recorder.flush(10)
+        posts, patches = server.of("POST"), server.of("PATCH")
+    assert {post.path for post in posts} == {"/api/v1/namespaces/default/events"}
+    assert [post.json["reason"] for post in posts] == ["Scheduled", "FailedScheduling"]
+    assert [patch.json for patch in patches] == [{"count": 2, "lastTimestamp": "2026-01-02T03:00:00Z"}]
+
+
+async def test_a_full_queue_drops_the_oldest_and_counts_them() -> None:
+    """If this fails, a slow API server fills the memory, or the newest events are lost unseen."""
+    async with _recording(_accept, run=False, queue_limit=3) as (server, recorder, _, _):
+        for number in range(5):
+            recorder.scheduled(POD._replace(name=f"web-{number}"), "n", "default-scheduler")
+        assert not await recorder.flush(0.05)
+        assert (recorder.statistics().dropped, recorder.statistics().queued) == (2, 3)
+        task = asyncio.create_task(recorder.run())
+        assert await recorder.flush(10)
+        task.cancel()
+        await asyncio.wait([task])
+        names = sorted(post.json["regarding"]["name"] for post in server.of("POST"))
+    assert names == ["web-2", "web-3", "web-4"]
+
+
+@pytest.mark.parametrize(
+    ("way", "tries", "counter"),
+    [
+        pytest.param("refuse", 1, "refused", id="refused-by-the-server"),
+        pytest.param("hang-up", events.MAX_TRIES, "given_up", id="no-server"),
+        pytest.param("busy", 3, "written", id="busy-server"),
+    ],
+)
+async def test_what_becomes_of_an_event_that_cannot_be_written(way: str, tries: int, counter: str) -> None:
+    """If this fails, events are lost in a restart of the API server, or a bad one is tried for ever."""
+    posts = 0
+
+    async def script(request: web.Request, seen: Seen) -> web.StreamResponse:
+        nonlocal posts
+        if seen.method == "GET":
+            return answer({})
+        posts += 1
+        if way == "refuse":
+            return failure(422, "Invalid")
+        if way == "busy":
+            return answer({}, 201) if posts == 3 else failure(429, "TooManyRequests", headers={"Retry-After": "4"})
+        assert request.transport is not None
+        request.transport.abort()
+        return answer({})
+
+    async with _recording(script) as (_, recorder, _, slept):
+        recorder.scheduled(POD, "n", "default-scheduler")
+        assert await recorder.flush(10)
+        assert getattr(recorder.statistics(), counter) == 1
+    assert posts == tries
+    assert slept == [4.0 if way == "busy" else events.RETRY_SECONDS] * (tries - 1)
+
+
+async def test_several_events_are_under_way_at_once() -> None:
+    """If this fails, one slow write holds up all events."""
+    arrived = 0
+    enough = asyncio.Event()
+
+    async def script(_request: web.Request, seen: Seen) -> web.StreamResponse:
+        nonlocal arrived
+        if seen.method == "POST":
+            arrived += 1
+            if arrived == 4:
+                enough.set()
+            await enough.wait()
+        return answer({}, 201)
+
+    async with _recording(script) as (_, recorder, _, _):
+        for number in range(4):
+            recorder.scheduled(POD._replace(name=f"web-{number}"), "n", "default-scheduler")
+        assert await recorder.flush(10)

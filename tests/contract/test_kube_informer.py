@@ -1,0 +1,345 @@
+"""Informers over a real socket, against an API server that does all that API servers do to their watchers."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Any
+
+import pytest
+from aiohttp import web
+from kube_fake_server import FakeServer, Script, Seen, failure, line, listing, serving, stream, thing
+from trireme.kube import client, credentials, informer, listwatch, resources
+from trireme.kube.errors import ApiUnreachable
+from trireme.kube.watch import Event, EventKind
+
+THINGS = resources.Resource("Thing", "/api/v1/things", field_selector="a!=b", page=2)
+
+
+class Log:
+    """A consumer that writes down what it gets, batch by batch."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[tuple[str, str | None, int]]] = []
+        self._changed = asyncio.Event()
+
+    def on_events(self, events: Sequence[Event[str]]) -> None:
+        self.batches.append([(event.kind.name, event.object, event.resource_version) for event in events])
+        self._changed.set()
+
+    @property
+    def all(self) -> list[tuple[str, str | None, int]]:
+        return [entry for batch in self.batches for entry in batch]
+
+    @property
+    def kinds(self) -> list[str]:
+        return [kind for kind, _, _ in self.all]
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        async with asyncio.timeout(20):
+            while not holds():
+                self._changed.clear()
+                await self._changed.wait()
+
+
+def _name(raw: Mapping[str, Any]) -> str:
+    name = raw["metadata"]["name"]
+    if name == "odd":
+        raise ValueError("odd")
+    return str(name)
+
+
+@contextlib.asynccontextmanager
+async def _following(
+    script: Script, resource: resources.Resource = THINGS, **more: Any
+) -> AsyncIterator[tuple[FakeServer, informer.Informer[str], Log]]:
+    async with serving(script) as server:
+        settings = client.ClientSettings(credentials.Source(master=server.url), qps=-1.0)
+        async with await client.connect(settings) as api:
+            log = Log()
+            followed = informer.Informer(api, resource, _name, [log], rng=lambda: 0.0, **more)
+            task = asyncio.create_task(followed.run())
+            try:
+                yield server, followed, log
+            finally:
+                task.cancel()
+                await asyncio.wait([task], timeout=5)
+                assert task.cancelled()
+
+
+async def _open_for_ever(request: web.Request, *lines: bytes) -> web.StreamResponse:
+    response = await stream(request)
+    for part in lines:
+        await response.write(part)
+    await asyncio.Event().wait()
+    return response
+
+
+def _is_watch(seen: Seen) -> bool:
+    return "watch" in seen.query
+
+
+async def test_pages_then_the_watch_with_lines_cut_anywhere() -> None:
+    """If this fails, objects are missing from the cache, or events come twice, garbled or out of order."""
+    events = b"".join(line("ADDED", thing(f"n{number}", 100 + number)) for number in range(1, 30))
+
+    async def script(request: web.Request, seen: Seen) -> web.StreamResponse:
+        if not _is_watch(seen):
+            if seen.query.get("continue") == "T":
+                return listing(100, thing("c", 3))
+            return listing(100, thing("a", 1), thing("b", 2), more="T")
+        response = await stream(request)
+        for at in range(0, len(events), 37):
+            await response.write(events[at : at + 37])
+            await asyncio.sleep(0)
+        await asyncio.Event().wait()
+        return response
+
+    async with _following(script) as (server, followed, log):
+        await log.until(lambda: followed.version == 129)
+    listed = [("LISTED", "a", 1), ("LISTED", "b", 2), ("LISTED", "c", 3)]
+    assert log.all[:5] == [("LIST_START", None, 0), *listed, ("LIST_END", None, 100)]
+    assert log.all[5:] == [("ADDED", f"n{number}", 100 + number) for number in range(1, 30)]
+    first, second, watch = server.seen
+    assert first.query == {"limit": "2", "fieldSelector": "a!=b"}
+    assert second.query == {"limit": "2", "continue": "T", "fieldSelector": "a!=b"}
+    assert watch.query == {
+        "watch": "true",
+        "allowWatchBookmarks": "true",
+        "resourceVersion": "100",
+        "timeoutSeconds": "300",
+        "fieldSelector": "a!=b",
+    }
+
+
+async def test_events_of_one_chunk_come_in_one_batch() -> None:
+    """If this fails, a burst of changes costs the consumer a call for each."""
+    events = b"".join(line("MODIFIED", thing("n", 100 + number)) for number in range(1, 11))
+
+    async def script(request: web.Request, seen: Seen) -> web.StreamResponse:
+        return await _open_for_ever(request, events) if _is_watch(seen) else listing(100)
+
+    async with _following(script) as (_, followed, log):
+        await log.until(lambda: followed.version == 110)
+    assert [len(batch) for batch in log.batches] == [2, 10]
+
+
+async def test_a_closed_watch_goes_on_from_the_bookmark_at_once() -> None:
+    """If this fails, each of the API server's regular closings costs a full list or a pause."""
+    versions: list[str] = []
+
+    async def script(request: web.Request, seen: Seen) -> web.StreamResponse:
+        if not _is_watch(seen):
+            return listing(100)
+        versions.append(seen.query["resourceVersion"])
+        if len(versions) == 1:
+            response = await stream(request)
+            await response.write(line("BOOKMARK", thing("", 500)))
+            return response
+        return await _open_for_ever(request, line("DELETED", thing("a", 501)))
+
+    started = time.monotonic()
+    async with _following(script) as (_, followed, log):
+        await log.until(lambda: followed.version == 501)
+        assert followed.statistics().lists == 1
+    assert versions == ["100", "500"]
+    assert time.monotonic() - started < listwatch.FIRST_PAUSE_SECONDS
+
+
+@pytest.mark.parametrize("way", ["http", "event"])
+async def test_a_compacted_version_leads_to_a_new_list(way: str) -> None:
+    """If this fails, an informer that was cut off for long never sees the cluster again."""
+    state = {"lists": 0, "watches": 0}
+    gone = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}
+
+    async def script(request: web.Request, seen: Seen) -> web.StreamResponse:
+        if not _is_watch(seen):
+            state["lists"] += 1
+            return listing(100 * state["lists"], thing(f"of-list-{state['lists']}", 1))
+        state["watches"] += 1
+        if state["watches"] == 1 or (way == "event" and state["watches"] == 2):
+            response = await stream(request)
+            await response.write(line("ADDED", thing("n", 101)))
+            if state["watches"] == 2 or way == "event":
+                await response.write(line("ERROR", gone))
+            return response
+        if way == "http" and state["watches"] == 2:
+            return failure(410, "Expired")
+        return await _open_for_ever(request)
+
+    async with _following(script) as (_, followed, log):
+        await log.until(lambda: "of-list-2" in [name for _, name, _ in log.all] and log.kinds[-1] == "LIST_END")
+        assert followed.statistics().expirations >= 1
+        assert followed.synced
+    assert log.kinds[:4] == ["LIST_START", "LISTED", "LIST_END", "ADDED"]
+    assert log.all[-2:] == [("LISTED", "of-list-2", 1), ("LIST_END", None, 200)]
+
+
+async def test_an_expired_page_starts_the_list_over() -> None:
+    """If this fails, a list that took too long ends with objects of two different moments, or never."""
+    tokens: list[str | None] = []
+
+    async def script(request: web.Request, seen: Seen) -> web.StreamResponse:
+        if _is_watch(seen):
+            return await _open_for_ever(request)
+        tokens.append(seen.query.get("continue"))
+        if tokens[-1] == "T" and len(tokens) == 2:
+            return failure(410, "Expired")
+        return listing(100, thing("a", 1), more="" if tokens[-1] else "T")
+
+    async with _following(script) as (_, followed, log):
+        await log.until(lambda: followed.synced)
+    assert tokens == [None, "T", None, "T"]
+    assert log.kinds == ["LIST_START", "LISTED", "LIST_START", "LISTED", "LISTED", "LIST_END"]
+
+
+async def test_an_optional_collection_appears_when_it_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If this fails, an older cluster blocks the start, or an API enabled later is never seen."""
+    monkeypatch.setattr(listwatch, "ABSENT_PAUSE_SECONDS", 0.05)
+    served = asyncio.Event()
+
+    async def script(request: web.Request, seen: Seen) -> web.StreamResponse:
+        if not served.is_set():
+            return failure(404, "NotFound")
+        return await _open_for_ever(request) if _is_watch(seen) else listing(100, thing("a", 1))
+
+    optional = resources.Resource("Thing", "/apis/x/v1/things", optional=True)
+    async with _following(script, optional) as (_, followed, log):
+        await log.until(lambda: followed.synced)
+        assert log.kinds == ["LIST_START", "LIST_END"]
+        assert await followed.catch_up(5) == 0
+        served.set()
+        await log.until(lambda: followed.version == 100)
+    assert log.kinds[2:] == ["LIST_START", "LISTED", "LIST_END"]
+
+
+async def test_one_odd_object_does_not_stop_the_others() -> None:
+    """If this fails, anybody who can create one odd object stops the scheduler."""
+    reported: list[str] = []
+
+    async def script(request: web.Request, seen: Seen) -> web.StreamResponse:
+        if not _is_watch(seen):
+            return listing(100, thing("a", 1), thing("odd", 2), thing("b", 3))
+        return await _open_for_ever(request, line("ADDED", thing("odd", 101)) + line("ADDED", thing("c", 102)))
+
+    async with _following(
+        script, on_undecodable=lambda raw, error: reported.append(f"{raw['metadata']['resourceVersion']}: {error}")
+    ) as (_, followed, log):
+        await log.until(lambda: followed.version == 102)
+        assert followed.statistics().undecodable == 2
+    assert [name for _, name, _ in log.all if name] == ["a", "b", "c"]
+    assert reported == ["2: odd", "101: odd"]
+
+
+async def test_a_garbled_watch_and_a_server_that_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If this fails, an informer ends, or lists needlessly, when the API server restarts or a proxy interferes."""
+    monkeypatch.setattr(listwatch, "FIRST_PAUSE_SECONDS", 0.05)
+    answers = ["garbage", "500", "hang-up", "fine"]
+
+    async def script(request: web.Request, seen: Seen) -> web.StreamResponse:
+        if not _is_watch(seen):
+            return listing(100)
+        match answers.pop(0):
+            case "garbage":
+                return web.Response(text="<html>\n")
+            case "500":
+                return failure(500, "InternalError")
+            case "hang-up":
+                response = await stream(request)
+                await response.write(b'{"type":"ADD')
+                await asyncio.sleep(0.05)
+                assert request.transport is not None
+                request.transport.abort()
+                return response
+        return await _open_for_ever(request, line("ADDED", thing("a", 101)))
+
+    async with _following(script) as (server, followed, log):
+        await log.until(lambda: followed.version == 101)
+        statistics = followed.statistics()
+    assert (statistics.lists, statistics.failures) == (1, 3)
+    assert [seen.query["resourceVersion"] for seen in server.seen if _is_watch(seen)] == ["100"] * 4
+
+
+async def test_catching_up_on_an_idle_collection_takes_a_short_watch() -> None:
+    """If this fails, a new leader waits a minute for each quiet collection, or acts before it has seen everything."""
+    seconds: list[str] = []
+    newest = {"version": 100}
+
+    async def script(request: web.Request, seen: Seen) -> web.StreamResponse:
+        if not _is_watch(seen):
+            return listing(newest["version"])
+        seconds.append(seen.query["timeoutSeconds"])
+        if len(seconds) == 1:
+            return await _open_for_ever(request)
+        return await _open_for_ever(request, line("ADDED", thing("a", 140)), line("BOOKMARK", thing("", 150)))
+
+    async with _following(script) as (_, followed, log):
+        await log.until(lambda: followed.synced)
+        assert await followed.catch_up(5) == 100
+        newest["version"] = 150
+        assert await followed.catch_up(5) == 150
+        assert ("ADDED", "a", 140) in log.all
+        assert followed.statistics().lists == 1
+        with pytest.raises(TimeoutError):
+            await followed.reach(999, 0.2)
+    assert seconds == ["300", "3", "3"]
+
+
+async def test_a_set_of_informers_is_synced_when_all_are() -> None:
+    """If this fails, the scheduler starts before it has seen every kind of object."""
+    release = asyncio.Event()
+
+    async def script(request: web.Request, seen: Seen) -> web.StreamResponse:
+        if _is_watch(seen):
+            return await _open_for_ever(request)
+        if seen.path.endswith("/slow"):
+            await release.wait()
+        return listing(100)
+
+    async with serving(script) as server:
+        settings = client.ClientSettings(credentials.Source(master=server.url), qps=-1.0)
+        async with await client.connect(settings) as api:
+            logs = [Log(), Log()]
+            kinds = [resources.Resource("Fast", "/api/v1/fast"), resources.Resource("Slow", "/api/v1/slow")]
+            both = informer.InformerSet(
+                [informer.Informer(api, kind, _name, [log]) for kind, log in zip(kinds, logs, strict=True)]
+            )
+            task = asyncio.create_task(both.run())
+            await logs[0].until(lambda: both.unsynced() == ["slow"])
+            assert not both.synced
+            release.set()
+            await logs[1].until(lambda: both.synced)
+            await both.catch_up(5)
+            task.cancel()
+            await asyncio.wait([task])
+
+
+async def test_a_consumer_that_raises_ends_the_informer() -> None:
+    """If this fails, a defect in the cache leaves a scheduler running on a stale view."""
+
+    class Broken:
+        def on_events(self, events: Sequence[Event[str]]) -> None:
+            assert events[0].kind is EventKind.LIST_START
+            raise RuntimeError("defect")
+
+    async def script(_request: web.Request, _seen: Seen) -> web.StreamResponse:
+        return listing(100)
+
+    async with serving(script) as server:
+        settings = client.ClientSettings(credentials.Source(master=server.url), qps=-1.0)
+        async with await client.connect(settings) as api:
+            with pytest.raises(RuntimeError, match="defect"):
+                await informer.Informer(api, THINGS, _name, [Broken()]).run()
+
+
+async def test_catching_up_says_when_the_server_is_away() -> None:
+    """If this fails, a new leader believes to be up to date though it could not ask."""
+
+    async def script(_request: web.Request, _seen: Seen) -> web.StreamResponse:
+        return listing(100)
+
+    async with serving(script) as server:
+        settings = client.ClientSettings(credentials.Source(master=server.url), qps=-1.0)
+    async with await client.connect(settings) as api:
+        with pytest.raises(ApiUnreachable):
+            await informer.Informer(api, THINGS, _name, [Log()]).catch_up(0.3)
