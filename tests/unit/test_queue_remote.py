@@ -7,8 +7,6 @@ from trireme.frontend.queue_hints import Hint, Registration
 from trireme.frontend.queue_places import Gate
 from trireme.frontend.queue_pod import Place, QueuedPod
 
-# --- remote plugins --------------------------------------------------------------------------------------------------
-
 
 def ask_id(instructions: Any) -> int:
     """The id of the only instruction."""
@@ -139,7 +137,27 @@ def test_own_updates_ask_a_remote_plugin_about_that_pod_alone() -> None:
     fail(q, T0 + 5, "Far")
     asked = ask_id(q.update(record("a"), [OWN_LABEL], "old", "new", T0 + 5))
     q.update(record("a", class_id=3), [], "old", "new", T0 + 6)
-    assert place(q, "a") is Place.BACKOFF
+    assert place(q, "a") is Place.UNSCHEDULABLE
+    q.hint_answered(asked, [Hint.QUEUE], T0 + 9)
+    assert place(q, "a") is Place.ACTIVE
+
+
+def test_an_answer_finds_a_pod_that_changed_its_class_meanwhile() -> None:
+    """Else a pod whose class is told apart anew sleeps through the answer that would have woken it."""
+    q = queue()
+    for name in ("a", "b", "c"):
+        q.add(record(name), T0)
+    fail(q, T0, "Far", max_batch=3)
+    asked = ask_id(q.on_event(NODE_ADD, None, "node", T0 + 5))
+    q.reclassify("ns/a", "uid-a", 7)
+    q.reclassify("ns/a", "uid-a", 8)
+    q.reclassify("ns/b", "another-uid", 9)
+    q.delete("ns/c", "uid-c", T0 + 5)
+    q.hint_answered(asked, [Hint.QUEUE], T0 + 5)
+    assert [(place(q, name), pod(q, name).record.class_id) for name in ("a", "b")] == [
+        (Place.ACTIVE, 8),
+        (Place.ACTIVE, 1),
+    ]
 
 
 def test_a_remote_plugin_that_does_not_answer_is_not_waited_for_without_bound() -> None:

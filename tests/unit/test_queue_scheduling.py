@@ -283,11 +283,28 @@ def test_done_pods_need_no_events_and_come_back_if_binding_fails() -> None:
     assert q.statistics().in_flight_events == {"NodeAdd": 1}
     q.done("uid-p", T0)
     q.done("uid-p", T0)
-    assert (q.statistics().in_flight_events, place(q, "p")) == ({}, None)
+    assert (q.statistics().in_flight_events, place(q, "p")) == ({}, Place.DONE)
+    q.update(record("p", class_id=8), [OWN_LABEL], "old", "new", T0)
+    assert q.waiting_pods() == []
     q.put_back(pods[0], T0, rejectors=frozenset({"Taint"}))
-    assert place(q, "p") is Place.BACKOFF
+    assert (place(q, "p"), pod(q, "p").record.class_id) == (Place.BACKOFF, 8)
 
 
+@pytest.mark.parametrize("done_first", [False, True], ids=["in-flight", "done"])
+def test_a_class_told_apart_anew_is_the_class_it_comes_back_with(done_first: bool) -> None:
+    """Else a pod is batched with pods that plugins can tell from it."""
+    q = queue()
+    q.add(record("p"), T0)
+    pods = popped(q, T0)
+    if done_first:
+        q.done("uid-p", T0)
+    q.reclassify("ns/p", "uid-p", 7)
+    assert pods[0].record.class_id == 1
+    q.put_back(pods[0], T0)
+    assert pod(q, "p").record.class_id == 7
+
+
+@pytest.mark.parametrize("done_first", [False, True], ids=["in-flight", "done"])
 @pytest.mark.parametrize(
     "happen",
     [
@@ -296,16 +313,20 @@ def test_done_pods_need_no_events_and_come_back_if_binding_fails() -> None:
         pytest.param(lambda q: q.add(record("p", uid="new"), T0), id="made-again-deletion-missed"),
     ],
 )
-def test_a_pod_that_is_gone_does_not_come_back(happen: Callable[[SchedulingQueue], Any]) -> None:
+def test_a_pod_that_is_gone_does_not_come_back(happen: Callable[[SchedulingQueue], Any], done_first: bool) -> None:
     """Else a pod is scheduled that does not exist, or is in the queue twice."""
     q = queue()
     q.add(record("p"), T0)
     pods = popped(q, T0, 1)
+    if done_first:
+        q.done("uid-p", T0)
     happen(q)
     waiting = [each.uid for each in q.waiting_pods()]
     q.put_back(pods[0], T0, rejectors=frozenset({"Fit"}))
     assert [each.uid for each in q.waiting_pods()] == waiting
-    assert q.in_flight_pods() == []
+    assert (q.in_flight_pods(), q.statistics().done) == ([], 0)
+    assert q.put_back(pods[0], T0) == ()
+    q.delete("ns/p", "uid-p", T0)
 
 
 def test_a_pod_that_was_lost_sight_of_and_seen_again_in_flight_comes_back() -> None:

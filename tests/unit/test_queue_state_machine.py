@@ -72,7 +72,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.count = 0
         self.waiting: dict[str, str] = {}  # name -> uid
         self.flights: dict[str, Attempt] = {}  # uid -> attempt
-        self.bound: list[QueuedPod] = []
+        self.done_pods: dict[str, Attempt] = {}  # uid -> attempt
         self.closed: set[str] = set()
         self.far: set[str] = set()
         self.questions: list[AskHint | AskPreEnqueue] = []
@@ -102,14 +102,14 @@ class QueueMachine(RuleBasedStateMachine):
     def repeat(self, name: str) -> None:
         """The informer tells of a known pod once more."""
         pod = self.queue.get(f"ns/{name}")
-        if pod is not None and (name in self.waiting or pod.uid in self.flights):
+        if pod is not None:
             before = pod.place
             self._told(self.queue.add(pod.record, self.now))
             # A question about a gate starts again, and a local gate may have closed in the meantime.
             assert pod.place is before or (before is Place.ASKED and pod.gated_by)
-            if pod.uid in self.flights:
-                self.flights[pod.uid].deleted = False
-                self.flights[pod.uid].class_id = pod.record.class_id
+            attempt = self._attempt_of(pod)
+            if attempt is not None:
+                attempt.deleted, attempt.class_id = False, pod.record.class_id
 
     @rule(
         name=st.sampled_from(NAMES),
@@ -123,21 +123,34 @@ class QueueMachine(RuleBasedStateMachine):
             return
         if GATES_GONE in events:
             self.closed.discard(name)
-        attempt = self.flights.get(pod.uid)
+        attempt = self._attempt_of(pod)
         new = record(name, class_id, PRIORITY[class_id], pod.uid)
-        place, changed = pod.place, pod.record.class_id != class_id
+        place = pod.place
         decisions = [self._naive(pod, class_id, event, 0) for event in events]
         decision = next((each for each in decisions if each is not Decision.STAY), Decision.STAY)
-        may_move = changed and any(isinstance(question, AskHint) for question in self.questions)
         self._told(self.queue.update(new, events, 0, 0, self.now))
         if attempt is not None:
             attempt.events += [(event, 0) for event in events]
             attempt.class_id, attempt.deleted = class_id, False
         elif place is Place.UNSCHEDULABLE and decision is not Decision.STAY:
-            if not may_move:
-                self._expect_entry(pod, decision)
-        elif place is not Place.ASKED and not may_move:
+            self._expect_entry(pod, decision)
+        elif place is not Place.ASKED:
             assert pod.place is place
+
+    @rule(name=st.sampled_from(NAMES), class_id=st.sampled_from(CLASSES))
+    def reclassify(self, name: str, class_id: int) -> None:
+        """Plugins look at more than before: a pod is of another class of its priority."""
+        pod = self.queue.get(f"ns/{name}")
+        if pod is not None and PRIORITY[class_id] == pod.record.priority:
+            place = pod.place
+            self.queue.reclassify(f"ns/{name}", pod.uid, class_id)
+            assert pod.place is place
+            attempt = self._attempt_of(pod)
+            if attempt is not None:
+                attempt.class_id = class_id
+                # Priority is the class's: an update that changed it meanwhile is taken back.
+                self._told(self.queue.add(record(name, class_id, PRIORITY[class_id], pod.uid), self.now))
+                attempt.deleted = False
 
     @rule(name=st.sampled_from(NAMES))
     def delete(self, name: str) -> None:
@@ -147,8 +160,9 @@ class QueueMachine(RuleBasedStateMachine):
         self.queue.delete(f"ns/{name}", uid, self.now)
         if uid in self.flights:
             self.flights[uid].deleted = True
-        else:
+        elif uid not in self.done_pods:
             self.waiting.pop(name, None)
+        self.done_pods.pop(uid, None)
 
     @rule(limit=st.integers(1, 4))
     def pop(self, limit: int) -> None:
@@ -226,19 +240,22 @@ class QueueMachine(RuleBasedStateMachine):
         uid = data.draw(st.sampled_from(sorted(self.flights)))
         attempt = self.flights.pop(uid)
         self.queue.done(uid, self.now)
-        if not attempt.deleted and attempt.pod.key.removeprefix("ns/") not in self.waiting:
-            self.bound.append(attempt.pod)
+        if not attempt.deleted:
+            self.done_pods[uid] = attempt
 
-    @precondition(lambda self: self.bound)
-    @rule()
-    def binding_fails(self) -> None:
+    @precondition(lambda self: self.done_pods)
+    @rule(data=st.data())
+    def binding_fails(self, data: st.DataObject) -> None:
         """A pod comes back after it was done."""
-        pod = self.bound.pop()
+        attempt = self.done_pods.pop(data.draw(st.sampled_from(sorted(self.done_pods))))
+        pod = attempt.pod
         name = pod.key.removeprefix("ns/")
-        if name in self.waiting:
-            return
         self._told(self.queue.put_back(pod, self.now, rejectors=frozenset({"Fit"})))
+        if name in self.waiting:
+            assert pod.place is Place.GONE
+            return
         self.waiting[name] = pod.uid
+        assert pod.record.class_id == attempt.class_id
         self._expect_entry(pod, Decision.AFTER_BACKOFF)
 
     @rule(
@@ -271,8 +288,9 @@ class QueueMachine(RuleBasedStateMachine):
         pods = [pod for name in names if (pod := self.queue.get(f"ns/{name}")) is not None]
         self._told(self.queue.activate([(pod.key, pod.uid) for pod in pods], self.now))
         for pod in pods:
-            if pod.uid in self.flights:
-                self.flights[pod.uid].woken = True
+            attempt = self._attempt_of(pod)
+            if attempt is not None:
+                attempt.woken = True
             elif pod.place is not Place.ASKED:
                 assert pod.place is (Place.UNSCHEDULABLE if pod.gated_by else Place.ACTIVE)
 
@@ -306,6 +324,9 @@ class QueueMachine(RuleBasedStateMachine):
                 self._told(self.queue.hint_answered(question.ask_id, hints, self.now))
 
     # --- the model ---
+
+    def _attempt_of(self, pod: QueuedPod) -> Attempt | None:
+        return self.flights.get(pod.uid) or self.done_pods.get(pod.uid)
 
     def _told(self, instructions: Any) -> None:
         self.questions += instructions
@@ -362,9 +383,10 @@ class QueueMachine(RuleBasedStateMachine):
             + [(pod, Place.UNSCHEDULABLE) for pod in places.unschedulable]
             + [(pod, Place.ASKED) for pod in self.queue._questions._pre_enqueue.values()]
             + [(pod, Place.IN_FLIGHT) for pod in places.in_flight.values()]
+            + [(pod, Place.DONE) for pod in places.done.values()]
         )
         assert all(pod.place is place for pod, place in found)
-        assert sorted(pod.uid for pod, _ in found) == sorted([*self.waiting.values(), *self.flights])
+        assert sorted(pod.uid for pod, _ in found) == sorted([*self.waiting.values(), *self.flights, *self.done_pods])
         assert {key: pod.uid for key, pod in places.queued.items()} == {
             f"ns/{name}": uid for name, uid in self.waiting.items()
         }
@@ -378,10 +400,11 @@ class QueueMachine(RuleBasedStateMachine):
         assert statistics.unschedulable + statistics.gated == count[Place.UNSCHEDULABLE]
         assert statistics.asked == count[Place.ASKED]
         assert statistics.in_flight == count[Place.IN_FLIGHT]
+        assert statistics.done == count[Place.DONE]
         refused = Counter(
             (pod.record.profile, plugin)
             for pod, place in found
-            if place is not Place.IN_FLIGHT
+            if place not in (Place.IN_FLIGHT, Place.DONE)
             for plugin in pod.rejectors
         )
         assert statistics.refused_by == refused

@@ -118,7 +118,6 @@ POP_FROM_BACKOFF_Q: Final = "PopFromBackoffQ"
 ASSIGNED_POD_ADD: Final = ClusterEvent(Resource.ASSIGNED_POD, ActionType.ADD)
 ASSIGNED_POD_DELETE: Final = ClusterEvent(Resource.ASSIGNED_POD, ActionType.DELETE)
 UNSCHEDULED_POD_ADD: Final = ClusterEvent(Resource.UNSCHEDULED_POD, ActionType.ADD)
-TARGET_POD_UPDATE: Final = ClusterEvent(Resource.TARGET_POD, ActionType.UPDATE)
 FORCE_ACTIVATE: Final = ClusterEvent(Resource.WILDCARD, ActionType.ALL, "ForceActivate")
 UNSCHEDULABLE_TIMEOUT: Final = ClusterEvent(Resource.WILDCARD, ActionType.ALL, "UnschedulableTimeout")
 

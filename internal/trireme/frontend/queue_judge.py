@@ -42,9 +42,9 @@ class Judge:
         self._log = log
         self._questions = questions
 
-    def returning(self, pod: QueuedPod, flight: Flight | None) -> tuple[Decision, list[HintQuestion]]:
+    def returning(self, pod: QueuedPod, flight: Flight) -> tuple[Decision, list[HintQuestion]]:
         """What becomes of a pod whose attempt failed, and the open questions on which it depends if it stays."""
-        if not pod.rejectors or flight is None or not self._hints.knows(pod.record.profile):
+        if not pod.rejectors or flight.cell is None or not self._hints.knows(pod.record.profile):
             return Decision.AFTER_BACKOFF, []
         verdict = self._verdict(pod, flight.cell)
         decision = max(verdict.decision, Decision.AFTER_BACKOFF if flight.woken else Decision.STAY)

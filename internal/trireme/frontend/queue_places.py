@@ -16,7 +16,7 @@ from trireme.frontend.queue_hints import Decision
 from trireme.frontend.queue_pod import Asking, Flight, Place, PodRecord, QueuedPod
 from trireme.frontend.queue_remote import Questions
 from trireme.frontend.queue_story import Story
-from trireme.frontend.queue_unschedulable import Unschedulable
+from trireme.frontend.queue_unschedulable import Group, Unschedulable
 
 
 class Gate(Enum):
@@ -33,14 +33,15 @@ PreEnqueue = Callable[[QueuedPod], str | Gate]
 
 
 class Places:
-    """The pods by place. Waiting pods are known by key, those in flight by uid.
+    """The pods by place. Waiting pods are known by key, those in flight or done by uid.
 
-    A pod may be deleted and made again under its name while its old self is in flight.
+    A pod may be deleted and made again under its name while its old self is still in flight.
     """
 
     def __init__(self, policy: BackoffPolicy, pre_enqueue: PreEnqueue, log: EventLog, questions: Questions) -> None:
         self.queued: dict[str, QueuedPod] = {}
         self.in_flight: dict[str, QueuedPod] = {}
+        self.done: dict[str, QueuedPod] = {}
         self.active = ClassQueue()
         self.backoff = BackoffQueue(policy)
         self.unschedulable = Unschedulable()
@@ -148,11 +149,12 @@ class Places:
     def replace_record(self, pod: QueuedPod, record: PodRecord) -> None:
         """Gives a waiting pod its new record, and the position that follows from it."""
         old = pod.record
-        if old[2:7] == record[2:7] or pod.home is None:
+        home, stamp = pod.home, pod.stamp
+        if old[2:7] == record[2:7] or home is None:
             pod.record = record
             return
         self.count_refusals(pod, -1)
-        pod.home.discard(pod)
+        home.discard(pod)
         pod.record = record
         self.count_refusals(pod, 1)
         self.stamp += 1
@@ -163,6 +165,8 @@ class Places:
             self.backoff.add(pod)
         else:
             self.unschedulable.add(pod)
+            if self._questions.open_hints and isinstance(home, Group):
+                self._questions.follow(pod, home.key, stamp)
 
     def take_off(self, pods: list[QueuedPod], now: float) -> None:
         """Pods that were taken out of the active or back-off queue are in flight now."""
@@ -178,13 +182,36 @@ class Places:
                 self.count_refusals(pod, -1)
             self.story.tell(now, pod, Place.IN_FLIGHT, "popped")
 
-    def land(self, pod: QueuedPod) -> None:
-        """The pod's attempt needs no events any more; it is in no place now."""
-        del self.in_flight[pod.record.uid]
-        if pod.flight is not None:
-            self._log.close(pod.flight.cell)
-            pod.flight = None
+    def finish(self, pod: QueuedPod, flight: Flight, now: float) -> None:
+        """The pod's attempt needs no events any more. It is looked after elsewhere until it is back, or gone."""
+        self._land(pod, flight)
+        if flight.deleted:
+            pod.place = Place.GONE
+        else:
+            pod.place = Place.DONE
+            self.done[pod.record.uid] = pod
+        self.story.tell(now, pod, pod.place, "done")
+
+    def take_back(self, pod: QueuedPod, flight: Flight) -> None:
+        """The pod is waiting again, in a structure that the caller chooses."""
+        self._land(pod, flight)
+        pod.flight = None
+        self.queued[pod.record.key] = pod
+
+    def let_go(self, pod: QueuedPod, flight: Flight, now: float, cause: str) -> None:
+        """Forgets a pod that is in flight or done."""
+        self._land(pod, flight)
+        flight.deleted = True
         pod.place = Place.GONE
+        self.story.tell(now, pod, Place.GONE, cause)
+
+    def _land(self, pod: QueuedPod, flight: Flight) -> None:
+        if flight.cell is not None:
+            del self.in_flight[pod.record.uid]
+            self._log.close(flight.cell)
+            flight.cell = None
+        else:
+            del self.done[pod.record.uid]
 
     def note_refusal(self, pod: QueuedPod, rejectors: frozenset[str], pending_plugins: frozenset[str]) -> None:
         """Records who refused a pod that is about to wait again."""

@@ -27,6 +27,7 @@ class Place(enum.Enum):
     UNSCHEDULABLE = "unschedulable"
     ASKED = "pre-enqueue asked"
     IN_FLIGHT = "in flight"
+    DONE = "done"
     GONE = "gone"
 
 
@@ -82,12 +83,13 @@ class Home(Protocol):
 
 
 class Flight:
-    """What is kept of a pod while it is being scheduled."""
+    """What is kept of a pod from pop until it is back, or gone."""
 
     __slots__ = ("cell", "deleted", "newest", "own_events", "woken")
 
     def __init__(self, cell: Cell) -> None:
-        self.cell = cell
+        #: Since when events are kept for it; None: it is done.
+        self.cell: Cell | None = cell
         #: Its object as updated meanwhile.
         self.newest: PodRecord | None = None
         self.deleted = False

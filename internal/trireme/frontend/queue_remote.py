@@ -126,6 +126,13 @@ class Questions:
         self._instructions.append(AskHint(self._last_id, profile, registration.plugin, event, old, new, tuple(pods)))
         return question
 
+    def follow(self, pod: QueuedPod, group: GroupKey, stamp: int) -> None:
+        """The pod, which was in that group with that stamp, is in another now: open questions about it still are."""
+        for question in self._open.values():
+            for targets in question.targets:
+                if any(_concerns(target, pod, group, stamp) for target in targets):
+                    targets.append(PodTarget(pod, pod.stamp))
+
     def close_hint(self, ask_id: int, answers: Sequence[Hint] | None) -> HintQuestion | None:
         """The question with its answers; None if it is not open. No answers, or not one for each pod: errors."""
         question = self._open.pop(ask_id, None)
@@ -134,3 +141,9 @@ class Questions:
             usable = answers is not None and len(answers) == count
             question.answers = answers if answers is not None and usable else [Hint.ERROR] * count
         return question
+
+
+def _concerns(target: Target, pod: QueuedPod, group: GroupKey, stamp: int) -> bool:
+    if isinstance(target, PodTarget):
+        return target.pod is pod and target.stamp == stamp
+    return target.group == group and stamp <= target.stamp

@@ -24,7 +24,9 @@ class QueueStatistics:
     asked: int
     #: Pods popped and not done.
     in_flight: int
-    #: Events kept for them, by label.
+    #: Pods that are being bound, or being deleted, and that the watch has not shown so yet.
+    done: int
+    #: Events kept for those in flight, by label.
     in_flight_events: Mapping[str, int]
     #: Events given up because too many were kept.
     dropped_events: int
@@ -84,5 +86,7 @@ class Whereabouts:
                 return "a PreEnqueue plugin is being asked"
             case Place.ACTIVE:
                 return "waits for its turn"
+            case Place.DONE:
+                return "is being bound"
             case _:
                 return "is being scheduled"

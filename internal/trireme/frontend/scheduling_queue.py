@@ -12,6 +12,7 @@ The invariant: every pod is in exactly one place, and only a stimulus moves it.
     unschedulable  refused, and waits for an event; or held back by a gate (`queue_unschedulable`)
     asked          a remote PreEnqueue plugin is asked whether it may enter (`queue_remote`)
     in flight      popped and not done; what happens meanwhile is kept for it (`queue_events`, `queue_judge`)
+    done           in the hands of who binds it, until it is put back, or `delete` says that it has a node or is gone
 
 A stimulus that cannot be, such as putting back a pod that is queued, raises `ImpossibleTransition` with the pod's
 story. What informers are known to do (tell twice, late, or of a pod that was deleted and made again) is not impossible.
@@ -19,6 +20,7 @@ story. What informers are known to do (tell twice, late, or of a pod that was de
 Times are Unix seconds, and must not run backwards. Not safe for use from several threads.
 """
 
+import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -88,7 +90,7 @@ class SchedulingQueue:
     def add(self, record: PodRecord, now: float) -> Instructions:
         """A pod without a node appeared. One that is known already is updated."""
         places = self._places
-        if self._flight_of(record.uid) is not None:
+        if self._popped(record.uid) is not None:
             return self.update(record, (), None, None, now)
         known = places.queued.get(record.key)
         if known is not None:
@@ -105,11 +107,11 @@ class SchedulingQueue:
     def update(self, record: PodRecord, events: Sequence[ClusterEvent], old: Any, new: Any, now: float) -> Instructions:
         """The object of a pod without a node changed; `events` says how, as `pod_update_events(target=True)`.
 
-        In flight the change is only recorded. An unknown pod is added.
+        Of a pod that is in flight or done the change is only recorded. An unknown pod is added.
         """
-        flight = self._flight_of(record.uid)
-        if flight is not None:
-            _update_in_flight(flight, record, events, old, new)
+        popped = self._popped(record.uid)
+        if popped is not None and popped.flight is not None:
+            _update_in_flight(popped.flight, record, events, old, new)
             return ()
         pod = self._places.queued.get(record.key)
         if pod is None or pod.record.uid != record.uid:
@@ -124,29 +126,27 @@ class SchedulingQueue:
             asking = self._places.stop_asking(pod)
             self._places.enter(pod, asking.destination, asking.label, now)
         elif pod.place is Place.UNSCHEDULABLE:
-            if before.class_id != record.class_id and self._questions.open_hints:
-                # An answer under way may be meant for it, and will no longer find it.
-                self._wake(pod, Decision.AFTER_BACKOFF, cluster_event.TARGET_POD_UPDATE, now)
             self._weigh_own(pod, events, old, new, now)
         return self._questions.take_instructions()
 
     def reclassify(self, key: str, uid: str, class_id: int) -> None:
-        """The same pod belongs to another class now, because more of it became visible to plugins."""
-        flight = self._flight_of(uid)
-        if flight is not None:
-            newest = flight.newest or self._places.in_flight[uid].record
-            flight.newest = newest._replace(class_id=class_id)
-            return
+        """The pod belongs to another class now, though its object is the same: more is looked at than before."""
+        popped = self._popped(uid)
         pod = self._places.queued.get(key)
-        if pod is not None and pod.record.uid == uid:
+        if popped is not None and popped.flight is not None:
+            popped.flight.newest = (popped.flight.newest or popped.record)._replace(class_id=class_id)
+        elif pod is not None and pod.record.uid == uid:
             self._places.replace_record(pod, pod.record._replace(class_id=class_id))
 
     def delete(self, key: str, uid: str, now: float) -> None:
-        """The pod is gone, or has a node. Without effect if it is unknown. In flight, it will not be taken back."""
+        """The pod is gone, or has a node. Without effect if it is unknown. If it was popped, it is not taken back."""
         self.nominator.delete(uid)
-        flight = self._flight_of(uid)
-        if flight is not None:
-            flight.deleted = True
+        popped = self._popped(uid)
+        if popped is not None and popped.flight is not None:
+            if popped.place is Place.DONE:
+                self._places.let_go(popped, popped.flight, now, "deleted")
+            else:
+                popped.flight.deleted = True
         pod = self._places.queued.get(key)
         if pod is not None and pod.record.uid == uid:
             self._places.remove(pod, now, "deleted")
@@ -155,9 +155,9 @@ class SchedulingQueue:
         """Plugins want these pods (key, uid) tried at once, back-off or not. Unknown ones are passed over."""
         places = self._places
         for key, uid in pods:
-            flight = self._flight_of(uid)
-            if flight is not None:
-                flight.woken = True
+            popped = self._popped(uid)
+            if popped is not None and popped.flight is not None:
+                popped.flight.woken = True
                 continue
             pod = places.queued.get(key)
             if pod is None or pod.record.uid != uid:
@@ -195,11 +195,10 @@ class SchedulingQueue:
         return Batch(record.class_id, record.profile, pods)
 
     def done(self, uid: str, now: float) -> None:
-        """The attempt needs no more events: the pod is being bound, or is given up. Idempotent."""
+        """The attempt needs no more events: the pod is being bound, or left to be deleted. Idempotent."""
         pod = self._places.in_flight.get(uid)
-        if pod is not None:
-            self._places.land(pod)
-            self._places.story.tell(now, pod, Place.GONE, "done")
+        if pod is not None and pod.flight is not None:
+            self._places.finish(pod, pod.flight, now)
 
     def put_back(
         self,
@@ -216,25 +215,24 @@ class SchedulingQueue:
         `pending_plugins` are those that said Pending. `record` is the newest the caller knows, if newer than what this
         queue was told. `nominated_node`: promise it this node; empty: take the promise back; None: as its object says.
         A pod that was deleted, or made again, meanwhile is let go. It may also come back after `done` (binding failed):
-        what happened since is not known then, so it is tried again after its back-off, and whether it still exists the
-        caller has to know.
+        what happened since is not known then, so it is tried again after its back-off.
 
-        Raises: ImpossibleTransition if the pod is queued.
+        Raises: ImpossibleTransition if the pod waits already.
         """
         places = self._places
         flight = pod.flight
-        if flight is None and pod.place is not Place.GONE:
+        if flight is None:
             raise ImpossibleTransition(pod, "be put back", places.story)
-        newest = record or (flight.newest if flight else None) or pod.record
-        if (flight and flight.deleted) or newest.uid != pod.record.uid or newest.key in places.queued:
-            self.done(pod.record.uid, now)
+        if pod.place is Place.GONE:
+            return ()
+        newest = record or flight.newest or pod.record
+        if flight.deleted or newest.uid != pod.record.uid or newest.key in places.queued:
+            places.let_go(pod, flight, now, "gone when put back")
             return ()
         pod.record = newest
         self._note_failure(pod, now, rejectors, pending_plugins, nominated_node)
         decision, questions = self._judge.returning(pod, flight)
-        if flight is not None:
-            places.land(pod)
-        places.queued[newest.key] = pod
+        places.take_back(pod, flight)
         places.requeue(pod, decision, _FAILED, now)
         if pod.place is Place.UNSCHEDULABLE:
             for question in questions:
@@ -343,9 +341,11 @@ class SchedulingQueue:
         return self._places.backoff.next_expiry()
 
     def get(self, key: str) -> QueuedPod | None:
-        """The waiting pod of that name; one in flight only if none waits."""
-        pod = self._places.queued.get(key)
-        return pod or next((pod for pod in self._places.in_flight.values() if pod.record.key == key), None)
+        """The waiting pod of that name; one in flight or done only if none waits."""
+        places = self._places
+        pod = places.queued.get(key)
+        popped = itertools.chain(places.in_flight.values(), places.done.values())
+        return pod or next((pod for pod in popped if pod.record.key == key), None)
 
     def where(self, key: str) -> Whereabouts | None:
         """Where the pod is and what it waits for; None: the queue does not have it."""
@@ -388,6 +388,7 @@ class SchedulingQueue:
             gated=places.unschedulable.gated,
             asked=self._questions.asked,
             in_flight=len(places.in_flight),
+            done=len(places.done),
             in_flight_events=self._log.by_label(),
             dropped_events=self._log.dropped,
             groups=places.unschedulable.group_count,
@@ -401,9 +402,9 @@ class SchedulingQueue:
 
     # --- within ------------------------------------------------------------------------------------------------------
 
-    def _flight_of(self, uid: str) -> Flight | None:
-        pod = self._places.in_flight.get(uid)
-        return pod.flight if pod is not None else None
+    def _popped(self, uid: str) -> QueuedPod | None:
+        """The pod, if it is in flight or done."""
+        return self._places.in_flight.get(uid) or self._places.done.get(uid)
 
     def _note_failure(
         self,
