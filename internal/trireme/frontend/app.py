@@ -1,0 +1,335 @@
+"""The frontend put together: clients, informers, cache, queue, leader election, and a term of leadership.
+
+Start-up goes in kube-scheduler's order: informers start and sync before leadership is sought (unless told otherwise),
+and nothing is scheduled before every cache has synced, the bind replicas know the new epoch, and the informers have
+passed a list made after the Lease was acquired.
+"""
+
+import asyncio
+import contextlib
+import dataclasses
+import functools
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import Any
+
+import orjson
+
+from trireme.config import commandline
+from trireme.framework.registry import ExtensionPoint
+from trireme.frontend import (
+    bind_replicas,
+    binding_cycle,
+    children,
+    class_answers,
+    class_registry,
+    cluster_cache,
+    cluster_watch,
+    hints,
+    object_kinds,
+    outcomes,
+    pacing,
+    phase_configuration,
+    phases,
+    pod_projection,
+    pre_enqueue,
+    queue_backoff,
+    queue_hints,
+    queue_remote,
+    replicas,
+    scheduler,
+    scheduling_cycle,
+    scheduling_queue,
+    status_outbox,
+    waiting_pods,
+)
+from trireme.frontend import endpoints as phase_endpoints
+from trireme.kube import client, decode, events, informer, resources
+from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, snapshot_pb2
+
+log = logging.getLogger(__name__)
+
+CATCH_UP_SECONDS = 60.0
+
+# How long an unreachable bind replica may go on with an old leader's work: what the Lease is valid for.
+ANNOUNCE_SECONDS = 15.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Term:
+    """One term of leadership. `seconds_left` is how long nobody else can have acquired the Lease."""
+
+    epoch: int
+    holder: str
+    seconds_left: Callable[[], float]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Clients:
+    """The connections to the API server, apart so that none can starve another."""
+
+    scheduling: client.ApiClient
+    events: client.ApiClient
+
+
+class Frontend:
+    """Everything but configuration, flags and sockets."""
+
+    def __init__(self, completed: commandline.CompletedConfig, clients: Clients, local: children.Children) -> None:
+        self._completed = completed
+        self._clients = clients
+        self._children = local
+        self._term: Term | None = None
+        self.registry = class_registry.ClassRegistry()
+        self.cache = cluster_cache.ClusterCache(self.registry)
+        self.answers = class_answers.ClassAnswers()
+        self.waiting = waiting_pods.WaitingPods()
+        self.recorder = events.EventRecorder(clients.events)
+        self.pacer = pacing.Pacer(time.monotonic)
+        self._configuration = phase_configuration.configuration(completed, {}, tie_seed=0)
+        self._config_hash = phase_configuration.config_hash(self._configuration)
+        self._make_queue()
+        self._make_informers()
+        self._make_phases()
+        self._make_cycle()
+
+    # What it is made of
+
+    def _make_queue(self) -> None:
+        completed = self._completed
+        config = completed.configuration
+        view = hints.CacheView(self.cache)
+        table = queue_hints.HintTable(
+            {profile.scheduler_name: hints.registrations(profile, view) for profile in completed.profiles}
+        )
+        self.queue = scheduling_queue.SchedulingQueue(
+            table,
+            pre_enqueue.gate_of(completed.profiles),
+            policy=queue_backoff.BackoffPolicy(
+                float(config.pod_initial_backoff_seconds), float(config.pod_max_backoff_seconds)
+            ),
+            max_in_unschedulable=completed.pod_max_in_unschedulable_pods_seconds,
+        )
+        self.watch = cluster_watch.ClusterWatch(
+            self.cache,
+            self.queue,
+            frozenset(profile.scheduler_name for profile in completed.profiles),
+            time.time,
+            self._carry_out,
+            self._pod_deleted,
+        )
+
+    def _make_informers(self) -> None:
+        api = self._clients.scheduling
+        self.informers: list[informer.Informer[Any]] = [
+            informer.Informer(
+                api, resources.PODS, pod_projection.parse, [_Consumer(self._on_pods)], on_undecodable=_undecodable
+            ),
+            informer.Informer(
+                api,
+                resources.NODES,
+                functools.partial(decode.decode, message_class=core_pb2.Node),
+                [_Consumer(self._on_nodes)],
+                on_undecodable=_undecodable,
+            ),
+        ]
+        for kind in object_kinds.KINDS:
+            if kind.field == "pod_group" and not self._completed.gates.enabled("GenericWorkload"):
+                continue
+            self.informers.append(
+                informer.Informer(
+                    api,
+                    kind.watched,
+                    functools.partial(decode.decode, message_class=kind.message),
+                    [_Consumer(functools.partial(self._on_objects, kind))],
+                    on_undecodable=_undecodable,
+                )
+            )
+
+    def _make_phases(self) -> None:
+        self.filters = replicas.Replicas("filter", self, None, time.monotonic, self.wake)
+        self.scores = replicas.Replicas("score", self, None, time.monotonic, self.wake)
+        self.binders = bind_replicas.BindReplicas(self._fence_request, None, self.wake)
+        self.outbox = status_outbox.StatusOutbox(self.binders.apply)
+
+    def _make_cycle(self) -> None:
+        permitting = frozenset(
+            profile.scheduler_name for profile in self._completed.profiles if profile.plugins.get(ExtensionPoint.PERMIT)
+        )
+        self.results = outcomes.Outcomes(
+            self.queue, self.recorder, self.watch.pending, self._carry_out, self.outbox.send, time.time
+        )
+        self.binding = binding_cycle.BindingCycle(
+            self.cache,
+            self.queue,
+            self.binders,
+            self.waiting,
+            self.results,
+            self._carry_out,
+            time.time,
+            permitting,
+        )
+        self.calls = phases.Phases(self.filters, self.scores, self.answers, self._fence, self._config_hash)
+        self.cycle = scheduling_cycle.SchedulingCycle(
+            self.cache, self.queue, self.calls, self.binding, self.results, self.publish, time.time
+        )
+        self.scheduler = scheduler.Scheduler(
+            self.queue,
+            self.cycle,
+            self.binding,
+            self.calls,
+            self.answers,
+            self.pacer,
+            self.publish,
+            self._carry_out,
+            self.available,
+            time.time,
+            self._completed.trireme.batch.max_pods,
+        )
+
+    # Where streams begin (replica_link.Source)
+
+    def hello(self) -> snapshot_pb2.Hello:
+        """The first message to a replica."""
+        return snapshot_pb2.Hello(fence=self._fence(), config_hash=self._config_hash, configuration=self._configuration)
+
+    def full_sync(self) -> Iterator[snapshot_pb2.Delta]:
+        """All of the cluster; what has changed goes to the replicas that follow already first."""
+        self.publish()
+        return self.cache.full_sync()
+
+    def publish(self) -> int:
+        """Send what has changed to all replicas; answers the generation that they will be at."""
+        delta = self.cache.take_delta()
+        if delta is not None:
+            request = snapshot_pb2.SyncRequest(delta=delta).SerializeToString()
+            self.filters.publish(request, delta.to_generation)
+            self.scores.publish(request, delta.to_generation)
+        return self.cache.generation
+
+    # What is told to us
+
+    def _on_pods(self, batch: Sequence[Any]) -> None:
+        self.watch.on_pods(batch)
+        self.pacer.arrived(sum(1 for event in batch if event.object is not None and not event.object.node_name))
+        self.wake()
+
+    def _on_nodes(self, batch: Sequence[Any]) -> None:
+        self.watch.on_nodes(batch)
+        self.wake()
+
+    def _on_objects(self, kind: object_kinds.ObjectKind, batch: Sequence[Any]) -> None:
+        self.watch.on_objects(kind, batch)
+        self.wake()
+
+    def _pod_deleted(self, uid: str) -> None:
+        self.results.gone(uid)
+        self.outbox.drop(uid)
+        self.waiting.reject(uid, "", "removed")
+
+    def _carry_out(self, instructions: queue_remote.Instructions) -> None:
+        """In-tree plugins answer at once, so there is nothing to ask until remote queue plugins are configured."""
+        if instructions:
+            raise AssertionError(f"no remote queue plugin is configured, but asked: {instructions!r}")
+
+    def wake(self) -> None:
+        """Look again whether a batch is possible."""
+        self.scheduler.wake()
+
+    # State
+
+    def available(self) -> bool:
+        """Whether every phase can be asked."""
+        return self.filters.available and self.scores.available and self.binders.available
+
+    def missing(self) -> list[str]:
+        """The phases that cannot be asked."""
+        all_phases = (("filter", self.filters), ("score", self.scores), ("bind", self.binders))
+        return [name for name, phase in all_phases if not phase.available]
+
+    @property
+    def synced(self) -> bool:
+        """Whether every informer has synced."""
+        return all(entry.synced for entry in self.informers)
+
+    @property
+    def leading(self) -> bool:
+        """Whether we lead."""
+        return self._term is not None
+
+    def _fence(self) -> cycle_pb2.Fence:
+        term = self._term
+        if term is None:
+            return cycle_pb2.Fence()
+        valid_ms = min(int(term.seconds_left() * 1000), 0xFFFF_FFFF)
+        return cycle_pb2.Fence(epoch=term.epoch, lease_valid_ms=valid_ms, holder_identity=term.holder)
+
+    def _fence_request(self) -> bind_pb2.FenceRequest:
+        return bind_pb2.FenceRequest(
+            fence=self._fence(), config_hash=self._config_hash, configuration=self._configuration
+        )
+
+    # Running
+
+    async def run(self, elected: Callable[[], Awaitable[Term]]) -> None:
+        """Run until cancelled; `elected` returns once we lead."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.recorder.run(), name="events")
+            if not self._completed.configuration.delay_cache_until_active:
+                self._start_informers(group)
+            term = await elected()
+            if self._completed.configuration.delay_cache_until_active:
+                self._start_informers(group)
+            await self._lead(group, term)
+
+    def _start_informers(self, group: asyncio.TaskGroup) -> None:
+        for entry in self.informers:
+            group.create_task(entry.run(), name=f"informer {entry.resource.name}")
+
+    async def _lead(self, group: asyncio.TaskGroup, term: Term) -> None:
+        self._term = term
+        log.info("leading with epoch %d", term.epoch)
+        group.create_task(self._watch_endpoints(), name="endpoints")
+        group.create_task(self.outbox.run(), name="status outbox")
+        drain = await self.binders.announced(ANNOUNCE_SECONDS)
+        if drain:
+            await asyncio.sleep(drain)
+        # An informer syncs by reaching the newest version that the server had after we acquired the Lease.
+        await asyncio.gather(*(entry.catch_up(CATCH_UP_SECONDS) for entry in self.informers))
+        log.info("caches are synced: %s", self.cache.statistics())
+        await self.scheduler.run()
+
+    async def _watch_endpoints(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            for name, phase in (("filter", self.filters), ("score", self.scores), ("bind", self.binders)):
+                group.create_task(
+                    phase_endpoints.follow(
+                        self._completed.trireme.phase(name).endpoints,
+                        self._children.addresses(name),
+                        phase.set_endpoints,
+                    ),
+                    name=f"endpoints of {name}",
+                )
+
+    async def close(self) -> None:
+        """End what is under way: what was not bound is somebody else's to schedule."""
+        await self.binding.close()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self.recorder.flush(2.0)
+        await self.filters.close()
+        await self.scores.close()
+        await self.binders.close()
+
+
+class _Consumer:
+    """An informer's consumer made of a function."""
+
+    def __init__(self, take: Callable[[Sequence[Any]], None]) -> None:
+        self.on_events = take
+
+
+def _undecodable(raw: Any, error: Exception) -> None:
+    metadata = raw.get("metadata") if isinstance(raw, dict) else None
+    name = orjson.dumps(metadata)[:200] if metadata else b"an object without metadata"
+    log.warning("an object is passed over, it cannot be read: %s: %s", name.decode(), error)

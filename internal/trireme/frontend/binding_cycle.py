@@ -1,0 +1,182 @@
+"""The binding cycle: from an assumed pod to a bound one, beside the scheduling of the next.
+
+Permit (where a profile has Permit plugins), then Bind, in batches as they were placed. Whatever fails takes the
+assumption back and sends the pod to the queue; what is uncertain is asked again until bind knows. Nothing is guessed,
+and no pod is forgotten while it might be bound.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from grpc import aio
+
+from trireme.framework import cluster_event, status
+from trireme.frontend import (
+    bind_replicas,
+    cluster_cache,
+    cluster_watch,
+    outcomes,
+    queue_pod,
+    queue_remote,
+    scheduling_queue,
+    waiting_pods,
+)
+from trireme.v1 import bind_pb2, cycle_pb2
+from trireme.wire import status as wire_status
+
+log = logging.getLogger(__name__)
+
+# Pods that may be on their way to being bound; beyond, no more are placed until some are bound.
+MAX_BINDING = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Assumed:
+    """A pod that was placed, and its node."""
+
+    pod: queue_pod.QueuedPod
+    node_name: str
+
+    @property
+    def item(self) -> bind_pb2.BindItem:
+        """As bind is asked about it."""
+        parsed = self.pod.record.pod.parsed
+        identity = cycle_pb2.PodIdentity(namespace=parsed.namespace, name=parsed.name, uid=parsed.uid)
+        return bind_pb2.BindItem(pod=identity, node_name=self.node_name)
+
+
+class BindingCycle:
+    """Binds what was placed. `permit_profiles` are the profiles that have Permit plugins."""
+
+    def __init__(
+        self,
+        cache: cluster_cache.ClusterCache,
+        queue: scheduling_queue.SchedulingQueue,
+        binders: bind_replicas.BindReplicas,
+        waiting: waiting_pods.WaitingPods,
+        results: outcomes.Outcomes,
+        carry_out: Callable[[queue_remote.Instructions], None],
+        now: Callable[[], float],
+        permit_profiles: frozenset[str],
+    ) -> None:
+        self._cache = cache
+        self._queue = queue
+        self._binders = binders
+        self._waiting = waiting
+        self._results = results
+        self._carry_out = carry_out
+        self._now = now
+        self._permit_profiles = permit_profiles
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._binding = 0
+        self._room = asyncio.Event()
+        self._room.set()
+
+    @property
+    def binding(self) -> int:
+        """Pods on their way to being bound, those that wait on Permit among them."""
+        return self._binding
+
+    async def has_room(self) -> None:
+        """Return when more may be placed."""
+        await self._room.wait()
+
+    def start(self, cycle: cycle_pb2.Cycle, assumed: list[Assumed]) -> None:
+        """Bind these pods of one class, in a task of its own."""
+        self._binding += len(assumed)
+        if self._binding >= MAX_BINDING:
+            self._room.clear()
+        task = asyncio.create_task(self._bind(cycle, assumed))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def close(self) -> None:
+        """Give up what is under way: whoever leads next reads what became of it."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _bind(self, cycle: cycle_pb2.Cycle, assumed: list[Assumed]) -> None:
+        if cycle.profile in self._permit_profiles:
+            await self._permit(cycle, assumed)
+            return
+        await self._bind_permitted(cycle, assumed)
+
+    async def _permit(self, cycle: cycle_pb2.Cycle, assumed: list[Assumed]) -> None:
+        request = bind_pb2.PermitRequest(cycle=cycle, items=[one.item for one in assumed])
+        try:
+            response = await self._binders.permit(request)
+        except aio.AioRpcError as error:
+            text = f"running Permit plugins: {error.code().name}: {error.details()}"
+            for one in assumed:
+                self._take_back(one, status.error("", text))
+            return
+        permitted = []
+        for one, result in zip(assumed, response.results, strict=True):
+            said = wire_status.from_message(result.status)
+            if said.code == status.Code.SUCCESS:
+                permitted.append(one)
+            elif said.code == status.Code.WAIT:
+                self._wait_on_permit(cycle, one, result)
+            else:
+                self._take_back(one, said)
+        if permitted:
+            await self._bind_permitted(cycle, permitted)
+
+    def _wait_on_permit(self, cycle: cycle_pb2.Cycle, one: Assumed, result: bind_pb2.PermitResult) -> None:
+        waits = {wait.plugin: wait.timeout.ToTimedelta().total_seconds() for wait in result.waits}
+
+        async def until_decided() -> None:
+            said = await self._waiting.wait(one.pod.uid, one.pod.key, waits)
+            if said.code == status.Code.SUCCESS:
+                await self._bind_permitted(cycle, [one])
+            else:
+                self._take_back(one, said)
+
+        task = asyncio.create_task(until_decided())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _bind_permitted(self, cycle: cycle_pb2.Cycle, assumed: list[Assumed]) -> None:
+        now = self._now()
+        for one in assumed:
+            self._queue.done(one.pod.uid, now)
+        request = bind_pb2.BindRequest(cycle=cycle, items=[one.item for one in assumed])
+        async for result in self._binders.bind(request):
+            one = assumed[result.index]
+            said = wire_status.from_message(result.status)
+            if said.code == status.Code.SUCCESS:
+                self._settled(1)
+                self._results.bound(one.pod, one.node_name)
+            else:
+                self._take_back(one, said)
+
+    def _take_back(self, one: Assumed, why: status.Status) -> None:
+        """The pod is not bound: nothing is assumed of it any more, and it goes back to the queue."""
+        self._settled(1)
+        placed = self._cache.pod(one.pod.uid)
+        was = None
+        if placed is not None and placed.assumed:
+            pod = self._cache.registry[placed.class_id].pod
+            was = cluster_watch.PodInEvent(pod, placed.key, placed.uid, placed.node_name, "")
+            self._cache.forget(placed.uid)
+        rejectors = frozenset({why.plugin}) if why.rejected and why.plugin else frozenset()
+        self._results.failed(one.pod, outcomes.Failure(why.message, rejectors, nominated_node=""))
+        if was is not None:
+            # To the others it is as if a pod had left the node.
+            self._carry_out(
+                self._queue.on_event(
+                    cluster_event.ASSIGNED_POD_DELETE,
+                    was,
+                    None,
+                    self._now(),
+                    exclude_uid=one.pod.uid if rejectors else "",
+                )
+            )
+
+    def _settled(self, pods: int) -> None:
+        self._binding -= pods
+        if self._binding < MAX_BINDING:
+            self._room.set()

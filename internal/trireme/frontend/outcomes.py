@@ -1,0 +1,151 @@
+"""What becomes of an attempt: back to the queue, an event, a condition; or bound, and an event.
+
+Source: pkg/scheduler/schedule_one.go handleSchedulingFailure.
+"""
+
+import collections
+import logging
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+from trireme.framework import status
+from trireme.frontend import cluster_watch, pod_projection, queue_pod, queue_remote, scheduling_queue
+from trireme.kube import json_values
+from trireme.kube.event_series import ObjectReference
+from trireme.kube.events import NORMAL, WARNING, EventRecorder
+from trireme.v1 import bind_pb2, core_pb2, cycle_pb2
+
+log = logging.getLogger(__name__)
+
+UNSCHEDULABLE = "Unschedulable"
+SCHEDULER_ERROR = "SchedulerError"
+
+_EMPTY: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why an attempt failed. Without `rejectors`: by error. `nominated_node` None: leave it; empty: clear it."""
+
+    message: str
+    rejectors: frozenset[str] = _EMPTY
+    pending_plugins: frozenset[str] = _EMPTY
+    nominated_node: str | None = None
+    unschedulable: bool = False
+
+    @property
+    def reason(self) -> str:
+        """The condition's reason."""
+        return UNSCHEDULABLE if self.unschedulable or self.rejectors else SCHEDULER_ERROR
+
+
+class Outcomes:
+    """Carries outcomes to the queue, to events and, through `outbox`, to conditions."""
+
+    def __init__(
+        self,
+        queue: scheduling_queue.SchedulingQueue,
+        recorder: EventRecorder,
+        pending: Callable[[str], cluster_watch.PendingPod | None],
+        carry_out: Callable[[queue_remote.Instructions], None],
+        send: Callable[[bind_pb2.Action], None],
+        now: Callable[[], float],
+    ) -> None:
+        self._queue = queue
+        self._recorder = recorder
+        self._pending = pending
+        self._carry_out = carry_out
+        self._send = send
+        self._now = now
+        # The condition last asked for, for pods whose object does not show it yet: reason, message, since (Unix s).
+        self._asked: dict[str, tuple[str, str, int]] = {}
+        self.attempts: collections.Counter[tuple[str, str]] = collections.Counter()
+
+    def failed(self, pod: queue_pod.QueuedPod, failure: Failure) -> None:
+        """The attempt failed: the pod goes back, is told of, and gets its condition."""
+        self.attempts["unschedulable" if failure.rejectors else "error", pod.record.profile] += 1
+        uid = pod.uid
+        pending = self._pending(uid)
+        self._carry_out(
+            self._queue.put_back(
+                pod,
+                self._now(),
+                rejectors=failure.rejectors,
+                pending_plugins=failure.pending_plugins,
+                nominated_node=failure.nominated_node,
+            )
+        )
+        if pending is None:
+            return
+        parsed = pending.parsed
+        regarding = _reference(parsed)
+        self._recorder.record(regarding, WARNING, "FailedScheduling", "Scheduling", failure.message, pod.record.profile)
+        self._set_condition(pending, failure)
+
+    def skipped(self, pod: queue_pod.QueuedPod) -> None:
+        """The pod is being deleted: it is not tried."""
+        self._queue.done(pod.uid, self._now())
+        pending = self._pending(pod.uid)
+        if pending is not None:
+            text = f"skip schedule deleting pod: {pending.parsed.key}"
+            regarding = _reference(pending.parsed)
+            self._recorder.record(regarding, WARNING, "FailedScheduling", "Scheduling", text, pod.record.profile)
+
+    def bound(self, pod: queue_pod.QueuedPod, node_name: str) -> None:
+        """The pod is on the node."""
+        self.attempts["scheduled", pod.record.profile] += 1
+        self._asked.pop(pod.uid, None)
+        pending: cluster_watch.PendingPod = pod.record.pod
+        self._recorder.scheduled(_reference(pending.parsed), node_name, pod.record.profile)
+
+    def gone(self, uid: str) -> None:
+        """The pod is deleted."""
+        self._asked.pop(uid, None)
+
+    def preempted(self, victim: ObjectReference, message: str, profile: str) -> None:
+        """The victim is deleted to make room."""
+        self._recorder.record(victim, NORMAL, "Preempted", "Preempting", message, profile)
+
+    def _set_condition(self, pending: cluster_watch.PendingPod, failure: Failure) -> None:
+        parsed = pending.parsed
+        known = self._asked.get(parsed.uid)
+        if known is None and parsed.condition and parsed.condition[0] == "False":
+            known = parsed.condition[1], parsed.condition[2], _unix_seconds(parsed.condition[3])
+        nominated = failure.nominated_node
+        renominated = nominated is not None and nominated != parsed.nominated_node
+        if known is not None and known[:2] == (failure.reason, failure.message) and not renominated:
+            return
+        since = known[2] if known is not None and known[2] else int(self._now())
+        self._asked[parsed.uid] = (failure.reason, failure.message, since)
+        condition = core_pb2.PodCondition(
+            type="PodScheduled",
+            status="False",
+            reason=failure.reason,
+            message=failure.message,
+            observed_generation=parsed.generation,
+        )
+        condition.last_transition_time.seconds = since
+        action = bind_pb2.Action(
+            pod=cycle_pb2.PodIdentity(namespace=parsed.namespace, name=parsed.name, uid=parsed.uid),
+            set_condition=bind_pb2.SetCondition(condition=condition),
+        )
+        if renominated and nominated is not None:
+            action.set_condition.nominated_node_name = nominated
+        self._send(action)
+
+
+def rejectors_of(refusals: Collection[tuple[status.Status, int]]) -> tuple[frozenset[str], frozenset[str]]:
+    """The plugins that refused, and those of them that said Pending."""
+    refused = frozenset(entry.plugin for entry, _ in refusals if entry.plugin)
+    return refused, frozenset(entry.plugin for entry, _ in refusals if entry.code == status.Code.PENDING)
+
+
+def _reference(parsed: pod_projection.ParsedPod) -> ObjectReference:
+    return ObjectReference("Pod", parsed.namespace, parsed.name, parsed.uid, "v1", str(parsed.resource_version))
+
+
+def _unix_seconds(text: str) -> int:
+    try:
+        return json_values.parse_time(text)[0]
+    except ValueError:
+        return 0

@@ -1,0 +1,89 @@
+"""What filter, score and bind are told of the configuration, and its hash."""
+
+import hashlib
+from collections.abc import Mapping
+
+from trireme.config import commandline, model, own
+from trireme.framework.registry import ExtensionPoint
+from trireme.v1 import plugin_pb2, snapshot_pb2
+
+POINTS: Mapping[ExtensionPoint, plugin_pb2.ExtensionPoint.ValueType] = {
+    ExtensionPoint.PRE_ENQUEUE: plugin_pb2.EXTENSION_POINT_PRE_ENQUEUE,
+    ExtensionPoint.QUEUE_SORT: plugin_pb2.EXTENSION_POINT_QUEUE_SORT,
+    ExtensionPoint.PRE_FILTER: plugin_pb2.EXTENSION_POINT_PRE_FILTER,
+    ExtensionPoint.FILTER: plugin_pb2.EXTENSION_POINT_FILTER,
+    ExtensionPoint.POST_FILTER: plugin_pb2.EXTENSION_POINT_POST_FILTER,
+    ExtensionPoint.PRE_SCORE: plugin_pb2.EXTENSION_POINT_PRE_SCORE,
+    ExtensionPoint.SCORE: plugin_pb2.EXTENSION_POINT_SCORE,
+    ExtensionPoint.RESERVE: plugin_pb2.EXTENSION_POINT_RESERVE,
+    ExtensionPoint.PERMIT: plugin_pb2.EXTENSION_POINT_PERMIT,
+    ExtensionPoint.PRE_BIND: plugin_pb2.EXTENSION_POINT_PRE_BIND,
+    ExtensionPoint.BIND: plugin_pb2.EXTENSION_POINT_BIND,
+    ExtensionPoint.POST_BIND: plugin_pb2.EXTENSION_POINT_POST_BIND,
+}
+
+# In-tree plugins that no phase runs yet: a profile may name them, and they refuse and prefer nothing.
+NOT_BUILT = frozenset(
+    {
+        "DynamicResources",
+        "InterPodAffinity",
+        "NodeDeclaredFeatures",
+        "NodeVolumeLimits",
+        "PodTopologySpread",
+        "VolumeBinding",
+        "VolumeRestrictions",
+        "VolumeZone",
+    }
+)
+
+_FAILURE_POLICIES = {
+    "Fail": snapshot_pb2.FAILURE_POLICY_FAIL,
+    "Ignore": snapshot_pb2.FAILURE_POLICY_IGNORE,
+}
+
+
+def configuration(
+    completed: commandline.CompletedConfig, infos: Mapping[str, plugin_pb2.PluginInfo], tie_seed: int
+) -> snapshot_pb2.Configuration:
+    """The message. `infos` are what the remote plugins said of themselves, by name."""
+    return snapshot_pb2.Configuration(
+        profiles=[_profile(profile) for profile in completed.profiles],
+        feature_gates=completed.gates.all(),
+        remote_plugins=[_remote(plugin, infos.get(plugin.name)) for plugin in completed.trireme.remote_plugins],
+        column_cache_classes=completed.trireme.column_cache_classes,
+        tie_seed=tie_seed,
+    )
+
+
+def config_hash(message: snapshot_pb2.Configuration) -> int:
+    """A number that tells two configurations apart. Range: fixed64, never 0."""
+    digest = hashlib.blake2b(message.SerializeToString(deterministic=True), digest_size=8).digest()
+    return int.from_bytes(digest, "little") or 1
+
+
+def _profile(profile: model.CompletedProfile) -> snapshot_pb2.Profile:
+    message = snapshot_pb2.Profile(
+        scheduler_name=profile.scheduler_name,
+        percentage_of_nodes_to_score=profile.percentage_of_nodes_to_score,
+    )
+    for point, number in POINTS.items():
+        plugins = [plugin for plugin in profile.plugins.get(point, ()) if plugin.name not in NOT_BUILT]
+        if plugins:
+            entry = message.plugin_sets.add(extension_point=number)
+            for plugin in plugins:
+                entry.plugins.add(name=plugin.name, weight=plugin.weight)
+    for name in profile.all_names():
+        message.plugin_args.add(name=name, args_json=profile.args_json(name))
+    return message
+
+
+def _remote(plugin: own.RemotePlugin, info: plugin_pb2.PluginInfo | None) -> snapshot_pb2.RemotePlugin:
+    return snapshot_pb2.RemotePlugin(
+        name=plugin.name,
+        endpoints=[plugin.address],
+        deadline_ms=max(1, round(plugin.deadline.seconds * 1000)),
+        failure_policy=_FAILURE_POLICIES[plugin.failure_policy],
+        breaker_failures=plugin.circuit_breaker.failures,
+        breaker_open_ms=round(plugin.circuit_breaker.open_for.seconds * 1000),
+        info=info,
+    )

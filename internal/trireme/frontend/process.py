@@ -1,0 +1,190 @@
+"""The frontend process: configuration, children, clients, leader election; and a clean end.
+
+Exit codes as kube-scheduler's: 0 when told to end, 1 when the configuration is wrong or the Lease is lost.
+"""
+
+import asyncio
+import gc
+import logging
+import signal
+import socket
+import sys
+import time
+from collections.abc import Sequence
+
+import uvloop
+
+from trireme.config import commandline
+from trireme.frontend import app, children, serving
+from trireme.kube import client, credentials, election, informer, lease, resources
+from trireme.kube.errors import ApiError, ApiUnreachable, KubeconfigError
+
+log = logging.getLogger(__name__)
+
+_PHASES = ("filter", "score", "bind")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run until told to end, or until the Lease is lost. Returns the exit code."""
+    return commandline.run(sys.argv[1:] if argv is None else argv, build=_build)
+
+
+def _build(completed: commandline.CompletedConfig) -> int:
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=logging.DEBUG if completed.options.logging.verbosity >= 4 else logging.INFO,
+        format="%(asctime)s %(levelname).1s %(name)s: %(message)s",
+    )
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(_run(completed))
+    except (KubeconfigError, children.ChildError) as error:
+        print(f"Error: {error}", file=sys.stderr)
+        return 1
+
+
+async def _run(completed: commandline.CompletedConfig) -> int:
+    source = _source(completed)
+    connection = completed.configuration.client_connection
+    settings = client.ClientSettings(
+        source, client.user_agent("kube-scheduler", completed.version, "scheduler"), connection.qps, connection.burst
+    )
+    local = children.Children(_child_arguments(completed, source), _child_counts(completed))
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, _on_signal, stopping)
+    async with await client.connect(settings) as scheduling, await client.connect(settings) as writing:
+        frontend = app.Frontend(completed, app.Clients(scheduling, writing), local)
+        try:
+            await local.start()
+            # What is loaded now lives as long as the process: the collector need not look at it again.
+            gc.freeze()
+            async with serving.serve(completed, frontend):
+                return await _until_stopped(completed, settings, frontend, local, stopping)
+        finally:
+            await frontend.close()
+            await local.stop()
+
+
+async def _until_stopped(
+    completed: commandline.CompletedConfig,
+    settings: client.ClientSettings,
+    frontend: app.Frontend,
+    local: children.Children,
+    stopping: asyncio.Event,
+) -> int:
+    elector = _Elector(completed, settings)
+    running = asyncio.create_task(frontend.run(elector.elected), name="frontend")
+    keeping = asyncio.create_task(local.keep(frontend.wake), name="children")
+    stop = asyncio.create_task(stopping.wait())
+    lost = asyncio.create_task(elector.lost.wait())
+    done, _ = await asyncio.wait({running, keeping, stop, lost}, return_when=asyncio.FIRST_COMPLETED)
+    code = 0
+    if lost in done:
+        log.error("Leaderelection lost")
+        code = 1
+    elif stop in done:
+        log.info("Requested to terminate, exiting")
+    for task in (running, keeping, stop, lost):
+        task.cancel()
+    results = await asyncio.gather(running, keeping, return_exceptions=True)
+    await elector.stop()
+    for result in results:
+        if isinstance(result, BaseException) and not isinstance(result, asyncio.CancelledError):
+            log.error("the frontend ended with an error", exc_info=result)
+            code = 1
+    return code
+
+
+class _Elector:
+    """Contends for the Lease, or goes without."""
+
+    def __init__(self, completed: commandline.CompletedConfig, settings: client.ClientSettings) -> None:
+        self._config = completed.configuration.leader_election
+        self._settings = settings
+        self._elector: lease.LeaseElector | None = None
+        self._leading: asyncio.Future[election.Leading] = asyncio.get_running_loop().create_future()
+        self.lost = asyncio.Event()
+
+    async def elected(self) -> app.Term:
+        """Return once we lead."""
+        if not self._config.leader_elect:
+            return await self._without_election()
+        config = self._config
+        self._elector = lease.LeaseElector(
+            election.ElectionSettings(
+                lease.new_identity(),
+                config.resource_namespace,
+                config.resource_name,
+                config.lease_duration.seconds,
+                config.renew_deadline.seconds,
+                config.retry_period.seconds,
+            ),
+            self._settings,
+            self._on_notice,
+        )
+        self._elector.start()
+        leading = await self._leading
+        return app.Term(leading.epoch, self._elector.settings.identity, self._seconds_left)
+
+    async def stop(self) -> None:
+        """Give the Lease back."""
+        if self._elector is not None:
+            await self._elector.stop()
+
+    def _seconds_left(self) -> float:
+        return 0.0 if self._elector is None else self._elector.seconds_left
+
+    async def _without_election(self) -> app.Term:
+        """The epoch is the version of a list made now; nobody else schedules, so it does not end."""
+        async with await client.connect(self._settings) as connection:
+            while True:
+                try:
+                    epoch = await informer.newest_version(connection, resources.PODS, 10.0)
+                    break
+                except (ApiError, ApiUnreachable) as error:
+                    log.warning("the API server does not say its version: %s", error)
+                    await asyncio.sleep(1.0)
+        return app.Term(epoch, f"{socket.gethostname()}_{time.time_ns()}", lambda: 3600.0)
+
+    def _on_notice(self, notice: election.Notice) -> None:
+        if isinstance(notice, election.Leading) and not self._leading.done():
+            self._leading.set_result(notice)
+        elif isinstance(notice, election.Lost):
+            log.error("the Lease is lost: %s", notice.reason)
+            self.lost.set()
+
+
+def _source(completed: commandline.CompletedConfig) -> credentials.Source:
+    kubeconfig = completed.configuration.client_connection.kubeconfig
+    return credentials.Source(kubeconfig, completed.options.master)
+
+
+def _child_counts(completed: commandline.CompletedConfig) -> dict[str, int]:
+    phases = {name: completed.trireme.phase(name) for name in _PHASES}
+    return {name: 0 if phase.endpoints else phase.local_replicas for name, phase in phases.items()}
+
+
+def _child_arguments(completed: commandline.CompletedConfig, source: credentials.Source) -> dict[str, list[str]]:
+    config = completed.configuration
+    election_config = config.leader_election
+    bind = [
+        f"--leader-elect={str(election_config.leader_elect).lower()}",
+        f"--leader-elect-resource-name={election_config.resource_name}",
+        f"--leader-elect-resource-namespace={election_config.resource_namespace}",
+        f"--kube-api-qps={config.client_connection.qps}",
+        f"--kube-api-burst={config.client_connection.burst}",
+    ]
+    if source.kubeconfig:
+        bind.append(f"--kubeconfig={source.kubeconfig}")
+    if source.master:
+        bind.append(f"--master={source.master}")
+    verbosity = [f"-v={completed.options.logging.verbosity}"]
+    return {"filter": verbosity, "score": verbosity, "bind": [*bind, *verbosity]}
+
+
+def _on_signal(stopping: asyncio.Event) -> None:
+    if stopping.is_set():
+        sys.exit(1)
+    stopping.set()

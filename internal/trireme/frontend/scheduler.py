@@ -1,0 +1,127 @@
+"""The scheduler of one term of leadership: takes batches from the queue and runs their cycles, one after the other.
+
+It also does what time brings (back-offs that end, pods that waited for too long) and has the classes that come next
+prepared.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from grpc import aio
+
+from trireme.frontend import (
+    binding_cycle,
+    class_answers,
+    pacing,
+    phases,
+    queue_remote,
+    scheduling_cycle,
+    scheduling_queue,
+)
+
+log = logging.getLogger(__name__)
+
+# Classes looked at ahead, and how many may be in preparation at once.
+AHEAD = 16
+MAX_PREPARING = 16
+
+
+class Scheduler:
+    """Runs while we lead. `available` says whether all phases can be asked."""
+
+    def __init__(
+        self,
+        queue: scheduling_queue.SchedulingQueue,
+        cycle: scheduling_cycle.SchedulingCycle,
+        binding: binding_cycle.BindingCycle,
+        calls: phases.Phases,
+        answers: class_answers.ClassAnswers,
+        pacer: pacing.Pacer,
+        publish: Callable[[], int],
+        carry_out: Callable[[queue_remote.Instructions], None],
+        available: Callable[[], bool],
+        now: Callable[[], float],
+        max_batch: int,
+    ) -> None:
+        self._queue = queue
+        self._cycle = cycle
+        self._binding = binding
+        self._calls = calls
+        self._answers = answers
+        self._pacer = pacer
+        self._publish = publish
+        self._carry_out = carry_out
+        self._available = available
+        self._now = now
+        self._max_batch = max_batch
+        self._wake = asyncio.Event()
+        self._preparing: dict[class_answers.Key, asyncio.Task[None]] = {}
+
+    def wake(self) -> None:
+        """Something changed that may make a batch possible."""
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Schedule until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._schedule(), name="schedule")
+            group.create_task(self._flush_backoff(), name="flush back-off")
+            group.create_task(self._flush_unschedulable(), name="flush unschedulable")
+
+    async def _schedule(self) -> None:
+        while True:
+            await self._binding.has_room()
+            if not (self._queue.ready() and self._available()):
+                self._wake.clear()
+                if not (self._queue.ready() and self._available()):
+                    await self._wake.wait()
+                continue
+            growth = self._growth()
+            if growth > 0:
+                await asyncio.sleep(growth)
+                continue
+            batch = self._queue.pop(self._now(), self._max_batch)
+            if batch is not None:
+                self._prepare_ahead()
+                await self._cycle.run(batch)
+
+    def _growth(self) -> float:
+        ahead = self._queue.peek_next_classes(AHEAD * 4)
+        if not ahead:
+            return 0.0
+        first = ahead[0]
+        return self._pacer.growth(first.waiting, len(ahead), self._now() - first.head.timestamp)
+
+    def _prepare_ahead(self) -> None:
+        """Have the columns of classes that were not asked about yet made by the replicas that will be asked."""
+        for ahead in self._queue.peek_next_classes(AHEAD):
+            key = (ahead.head.record.profile, ahead.class_id)
+            if not ahead.class_id or key in self._answers or key in self._preparing:
+                continue
+            if len(self._preparing) >= MAX_PREPARING:
+                return
+            task = asyncio.create_task(self._prepare(key, self._publish()))
+            self._preparing[key] = task
+            task.add_done_callback(lambda _, key=key: self._preparing.pop(key, None))  # type: ignore[misc]
+
+    async def _prepare(self, key: class_answers.Key, generation: int) -> None:
+        try:
+            await self._calls.prepare(*key, generation)
+        except aio.AioRpcError as error:
+            log.debug("class %d could not be prepared: %s", key[1], error.details())
+
+    async def _flush_backoff(self) -> None:
+        """Back-offs end on whole seconds."""
+        while True:
+            now = self._now()
+            await asyncio.sleep(1.0 - now % 1.0 + 0.001)
+            if self._queue.next_backoff() is not None:
+                self._carry_out(self._queue.flush_backoff(self._now()))
+                self.wake()
+
+    async def _flush_unschedulable(self) -> None:
+        while True:
+            await asyncio.sleep(scheduling_queue.FLUSH_PERIOD)
+            self._carry_out(self._queue.flush_unschedulable(self._now()))
+            self.wake()

@@ -1,0 +1,125 @@
+"""The scheduling cycle of one batch: filter, place, assume; or say why not.
+
+One batch at a time, so that the outcome is that of one pod after the other. Binding goes on beside it.
+"""
+
+import logging
+from collections.abc import Callable
+
+from trireme.framework import status
+from trireme.frontend import (
+    binding_cycle,
+    cluster_cache,
+    fit_error,
+    outcomes,
+    phases,
+    queue_pod,
+    replicas,
+    scheduling_queue,
+)
+from trireme.v1 import cycle_pb2
+
+log = logging.getLogger(__name__)
+
+
+class SchedulingCycle:
+    """Runs batches. `publish` sends the replicas what has changed and answers the generation."""
+
+    def __init__(
+        self,
+        cache: cluster_cache.ClusterCache,
+        queue: scheduling_queue.SchedulingQueue,
+        calls: phases.Phases,
+        binding: binding_cycle.BindingCycle,
+        results: outcomes.Outcomes,
+        publish: Callable[[], int],
+        now: Callable[[], float],
+    ) -> None:
+        self._cache = cache
+        self._queue = queue
+        self._calls = calls
+        self._binding = binding
+        self._results = results
+        self._publish = publish
+        self._now = now
+
+    async def run(self, batch: scheduling_queue.Batch) -> None:
+        """Place the pods of the batch, or say of each why not."""
+        pods = [pod for pod in batch.pods if self._to_be_tried(pod)]
+        try:
+            while pods:
+                pods = await self._round(batch.profile, batch.class_id, pods)
+        except (phases.PhaseFault, replicas.PhaseUnavailable) as error:
+            for pod in pods:
+                self._results.failed(pod, outcomes.Failure(str(error)))
+
+    def _to_be_tried(self, pod: queue_pod.QueuedPod) -> bool:
+        pending = pod.record.pod
+        if pending.parsed.flags:
+            self._results.skipped(pod)
+            return False
+        if not pending.class_id:
+            self._results.failed(pod, outcomes.Failure(pending.invalid))
+            return False
+        if self._cache.pod(pod.uid) is not None or (pod.flight is not None and pod.flight.deleted):
+            self._queue.done(pod.uid, self._now())
+            return False
+        return True
+
+    async def _round(self, profile: str, class_id: int, pods: list[queue_pod.QueuedPod]) -> list[queue_pod.QueuedPod]:
+        """Place as many of the pods as one answer allows; answers those that are left."""
+        generation = self._publish()
+        if not self._cache.node_count:
+            self._fail_all(pods, outcomes.Failure(fit_error.NO_NODES, unschedulable=True, nominated_node=""))
+            return []
+        filtered = await self._calls.filter(profile, class_id, len(pods), generation)
+        if filtered.refusal is not None or not filtered.answer.admissible:
+            await self._refused(pods, filtered)
+            return []
+        count = min(len(pods), filtered.max_batch or len(pods))
+        placed = await self._calls.place(profile, class_id, count, filtered)
+        if placed.failure is not None:
+            self._fail_all(pods, outcomes.Failure(placed.failure.message))
+            return []
+        if not placed.slots:
+            raise phases.PhaseFault("score placed none of the pods, though filter found nodes for them")
+        cycle = self._calls.cycle(profile, class_id, generation)
+        self._assume(cycle, pods[: len(placed.slots)], placed.slots, filtered.answer.generation)
+        return [pod for pod in pods if self._cache.pod(pod.uid) is None and self._still_wanted(pod)]
+
+    def _assume(
+        self, cycle: cycle_pb2.Cycle, pods: list[queue_pod.QueuedPod], slots: tuple[int, ...], generation: int
+    ) -> None:
+        assumed = []
+        for pod, slot in zip(pods, slots, strict=True):
+            node_name = self._cache.node_at(slot, generation)
+            if node_name is None or not self._still_wanted(pod):
+                # The node, or the pod, went away meanwhile: what is left of the batch is tried anew.
+                continue
+            pending = pod.record.pod
+            self._cache.assume(pod.key, pod.uid, node_name, pending.base, pending.parsed.labels, pending.class_id)
+            self._queue.nominator.delete(pod.uid)
+            assumed.append(binding_cycle.Assumed(pod, node_name))
+        if assumed:
+            self._binding.start(cycle, assumed)
+
+    def _still_wanted(self, pod: queue_pod.QueuedPod) -> bool:
+        return pod.flight is not None and not pod.flight.deleted
+
+    async def _refused(self, pods: list[queue_pod.QueuedPod], filtered: phases.Filtered) -> None:
+        answer = filtered.answer
+        if filtered.refusal is not None:
+            refusals = [(filtered.refusal, self._cache.node_count)]
+        else:
+            refusals = fit_error.counted(answer.statuses, answer.index)
+        for refusal, _ in refusals:
+            if refusal.code == status.Code.ERROR:
+                self._fail_all(pods, outcomes.Failure(refusal.message))
+                return
+        rejectors, pending_plugins = outcomes.rejectors_of(refusals)
+        text = fit_error.message(self._cache.node_count, filtered.refusal, refusals, "")
+        self._fail_all(pods, outcomes.Failure(text, rejectors, pending_plugins, unschedulable=True))
+
+    def _fail_all(self, pods: list[queue_pod.QueuedPod], failure: outcomes.Failure) -> None:
+        for pod in pods:
+            self._results.failed(pod, failure)

@@ -1,0 +1,88 @@
+"""Pods that wait on Permit: assumed on their node until every plugin that they wait for lets them go, or one refuses.
+
+Source: pkg/scheduler/framework/runtime/waiting_pods_map.go.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from trireme.framework import status
+
+# Whatever a plugin asks for, no pod waits longer than this, in seconds.
+MAX_WAIT_SECONDS = 15 * 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingPod:
+    """One pod that waits, and for whom."""
+
+    key: str
+    uid: str
+    plugins: tuple[str, ...]
+
+
+class _Waiting:
+    __slots__ = ("decided", "key", "plugins")
+
+    def __init__(self, key: str, plugins: set[str]) -> None:
+        self.key = key
+        self.plugins = plugins
+        self.decided: asyncio.Future[status.Status] = asyncio.get_running_loop().create_future()
+
+
+class WaitingPods:
+    """The pods that wait, by UID."""
+
+    def __init__(self) -> None:
+        self._pods: dict[str, _Waiting] = {}
+
+    def pods(self) -> list[WaitingPod]:
+        """All of them."""
+        return [WaitingPod(entry.key, uid, tuple(sorted(entry.plugins))) for uid, entry in self._pods.items()]
+
+    async def wait(self, uid: str, key: str, plugins: Mapping[str, float]) -> status.Status:
+        """Return when all plugins let the pod go, one refused it, or its time with one is over.
+
+        `plugins` are the seconds that it may wait for each.
+        """
+        entry = self._pods[uid] = _Waiting(key, set(plugins))
+        first = min(plugins, key=lambda plugin: plugins[plugin])
+        seconds = min(plugins[first], MAX_WAIT_SECONDS)
+        try:
+            async with asyncio.timeout(seconds):
+                return await entry.decided
+        except TimeoutError:
+            text = f"rejected due to timeout after waiting {_duration(seconds)} at plugin {first}"
+            return status.unschedulable(first, text)
+        finally:
+            del self._pods[uid]
+
+    def allow(self, uid: str, plugin: str) -> bool:
+        """The plugin lets the pod go; False if it does not wait."""
+        entry = self._pods.get(uid)
+        if entry is None:
+            return False
+        entry.plugins.discard(plugin)
+        if not entry.plugins and not entry.decided.done():
+            entry.decided.set_result(status.SUCCESS)
+        return True
+
+    def reject(self, uid: str, plugin: str, message: str) -> bool:
+        """The plugin refuses the pod; False if it does not wait."""
+        entry = self._pods.get(uid)
+        if entry is None:
+            return False
+        if not entry.decided.done():
+            entry.decided.set_result(status.unschedulable(plugin, message))
+        return True
+
+
+def _duration(seconds: float) -> str:
+    """As Go prints a duration of whole or fractional seconds: `30s`, `1m30s`, `1.5s`."""
+    minutes, rest = divmod(seconds, 60)
+    hours, minutes = divmod(int(minutes), 60)
+    text = f"{rest:g}s"
+    if hours:
+        return f"{hours}h{minutes}m{text}"
+    return f"{minutes}m{text}" if minutes else text
