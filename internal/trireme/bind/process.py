@@ -3,6 +3,7 @@
 It puts the pieces together and decides nothing. Clock, wall clock and randomness enter the program here.
 """
 
+import dataclasses
 import gc
 import logging
 import random
@@ -56,12 +57,14 @@ async def lifespan(options: flags.Options) -> AsyncIterator[Sequence[grpc_server
         KubeconfigError, ListenError: naming the file, field or flag at fault.
     """
     clock = time.monotonic
-    async with await client.connect(options.connection) as api:
+    # The Lease is read beside the writes, not after those that wait for the rate limit or a connection.
+    beside = dataclasses.replace(options.connection, max_connections=2)
+    async with await client.connect(options.connection) as api, await client.connect(beside) as lease_api:
         in_flight = InFlight(clock)
         writer = Writer(api)
         binder = Binder(writer, in_flight, clock=clock, jitter=random.random)
         actor = Actor(writer, in_flight, clock=clock, wall=time.time_ns)
-        leadership = Leadership(EpochGuard(), _lease_reader(api, options.lease), clock)
+        leadership = Leadership(EpochGuard(), _lease_reader(lease_api, options.lease), clock)
 
         def plugins_of(configuration: snapshot_pb2.Configuration) -> Mapping[str, host.Plugin]:
             in_tree = default_binder.plugin(binder)
