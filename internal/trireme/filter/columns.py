@@ -3,7 +3,8 @@
 For each plugin of the profile that has something to say about the class there is a column of verdicts; the class's own
 verdict on a slot is the first refusal in the plugins' order. `generation` of a column is the snapshot generation that
 it has seen; `changed_at` says for each slot when its combined verdict last changed, so that a caller who has an older
-answer gets a patch.
+answer gets a patch. A remote plugin may change its verdict while the snapshot stands still, after an answer was given:
+such a change is stamped as later than that answer's generation (`next_stamp`).
 """
 
 from collections.abc import Sequence
@@ -46,6 +47,10 @@ class ClassColumns:
     table: interfaces.StatusTable = field(default_factory=interfaces.StatusTable)
     plugins: dict[str, PluginColumn] = field(default_factory=dict)
     generation: int = -1
+    # The lowest value of `changed_at` that no answer given so far has seen.
+    next_stamp: int = 0
+    # The generation of the first complete answer taken from these columns; −1: none was.
+    first_answered: int = -1
     # Slots whose plugins' verdicts are newer than the combined one.
     uncombined: list[arrays.SlotArray] = field(default_factory=list)
     # Why PreFilter refused the pod, or what a plugin failed with: then the columns below say nothing.
@@ -76,11 +81,12 @@ class ClassColumns:
         order: Sequence[str],
         outside: int,
         allowed: arrays.BoolArray | None,
-        generation: int,
+        stamp: int,
     ) -> None:
         """Recompute the class's verdicts on the slots: the first refusal in the plugins' `order`.
 
-        `allowed` marks which of the slots PreFilter left in (None: all); the others get the status `outside`.
+        `allowed` marks which of the slots PreFilter left in (None: all); the others get the status `outside`. What
+        changes is stamped with `stamp`.
         Shapes: slots and allowed (n,).
         """
         index = np.zeros(slots.shape[0], dtype=np.int16)
@@ -98,11 +104,11 @@ class ClassColumns:
         differs = (self.index[slots] != index) | (self.capacity[slots] != capacity)
         self.index[slots] = index
         self.capacity[slots] = capacity
-        self.changed_at[slots[differs]] = generation
+        self.changed_at[slots[differs]] = stamp
 
-    def clear(self, slots: arrays.SlotArray, generation: int) -> None:
+    def clear(self, slots: arrays.SlotArray, stamp: int) -> None:
         """The slots hold no node any more."""
         gone = slots[(self.index[slots] != 0) | (self.capacity[slots] != 0)]
         self.index[gone] = 0
         self.capacity[gone] = 0
-        self.changed_at[gone] = generation
+        self.changed_at[gone] = stamp

@@ -74,6 +74,7 @@ class Evaluator:
         self._snap = snap
         self._chains = chains
         self._kept: OrderedDict[tuple[str, int], columns.ClassColumns] = OrderedDict()
+        self._incarnation = snap.incarnation
         self._first_evaluations = 0
         self._slots_evaluated = 0
 
@@ -87,27 +88,38 @@ class Evaluator:
         return profile in self._chains
 
     async def evaluate(self, profile: str, pod_class: classes.PodClass) -> columns.ClassColumns:
-        """The class's columns, no older than the snapshot was when this was called."""
+        """The class's columns, no older than the snapshot was when this was called.
+
+        Raises: OutOfStepError where the snapshot was replaced while a remote plugin was asked.
+        """
         kept = self._columns_of(profile, pod_class)
+        incarnation = self._snap.incarnation
         for remote in self._chains[profile].remote:
             failed = await self._ask(remote, profile, pod_class, kept)
+            if self._snap.incarnation != incarnation:
+                raise snapshot.OutOfStepError("the snapshot was replaced meanwhile")
             if failed is not None:
                 kept.refusal = failed
                 kept.generation = -1
                 return kept
-        self.evaluate_now(profile, pod_class)
+        self._bring_up(profile, pod_class, kept)
         return kept
 
     def evaluate_now(self, profile: str, pod_class: classes.PodClass) -> columns.ClassColumns:
-        """As evaluate, with remote plugins' columns as they are."""
+        """As evaluate, for a profile without remote plugins."""
         kept = self._columns_of(profile, pod_class)
+        self._bring_up(profile, pod_class, kept)
+        return kept
+
+    def _bring_up(self, profile: str, pod_class: classes.PodClass, kept: columns.ClassColumns) -> None:
+        """Bring the in-tree plugins' columns to the snapshot's generation, and combine what has changed."""
         generation = self._snap.generation
         if kept.generation == generation and not kept.uncombined:
-            return kept
+            return
         touched = self._pre_filter(profile, pod_class, kept)
         if kept.refusal is not None:
             kept.generation = -1
-            return kept
+            return
         size = self._snap.nodes.size
         kept.reserve(max(size, self._snap.nodes.capacity))
         live = self._snap.nodes.alive[:size]
@@ -125,12 +137,17 @@ class Evaluator:
             changed[:] = True
         else:
             changed[self._snap.nodes.changed_since(kept.generation, pods=False)] = True
-        self._combine(profile, kept, np.flatnonzero(changed & live), generation)
-        kept.clear(np.flatnonzero(changed & ~live), generation)
+        # Whoever was answered at this generation before must see what differs now as newer.
+        stamp = max(generation, kept.next_stamp)
+        self._combine(profile, kept, np.flatnonzero(changed & live), stamp)
+        kept.clear(np.flatnonzero(changed & ~live), stamp)
         kept.generation = generation
-        return kept
+        kept.next_stamp = generation + 1
 
     def _columns_of(self, profile: str, pod_class: classes.PodClass) -> columns.ClassColumns:
+        if self._incarnation != self._snap.incarnation:
+            self._kept.clear()
+            self._incarnation = self._snap.incarnation
         key = (profile, pod_class.id)
         kept = self._kept.get(key)
         if kept is None:
@@ -171,7 +188,7 @@ class Evaluator:
             if answer.nodes is not None:
                 narrowed = answer.nodes if narrowed is None else narrowed & answer.nodes
                 narrowing.append(name)
-                if not narrowed and kept.refusal is None:
+                if not narrowed:
                     kept.refusal = _nothing_left(narrowing)
                     return True
         touched |= kept.narrowed != narrowed
@@ -208,7 +225,7 @@ class Evaluator:
             column.index = arrays.grow_last_axis(column.index, self._snap.nodes.capacity)
         column.generation = self._snap.generation
 
-    def _combine(self, profile: str, kept: columns.ClassColumns, slots: arrays.SlotArray, generation: int) -> None:
+    def _combine(self, profile: str, kept: columns.ClassColumns, slots: arrays.SlotArray, stamp: int) -> None:
         order = self._chains[profile].order
         allowed: arrays.BoolArray | None = None
         outside = interfaces.PASSES
@@ -217,7 +234,7 @@ class Evaluator:
             allowed = np.isin(slots, named)
             narrowing = [name for name in order if kept.plugins[name].prefilter.nodes is not None]
             outside = kept.table.intern(outside_status(narrowing))
-        kept.combine(slots, order, outside, allowed, generation)
+        kept.combine(slots, order, outside, allowed, stamp)
 
     async def _ask(
         self, remote: RemoteFilter, profile: str, pod_class: classes.PodClass, kept: columns.ClassColumns

@@ -50,16 +50,14 @@ class FilterService(filter_pb2_grpc.FilterServiceServicer):
         self, request: filter_pb2.PreFilterRequest, context: aio.ServicerContext[Any, Any]
     ) -> filter_pb2.PreFilterResponse:
         """PreFilter of all plugins."""
-        pod_class = await self._class_of(request.cycle, context)
-        kept = await self._evaluator.evaluate(request.cycle.profile, pod_class)
+        kept = await self._evaluate(request.cycle, context)
         return _pre_filter(kept)
 
     async def Filter(
         self, request: filter_pb2.FilterRequest, context: aio.ServicerContext[Any, Any]
     ) -> filter_pb2.FilterResponse:
         """The class on all nodes, or a patch to what the caller has."""
-        pod_class = await self._class_of(request.cycle, context)
-        kept = await self._evaluator.evaluate(request.cycle.profile, pod_class)
+        kept = await self._evaluate(request.cycle, context)
         response = filter_pb2.FilterResponse()
         if request.prepare:
             return response
@@ -102,13 +100,24 @@ class FilterService(filter_pb2_grpc.FilterServiceServicer):
     def _answer(self, kept: columns.ClassColumns, known_generation: int) -> filter_pb2.NodeColumns:
         size = self._snap.nodes.size
         statuses = kept.table.statuses
-        if 0 < known_generation <= kept.generation:
+        # These columns number their statuses by themselves: a patch holds only for an answer that was taken from them.
+        if 0 <= kept.first_answered <= known_generation <= kept.generation:
             slots = np.flatnonzero(kept.changed_at[:size] > known_generation)
             if slots.size * 2 < size:
                 return node_columns.pack(
                     kept.generation, known_generation, size, slots, statuses, kept.index[slots], kept.capacity[slots]
                 )
+        if kept.first_answered < 0:
+            kept.first_answered = kept.generation
         return node_columns.pack(kept.generation, 0, size, None, statuses, kept.index[:size], kept.capacity[:size])
+
+    async def _evaluate(self, cycle: Any, context: aio.ServicerContext[Any, Any]) -> columns.ClassColumns:
+        pod_class = await self._class_of(cycle, context)
+        try:
+            return await self._evaluator.evaluate(cycle.profile, pod_class)
+        except snapshot.OutOfStepError as error:
+            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, f"cycle.generation: {error}")
+            raise AssertionError("abort does not return") from error
 
     async def _class_of(self, cycle: Any, context: aio.ServicerContext[Any, Any]) -> classes.PodClass:
         await self.follow.ready_for(cycle, context)

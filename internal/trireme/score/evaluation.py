@@ -72,6 +72,7 @@ class Evaluator:
         self._snap = snap
         self._chains = chains
         self._kept: OrderedDict[tuple[str, int], columns.ClassColumns] = OrderedDict()
+        self._incarnation = snap.incarnation
         self._slots_evaluated = 0
 
     def statistics(self) -> EvaluatorStatistics:
@@ -85,6 +86,9 @@ class Evaluator:
 
     def columns_of(self, profile: str, pod_class: classes.PodClass) -> columns.ClassColumns:
         """What is kept of the class, made if nothing is."""
+        if self._incarnation != self._snap.incarnation:
+            self._kept.clear()
+            self._incarnation = self._snap.incarnation
         key = (profile, pod_class.id)
         kept = self._kept.get(key)
         if kept is None:
@@ -94,18 +98,29 @@ class Evaluator:
         return kept
 
     async def evaluate(self, profile: str, pod_class: classes.PodClass) -> columns.ClassColumns | status.Status:
-        """The class's raw scores, no older than the snapshot was when this was called; a status where one failed."""
+        """The class's raw scores, no older than the snapshot was when this was called; a status where one failed.
+
+        Raises: OutOfStepError where the snapshot was replaced while a remote plugin was asked.
+        """
         kept = self.columns_of(profile, pod_class)
+        incarnation = self._snap.incarnation
         for remote in self._chains[profile].remote:
             failed = await self._ask(remote, profile, pod_class, kept)
+            if self._snap.incarnation != incarnation:
+                raise snapshot.OutOfStepError("the snapshot was replaced meanwhile")
             if failed is not None:
                 return failed
-        self.evaluate_now(profile, pod_class)
+        self._bring_up(profile, pod_class, kept)
         return kept
 
     def evaluate_now(self, profile: str, pod_class: classes.PodClass) -> columns.ClassColumns:
-        """As evaluate, with remote plugins' columns as they are."""
+        """As evaluate, for a profile without remote plugins."""
         kept = self.columns_of(profile, pod_class)
+        self._bring_up(profile, pod_class, kept)
+        return kept
+
+    def _bring_up(self, profile: str, pod_class: classes.PodClass, kept: columns.ClassColumns) -> None:
+        """Bring the in-tree plugins' columns to the snapshot's generation."""
         live = self._snap.nodes.alive[: self._snap.nodes.size]
         for plugin in self._chains[profile].local:
             column = kept.plugins.get(plugin.name)
@@ -119,7 +134,6 @@ class Evaluator:
                     column.write(slots, raw, self._snap.nodes.capacity)
                     self._slots_evaluated += slots.size
             column.generation = self._snap.generation
-        return kept
 
     def _forget_oldest(self) -> None:
         for key in [key for key in self._kept if key[1] not in self._snap.classes]:

@@ -61,7 +61,8 @@ class ScoreService(score_pb2_grpc.ScoreServiceServicer):
         self, request: score_pb2.PreScoreRequest, context: aio.ServicerContext[Any, Any]
     ) -> score_pb2.PreScoreResponse:
         """Brings the class's raw scores up to date."""
-        answer = await self._evaluate(request.cycle, context)
+        pod_class = await self._class_of(request.cycle, context)
+        answer = await self._evaluate(request.cycle, pod_class, context)
         failed = answer if isinstance(answer, status.Status) else status.SUCCESS
         return score_pb2.PreScoreResponse(status=wire_status.to_message(failed))
 
@@ -69,7 +70,8 @@ class ScoreService(score_pb2_grpc.ScoreServiceServicer):
         self, request: score_pb2.ScoreRequest, context: aio.ServicerContext[Any, Any]
     ) -> score_pb2.ScoreResponse:
         """Each plugin's raw scores of the slots asked about."""
-        kept = await self._evaluate(request.cycle, context)
+        pod_class = await self._class_of(request.cycle, context)
+        kept = await self._evaluate(request.cycle, pod_class, context)
         if isinstance(kept, status.Status):
             return score_pb2.ScoreResponse(status=wire_status.to_message(kept))
         slots = np.array(request.nodes.slots, dtype=np.intp)
@@ -105,14 +107,17 @@ class ScoreService(score_pb2_grpc.ScoreServiceServicer):
         self, request: score_pb2.PlaceRequest, context: aio.ServicerContext[Any, Any]
     ) -> score_pb2.PlaceResponse:
         """The hosts of the next pods."""
-        kept = await self._evaluate(request.cycle, context)
+        pod_class = await self._class_of(request.cycle, context)
+        kept = await self._evaluate(request.cycle, pod_class, context)
         if isinstance(kept, status.Status):
             return score_pb2.PlaceResponse(status=wire_status.to_message(kept))
         if request.prepare:
             return score_pb2.PlaceResponse()
         await self._take_capacities(kept, request, context)
-        pod_class = self._snap.classes[request.cycle.pod_class]
         slots = np.flatnonzero((kept.capacity > 0) & ~kept.refused)
+        # Filter may be ahead of this replica, or behind it: what is no node here cannot be chosen here.
+        slots = slots[slots < self._snap.nodes.size]
+        slots = slots[self._snap.nodes.alive[slots]]
         chain = self._chains[request.cycle.profile]
         if chain.percentage:
             slots = sampling.sample(slots, self._snap.nodes.count, chain.percentage, request.cycle.generation)
@@ -214,10 +219,13 @@ class ScoreService(score_pb2_grpc.ScoreServiceServicer):
         kept.take_capacities(answer.slots, answer.size, answer.index != 0, answer.capacity, answer.generation)
 
     async def _evaluate(
-        self, cycle: Any, context: aio.ServicerContext[Any, Any]
+        self, cycle: Any, pod_class: classes.PodClass, context: aio.ServicerContext[Any, Any]
     ) -> columns.ClassColumns | status.Status:
-        pod_class = await self._class_of(cycle, context)
-        return await self._evaluator.evaluate(cycle.profile, pod_class)
+        try:
+            return await self._evaluator.evaluate(cycle.profile, pod_class)
+        except snapshot.OutOfStepError as error:
+            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, f"cycle.generation: {error}")
+            raise AssertionError("abort does not return") from error
 
     async def _class_of(self, cycle: Any, context: aio.ServicerContext[Any, Any]) -> classes.PodClass:
         await self.follow.ready_for(cycle, context)

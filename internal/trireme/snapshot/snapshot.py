@@ -37,11 +37,16 @@ class SnapshotStatistics:
 
 
 class Snapshot:
-    """The state of the cluster at `generation`; 0 before the first full sync is complete."""
+    """The state of the cluster at `generation`; 0 before the first full sync is complete.
+
+    A reset begins another `incarnation`: slots, classes and all dictionary numbers are given out anew, and generations
+    may begin anew too. What was derived from an earlier incarnation means nothing in a later one.
+    """
 
     def __init__(self) -> None:
         self._keep_messages = False
         self._keep_json = False
+        self.incarnation = 0
         self._clear()
 
     def keep_nodes(self, *, messages: bool = False, json: bool = False) -> None:
@@ -50,6 +55,7 @@ class Snapshot:
         self._keep_json |= json
 
     def _clear(self) -> None:
+        self.incarnation += 1
         self.generation = 0
         self.synced = False
         self.nodes = nodes.NodeTable(self._keep_messages, self._keep_json)
