@@ -38,7 +38,7 @@ class PodAmounts:
     """All that one pod (or class) counts as.
 
     `filtering` is what Filter asks for; `placed` and `placed_nonzero` (cpu, memory) what it adds to its node; `scoring`
-    and `scoring_nonzero` what the scorers add for the pod itself, which ignore pod-level requests.
+    and `scoring_nonzero` what NodeResourcesFit's scorer adds for the pod itself, which ignores pod-level requests.
     """
 
     filtering: Mapping[str, int]

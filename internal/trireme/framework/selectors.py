@@ -29,7 +29,9 @@ class Requirement:
 
 @dataclass(frozen=True, slots=True)
 class NodeTerm:
-    """Expressions that must all hold. `names` are the node names that matchFields allow (None: any), `not_names` forbid."""
+    """Expressions that must all hold. `names` are the node names that matchFields allow (None: any), `not_names`
+    forbid.
+    """
 
     requirements: tuple[Requirement, ...]
     names: frozenset[str] | None = None

@@ -29,7 +29,7 @@ class NodeResourcesBalancedAllocation:
 
     def pre_score(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> Any:
         """The resources that count; None for a pod that asks for none of them."""
-        scored = resource_usage.scored(pod_class, snap, self._args.resources)
+        scored = resource_usage.scored(pod_class, snap, self._args.resources, as_placed=True)
         return scored if any(entry.own for entry in scored) else None
 
     def score(

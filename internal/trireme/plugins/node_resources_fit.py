@@ -130,7 +130,7 @@ class NodeResourcesFit:
 
     def pre_score(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> Any:
         """The resources that are scored."""
-        return resource_usage.scored(pod_class, snap, self._args.resources)
+        return resource_usage.scored(pod_class, snap, self._args.resources, as_placed=False)
 
     def score(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray

@@ -11,8 +11,8 @@ from trireme.snapshot import arrays, classes, nodes, resources, snapshot
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """One resource that is scored. What one copy adds to its node differs from what the scorer adds for the pod itself
-    only where pod-level requests are set; `…_nonzero` count containers without a request by a default.
+    """One resource that is scored. `placed` is what one copy adds to its node, `own` what the scorer adds for the pod
+    itself; `…_nonzero` count containers without a request by a default.
     """
 
     number: int
@@ -24,20 +24,29 @@ class Scored:
 
 
 def scored(
-    pod_class: classes.PodClass, snap: snapshot.Snapshot, configured: Iterable[tuple[str, int]]
+    pod_class: classes.PodClass,
+    snap: snapshot.Snapshot,
+    configured: Iterable[tuple[str, int]],
+    *,
+    as_placed: bool,
 ) -> tuple[Scored, ...]:
-    """The configured resources that count for the class: a scalar that it does not ask for is left out."""
+    """The configured resources that count for the class: a scalar that it does not ask for is left out.
+
+    `as_placed`: the pod itself counts as it will once it is on its node. Otherwise the way of NodeResourcesFit, whose
+    scorer is made without the features and so sees neither pod-level requests nor the pod's status.
+    """
     have = pod_class.amounts
+    asked, asked_nonzero = (have.placed, have.placed_nonzero) if as_placed else (have.scoring, have.scoring_nonzero)
     names = snap.nodes.resource_names
     out = []
     for name, weight in configured:
-        own = have.scoring.get(name, 0)
+        own = asked.get(name, 0)
         if own == 0 and amounts.is_scalar(name):
             continue
         number = names.intern(name)
         placed = have.placed.get(name, 0)
         if number in (resources.CPU, resources.MEMORY):
-            out.append(Scored(number, weight, placed, have.placed_nonzero[number], own, have.scoring_nonzero[number]))
+            out.append(Scored(number, weight, placed, have.placed_nonzero[number], own, asked_nonzero[number]))
         else:
             out.append(Scored(number, weight, placed, placed, own, own))
     snap.nodes.reserve_resources()
