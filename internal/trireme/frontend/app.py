@@ -63,6 +63,8 @@ class Term:
     epoch: int
     holder: str
     seconds_left: Callable[[], float]
+    # Nobody led before us, so nobody can have bound what our informers have not shown yet.
+    first: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -295,8 +297,10 @@ class Frontend:
         drain = await self.binders.announced(ANNOUNCE_SECONDS)
         if drain:
             await asyncio.sleep(drain)
-        # An informer syncs by reaching the newest version that the server had after we acquired the Lease.
-        await asyncio.gather(*(entry.catch_up(CATCH_UP_SECONDS) for entry in self.informers))
+        await asyncio.gather(*(entry.reach(0, CATCH_UP_SECONDS) for entry in self.informers))
+        if not term.first:
+            # What the leader before us bound must be in the cache before we place anything beside it.
+            await self.informers[0].catch_up(CATCH_UP_SECONDS)
         log.info("caches are synced: %s", self.cache.statistics())
         await self.scheduler.run()
 

@@ -126,7 +126,8 @@ class _Elector:
         )
         self._elector.start()
         leading = await self._leading
-        return app.Term(leading.epoch, self._elector.settings.identity, self._seconds_left)
+        first = leading.lease.transitions == 0
+        return app.Term(leading.epoch, self._elector.settings.identity, self._seconds_left, first)
 
     async def stop(self) -> None:
         """Give the Lease back."""
