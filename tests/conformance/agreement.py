@@ -1,0 +1,151 @@
+"""How far Trireme's decisions agree with golden ones: a table by category, field and plugin, and the first differences.
+
+    python tests/conformance/agreement.py [--cases PATH] [--category NAME] [--replicas N] [--print-answers]
+
+Without a path it reads the golden data beside it. A file may hold rows of several kinds; each goes to who knows it.
+Ends with 0 where nothing differs, with 1 where something does, and with 2 where the question cannot be asked.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import decision_profiles
+import golden_rows
+import hint_agreement
+from decision_differences import Finding, Verdict, compare, refused_elsewhere
+from decision_phases import PhaseError, Phases
+from decisions import Decider
+from golden_rows import Row, RowKind
+from trireme.config import loading
+
+# In the order in which they are shown: that of a cycle, and last what each plugin says alone.
+FIELDS = (
+    "preFilter",
+    "preFilterNodes",
+    "filter",
+    "feasible",
+    "scores",
+    "total",
+    "allocations",
+    "preemption",
+    "message",
+    "byPlugin",
+    "events",
+    "hint",
+    "changes",
+)
+
+CONFIGURATION_SUITE = Path(__file__).parent / "config" / "agreement.py"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Returns the exit code."""
+    options = _parser().parse_args(argv)
+    paths = options.cases or [golden_rows.DECISIONS, golden_rows.HINTS]
+    outcome = 0
+    for path in paths:
+        try:
+            outcome = max(outcome, _agreement_of(path, options))
+        except (golden_rows.GoldenFileError, loading.ConfigurationError, PhaseError) as error:
+            print(f"Error: {error}", file=sys.stderr)
+            return 2
+    return outcome
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="agreement", allow_abbrev=False)
+    parser.add_argument(
+        "--cases", type=Path, action="append", metavar="PATH", help="golden rows, gzipped or not (may be repeated)"
+    )
+    parser.add_argument("--category", action="append", help="only decisions of this category (may be repeated)")
+    parser.add_argument("--replicas", type=int, default=1, metavar="N", help="of filter and of score (default 1)")
+    parser.add_argument("--print-answers", action="store_true", help="print our own answers as golden rows, no table")
+    parser.add_argument("--differences", type=int, default=10, metavar="N", help="print so many (default 10)")
+    return parser
+
+
+def _agreement_of(path: Path, options: argparse.Namespace) -> int:
+    by_kind: dict[RowKind, list[Row]] = {}
+    for row in golden_rows.read(path):
+        by_kind.setdefault(golden_rows.kind_of(row), []).append(row)
+    if not by_kind:
+        raise golden_rows.GoldenFileError(f"{path}: has no rows")
+    findings: list[Finding] = []
+    decisions = by_kind.get(RowKind.DECISION, [])
+    if options.category:
+        decisions = [row for row in decisions if golden_rows.category_of(row) in options.category]
+    if decisions:
+        findings += _decided(decisions, options)
+    if RowKind.HINT in by_kind and not options.category:
+        findings += _hinted(by_kind[RowKind.HINT], options)
+    if findings and not options.print_answers:
+        _report(findings, options.differences)
+    outcome = int(any(finding.verdict is Verdict.DIFFERS for finding in findings))
+    if RowKind.CONFIGURATION in by_kind:
+        arguments = ["--print-answers"] if options.print_answers else []
+        command = [sys.executable, str(CONFIGURATION_SUITE), "--cases", str(path), *arguments]
+        outcome = max(outcome, subprocess.run(command, check=False).returncode)
+    return outcome
+
+
+def _decided(rows: list[Row], options: argparse.Namespace) -> list[Finding]:
+    setup = decision_profiles.make(decision_profiles.strategies_of(rows))
+    findings: list[Finding] = []
+    with Phases(setup.configuration, options.replicas) as phases:
+        decider = Decider(phases, setup)
+        for row in rows:
+            if options.print_answers:
+                _print_answer(row, decider.decide(row))
+            else:
+                findings += compare(row, decider.decide(row, refused_elsewhere(row, setup)), setup)
+    return findings
+
+
+def _hinted(rows: list[Row], options: argparse.Namespace) -> list[Finding]:
+    if options.print_answers:
+        for row in rows:
+            _print_answer(row, hint_agreement.answer(row))
+        return []
+    return [finding for row in rows for finding in hint_agreement.compare(row, hint_agreement.answer(row))]
+
+
+def _print_answer(row: Row, answer: object) -> None:
+    print(json.dumps({"name": row["name"], "case": row["case"], "expect": answer}, separators=(",", ":")))
+
+
+def _report(findings: Sequence[Finding], differences: int) -> None:
+    categories = list(dict.fromkeys(finding.category for finding in findings))
+    print(f"{'category':<22} {'field':<15} {'plugin':<32} {'agrees':>7} {'of':>5}  {'':>7} {'not yet':>8}")
+    counts: dict[tuple[str, str, str], Counter[Verdict]] = {}
+    for finding in findings:
+        counts.setdefault((finding.category, finding.field, finding.plugin), Counter())[finding.verdict] += 1
+    order = sorted(counts, key=lambda key: (categories.index(key[0]), FIELDS.index(key[1]), key[2]))
+    for category, field, plugin in order:
+        count = counts[category, field, plugin]
+        print(_line(category, field, plugin, count))
+    print(_line("all", "", "", Counter(finding.verdict for finding in findings)))
+    differing = [finding for finding in findings if finding.verdict is Verdict.DIFFERS]
+    for finding in differing[:differences]:
+        about = f" of {finding.plugin}" if finding.plugin else ""
+        print(f"\n{finding.case}: {finding.field}{about}")
+        print(f"  expected: {finding.expected}\n  answered: {finding.answered}")
+    if len(differing) > differences:
+        print(f"\n… and {len(differing) - differences} more differences (--differences N shows more)")
+
+
+def _line(category: str, field: str, plugin: str, count: Counter[Verdict]) -> str:
+    compared = count[Verdict.AGREES] + count[Verdict.DIFFERS]
+    share = f"{100 * count[Verdict.AGREES] / compared:.1f} %" if compared else "-"
+    open_ones = str(count[Verdict.NOT_YET] or "")
+    return (
+        f"{category:<22} {field:<15} {plugin:<32} {count[Verdict.AGREES]:>7} {compared:>5}  {share:>7} {open_ones:>8}"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,209 @@
+"""Filter and score as real processes on Unix sockets, followed by the snapshot streams of one test frontend.
+
+Each case is a frontend of its own: a new epoch opens new streams, so that each replica also goes through what happens
+when a leader is replaced. With one replica of a phase it gets a full sync; with more, the first gets a full sync and
+the others deltas (see decision_cluster), and calls go round.
+"""
+
+import hashlib
+import itertools
+import queue
+import signal
+import subprocess
+import sys
+import tempfile
+import types
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+from trireme.v1 import cycle_pb2, filter_pb2_grpc, score_pb2_grpc, snapshot_pb2, snapshot_pb2_grpc
+
+REPOSITORY = Path(__file__).parents[2]
+
+# Deadline of every call, in seconds; an answer takes milliseconds.
+DEADLINE = 30.0
+
+
+class PhaseError(RuntimeError):
+    """A process did not start, or a stream broke."""
+
+
+class SnapshotStream:
+    """The frontend's end of one stream."""
+
+    def __init__(self, channel: grpc.Channel) -> None:
+        self._requests: queue.SimpleQueue[snapshot_pb2.SyncRequest | None] = queue.SimpleQueue()
+        self._call = snapshot_pb2_grpc.SnapshotServiceStub(channel).Sync(iter(self._requests.get, None))
+
+    def send(self, request: snapshot_pb2.SyncRequest) -> None:
+        """Send without waiting."""
+        self._requests.put(request)
+
+    def wait_for(self, generation: int) -> None:
+        """Return once the replica says that it is there. Raises: PhaseError."""
+        try:
+            for answer in self._call:
+                if answer.applied_generation >= generation:
+                    return
+        except grpc.RpcError as error:
+            raise PhaseError(f"the snapshot stream broke: {error}") from error
+        raise PhaseError("the snapshot stream ended")
+
+    def close(self) -> None:
+        """End the stream."""
+        self._requests.put(None)
+        self._call.cancel()
+
+
+class Replica:
+    """One process of a phase, and the connection to it."""
+
+    def __init__(self, phase: str, directory: Path, number: int) -> None:
+        self._log = directory / f"{phase}-{number}.log"
+        self.address = f"unix:{directory}/{phase}-{number}.sock"
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, str(REPOSITORY / "cmd" / phase), "--listen", self.address],
+                stdout=subprocess.PIPE,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                cwd=REPOSITORY,
+            )
+        self.channel = grpc.insecure_channel(self.address)
+        self.filter = filter_pb2_grpc.FilterServiceStub(self.channel)
+        self.score = score_pb2_grpc.ScoreServiceStub(self.channel)
+        self._stream: SnapshotStream | None = None
+
+    def wait_until_listening(self) -> None:
+        """Return once it takes calls. Raises: PhaseError."""
+        assert self._process.stdout is not None
+        if not self._process.stdout.readline().startswith(b"listening on "):
+            raise PhaseError(f"{self.address}: did not start\n{self._log.read_text()}")
+
+    def greet(self, hello: snapshot_pb2.Hello) -> None:
+        """Open a stream; it replaces the one before."""
+        self.leave()
+        self._stream = SnapshotStream(self.channel)
+        self._stream.send(snapshot_pb2.SyncRequest(hello=hello))
+
+    def tell(self, deltas: Iterable[snapshot_pb2.Delta]) -> None:
+        """Send deltas on the stream."""
+        assert self._stream is not None
+        for delta in deltas:
+            self._stream.send(snapshot_pb2.SyncRequest(delta=delta))
+
+    def wait_for(self, generation: int) -> None:
+        """Return once the replica has the generation."""
+        assert self._stream is not None
+        self._stream.wait_for(generation)
+
+    def leave(self) -> None:
+        """End the stream, if there is one."""
+        if self._stream is not None:
+            self._stream.close()
+            self._stream = None
+
+    def stop(self) -> None:
+        """End the process. Raises: PhaseError if it did not end by itself, or by an error."""
+        self.leave()
+        self.channel.close()
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            code = self._process.wait(DEADLINE)
+        except subprocess.TimeoutExpired as error:
+            self._process.kill()
+            self._process.wait()
+            raise PhaseError(f"{self.address}: did not end on SIGTERM\n{self._log.read_text()}") from error
+        finally:
+            if self._process.stdout is not None:
+                self._process.stdout.close()
+        if code != 0:
+            raise PhaseError(f"{self.address}: ended with exit code {code}\n{self._log.read_text()}")
+
+
+class Phases:
+    """Some replicas of filter and of score, all of one configuration; a context manager."""
+
+    def __init__(self, configuration: snapshot_pb2.Configuration, replicas: int = 1) -> None:
+        self._directory = tempfile.TemporaryDirectory(prefix="trireme-conformance-")
+        self._configuration = configuration
+        self.config_hash = hash_of(configuration)
+        self._replicas = replicas
+        self.filters: list[Replica] = []
+        self.scores: list[Replica] = []
+        self._turn = itertools.count()
+        self._epoch = 0
+
+    def __enter__(self) -> "Phases":
+        directory = Path(self._directory.name)
+        try:
+            for number in range(self._replicas):
+                self.filters.append(Replica("filter", directory, number))
+                self.scores.append(Replica("score", directory, number))
+            for replica in self._all():
+                replica.wait_until_listening()
+        except BaseException:
+            self._stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: types.TracebackType | None
+    ) -> None:
+        self._stop()
+
+    @property
+    def fence(self) -> cycle_pb2.Fence:
+        """The leader that asks."""
+        return cycle_pb2.Fence(epoch=self._epoch, lease_valid_ms=15_000)
+
+    def next_leader(self) -> None:
+        """From now on another frontend asks."""
+        self._epoch += 1
+
+    def first(self) -> list[Replica]:
+        """The replicas that get a full sync of the case."""
+        return [self.filters[0], self.scores[0]]
+
+    def others(self) -> list[Replica]:
+        """The replicas that follow deltas."""
+        return [*self.filters[1:], *self.scores[1:]]
+
+    def sync(self, replicas: Iterable[Replica], deltas: Iterable[snapshot_pb2.Delta], generation: int) -> None:
+        """Greet the replicas and bring them all of the cluster."""
+        hello = snapshot_pb2.Hello(fence=self.fence, config_hash=self.config_hash, configuration=self._configuration)
+        chunks = list(deltas)
+        for replica in replicas:
+            replica.greet(hello)
+            replica.tell(chunks)
+        for replica in replicas:
+            replica.wait_for(generation)
+
+    def filter(self) -> Any:
+        """FilterService of the replica whose turn it is."""
+        return self.filters[next(self._turn) % len(self.filters)].filter
+
+    def score(self) -> Any:
+        """ScoreService of the replica whose turn it is."""
+        return self.scores[next(self._turn) % len(self.scores)].score
+
+    def _all(self) -> Iterator[Replica]:
+        return iter([*self.filters, *self.scores])
+
+    def _stop(self) -> None:
+        problems = []
+        for replica in self._all():
+            try:
+                replica.stop()
+            except PhaseError as error:
+                problems.append(str(error))
+        self._directory.cleanup()
+        if problems:
+            raise PhaseError("\n".join(problems))
+
+
+def hash_of(configuration: snapshot_pb2.Configuration) -> int:
+    """The number by which calls name the configuration."""
+    return int.from_bytes(hashlib.sha256(configuration.SerializeToString(deterministic=True)).digest()[:8], "big")
