@@ -5,6 +5,7 @@ field and what is wrong with it, in words that the plugin's author can act on.
 """
 
 import dataclasses
+from collections.abc import Collection
 
 import numpy as np
 
@@ -21,15 +22,17 @@ MAX_SCORE = 100
 MAX_STATUSES = 2000
 
 
-def read_status(message: status_pb2.Status, plugin: str, field: str = "status", skip: bool = False) -> status.Status:
-    """Success, a refusal with a message, an error, or (`skip`) that there is nothing to do.
+def read_status(
+    message: status_pb2.Status, plugin: str, field: str = "status", also: Collection[status.Code] = ()
+) -> status.Status:
+    """Success, a refusal or an error with its message, or one of the codes that this step has `also`.
 
     It is the plugin's own, whatever name it gave: the name decides which events wake the pod.
     """
     value = wire_status.from_message(message, plugin)
     if message.code == status_pb2.CODE_UNSPECIFIED:
         raise ValueError(f"{field}.code is not set")
-    if value.code is status.Code.SUCCESS or (skip and value.code is status.Code.SKIP):
+    if value.code is status.Code.SUCCESS or value.code in also:
         return value
     if value.code is not status.Code.ERROR and not value.rejected:
         raise ValueError(f"{field}.code: {value.code.label} does not belong here")
@@ -40,7 +43,7 @@ def read_status(message: status_pb2.Status, plugin: str, field: str = "status", 
 
 def read_pre_filter(response: filter_pb2.PreFilterResponse, plugin: str) -> interfaces.PreFilterResult:
     """PreFilter's answer; an error stands in its status."""
-    value = read_status(response.status, plugin, skip=True)
+    value = read_status(response.status, plugin, also=(status.Code.SKIP,))
     if value.code is status.Code.SKIP:
         return interfaces.SKIPPED
     if value.code is not status.Code.SUCCESS:
@@ -117,7 +120,7 @@ def _check_capacity(capacity: arrays.Int32Array, passes: arrays.BoolArray, depen
 
 def read_pre_score(response: score_pb2.PreScoreResponse, plugin: str) -> tuple[status.Status, bytes]:
     """PreScore's answer: success, nothing to say, or an error; and the state."""
-    return read_status(response.status, plugin, skip=True), response.state
+    return read_status(response.status, plugin, also=(status.Code.SKIP,)), response.state
 
 
 def read_score(

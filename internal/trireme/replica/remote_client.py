@@ -82,6 +82,15 @@ class PluginClient:
         return status.error(self.name, f"{words}: {detail}")
 
 
+def connect(
+    config: snapshot_pb2.RemotePlugin,
+    credentials: grpc.ChannelCredentials | None = None,
+    asker: Asker = cycle_pb2.Cycle,
+) -> PluginClient:
+    """The plugin over a connection of its own. Raises: ValueError naming the plugin and the field that is wrong."""
+    return PluginClient(config, asker, remote_connection.PluginConnection(config, credentials))
+
+
 async def handshake(
     name: str,
     address: str,

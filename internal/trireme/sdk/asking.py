@@ -1,0 +1,90 @@
+"""Calling a plugin's methods: sync or async, a limited number at a time, and with every exception an answer.
+
+Invariant: whatever a method raises or returns, the caller gets a message of the contract or a gRPC error that says what
+is wrong with the plugin; the process goes on.
+"""
+
+import asyncio
+import contextlib
+import dataclasses
+import inspect
+import logging
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any
+
+import grpc
+from grpc import aio
+
+from trireme.framework import status
+from trireme.sdk.calls import Call, Node
+from trireme.sdk.description import Plugin
+from trireme.v1 import status_pb2
+from trireme.wire import status as wire_status
+
+log = logging.getLogger(__name__)
+
+
+class WrongAnswer(TypeError):
+    """A method returned something that its step has no use for."""
+
+
+class Asking:
+    """One plugin's methods."""
+
+    def __init__(self, plugin: Plugin) -> None:
+        self._plugin = plugin
+        self.name = plugin.info.name
+        limit = plugin.info.max_concurrent_calls
+        self._turns = asyncio.Semaphore(limit) if limit else None
+
+    def method(self, name: str) -> Callable[..., Any] | None:
+        """The method, or None where the plugin has none of that name."""
+        return getattr(self._plugin, name, None)
+
+    async def require(self, context: aio.ServicerContext[Any, Any], *names: str) -> None:
+        """End the call with UNIMPLEMENTED where the plugin has none of these methods."""
+        if not any(self.method(name) for name in names):
+            await context.abort(grpc.StatusCode.UNIMPLEMENTED, f"plugin {self.name} has no {names[0]}")
+
+    async def call(self, name: str, *args: Any) -> Any:
+        """What the method answers; None where there is none."""
+        method = self.method(name)
+        if method is None:
+            return None
+        answer = method(*args)
+        return await answer if inspect.isawaitable(answer) else answer
+
+    async def each(self, name: str, call: Call, nodes: Sequence[Node]) -> list[Any]:
+        """What the method answers about each node, one after the other."""
+        method = self.method(name)
+        if method is None:
+            return []
+        if inspect.iscoroutinefunction(method):
+            return [await method(call, node) for node in nodes]
+        return [method(call, node) for node in nodes]
+
+    @contextlib.asynccontextmanager
+    async def turn(self, context: aio.ServicerContext[Any, Any]) -> AsyncIterator[None]:
+        """One of the calls that the plugin takes at once; what goes wrong in it ends the RPC with INTERNAL."""
+        async with self._turns or contextlib.nullcontext():
+            try:
+                yield
+            except (aio.AbortError, asyncio.CancelledError):
+                raise
+            except Exception as error:
+                log.exception("plugin %s failed", self.name)
+                await context.abort(grpc.StatusCode.INTERNAL, f"{type(error).__name__}: {error}")
+
+    def own(self, value: status.Status) -> status.Status:
+        """The status in this plugin's name."""
+        if value.code in (status.Code.SUCCESS, status.Code.SKIP):
+            return value
+        return dataclasses.replace(value, plugin=self.name)
+
+    def message(self, step: str, answer: object) -> status_pb2.Status:
+        """The status message of an answer that is None or a status."""
+        if answer is None:
+            return wire_status.to_message(status.SUCCESS)
+        if isinstance(answer, status.Status):
+            return wire_status.to_message(self.own(answer))
+        raise WrongAnswer(f"{step} returned {answer!r}")

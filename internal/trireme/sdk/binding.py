@@ -1,0 +1,78 @@
+"""BindService in front of a plugin's permit, pre_bind, bind and post_bind."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from grpc import aio
+
+from trireme.sdk import calls
+from trireme.sdk.asking import Asking
+from trireme.sdk.results import Wait
+from trireme.v1 import bind_pb2, bind_pb2_grpc, status_pb2
+
+METHODS = ("permit", "pre_bind", "bind", "post_bind")
+
+
+class BindServicer(bind_pb2_grpc.BindServiceServicer):
+    """One plugin's BindService. Fence and Apply are the phase's own and not here."""
+
+    def __init__(self, asking: Asking) -> None:
+        self._asking = asking
+
+    async def Permit(
+        self, request: bind_pb2.PermitRequest, context: aio.ServicerContext[Any, Any]
+    ) -> bind_pb2.PermitResponse:
+        """The plugin's permit of each pod."""
+        await self._asking.require(context, "permit")
+        response = bind_pb2.PermitResponse()
+        async with self._asking.turn(context):
+            call = calls.from_cycle(request.cycle)
+            for item in request.items:
+                answer = await self._asking.call("permit", call, item)
+                result = response.results.add()
+                if isinstance(answer, Wait):
+                    result.status.code = status_pb2.CODE_WAIT
+                    result.status.plugin = self._asking.name
+                    result.timeout.FromNanoseconds(round(answer.seconds * 1e9))
+                else:
+                    result.status.CopyFrom(self._asking.message("permit", answer))
+        return response
+
+    async def PreBind(
+        self, request: bind_pb2.PreBindRequest, context: aio.ServicerContext[Any, Any]
+    ) -> bind_pb2.PreBindResponse:
+        """The plugin's pre_bind of each pod; asked beforehand, it says that there is something to do."""
+        await self._asking.require(context, "pre_bind")
+        response = bind_pb2.PreBindResponse()
+        async with self._asking.turn(context):
+            call = calls.from_cycle(request.cycle)
+            for item in request.items:
+                answer = None if request.preflight else await self._asking.call("pre_bind", call, item)
+                if isinstance(answer, bind_pb2.PreBindResult):
+                    response.results.append(answer)
+                else:
+                    response.results.add(status=self._asking.message("pre_bind", answer))
+        return response
+
+    async def Bind(
+        self, request: bind_pb2.BindRequest, context: aio.ServicerContext[Any, Any]
+    ) -> AsyncIterator[bind_pb2.BindResponse]:
+        """The plugin's bind of each pod; each result goes out as it is known."""
+        await self._asking.require(context, "bind")
+        async with self._asking.turn(context):
+            call = calls.from_cycle(request.cycle)
+            for index, item in enumerate(request.items):
+                answer = await self._asking.call("bind", call, item)
+                result = bind_pb2.BindResult(index=index, status=self._asking.message("bind", answer))
+                yield bind_pb2.BindResponse(results=[result])
+
+    async def PostBind(
+        self, request: bind_pb2.PostBindRequest, context: aio.ServicerContext[Any, Any]
+    ) -> bind_pb2.PostBindResponse:
+        """The plugin's post_bind of each pod."""
+        await self._asking.require(context, "post_bind")
+        async with self._asking.turn(context):
+            call = calls.from_cycle(request.cycle)
+            for item in request.items:
+                await self._asking.call("post_bind", call, item)
+        return bind_pb2.PostBindResponse()

@@ -1,0 +1,103 @@
+"""What a plugin says of itself: its Info, and the steps that its methods are."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from trireme.replica import remote_client
+from trireme.sdk.values import Dependency, NodeData, Normalization
+from trireme.v1 import plugin_pb2
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A kind of change that may help a pod that the plugin refused, in the framework's words: `Event("Node", "Add",
+    "UpdateNodeLabel")`.
+    """
+
+    resource: str
+    actions: tuple[str, ...]
+
+    def __init__(self, resource: str, *actions: str) -> None:
+        object.__setattr__(self, "resource", resource)
+        object.__setattr__(self, "actions", actions)
+
+
+@dataclass(frozen=True, slots=True)
+class Info:
+    """What a plugin is and needs.
+
+    `name` is what profiles call it. `pod_fields` are paths such as `spec.nodeSelector` or
+    `metadata.labels['example.com/tier']`; without any it gets what the built-in plugins see of a pod. Without `events`
+    any change in the cluster wakes the pods that it refused. `max_concurrent_calls` 0: as many as come.
+    """
+
+    name: str
+    version: str = ""
+    depends_on: Dependency = Dependency.CLUSTER
+    node_data: NodeData = NodeData.NAMES
+    pod_fields: tuple[str, ...] = ()
+    normalization: Normalization = Normalization.NONE
+    max_concurrent_calls: int = 0
+    events: Sequence[Event] = ()
+
+
+class Plugin(Protocol):
+    """Any object with an `info` and some of the methods that the package's docstring lists."""
+
+    @property
+    def info(self) -> Info:
+        """What it is and needs."""
+        ...
+
+
+POINTS = {
+    "pre_enqueue": plugin_pb2.EXTENSION_POINT_PRE_ENQUEUE,
+    "sort_key": plugin_pb2.EXTENSION_POINT_QUEUE_SORT,
+    "pre_filter": plugin_pb2.EXTENSION_POINT_PRE_FILTER,
+    "filter": plugin_pb2.EXTENSION_POINT_FILTER,
+    "filter_nodes": plugin_pb2.EXTENSION_POINT_FILTER,
+    "post_filter": plugin_pb2.EXTENSION_POINT_POST_FILTER,
+    "pre_score": plugin_pb2.EXTENSION_POINT_PRE_SCORE,
+    "score": plugin_pb2.EXTENSION_POINT_SCORE,
+    "score_nodes": plugin_pb2.EXTENSION_POINT_SCORE,
+    "normalize_scores": plugin_pb2.EXTENSION_POINT_NORMALIZE_SCORE,
+    "reserve": plugin_pb2.EXTENSION_POINT_RESERVE,
+    "permit": plugin_pb2.EXTENSION_POINT_PERMIT,
+    "pre_bind": plugin_pb2.EXTENSION_POINT_PRE_BIND,
+    "bind": plugin_pb2.EXTENSION_POINT_BIND,
+    "post_bind": plugin_pb2.EXTENSION_POINT_POST_BIND,
+}
+
+
+def describe(plugin: Plugin) -> plugin_pb2.PluginInfo:
+    """The plugin as the handshake tells it.
+
+    Raises:
+        ValueError: it has no step, two methods for one step, or names a field of a pod that there is not.
+    """
+    info = plugin.info
+    for one, many in (("filter", "filter_nodes"), ("score", "score_nodes")):
+        if hasattr(plugin, one) and hasattr(plugin, many):
+            raise ValueError(f"plugin {info.name}: has both {one} and {many}")
+    out = plugin_pb2.PluginInfo(
+        name=info.name,
+        version=info.version,
+        extension_points=sorted({point for method, point in POINTS.items() if hasattr(plugin, method)}),
+        max_concurrent_calls=info.max_concurrent_calls,
+        pod_fields=info.pod_fields,
+        node_data=int(info.node_data),  # type: ignore[arg-type]
+        depends_on=int(info.depends_on),  # type: ignore[arg-type]
+        normalization=int(info.normalization),  # type: ignore[arg-type]
+    )
+    if hasattr(plugin, "normalize_scores"):
+        out.normalization = plugin_pb2.NORMALIZATION_CUSTOM
+    for event in info.events:
+        out.events_to_register.add(
+            resource=event.resource, actions=event.actions, hint=hasattr(plugin, "queueing_hint")
+        )
+    try:
+        remote_client.check_info(out)
+    except ValueError as error:
+        raise ValueError(f"plugin {info.name}: {error}") from error
+    return out

@@ -1,0 +1,127 @@
+"""FilterService in front of a plugin's pre_filter, filter, post_filter, reserve and unreserve."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from grpc import aio
+
+from trireme.framework import status
+from trireme.plugins import interfaces
+from trireme.sdk import calls
+from trireme.sdk.asking import Asking, WrongAnswer
+from trireme.sdk.results import PreFilter
+from trireme.v1 import filter_pb2, filter_pb2_grpc
+from trireme.wire import node_columns
+
+METHODS = ("pre_filter", "filter", "filter_nodes", "post_filter", "reserve", "unreserve")
+
+
+class FilterServicer(filter_pb2_grpc.FilterServiceServicer):
+    """One plugin's FilterService."""
+
+    def __init__(self, asking: Asking) -> None:
+        self._asking = asking
+
+    async def PreFilter(
+        self, request: filter_pb2.PreFilterRequest, context: aio.ServicerContext[Any, Any]
+    ) -> filter_pb2.PreFilterResponse:
+        """The plugin's pre_filter; without one every pod goes on."""
+        response = filter_pb2.PreFilterResponse()
+        async with self._asking.turn(context):
+            answer = await self._asking.call("pre_filter", calls.from_cycle(request.cycle))
+            if isinstance(answer, PreFilter):
+                response.state = answer.state
+                if answer.nodes is not None:
+                    response.narrowed = True
+                    response.node_names.extend(answer.nodes)
+                answer = None
+            response.status.CopyFrom(self._asking.message("pre_filter", answer))
+        return response
+
+    async def Filter(
+        self, request: filter_pb2.FilterRequest, context: aio.ServicerContext[Any, Any]
+    ) -> filter_pb2.FilterResponse:
+        """The plugin's filter of each node, or of each dry run."""
+        await self._asking.require(context, "filter", "filter_nodes")
+        response = filter_pb2.FilterResponse()
+        async with self._asking.turn(context):
+            call = calls.from_cycle(request.cycle, request.count)
+            if request.dry_runs:
+                verdicts = await self._dry_runs(call, request.dry_runs)
+            else:
+                verdicts = await self._verdicts(call, calls.from_views(request.nodes.nodes))
+            response.columns.CopyFrom(self._columns(verdicts, request.cycle.generation))
+        return response
+
+    async def PostFilter(
+        self, request: filter_pb2.PostFilterRequest, context: aio.ServicerContext[Any, Any]
+    ) -> filter_pb2.PostFilterResponse:
+        """The plugin's post_filter."""
+        await self._asking.require(context, "post_filter")
+        response = filter_pb2.PostFilterResponse()
+        async with self._asking.turn(context):
+            answer = await self._asking.call("post_filter", calls.from_cycle(request.cycle), request.columns)
+            if isinstance(answer, filter_pb2.PostFilterResponse):
+                return answer
+            response.status.CopyFrom(self._asking.message("post_filter", answer))
+        return response
+
+    async def Reserve(
+        self, request: filter_pb2.ReserveRequest, context: aio.ServicerContext[Any, Any]
+    ) -> filter_pb2.ReserveResponse:
+        """The plugin's reserve of each placement, in order."""
+        await self._asking.require(context, "reserve")
+        response = filter_pb2.ReserveResponse()
+        async with self._asking.turn(context):
+            call = calls.from_cycle(request.cycle)
+            for placement in request.placements:
+                answer = await self._asking.call("reserve", call, placement)
+                if isinstance(answer, filter_pb2.Reservation):
+                    response.reservations.append(answer)
+                else:
+                    response.reservations.add(status=self._asking.message("reserve", answer))
+        return response
+
+    async def Unreserve(
+        self, request: filter_pb2.UnreserveRequest, context: aio.ServicerContext[Any, Any]
+    ) -> filter_pb2.UnreserveResponse:
+        """The plugin's unreserve of each placement, in order; without one there is nothing to give back."""
+        async with self._asking.turn(context):
+            call = calls.from_cycle(request.cycle)
+            for placement in request.placements:
+                await self._asking.call("unreserve", call, placement)
+        return filter_pb2.UnreserveResponse()
+
+    async def _dry_runs(self, call: calls.Call, runs: Sequence[filter_pb2.DryRun]) -> Sequence[object]:
+        verdicts: list[object] = []
+        for run in runs:
+            as_if = dataclasses.replace(call, removed_pods=run.removed_pods, added_pods=run.added_pods)
+            verdicts += await self._verdicts(as_if, calls.from_views([run.node]))
+        return verdicts
+
+    async def _verdicts(self, call: calls.Call, nodes: Sequence[calls.Node]) -> Sequence[object]:
+        if self._asking.method("filter_nodes") is None:
+            return await self._asking.each("filter", call, nodes)
+        verdicts: Sequence[object] = await self._asking.call("filter_nodes", call, nodes)
+        if len(verdicts) != len(nodes):
+            raise WrongAnswer(f"filter_nodes returned {len(verdicts)} verdicts about {len(nodes)} nodes")
+        return verdicts
+
+    def _columns(self, verdicts: Sequence[object], generation: int) -> filter_pb2.NodeColumns:
+        """Verdicts in columns: the distinct statuses, and one number a node."""
+        table: dict[status.Status, int] = {}
+        index = np.zeros(len(verdicts), dtype=np.int32)
+        capacity = np.full(len(verdicts), interfaces.UNLIMITED, dtype=np.int32)
+        for at, verdict in enumerate(verdicts):
+            if verdict is None or verdict == status.SUCCESS:
+                continue
+            if isinstance(verdict, status.Status):
+                index[at] = table.setdefault(self._asking.own(verdict), len(table) + 1)
+                capacity[at] = 0
+            elif isinstance(verdict, int) and not isinstance(verdict, bool) and verdict > 0:
+                capacity[at] = min(verdict, interfaces.UNLIMITED)
+            else:
+                raise WrongAnswer(f"filter returned {verdict!r}: must be None, a number above 0, or a status")
+        return node_columns.pack(generation, 0, len(verdicts), None, list(table), index.astype(np.int16), capacity)

@@ -1,0 +1,56 @@
+"""What a plugin may ask of the scheduler: letting a waiting pod go, refusing it, trying pods now."""
+
+from collections.abc import Awaitable, Iterable
+from types import TracebackType
+from typing import Self
+
+import grpc
+from grpc import aio
+
+from trireme.v1 import cycle_pb2, frontend_pb2, frontend_pb2_grpc
+
+DEADLINE_SECONDS = 5.0
+
+
+class Handle:
+    """The frontend, asked by the plugin called `plugin`. An asynchronous context manager."""
+
+    def __init__(self, address: str, plugin: str, credentials: grpc.ChannelCredentials | None = None) -> None:
+        self._plugin = plugin
+        self._channel = (
+            aio.insecure_channel(address) if credentials is None else aio.secure_channel(address, credentials)
+        )
+        self._stub: frontend_pb2_grpc.HandleServiceAsyncStub = frontend_pb2_grpc.HandleServiceStub(self._channel)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._channel.close(None)
+
+    async def allow(self, pod: cycle_pb2.PodIdentity) -> bool:
+        """Let a pod go on that waits for this plugin; False: it does not wait."""
+        return await self._found(
+            self._stub.Allow(frontend_pb2.AllowRequest(pod=pod, plugin=self._plugin), timeout=DEADLINE_SECONDS)
+        )
+
+    async def reject(self, pod: cycle_pb2.PodIdentity, message: str) -> bool:
+        """Refuse a pod that waits; False: it does not wait."""
+        request = frontend_pb2.RejectRequest(pod=pod, plugin=self._plugin, message=message)
+        return await self._found(self._stub.Reject(request, timeout=DEADLINE_SECONDS))
+
+    async def activate(self, pods: Iterable[cycle_pb2.PodIdentity]) -> list[cycle_pb2.PodIdentity]:
+        """Try these pods now, back-off or not; answers those that will be tried."""
+        response = await self._stub.Activate(frontend_pb2.ActivateRequest(pods=pods), timeout=DEADLINE_SECONDS)
+        return list(response.activated)
+
+    async def _found(self, call: Awaitable[object]) -> bool:
+        try:
+            await call
+        except aio.AioRpcError as error:
+            if error.code() is grpc.StatusCode.NOT_FOUND:
+                return False
+            raise
+        return True

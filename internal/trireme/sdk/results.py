@@ -1,0 +1,54 @@
+"""What a plugin's methods answer, beside the plain values: refusals, state, waiting."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from trireme.framework import status
+from trireme.framework.status import Status as Status  # it is part of the SDK
+
+Verdict: TypeAlias = "int | Status | None"
+"""What Filter says of a node: it passes, it takes so many copies, or it is refused."""
+
+SKIP: Final = status.SKIP
+"""The plugin has nothing to do for the pod; its next step is left out."""
+
+
+def unschedulable(message: str, reason: str = "", **parameters: object) -> Status:
+    """Refused now; evicting pods may help. `message` is counted per node and stands in the event; `reason`, in lower
+    camel case, and its parameters say the same to programs.
+    """
+    return status.unschedulable("", message, reasons=_reasons(reason, parameters))
+
+
+def unresolvable(message: str, reason: str = "", **parameters: object) -> Status:
+    """Refused; evicting pods would not help. Otherwise as `unschedulable`."""
+    return status.unresolvable("", message, reasons=_reasons(reason, parameters))
+
+
+def error(message: str) -> Status:
+    """The plugin could not decide: the pod is tried again later."""
+    return status.error("", message)
+
+
+@dataclass(frozen=True, slots=True)
+class PreFilter:
+    """PreFilter's answer for a pod that goes on.
+
+    `nodes` narrows the nodes to these names (None: not); `state` is handed to filter in the same cycle, as
+    `call.state`, perhaps to another replica of the plugin.
+    """
+
+    nodes: Collection[str] | None = None
+    state: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Permit's answer for a pod that waits until `Handle.allow`, or is refused after so many seconds."""
+
+    seconds: float
+
+
+def _reasons(reason: str, parameters: dict[str, object]) -> tuple[status.Reason, ...]:
+    return (status.Reason.of(reason, parameters),) if reason else ()

@@ -1,0 +1,120 @@
+"""Serving a plugin: the services of the steps it has, the handshake, health and reflection, on one address."""
+
+import logging
+import sys
+import uuid
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from grpc import aio
+
+from trireme.replica import grpc_server, listening, phase_process
+from trireme.sdk import binding, description, filtering, queueing, scoring
+from trireme.sdk.asking import Asking
+from trireme.v1 import (
+    bind_pb2,
+    bind_pb2_grpc,
+    filter_pb2,
+    filter_pb2_grpc,
+    plugin_pb2,
+    plugin_pb2_grpc,
+    queue_pb2,
+    queue_pb2_grpc,
+    score_pb2,
+    score_pb2_grpc,
+)
+
+
+class PluginServicer(plugin_pb2_grpc.PluginServiceServicer):
+    """The handshake of one plugin."""
+
+    def __init__(self, info: plugin_pb2.PluginInfo) -> None:
+        self._response = plugin_pb2.GetPluginInfoResponse(plugins=[info], instance=uuid.uuid4().hex)
+
+    async def GetPluginInfo(
+        self, request: plugin_pb2.GetPluginInfoRequest, context: aio.ServicerContext[Any, Any]
+    ) -> plugin_pb2.GetPluginInfoResponse:
+        """What the plugin is and needs."""
+        return self._response
+
+
+def services(plugin: description.Plugin) -> Sequence[grpc_server.Service]:
+    """The services of the plugin, to be served on the running loop.
+
+    Raises:
+        ValueError: the plugin describes itself wrongly.
+    """
+    asking = Asking(plugin)
+    handshake = PluginServicer(description.describe(plugin))
+    out = [_service(plugin_pb2, "PluginService", plugin_pb2_grpc.add_PluginServiceServicer_to_server, handshake)]
+    for methods, module, name, add, servicer in _SERVICES:
+        if any(hasattr(plugin, method) for method in methods):
+            out.append(_service(module, name, add, servicer(asking)))
+    return out
+
+
+def serve(plugin: description.Plugin, listen: str = "127.0.0.1:0") -> int:
+    """Serve the plugin until SIGTERM or SIGINT, on `host:port` or `unix:/path`; answers the exit code.
+
+    Raises:
+        ValueError: the plugin describes itself wrongly, or the address cannot be listened on.
+    """
+    description.describe(plugin)
+    logging.basicConfig(
+        stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname).1s %(name)s: %(message)s"
+    )
+    return grpc_server.serve(listening.make_listener(listen), lambda: _lifespan(plugin))
+
+
+def main(plugin: description.Plugin, argv: Sequence[str] | None = None) -> int:
+    """As `serve`, with the address, certificates and allowed callers from command-line flags; `--help` lists them."""
+    info = plugin.info
+    try:
+        description.describe(plugin)
+    except ValueError as error:
+        return grpc_server.fail(str(error))
+    text = f"The scheduler plugin {info.name} {info.version}".rstrip() + "."
+    return phase_process.run(info.name, text, argv, lambda _: _lifespan(plugin))
+
+
+@asynccontextmanager
+async def _lifespan(plugin: description.Plugin) -> AsyncIterator[Sequence[grpc_server.Service]]:
+    yield services(plugin)
+
+
+def _service(module: Any, name: str, add: Callable[[Any, aio.Server], None], servicer: Any) -> grpc_server.Service:
+    return grpc_server.Service(module.DESCRIPTOR.services_by_name[name], lambda server: add(servicer, server))
+
+
+# The methods that make a service necessary, and how it is served.
+_SERVICES: Sequence[tuple[Sequence[str], Any, str, Callable[[Any, aio.Server], None], Callable[[Asking], Any]]] = (
+    (
+        queueing.METHODS,
+        queue_pb2,
+        "QueueService",
+        queue_pb2_grpc.add_QueueServiceServicer_to_server,
+        queueing.QueueServicer,
+    ),
+    (
+        filtering.METHODS,
+        filter_pb2,
+        "FilterService",
+        filter_pb2_grpc.add_FilterServiceServicer_to_server,
+        filtering.FilterServicer,
+    ),
+    (
+        scoring.METHODS,
+        score_pb2,
+        "ScoreService",
+        score_pb2_grpc.add_ScoreServiceServicer_to_server,
+        scoring.ScoreServicer,
+    ),
+    (
+        binding.METHODS,
+        bind_pb2,
+        "BindService",
+        bind_pb2_grpc.add_BindServiceServicer_to_server,
+        binding.BindServicer,
+    ),
+)
