@@ -1,0 +1,115 @@
+"""The bodies of bind's writes are those that kube-scheduler v1.37.0 sends, as an API server recorded them."""
+
+from typing import Any
+
+import pytest
+from trireme.bind import bodies
+from trireme.v1 import bind_pb2, core_pb2
+
+NOW = "2026-01-02T03:04:05Z"
+MESSAGE = "default-scheduler: preempting to accommodate a higher priority pod"
+SCHEDULED = {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": NOW}
+MARK = {
+    "lastProbeTime": None,
+    "lastTransitionTime": NOW,
+    "message": MESSAGE,
+    "observedGeneration": 1,
+    "reason": "PreemptionByScheduler",
+    "status": "True",
+    "type": "DisruptionTarget",
+}
+
+
+def unschedulable(nominated: str | None = None) -> bind_pb2.SetCondition:
+    condition = core_pb2.PodCondition(
+        type="PodScheduled", status="False", reason="Unschedulable", message="no", observed_generation=1
+    )
+    condition.last_transition_time.seconds = 1_767_323_045
+    return bind_pb2.SetCondition(condition=condition, nominated_node_name=nominated)
+
+
+@pytest.mark.parametrize(
+    ("nominated", "extra"),
+    [
+        pytest.param(None, {}, id="left-alone"),
+        pytest.param("node-c", {"nominatedNodeName": "node-c"}, id="set"),
+        pytest.param("", {"nominatedNodeName": None}, id="cleared"),
+    ],
+)
+def test_the_patch_of_a_condition(nominated: str | None, extra: dict[str, Any]) -> None:
+    """One condition, complete, and the nomination only where it is meant to change."""
+    assert bodies.condition_patch(unschedulable(nominated), "later") == {
+        "status": {
+            "conditions": [
+                {
+                    "lastProbeTime": None,
+                    "lastTransitionTime": NOW,
+                    "message": "no",
+                    "observedGeneration": 1,
+                    "reason": "Unschedulable",
+                    "status": "False",
+                    "type": "PodScheduled",
+                }
+            ],
+            **extra,
+        }
+    }
+
+
+def test_a_condition_without_a_time_gets_the_present() -> None:
+    """The API server refuses a condition without one."""
+    wanted = unschedulable()
+    wanted.condition.ClearField("last_transition_time")
+    assert bodies.condition_patch(wanted, NOW)["status"]["conditions"][0]["lastTransitionTime"] == NOW
+
+
+@pytest.mark.parametrize(
+    ("conditions", "expected"),
+    [
+        pytest.param([], {"conditions": [MARK]}, id="first-condition"),
+        pytest.param(
+            [SCHEDULED],
+            {
+                "$setElementOrder/conditions": [{"type": "PodScheduled"}, {"type": "DisruptionTarget"}],
+                "conditions": [MARK],
+            },
+            id="beside-another",
+        ),
+        pytest.param([SCHEDULED, MARK], None, id="marked-already"),
+        pytest.param(None, {"conditions": [MARK]}, id="no-status"),
+    ],
+)
+def test_the_patch_that_marks_a_victim(conditions: list[Any] | None, expected: dict[str, Any] | None) -> None:
+    """The mark is added once; marking again changes nothing."""
+    pod: dict[str, Any] = {} if conditions is None else {"status": {"conditions": conditions}}
+    patch = bodies.disruption_patch(pod, bind_pb2.Evict(message=MESSAGE, observed_generation=1), NOW)
+    assert patch == (None if expected is None else {"status": expected})
+
+
+CLAIM: dict[str, Any] = {
+    "metadata": {"name": "c", "uid": "u", "resourceVersion": "5", "finalizers": [bodies.DELETE_PROTECTION, "other"]},
+    "spec": {"devices": {}},
+    "status": {"allocation": {"devices": {}}, "devices": [{}], "reservedFor": [{"uid": "pod"}], "extra": 1},
+}
+
+
+def test_a_claim_loses_its_allocation_and_nothing_else() -> None:
+    """Fields that we do not know survive, and the version makes the write conditional."""
+    freed = bodies.deallocated(CLAIM, "pod")
+    assert freed == {**CLAIM, "status": {"extra": 1}}
+    assert bodies.deallocated(freed, "pod") is None
+    assert "allocation" in CLAIM["status"]
+
+
+def test_a_claim_of_another_pod_is_not_touched() -> None:
+    """Somebody reserved it since the decision was made."""
+    with pytest.raises(ValueError, match="another pod"):
+        bodies.deallocated(CLAIM, "other")
+
+
+def test_the_protection_of_a_claim_is_taken_off_before_it_is_deleted() -> None:
+    """Only our own finalizer goes."""
+    freed = bodies.unprotected(CLAIM)
+    assert freed is not None
+    assert freed["metadata"]["finalizers"] == ["other"]
+    assert bodies.unprotected(freed) is None

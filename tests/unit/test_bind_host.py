@@ -1,0 +1,243 @@
+"""The plugin host: kube-scheduler's rules for several plugins at one point."""
+
+from collections.abc import AsyncGenerator, Sequence
+
+import pytest
+from trireme.bind import host
+from trireme.replica.fencing import EpochGuard, Tenure
+from trireme.v1 import bind_pb2, cycle_pb2, plugin_pb2, snapshot_pb2, status_pb2
+from trireme.v1.status_pb2 import (
+    CODE_ERROR,
+    CODE_PENDING,
+    CODE_SKIP,
+    CODE_SUCCESS,
+    CODE_UNSCHEDULABLE,
+    CODE_UNSCHEDULABLE_AND_UNRESOLVABLE,
+    CODE_UNSPECIFIED,
+    CODE_WAIT,
+)
+
+Code = status_pb2.Code.ValueType
+TENURE = Tenure(EpochGuard(), lambda: 0.0, 0, 1.0)
+
+
+class _Plugin:
+    """Answers what it was made with, by pod name (else success), and remembers what it was asked."""
+
+    def __init__(self, name: str, **answers: tuple[Code, str]) -> None:
+        self.name = name
+        self.answers = answers
+        self.asked: list[list[str]] = []
+        self.states: list[bytes] = []
+        self.seconds = 60
+
+    def _status(self, item: bind_pb2.BindItem) -> status_pb2.Status:
+        code, message = self.answers.get(item.pod.name, (CODE_SUCCESS, ""))
+        return status_pb2.Status(code=code, messages=[message] if message else [])
+
+    def _ask(self, items: Sequence[bind_pb2.BindItem]) -> None:
+        self.asked.append([item.pod.name for item in items])
+        self.states.extend(item.state for item in items)
+
+    async def permit(self, request: bind_pb2.PermitRequest) -> list[bind_pb2.PermitResult]:
+        self._ask(request.items)
+        results = [bind_pb2.PermitResult(status=self._status(item)) for item in request.items]
+        for result in results:
+            result.timeout.seconds = self.seconds
+        return results
+
+    async def pre_bind(self, request: bind_pb2.PreBindRequest) -> list[bind_pb2.PreBindResult]:
+        self._ask(request.items)
+        return [
+            bind_pb2.PreBindResult(
+                status=self._status(item),
+                wait_for=[snapshot_pb2.ObjectKey(kind="persistent_volume_claim", name="data")],
+                state=f"{self.name} {item.pod.name}".encode(),
+            )
+            for item in request.items
+        ]
+
+    async def bind(
+        self, request: bind_pb2.BindRequest, tenure: Tenure
+    ) -> AsyncGenerator[Sequence[bind_pb2.BindResult], None]:
+        self._ask(request.items)
+        for index in reversed(range(len(request.items))):
+            yield [bind_pb2.BindResult(index=index, status=self._status(request.items[index]))]
+
+    async def post_bind(self, request: bind_pb2.PostBindRequest) -> None:
+        self._ask(request.items)
+
+    def hosted(self) -> host.Plugin:
+        return host.Plugin(self.name, self.permit, self.pre_bind, self.bind, self.post_bind)
+
+
+def chain(*plugins: _Plugin) -> host.Chain:
+    names = [snapshot_pb2.WeightedPlugin(name=plugin.name) for plugin in plugins]
+    points = (
+        plugin_pb2.EXTENSION_POINT_PERMIT,
+        plugin_pb2.EXTENSION_POINT_PRE_BIND,
+        plugin_pb2.EXTENSION_POINT_BIND,
+        plugin_pb2.EXTENSION_POINT_POST_BIND,
+    )
+    sets = [snapshot_pb2.PluginSet(extension_point=point, plugins=names) for point in points]
+    configuration = snapshot_pb2.Configuration(
+        profiles=[snapshot_pb2.Profile(scheduler_name="default-scheduler", plugin_sets=sets)]
+    )
+    return host.chains(configuration, {plugin.name: plugin.hosted() for plugin in plugins})["default-scheduler"]
+
+
+def items(*names: str) -> list[bind_pb2.BindItem]:
+    return [bind_pb2.BindItem(pod=cycle_pb2.PodIdentity(name=name, uid=name), node_name="n") for name in names]
+
+
+async def test_permit_ends_with_the_first_refusal() -> None:
+    """A refused pod is not shown to later plugins; the others are."""
+    first, second = _Plugin("A", b=(CODE_UNSCHEDULABLE, "not now")), _Plugin("B")
+    response = await host.permit(chain(first, second), bind_pb2.PermitRequest(items=items("a", "b")))
+    assert second.asked == [["a"]]
+    assert [result.status.code for result in response.results] == [CODE_SUCCESS, CODE_UNSCHEDULABLE]
+    assert (response.results[1].status.plugin, list(response.results[1].status.messages)) == ("A", ["not now"])
+
+
+async def test_permit_asks_on_after_a_plugin_that_waits() -> None:
+    """A pod waits for all plugins that asked for it; a later refusal ends the waiting."""
+    first, second = (
+        _Plugin("A", a=(CODE_WAIT, ""), b=(CODE_WAIT, "")),
+        _Plugin("B", a=(CODE_WAIT, ""), b=(CODE_ERROR, "x")),
+    )
+    first.seconds, second.seconds = 20 * 60, 30
+    response = await host.permit(chain(first, second), bind_pb2.PermitRequest(items=items("a", "b")))
+    waiting, failed = response.results
+    assert waiting.status.code == CODE_WAIT
+    assert [(wait.plugin, wait.timeout.seconds) for wait in waiting.waits] == [("A", 900), ("B", 30)]
+    assert waiting.timeout.seconds == 30
+    assert waiting.status.messages == ['one or more plugins asked to wait and no plugin rejected pod "a"']
+    assert failed.status.code == CODE_ERROR
+    assert failed.status.messages == ['running Permit plugin "B": x']
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "expected_code", "expected"),
+    [
+        pytest.param(CODE_ERROR, "x", CODE_ERROR, 'running PreBind plugin "A": x', id="error"),
+        pytest.param(CODE_UNSCHEDULABLE, "x", CODE_UNSCHEDULABLE, "x", id="refusal"),
+        pytest.param(
+            CODE_UNSCHEDULABLE_AND_UNRESOLVABLE, "x", CODE_UNSCHEDULABLE_AND_UNRESOLVABLE, "x", id="unresolvable"
+        ),
+        pytest.param(CODE_PENDING, "x", CODE_PENDING, "x", id="pending"),
+        pytest.param(
+            CODE_UNSPECIFIED,
+            "",
+            CODE_ERROR,
+            'running PreBind plugin "A": the answer has code 0 and no message',
+            id="no-code",
+        ),
+    ],
+)
+async def test_errors_are_told_with_the_plugin_and_refusals_as_they_are(
+    code: Code, message: str, expected_code: Code, expected: str
+) -> None:
+    """The event shows kube-scheduler's words."""
+    response = await host.pre_bind(chain(_Plugin("A", a=(code, message))), bind_pb2.PreBindRequest(items=items("a")))
+    status = response.results[0].status
+    assert (status.code, list(status.messages), status.plugin) == (expected_code, [expected], "A")
+
+
+async def test_pre_bind_skips_only_what_all_plugins_skip() -> None:
+    """SKIP tells the frontend that nothing was there to do; one plugin that worked is work."""
+    skip = (CODE_SKIP, "")
+    first, second = _Plugin("A", a=skip, b=skip), _Plugin("B", a=skip)
+    response = await host.pre_bind(chain(first, second), bind_pb2.PreBindRequest(items=items("a", "b")))
+    assert [result.status.code for result in response.results] == [CODE_SKIP, CODE_SUCCESS]
+
+
+async def test_preflight_is_passed_on_and_names_itself_in_errors() -> None:
+    """The question whether there is work must not do the work."""
+    seen = []
+
+    async def pre_bind(request: bind_pb2.PreBindRequest) -> list[bind_pb2.PreBindResult]:
+        seen.append(request.preflight)
+        return [bind_pb2.PreBindResult(status=status_pb2.Status(code=CODE_ERROR, messages=["x"]))]
+
+    made = host.Chain((), (("A", pre_bind),), (), ())
+    response = await host.pre_bind(made, bind_pb2.PreBindRequest(items=items("a"), preflight=True))
+    assert seen == [True]
+    assert response.results[0].status.messages == ['running PreBindPreFlight "A": x']
+
+
+async def test_pre_bind_that_waits_is_called_again_with_its_state() -> None:
+    """What a plugin gave as state comes back to it alone, through the frontend and through any replica."""
+    first, second = _Plugin("A"), _Plugin("B", a=(CODE_WAIT, ""))
+    third = _Plugin("C")
+    made = chain(first, second, third)
+    response = await host.pre_bind(made, bind_pb2.PreBindRequest(items=items("a")))
+    (result,) = response.results
+    assert (result.status.code, result.status.plugin) == (CODE_WAIT, "B")
+    assert [key.name for key in result.wait_for] == ["data"]
+    assert third.asked == []
+    again = items("a")
+    again[0].state = result.state
+    second.answers = {}
+    response = await host.pre_bind(made, bind_pb2.PreBindRequest(items=again))
+    assert response.results[0].status.code == CODE_SUCCESS
+    assert (first.states, second.states, third.states) == ([b"", b""], [b"", b"B a"], [b""])
+
+
+async def test_foreign_state_is_nobody_s() -> None:
+    """State bytes that no phase made harm nobody."""
+    plugin = _Plugin("A")
+    strange = items("a")
+    strange[0].state = b"\xff\xff\xff"
+    await host.pre_bind(chain(plugin), bind_pb2.PreBindRequest(items=strange))
+    assert plugin.states == [b""]
+
+
+async def collect(made: host.Chain, request: bind_pb2.BindRequest) -> dict[int, status_pb2.Status]:
+    found: dict[int, status_pb2.Status] = {}
+    async for results in host.bind(made, request, TENURE):
+        for result in results:
+            assert result.index not in found
+            found[result.index] = result.status
+    return found
+
+
+async def test_bind_goes_on_to_the_next_plugin_for_what_was_skipped() -> None:
+    """Each pod is bound by the first plugin that takes it, and counted as the caller counts."""
+    skip = (CODE_SKIP, "")
+    first, second = _Plugin("A", b=skip, d=skip), _Plugin("B", d=(CODE_ERROR, "full"))
+    found = await collect(chain(first, second), bind_pb2.BindRequest(items=items("a", "b", "c", "d")))
+    assert second.asked == [["d", "b"]] or second.asked == [["b", "d"]]
+    assert {index: status.code for index, status in found.items()} == {
+        0: CODE_SUCCESS,
+        1: CODE_SUCCESS,
+        2: CODE_SUCCESS,
+        3: CODE_ERROR,
+    }
+    assert found[3].messages == ['running Bind plugin "B": full']
+
+
+async def test_a_pod_that_nobody_binds_is_an_error() -> None:
+    """A pod must not vanish between plugins that all skip it."""
+    found = await collect(chain(_Plugin("A", a=(CODE_SKIP, ""))), bind_pb2.BindRequest(items=items("a")))
+    assert found[0].code == CODE_ERROR
+
+
+async def test_post_bind_tells_every_plugin() -> None:
+    """All of them hear of all pods."""
+    plugins = (_Plugin("A"), _Plugin("B"))
+    await host.post_bind(chain(*plugins), bind_pb2.PostBindRequest(items=items("a", "b")))
+    assert [plugin.asked for plugin in plugins] == [[["a", "b"]]] * 2
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["unknown-plugin", "not-at-this-point"])
+def test_a_plugin_that_is_not_there_is_refused(known: bool) -> None:
+    """A profile that names it would run without it."""
+    sets = [
+        snapshot_pb2.PluginSet(
+            extension_point=plugin_pb2.EXTENSION_POINT_PERMIT, plugins=[snapshot_pb2.WeightedPlugin(name="Gate")]
+        )
+    ]
+    configuration = snapshot_pb2.Configuration(profiles=[snapshot_pb2.Profile(scheduler_name="s", plugin_sets=sets)])
+    plugins = {"Gate": host.Plugin("Gate", bind=_Plugin("Gate").bind)} if known else {}
+    with pytest.raises(ValueError, match="profile s: no Permit plugin Gate"):
+        host.chains(configuration, plugins)
