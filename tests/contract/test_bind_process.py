@@ -1,0 +1,195 @@
+"""The bind process as its parent and its operator see it: one line when ready, one line when not, and a clean end."""
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import bind_cluster
+import pytest
+from bind_cluster import Bind
+from grpc import aio
+from trireme.embedded.cluster import EmbeddedCluster
+from trireme.embedded.faults import Action, Fault
+from trireme.kube import client
+from trireme.kube.credentials import Source
+from trireme.v1 import bind_pb2_grpc
+
+COMMAND = [sys.executable, str(Path(__file__).parents[2] / "cmd" / "bind")]
+
+
+@pytest.fixture
+async def cluster(tmp_path: Path) -> AsyncIterator[EmbeddedCluster]:
+    """A cluster, and its kubeconfig in `kubeconfig`."""
+    async with EmbeddedCluster(nodes=1) as found:
+        found.write_kubeconfig(tmp_path / "kubeconfig")
+        yield found
+
+
+async def start(*flags: str) -> tuple[asyncio.subprocess.Process, str]:
+    """A bind process that is ready, and the address it told."""
+    process = await asyncio.create_subprocess_exec(
+        *COMMAND, *flags, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+    )
+    assert process.stdout is not None
+    line = (await asyncio.wait_for(process.stdout.readline(), 20)).decode()
+    assert line.startswith("listening on ")
+    return process, line.removeprefix("listening on ").strip()
+
+
+async def struck(fault: Fault) -> None:
+    """Returns once a request has met the fault."""
+    for _ in range(1000):
+        if fault.struck:
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("no request has met the fault")
+
+
+def free_port() -> int:
+    """A port that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.mark.parametrize(
+    ("flags", "named"),
+    [
+        pytest.param(["--bogus"], "--bogus", id="unknown-flag"),
+        pytest.param(["--kubeconfig", "/nonexistent/config"], "/nonexistent/config", id="no-kubeconfig"),
+        pytest.param(
+            ["--tls-cert-file", "/nonexistent/a", "--tls-private-key-file", "/nonexistent/b", "--master", "http://x"],
+            "--tls-cert-file: /nonexistent/a",
+            id="no-certificate",
+        ),
+    ],
+)
+def test_bad_input_is_one_line(flags: list[str], named: str) -> None:
+    """It names the flag or the file; the exit code is 1; stdout is left to the line that says it is ready."""
+    ended = subprocess.run([*COMMAND, *flags], capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 1
+    assert ended.stdout == ""
+    assert named in ended.stderr
+    assert len(ended.stderr.splitlines()) == 1
+
+
+async def test_a_write_under_way_outlives_sigterm(cluster: EmbeddedCluster, tmp_path: Path) -> None:
+    """The process that is told to end finishes the call that it has, then ends with 0."""
+    process, address = await start("--listen", f"unix:{tmp_path}/b.sock", "--kubeconfig", f"{tmp_path}/kubeconfig")
+    async with (
+        await client.connect(client.ClientSettings(Source(f"{tmp_path}/kubeconfig"), qps=-1)) as api,
+        aio.insecure_channel(address) as channel,
+    ):
+        bind = Bind(cluster, api, bind_pb2_grpc.BindServiceStub(channel), channel)
+        await bind.acquire()
+        await bind.configure()
+        await bind.make_pods("web")
+        hit = cluster.faults.add(Fault(Action.DELAY, "POST", "/binding", seconds=0.5))
+        under_way = asyncio.create_task(bind.bind("web", node="node-00000"))
+        await struck(hit)
+        process.send_signal(signal.SIGTERM)
+        (status,) = await under_way
+        assert status.code == 1
+        assert await asyncio.wait_for(process.wait(), 20) == 0
+        assert await bind.node_of("web") == "node-00000"
+
+
+async def test_a_second_signal_ends_it_at_once(cluster: EmbeddedCluster, tmp_path: Path) -> None:
+    """An operator who asks twice is obeyed, with exit code 1."""
+    process, address = await start("--listen", f"unix:{tmp_path}/b.sock", "--kubeconfig", f"{tmp_path}/kubeconfig")
+    async with (
+        await client.connect(client.ClientSettings(Source(f"{tmp_path}/kubeconfig"), qps=-1)) as api,
+        aio.insecure_channel(address) as channel,
+    ):
+        bind = Bind(cluster, api, bind_pb2_grpc.BindServiceStub(channel), channel)
+        await bind.acquire()
+        await bind.configure()
+        await bind.make_pods("web")
+        hit = cluster.faults.add(Fault(Action.DELAY, "POST", "/binding", seconds=3.0))
+        under_way = asyncio.create_task(bind.bind("web", node="node-00000"))
+        await struck(hit)
+        assert process.stderr is not None
+        process.send_signal(signal.SIGTERM)
+        while b"stopping" not in await process.stderr.readline():
+            pass
+        process.send_signal(signal.SIGINT)
+        assert await asyncio.wait_for(process.wait(), 2) == 1
+        with pytest.raises(aio.AioRpcError):
+            await under_way
+
+
+async def test_it_ends_with_its_parent(cluster: EmbeddedCluster, tmp_path: Path) -> None:
+    """A frontend that is killed leaves no bind behind that obeys whoever finds its socket."""
+    script = (
+        "import os, subprocess, sys, time\n"
+        "child = subprocess.Popen([*sys.argv[1:], '--exit-with-parent', str(os.getpid())])\n"
+        "print(child.pid, flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    flags = ["--listen", f"unix:{tmp_path}/b.sock", "--kubeconfig", f"{tmp_path}/kubeconfig"]
+    parent = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        script,
+        *COMMAND,
+        *flags,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    assert parent.stdout is not None
+    child = int(await parent.stdout.readline())
+    assert (await asyncio.wait_for(parent.stdout.readline(), 20)).startswith(b"listening on")
+    parent.kill()
+    await parent.wait()
+    # The pipe ends when the last process that holds it has ended.
+    assert await asyncio.wait_for(parent.stdout.read(), 20) == b""
+    with pytest.raises(ProcessLookupError):
+        await _gone(child)
+
+
+async def _gone(pid: int) -> None:
+    """Raises ProcessLookupError once the process is gone; whoever adopted it may take a moment to bury it."""
+    for _ in range(200):
+        os.kill(pid, 0)
+        if _state(pid) == "Z":
+            raise ProcessLookupError
+        await asyncio.sleep(0.01)
+
+
+def _state(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+async def test_metrics_and_readiness(cluster: EmbeddedCluster, tmp_path: Path) -> None:
+    """Ready once a leader has brought a configuration; the counters show what was done."""
+    listen = f"127.0.0.1:{free_port()}"
+    async with bind_cluster.running(tmp_path, "--metrics-listen", listen) as bind:
+
+        async def get(path: str) -> tuple[int, str]:
+            def fetch() -> tuple[int, str]:
+                try:
+                    with urllib.request.urlopen(f"http://{listen}{path}", timeout=5) as answer:
+                        return answer.status, answer.read().decode()
+                except urllib.error.HTTPError as error:
+                    with error:
+                        return error.code, error.read().decode()
+
+            return await asyncio.to_thread(fetch)
+
+        assert (await get("/healthz"))[0] == 200
+        assert (await get("/readyz"))[0] == 503
+        await bind.acquire()
+        await bind.configure()
+        await bind.make_pods("a", "b")
+        await bind.bind("a", "b", node="node-00000")
+        assert await get("/readyz") == (200, "ok")
+        text = (await get("/metrics"))[1]
+        assert 'trireme_bind_pods_total{result="bound"} 2.0' in text
+        assert f"trireme_bind_epoch {float(bind.epoch)}" in text
