@@ -151,6 +151,7 @@ class Admission:
         prefix = "batch.kubernetes.io/"
         labels = {prefix + "controller-uid": uid, prefix + "job-name": name, "controller-uid": uid, "job-name": name}
         template["labels"] = {**(template.get("labels") or {}), **labels}
+        job["metadata"]["labels"] = {**(job["metadata"].get("labels") or {}), **labels}
         job["spec"]["selector"] = {"matchLabels": {prefix + "controller-uid": uid}}
 
 

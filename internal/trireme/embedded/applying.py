@@ -16,7 +16,6 @@ import orjson
 
 from trireme.embedded import problems
 from trireme.embedded.patches import merge_key
-from trireme.embedded.resources import Resource
 from trireme.embedded.store import Object
 
 Fields = dict[str, Any]
@@ -183,18 +182,17 @@ class Applied:
         metadata["managedFields"] = [self._entry(fields_of(self.body, top=True))]
         return {**self.body, "metadata": metadata}
 
-    def to(self, resource: Resource, obj: Object) -> Object:
+    def to(self, obj: Object) -> Object:
         """The object with the applied fields in it and those given up removed.
 
         Raises: ApiError 409 where another applying manager owns what would change.
         """
-        name = obj["metadata"]["name"]
         entries = obj["metadata"].get("managedFields") or []
         fields = fields_of(self.body, top=True)
         mine = next((one for one in entries if self._is_mine(one)), None)
         others = [one for one in entries if one.get("operation") == "Apply" and not self._is_mine(one)]
         if not self.force:
-            self._refuse_conflicts(resource, name, obj, fields, others)
+            self._refuse_conflicts(obj, fields, others)
         elif others:
             others = [{**one, "fieldsV1": _subtract(one.get("fieldsV1") or {}, fields)} for one in others]
         owned_elsewhere: Fields = {}
@@ -211,9 +209,7 @@ class Applied:
         """The manager's entry; unchanged where nothing changed, so that applying twice writes once."""
         return mine if mine is not None and mine.get("fieldsV1") == fields else self._entry(fields)
 
-    def _refuse_conflicts(
-        self, resource: Resource, name: str, obj: Object, fields: Fields, others: list[Object]
-    ) -> None:
+    def _refuse_conflicts(self, obj: Object, fields: Fields, others: list[Object]) -> None:
         causes: list[Object] = []
         for entry in others:
             for path in sorted(_conflicts(fields, entry.get("fieldsV1") or {}, obj, self.body, "", "")):
@@ -223,5 +219,4 @@ class Applied:
             first = causes[0]
             plural = "" if len(causes) == 1 else "s"
             text = f"Apply failed with {len(causes)} conflict{plural}: {first['message']}: {first['field']}"
-            details = {"name": name, "kind": resource.plural, "causes": causes}
-            raise problems.ApiError(409, "Conflict", text, details)
+            raise problems.ApiError(409, "Conflict", text, {"causes": causes})

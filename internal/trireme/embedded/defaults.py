@@ -10,7 +10,8 @@ import base64
 from collections.abc import Callable
 from typing import Any
 
-from trireme.embedded import pod_defaults, quantities
+from trireme.embedded import conforming, pod_defaults
+from trireme.embedded.resources import Resource
 from trireme.embedded.store import Object
 
 
@@ -70,7 +71,7 @@ def _stateful_set(obj: Object) -> None:
     _fill(spec["persistentVolumeClaimRetentionPolicy"], whenDeleted="Retain", whenScaled="Retain")
     strategy = _fill(spec["updateStrategy"], type="RollingUpdate")
     if strategy["type"] == "RollingUpdate":
-        _fill(_fill(strategy, rollingUpdate={})["rollingUpdate"], partition=0)
+        _fill(_fill(strategy, rollingUpdate={})["rollingUpdate"], partition=0, maxUnavailable=1)
     for claim in spec.get("volumeClaimTemplates") or ():
         claim.setdefault("kind", "PersistentVolumeClaim")
         claim.setdefault("apiVersion", "v1")
@@ -103,15 +104,13 @@ def _service(obj: Object) -> None:
     if spec["type"] != "ExternalName":
         _fill(spec, internalTrafficPolicy="Cluster", ipFamilies=["IPv4"], ipFamilyPolicy="SingleStack")
     for port in spec.get("ports") or ():
-        _fill(port, protocol="TCP", targetPort=port.get("port"))
+        _fill(port, protocol="TCP")
+        port["targetPort"] = port.get("targetPort") or port.get("port")
 
 
 def _node(obj: Object) -> None:
     obj.setdefault("spec", {})
     status = obj.setdefault("status", {})
-    for part in ("capacity", "allocatable"):
-        if isinstance(status.get(part), dict):
-            quantities.canonicalise(status[part])
     if status.get("capacity") and not status.get("allocatable"):
         status["allocatable"] = dict(status["capacity"])
 
@@ -126,17 +125,14 @@ def _namespace(obj: Object) -> None:
 
 
 def _claim(obj: Object) -> None:
-    spec = _fill(obj.setdefault("spec", {}), volumeMode="Filesystem")
-    for part in ("requests", "limits"):
-        if isinstance(amounts := (spec.get("resources") or {}).get(part), dict):
-            quantities.canonicalise(amounts)
+    _fill(obj.setdefault("spec", {}), volumeMode="Filesystem")
     obj.setdefault("status", {}).setdefault("phase", "Pending")
 
 
 def _volume(obj: Object) -> None:
     spec = _fill(obj.setdefault("spec", {}), persistentVolumeReclaimPolicy="Retain", volumeMode="Filesystem")
-    if isinstance(spec.get("capacity"), dict):
-        quantities.canonicalise(spec["capacity"])
+    if isinstance(path := spec.get("hostPath"), dict):
+        path.setdefault("type", "")
 
 
 def _storage_class(obj: Object) -> None:
@@ -152,6 +148,8 @@ def _csi_driver(obj: Object) -> None:
         fsGroupPolicy="ReadWriteOnceWithFSType",
         volumeLifecycleModes=["Persistent"],
         requiresRepublish=False,
+        seLinuxMount=False,
+        preventPodSchedulingIfMissing=False,
     )
 
 
@@ -223,6 +221,7 @@ def preserve(key: str, obj: Object, old: Object) -> None:
         for part in ("priority", "preemptionPolicy"):
             if obj["spec"].get(part) is None and part in old["spec"]:
                 obj["spec"][part] = old["spec"][part]
+        pod_defaults.default_tolerations(obj["spec"])
     elif key == "services":
         for part in ("clusterIP", "clusterIPs"):
             if obj["spec"].get(part) is None and part in old["spec"]:
@@ -232,13 +231,16 @@ def preserve(key: str, obj: Object, old: Object) -> None:
 _PHASES = {"persistentvolumes": "Pending", "persistentvolumeclaims": "Pending", "namespaces": "Active"}
 
 
-def initial_status(key: str, obj: Object, now: str) -> Object:
+def initial_status(resource: Resource, obj: Object, now: str) -> Object:
     """The status that an object is created with."""
-    if key == "pods":
+    if resource.key == "pods":
         return pod_defaults.initial_status(obj, now)
-    if key == "services":
-        return {"loadBalancer": {}}
-    return {"phase": _PHASES[key]} if key in _PHASES else {}
+    status = conforming.initial_status(resource)
+    if resource.key in _PHASES:
+        status["phase"] = _PHASES[resource.key]
+    if resource.key == "persistentvolumes":
+        status["lastPhaseTransitionTime"] = now
+    return status
 
 
 def apply_status(key: str, obj: Object, old: Object) -> None:

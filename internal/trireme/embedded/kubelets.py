@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from trireme.embedded.reconciling import WorkQueue
 from trireme.embedded.registry import Registry
@@ -56,6 +57,7 @@ class Kubelets:
         self._next_lease = 0
         self._pods: WorkQueue[Key] = WorkQueue("kubelet", self._sync_pod, monotonic)
         self._new_nodes: WorkQueue[str] = WorkQueue("kubelet registration", self._register, monotonic)
+        self.queues: tuple[WorkQueue[Any], ...] = (self._new_nodes, self._pods)
         self._addresses = 0
         self._store.listen(NODES, self._on_node)
         self._store.listen(PODS, self._on_pod)
@@ -63,14 +65,9 @@ class Kubelets:
     async def run(self) -> None:
         """Plays until cancelled."""
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._pods.run())
-            tasks.create_task(self._new_nodes.run())
+            for queue in self.queues:
+                tasks.create_task(queue.run())
             tasks.create_task(self._renew_leases())
-
-    def settle(self) -> None:
-        """Does at once what is due now, without a running loop; for tests with a clock of their own."""
-        while self._new_nodes.work_off() == 0 or self._pods.work_off() == 0:
-            continue
 
     # Nodes
 

@@ -99,15 +99,14 @@ def _merge_object(document: dict[str, Any], patch: dict[str, Any]) -> dict[str, 
         if key.startswith(_ORDER) and key.removeprefix(_ORDER) not in patch:
             field = key.removeprefix(_ORDER)
             if result.get(field):
-                result[field] = _ordered(result[field], order, merge_key(field, result[field]))
+                result[field] = _ordered(result[field], result[field], order, merge_key(field, result[field]))
     return result
 
 
 def _merge_list(field: str, document: Any, patch: list[Any], order: Any) -> list[Any]:
     items = document if isinstance(document, list) else []
     if field in _PRIMITIVE_LISTS:
-        merged = [*items, *(one for one in patch if one not in items)]
-        return _ordered(merged, order, None)
+        return _ordered([*items, *(one for one in patch if one not in items)], items, order or patch, None)
     key = merge_key(field, [*items, *patch])
     if key is None or not all(isinstance(one, dict) for one in patch):
         return patch
@@ -125,31 +124,32 @@ def _merge_list(field: str, document: Any, patch: list[Any], order: Any) -> list
             result.append(_merge_object({}, change))
         else:
             result[position] = _merge_object(result[position], change)
-    return _ordered(result, order, key)
+    return _ordered(result, items, order or patch, key)
 
 
 def _clean(item: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in item.items() if not name.startswith("$")}
 
 
-def _ordered(items: list[Any], order: Any, key: str | None) -> list[Any]:
-    """The items in the order asked for; those that it does not name keep their places relative to their neighbours."""
-    if not isinstance(order, list):
-        return items
-    wanted = [one.get(key) if key and isinstance(one, dict) else one for one in order]
-    position = {value: index for index, value in enumerate(wanted)}
-    named: list[tuple[int, Any]] = []
-    others: list[tuple[int, Any]] = []
-    for index, item in enumerate(items):
-        value = item.get(key) if key else item
-        if value in position:
-            named.append((position[value], item))
-        else:
-            others.append((index, item))
-    result = [item for _, item in sorted(named, key=lambda pair: pair[0])]
-    for index, item in others:
-        result.insert(min(index, len(result)), item)
-    return result
+def _ordered(items: list[Any], before: list[Any], order: list[Any], key: str | None) -> list[Any]:
+    """Merged items in the order that the patch wants and the list `before` allows.
+
+    Items that the patch names come in its order; the others keep theirs, each before the first named item that it was
+    in front of, so that new items stand in front of those that the patch says nothing about.
+    """
+
+    def name(item: Any) -> Any:
+        return item.get(key) if key and isinstance(item, dict) else item
+
+    wanted = {name(item): index for index, item in enumerate(order)}
+    place = {name(item): index for index, item in enumerate(before)}
+    named = sorted((item for item in items if name(item) in wanted), key=lambda item: wanted[name(item)])
+    others = [item for item in items if name(item) not in wanted]
+    result: list[Any] = []
+    while named and others:
+        first, second = place.get(name(others[0])), place.get(name(named[0]))
+        result.append(others.pop(0) if first is not None and second is not None and first < second else named.pop(0))
+    return [*result, *named, *others]
 
 
 # JSON patch

@@ -58,9 +58,6 @@ def _default_container(container: Object) -> None:
     for probe in ("livenessProbe", "readinessProbe", "startupProbe"):
         if probe in container:
             _default_probe(container[probe])
-    for part in ("limits", "requests"):
-        if isinstance(amounts := container["resources"].get(part), dict):
-            quantities.canonicalise(amounts)
 
 
 _VOLUME_MODES = ("secret", "configMap", "projected", "downwardAPI")
@@ -86,8 +83,6 @@ def default_spec(spec: Object) -> None:
                 volume[kind].setdefault("defaultMode", 0o644)
         if isinstance(path := volume.get("hostPath"), dict):
             path.setdefault("type", "")
-    if isinstance(overhead := spec.get("overhead"), dict):
-        quantities.canonicalise(overhead)
 
 
 def _default_pod_only(spec: Object) -> None:
@@ -171,8 +166,8 @@ def _merge_all_label_keys(spec: Object, labels: dict[str, str]) -> None:
 
 def _requirements_class(resources: Object) -> str:
     relevant = ("cpu", "memory")
-    requests = {name: quantities.value(str(one)) for name, one in (resources.get("requests") or {}).items()}
-    limits = {name: quantities.value(str(one)) for name, one in (resources.get("limits") or {}).items()}
+    requests = {name: quantities.value(one) for name, one in (resources.get("requests") or {}).items()}
+    limits = {name: quantities.value(one) for name, one in (resources.get("limits") or {}).items()}
     asked = {name: one for name, one in requests.items() if name in relevant and one > 0}
     capped = {name: one for name, one in limits.items() if name in relevant and one > 0}
     if not asked and not capped:

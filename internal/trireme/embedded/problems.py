@@ -42,8 +42,9 @@ class ApiError(Exception):
             "metadata": self.metadata,
             "status": "Failure",
             "message": self.message,
-            "reason": self.reason,
         }
+        if self.reason:
+            body["reason"] = self.reason
         if self.details is not None:
             body["details"] = self.details
         body["code"] = self.code
@@ -82,7 +83,7 @@ def invalid(field: str, value: object, detail: str) -> Cause:
 
 def unsupported(field: str, value: str, allowed: Sequence[str]) -> Cause:
     """A field whose value is none of the known ones."""
-    known = ", ".join(f'"{one}"' for one in sorted(allowed))
+    known = ", ".join(f'"{one}"' for one in allowed)
     return Cause("FieldValueNotSupported", field, f'Unsupported value: "{value}": supported values: {known}')
 
 
@@ -123,16 +124,19 @@ def conflict(resource: Resource, name: str, why: str, subresource: str = "") -> 
     return ApiError(409, "Conflict", f'Operation cannot be fulfilled on {plural}{group} "{name}": {why}', details)
 
 
-def rejected(resource: Resource, name: str, causes: Sequence[Cause]) -> ApiError:
-    """422: the object itself is wrong."""
-    kind = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
+def rejected(group: str, kind: str, name: str, causes: Sequence[Cause]) -> ApiError:
+    """422: the object itself, of that group and kind, is wrong."""
     texts = list(dict.fromkeys(str(cause) for cause in causes))
     summary = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
-    details = _about(resource, name) | {
-        "kind": resource.kind,
+    details: dict[str, Any] = {"name": name} if name else {}
+    if group:
+        details["group"] = group
+    details |= {
+        "kind": kind,
         "causes": [{"reason": cause.kind, "message": cause.body, "field": cause.field} for cause in causes],
     }
-    return ApiError(422, "Invalid", f'{kind} "{name}" is invalid: {summary}', details)
+    full = f"{kind}.{group}" if group else kind
+    return ApiError(422, "Invalid", f'{full} "{name}" is invalid: {summary}', details)
 
 
 def forbidden(resource: Resource, name: str, why: str) -> ApiError:
@@ -151,13 +155,29 @@ def expired(message: str, continuation: str = "") -> ApiError:
     return ApiError(410, "Expired", message, metadata={"continue": continuation} if continuation else None)
 
 
-def method_not_allowed(resource: Resource, verb: str) -> ApiError:
-    """405: the resource has no such verb."""
-    return ApiError(
-        405,
-        "MethodNotAllowed",
-        f'{verb} is not supported on resources of kind "{resource.key}"',
-        _about(resource, ""),
+def method_not_allowed() -> ApiError:
+    """405: the path has no such verb."""
+    return ApiError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource", {})
+
+
+def bad_options(kind: str, cause: Cause) -> ApiError:
+    """422: a query parameter, or the options object in the body, is wrong."""
+    causes = [{"reason": cause.kind, "message": cause.body, "field": cause.field}]
+    details = {"group": "meta.k8s.io", "kind": kind, "causes": causes}
+    return ApiError(422, "Invalid", f'{kind}.meta.k8s.io "" is invalid: {cause}', details)
+
+
+def precondition_failed(
+    resource: Resource, record_key: tuple[str, str], label: str, wanted: str, actual: str
+) -> ApiError:
+    """409: a write means another object, or another version of it, than the one stored."""
+    namespace, name = record_key
+    path = "/".join(part for part in ("/registry", resource.plural, namespace, name) if part)
+    return conflict(
+        resource,
+        name,
+        f"StorageError: invalid object, Code: 4, Key: {path}, ResourceVersion: 0, AdditionalErrorMsg: "
+        f"Precondition failed: {label} in precondition: {wanted}, {label} in object meta: {actual}",
     )
 
 
@@ -166,7 +186,8 @@ def unsupported_media_type(supported: Sequence[str]) -> ApiError:
     return ApiError(
         415,
         "UnsupportedMediaType",
-        "the body of the request was in an unknown format - accepted media types include: " + ", ".join(supported),
+        "415: Unsupported Media Type; accepted media types include: " + ", ".join(supported),
+        {},
     )
 
 

@@ -24,7 +24,11 @@ SCHEMA_FILE = Path(__file__).with_name("protobuf_schema.json")
 _MAGIC = b"k8s\x00"
 
 Field = tuple[str, str, str]
-"""JSON name; value, kept (even if zero), repeated, map or inline; scalar code (s n b y) or the name of a message."""
+"""JSON name; shape; scalar code (s n b y) or the name of a message.
+
+The shape is `value` (left out of JSON when zero), `always` (in JSON even when zero), `kept` (in JSON when set, zero or
+not), `inline`, `repeated` or `map`; the last two with ` always` where JSON has null for an empty one.
+"""
 
 
 class Malformed(ValueError):
@@ -164,9 +168,9 @@ def _decode(name: str, data: memoryview) -> dict[str, Any]:
         if field is None:
             continue  # a newer client's field
         json_name, kind, code = field
-        if kind == "repeated":
+        if kind.startswith("repeated"):
             result.setdefault(json_name, []).append(_scalar(code, value))
-        elif kind == "map":
+        elif kind.startswith("map"):
             entry = _plain(value) if isinstance(value, memoryview) else {}
             empty: int | memoryview = memoryview(b"") if code not in ("n", "b") else 0
             result.setdefault(json_name, {})[_text(entry.get(1))] = _scalar(code, entry.get(2, empty))

@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import re
 from fractions import Fraction
-from typing import Any
 
 _SHAPE = re.compile(
     r"^(?P<number>[+-]?(?:\d+\.?\d*|\.\d+))(?P<suffix>[eE][+-]?\d+|[KMGTPE]i|[numkMGTPE]|)$",
@@ -89,12 +88,3 @@ def value(text: str) -> Fraction:
     Raises: QuantityError
     """
     return _parse(text)[0]
-
-
-def canonicalise(quantities: dict[str, Any]) -> None:
-    """Brings every value of a resource list into canonical form, in place; what is no quantity is left alone."""
-    for name, quantity in quantities.items():
-        try:
-            quantities[name] = canonical(quantity)
-        except QuantityError:
-            continue  # validation reports it, with the field's name

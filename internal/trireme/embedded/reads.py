@@ -209,7 +209,7 @@ class Reader:
         initial = query.get("sendInitialEvents")
         if initial is not None and query.get("resourceVersionMatch") != "NotOlderThan":
             text = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
-            raise problems.bad_request(f"sendInitialEvents: Forbidden: {text}")
+            raise problems.bad_options("ListOptions", problems.forbidden_field("resourceVersionMatch", text))
         watcher = Watcher(
             self._store,
             stored_as(resource),
@@ -275,4 +275,4 @@ def _parse_token(token: str) -> tuple[int, Key]:
         namespace, _, name = body["start"].partition("/")
         return int(body["rv"]), (namespace, name)
     except (ValueError, KeyError, TypeError, AttributeError, binascii.Error) as error:
-        raise problems.bad_request("continue key is not valid: encoding is invalid") from error
+        raise problems.bad_request(f"invalid continue token: continue key is not valid: {error}") from error

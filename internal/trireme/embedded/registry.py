@@ -44,6 +44,17 @@ def metadata_of(body: Object) -> Object:
     return {key: value for key, value in metadata.items() if value is not None}
 
 
+def check_address(metadata: Object, namespace: str, name: str) -> None:
+    """Refuses a body that names another object than the URL does."""
+    if metadata.get("name", name) != name:
+        given = metadata["name"]
+        raise problems.bad_request(f"the name of the object ({given}) does not match the name on the URL ({name})")
+    if metadata.get("namespace", namespace) != namespace:
+        raise problems.bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
+
+
 def spec_changed(new: Object, old: Object) -> bool:
     """Whether anything but metadata and status differs."""
     ignored = ("metadata", "status")
@@ -75,14 +86,12 @@ class Registry:
         """
         metadata = metadata_of(body)
         if metadata.pop("resourceVersion", ""):
-            raise problems.ApiError(500, "InternalError", "resourceVersion should not be set on objects to be created")
+            raise problems.ApiError(500, "", "resourceVersion should not be set on objects to be created")
         for field in _SYSTEM_FIELDS:
             metadata.pop(field, None)
         if resource.namespaced:
-            if metadata.setdefault("namespace", namespace) != namespace:
-                raise problems.bad_request(
-                    "the namespace of the provided object does not match the namespace sent on the request"
-                )
+            check_address(metadata, namespace, metadata.get("name", ""))
+            metadata["namespace"] = namespace
             self.admission.check_namespace(resource, namespace, metadata.get("name", ""))
         else:
             metadata.pop("namespace", None)
@@ -119,7 +128,7 @@ class Registry:
         validation.check_create(resource, obj)
         self.admission.admit(resource, obj)
         if resource.has_status and "status" not in obj:
-            obj["status"] = defaults.initial_status(resource.key, obj, self.sources.now())
+            obj["status"] = defaults.initial_status(resource, obj, self.sources.now())
 
     def _generate_name(self, resource: Resource, namespace: str, prefix: str) -> str:
         for _ in range(_NAME_ATTEMPTS):
@@ -146,9 +155,7 @@ class Registry:
         Raises: ApiError 400, 404, 409, 422.
         """
         metadata = metadata_of(body)
-        if metadata.get("name", name) != name:
-            given = metadata["name"]
-            raise problems.bad_request(f"the name of the object ({given}) does not match the name on the URL ({name})")
+        check_address(metadata, namespace, name)
         before = self.store.get(resource, namespace, name)
         if before is None:
             if subresource or not (resource.created_by_update or create) or metadata.get("uid"):
@@ -157,8 +164,7 @@ class Registry:
             body["metadata"].pop("resourceVersion", None)
             return self.create(resource, namespace, body, dry_run=dry_run), True
         if metadata.get("uid") and metadata["uid"] != before.uid:
-            why = f"Precondition failed: UID in precondition: {metadata['uid']}, UID in object meta: {before.uid}"
-            raise problems.conflict(resource, name, why)
+            raise problems.precondition_failed(resource, before.key, "UID", metadata["uid"], before.uid)
         return self._replace(resource, before, {**body, "metadata": metadata}, subresource, dry_run), False
 
     def change(
@@ -180,6 +186,7 @@ class Registry:
         if subresource != "status":
             body = orjson.loads(orjson.dumps(body))  # the steps that follow fill in defaults, in place
         metadata = metadata_of(body)
+        check_address(metadata, namespace, name)
         validation.check_identity(resource, metadata, before.object["metadata"])
         return self._replace(resource, before, {**body, "metadata": metadata}, subresource, dry_run)
 
@@ -188,7 +195,7 @@ class Registry:
         version = body["metadata"].get("resourceVersion", "")
         if not version and resource.needs_version:
             cause = problems.invalid("metadata.resourceVersion", 0, "must be specified for an update")
-            raise problems.rejected(resource, before.name, [cause])
+            raise problems.rejected(resource.group, resource.plural, before.name, [cause])
         if version and version != old["metadata"]["resourceVersion"]:
             raise problems.conflict(resource, before.name, problems.MODIFIED)
         if subresource == "status":
@@ -250,7 +257,8 @@ class Registry:
         if dry_run:
             return Record(obj, before.revision)
         if self._may_go(resource, obj):
-            return self.store.remove(resource, *before.key)
+            self.store.remove(resource, *before.key)
+            return Record(obj, self.store.revision)
         return self.store.put(resource, obj)
 
     @staticmethod
@@ -286,13 +294,13 @@ class Registry:
         period = self._grace_period(resource, before.object, options)
         waiting = period > 0 or bool(finalizers) or (resource is NAMESPACES and before.object["spec"].get("finalizers"))
         if not waiting:
+            if resource is PODS and metadata.get("deletionGracePeriodSeconds") != 0:
+                # Watchers see a pod marked before they see it gone, however little time it was given.
+                self.store.put(resource, {**before.object, "metadata": self._marked(metadata, 0)})
             return self.store.remove(resource, namespace, name), True
         already = "deletionTimestamp" in metadata
         if not already or period < metadata.get("deletionGracePeriodSeconds", 0):
-            metadata["deletionTimestamp"] = timestamp(self.sources.clock() + period)
-            metadata["deletionGracePeriodSeconds"] = period
-            if metadata.get("generation"):
-                metadata["generation"] += 1
+            metadata = self._marked(metadata, period)
         obj = {**before.object, "metadata": metadata}
         if resource is NAMESPACES:
             obj["status"] = {**(obj.get("status") or {}), "phase": "Terminating"}
@@ -301,16 +309,25 @@ class Registry:
             return before, False
         return self.store.put(resource, obj), False
 
+    def _marked(self, metadata: Object, period: int) -> Object:
+        """Metadata of an object that has so many seconds left."""
+        marked = {**metadata, "deletionTimestamp": timestamp(self.sources.clock() + period)}
+        marked["deletionGracePeriodSeconds"] = period
+        if marked.get("generation") and "deletionTimestamp" not in metadata:
+            marked["generation"] += 1
+        return marked
+
     @staticmethod
     def _check_preconditions(resource: Resource, before: Record, preconditions: Object) -> None:
         metadata = before.object["metadata"]
         for field, label in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
             wanted = preconditions.get(field)
             if wanted and wanted != metadata[field]:
-                why = (
-                    f"Precondition failed: {label} in precondition: {wanted}, {label} in object meta: {metadata[field]}"
-                )
-                raise problems.conflict(resource, before.name, why)
+                change = "deleted and then recreated" if field == "uid" else "modified"
+                why = f"the {label} in the precondition ({wanted}) does not match the {label} in record "
+                why += f"({metadata[field]}). The object might have been {change}"
+                text = f'Operation cannot be fulfilled on {resource.kind} "{before.name}": {why}'
+                raise problems.ApiError(409, "Conflict", text, {"name": before.name, "kind": resource.kind})
 
     @staticmethod
     def _finalizers(resource: Resource, metadata: Object, options: Object) -> list[str]:

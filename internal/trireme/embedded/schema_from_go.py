@@ -55,18 +55,19 @@ def _field(package: str, groups: tuple[str, ...], tags: tuple[str, str] | None) 
     label, map_type, plain_type, name, number = groups
     proto_type = map_type or plain_type
     code = _SCALARS.get(proto_type) or _short(proto_type, package)
-    if label == "repeated":
-        return int(number), (name, "repeated", code)
-    if map_type:
-        return int(number), (name, "map", code)
-    if tags is None:
-        return int(number), (name, "value", code)
-    go_type, tag = tags
+    go_type, tag = tags or ("", name + ",omitempty")
     json_name, _, options = tag.partition(",")
+    # A struct is no empty value to Go's JSON encoder, so omitempty does not leave it out; omitzero does.
+    is_struct = proto_type not in _SCALARS and label != "repeated" and not map_type
+    always = tags is not None and "omitzero" not in options and (is_struct or "omitempty" not in options)
+    if label == "repeated" or map_type:
+        shape = "map" if map_type else "repeated"
+        return int(number), (json_name, shape + (" always" if always else ""), code)
     if not json_name:
         return int(number), (name, "inline", code)
-    keeps_zero = go_type.startswith("*") or "omitempty" not in options
-    return int(number), (json_name, "kept" if keeps_zero else "value", code)
+    if go_type.startswith("*"):
+        return int(number), (json_name, "kept", code)
+    return int(number), (json_name, "always" if always else "value", code)
 
 
 def _read(folder: Path, schema: dict[str, dict[int, Field]]) -> None:

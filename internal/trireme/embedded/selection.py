@@ -67,7 +67,7 @@ def _label_requirement(text: str) -> LabelPredicate:
     if match := _EXISTS.match(text):
         key, wanted = match["key"], not match["absent"]
         return lambda labels: (key in labels) is wanted
-    raise problems.bad_request(f'unable to parse requirement: found "{text.strip()}", expected: identifier')
+    raise problems.bad_request(f"unable to parse requirement: found '{text.strip()}', expected: identifier")
 
 
 def _all(parts: list[Any]) -> Any:
@@ -123,7 +123,7 @@ def _field_getter(resource: Resource, name: str) -> Callable[[dict[str, Any]], s
         if name == "status.replicas":
             return lambda obj: _field_text(obj, path) or "0"
         return lambda obj: _field_text(obj, path)
-    raise problems.bad_request(f'field label not supported: "{name}"')
+    raise problems.bad_request(f"field label not supported: {name}")
 
 
 def _field_requirement(resource: Resource, text: str) -> Predicate:

@@ -35,7 +35,6 @@ _JSON = "application/json"
 _JSON_HEADERS = {"Content-Type": _JSON, "Cache-Control": "no-cache, private"}
 _HEALTH = frozenset({"/healthz", "/readyz", "/livez"})
 _PLAIN_FORM = Form()
-_METHODS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "GET": "get"}
 
 
 def _make_request(message: Any, payload: Any, protocol: Any, writer: Any, task: asyncio.Task[None]) -> web.BaseRequest:
@@ -192,7 +191,7 @@ class ApiServer:
             body = await _body(request, as_yaml=kind == writes.APPLY_PATCH)
             return self._writer.patch(target, query, kind, body, form)
         if method not in ("POST", "PUT") or (method == "PUT" and not target.name):
-            raise problems.method_not_allowed(target.resource, _METHODS.get(method, method.lower()))
+            raise problems.method_not_allowed()
         body = await _body(request)
         if not isinstance(body, dict):
             raise problems.bad_request("the body of the request is no object")
@@ -206,7 +205,7 @@ class ApiServer:
             record = self.registry.get(stored_as(target.resource), target.namespace, target.name)
             return writes.Reply(200, orjson.dumps(subresources.scale_of(record.object)))
         if target.subresource in ("binding", "eviction", "finalize"):
-            raise problems.method_not_allowed(target.resource, "get")
+            raise problems.method_not_allowed()
         body = self._reader.get(target, form)
         return writes.Reply(200, b"" if target.subresource == "log" else body)
 
@@ -273,6 +272,8 @@ class ApiServer:
             document = discovery.documents().get(path.rstrip("/") or "/")
             if document is not None:
                 return web.Response(body=document, headers=_JSON_HEADERS)
+        if "/".join(path.split("/")[:4]) not in discovery.documents() and not path.startswith("/api/v1/"):
+            return web.Response(status=404, text="404 page not found\n")
         raise problems.no_such_path()
 
     async def _control(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
@@ -322,7 +323,7 @@ async def _body(request: web.BaseRequest, *, as_yaml: bool = False) -> Any:
         if as_yaml or "yaml" in kind:
             with contextlib.suppress(yaml.YAMLError):
                 return yaml.safe_load(raw)
-        text = f"couldn't get version/kind; json parse error: {error}"
+        text = f"the object provided is unrecognized: couldn't get version/kind; json parse error: {error}"
         raise problems.bad_request(text) from error
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from trireme.embedded import problems, selection
 from trireme.embedded.admission import copy_topology
 from trireme.embedded.registry import Registry, metadata_of
-from trireme.embedded.resources import BY_KEY, PODS, Resource
+from trireme.embedded.resources import BY_KEY, PODS
 from trireme.embedded.store import Object, Record
 
 BUDGETS = BY_KEY["poddisruptionbudgets.policy"]
@@ -45,14 +45,15 @@ def bind(registry: Registry, namespace: str, name: str, binding: Object, *, dry_
     target = binding.get("target") or {}
     if target.get("kind") not in (None, "", "Node"):
         text = f'target.kind: Unsupported value: "{target["kind"]}": supported values: "<empty>", "Node"'
-        raise problems.ApiError(500, "InternalError", text)
+        raise problems.ApiError(500, "", text)
     node_name = target.get("name")
     if not node_name:
-        raise problems.ApiError(500, "InternalError", "target.name: Required value")
+        raise problems.ApiError(500, "", "target.name: Required value")
     before = registry.get(PODS, namespace, name)
     _check_binding(before, metadata, name)
     pod = _bound(registry, before.object, node_name, metadata)
-    registry.store_changed(PODS, before, pod, dry_run=dry_run)
+    if not dry_run:
+        registry.store.put(PODS, pod)  # as it is: being assigned does not count as a new generation of the pod
     return SUCCESS
 
 
@@ -61,8 +62,7 @@ def _check_binding(before: Record, metadata: Object, name: str) -> None:
     for field, label in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
         wanted, actual = metadata.get(field), pod["metadata"][field]
         if wanted and wanted != actual:
-            why = f"Precondition failed: {label} in precondition: {wanted}, {label} in object meta: {actual}"
-            raise problems.conflict(PODS, name, why)
+            raise problems.precondition_failed(PODS, before.key, label, wanted, actual)
     why = ""
     if "deletionTimestamp" in pod["metadata"]:
         why = f"pod {name} is being deleted, cannot be assigned to a host"
@@ -203,17 +203,17 @@ def scale_of(obj: Object) -> Object:
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
         "metadata": {key: metadata[key] for key in kept if key in metadata},
-        "spec": {"replicas": spec.get("replicas", 0)},
+        "spec": {"replicas": spec["replicas"]} if spec.get("replicas") else {},
         "status": {"replicas": status.get("replicas", 0), "selector": selector_text(spec.get("selector"))},
     }
 
 
-def rescale(resource: Resource, obj: Object, scale: Object) -> Object:
+def rescale(obj: Object, scale: Object) -> Object:
     """The workload with the Scale's number of replicas (and its resourceVersion, to be checked)."""
     replicas = (scale.get("spec") or {}).get("replicas", 0)
     if not isinstance(replicas, int) or replicas < 0:
         cause = problems.invalid("spec.replicas", replicas, "must be greater than or equal to 0")
-        raise problems.rejected(resource, obj["metadata"]["name"], [cause])
+        raise problems.rejected("autoscaling", "Scale", obj["metadata"]["name"], [cause])
     version = metadata_of(scale).get("resourceVersion") or obj["metadata"]["resourceVersion"]
     metadata = {**obj["metadata"], "resourceVersion": version}
     return {**obj, "metadata": metadata, "spec": {**obj["spec"], "replicas": replicas}}

@@ -11,7 +11,9 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from trireme.embedded import problems, quantities
+import orjson
+
+from trireme.embedded import problems, quantities, selection
 from trireme.embedded.problems import Cause
 from trireme.embedded.resources import Resource
 from trireme.embedded.store import Object
@@ -46,7 +48,8 @@ _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _RESTARTS = ("Always", "OnFailure", "Never")
 _UPDATABLE = (
     "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,"
-    "`spec.terminationGracePeriodSeconds`,`spec.tolerations` (only additions to existing tolerations)"
+    "`spec.tolerations` (only additions to existing tolerations),"
+    "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
 )
 
 
@@ -79,12 +82,7 @@ def _labels(path: str, labels: Any) -> list[Cause]:
 def _amounts(path: str, amounts: Any) -> list[Cause]:
     causes: list[Cause] = []
     for name, amount in (amounts or {}).items():
-        try:
-            value = quantities.value(str(amount))
-        except quantities.QuantityError as error:
-            causes.append(problems.invalid(f"{path}[{name}]", str(amount), str(error)))
-            continue
-        if value < 0:
+        if quantities.value(amount) < 0:
             causes.append(problems.invalid(f"{path}[{name}]", str(amount), "must be greater than or equal to 0"))
     return causes
 
@@ -93,7 +91,7 @@ def _requests_within_limits(path: str, resources: Object) -> list[Cause]:
     limits = resources.get("limits") or {}
     causes: list[Cause] = []
     for name, amount in (resources.get("requests") or {}).items():
-        if name in limits and quantities.value(str(amount)) > quantities.value(str(limits[name])):
+        if name in limits and quantities.value(amount) > quantities.value(limits[name]):
             detail = f"must be less than or equal to {name} limit of {limits[name]}"
             causes.append(problems.invalid(f"{path}.requests", str(amount), detail))
     return causes
@@ -172,10 +170,11 @@ def _workload(obj: Object) -> list[Cause]:
         causes.append(problems.invalid("spec.replicas", replicas, "must be greater than or equal to 0"))
     if not spec.get("selector"):
         causes.append(problems.required("spec.selector"))
-    labels = (template.get("metadata") or {}).get("labels") or {}
-    wanted = (spec.get("selector") or {}).get("matchLabels") or {}
-    if any(labels.get(key) != value for key, value in wanted.items()):
-        shown = "{" + ", ".join(f'"{key}":"{value}"' for key, value in labels.items()) + "}"
+    labels = (template.get("metadata") or {}).get("labels")
+    selector = spec.get("selector")
+    # A selector that is not there selects nothing.
+    if selector is None or not selection.compile_selector(selector)(labels or {}):
+        shown = orjson.dumps(labels, option=orjson.OPT_SORT_KEYS).decode()
         detail = "`selector` does not match template `labels`"
         causes.append(Cause("FieldValueInvalid", "spec.template.metadata.labels", f"Invalid value: {shown}: {detail}"))
     return causes + _pod_spec("spec.template.spec", template.get("spec"))
@@ -186,7 +185,8 @@ def _job(obj: Object) -> list[Cause]:
     pod_spec = (spec.get("template") or {}).get("spec") or {}
     causes = _pod_spec("spec.template.spec", pod_spec)
     if pod_spec.get("restartPolicy") == "Always":
-        causes.append(problems.unsupported("spec.template.spec.restartPolicy", "Always", ("OnFailure", "Never")))
+        detail = 'valid values: "OnFailure", "Never"'
+        causes.append(problems.required("spec.template.spec.restartPolicy", detail))
     if spec.get("completionMode") == "Indexed" and spec.get("completions") is None:
         causes.append(problems.required("spec.completions", "when completion mode is Indexed"))
     return causes
@@ -226,7 +226,7 @@ _CREATE: dict[str, Callable[[Object], list[Cause]]] = {
 
 def _raise(resource: Resource, name: str, causes: list[Cause]) -> None:
     if causes:
-        raise problems.rejected(resource, name, causes)
+        raise problems.rejected(resource.group, resource.kind, name, causes)
 
 
 def check_create(resource: Resource, obj: Object) -> None:
@@ -245,10 +245,11 @@ def _changed_pod(obj: Object, before: Object) -> list[Cause]:
     if new == old:
         return []
     causes: list[Cause] = []
-    gates = {one["name"] for one in new.get("schedulingGates") or ()}
-    if added := gates - {one["name"] for one in old.get("schedulingGates") or ()}:
-        detail = f"only deletion is allowed, but found new scheduling gate '{sorted(added)[0]}'"
-        causes.append(problems.forbidden_field("spec.schedulingGates", detail))
+    gates = {one["name"] for one in old.get("schedulingGates") or ()}
+    for index, gate in enumerate(new.get("schedulingGates") or ()):
+        if gate["name"] not in gates:
+            detail = f"only deletion is allowed, but found new scheduling gate '{gate['name']}'"
+            causes.append(problems.forbidden_field(f"spec.schedulingGates[{index}].name", detail))
     tolerations = new.get("tolerations") or []
     if any(one not in tolerations for one in old.get("tolerations") or ()):
         causes.append(
@@ -301,14 +302,14 @@ def check_update(resource: Resource, obj: Object, before: Object) -> None:
 
 def check_identity(resource: Resource, metadata: Object, before: Object) -> None:
     """Raises ApiError 422 where a write contradicts the identity of the object that it changes."""
-    causes = [
-        problems.invalid(f"metadata.{part}", metadata[part], "field is immutable")
-        for part in ("uid", "name", "namespace")
-        if metadata.get(part) and metadata[part] != before.get(part)
-    ]
+    causes: list[Cause] = []
+    if metadata.get("uid") and metadata["uid"] != before["uid"]:
+        causes.append(problems.invalid("metadata.uid", metadata["uid"], "field is immutable"))
     if "deletionTimestamp" in before:
         added = sorted(set(metadata.get("finalizers") or ()) - set(before.get("finalizers") or ()))
         if added:
-            text = f"no new finalizers can be added if the object is being deleted, found new finalizers {added}"
+            listed = ", ".join(f'"{one}"' for one in added)
+            text = "no new finalizers can be added if the object is being deleted, "
+            text += f"found new finalizers []string{{{listed}}}"
             causes.append(problems.forbidden_field("metadata.finalizers", text))
     _raise(resource, str(before.get("name", "")), causes)

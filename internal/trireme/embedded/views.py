@@ -33,7 +33,8 @@ def shown_object(resource: Resource, stored: Object) -> Object:
     if not resource.view_of:
         return stored
     obj: Object = {"kind": resource.kind, "apiVersion": resource.api_version}
-    obj.update((_OUTWARD.get(key, key), value) for key, value in stored.items() if key not in obj)
+    # What the core form always has, this form has only where it is set.
+    obj.update((_OUTWARD.get(key, key), value) for key, value in stored.items() if key not in obj and value != "")
     return obj
 
 

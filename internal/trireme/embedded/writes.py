@@ -15,7 +15,7 @@ from trireme.embedded import applying, conforming, patches, problems, subresourc
 from trireme.embedded.paths import Target
 from trireme.embedded.reads import Form, Reader
 from trireme.embedded.registry import Registry
-from trireme.embedded.resources import Resource, stored_as
+from trireme.embedded.resources import BY_KIND, Resource, stored_as
 from trireme.embedded.store import Object, Record
 
 JSON_PATCH = "application/json-patch+json"
@@ -33,14 +33,15 @@ class Reply:
     body: bytes
 
 
-def dry_run_of(query: Mapping[str, str], options: Mapping[str, Any] | None = None) -> bool:
+def dry_run_of(verb: str, query: Mapping[str, str], options: Mapping[str, Any] | None = None) -> bool:
     """Whether nothing is to be stored.
 
     Raises: ApiError 422 for anything but All.
     """
     asked = query.get("dryRun") or next(iter((options or {}).get("dryRun") or ()), "")
     if asked not in ("", "All"):
-        raise problems.ApiError(422, "Invalid", f'dryRun: Unsupported value: "{asked}": supported values: "All"', {})
+        text = f'Unsupported value: ["{asked}"]: supported values: "All"'
+        raise problems.bad_options(f"{verb}Options", problems.Cause("FieldValueNotSupported", "dryRun", text))
     return asked == "All"
 
 
@@ -63,16 +64,16 @@ class Writer:
 
     def post(self, target: Target, query: Mapping[str, str], body: Object, form: Form) -> Reply:
         """Creates an object, or acts through a subresource."""
-        dry_run = dry_run_of(query)
+        dry_run = dry_run_of("Create", query)
         if target.subresource:
             action = {"binding": subresources.bind, "eviction": subresources.evict}.get(target.subresource)
             if action is None:
-                raise problems.method_not_allowed(target.resource, "create")
+                raise problems.method_not_allowed()
             return Reply(
                 201, orjson.dumps(action(self._registry, target.namespace, target.name, body, dry_run=dry_run))
             )
         if target.name:
-            raise problems.method_not_allowed(target.resource, "create")
+            raise problems.method_not_allowed()
         body = self._checked(target, query, body)
         stored = stored_as(target.resource)
         record = self._registry.create(stored, target.namespace, body, dry_run=dry_run)
@@ -80,10 +81,10 @@ class Writer:
 
     def put(self, target: Target, query: Mapping[str, str], body: Object, form: Form) -> Reply:
         """Replaces an object, its status, or its scale."""
-        dry_run = dry_run_of(query)
+        dry_run = dry_run_of("Update", query)
         stored = stored_as(target.resource)
         if target.subresource == "scale":
-            edit: Callable[[Object], Object] = lambda obj: subresources.rescale(stored, obj, body)  # noqa: E731
+            edit: Callable[[Object], Object] = lambda obj: subresources.rescale(obj, body)  # noqa: E731
             record = self._registry.change(stored, target.namespace, target.name, edit, dry_run=dry_run)
             return Reply(200, orjson.dumps(subresources.scale_of(record.object)))
         record, created = self._registry.update(
@@ -98,7 +99,7 @@ class Writer:
 
     def patch(self, target: Target, query: Mapping[str, str], kind: str, body: Any, form: Form) -> Reply:
         """Changes an object by one of the four kinds of patch."""
-        dry_run = dry_run_of(query)
+        dry_run = dry_run_of("Patch", query)
         stored = stored_as(target.resource)
         if kind == APPLY_PATCH:
             return self._apply(target, query, body, form, dry_run)
@@ -108,7 +109,7 @@ class Writer:
         if target.subresource == "scale":
 
             def rescale(obj: Object) -> Object:
-                return subresources.rescale(stored, obj, change(subresources.scale_of(obj), body))
+                return subresources.rescale(obj, change(subresources.scale_of(obj), body))
 
             record = self._registry.change(stored, target.namespace, target.name, rescale, dry_run=dry_run)
             return Reply(200, orjson.dumps(subresources.scale_of(record.object)))
@@ -125,8 +126,8 @@ class Writer:
     def _apply(self, target: Target, query: Mapping[str, str], body: Any, form: Form, dry_run: bool) -> Reply:
         manager = query.get("fieldManager", "")
         if not manager:
-            text = 'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required for apply patch'
-            raise problems.ApiError(422, "Invalid", text, {})
+            cause = problems.required("fieldManager", "is required for apply patch")
+            raise problems.bad_options("PatchOptions", cause)
         if not isinstance(body, dict):
             raise problems.bad_request("error decoding YAML: the body is no object")
         check_kind(target.resource, body)
@@ -146,7 +147,7 @@ class Writer:
             stored,
             target.namespace,
             target.name,
-            lambda obj: self._checked(target, query, applied.to(stored, obj)),
+            lambda obj: self._checked(target, query, applied.to(obj)),
             subresource=target.subresource,
             dry_run=dry_run,
         )
@@ -155,7 +156,7 @@ class Writer:
     def delete(self, target: Target, query: Mapping[str, str], options: Object, form: Form) -> Reply:
         """Deletes one object."""
         if target.subresource:
-            raise problems.method_not_allowed(target.resource, "delete")
+            raise problems.method_not_allowed()
         options = _delete_options(query, options)
         stored = stored_as(target.resource)
         record, gone = self._registry.delete(stored, target.namespace, target.name, options)
@@ -185,7 +186,7 @@ def _delete_options(query: Mapping[str, str], options: Object) -> Object:
         options["gracePeriodSeconds"] = int(query["gracePeriodSeconds"])
     if "propagationPolicy" in query:
         options["propagationPolicy"] = query["propagationPolicy"]
-    if dry_run_of(query, options):
+    if dry_run_of("Delete", query, options):
         options["dryRun"] = ["All"]
     return options
 
@@ -195,14 +196,12 @@ def check_kind(resource: Resource, body: Object) -> None:
 
     Raises: ApiError 400.
     """
-    version, kind = body.get("apiVersion"), body.get("kind")
-    if version not in (None, "", resource.api_version):
-        text = (
-            f"the API version in the data ({version}) does not match the expected API version ({resource.api_version})"
-        )
-        raise problems.bad_request(text)
-    if kind not in (None, "", resource.kind):
-        raise problems.bad_request(
-            f'{kind} in version "{version}" cannot be handled as a {resource.kind}: '
-            f'no kind "{resource.kind}" is registered for the kind of the data'
-        )
+    version, kind = body.get("apiVersion") or resource.api_version, body.get("kind") or resource.kind
+    if (version, kind) == (resource.api_version, resource.kind):
+        return
+    short = str(version).rpartition("/")[2]
+    why = f'no kind "{kind}" is registered for version "{version}"'
+    if (version, kind) in BY_KIND:
+        internal = f"{resource.group.split('.')[0] or 'core'}.{resource.kind}"
+        why = f"converting ({short}.{kind}) to ({internal}): unknown conversion"
+    raise problems.bad_request(f'{kind} in version "{short}" cannot be handled as a {resource.kind}: {why}')

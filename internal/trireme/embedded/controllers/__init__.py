@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 from trireme.embedded.controllers.children import Children
 from trireme.embedded.controllers.daemon_sets import DaemonSets
@@ -20,15 +20,17 @@ from trireme.embedded.controllers.namespaces import Namespaces
 from trireme.embedded.controllers.node_lifecycle import NodeLifecycle
 from trireme.embedded.controllers.replica_sets import ReplicaSets
 from trireme.embedded.controllers.stateful_sets import StatefulSets
+from trireme.embedded.reconciling import WorkQueue
 from trireme.embedded.registry import Registry
 from trireme.embedded.resources import BY_KEY, PODS
 
 
 class Controller(Protocol):
-    """One control loop."""
+    """One control loop: what listens to the store and has queues to be worked off."""
 
-    async def run(self) -> None:
-        """Works until cancelled."""
+    @property
+    def queues(self) -> tuple[WorkQueue[Any], ...]:
+        """Where its work waits."""
 
 
 class Controllers:
@@ -49,8 +51,13 @@ class Controllers:
             Namespaces(registry, monotonic),
         )
 
+    @property
+    def queues(self) -> tuple[WorkQueue[Any], ...]:
+        """Where the work of all of them waits."""
+        return tuple(queue for controller in self._all for queue in controller.queues)
+
     async def run(self) -> None:
-        """Runs all until cancelled."""
+        """Works until cancelled."""
         async with asyncio.TaskGroup() as tasks:
-            for controller in self._all:
-                tasks.create_task(controller.run())
+            for queue in self.queues:
+                tasks.create_task(queue.run())

@@ -87,13 +87,10 @@ class DaemonSets:
         self._registry = registry
         self._pods = pods
         self._queue: WorkQueue[OwnerKey] = WorkQueue("daemonsets", self._sync, monotonic)
+        self.queues = (self._queue,)
         registry.store.listen(DAEMON_SETS, self._on_event)
         registry.store.listen(NODES, self._on_node)
         pods.tell(DAEMON_SETS.kind, lambda key: self._queue.add(key, _GATHER_SECONDS))
-
-    async def run(self) -> None:
-        """Works until cancelled."""
-        await self._queue.run()
 
     def _on_event(self, event: Event) -> None:
         if event.type != DELETED:

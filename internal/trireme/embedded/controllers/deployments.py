@@ -86,12 +86,9 @@ class Deployments:
         self._registry = registry
         self._sets = Children(registry.store, REPLICA_SETS)
         self._queue: WorkQueue[OwnerKey] = WorkQueue("deployments", self._sync, monotonic)
+        self.queues = (self._queue,)
         registry.store.listen(DEPLOYMENTS, self._on_event)
         self._sets.tell(DEPLOYMENTS.kind, self._queue.add)
-
-    async def run(self) -> None:
-        """Works until cancelled."""
-        await self._queue.run()
 
     def _on_event(self, event: Event) -> None:
         if event.type != DELETED:

@@ -55,12 +55,9 @@ class Disruption:
     def __init__(self, registry: Registry, monotonic: Callable[[], float]) -> None:
         self._registry = registry
         self._queue: WorkQueue[Key] = WorkQueue("disruption", self._sync, monotonic)
+        self.queues = (self._queue,)
         registry.store.listen(BUDGETS, self._on_budget)
         registry.store.listen(PODS, self._on_pod)
-
-    async def run(self) -> None:
-        """Works until cancelled."""
-        await self._queue.run()
 
     def _on_budget(self, event: Event) -> None:
         if event.type != DELETED:

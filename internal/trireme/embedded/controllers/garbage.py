@@ -8,7 +8,6 @@ Source: k8s.io/kubernetes, pkg/controller/garbagecollector.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 
 from trireme.embedded import problems
@@ -34,13 +33,8 @@ class GarbageCollector:
         self._dependents: dict[str, dict[Key, None]] = {}
         self._orphans: WorkQueue[Key] = WorkQueue("garbage collector", self._collect, monotonic)
         self._closing: WorkQueue[str] = WorkQueue("garbage collector (owners)", self._close, monotonic)
+        self.queues = (self._orphans, self._closing)
         registry.store.listen_to_all(self._on_event)
-
-    async def run(self) -> None:
-        """Works until cancelled."""
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._orphans.run())
-            tasks.create_task(self._closing.run())
 
     def _on_event(self, resource: Resource, event: Event) -> None:
         record = event.record

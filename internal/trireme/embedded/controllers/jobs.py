@@ -65,12 +65,9 @@ class Jobs:
         self._monotonic = monotonic
         self._tallies: dict[str, _Tally] = {}
         self._queue: WorkQueue[OwnerKey] = WorkQueue("jobs", self._sync, monotonic)
+        self.queues = (self._queue,)
         registry.store.listen(JOBS, self._on_event)
         pods.tell(JOBS.kind, self._queue.add)
-
-    async def run(self) -> None:
-        """Works until cancelled."""
-        await self._queue.run()
 
     def _on_event(self, event: Event) -> None:
         if event.type == DELETED:

@@ -22,11 +22,8 @@ class Namespaces:
         self._registry = registry
         self._ending: set[str] = set()
         self._queue: WorkQueue[str] = WorkQueue("namespaces", self._sync, monotonic)
+        self.queues = (self._queue,)
         registry.store.listen_to_all(self._on_event)
-
-    async def run(self) -> None:
-        """Works until cancelled."""
-        await self._queue.run()
 
     def _on_event(self, resource: Resource, event: Event) -> None:
         if resource is NAMESPACES:

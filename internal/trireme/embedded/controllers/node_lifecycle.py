@@ -53,11 +53,8 @@ class NodeLifecycle:
     def __init__(self, registry: Registry, monotonic: Callable[[], float]) -> None:
         self._registry = registry
         self._queue: WorkQueue[str] = WorkQueue("node lifecycle", self._sync, monotonic)
+        self.queues = (self._queue,)
         registry.store.listen(NODES, self._on_node)
-
-    async def run(self) -> None:
-        """Works until cancelled."""
-        await self._queue.run()
 
     def _on_node(self, event: Event) -> None:
         if event.type != DELETED:

@@ -34,12 +34,9 @@ class ReplicaSets:
         self._resource = resource
         self._pods = pods
         self._queue: WorkQueue[OwnerKey] = WorkQueue(resource.plural, self._sync, monotonic)
+        self.queues = (self._queue,)
         registry.store.listen(resource, self._on_event)
         pods.tell(resource.kind, self._queue.add)
-
-    async def run(self) -> None:
-        """Works until cancelled."""
-        await self._queue.run()
 
     def _on_event(self, event: Event) -> None:
         if event.type != DELETED:

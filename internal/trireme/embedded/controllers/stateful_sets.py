@@ -37,12 +37,9 @@ class StatefulSets:
         self._registry = registry
         self._pods = pods
         self._queue: WorkQueue[OwnerKey] = WorkQueue("statefulsets", self._sync, monotonic)
+        self.queues = (self._queue,)
         registry.store.listen(STATEFUL_SETS, self._on_event)
         pods.tell(STATEFUL_SETS.kind, self._queue.add)
-
-    async def run(self) -> None:
-        """Works until cancelled."""
-        await self._queue.run()
 
     def _on_event(self, event: Event) -> None:
         if event.type != DELETED:
