@@ -218,7 +218,7 @@ class PluginConnection:
                         self._breaker.abandoned()
                         continue
                     raise self._on_rpc_error(endpoint, error) from error
-                except (ValueError, OverflowError) as error:
+                except ValueError as error:
                     raise self._on_failure(endpoint, f"the answer to {_name(method)} is wrong: {error}") from error
                 except asyncio.CancelledError as error:
                     self._breaker.abandoned()

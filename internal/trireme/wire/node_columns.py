@@ -54,7 +54,8 @@ def pack(
 
 def unpack(columns: filter_pb2.NodeColumns) -> NodeColumns:
     """The answer. Raises: ValueError where the columns do not fit together; the text names the field."""
-    index = packing.array(columns.status_index, np.int16)
+    # Wide enough for anything that can stand in the field, until it is known to fit.
+    index = packing.array(columns.status_index, np.int64)
     capacity = packing.array(columns.capacity, np.int32)
     slots = packing.array(columns.slots, np.intp) if columns.base_generation else None
     expected = columns.size if slots is None else slots.shape[0]
@@ -66,4 +67,5 @@ def unpack(columns: filter_pb2.NodeColumns) -> NodeColumns:
     if slots is not None and slots.size and int(slots.max()) >= columns.size:
         raise ValueError(f"columns.slots: {int(slots.max())} is beyond the size {columns.size}")
     statuses = tuple(wire_status.from_message(entry) for entry in columns.statuses)
-    return NodeColumns(columns.generation, columns.base_generation, columns.size, slots, statuses, index, capacity)
+    generation, base = columns.generation, columns.base_generation
+    return NodeColumns(generation, base, columns.size, slots, statuses, index.astype(np.int16), capacity)

@@ -1,0 +1,216 @@
+"""Reading what plugins answer: what fits the question is taken, everything else names its field."""
+
+import numpy as np
+import pytest
+from trireme.framework import status
+from trireme.plugins import interfaces
+from trireme.replica import remote_answers
+from trireme.v1 import filter_pb2, score_pb2, status_pb2
+
+NODE = interfaces.Dependency.NODE
+NODE_PODS = interfaces.Dependency.NODE_PODS
+UNLIMITED = interfaces.UNLIMITED
+
+REFUSED = status_pb2.Status(code=status_pb2.CODE_UNSCHEDULABLE, plugin="P", messages=["no"])
+OTHER = status_pb2.Status(code=status_pb2.CODE_UNSCHEDULABLE_AND_UNRESOLVABLE, plugin="P", messages=["never"])
+SUCCESS = status_pb2.Status(code=status_pb2.CODE_SUCCESS)
+
+
+def columns(
+    index: list[int], capacity: list[int], *statuses: status_pb2.Status, **fields: int
+) -> filter_pb2.FilterResponse:
+    """An answer to Filter."""
+    fields.setdefault("size", len(index))
+    made = filter_pb2.NodeColumns(status_index=index, capacity=capacity, statuses=statuses, **fields)
+    return filter_pb2.FilterResponse(columns=made)
+
+
+def test_an_answer_becomes_verdicts_in_the_tables_numbers() -> None:
+    """Broken, a node gets the refusal of another plugin, or none."""
+    table = interfaces.StatusTable()
+    table.intern(status.unschedulable("Other", "taken"))
+    answers = remote_answers.read_filter(
+        columns([2, 0, 1, 2], [0, 3, 0, 0], REFUSED, OTHER), "P", 4, interfaces.Dependency.CLUSTER
+    )
+    index = answers.intern(table)
+    named = [None if not number else table.statuses[number - 1].message for number in index.tolist()]
+    assert named == ["never", None, "no", "never"]
+    assert answers.capacity.tolist() == [0, 3, 0, 0]
+    assert index.dtype == np.int16
+
+
+def test_a_status_that_nobody_has_is_not_kept() -> None:
+    """Broken, a plugin's unused statuses fill the table of the class."""
+    table = interfaces.StatusTable()
+    answers = remote_answers.read_filter(columns([0], [UNLIMITED], REFUSED), "P", 1, NODE)
+    answers.intern(table)
+    assert table.statuses == []
+
+
+def test_a_refusal_is_in_the_name_of_the_plugin_asked() -> None:
+    """Broken, a refused pod waits for the events of a plugin that never refused it."""
+    foreign = status_pb2.Status(code=status_pb2.CODE_PENDING, plugin="NodeName", messages=["no"])
+    answers = remote_answers.read_filter(columns([1], [0], foreign), "P", 1, NODE)
+    assert answers.statuses == (status.Status(status.Code.PENDING, "P", ("no",)),)
+
+
+@pytest.mark.parametrize(
+    ("response", "words"),
+    [
+        (filter_pb2.FilterResponse(), "columns.size: 0, but 2 nodes"),
+        (columns([0], [1]), "columns.size: 1, but 2 nodes"),
+        (columns([0], [1, 1], size=2), "columns.status_index: has 1 entries, must have 2"),
+        (columns([0, 0], [], size=2), "columns.capacity: has 0 entries, must have 2"),
+        (columns([0, 2], [1, 0], REFUSED), "columns.status_index: 2 is beyond the 1 statuses"),
+        (columns([0, 65537], [1, 0], REFUSED), "columns.status_index: 65537 is beyond the 1 statuses"),
+        (columns([0, 1], [1, 0], status_pb2.Status()), "columns.statuses[0].code is not set"),
+        (columns([0, 1], [1, 0], SUCCESS), "columns.statuses[0]: nodes that pass have the index 0"),
+        (
+            columns([0, 1], [1, 0], status_pb2.Status(code=status_pb2.CODE_UNSCHEDULABLE)),
+            "columns.statuses[0].messages: a status Unschedulable needs one",
+        ),
+        (
+            columns([0, 1], [1, 0], status_pb2.Status(code=status_pb2.CODE_WAIT, messages=["m"])),
+            "columns.statuses[0].code: Wait does not belong here",
+        ),
+        (columns([0, 1], [0, 0], REFUSED), "columns.capacity[0]: 0, but a node that passes"),
+        (columns([0, 1], [-1, 0], REFUSED), "columns.capacity[0]: -1, but a node that passes"),
+        (columns([0, 1], [1, 0], REFUSED, base_generation=4), "columns.base_generation"),
+        (columns([0, 0], [1, 1], *[REFUSED] * 2001), "columns.statuses: more than 2000"),
+        (filter_pb2.FilterResponse(max_batch=3), "max_batch"),
+        (filter_pb2.FilterResponse(constraints=[filter_pb2.DomainConstraint()]), "constraints"),
+    ],
+    ids=[
+        "nothing",
+        "too few",
+        "short index",
+        "no capacity",
+        "index beyond",
+        "index far beyond",
+        "no code",
+        "a success",
+        "no message",
+        "a foreign code",
+        "passes without room",
+        "negative",
+        "a patch",
+        "too many statuses",
+        "a batch limit",
+        "constraints",
+    ],
+)
+def test_a_wrong_answer_names_its_field(response: filter_pb2.FilterResponse, words: str) -> None:
+    """Broken, a faulty plugin crashes the replica or places pods at random, and its author is not told why."""
+    with pytest.raises(ValueError, match=r"columns|max_batch|constraints") as caught:
+        remote_answers.read_filter(response, "P", 2, NODE_PODS)
+    assert words in str(caught.value)
+
+
+def test_a_plugin_of_the_node_alone_cannot_count_pods() -> None:
+    """Broken, its kept answer would admit as many pods again after each batch."""
+    with pytest.raises(ValueError, match=r"columns.capacity\[1\]: 5; .* depends on NODE_PODS"):
+        remote_answers.read_filter(columns([1, 0], [0, 5], REFUSED), "P", 2, NODE)
+
+
+def test_an_error_of_one_node_is_an_error_of_the_answer() -> None:
+    """Broken, a node that the plugin failed on counts as refused by it."""
+    failed = status_pb2.Status(code=status_pb2.CODE_ERROR, messages=["disk"])
+    answers = remote_answers.read_filter(columns([0, 2], [UNLIMITED, 0], REFUSED, failed), "P", 2, NODE)
+    error = answers.error()
+    assert error is not None
+    assert error.message == "disk"
+    answers = remote_answers.read_filter(columns([0, 1], [UNLIMITED, 0], REFUSED, failed), "P", 2, NODE)
+    assert answers.error() is None
+
+
+def test_a_class_does_not_collect_statuses_without_end() -> None:
+    """Broken, a plugin that writes the time into its message exhausts the numbers of the table."""
+    table = interfaces.StatusTable()
+    for number in range(remote_answers.MAX_STATUSES):
+        table.intern(status.unschedulable("P", str(number)))
+    answers = remote_answers.read_filter(columns([1], [0], REFUSED), "P", 1, NODE)
+    with pytest.raises(ValueError, match="more than 2000 different ones for one class"):
+        answers.intern(table)
+
+
+@pytest.mark.parametrize(
+    ("response", "expected"),
+    [
+        (filter_pb2.PreFilterResponse(status=SUCCESS, state=b"s"), interfaces.PreFilterResult(state=b"s")),
+        (
+            filter_pb2.PreFilterResponse(status=status_pb2.Status(code=status_pb2.CODE_SKIP, plugin="P")),
+            interfaces.SKIPPED,
+        ),
+        (
+            filter_pb2.PreFilterResponse(status=SUCCESS, narrowed=True),
+            interfaces.PreFilterResult(nodes=frozenset(), state=b""),
+        ),
+        (
+            filter_pb2.PreFilterResponse(status=SUCCESS, narrowed=True, node_names=["b", "a", "a"]),
+            interfaces.PreFilterResult(nodes=frozenset({"a", "b"}), state=b""),
+        ),
+        (
+            filter_pb2.PreFilterResponse(status=REFUSED),
+            interfaces.PreFilterResult(status=status.unschedulable("P", "no")),
+        ),
+    ],
+    ids=["goes on", "skip", "narrowed to none", "narrowed", "refused"],
+)
+def test_what_pre_filter_may_say(response: filter_pb2.PreFilterResponse, expected: interfaces.PreFilterResult) -> None:
+    """Broken, a plugin's PreFilter has another effect than its author meant."""
+    assert remote_answers.read_pre_filter(response, "P") == expected
+
+
+def scores(*values: int, count: int = 1) -> score_pb2.ScoreResponse:
+    """An answer to Score."""
+    return score_pb2.ScoreResponse(status=SUCCESS, columns=[score_pb2.ScoreColumn(plugin="P", scores=values)] * count)
+
+
+@pytest.mark.parametrize(
+    ("response", "normalization", "words"),
+    [
+        (scores(count=0), interfaces.Normalization.NONE, "columns: has 0 entries, must have one"),
+        (scores(1, 2, count=2), interfaces.Normalization.NONE, "columns: has 2 entries, must have one"),
+        (scores(1), interfaces.Normalization.NONE, "columns[0].scores: has 1 entries, must have 2"),
+        (scores(1, 101), interfaces.Normalization.NONE, "columns[0].scores[1]: 101, must be from 0 to 100"),
+        (scores(-1, 1), interfaces.Normalization.NONE, "columns[0].scores[0]: -1, must be from 0 to 100"),
+        (scores(-1, 1), interfaces.Normalization.MAX, "columns[0].scores[0]: -1"),
+        (scores(1, 2**62), interfaces.Normalization.MAX_REVERSED, "columns[0].scores[1]"),
+        (score_pb2.ScoreResponse(), interfaces.Normalization.NONE, "status.code is not set"),
+        (
+            score_pb2.ScoreResponse(status=SUCCESS, columns=[score_pb2.ScoreColumn(plugin="Q", scores=[1, 2])]),
+            interfaces.Normalization.NONE,
+            "columns[0].plugin: 'Q' was not asked",
+        ),
+    ],
+    ids=["none", "two columns", "short", "too large", "negative", "negative max", "overflow", "no status", "foreign"],
+)
+def test_wrong_scores_name_their_field(
+    response: score_pb2.ScoreResponse, normalization: interfaces.Normalization, words: str
+) -> None:
+    """Broken, one plugin's scores drown all others', or overflow."""
+    with pytest.raises(ValueError, match=r"status|columns") as caught:
+        remote_answers.read_score(response, "P", 2, normalization)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("values", "normalization"),
+    [
+        ([0, 100], interfaces.Normalization.NONE),
+        ([0, 10**15], interfaces.Normalization.MAX),
+        ([-(2**63), 2**63 - 1], interfaces.Normalization.CUSTOM),
+    ],
+    ids=["none", "max", "custom"],
+)
+def test_scores_that_fit_are_taken(values: list[int], normalization: interfaces.Normalization) -> None:
+    """Broken, a plugin's good scores count as an error."""
+    answer = remote_answers.read_score(scores(*values), "P", 2, normalization)
+    assert isinstance(answer, np.ndarray)
+    assert answer.tolist() == values
+
+
+def test_a_plugin_may_leave_itself_out_of_scoring() -> None:
+    """Broken, a skipped column counts as a wrong one."""
+    response = score_pb2.ScoreResponse(status=SUCCESS, columns=[score_pb2.ScoreColumn(plugin="P", skipped=True)])
+    assert remote_answers.read_score(response, "P", 2, interfaces.Normalization.NONE) is None
