@@ -271,7 +271,7 @@ class ApiClient:
                 raise errors.from_response(response.status, response.reason or "", response.headers, body)
             yield stream
         finally:
-            response.close()  # drops the connection, unless the answer was read to its end
+            _break_off(response)
 
     async def _send(
         self, method: str, url: yarl.URL, headers: credentials.Headers, body: bytes | None, end: float
@@ -395,7 +395,7 @@ class ByteStream:
 
     def close(self) -> None:
         """Breaks it off: a `chunk` under way raises."""
-        self._response.close()
+        _break_off(self._response)
 
     async def chunk(self) -> bytes:
         """All bytes that have come and were not yet read, at least one; b"" at the end.
@@ -425,6 +425,15 @@ async def connect(
       KubeconfigError: naming the file and the field at fault.
     """
     return ApiClient(await credentials.load(settings.source, clock), settings, observer, clock)
+
+
+def _break_off(response: aiohttp.ClientResponse) -> None:
+    """Drops the connection of an answer, unless it was read to its end."""
+    connection = response.connection
+    if connection is not None and connection.transport is not None:
+        # A mere close would wait up to 30 s for the server's part of the TLS farewell, with the socket open.
+        connection.transport.abort()
+    response.close()
 
 
 def _unreachable(error: Exception, host: str) -> ApiUnreachable:
