@@ -46,8 +46,12 @@ class EmbeddedCluster:
         watch_buffer: int = 10_000,
         bookmark_interval: float = 60.0,
         remote_faults: bool = False,
+        pod_groups: bool = False,
     ) -> None:
-        """`history` and `watch_buffer` are numbers of events: kept per resource, and waiting for one slow client."""
+        """`history` and `watch_buffer` are numbers of events: kept per resource, and waiting for one slow client.
+
+        `pod_groups` serves PodGroups and Workloads, which the real server does not by default.
+        """
         self._node_count = nodes
         self._shape = shape or Shape()
         self._pace = pace or Pace()
@@ -60,6 +64,7 @@ class EmbeddedCluster:
             watch_buffer=watch_buffer,
             bookmark_interval=bookmark_interval,
             remote_faults=remote_faults,
+            optional=pod_groups,
         )
         self._tasks: set[asyncio.Task[None]] = set()
 

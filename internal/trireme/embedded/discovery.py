@@ -44,8 +44,8 @@ AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryLi
 GroupVersion = tuple[str, str]
 
 
-def _group_versions() -> list[GroupVersion]:
-    served = {(one.group, one.version): None for one in RESOURCES}
+def _group_versions(optional: bool) -> list[GroupVersion]:
+    served = {(one.group, one.version): None for one in RESOURCES if optional or not one.optional}
     served.update({(one.group, one.version): None for one in REVIEWS})
     return list(served)
 
@@ -91,7 +91,8 @@ def resource_list(group_version: GroupVersion) -> Object:
             names = {"name": review.plural, "singularName": review.kind.lower()}
             entries.append({**names, "namespaced": review.namespaced, "kind": review.kind, "verbs": ["create"]})
     entries.sort(key=lambda entry: str(entry["name"]))
-    return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": _text(group_version), "resources": entries}
+    document: Object = {"kind": "APIResourceList", "groupVersion": _text(group_version), "resources": entries}
+    return {"apiVersion": "v1", **document} if group_version[0] else document
 
 
 def _kind(group: str, version: str, kind: str) -> Object:
@@ -119,9 +120,9 @@ def _discovered(resource: Resource) -> Object:
     return entry
 
 
-def _aggregate(core: bool) -> Object:
+def _aggregate(core: bool, optional: bool) -> Object:
     groups: dict[str, list[Object]] = {}
-    for group, version in _group_versions():
+    for group, version in _group_versions(optional):
         if core is bool(group):
             continue
         resources = [_discovered(one) for one in _of((group, version))]
@@ -145,8 +146,8 @@ def _aggregate(core: bool) -> Object:
     return {"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items}
 
 
-def _group(name: str) -> Object:
-    versions = sorted((version for group, version in _group_versions() if group == name), key=lambda one: "beta" in one)
+def _group(name: str, served: list[GroupVersion]) -> Object:
+    versions = sorted((version for group, version in served if group == name), key=lambda one: "beta" in one)
     entries = [{"groupVersion": f"{name}/{version}", "version": version} for version in versions]
     return {"name": name, "versions": entries, "preferredVersion": entries[0]}
 
@@ -225,15 +226,15 @@ def _openapi_path(group_version: GroupVersion) -> str:
 
 
 @functools.cache
-def documents() -> Mapping[str, bytes]:
-    """Every plain document by its path."""
-    served = _group_versions()
+def documents(optional: bool) -> Mapping[str, bytes]:
+    """Every plain document by its path; `optional` says whether optional resources are served."""
+    served = _group_versions(optional)
     groups = list(dict.fromkeys(group for group, _ in served if group))
     root = {"clientCIDR": "0.0.0.0/0", "serverAddress": ""}
     made: dict[str, Object] = {
         "/version": VERSION,
         "/api": {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": [root]},
-        "/apis": {"kind": "APIGroupList", "apiVersion": "v1", "groups": [_group(name) for name in groups]},
+        "/apis": {"kind": "APIGroupList", "apiVersion": "v1", "groups": [_group(name, served) for name in groups]},
         "/openapi/v2": _openapi_v2(),
         "/openapi/v3": {
             "paths": {
@@ -243,7 +244,7 @@ def documents() -> Mapping[str, bytes]:
         },
     }
     for group in groups:
-        made[f"/apis/{group}"] = {"kind": "APIGroup", "apiVersion": "v1", **_group(group)}
+        made[f"/apis/{group}"] = {"kind": "APIGroup", "apiVersion": "v1", **_group(group, served)}
     for one in served:
         made["/" + _openapi_path(one)] = resource_list(one)
         made["/openapi/v3/" + _openapi_path(one)] = openapi_v3(one)
@@ -252,6 +253,6 @@ def documents() -> Mapping[str, bytes]:
 
 
 @functools.cache
-def aggregated(path: str) -> bytes:
+def aggregated(path: str, optional: bool) -> bytes:
     """The aggregated document of `/api` or `/apis`."""
-    return orjson.dumps(_aggregate(core=path == "/api"))
+    return orjson.dumps(_aggregate(path == "/api", optional))

@@ -43,6 +43,8 @@ class Resource:
     """Key of the resource that stores the objects, where this row only shows them in another group's form."""
     limit: int = 0
     """The oldest objects go beyond this number; 0 is no limit."""
+    optional: bool = False
+    """Served only where the cluster was told to, like an API that is off by default in the real server."""
     key: str = field(init=False)
     """plural.group, as in messages; just the plural in the core group."""
     api_version: str = field(init=False)
@@ -192,9 +194,9 @@ RESOURCES: tuple[Resource, ...] = (
     ),
     Resource(
         "scheduling.k8s.io", "v1beta1", "podgroups", "PodGroup", subresources=(STATUS,), status_keeps_metadata=True,
-        needs_version=True,
+        needs_version=True, optional=True,
     ),
-    Resource("scheduling.k8s.io", "v1beta1", "workloads", "Workload", needs_version=True),
+    Resource("scheduling.k8s.io", "v1beta1", "workloads", "Workload", needs_version=True, optional=True),
     Resource("coordination.k8s.io", "v1", "leases", "Lease", created_by_update=True, needs_version=True),
     Resource(
         "events.k8s.io", "v1", "events", "Event", short=("ev",), created_by_update=True, view_of="events",

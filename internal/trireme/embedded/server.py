@@ -73,8 +73,11 @@ class ApiServer:
         bookmark_interval: float = 60.0,
         watch_timeout: tuple[float, float] = (1800.0, 3600.0),
         remote_faults: bool = False,
+        optional: bool = False,
     ) -> None:
-        """`watch_timeout` bounds the length of a watch that names none; `remote_faults` lets clients arm faults."""
+        """`watch_timeout` bounds the length of a watch that names none; `remote_faults` lets clients arm faults;
+        `optional` serves the resources that are off by default.
+        """
         self.faults = Faults()
         self.registry = registry
         self._reader = Reader(registry.store, registry.sources.clock, watch_buffer=watch_buffer)
@@ -82,6 +85,7 @@ class ApiServer:
         self._bookmark_interval = bookmark_interval
         self._watch_timeout = watch_timeout
         self._remote_faults = remote_faults
+        self._optional = optional
         self._watchers: set[Watcher] = set()
         self._runner: web.ServerRunner | None = None
         self._requests = 0
@@ -158,6 +162,8 @@ class ApiServer:
         url = request.rel_url
         query: Mapping[str, str] = url.query if url.raw_query_string else {}
         target = parse(url.path)
+        if target is not None and target.resource.optional and not self._optional:
+            target = None
         watching = target is not None and reads.truthy(query.get("watch", "false")) and request.method == "GET"
         fault = None
         if self.faults and not url.path.startswith("/trireme/"):
@@ -268,11 +274,12 @@ class ApiServer:
             accept = request.headers.get("Accept", "")
             if path in ("/api", "/apis") and "g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList" in accept:
                 headers = {**_JSON_HEADERS, "Content-Type": discovery.AGGREGATED}
-                return web.Response(body=discovery.aggregated(path), headers=headers)
-            document = discovery.documents().get(path.rstrip("/") or "/")
+                return web.Response(body=discovery.aggregated(path, self._optional), headers=headers)
+            document = discovery.documents(self._optional).get(path.rstrip("/") or "/")
             if document is not None:
                 return web.Response(body=document, headers=_JSON_HEADERS)
-        if "/".join(path.split("/")[:4]) not in discovery.documents() and not path.startswith("/api/v1/"):
+        served = discovery.documents(self._optional)
+        if "/".join(path.split("/")[:4]) not in served and not path.startswith("/api/v1/"):
             return web.Response(status=404, text="404 page not found\n")
         raise problems.no_such_path()
 
