@@ -16,6 +16,7 @@ from pathlib import Path
 
 import decision_profiles
 import golden_rows
+import grpc
 import hint_agreement
 from decision_differences import Finding, Verdict, compare, refused_elsewhere
 from decision_phases import PhaseError, Phases
@@ -25,6 +26,7 @@ from trireme.config import loading
 
 # In the order in which they are shown: that of a cycle, and last what each plugin says alone.
 FIELDS = (
+    "answer",
     "preFilter",
     "preFilterNodes",
     "filter",
@@ -46,7 +48,7 @@ CONFIGURATION_SUITE = Path(__file__).parent / "config" / "agreement.py"
 def main(argv: Sequence[str] | None = None) -> int:
     """Returns the exit code."""
     options = _parser().parse_args(argv)
-    paths = options.cases or [golden_rows.DECISIONS, golden_rows.HINTS]
+    paths = options.cases or [golden_rows.DECISIONS, *([] if options.category else [golden_rows.HINTS])]
     outcome = 0
     for path in paths:
         try:
@@ -79,16 +81,20 @@ def _agreement_of(path: Path, options: argparse.Namespace) -> int:
     decisions = by_kind.get(RowKind.DECISION, [])
     if options.category:
         decisions = [row for row in decisions if golden_rows.category_of(row) in options.category]
+        if not decisions:
+            raise golden_rows.GoldenFileError(f"{path}: has no decisions of {', '.join(options.category)}")
     if decisions:
         findings += _decided(decisions, options)
     if RowKind.HINT in by_kind and not options.category:
         findings += _hinted(by_kind[RowKind.HINT], options)
     if findings and not options.print_answers:
         _report(findings, options.differences)
+    elif findings:
+        print(*(f"{finding.case}: {finding.answered}" for finding in findings), sep="\n", file=sys.stderr)
     outcome = int(any(finding.verdict is Verdict.DIFFERS for finding in findings))
     if RowKind.CONFIGURATION in by_kind:
-        arguments = ["--print-answers"] if options.print_answers else []
-        command = [sys.executable, str(CONFIGURATION_SUITE), "--cases", str(path), *arguments]
+        arguments = ["--answers"] if options.print_answers else ["--differences", str(options.differences)]
+        command = [sys.executable, str(CONFIGURATION_SUITE), str(path), *arguments]
         outcome = max(outcome, subprocess.run(command, check=False).returncode)
     return outcome
 
@@ -99,11 +105,25 @@ def _decided(rows: list[Row], options: argparse.Namespace) -> list[Finding]:
     with Phases(setup.configuration, options.replicas) as phases:
         decider = Decider(phases, setup)
         for row in rows:
+            elsewhere = frozenset() if options.print_answers else refused_elsewhere(row, setup)
+            try:
+                answer = decider.decide(row, elsewhere)
+            except (grpc.RpcError, AssertionError, LookupError, TypeError, ValueError) as error:
+                # One case that cannot be answered is a difference, and no reason to leave the others out.
+                findings.append(_unanswered(row, error))
+                continue
             if options.print_answers:
-                _print_answer(row, decider.decide(row))
+                _print_answer(row, answer)
             else:
-                findings += compare(row, decider.decide(row, refused_elsewhere(row, setup)), setup)
+                findings += compare(row, answer, setup)
     return findings
+
+
+def _unanswered(row: Row, error: Exception) -> Finding:
+    category = golden_rows.category_of(row)
+    return Finding(
+        row["name"], category, "answer", "", Verdict.DIFFERS, "an answer", f"{type(error).__name__}: {error}"
+    )
 
 
 def _hinted(rows: list[Row], options: argparse.Namespace) -> list[Finding]:

@@ -41,10 +41,11 @@ class DecisionCluster:
         for change in self._changes():
             change()
         # A nomination names its pod's class for good, so nothing may make classes finer after it.
-        for pod in (self._case["pod"], *self._nominated):
+        for pod in (*self._nominated, self._case["pod"]):
             self.class_of(pod)
         for pod in self._nominated:
             self.nominate(pod)
+        self.class_of(self._case["pod"])
 
     def grow(self, draw: random.Random) -> Iterator[None]:
         """Near the case by steps, after each of which the cache has changes to be taken as a delta. `fill` does the

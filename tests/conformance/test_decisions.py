@@ -1,6 +1,6 @@
 """Decisions about golden clusters are kube-scheduler's, through real processes, for one replica of each phase and two.
 
-A category is asserted here once all that decides it is there; how far the others agree is what agreement.py shows.
+What a plugin that is not there would have said is left out of it; agreement.py shows how much that is.
 """
 
 from collections.abc import Iterator
@@ -13,34 +13,44 @@ from decision_differences import Finding, Verdict
 from decision_phases import Phases
 from decisions import Decider
 
-AGREEING = ("resources", "mostallocated", "taints", "nodeaffinity", "ports", "images")
+# Asked of several replicas in full, as all of their plugins are there; of the other categories
+# every third case.
+IN_FULL = frozenset({"resources", "mostallocated", "taints", "nodeaffinity", "ports", "images"})
+
+# Pods that are nominated to a node do not count there yet.
+OPEN = frozenset({"nominated"})
 
 ROWS = list(golden_rows.read(golden_rows.DECISIONS))
+CATEGORIES = tuple(dict.fromkeys(golden_rows.category_of(row) for row in ROWS))
 SETUP = decision_profiles.make(decision_profiles.strategies_of(ROWS))
 
 
 @pytest.fixture(scope="module", params=[1, 2], ids=["one-replica", "two-replicas"])
-def decider(request: pytest.FixtureRequest) -> Iterator[Decider]:
+def phases(request: pytest.FixtureRequest) -> Iterator[Phases]:
     """Someone to ask."""
-    with Phases(SETUP.configuration, request.param) as phases:
-        yield Decider(phases, SETUP)
+    with Phases(SETUP.configuration, request.param) as running:
+        yield running
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("category", AGREEING)
-def test_every_decision_of_the_category_is_kube_schedulers(decider: Decider, category: str) -> None:
+@pytest.mark.parametrize("category", [category for category in CATEGORIES if category not in OPEN])
+def test_every_decision_of_the_category_is_kube_schedulers(phases: Phases, category: str) -> None:
     """Else a pod lands elsewhere than with kube-scheduler, or is refused in other words."""
     rows = [row for row in ROWS if golden_rows.category_of(row) == category]
+    if phases.others() and category not in IN_FULL:
+        rows = rows[::3]
+    decider = Decider(phases, SETUP)
     findings: list[Finding] = []
     for row in rows:
         answer = decider.decide(row, decision_differences.refused_elsewhere(row, SETUP))
         findings += decision_differences.compare(row, answer, SETUP)
     assert [finding for finding in findings if finding.verdict is Verdict.DIFFERS] == []
     compared = [finding for finding in findings if finding.verdict is Verdict.AGREES]
-    assert len(compared) > 10 * len(rows)
+    assert len(compared) > 8 * len(rows)
 
 
 def test_all_golden_decisions_are_there() -> None:
     """Else the tests above passed with little to check."""
     assert len(ROWS) > 900
-    assert {golden_rows.category_of(row) for row in ROWS} >= set(AGREEING)
+    assert len(CATEGORIES) == 18
+    assert set(CATEGORIES) > OPEN
