@@ -129,6 +129,7 @@ class Children:
     async def keep(self, restarted: Callable[[], None]) -> None:
         """Start again what ends, until cancelled."""
         async with asyncio.TaskGroup() as group:
+            group.create_task(asyncio.Event().wait())
             for children in self._children.values():
                 for child in children:
                     group.create_task(self._keep_one(child, restarted))

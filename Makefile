@@ -1,0 +1,97 @@
+# `make help` lists the targets. Everything is set up by them: only Python 3.11 and make are needed (Go for what says so).
+SHELL := /bin/bash
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+NODES ?= 100
+BENCH_NODES := $(if $(filter command line environment,$(origin NODES)),--nodes $(NODES))
+STAMP := $(VENV)/.installed
+comma := ,
+empty :=
+space := $(empty) $(empty)
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## List the targets
+	@awk 'BEGIN {FS = ":.*## "} /^[a-zA-Z_-]+:.*## / {printf "  \033[36m%-18s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(STAMP): pyproject.toml
+	@command -v $(PYTHON) >/dev/null || { echo "make: $(PYTHON) is not installed; set PYTHON to a Python of 3.11 or newer" >&2; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@
+
+.PHONY: setup
+setup: $(STAMP) ## Install everything into .venv
+
+##: running
+
+.PHONY: up
+up: $(STAMP) ## Run everything against the embedded cluster, with sample workloads (NODES=100)
+	@$(BIN)/trireme up --nodes $(NODES) --demo
+
+.PHONY: up-real
+up-real: $(STAMP) controlplane ## As up, against a real control plane on this machine (needs Go)
+	@$(BIN)/python tests/controlplane/launcher.py --controllers -- bash -c '$(BIN)/trireme up --kubeconfig "$$KUBECONFIG" --demo'
+
+.PHONY: run-frontend
+run-frontend: $(STAMP) ## Run the frontend alone (ARGS="--kubeconfig FILE")
+	@$(BIN)/python cmd/frontend $(ARGS)
+
+.PHONY: run-filter
+run-filter: $(STAMP) ## Run a filter replica alone (ARGS="--listen 127.0.0.1:7001")
+	@$(BIN)/python cmd/filter $(ARGS)
+
+.PHONY: run-score
+run-score: $(STAMP) ## Run a score replica alone (ARGS="--listen 127.0.0.1:7002")
+	@$(BIN)/python cmd/score $(ARGS)
+
+.PHONY: run-bind
+run-bind: $(STAMP) ## Run a bind replica alone (ARGS="--listen 127.0.0.1:7003 --kubeconfig FILE")
+	@$(BIN)/python cmd/bind $(ARGS)
+
+##: checking
+
+.PHONY: lint
+lint: $(STAMP) ## Style, layering and proto rules
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/lint-imports
+	@$(BIN)/buf lint
+	@PATH="$(CURDIR)/$(BIN):$$PATH" protos/generate.sh --check
+
+.PHONY: types
+types: $(STAMP) ## Types
+	@$(BIN)/mypy
+
+.PHONY: unit
+unit: $(STAMP) ## Unit tests
+	@$(BIN)/pytest tests/unit
+
+.PHONY: test
+test: $(STAMP) lint types ## Everything that CI checks
+	@$(BIN)/pytest tests
+
+.PHONY: conformance
+conformance: $(STAMP) ## Agreement with kube-scheduler's decisions (CASES=file for another set)
+	@$(BIN)/python tests/conformance/agreement.py $(if $(CASES),--cases $(CASES))
+
+.PHONY: presubmit
+presubmit: test ## Says whether a change is good
+
+.PHONY: protos
+protos: $(STAMP) ## Generate internal/trireme/v1 from protos/
+	@PATH="$(CURDIR)/$(BIN):$$PATH" protos/generate.sh
+
+.PHONY: controlplane
+controlplane: $(STAMP) ## Build the real control plane, once (needs Go)
+	@$(BIN)/python tests/controlplane/build_controlplane.py
+
+.PHONY: bench
+bench: $(STAMP) controlplane ## Benchmark against kube-scheduler (NODES=5000 WORKLOADS="basic nodeaffinity")
+	@$(BIN)/python tests/bench/run.py $(BENCH_NODES) $(if $(WORKLOADS),--workloads $(subst $(space),$(comma),$(WORKLOADS)))
+
+.PHONY: clean
+clean: ## Remove what was built and installed
+	rm -rf $(VENV) build .mypy_cache .ruff_cache .pytest_cache .hypothesis

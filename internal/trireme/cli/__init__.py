@@ -1,0 +1,1 @@
+"""`trireme`: the person's tool."""

@@ -1,0 +1,110 @@
+"""A few workloads, created and watched until they are scheduled: what `make up` shows."""
+
+import asyncio
+import collections
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+from trireme.kube import client, credentials
+from trireme.kube.errors import ApiError
+
+NAMESPACE = "default"
+PATIENCE_SECONDS = 60.0
+_PREFER_ZONE = {
+    "nodeAffinity": {
+        "preferredDuringSchedulingIgnoredDuringExecution": [
+            {
+                "weight": 50,
+                "preference": {
+                    "matchExpressions": [{"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["zone-1"]}]
+                },
+            }
+        ]
+    }
+}
+
+Say = Callable[[str], None]
+
+
+def _template(labels: dict[str, str], spec: dict[str, Any], requests: dict[str, str]) -> dict[str, Any]:
+    container = {"name": "main", "image": "registry.k8s.io/pause:3.10", "resources": {"requests": requests}}
+    return {"metadata": {"labels": labels}, "spec": {"containers": [container], **spec}}
+
+
+def _deployment(name: str, replicas: int, spec: dict[str, Any], requests: dict[str, str]) -> dict[str, Any]:
+    labels = {"app": name}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "namespace": NAMESPACE},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": labels},
+            "template": _template(labels, spec, requests),
+        },
+    }
+
+
+WORKLOADS = (
+    ("50 web servers, spread by how full nodes are", _deployment("web", 50, {}, {"cpu": "250m", "memory": "256Mi"})),
+    (
+        "10 caches that prefer zone-1",
+        _deployment("cache", 10, {"affinity": _PREFER_ZONE}, {"cpu": "500m", "memory": "1Gi"}),
+    ),
+    (
+        "3 giants that fit nowhere: see why with kubectl describe",
+        _deployment("giant", 3, {}, {"cpu": "1000", "memory": "1Gi"}),
+    ),
+)
+
+
+async def show(kubeconfig: pathlib.Path, say: Say) -> bool:
+    """Create the workloads and say where their pods went; whether all that fit were scheduled in time."""
+    settings = client.ClientSettings(credentials.Source(str(kubeconfig)), user_agent="trireme-demo", qps=-1)
+    async with await client.connect(settings) as api:
+        for text, body in WORKLOADS:
+            say(f"demo: {text}")
+            try:
+                await api.post(f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments", body)
+            except ApiError as error:
+                if error.status != 409:
+                    raise
+        scheduled = True
+        for name, replicas in (("web", 50), ("cache", 10)):
+            scheduled &= await _placed(api, name, replicas, say)
+        await _refused(api, "giant", say)
+        return scheduled
+
+
+async def _placed(api: client.ApiClient, name: str, replicas: int, say: Say) -> bool:
+    try:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while True:
+                pods = await _pods(api, name)
+                nodes = [pod["spec"]["nodeName"] for pod in pods if pod["spec"].get("nodeName")]
+                if len(nodes) >= replicas:
+                    break
+                await asyncio.sleep(0.2)
+    except TimeoutError:
+        say(f"demo: {name} is not scheduled after {PATIENCE_SECONDS:.0f} s")
+        return False
+    per_node = collections.Counter(nodes)
+    say(f"demo: {name}: {len(nodes)} pods on {len(per_node)} nodes, at most {max(per_node.values())} on one")
+    return True
+
+
+async def _refused(api: client.ApiClient, name: str, say: Say) -> None:
+    for _ in range(100):
+        for pod in await _pods(api, name):
+            for condition in pod.get("status", {}).get("conditions") or ():
+                if condition["type"] == "PodScheduled" and condition.get("message"):
+                    say(f"demo: {pod['metadata']['name']}: {condition['message']}")
+                    return
+        await asyncio.sleep(0.1)
+
+
+async def _pods(api: client.ApiClient, name: str) -> list[dict[str, Any]]:
+    response = await api.get(f"/api/v1/namespaces/{NAMESPACE}/pods", {"labelSelector": f"app={name}"})
+    items: list[dict[str, Any]] = response.json()["items"] or []
+    return items

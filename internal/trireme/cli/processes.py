@@ -1,0 +1,116 @@
+"""Processes whose output is shown with a name in front, and which all end together."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from trireme.replica import parent_death
+
+STOP_SECONDS = 30.0
+# Colours that are legible on light and dark terminals.
+_COLOURS = (36, 33, 32, 35, 34, 31)
+
+
+class Output:
+    """Standard output for several writers: whole lines, and a status line that stays last on a terminal."""
+
+    def __init__(self) -> None:
+        self._terminal = sys.stdout.isatty()
+        self._colours: dict[str, int] = {}
+        self._status = ""
+
+    def line(self, name: str, text: str) -> None:
+        """One line of a process."""
+        if self._terminal:
+            colour = self._colours.setdefault(name, _COLOURS[len(self._colours) % len(_COLOURS)])
+            self._write(f"\033[{colour}m{name:>9}\033[0m | {text}\n")
+        else:
+            self._write(f"{name:>9} | {text}\n")
+
+    def say(self, text: str) -> None:
+        """A line of our own."""
+        self._write(f"{text}\n")
+
+    def status(self, text: str) -> None:
+        """The status line from now on: in place on a terminal, a line where it changed elsewhere."""
+        if text == self._status:
+            return
+        self._status = text
+        self._write("" if self._terminal else f"{text}\n")
+
+    def _write(self, text: str) -> None:
+        if self._terminal:
+            sys.stdout.write(f"\r\033[K{text}{self._status}")
+        else:
+            sys.stdout.write(text)
+        sys.stdout.flush()
+
+
+class Process:
+    """One process. `ready` is the beginning of the line by which it says that it serves; empty: at once."""
+
+    def __init__(self, name: str, command: Sequence[str], output: Output, ready: str = "") -> None:
+        self.name = name
+        self._command = command
+        self._output = output
+        self._ready = ready
+        self._process: asyncio.subprocess.Process | None = None
+        self._readers: list[asyncio.Task[None]] = []
+
+    async def start(self, environment: Mapping[str, str] | None = None) -> str:
+        """Start it; answers what follows `ready` in the line by which it says so. Raises: RuntimeError if it ends."""
+        parent = os.getpid()
+        self._process = await asyncio.create_subprocess_exec(
+            *self._command,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            env=dict(os.environ, **(environment or {})),
+            # Ctrl-C is for us: we end the processes in order.
+            start_new_session=True,
+            preexec_fn=lambda: parent_death.exit_with_parent(parent),
+        )
+        ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._readers.append(asyncio.create_task(self._read(ready)))
+        if not self._ready:
+            return ""
+        waited: set[asyncio.Future[Any]] = {ready, *self._readers}
+        await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+        if not ready.done():
+            raise RuntimeError(f"{self.name} ended with exit code {await self.ended()} at its start")
+        return ready.result()
+
+    async def ended(self) -> int:
+        """Its exit code, once it has ended."""
+        assert self._process is not None
+        return await self._process.wait()
+
+    async def stop(self) -> None:
+        """End it, and show what it said last."""
+        process = self._process
+        if process is None:
+            return
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                process.send_signal(signal.SIGTERM)
+        try:
+            async with asyncio.timeout(STOP_SECONDS):
+                await process.wait()
+        except TimeoutError:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+        await asyncio.gather(*self._readers)
+
+    async def _read(self, ready: asyncio.Future[str]) -> None:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        async for raw in self._process.stdout:
+            text = raw.decode(errors="replace").rstrip("\n")
+            if not ready.done() and self._ready and text.startswith(self._ready):
+                ready.set_result(text.removeprefix(self._ready).strip())
+            self._output.line(self.name, text)

@@ -1,0 +1,88 @@
+"""How many nodes and pods there are, followed by watch: the status line of `trireme up`."""
+
+import asyncio
+import collections
+import pathlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from trireme.kube import client, credentials, informer, resources
+from trireme.kube.watch import Event, EventKind
+
+PERIOD_SECONDS = 0.5
+
+
+class Tally:
+    """Counts of nodes and pods."""
+
+    def __init__(self) -> None:
+        self._pods: dict[str, str] = {}
+        self._nodes: set[str] = set()
+        self._bound_at: collections.deque[float] = collections.deque(maxlen=100_000)
+
+    def on_pods(self, events: Sequence[Event[tuple[str, str]]]) -> None:
+        """Pods as (uid, state)."""
+        for kind, entry, _ in events:
+            if entry is None:
+                if kind == EventKind.LIST_START:
+                    self._pods.clear()
+                continue
+            uid, state = entry
+            if kind == EventKind.DELETED:
+                self._pods.pop(uid, None)
+                continue
+            if state != "pending" and self._pods.get(uid) == "pending":
+                self._bound_at.append(time.monotonic())
+            self._pods[uid] = state
+
+    def on_nodes(self, events: Sequence[Event[str]]) -> None:
+        """Nodes by name."""
+        for kind, name, _ in events:
+            if name is None:
+                if kind == EventKind.LIST_START:
+                    self._nodes.clear()
+            elif kind == EventKind.DELETED:
+                self._nodes.discard(name)
+            else:
+                self._nodes.add(name)
+
+    def line(self) -> str:
+        """The status line."""
+        counts = collections.Counter(self._pods.values())
+        recent = time.monotonic() - 1.0
+        rate = sum(moment >= recent for moment in self._bound_at)
+        return (
+            f"[nodes {len(self._nodes)}   pods: pending {counts['pending']}, bound {counts['bound']}, "
+            f"running {counts['running']}   {rate} pods/s]"
+        )
+
+
+async def follow(kubeconfig: pathlib.Path, show: Callable[[str], None]) -> None:
+    """Show the status line, and again as it changes, until cancelled."""
+    tally = Tally()
+    settings = client.ClientSettings(credentials.Source(str(kubeconfig)), user_agent="trireme-up", qps=-1)
+    async with await client.connect(settings) as api, asyncio.TaskGroup() as group:
+        pods = informer.Informer(api, resources.PODS, _pod, [_Consumer(tally.on_pods)])
+        nodes = informer.Informer(api, resources.NODES, _node, [_Consumer(tally.on_nodes)])
+        group.create_task(pods.run())
+        group.create_task(nodes.run())
+        while True:
+            show(tally.line())
+            await asyncio.sleep(PERIOD_SECONDS)
+
+
+class _Consumer:
+    def __init__(self, take: Callable[[Sequence[Any]], None]) -> None:
+        self.on_events = take
+
+
+def _pod(raw: Mapping[str, Any]) -> tuple[str, str]:
+    if not raw["spec"].get("nodeName"):
+        return raw["metadata"]["uid"], "pending"
+    return raw["metadata"]["uid"], "running" if raw["status"].get("phase") == "Running" else "bound"
+
+
+def _node(raw: Mapping[str, Any]) -> str:
+    name: str = raw["metadata"]["name"]
+    return name

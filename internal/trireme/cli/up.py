@@ -1,0 +1,173 @@
+"""`trireme up`: the whole scheduler on one machine, against the embedded cluster or the one that a kubeconfig names.
+
+Every service is a process of its own, as it would be in a cluster; their logs come with their names in front. It shows
+a status line, and ends everything on Ctrl-C.
+"""
+
+import argparse
+import asyncio
+import pathlib
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from trireme.cli import demo, processes, tally
+from trireme.kube.errors import ApiError, ApiUnreachable, KubeconfigError
+
+_READY = "listening on "
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Files of one run."""
+
+    folder: pathlib.Path
+    kubeconfig: pathlib.Path
+
+    def socket(self, phase: str, number: int) -> str:
+        """Where a phase listens."""
+        return f"unix:{self.folder}/{phase}-{number}.sock"
+
+
+def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command."""
+    parser = commands.add_parser("up", help="run everything on this machine", description=__doc__)
+    parser.add_argument("--nodes", type=int, default=100, help="simulated nodes (default %(default)s)")
+    parser.add_argument("--kubeconfig", default="", help="use this cluster instead of the embedded one")
+    parser.add_argument("--config", default="", help="KubeSchedulerConfiguration file for the frontend")
+    parser.add_argument("--filters", type=int, default=1, help="filter replicas (default %(default)s)")
+    parser.add_argument("--scores", type=int, default=1, help="score replicas (default %(default)s)")
+    parser.add_argument("--binds", type=int, default=1, help="bind replicas (default %(default)s)")
+    parser.add_argument("--port", type=int, default=0, help="port of the embedded API server (default: a free one)")
+    parser.add_argument("--demo", action="store_true", help="create a few workloads and show where they go")
+    parser.add_argument("--once", action="store_true", help="with --demo: end when the workloads are scheduled")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run until Ctrl-C. Returns the exit code."""
+    try:
+        return asyncio.run(_up(options))
+    except (KubeconfigError, RuntimeError) as error:
+        print(f"Error: {error}", file=sys.stderr)
+        return 1
+
+
+async def _up(options: argparse.Namespace) -> int:
+    output = processes.Output()
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="trireme-up-"))
+    kubeconfig = pathlib.Path(options.kubeconfig) if options.kubeconfig else folder / "kubeconfig"
+    layout = Layout(folder, kubeconfig)
+    stopping = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    running: list[processes.Process] = []
+    try:
+        for process in _processes(options, layout, output):
+            running.append(process)
+            await process.start()
+            if stopping.is_set():
+                return 0
+        output.say(f"kubeconfig: {kubeconfig}   try: kubectl --kubeconfig {kubeconfig} get pods -A -w")
+        return await _watch(options, kubeconfig, running, output, stopping)
+    finally:
+        output.status("")
+        for process in reversed(running):
+            await process.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+async def _watch(
+    options: argparse.Namespace,
+    kubeconfig: pathlib.Path,
+    running: Sequence[processes.Process],
+    output: processes.Output,
+    stopping: asyncio.Event,
+) -> int:
+    """Show the status until told to stop; a process that ends by itself ends everything."""
+    counting = asyncio.create_task(tally.follow(kubeconfig, output.status))
+    ends: dict[asyncio.Task[Any], processes.Process] = {
+        asyncio.create_task(process.ended()): process for process in running
+    }
+    stop = asyncio.create_task(stopping.wait())
+    showing = asyncio.create_task(demo.show(kubeconfig, output.say)) if options.demo else None
+    waited: set[asyncio.Task[Any]] = {stop, counting, *ends, *([showing] if showing else [])}
+    try:
+        while True:
+            done, waited = await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+            if stop in done:
+                return 0
+            if counting in done:
+                await counting
+            for task in done & ends.keys():
+                output.say(f"{ends[task].name} ended with exit code {task.result()}")
+                return 1
+            if showing in done and showing is not None:
+                scheduled = await showing
+                if options.once:
+                    return 0 if scheduled else 1
+    except (ApiError, ApiUnreachable) as error:
+        output.say(f"the API server does not answer: {error}")
+        return 1
+    finally:
+        for task in (counting, stop, *ends, *([showing] if showing else [])):
+            task.cancel()
+        await asyncio.gather(counting, stop, *ends, return_exceptions=True)
+
+
+def _processes(options: argparse.Namespace, layout: Layout, output: processes.Output) -> list[processes.Process]:
+    """In the order in which they are started."""
+    out = []
+    if not options.kubeconfig:
+        command = [sys.executable, "-u", "-m", "trireme.embedded", "--nodes", str(options.nodes)]
+        command += ["--port", str(options.port), "--kubeconfig", str(layout.kubeconfig)]
+        out.append(processes.Process("cluster", command, output, ready="embedded cluster"))
+    counts = {"filter": options.filters, "score": options.scores, "bind": options.binds}
+    for phase, count in counts.items():
+        extra = ["--kubeconfig", str(layout.kubeconfig)] if phase == "bind" else []
+        if phase == "bind" and not options.kubeconfig:
+            extra += ["--kube-api-qps", "-1"]
+        for number in range(count):
+            name = phase if count == 1 else f"{phase}-{number}"
+            command = _command(phase, ["--listen", layout.socket(phase, number), *extra])
+            out.append(processes.Process(name, command, output, ready=_READY))
+    own = {
+        "apiVersion": "trireme.dev/v1alpha1",
+        "kind": "TriremeConfiguration",
+        "phases": {
+            phase: {"endpoints": [layout.socket(phase, number) for number in range(count)]}
+            for phase, count in counts.items()
+        },
+    }
+    own_file = layout.folder / "trireme.yaml"
+    own_file.write_text(yaml.safe_dump(own))
+    frontend = ["--trireme-config", str(own_file), "--secure-port", "0"]
+    frontend += ["--config", options.config or str(_scheduler_file(options, layout))]
+    out.append(processes.Process("frontend", _command("frontend", frontend), output))
+    return out
+
+
+def _scheduler_file(options: argparse.Namespace, layout: Layout) -> pathlib.Path:
+    """A KubeSchedulerConfiguration; against the embedded cluster nobody has to be spared requests."""
+    connection: dict[str, Any] = {"kubeconfig": str(layout.kubeconfig)}
+    if not options.kubeconfig:
+        connection |= {"qps": 5000, "burst": 5000}
+    document = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "clientConnection": connection,
+    }
+    file = layout.folder / "scheduler.yaml"
+    file.write_text(yaml.safe_dump(document))
+    return file
+
+
+def _command(phase: str, arguments: Sequence[str]) -> list[str]:
+    program = f"import sys; from trireme.{phase}.process import main; sys.exit(main())"
+    return [sys.executable, "-u", "-c", program, *arguments]
