@@ -22,10 +22,6 @@ NAME = "DefaultBinder"
 _SUCCESS = status_pb2.Status(code=status_pb2.CODE_SUCCESS)
 
 
-class FateUnknown(Exception):
-    """Of some pods nobody knows whether they were bound."""
-
-
 def plugin(binder: Binder) -> host.Plugin:
     """The plugin, on a binder."""
 
@@ -44,13 +40,14 @@ def plugin(binder: Binder) -> host.Plugin:
                         case Bound():
                             results.append(bind_pb2.BindResult(index=index, status=_SUCCESS))
                         case Failed(message, reason):
-                            failed = status.Status(status.Code.ERROR, NAME, (message,), (reason,))
+                            words = f'running Bind plugin "{NAME}": {message}'
+                            failed = status.Status(status.Code.ERROR, NAME, (words,), (reason,))
                             results.append(bind_pb2.BindResult(index=index, status=to_message(failed)))
                         case Open(message):
                             unknown.append(f"{targets[index].pod.namespace}/{targets[index].pod.name}: {message}")
                 if results:
                     yield results
         if unknown:
-            raise FateUnknown(f"{len(unknown)} pods may be bound or not; the first: {unknown[0]}")
+            raise host.FateUnknown(f"{len(unknown)} pods may be bound or not; the first: {unknown[0]}")
 
     return host.Plugin(NAME, bind=bind)

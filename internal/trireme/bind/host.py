@@ -2,8 +2,9 @@
 
 It speaks the contract's own messages on both sides, so a plugin in this process and one behind a gRPC channel look the
 same to it. The rules are kube-scheduler's framework's: the first plugin that refuses a pod decides; Permit goes on
-asking after a plugin that lets the pod wait; Bind goes on after a plugin that skips the pod; an error, but not a
-refusal, is told with the extension point and the plugin in front.
+asking after a plugin that lets the pod wait; Bind goes on after a plugin that skips the pod. What kube-scheduler says
+in front of an error (`running Bind plugin "X": …`) each plugin here says itself, because who failed may be either the
+plugin or the way to it.
 Source: pkg/scheduler/framework/runtime of Kubernetes 1.37.
 """
 
@@ -13,13 +14,17 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from google.protobuf import duration_pb2
-from google.protobuf.message import DecodeError
 
 from trireme.replica.fencing import Tenure
 from trireme.v1 import bind_pb2, plugin_pb2, snapshot_pb2, status_pb2
 from trireme.wire import profiles
 
 C = TypeVar("C")
+
+
+class FateUnknown(Exception):
+    """Of some pods nobody knows whether they were bound."""
+
 
 MAX_PERMIT_SECONDS = 15 * 60
 
@@ -33,8 +38,9 @@ PostBindCall = Callable[[bind_pb2.PostBindRequest], Awaitable[None]]
 class Plugin:
     """One plugin; a call that is None: it takes no part in that extension point.
 
-    The calls of Permit and PreBind answer one result an item, in order. Bind answers each item once, by index. None of
-    them raises: what fails is a status.
+    The calls of Permit and PreBind answer one result an item, in order. Bind answers each item once, by index, or
+    raises FateUnknown after those that it can answer. Else none of them raises: what fails is a status. Items carry
+    the state of all plugins (HostState); each plugin takes its own part.
     """
 
     name: str
@@ -100,13 +106,13 @@ async def permit(chain: Chain, request: bind_pb2.PermitRequest) -> bind_pb2.Perm
         left = [index for index in range(len(request.items)) if index not in ended]
         if not left:
             break
-        asked = bind_pb2.PermitRequest(cycle=request.cycle, items=_items(request.items, left, name))
+        asked = bind_pb2.PermitRequest(cycle=request.cycle, items=_chosen(request.items, left))
         for index, result in zip(left, await call(asked), strict=True):
             if result.status.code == status_pb2.CODE_WAIT:
                 wait = bind_pb2.PermitWait(plugin=name, timeout=_at_most(result.timeout))
                 waits.setdefault(index, []).append(wait)
             elif result.status.code not in _PASSED:
-                ended[index] = bind_pb2.PermitResult(status=_told(result.status, name, _PERMIT))
+                ended[index] = _named(result, name)
     response = bind_pb2.PermitResponse()
     for index, item in enumerate(request.items):
         if index in ended:
@@ -122,19 +128,18 @@ async def pre_bind(chain: Chain, request: bind_pb2.PreBindRequest) -> bind_pb2.P
     """What PreBind's plugins together say of each pod; one that a plugin holds up does not reach those after it."""
     ended: dict[int, bind_pb2.PreBindResult] = {}
     worked: set[int] = set()
-    point = _PREFLIGHT if request.preflight else _PRE_BIND
     for name, call in chain.pre_bind:
         left = [index for index in range(len(request.items)) if index not in ended]
         if not left:
             break
         asked = bind_pb2.PreBindRequest(
-            cycle=request.cycle, items=_items(request.items, left, name), preflight=request.preflight
+            cycle=request.cycle, items=_chosen(request.items, left), preflight=request.preflight
         )
         for index, result in zip(left, await call(asked), strict=True):
             if result.status.code == status_pb2.CODE_SUCCESS:
                 worked.add(index)
             elif result.status.code != status_pb2.CODE_SKIP:
-                ended[index] = _ended(request.items[index], result, name, point)
+                ended[index] = _held_up(request.items[index], _named(result, name), name)
     response = bind_pb2.PreBindResponse()
     for index in range(len(request.items)):
         if index in ended:
@@ -150,17 +155,16 @@ async def bind(
     """Binds each pod by the first plugin that does not skip it."""
     left = list(range(len(request.items)))
     for name, call in chain.bind:
-        if len(left) == len(request.items) and not any(item.state for item in request.items):
-            asked = request
-        else:
-            asked = bind_pb2.BindRequest(cycle=request.cycle, items=_items(request.items, left, name))
+        asked = request
+        if len(left) < len(request.items):
+            asked = bind_pb2.BindRequest(cycle=request.cycle, items=_chosen(request.items, left))
         skipped: list[int] = []
         async with aclosing(call(asked, tenure)) as batches:
             async for results in batches:
                 answered = list(_answered(results, left, name, skipped))
                 if answered:
                     yield answered
-        left = skipped
+        left = sorted(skipped)
         if not left:
             return
     message = "no Bind plugin of the profile binds this pod"
@@ -179,40 +183,28 @@ def _answered(
             skipped.append(result.index)
             continue
         if result.status.code != status_pb2.CODE_SUCCESS:
-            result.status.CopyFrom(_told(result.status, plugin, _BIND))
+            result.status.plugin = plugin
         yield result
 
 
 async def post_bind(chain: Chain, request: bind_pb2.PostBindRequest) -> None:
     """Tells PostBind's plugins."""
-    everything = range(len(request.items))
-    for name, call in chain.post_bind:
-        await call(bind_pb2.PostBindRequest(cycle=request.cycle, items=_items(request.items, everything, name)))
+    for _, call in chain.post_bind:
+        await call(request)
 
 
 _PASSED = (status_pb2.CODE_SUCCESS, status_pb2.CODE_SKIP)
-_REFUSALS = (
-    status_pb2.CODE_UNSCHEDULABLE,
-    status_pb2.CODE_UNSCHEDULABLE_AND_UNRESOLVABLE,
-    status_pb2.CODE_PENDING,
-)
 
-_PERMIT = 'running Permit plugin "{}": {}'
-_PRE_BIND = 'running PreBind plugin "{}": {}'
-_PREFLIGHT = 'running PreBindPreFlight "{}": {}'
-_BIND = 'running Bind plugin "{}": {}'
+R = TypeVar("R", bind_pb2.PermitResult, bind_pb2.PreBindResult)
 
 
-def _told(status: status_pb2.Status, plugin: str, form: str) -> status_pb2.Status:
-    """The status as kube-scheduler tells it: a refusal as it is, anything else as an error of the plugin."""
-    told = status_pb2.Status()
-    told.CopyFrom(status)
-    told.plugin = plugin
-    if status.code not in _REFUSALS:
-        told.code = status_pb2.CODE_ERROR
-        message = ", ".join(status.messages) or f"the answer has code {status.code} and no message"
-        told.messages[:] = [form.format(plugin, message)]
-    return told
+def _named(result: R, plugin: str) -> R:
+    result.status.plugin = plugin
+    return result
+
+
+def _chosen(items: Sequence[bind_pb2.BindItem], indexes: Sequence[int]) -> Sequence[bind_pb2.BindItem]:
+    return items if len(indexes) == len(items) else [items[index] for index in indexes]
 
 
 def _waiting(pod: str, waits: Sequence[bind_pb2.PermitWait]) -> bind_pb2.PermitResult:
@@ -231,34 +223,10 @@ def _at_most(timeout: duration_pb2.Duration) -> duration_pb2.Duration:
     return duration_pb2.Duration(seconds=0 if timeout.seconds < 0 else MAX_PERMIT_SECONDS)
 
 
-def _ended(item: bind_pb2.BindItem, result: bind_pb2.PreBindResult, plugin: str, form: str) -> bind_pb2.PreBindResult:
-    """The result of a plugin that ends the turn of a pod: it waits, or goes back."""
-    if result.status.code != status_pb2.CODE_WAIT:
-        return bind_pb2.PreBindResult(status=_told(result.status, plugin, form))
-    ended = bind_pb2.PreBindResult()
-    ended.CopyFrom(result)
-    ended.status.plugin = plugin
-    states = _states(item.state)
-    states.plugin_states[plugin] = result.state
-    ended.state = states.SerializeToString()
-    return ended
-
-
-def _items(items: Sequence[bind_pb2.BindItem], indexes: Sequence[int], plugin: str) -> list[bind_pb2.BindItem]:
-    """Those items, each with the plugin's own state."""
-    chosen = []
-    for index in indexes:
-        item = items[index]
-        if item.state:
-            item = bind_pb2.BindItem(pod=item.pod, node_name=item.node_name, assumed=item.assumed)
-            item.state = _states(items[index].state).plugin_states.get(plugin, b"")
-        chosen.append(item)
-    return chosen
-
-
-def _states(packed: bytes) -> bind_pb2.HostState:
-    try:
-        return bind_pb2.HostState.FromString(packed)
-    except DecodeError:
-        # Not made by a phase: then no plugin here made it.
-        return bind_pb2.HostState()
+def _held_up(item: bind_pb2.BindItem, result: bind_pb2.PreBindResult, plugin: str) -> bind_pb2.PreBindResult:
+    """The result that ends the turn of a pod; one that waits takes the state of all plugins with it."""
+    if result.status.code == status_pb2.CODE_WAIT:
+        states = bind_pb2.HostState.FromString(item.state)
+        states.plugin_states[plugin] = result.state
+        result.state = states.SerializeToString()
+    return result

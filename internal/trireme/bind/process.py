@@ -17,6 +17,7 @@ from trireme.bind.actions import Actor
 from trireme.bind.binder import Binder
 from trireme.bind.in_flight import InFlight
 from trireme.bind.leadership import Leadership, LeaseReader
+from trireme.bind.remote import RemotePlugins
 from trireme.bind.service import BindService, HostedPlugins
 from trireme.kube import client, lease
 from trireme.kube.election import LeaseRecord
@@ -66,9 +67,11 @@ async def lifespan(options: flags.Options) -> AsyncIterator[Sequence[grpc_server
         actor = Actor(writer, in_flight, clock=clock, wall=time.time_ns)
         leadership = Leadership(EpochGuard(), _lease_reader(lease_api, options.lease), clock)
 
+        remotes = RemotePlugins(writer)
+
         def plugins_of(configuration: snapshot_pb2.Configuration) -> Mapping[str, host.Plugin]:
             in_tree = default_binder.plugin(binder)
-            return {in_tree.name: in_tree}
+            return {in_tree.name: in_tree, **remotes.plugins_of(configuration.remote_plugins)}
 
         service = BindService(leadership, binder, actor, in_flight, plugins_of, clock=clock)
         async with metrics.serve(options.metrics_listen, service, api):
@@ -78,6 +81,7 @@ async def lifespan(options: flags.Options) -> AsyncIterator[Sequence[grpc_server
                 await actor.close(CLOSE_SECONDS)
                 await binder.close(CLOSE_SECONDS)
                 await leadership.close()
+                await remotes.close()
 
 
 def _services(service: BindService) -> Sequence[grpc_server.Service]:

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import grpc
+from google.protobuf.message import DecodeError
 from grpc import aio
 
 from trireme.bind import host
 from trireme.bind.actions import Actor
 from trireme.bind.binder import Binder, BinderStatistics
-from trireme.bind.default_binder import FateUnknown
 from trireme.bind.in_flight import InFlight
 from trireme.bind.leadership import Leadership, LeadershipStatistics
 from trireme.bind.results import Busy
@@ -124,7 +124,7 @@ class BindService(bind_pb2_grpc.BindServiceServicer):
             async with aclosing(host.bind(chain, request, tenure)) as batches:
                 async for results in batches:
                     yield bind_pb2.BindResponse(results=results)
-        except FateUnknown as error:
+        except host.FateUnknown as error:
             await context.abort(grpc.StatusCode.UNAVAILABLE, str(error))
         except Busy as busy:
             await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, str(busy))
@@ -223,6 +223,11 @@ def _points(plugin: host.Plugin) -> list[plugin_pb2.ExtensionPoint.ValueType]:
 
 async def _check_items(items: Iterable[bind_pb2.BindItem], context: Context) -> None:
     for index, item in enumerate(items):
+        if item.state:
+            try:
+                bind_pb2.HostState.FromString(item.state)
+            except DecodeError:
+                await _invalid(context, f"items[{index}].state: not a HostState")
         problem = _problem_of(item.pod)
         if problem:
             await _invalid(context, f"items[{index}].pod.{problem}")

@@ -1,0 +1,213 @@
+"""Plugins that are services of their own at Permit, PreBind, Bind and PostBind, behind the bind phase."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import bind_cluster
+import pytest
+from bind_cluster import Bind
+from grpc import aio
+from trireme.embedded.faults import Action, Fault
+from trireme.replica.grpc_server import ReplicaServer, Service
+from trireme.replica.listening import make_listener
+from trireme.v1 import bind_pb2, bind_pb2_grpc, plugin_pb2, snapshot_pb2, status_pb2
+from trireme.v1.status_pb2 import CODE_ERROR, CODE_SKIP, CODE_SUCCESS, CODE_WAIT
+
+NAME = "Harbour"
+POINTS = [
+    plugin_pb2.EXTENSION_POINT_PERMIT,
+    plugin_pb2.EXTENSION_POINT_PRE_BIND,
+    plugin_pb2.EXTENSION_POINT_BIND,
+    plugin_pb2.EXTENSION_POINT_POST_BIND,
+]
+
+
+class _Harbour(bind_pb2_grpc.BindServiceServicer):
+    """A plugin whose answers the test sets."""
+
+    def __init__(self) -> None:
+        self.codes: dict[str, status_pb2.Code.ValueType] = {}
+        self.states: list[bytes] = []
+        self.told: list[str] = []
+        #: Called for each pod of Bind before its result; may raise.
+        self.on_bind: Callable[[bind_pb2.BindItem], Any] | None = None
+
+    def _status(self, item: bind_pb2.BindItem) -> status_pb2.Status:
+        code = self.codes.get(item.pod.name, CODE_SUCCESS)
+        messages = [] if code in (CODE_SUCCESS, CODE_SKIP, CODE_WAIT) else ["no berth"]
+        return status_pb2.Status(code=code, messages=messages)
+
+    async def Permit(self, request: Any, context: Any) -> bind_pb2.PermitResponse:
+        response = bind_pb2.PermitResponse()
+        for item in request.items:
+            result = response.results.add(status=self._status(item))
+            result.timeout.seconds = 30
+        return response
+
+    async def PreBind(self, request: Any, context: Any) -> bind_pb2.PreBindResponse:
+        response = bind_pb2.PreBindResponse()
+        for item in request.items:
+            self.states.append(item.state)
+            result = response.results.add(status=self._status(item), state=b"moored")
+            result.wait_for.add(kind="persistent_volume_claim", namespace="default", name="data")
+            result.timeout.seconds = 600
+        return response
+
+    async def Bind(self, request: Any, context: Any) -> AsyncIterator[bind_pb2.BindResponse]:
+        for index, item in enumerate(request.items):
+            if self.on_bind is not None:
+                await self.on_bind(item)
+            yield bind_pb2.BindResponse(results=[bind_pb2.BindResult(index=index, status=self._status(item))])
+
+    async def PostBind(self, request: Any, context: Any) -> bind_pb2.PostBindResponse:
+        self.told.extend(item.pod.name for item in request.items)
+        return bind_pb2.PostBindResponse()
+
+
+class _Setup:
+    def __init__(self, bind: Bind, plugin: _Harbour, target: str) -> None:
+        self.bind, self.plugin, self.target = bind, plugin, target
+
+    async def configure(self, policy: Any = snapshot_pb2.FAILURE_POLICY_FAIL, **plugins: list[str]) -> None:
+        remote = snapshot_pb2.RemotePlugin(
+            name=NAME,
+            endpoints=[self.target],
+            deadline_ms=1000,
+            failure_policy=policy,
+            info=plugin_pb2.PluginInfo(name=NAME, extension_points=POINTS),
+        )
+        await self.bind.configure(bind_cluster.configuration(remote=[remote], **plugins))
+
+
+@asynccontextmanager
+async def _plugin_at(folder: Path, plugin: _Harbour) -> AsyncIterator[str]:
+    service = Service(
+        bind_pb2.DESCRIPTOR.services_by_name["BindService"],
+        lambda server: bind_pb2_grpc.add_BindServiceServicer_to_server(plugin, server),
+    )
+    server = ReplicaServer(make_listener(f"unix:{folder}/plugin.sock"), [service])
+    address = await server.start()
+    try:
+        yield address.text
+    finally:
+        await server.stop(0)
+
+
+@pytest.fixture
+async def setup(tmp_path: Path) -> AsyncIterator[_Setup]:
+    """A bind phase and one plugin beside it."""
+    plugin = _Harbour()
+    async with _plugin_at(tmp_path, plugin) as target, bind_cluster.running(tmp_path) as bind:
+        await bind.acquire()
+        yield _Setup(bind, plugin, target)
+
+
+async def test_permit_lets_wait_and_refuses(setup: _Setup) -> None:
+    """The frontend learns who makes a pod wait and for how long, and why another is refused."""
+    bind = setup.bind
+    await setup.configure(permit=[NAME])
+    await bind.make_pods("waits", "fails", "goes")
+    setup.plugin.codes = {"waits": CODE_WAIT, "fails": CODE_ERROR}
+    request = bind_pb2.PermitRequest(cycle=bind.cycle(), items=bind.items(["waits", "fails", "goes"], "node-00000"))
+    waits, fails, goes = (await bind.stub.Permit(request, timeout=5)).results
+    assert [(wait.plugin, wait.timeout.seconds) for wait in waits.waits] == [(NAME, 30)]
+    assert waits.status.code == CODE_WAIT
+    assert list(fails.status.messages) == [f'running Permit plugin "{NAME}": no berth']
+    assert goes.status.code == CODE_SUCCESS
+
+
+async def test_pre_bind_waits_for_objects_and_keeps_its_state(setup: _Setup) -> None:
+    """The plugin that waits is asked again with the state that it gave."""
+    bind = setup.bind
+    await setup.configure(pre_bind=[NAME])
+    await bind.make_pods("web")
+    setup.plugin.codes = {"web": CODE_WAIT}
+    items = bind.items(["web"], "node-00000")
+    (first,) = (await bind.stub.PreBind(bind_pb2.PreBindRequest(cycle=bind.cycle(), items=items), timeout=5)).results
+    assert first.status.code == CODE_WAIT
+    assert [key.name for key in first.wait_for] == ["data"]
+    setup.plugin.codes = {}
+    items[0].state = first.state
+    (second,) = (await bind.stub.PreBind(bind_pb2.PreBindRequest(cycle=bind.cycle(), items=items), timeout=5)).results
+    assert second.status.code == CODE_SUCCESS
+    assert setup.plugin.states == [b"", b"moored"]
+
+
+async def test_a_plugin_binds_what_it_wants_and_leaves_the_rest(setup: _Setup) -> None:
+    """What the plugin skips DefaultBinder binds; PostBind is told of them."""
+    bind = setup.bind
+    await setup.configure(bind=[NAME, "DefaultBinder"], post_bind=[NAME])
+    await bind.make_pods("mine", "yours")
+    setup.plugin.codes = {"yours": CODE_SKIP}
+    statuses = await bind.bind("mine", "yours", node="node-00000")
+    assert [status.code for status in statuses] == [CODE_SUCCESS, CODE_SUCCESS]
+    assert (await bind.node_of("mine"), await bind.node_of("yours")) == ("", "node-00000")
+    request = bind_pb2.PostBindRequest(cycle=bind.cycle(), items=bind.items(["mine", "yours"], "node-00000"))
+    await bind.stub.PostBind(request, timeout=5)
+    assert setup.plugin.told == ["mine", "yours"]
+
+
+@pytest.mark.parametrize("ignore", [False, True], ids=["fail", "ignore"])
+@pytest.mark.parametrize("how", ["raises", "silent"])
+async def test_a_binder_that_fails_is_read_behind(setup: _Setup, ignore: bool, how: str) -> None:
+    """A pod that the plugin bound before it failed is a success; another fails, or goes to the next binder."""
+    bind = setup.bind
+    policy = snapshot_pb2.FAILURE_POLICY_IGNORE if ignore else snapshot_pb2.FAILURE_POLICY_FAIL
+    await setup.configure(policy, bind=[NAME, "DefaultBinder"])
+    await bind.make_pods("bound", "unbound")
+
+    async def on_bind(item: bind_pb2.BindItem) -> None:
+        target = {"kind": "Node", "name": item.node_name}
+        await bind.api.post(
+            f"/api/v1/namespaces/default/pods/{item.pod.name}/binding",
+            {"metadata": {"name": item.pod.name}, "target": target},
+        )
+        if how == "raises":
+            raise RuntimeError("capsized")
+        await asyncio.sleep(5)
+
+    setup.plugin.on_bind = on_bind
+    bound, unbound = await bind.bind("bound", "unbound", node="node-00000")
+    assert bound.code == CODE_SUCCESS
+    assert (unbound.code == CODE_SUCCESS) is ignore
+    assert await bind.node_of("unbound") == ("node-00000" if ignore else "")
+    if not ignore:
+        assert unbound.messages[0].startswith(f'running Bind plugin "{NAME}": ')
+
+
+async def test_a_failed_binder_behind_a_failing_api_server_leaves_the_fate_open(setup: _Setup) -> None:
+    """Where the pod cannot be read either, the caller must ask again."""
+    bind = setup.bind
+    await setup.configure(bind=[NAME])
+    await bind.make_pods("web")
+
+    async def on_bind(item: bind_pb2.BindItem) -> None:
+        raise RuntimeError("capsized")
+
+    setup.plugin.on_bind = on_bind
+    bind.cluster.faults.add(Fault(Action.STATUS, "GET", "pods/web", times=-1, code=403))
+    with pytest.raises(aio.AioRpcError, match="may be bound or not"):
+        await bind.bind("web", node="node-00000")
+
+
+@pytest.mark.parametrize(
+    ("ignore", "permit", "pre_bind"),
+    [pytest.param(False, CODE_ERROR, CODE_ERROR, id="fail"), pytest.param(True, CODE_SUCCESS, CODE_SKIP, id="ignore")],
+)
+async def test_a_plugin_that_is_not_there_does_what_its_policy_says(
+    setup: _Setup, ignore: bool, permit: int, pre_bind: int
+) -> None:
+    """With Fail the pod goes back with the reason, with Ignore it goes on without the plugin."""
+    bind = setup.bind
+    setup.target = "unix:/nonexistent/plugin.sock"
+    policy = snapshot_pb2.FAILURE_POLICY_IGNORE if ignore else snapshot_pb2.FAILURE_POLICY_FAIL
+    await setup.configure(policy, permit=[NAME], pre_bind=[NAME], post_bind=[NAME])
+    await bind.make_pods("web")
+    items = bind.items(["web"], "node-00000")
+    (permitted,) = (await bind.stub.Permit(bind_pb2.PermitRequest(cycle=bind.cycle(), items=items), timeout=5)).results
+    (prepared,) = (await bind.stub.PreBind(bind_pb2.PreBindRequest(cycle=bind.cycle(), items=items), timeout=5)).results
+    assert (permitted.status.code, prepared.status.code) == (permit, pre_bind)
+    await bind.stub.PostBind(bind_pb2.PostBindRequest(cycle=bind.cycle(), items=items), timeout=5)
