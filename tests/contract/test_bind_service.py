@@ -12,6 +12,7 @@ from bind_cluster import Bind, details
 from grpc import aio
 from trireme.bind import binding
 from trireme.embedded.faults import Action, Fault
+from trireme.kube.errors import ApiError
 from trireme.v1 import bind_pb2, core_pb2, plugin_pb2, plugin_pb2_grpc, status_pb2
 
 BINDING = "/binding"
@@ -433,3 +434,59 @@ async def test_configuration_changes_with_its_hash(bind: Bind) -> None:
     with pytest.raises(aio.AioRpcError) as caught:
         await bind.bind("web", node="node-00000")
     assert details(caught.value)[1] == "config-mismatch"
+
+
+CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
+
+
+async def make_claim(bind: Bind, reserved_for: str) -> str:
+    """A claim allocated and reserved for the pod of that UID; answers its own UID."""
+    body = {"metadata": {"name": "claim", "finalizers": ["resource.kubernetes.io/delete-protection"]}, "spec": {}}
+    claim = (await bind.api.post(CLAIMS, body)).json()
+    claim["status"] = {
+        "allocation": {"devices": {"results": []}},
+        "reservedFor": [{"resource": "pods", "name": "web", "uid": reserved_for}],
+    }
+    await bind.api.put(f"{CLAIMS}/claim/status", claim)
+    return str(claim["metadata"]["uid"])
+
+
+def deallocation(bind: Bind, uid: str, *, delete: bool = False) -> bind_pb2.Action:
+    wanted = bind_pb2.Deallocate(namespace="default", name="claim", uid=uid, delete=delete)
+    return bind_pb2.Action(pod=bind.identity("web"), deallocate=wanted)
+
+
+@pytest.mark.parametrize("fault", ["none", "conflict", "reply-lost"])
+async def test_a_claim_is_deallocated(bind: Bind, fault: str) -> None:
+    """Allocation and reservation go, also when another write came between or the reply was lost; again is a success."""
+    await bind.make_pods("web")
+    uid = await make_claim(bind, bind.uids["web"])
+    if fault == "conflict":
+        bind.cluster.faults.add(Fault(Action.STATUS, "PUT", "claim/status", code=409))
+    elif fault == "reply-lost":
+        bind.cluster.faults.add(Fault(Action.DROP_AFTER, "PUT", "claim/status"))
+    assert ok(await bind.apply(deallocation(bind, uid)))
+    assert not (await bind.api.get(f"{CLAIMS}/claim")).json().get("status")
+    assert ok(await bind.apply(deallocation(bind, uid)))
+
+
+async def test_a_claim_in_use_keeps_its_allocation(bind: Bind) -> None:
+    """Another pod reserved it since the decision was made."""
+    await bind.make_pods("web")
+    uid = await make_claim(bind, "another-pod")
+    (status,) = await bind.apply(deallocation(bind, uid))
+    assert status.code == status_pb2.CODE_ERROR
+    assert "reserved for another pod" in status.messages[0]
+    assert (await bind.api.get(f"{CLAIMS}/claim")).json()["status"]["allocation"]
+
+
+async def test_a_claim_made_by_the_scheduler_is_deleted(bind: Bind) -> None:
+    """Its finalizer goes first; a claim that is gone, or another one of the name, is a success."""
+    await bind.make_pods("web")
+    uid = await make_claim(bind, bind.uids["web"])
+    assert ok(await bind.apply(deallocation(bind, "another-claim", delete=True)))
+    assert (await bind.api.get(f"{CLAIMS}/claim")).json()["metadata"]["uid"] == uid
+    assert ok(await bind.apply(deallocation(bind, uid, delete=True)))
+    with pytest.raises(ApiError, match="not found"):
+        await bind.api.get(f"{CLAIMS}/claim")
+    assert ok(await bind.apply(deallocation(bind, uid, delete=True)))
