@@ -267,7 +267,7 @@ async def test_catching_up_on_an_idle_collection_takes_a_short_watch() -> None:
 
     async def script(request: web.Request, seen: Seen) -> web.StreamResponse:
         if not _is_watch(seen):
-            return listing(newest["version"])
+            return listing(newest["version"], thing("b", 1), more="" if seen.query.get("continue") else "T")
         seconds.append(seen.query["timeoutSeconds"])
         if len(seconds) == 1:
             return await _open_for_ever(request)
@@ -283,6 +283,23 @@ async def test_catching_up_on_an_idle_collection_takes_a_short_watch() -> None:
         with pytest.raises(TimeoutError):
             await followed.reach(999, 0.2)
     assert seconds == ["300", "3", "3"]
+
+
+async def test_catching_up_on_a_small_collection_takes_one_list() -> None:
+    """If this fails, becoming the leader takes seconds on the smallest cluster."""
+    newest = {"version": 100}
+
+    async def script(request: web.Request, seen: Seen) -> web.StreamResponse:
+        return await _open_for_ever(request) if _is_watch(seen) else listing(newest["version"], thing("a", 1))
+
+    async with _following(script) as (_, followed, log):
+        await log.until(lambda: followed.synced)
+        newest["version"] = 150
+        started = time.monotonic()
+        await asyncio.gather(followed.catch_up(5), followed.catch_up(5))
+        assert time.monotonic() - started < 1
+        assert followed.version == 150
+    assert log.kinds[-3:] == ["LIST_START", "LISTED", "LIST_END"]
 
 
 async def test_a_set_of_informers_is_synced_when_all_are() -> None:

@@ -33,6 +33,16 @@ def _watching(version: int = 100) -> ListWatch:
     return protocol
 
 
+def _watching_many(version: int = 100) -> ListWatch:
+    """As _watching, after a list of two pages."""
+    protocol = _protocol()
+    protocol.page([], {"continue": "T"})
+    protocol.page([], {"resourceVersion": str(version)})
+    protocol.next_step()
+    protocol.opened()
+    return protocol
+
+
 def _kinds(deliveries: list[listwatch.Delivery]) -> list[EventKind]:
     return [delivery.kind for delivery in deliveries]
 
@@ -171,9 +181,27 @@ def test_a_collection_that_is_needed_and_not_served_is_no_success() -> None:
     assert not protocol.synced
 
 
+def test_a_wanted_version_of_a_small_collection_is_listed_at_once() -> None:
+    """If this fails, a new leader waits for bookmarks where one request would do."""
+    protocol = _watching(100)
+    protocol.want(150)
+    assert protocol.next_step() == ListPage(500, "")
+    protocol.page([], {"resourceVersion": "151"})
+    assert protocol.reached(150)
+    assert protocol.next_step() == OpenWatch("151", listwatch.WATCH_SECONDS[0])
+
+
+def test_a_list_of_all_at_once_is_not_small_because_it_is_one_answer() -> None:
+    """If this fails, a hundred thousand pods are listed again at each change of leader."""
+    protocol = _protocol()
+    protocol.page([_object(f"p{number}", 1) for number in range(501)], {"resourceVersion": "100"})
+    protocol.want(150)
+    assert protocol.next_step() == OpenWatch("100", listwatch.CATCH_UP_WATCH_SECONDS)
+
+
 def test_a_wanted_version_makes_watches_short_until_it_is_reached() -> None:
     """If this fails, a new leader waits up to a minute for the bookmark of an idle collection."""
-    protocol = _watching(100)
+    protocol = _watching_many(100)
     protocol.want(150)
     assert not protocol.reached(150)
     assert protocol.next_step() == OpenWatch("100", listwatch.CATCH_UP_WATCH_SECONDS)
@@ -186,7 +214,7 @@ def test_a_wanted_version_makes_watches_short_until_it_is_reached() -> None:
 
 def test_a_wanted_version_that_no_watch_brings_leads_to_a_list() -> None:
     """If this fails, a new leader on a server without bookmarks waits for ever."""
-    protocol = _watching(100)
+    protocol = _watching_many(100)
     protocol.want(150)
     for _ in range(listwatch.CATCH_UP_WATCHES):
         assert isinstance(protocol.next_step(), OpenWatch)

@@ -10,8 +10,9 @@ it answers 410 (the version is compacted) is everything listed again. Whatever f
 jittered pauses.
 
 Catching up. A new leader must have seen everything up to some version before it acts, but the watch of a quiet
-collection says nothing for a minute at a time. An API server sends a bookmark two seconds before a watch times out,
-so while a version is wanted watches are opened for three seconds. Should that not help, the collection is listed.
+collection says nothing for a minute at a time. A collection that fits in one page is listed again. For a larger one,
+watches are opened for three seconds while a version is wanted: an API server sends a bookmark two seconds before a
+watch times out. Should that not help, it is listed all the same.
 
 Invariants: between LIST_START and LIST_END no event of a watch is delivered; `synced` never becomes false again.
 """
@@ -34,7 +35,7 @@ ABSENT_PAUSE_SECONDS = 30.0
 # How long a watch may last at most; at random in between, so that not all start over at once.
 WATCH_SECONDS = (300, 600)
 CATCH_UP_WATCH_SECONDS = 3
-CATCH_UP_WATCHES = 3
+CATCH_UP_WATCHES = 2
 # Pages expire if the server compacts while we list. After so many times the list is asked for in one piece.
 PAGED_LIST_TRIES = 2
 # A watch that ends sooner than this, with nothing in it, is a failure and not a server's timer.
@@ -106,6 +107,8 @@ class ListWatch:
         self._token = ""
         self._fresh = True  # the next page is the first of a list
         self._page_expirations = 0
+        self._pages_of_list = 0
+        self._small = False  # the last list was of one page
         self._pause = 0.0
         self._growing = FIRST_PAUSE_SECONDS
         self._version_text = ""
@@ -138,10 +141,13 @@ class ListWatch:
         """Somebody needs all events up to `version`: the next steps hurry; break off the one under way."""
         self._wanted = max(self._wanted, version)
         self._short_watches = 0
+        if self._small and self.state is State.WATCHING:
+            self._start_list()
 
     def page(self, items: Sequence[Mapping[str, Any]], metadata: Mapping[str, Any]) -> list[Delivery]:
         """A page came."""
         self.counters.pages += 1
+        self._pages_of_list = 1 if self._fresh else self._pages_of_list + 1
         deliveries = [Delivery(EventKind.LIST_START, {}, 0)] if self._fresh else []
         self._fresh = False
         deliveries.extend(Delivery(EventKind.LISTED, item, watch.version_of(item)) for item in items)
@@ -149,6 +155,7 @@ class ListWatch:
         if self._token:
             return deliveries
         self.counters.lists += 1
+        self._small = self._pages_of_list == 1 and len(items) <= self._resource.page
         self._version_text = str(metadata.get("resourceVersion") or "")
         self.version = int(self._version_text) if self._version_text.isdigit() else 0
         self.state = State.WATCHING
