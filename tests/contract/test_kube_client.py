@@ -10,6 +10,7 @@ import pytest
 from aiohttp import web
 from kube_fake_server import Authority, Seen, answer, failure, serving, write_kubeconfig
 from kubernetes.aio.config import incluster_config
+
 from trireme.kube import client, credentials
 from trireme.kube.errors import ApiError, ApiUnreachable, KubeconfigError
 

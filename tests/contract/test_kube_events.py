@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 from kube_fake_server import FakeServer, Script, Seen, answer, failure, serving
+
 from trireme.kube import client, credentials, event_series, events
 from trireme.kube.event_series import ObjectReference
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 from kube_fake_server import FakeServer, Script, Seen, failure, line, listing, serving, stream, thing
+
 from trireme.kube import client, credentials, informer, listwatch, resources
 from trireme.kube.errors import ApiUnreachable
 from trireme.kube.watch import Event, EventKind

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 from kube_fake_server import FakeServer, Seen, answer, failure, serving, serving_in_a_thread
+
 from trireme.kube import client, credentials, lease
 from trireme.kube.election import ElectionSettings, Leading, Lost, Notice
 from trireme.kube.errors import ApiError

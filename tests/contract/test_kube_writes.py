@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 from kube_fake_server import FakeServer, Seen, answer, failure, serving
+
 from trireme.kube import client, credentials, writes
 from trireme.kube.writes import Conflict, Gone, PodName, Refused, Unavailable, Uncertain, Written
 

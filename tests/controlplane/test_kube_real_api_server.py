@@ -11,6 +11,7 @@ from typing import Any
 import controlplane_fixture
 import launcher
 import pytest
+
 from trireme.kube import (
     client,
     credentials,

@@ -2,6 +2,7 @@
 
 import orjson
 import pytest
+
 from trireme.kube import errors
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import yaml
+
 from trireme.kube import kubeconfig
 from trireme.kube.errors import KubeconfigError
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+
 from trireme.kube import listwatch, resources
 from trireme.kube.errors import ApiError, ApiUnreachable
 from trireme.kube.listwatch import ListPage, ListWatch, OpenWatch, Pause, State

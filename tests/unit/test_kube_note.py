@@ -4,6 +4,7 @@ import re
 import uuid
 
 import pytest
+
 from trireme.kube import note
 
 # Text, and what Go 1.26's fmt.Sprintf(text) answers.

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+
 from trireme.kube import status_patch
 from trireme.kube.status_patch import Condition
 

@@ -2,6 +2,7 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
+
 from trireme.kube import store, watch
 from trireme.kube.watch import Event, EventKind
 

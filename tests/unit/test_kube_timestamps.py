@@ -1,6 +1,7 @@
 """Times are written as Kubernetes writes them."""
 
 import pytest
+
 from trireme.kube import timestamps
 
 
