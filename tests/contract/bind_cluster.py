@@ -9,6 +9,7 @@ from typing import Any
 
 import grpc
 from grpc import aio
+
 from trireme.bind import flags, process
 from trireme.embedded.cluster import EmbeddedCluster
 from trireme.kube import client

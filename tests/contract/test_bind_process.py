@@ -15,11 +15,12 @@ import bind_cluster
 import pytest
 from bind_cluster import Bind
 from grpc import aio
+
 from trireme.embedded.cluster import EmbeddedCluster
 from trireme.embedded.faults import Action, Fault
 from trireme.kube import client
 from trireme.kube.credentials import Source
-from trireme.v1 import bind_pb2_grpc
+from trireme.v1 import bind_pb2, bind_pb2_grpc, snapshot_pb2
 
 COMMAND = [sys.executable, str(Path(__file__).parents[2] / "cmd" / "bind")]
 
@@ -186,10 +187,15 @@ async def test_metrics_and_readiness(cluster: EmbeddedCluster, tmp_path: Path) -
         assert (await get("/healthz"))[0] == 200
         assert (await get("/readyz"))[0] == 503
         await bind.acquire()
-        await bind.configure()
+        remote = snapshot_pb2.RemotePlugin(name="Harbour", endpoints=["unix:/nonexistent"], deadline_ms=100)
+        await bind.configure(bind_cluster.configuration(remote=[remote], permit=["Harbour"]))
         await bind.make_pods("a", "b")
+        request = bind_pb2.PermitRequest(cycle=bind.cycle(), items=bind.items(["a"], "node-00000"))
+        await bind.stub.Permit(request, timeout=5)
         await bind.bind("a", "b", node="node-00000")
         assert await get("/readyz") == (200, "ok")
         text = (await get("/metrics"))[1]
         assert 'trireme_bind_pods_total{result="bound"} 2.0' in text
+        assert 'trireme_bind_plugin_questions_total{plugin="Harbour",result="failed"} 1.0' in text
+        assert 'trireme_bind_plugin_breaker{plugin="Harbour",state="closed"} 1.0' in text
         assert f"trireme_bind_epoch {float(bind.epoch)}" in text

@@ -10,6 +10,7 @@ import bind_cluster
 import pytest
 from bind_cluster import Bind
 from grpc import aio
+
 from trireme.embedded.faults import Action, Fault
 from trireme.replica.grpc_server import ReplicaServer, Service
 from trireme.replica.listening import make_listener

@@ -10,6 +10,7 @@ import grpc
 import pytest
 from bind_cluster import Bind, details
 from grpc import aio
+
 from trireme.bind import binding
 from trireme.embedded.faults import Action, Fault
 from trireme.kube.errors import ApiError

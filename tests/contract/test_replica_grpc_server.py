@@ -13,6 +13,7 @@ from certificates import Authority, Pair
 from grpc import aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+
 from trireme.replica.fencing import REASON_METADATA, Refusal, RefusalReason
 from trireme.replica.grpc_server import ReplicaServer, Service, refuse
 from trireme.replica.listening import Listener, ListenError, make_listener

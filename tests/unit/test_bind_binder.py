@@ -6,6 +6,7 @@ from contextlib import aclosing
 
 import bind_time
 import pytest
+
 from trireme.bind.binder import WAITING_LIMIT, Binder
 from trireme.bind.binding import BOUND, POST_DEADLINE_SECONDS, READ_BACK, Failed, Open, Outcome, Target
 from trireme.bind.in_flight import InFlight

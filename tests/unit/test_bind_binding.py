@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from trireme.bind.binding import (
     BOUND,
     READ_BACK,

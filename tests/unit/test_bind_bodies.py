@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+
 from trireme.bind import bodies
 from trireme.v1 import bind_pb2, core_pb2
 

@@ -1,6 +1,7 @@
 """The flags of the bind process: what they mean, and one line where they mean nothing."""
 
 import pytest
+
 from trireme.bind import flags, process
 from trireme.replica.listening import ListenError
 

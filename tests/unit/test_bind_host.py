@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator, Sequence
 
 import pytest
+
 from trireme.bind import host
 from trireme.replica.fencing import EpochGuard, Tenure
 from trireme.v1 import bind_pb2, cycle_pb2, plugin_pb2, snapshot_pb2, status_pb2

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import bind_time
 import pytest
+
 from trireme.bind.in_flight import InFlight
 from trireme.bind.leadership import MAX_TRUST_SECONDS, Leadership
 from trireme.kube.election import LeaseRecord

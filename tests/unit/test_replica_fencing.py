@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from trireme.replica.fencing import EpochGuard, Refusal, RefusalReason, Tenure
 
 

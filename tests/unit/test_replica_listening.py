@@ -1,6 +1,7 @@
 """What may be listened on, and what the line on stderr says when it may not."""
 
 import pytest
+
 from trireme.replica.listening import ListenError, make_listener, parse_address
 
 TLS = {"certificate": "c", "private_key": "k"}

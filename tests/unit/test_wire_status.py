@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from trireme.framework import status
 from trireme.framework.status import Code, Reason, Status
 from trireme.v1 import status_pb2

@@ -12,17 +12,20 @@ from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector,
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from trireme.bind.remote import RemotePlugins
 from trireme.bind.service import BindService
 from trireme.kube import client
 from trireme.replica.listening import ListenError
+from trireme.replica.remote_breaker import State
 
 
 class BindCollector(Collector):
     """The metrics of one bind process."""
 
-    def __init__(self, service: BindService, api: client.ApiClient) -> None:
+    def __init__(self, service: BindService, api: client.ApiClient, remotes: RemotePlugins) -> None:
         self._service = service
         self._api = api
+        self._remotes = remotes
 
     def collect(self) -> Iterable[Metric]:
         """The families, as of now."""
@@ -53,13 +56,35 @@ class BindCollector(Collector):
         for (kind, result), number in sorted(statistics.actions.items()):
             actions.add_metric([kind, result], number)
         yield actions
+        yield from self._plugins()
         yield GaugeMetricFamily("trireme_bind_in_flight", "Bindings under way.", binder.in_flight)
         yield GaugeMetricFamily("trireme_bind_waiting", "Bindings that wait for a turn.", binder.waiting)
         yield GaugeMetricFamily("trireme_bind_epoch", "The epoch in force.", leadership.epoch)
 
+    def _plugins(self) -> Iterator[Metric]:
+        questions = CounterMetricFamily(
+            "trireme_bind_plugin_questions", "Questions to remote plugins.", labels=["plugin", "result"]
+        )
+        states = GaugeMetricFamily(
+            "trireme_bind_plugin_breaker", "1 for the state of a remote plugin's breaker.", labels=["plugin", "state"]
+        )
+        for name, asked in sorted(self._remotes.statistics().items()):
+            for result, number in (
+                ("answered", asked.answered),
+                ("failed", asked.failed),
+                ("not_asked", asked.not_asked),
+            ):
+                questions.add_metric([name, result], number)
+            for state in State:
+                states.add_metric([name, state.value], state is asked.breaker)
+        yield questions
+        yield states
+
 
 @asynccontextmanager
-async def serve(listen: str, service: BindService, api: client.ApiClient) -> AsyncIterator[None]:
+async def serve(
+    listen: str, service: BindService, api: client.ApiClient, remotes: RemotePlugins
+) -> AsyncIterator[None]:
     """Serves them for as long as the block runs; empty `listen`: does nothing.
 
     Raises:
@@ -69,7 +94,7 @@ async def serve(listen: str, service: BindService, api: client.ApiClient) -> Asy
         yield
         return
     registry = CollectorRegistry()
-    registry.register(BindCollector(service, api))
+    registry.register(BindCollector(service, api, remotes))
     # They register themselves.
     for collector in (ProcessCollector, PlatformCollector, GCCollector):
         collector(registry=registry)

@@ -74,7 +74,7 @@ async def lifespan(options: flags.Options) -> AsyncIterator[Sequence[grpc_server
             return {in_tree.name: in_tree, **remotes.plugins_of(configuration.remote_plugins)}
 
         service = BindService(leadership, binder, actor, in_flight, plugins_of, clock=clock)
-        async with metrics.serve(options.metrics_listen, service, api):
+        async with metrics.serve(options.metrics_listen, service, api, remotes):
             try:
                 yield _services(service)
             finally:

@@ -15,7 +15,7 @@ from trireme.framework import status
 from trireme.kube import writes
 from trireme.replica.fencing import Tenure
 from trireme.replica.remote_client import PluginClient
-from trireme.replica.remote_connection import PluginConnection, PluginError
+from trireme.replica.remote_connection import ConnectionStatistics, PluginConnection, PluginError
 from trireme.replica.remote_stages import RemoteBindPlugin
 from trireme.v1 import bind_pb2, cycle_pb2, plugin_pb2, snapshot_pb2, status_pb2
 from trireme.wire.status import to_message
@@ -42,6 +42,10 @@ class RemotePlugins:
                 connection = self._connections[key] = PluginConnection(config)
             made[config.name] = _plugin(PluginClient(config, cycle_pb2.Cycle, connection), self._writer)
         return made
+
+    def statistics(self) -> dict[str, ConnectionStatistics]:
+        """What each plugin in use was asked, by name."""
+        return {connection.name: connection.statistics() for connection in list(self._connections.values())}
 
     async def close(self) -> None:
         """Ends all calls and disconnects."""
