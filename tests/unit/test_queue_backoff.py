@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 from queue_builders import T0, exact, keys, record
+
 from trireme.frontend.queue_backoff import BackoffPolicy, BackoffQueue
 from trireme.frontend.queue_pod import QueuedPod
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from queue_builders import T0, keys, record
+
 from trireme.frontend.queue_classes import ClassQueue
 from trireme.frontend.queue_pod import PodRecord, QueuedPod
 
@@ -134,6 +135,20 @@ def test_the_classes_ahead_are_those_of_the_next_batches() -> None:
         batch = pods.take(100, clock.now, clock.stamp)
         expected.append((batch[0].record.class_id, len(batch)))
     assert ahead == expected
+
+
+def test_a_class_is_ahead_once() -> None:
+    """Else the columns of one class are prepared twice, and those of another not at all."""
+    pods, clock = ClassQueue(), Clock()
+    clock.pod(pods, record("a", 1), T0 + 5)
+    older = clock.pod(pods, record("older", 1), T0 + 1)
+    for name in ("b", "c"):
+        clock.pod(pods, record(name, 2), T0 + 3)
+    assert older.home is not None
+    older.home.discard(older)
+    assert clock.take(pods, 1) == ["b"]
+    clock.pod(pods, record("d", 3), T0 + 9)
+    assert [each.class_id for each in pods.ahead(3)] == [2, 1, 3]
 
 
 @given(st.lists(st.tuples(st.sampled_from("aadt"), st.integers(0, 5), st.integers(0, 1), st.integers(1, 3))))

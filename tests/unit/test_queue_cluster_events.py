@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from trireme.framework import cluster_event
 from trireme.kube.decode import decode
 from trireme.v1 import core_pb2

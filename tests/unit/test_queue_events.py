@@ -3,6 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 from queue_builders import NODE_ADD
+
 from trireme.frontend.queue_events import Cell, EventLog, Happened
 
 
@@ -46,6 +47,19 @@ def test_events_that_nobody_needs_any_more_go() -> None:
     assert len(log) == 0
     happen(log, 3)
     assert len(log) == 0
+
+
+def test_a_long_attempt_does_not_keep_what_it_does_not_need() -> None:
+    """Else what is kept in memory is more than what `in_flight_events` says."""
+    log = EventLog()
+    cells = []
+    for number in range(1000):
+        cells.append(log.open(1))
+        happen(log, number)
+    assert len(log._events) == len(log) == 1000
+    for cell in cells[:900]:
+        log.close(cell)
+    assert len(log._events) <= 2 * len(log) <= 200
 
 
 def test_who_lost_events_is_told_so() -> None:

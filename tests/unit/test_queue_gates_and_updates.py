@@ -16,6 +16,7 @@ from queue_builders import (
     queue,
     record,
 )
+
 from trireme.framework.cluster_event import ClusterEvent
 from trireme.frontend.queue_places import Gate
 from trireme.frontend.queue_pod import Place, QueuedPod
@@ -39,6 +40,17 @@ def test_a_gated_pod_enters_when_its_gates_are_gone() -> None:
     assert place(q, "p") is Place.ACTIVE
     assert (pod(q, "p").timestamp, pod(q, "p").initial_attempt_timestamp) == (T0, T0 + 7)
     assert q.statistics().pending == {"active": 1, "backoff": 0, "unschedulable": 0, "gated": 0}
+
+
+def test_a_pod_that_its_gate_sends_back_did_not_come_in() -> None:
+    """Else queue_incoming_pods_total counts pods that have not moved, where kube-scheduler's does not."""
+    q = queue(pre_enqueue=gate_of({"p": "Gates"}))
+    q.add(record("p"), T0)
+    q.update(record("p"), [GATES_GONE], "old", "new", T0)
+    q.activate([("ns/p", "uid-p")], T0)
+    assert q.statistics().incoming == {("unschedulable", "UnscheduledPodAdd"): 1}
+    q.flush_unschedulable(T0 + 301)
+    assert q.statistics().incoming["unschedulable", "UnschedulableTimeout"] == 1
 
 
 def test_a_gated_pod_listens_to_its_gate_alone() -> None:

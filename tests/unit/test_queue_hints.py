@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from queue_builders import NODE_ADD, NODE_TAINT, POD_DELETE, helps, record
+
 from trireme.framework.cluster_event import (
     FORCE_ACTIVATE,
     UNSCHEDULABLE_TIMEOUT,

@@ -2,6 +2,7 @@
 
 import pytest
 from queue_builders import record
+
 from trireme.frontend.nominator import Nominated, Nominator
 
 

@@ -2,10 +2,14 @@
 
 from typing import Any
 
-from queue_builders import NODE_ADD, OWN_LABEL, T0, fail, parked, place, pod, popped, queue, record
+import pytest
+from queue_builders import NODE_ADD, OWN_LABEL, POD_DELETE, T0, fail, parked, place, pod, popped, queue, record
+
+from trireme.framework.cluster_event import ClusterEvent
 from trireme.frontend.queue_hints import Hint, Registration
 from trireme.frontend.queue_places import Gate
 from trireme.frontend.queue_pod import Place, QueuedPod
+from trireme.frontend.scheduling_queue import SchedulingQueue
 
 
 def ask_id(instructions: Any) -> int:
@@ -46,6 +50,51 @@ def test_an_event_during_the_question_asks_again() -> None:
     q.pre_enqueue_answered(again, "FarGate", T0)
     assert place(q, "p") is Place.UNSCHEDULABLE
     assert q.statistics().in_flight_events == {}
+
+
+@pytest.mark.parametrize(
+    ("event", "max_priority"),
+    [
+        pytest.param(POD_DELETE, None, id="that-the-gate-did-not-register"),
+        pytest.param(NODE_ADD, 3, id="that-helps-only-lower-priorities"),
+    ],
+)
+def test_an_event_that_does_not_concern_the_gate_does_not_ask_again(
+    event: ClusterEvent, max_priority: int | None
+) -> None:
+    """Else a busy cluster asks a remote gate about the same pod without end."""
+    q = queue([Registration("FarGate", NODE_ADD), Registration("Fit", POD_DELETE)], lambda pod: Gate.ASK)
+    q.add(record("p", priority=5), T0)
+    q.pre_enqueue_answered(1, "", T0)
+    (asked,) = fail_asking(q, "Fit")
+    q.on_event(event, "object", "object", T0, max_priority=max_priority)
+    assert q.pre_enqueue_answered(asked, "FarGate", T0) == ()
+    assert place(q, "p") is Place.UNSCHEDULABLE
+
+
+def fail_asking(q: SchedulingQueue, *rejectors: str) -> list[int]:
+    """Pops a pod and puts it back activated, so that it is asked about again; the ids of the questions."""
+    (popped_pod,) = popped(q, T0)
+    q.activate([(popped_pod.key, popped_pod.uid)], T0)
+    return [each.ask_id for each in q.put_back(popped_pod, T0, rejectors=frozenset(rejectors))]
+
+
+@pytest.mark.parametrize("returning", [False, True], ids=["parked", "returning"])
+def test_a_remote_plugin_that_said_pending_wakes_without_backoff(returning: bool) -> None:
+    """Else a pod that waits for one known thing backs off because its plugin is in another process."""
+    q = queue()
+    for name in ("a", "b"):
+        q.add(record(name), T0)
+    pods = popped(q, T0)
+    if returning:
+        q.on_event(NODE_ADD, None, "node", T0)
+    asked = list(q.put_back(pods[0], T0, pending_plugins=frozenset({"Far"})))
+    if not returning:
+        asked += q.on_event(NODE_ADD, None, "node", T0)
+    q.hint_answered(ask_id(asked), [Hint.QUEUE], T0)
+    q.put_back(pods[1], T0, pending_plugins=frozenset({"Far"}))
+    assert place(q, "a") is Place.ACTIVE
+    assert place(q, "b") is (Place.ACTIVE if returning else Place.UNSCHEDULABLE)
 
 
 def test_an_update_or_activation_during_the_question() -> None:
@@ -140,6 +189,24 @@ def test_own_updates_ask_a_remote_plugin_about_that_pod_alone() -> None:
     assert place(q, "a") is Place.UNSCHEDULABLE
     q.hint_answered(asked, [Hint.QUEUE], T0 + 9)
     assert place(q, "a") is Place.ACTIVE
+
+
+def test_an_answer_does_not_follow_a_pod_that_came_after_the_question() -> None:
+    """Else a pod is woken by an event from before its last attempt because its class was told apart anew."""
+    q = queue()
+    for name in ("a", "b"):
+        q.add(record(name), T0)
+    pods = popped(q, T0)
+    q.put_back(pods[0], T0, rejectors=frozenset({"Far"}))
+    asked = ask_id(q.update(record("a"), [OWN_LABEL], "old", "new", T0))
+    event = ask_id(q.on_event(NODE_ADD, None, "node", T0))
+    q.done("uid-b", T0)
+    q.activate([("ns/a", "uid-a")], T0)
+    fail(q, T0, "Far")
+    q.reclassify("ns/a", "uid-a", 7)
+    q.hint_answered(asked, [Hint.QUEUE], T0)
+    q.hint_answered(event, [Hint.QUEUE], T0)
+    assert place(q, "a") is Place.UNSCHEDULABLE
 
 
 def test_an_answer_finds_a_pod_that_changed_its_class_meanwhile() -> None:

@@ -24,6 +24,7 @@ from queue_builders import (
     queue,
     record,
 )
+
 from trireme.framework.cluster_event import ActionType, ClusterEvent, Resource
 from trireme.frontend.queue_hints import HintTable, Registration
 from trireme.frontend.queue_places import Gate
@@ -99,6 +100,24 @@ def test_a_refused_pod_that_backs_off_is_taken_early_when_nothing_is_active() ->
     assert [ahead.head.key for ahead in q.peek_next_classes(3)] == ["ns/p"]
     assert pop_names(q, T0) == ["p"]
     assert q.statistics().incoming["active", "PopFromBackoffQ"] == 1
+
+
+def test_the_classes_ahead_go_on_with_those_that_back_off() -> None:
+    """Else columns of pods that are taken early are not prepared, or one class is prepared twice."""
+    q = queue()
+    for name, class_id in (("a", 1), ("b", 2), ("c", 3)):
+        q.add(record(name, class_id), T0)
+    while q.ready():
+        fail(q, T0, "Fit")
+    q.on_event(NODE_ADD, None, "node", T0)
+    for name in ("d", "e"):
+        q.add(record(name, 2), T0)
+    assert [ahead.class_id for ahead in q.peek_next_classes(9)] == [2, 1, 3]
+    assert [ahead.class_id for ahead in q.peek_next_classes(2)] == [2, 1]
+    assert q.peek_next_classes(1)[0].waiting == 2
+    popped(q, T0)
+    q.add(record("f", 9), T0)
+    assert [ahead.class_id for ahead in q.peek_next_classes(2)] == [9, 1]
 
 
 def test_pods_that_failed_together_come_back_in_their_order() -> None:
@@ -327,6 +346,26 @@ def test_a_pod_that_is_gone_does_not_come_back(happen: Callable[[SchedulingQueue
     assert (q.in_flight_pods(), q.statistics().done) == ([], 0)
     assert q.put_back(pods[0], T0) == ()
     q.delete("ns/p", "uid-p", T0)
+
+
+def test_an_attempt_at_a_pod_that_was_made_again_is_void() -> None:
+    """Else a pod that was made again inherits the refusals and the place of its old self."""
+    q = queue()
+    q.add(record("p"), T0)
+    pods = popped(q, T0)
+    assert q.put_back(pods[0], T0, rejectors=frozenset({"Fit"}), record=record("p", uid="new")) == ()
+    assert (q.waiting_pods(), q.in_flight_pods()) == ([], [])
+
+
+def test_the_newest_object_is_the_one_that_comes_back() -> None:
+    """Else a class told apart anew brings back an old object, or the other way round."""
+    q = queue()
+    q.add(record("p", resource_version="1"), T0)
+    pods = popped(q, T0)
+    q.update(record("p", resource_version="2"), [], "old", "new", T0)
+    q.reclassify("ns/p", "uid-p", 7)
+    q.put_back(pods[0], T0)
+    assert (pod(q, "p").record.resource_version, pod(q, "p").record.class_id) == ("2", 7)
 
 
 def test_a_pod_that_was_lost_sight_of_and_seen_again_in_flight_comes_back() -> None:

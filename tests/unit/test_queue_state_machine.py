@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from queue_builders import GATES_GONE, NODE_ADD, NODE_TAINT, OWN_LABEL, POD_DELETE, T0, queue, record
+
 from trireme.framework.cluster_event import ClusterEvent
 from trireme.frontend.queue_hints import Decision, Hint, Registration, one_by_one
 from trireme.frontend.queue_places import Gate
@@ -56,7 +57,7 @@ class Attempt:
     """A popped pod, and what has happened since."""
 
     pod: QueuedPod
-    events: list[tuple[ClusterEvent, int]] = field(default_factory=list)
+    events: list[tuple[ClusterEvent, int, int | None]] = field(default_factory=list)  # event, object, highest priority
     class_id: int = 0
     woken: bool = False
     deleted: bool = False
@@ -128,9 +129,11 @@ class QueueMachine(RuleBasedStateMachine):
         place = pod.place
         decisions = [self._naive(pod, class_id, event, 0) for event in events]
         decision = next((each for each in decisions if each is not Decision.STAY), Decision.STAY)
+        # In another class it stands where its age puts it; among those of the same moment, last.
+        self.behind.pop(pod.uid, None)
         self._told(self.queue.update(new, events, 0, 0, self.now))
         if attempt is not None:
-            attempt.events += [(event, 0) for event in events]
+            attempt.events += [(event, 0, None) for event in events]
             attempt.class_id, attempt.deleted = class_id, False
         elif place is Place.UNSCHEDULABLE and decision is not Decision.STAY:
             self._expect_entry(pod, decision)
@@ -143,6 +146,7 @@ class QueueMachine(RuleBasedStateMachine):
         pod = self.queue.get(f"ns/{name}")
         if pod is not None and PRIORITY[class_id] == pod.record.priority:
             place = pod.place
+            self.behind.pop(pod.uid, None)
             self.queue.reclassify(f"ns/{name}", pod.uid, class_id)
             assert pod.place is place
             attempt = self._attempt_of(pod)
@@ -226,9 +230,14 @@ class QueueMachine(RuleBasedStateMachine):
             self._expect_entry(pod, Decision.AFTER_BACKOFF)
             return
         decision = Decision.AFTER_BACKOFF if attempt.woken else Decision.STAY
-        for event, number in attempt.events:
+        events = [
+            (event, number)
+            for event, number, max_priority in attempt.events
+            if max_priority is None or PRIORITY[attempt.class_id] <= max_priority
+        ]
+        for event, number in events:
             decision = max(decision, self._naive(pod, attempt.class_id, event, number, rejectors | pending))
-        asks = any((plugin, event) in REMOTE for plugin in pod.rejectors for event, _ in attempt.events)
+        asks = any((plugin, event) in REMOTE for plugin in pod.rejectors for event, _ in events)
         if decision is not Decision.STAY or not asks:
             # A remote plugin may have answered for another pod of the batch: then it is more than the model knows.
             self._expect_entry(pod, decision, gate=decision is not Decision.STAY)
@@ -279,8 +288,7 @@ class QueueMachine(RuleBasedStateMachine):
             else:
                 self._expect_entry(parked[uid], decision)
         for attempt in self.flights.values():
-            if max_priority is None or PRIORITY[attempt.class_id] <= max_priority:
-                attempt.events.append((event, number))
+            attempt.events.append((event, number, max_priority))
 
     @rule(names=st.lists(st.sampled_from(NAMES), max_size=3))
     def activate(self, names: list[str]) -> None:
