@@ -1,0 +1,313 @@
+"""The scheduler as processes, on a cluster whose API a kubeconfig names: what the end-to-end and chaos tests start.
+
+Every service is a real process. Helpers create pods, wait for what should become of them, and check the three promises:
+no pod dropped, none bound twice, no node overcommitted.
+"""
+
+import asyncio
+import collections
+import contextlib
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from typing import Any
+
+import aiohttp
+import orjson
+import yaml
+
+START_SECONDS = 60.0
+
+Json = dict[str, Any]
+
+
+class Process:
+    """One process and its log."""
+
+    def __init__(self, name: str, command: list[str], log: pathlib.Path) -> None:
+        self.name = name
+        self.command = command
+        self.log = log
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def start(self) -> None:
+        with self.log.open("ab") as output:
+            self._process = subprocess.Popen(
+                self.command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
+            )
+
+    async def listening(self) -> None:
+        """Return once it says that it listens."""
+        deadline = time.monotonic() + START_SECONDS
+        while b"listening on " not in self.log.read_bytes():
+            if not self.running or time.monotonic() > deadline:
+                raise AssertionError(f"{self.name} does not listen:\n{self.log.read_text()[-2000:]}")
+            await asyncio.sleep(0.05)
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def signal(self, number: int) -> None:
+        if self.running and self._process is not None:
+            self._process.send_signal(number)
+
+    def kill(self) -> None:
+        """SIGKILL, and wait until it is gone."""
+        self.signal(signal.SIGKILL)
+        if self._process is not None:
+            self._process.wait()
+
+    def stop(self) -> int:
+        """SIGTERM; answers the exit code."""
+        if self._process is None:
+            return 0
+        self.signal(signal.SIGCONT)
+        self.signal(signal.SIGTERM)
+        try:
+            return self._process.wait(30)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            return self._process.wait()
+
+
+def program(module: str) -> list[str]:
+    """The command that runs a process's main function."""
+    return [sys.executable, "-u", "-c", f"import sys; from {module} import main; sys.exit(main())"]
+
+
+class Installation:
+    """Replicas of the phases and one or more frontends."""
+
+    def __init__(self, folder: pathlib.Path, kubeconfig: pathlib.Path, url: str, headers: Mapping[str, str]) -> None:
+        self.folder = folder
+        self.kubeconfig = kubeconfig
+        self.url = url
+        self.headers = headers
+        self.phases: dict[str, list[Process]] = {"filter": [], "score": [], "bind": []}
+        self.frontends: list[Process] = []
+        self.session: aiohttp.ClientSession
+
+    # Processes
+
+    def add_phase(self, phase: str) -> Process:
+        """One replica more; to be named in the configuration before the frontend starts."""
+        number = len(self.phases[phase])
+        extra = ["--kubeconfig", str(self.kubeconfig), "--kube-api-qps", "-1"] if phase == "bind" else []
+        command = [*program(f"trireme.{phase}.process"), "--listen", self.socket(phase, number), *extra]
+        process = Process(f"{phase}-{number}", command, self.folder / f"{phase}-{number}.log")
+        self.phases[phase].append(process)
+        return process
+
+    def socket(self, phase: str, number: int) -> str:
+        return f"unix:{self.folder}/{phase}-{number}.sock"
+
+    def add_frontend(
+        self, configuration: Mapping[str, Any] | None = None, own: Mapping[str, Any] | None = None
+    ) -> Process:
+        """One frontend more, for these phases."""
+        number = len(self.frontends)
+        document = {
+            "apiVersion": "kubescheduler.config.k8s.io/v1",
+            "kind": "KubeSchedulerConfiguration",
+            "clientConnection": {"kubeconfig": str(self.kubeconfig), "qps": 5000, "burst": 5000},
+            "leaderElection": {
+                "leaderElect": True,
+                "leaseDuration": "5s",
+                "renewDeadline": "3s",
+                "retryPeriod": "500ms",
+            },
+            **(configuration or {}),
+        }
+        own_document = {
+            "apiVersion": "trireme.dev/v1alpha1",
+            "kind": "TriremeConfiguration",
+            "phases": {
+                phase: {"endpoints": [self.socket(phase, n) for n in range(len(replicas))]}
+                for phase, replicas in self.phases.items()
+                if replicas
+            },
+            **(own or {}),
+        }
+        config, own_config = self.folder / f"config-{number}.yaml", self.folder / f"own-{number}.yaml"
+        config.write_text(yaml.safe_dump(document))
+        own_config.write_text(yaml.safe_dump(own_document))
+        command = [*program("trireme.frontend.process"), "--config", str(config), "--trireme-config", str(own_config)]
+        process = Process(
+            f"frontend-{number}", [*command, "--secure-port", "0"], self.folder / f"frontend-{number}.log"
+        )
+        self.frontends.append(process)
+        return process
+
+    async def start(self, filters: int = 1, scores: int = 1, binds: int = 1, **frontend: Any) -> None:
+        """Start everything and return once it schedules."""
+        for phase, count in (("filter", filters), ("score", scores), ("bind", binds)):
+            for _ in range(count):
+                self.add_phase(phase).start()
+        await asyncio.gather(*(process.listening() for group in self.phases.values() for process in group))
+        self.add_frontend(**frontend).start()
+        await self.leads(self.frontends[0])
+
+    async def leads(self, process: Process) -> None:
+        """Return once the frontend schedules."""
+        await self.logged(process, "caches are synced")
+
+    async def logged(self, process: Process, text: str, seconds: float = START_SECONDS) -> None:
+        """Return once the process's log has the text."""
+        await until(
+            lambda: text in process.log.read_text(), seconds, lambda: f"{text!r} in\n{process.log.read_text()[-3000:]}"
+        )
+
+    def stop(self) -> None:
+        for process in (*self.frontends, *(one for group in self.phases.values() for one in group)):
+            process.stop()
+
+    # The API
+
+    async def request(self, method: str, path: str, body: Any = None, content_type: str = "application/json") -> Json:
+        data = None if body is None else orjson.dumps(body)
+        headers = {"Content-Type": content_type, **self.headers}
+        async with self.session.request(method, self.url + path, data=data, headers=headers, ssl=False) as response:
+            text = await response.read()
+            assert response.status < 300, f"{method} {path}: {response.status} {text.decode()[:500]}"
+            answer: Json = orjson.loads(text)
+            return answer
+
+    async def create_pods(self, pods: Iterable[Json], at_once: int = 16) -> None:
+        waiting = iter(pods)
+
+        async def create() -> None:
+            for pod in waiting:
+                await self.request("POST", f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods", pod)
+
+        await asyncio.gather(*(create() for _ in range(at_once)))
+
+    async def pods(self) -> list[Json]:
+        answer = await self.request("GET", "/api/v1/namespaces/default/pods")
+        return answer["items"] or []
+
+    async def pod(self, name: str) -> Json:
+        return await self.request("GET", f"/api/v1/namespaces/default/pods/{name}")
+
+    async def nodes(self) -> list[Json]:
+        return (await self.request("GET", "/api/v1/nodes"))["items"] or []
+
+    async def events_of(self, name: str, reason: str) -> list[Json]:
+        answer = await self.request("GET", "/apis/events.k8s.io/v1/namespaces/default/events")
+        return [e for e in answer["items"] or [] if e["regarding"]["name"] == name and e["reason"] == reason]
+
+    async def bound(self, count: int, seconds: float = 60.0) -> list[Json]:
+        """Return once so many pods have a node."""
+        found: list[Json] = []
+
+        async def enough() -> bool:
+            found[:] = [pod for pod in await self.pods() if pod["spec"].get("nodeName")]
+            return len(found) >= count
+
+        def story() -> str:
+            logs = [process.log.read_text()[-1500:] for process in self.frontends]
+            return f"{len(found)} of {count} pods are bound\n" + "\n".join(logs)
+
+        await until(enough, seconds, story)
+        return found
+
+    async def condition(self, name: str, text: str, seconds: float = 20.0) -> Json:
+        """Return the pod's PodScheduled condition once its message has the text."""
+        found: list[Json] = []
+
+        async def there() -> bool:
+            conditions = (await self.pod(name)).get("status", {}).get("conditions") or []
+            found[:] = [c for c in conditions if c["type"] == "PodScheduled"]
+            return bool(found) and text in found[0].get("message", "")
+
+        await until(there, seconds, lambda: f"the condition of {name} is {found}")
+        return found[0]
+
+    async def check_promises(self, names: Iterable[str]) -> None:
+        """All these pods are on a node that they fit on, each bound by one binding."""
+        pods = {pod["metadata"]["name"]: pod for pod in await self.pods()}
+        missing = [name for name in names if not pods.get(name, {}).get("spec", {}).get("nodeName")]
+        assert not missing, f"dropped: {missing[:5]} and {len(missing) - 5} more"
+        used: collections.Counter[str] = collections.Counter()
+        cpu: collections.Counter[str] = collections.Counter()
+        for pod in pods.values():
+            node = pod["spec"].get("nodeName")
+            if node:
+                used[node] += 1
+                cpu[node] += sum(
+                    _milli(c["resources"].get("requests", {}).get("cpu", "0")) for c in pod["spec"]["containers"]
+                )
+        for node in await self.nodes():
+            name, allocatable = node["metadata"]["name"], node["status"]["allocatable"]
+            assert used[name] <= int(allocatable["pods"]), f"{name} has {used[name]} pods"
+            assert cpu[name] <= _milli(allocatable["cpu"]), f"{name} has {cpu[name]} m of cpu in use"
+
+
+def pod(name: str, cpu: str = "100m", labels: Mapping[str, str] | None = None, **spec: Any) -> Json:
+    """A pod of one container."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default", "labels": dict(labels or {})},
+        "spec": {
+            "containers": [{"name": "c", "image": "pause", "resources": {"requests": {"cpu": cpu, "memory": "64Mi"}}}],
+            **spec,
+        },
+    }
+
+
+async def until(true: Callable[[], Any], seconds: float, story: Callable[[], str]) -> None:
+    """Return once `true` says so; it may be a coroutine function."""
+    deadline = time.monotonic() + seconds
+    while True:
+        answer = true()
+        if asyncio.iscoroutine(answer):
+            answer = await answer
+        if answer:
+            return
+        assert time.monotonic() < deadline, f"not within {seconds:.0f} s: {story()}"
+        await asyncio.sleep(0.1)
+
+
+@contextlib.asynccontextmanager
+async def embedded(folder: pathlib.Path, *flags: str) -> AsyncIterator[Installation]:
+    """An installation on an embedded cluster of its own; nothing of the scheduler is started yet."""
+    folder.mkdir(parents=True, exist_ok=True)
+    kubeconfig = folder / "kubeconfig"
+    cluster = Process(
+        "cluster",
+        [sys.executable, "-u", "-m", "trireme.embedded", "--kubeconfig", str(kubeconfig), "--faults", *flags],
+        folder / "cluster.log",
+    )
+    cluster.start()
+    try:
+        await until(lambda: "embedded cluster" in cluster.log.read_text(), START_SECONDS, cluster.log.read_text)
+        url = yaml.safe_load(kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
+        installation = Installation(folder, kubeconfig, url, {})
+        async with aiohttp.ClientSession() as session:
+            installation.session = session
+            try:
+                yield installation
+            finally:
+                installation.stop()
+    finally:
+        cluster.stop()
+
+
+def _milli(quantity: str) -> int:
+    return int(quantity[:-1]) if quantity.endswith("m") else int(float(quantity) * 1000)
+
+
+def cpu_seconds(pid: int) -> float:
+    """CPU time of a process so far."""
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

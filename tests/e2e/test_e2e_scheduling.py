@@ -1,0 +1,132 @@
+"""The four processes on the embedded cluster, seen through the API alone."""
+
+import pathlib
+import signal
+
+import installation
+import pytest
+from installation import pod
+
+pytestmark = pytest.mark.timeout(180)
+
+
+async def test_pods_are_bound_and_told_of(tmp_path: pathlib.Path) -> None:
+    """A pod that fits is bound, becomes Running, and has its Scheduled event: the main job."""
+    async with installation.embedded(tmp_path, "--nodes", "5") as here:
+        await here.start()
+        await here.create_pods(pod(f"p{n}") for n in range(20))
+        bound = await here.bound(20)
+        await here.check_promises(f"p{n}" for n in range(20))
+        node = next(p["spec"]["nodeName"] for p in bound if p["metadata"]["name"] == "p0")
+        await installation.until(lambda: _has_event(here, "p0", "Scheduled"), 10, lambda: "the event")
+        event = (await here.events_of("p0", "Scheduled"))[0]
+        assert event["note"] == f"Successfully assigned default/p0 to {node}"
+        assert (event["type"], event["action"]) == ("Normal", "Binding")
+        assert event["reportingController"] == "default-scheduler"
+
+
+async def _has_event(here: installation.Installation, name: str, reason: str) -> bool:
+    return bool(await here.events_of(name, reason))
+
+
+async def test_a_pod_that_fits_nowhere_is_told_why_and_woken_by_a_node(tmp_path: pathlib.Path) -> None:
+    """The condition and the event have kube-scheduler's text, and a new node ends the wait: requeueing by events."""
+    async with installation.embedded(tmp_path, "--nodes", "3", "--cpu", "4") as here:
+        await here.start()
+        await here.create_pods([pod("big", cpu="6")])
+        condition = await here.condition("big", "Insufficient cpu")
+        assert condition["status"] == "False"
+        assert condition["reason"] == "Unschedulable"
+        assert condition["message"].startswith("0/3 nodes are available: 3 Insufficient cpu.")
+        await installation.until(lambda: _has_event(here, "big", "FailedScheduling"), 10, lambda: "the event")
+        node = (await here.nodes())[0]
+        node["metadata"] = {"name": "large", "labels": {"kubernetes.io/hostname": "large"}}
+        node["status"]["allocatable"]["cpu"] = node["status"]["capacity"]["cpu"] = "8"
+        await here.request("POST", "/api/v1/nodes", node)
+        (bound,) = await here.bound(1)
+        assert bound["spec"]["nodeName"] == "large"
+
+
+async def test_a_gated_pod_waits_for_its_gates(tmp_path: pathlib.Path) -> None:
+    """A pod with scheduling gates is not tried, and is once they are gone."""
+    async with installation.embedded(tmp_path, "--nodes", "1") as here:
+        await here.start()
+        await here.create_pods([pod("gated", schedulingGates=[{"name": "example.com/wait"}]), pod("free")])
+        await here.bound(1)
+        assert not (await here.pod("gated"))["spec"].get("nodeName")
+        patch = {"spec": {"schedulingGates": []}}
+        path = "/api/v1/namespaces/default/pods/gated"
+        await here.request("PATCH", path, patch, "application/merge-patch+json")
+        await here.bound(2)
+
+
+async def test_selectors_taints_and_ports_are_kept(tmp_path: pathlib.Path) -> None:
+    """Pods go only where their selector, the node's taints and free ports allow."""
+    async with installation.embedded(tmp_path, "--nodes", "3") as here:
+        await here.start()
+        names = [node["metadata"]["name"] for node in await here.nodes()]
+        taint = {"spec": {"taints": [{"key": "only", "value": "batch", "effect": "NoSchedule"}]}}
+        await here.request("PATCH", f"/api/v1/nodes/{names[0]}", taint, "application/merge-patch+json")
+        port = [{"name": "c", "image": "x", "resources": {}, "ports": [{"containerPort": 80, "hostPort": 80}]}]
+        await here.create_pods(
+            [
+                pod("tolerant", nodeSelector={"kubernetes.io/hostname": names[0]},
+                    tolerations=[{"key": "only", "operator": "Exists"}]),
+                pod("intolerant", nodeSelector={"kubernetes.io/hostname": names[0]}),
+                *({**pod(f"port{n}"), "spec": {"containers": port}} for n in range(3)),
+            ]
+        )  # fmt: skip
+        await here.condition("intolerant", "0/3 nodes are available: 1 node(s) had untolerated taint(s)")
+        bound = {p["metadata"]["name"]: p["spec"]["nodeName"] for p in await here.bound(3)}
+        assert bound["tolerant"] == names[0]
+        assert sorted(node for name, node in bound.items() if name.startswith("port")) == names[1:]
+
+
+async def test_two_of_each_share_the_work_and_come_and_go(tmp_path: pathlib.Path) -> None:
+    """With two replicas of each phase one may be killed and come back under load, without a pod lost."""
+    async with installation.embedded(tmp_path, "--nodes", "50") as here:
+        await here.start(filters=2, scores=2, binds=2)
+        names = [f"p{n}" for n in range(600)]
+        creating = here.create_pods((pod(name, cpu=f"{10 + n % 20}m") for n, name in enumerate(names)), at_once=8)
+        for phase in ("filter", "score", "bind"):
+            here.phases[phase][0].kill()
+        await creating
+        await here.bound(len(names))
+        for phase in ("filter", "score", "bind"):
+            here.phases[phase][0].start()
+        more = [f"q{n}" for n in range(200)]
+        await here.create_pods(pod(name, cpu=f"{10 + n % 20}m") for n, name in enumerate(more))
+        await here.bound(len(names) + len(more))
+        await here.check_promises([*names, *more])
+
+
+async def test_a_stopped_replica_delays_nobody(tmp_path: pathlib.Path) -> None:
+    """A filter that hangs (SIGSTOP) is passed over: pods of the classes that it had are placed by the other."""
+    async with installation.embedded(tmp_path, "--nodes", "20") as here:
+        await here.start(filters=2, scores=2)
+        here.phases["filter"][0].signal(signal.SIGSTOP)
+        here.phases["score"][1].signal(signal.SIGSTOP)
+        names = [f"p{n}" for n in range(100)]
+        await here.create_pods(pod(name, cpu=f"{10 + n % 10}m") for n, name in enumerate(names))
+        await here.bound(len(names), seconds=20)
+        await here.check_promises(names)
+
+
+async def test_scheduling_resumes_when_a_missing_phase_returns(tmp_path: pathlib.Path) -> None:
+    """Without a filter pods wait, and are scheduled when one is there again: nothing has to be restarted."""
+    async with installation.embedded(tmp_path, "--nodes", "3") as here:
+        await here.start()
+        here.phases["filter"][0].kill()
+        await here.create_pods(pod(f"p{n}") for n in range(5))
+        assert not [p for p in await here.pods() if p["spec"].get("nodeName")]
+        here.phases["filter"][0].start()
+        await here.bound(5)
+
+
+async def test_the_end_is_clean(tmp_path: pathlib.Path) -> None:
+    """SIGTERM ends the frontend with exit code 0 and gives the Lease back: the next one need not wait."""
+    async with installation.embedded(tmp_path, "--nodes", "1") as here:
+        await here.start()
+        assert here.frontends[0].stop() == 0
+        lease = await here.request("GET", "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler")
+        assert not lease["spec"].get("holderIdentity")
