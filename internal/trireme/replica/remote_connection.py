@@ -114,12 +114,12 @@ class _Endpoint:
         return self.waiting + self.in_flight
 
     def call(self, method: Method[Any], streaming: bool = False) -> Any:
-        """What calls the method; it takes a serialised request."""
+        """What calls the method, from bytes to bytes: gRPC turns a message that it cannot read into None."""
         key = (method.path, streaming)
         call = self._calls.get(key)
         if call is None:
             make = self._channel.unary_stream if streaming else self._channel.unary_unary
-            call = make(method.path, request_serializer=None, response_deserializer=method.response.FromString)
+            call = make(method.path, request_serializer=None, response_deserializer=None)
             self._calls[key] = call
         return call
 
@@ -209,8 +209,8 @@ class PluginConnection:
                 self._admit()
                 started = self._clock()
                 try:
-                    response = await endpoint.call(method)(request, timeout=left)
-                    answer = read(response)
+                    payload = await endpoint.call(method)(request, timeout=left)
+                    answer = read(method.response.FromString(payload))
                 except aio.AioRpcError as error:
                     left -= self._clock() - started
                     if error.code() in _TRY_ANOTHER and untried and left > 0:
@@ -218,7 +218,7 @@ class PluginConnection:
                         self._breaker.abandoned()
                         continue
                     raise self._on_rpc_error(endpoint, error) from error
-                except ValueError as error:
+                except (ValueError, message.DecodeError) as error:
                     raise self._on_failure(endpoint, f"the answer to {_name(method)} is wrong: {error}") from error
                 except asyncio.CancelledError as error:
                     self._breaker.abandoned()
@@ -237,8 +237,11 @@ class PluginConnection:
             self._admit()
             call = endpoint.call(method, streaming=True)(request, timeout=self._deadline)
             try:
-                async for response in call:
-                    yield response
+                async for payload in call:
+                    yield method.response.FromString(payload)
+            except message.DecodeError as error:
+                call.cancel()
+                raise self._on_failure(endpoint, f"the answer to {_name(method)} is wrong: {error}") from error
             except aio.AioRpcError as error:
                 raise self._on_rpc_error(endpoint, error) from error
             except (asyncio.CancelledError, GeneratorExit) as error:

@@ -1,0 +1,488 @@
+"""Remote filter and score plugins as the phases ask them, against plugins that answer well, badly, late and never."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+from plugin_servers import (
+    FILTER,
+    NORMALIZE,
+    PRE_FILTER,
+    PRE_SCORE,
+    SCORE,
+    SUCCESS,
+    UNLIMITED,
+    ScriptedPlugin,
+    fill,
+    passing,
+    remote,
+    scored,
+    scripted,
+)
+
+from trireme.framework import status
+from trireme.plugins import interfaces
+from trireme.replica import remote_plugin
+from trireme.replica.remote_breaker import State
+from trireme.snapshot import classes, snapshot
+from trireme.v1 import cycle_pb2, filter_pb2, plugin_pb2, score_pb2, snapshot_pb2, status_pb2
+
+REFUSED = status_pb2.Status(code=status_pb2.CODE_UNSCHEDULABLE, plugin="P", messages=["too far away"])
+IGNORE = {"failure_policy": snapshot_pb2.FAILURE_POLICY_IGNORE}
+
+
+class Bench:
+    """A snapshot, one class, and remote plugins made for it."""
+
+    def __init__(self, stack: AsyncExitStack, folder: Path) -> None:
+        self._stack = stack
+        self._folder = folder
+        self.snap = snapshot.Snapshot()
+        asker = cycle_pb2.Cycle(fence=cycle_pb2.Fence(epoch=9), config_hash=11)
+        self.plugins = remote_plugin.RemotePlugins(self.snap, lambda: asker)
+        self.table = interfaces.StatusTable()
+        self.pod_class: classes.PodClass
+
+    async def serve(self, plugin: ScriptedPlugin, name: str = "p.sock") -> str:
+        """Serve the plugin; its target."""
+        target = f"unix:{self._folder}/{name}"
+        await self._stack.enter_async_context(scripted(target, plugin))
+        return target
+
+    def filter_plugin(self, nodes: int, *targets: str, **fields: Any) -> remote_plugin.RemoteFilterPlugin:
+        """The plugin P at Filter, beside so many nodes."""
+        made = self.plugins.filter_plugin(remote(*targets, **fields))
+        self.pod_class = fill(self.snap, nodes)
+        return made
+
+    def score_plugin(self, nodes: int, *targets: str, **fields: Any) -> remote_plugin.RemoteScorePlugin:
+        """The plugin P at Score, beside so many nodes."""
+        made = self.plugins.score_plugin(remote(*targets, **fields))
+        self.pod_class = fill(self.snap, nodes)
+        return made
+
+    async def filter(
+        self, plugin: remote_plugin.RemoteFilterPlugin, state: bytes = b""
+    ) -> interfaces.Verdicts | status.Status | None:
+        """Ask about all nodes."""
+        slots = self.snap.nodes.live_slots()
+        return await plugin.filter("default-scheduler", self.pod_class, self.snap, state, slots, self.table)
+
+    async def score(self, plugin: remote_plugin.RemoteScorePlugin) -> Any:
+        """Ask about all nodes."""
+        slots = self.snap.nodes.live_slots()
+        return await plugin.score("default-scheduler", self.pod_class, self.snap, slots)
+
+
+@pytest.fixture
+async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
+    """Everything ends with the test."""
+    async with AsyncExitStack() as stack:
+        made = Bench(stack, tmp_path)
+        yield made
+        await made.plugins.close()
+
+
+async def test_verdicts_come_in_the_order_of_the_slots(bench: Bench) -> None:
+    """Broken, a refusal lands on another node."""
+
+    def answer(request: filter_pb2.FilterRequest) -> filter_pb2.FilterResponse:
+        even = [int(view.name[5:]) % 2 == 0 for view in request.nodes.nodes]
+        columns = filter_pb2.NodeColumns(
+            size=len(even),
+            statuses=[REFUSED],
+            status_index=[0 if passes else 1 for passes in even],
+            capacity=[3 if passes else 0 for passes in even],
+        )
+        return filter_pb2.FilterResponse(columns=columns)
+
+    target = await bench.serve(ScriptedPlugin({FILTER: answer}))
+    # More than one call, so that the parts are put together too.
+    plugin = bench.filter_plugin(4500, target, info={"depends_on": plugin_pb2.DEPENDENCY_NODE_PODS})
+    verdicts = await bench.filter(plugin)
+    assert isinstance(verdicts, interfaces.Verdicts)
+    assert verdicts.capacity is not None
+    assert verdicts.index.tolist() == [0, 1] * 2250
+    assert verdicts.capacity.tolist() == [3, 0] * 2250
+    assert bench.table.statuses == [status.unschedulable("P", "too far away")]
+
+
+async def test_the_plugin_sees_the_cycle_and_only_what_it_reads(bench: Bench) -> None:
+    """Broken, a plugin decides by nothing, or is told more of the pod than it asked for."""
+    served = ScriptedPlugin({FILTER: passing})
+    plugin = bench.filter_plugin(1, await bench.serve(served), info={"pod_fields": ["metadata.namespace"]})
+    await bench.filter(plugin, b"my state")
+    (request,) = served.requests
+    cycle = request.cycle
+    assert (cycle.fence.epoch, cycle.config_hash, cycle.generation, cycle.pod_class) == (9, 11, 7, 1)
+    assert (cycle.profile, cycle.state) == ("default-scheduler", b"my state")
+    assert cycle.pod.metadata.namespace == "shop"
+    assert not cycle.pod.metadata.labels
+    assert request.count == UNLIMITED
+
+
+@pytest.mark.parametrize(
+    ("form", "message", "json"),
+    [(plugin_pb2.NODE_DATA_MESSAGES, "node-0", b""), (plugin_pb2.NODE_DATA_JSON, "", b'{"a":1}')],
+    ids=["messages", "json"],
+)
+async def test_node_objects_are_kept_for_a_plugin_that_wants_them(
+    bench: Bench, form: plugin_pb2.NodeData.ValueType, message: str, json: bytes
+) -> None:
+    """Broken, a plugin gets nodes without the data that it decides by."""
+    served = ScriptedPlugin({FILTER: passing})
+    plugin = bench.filter_plugin(1, await bench.serve(served), info={"node_data": form})
+    await bench.filter(plugin)
+    (view,) = served.requests[0].nodes.nodes
+    assert (view.name, view.node.metadata.name, view.json) == ("node-0", message, json)
+
+
+@pytest.mark.parametrize(
+    ("answer", "detail"),
+    [
+        (lambda _: (grpc.StatusCode.INTERNAL, "boom\nand more"), "INTERNAL: boom and more"),
+        (lambda _: (grpc.StatusCode.INVALID_ARGUMENT, "odd pod"), "INVALID_ARGUMENT: odd pod"),
+        (lambda _: (grpc.StatusCode.INTERNAL, "x" * 1000), "INTERNAL: " + "x" * 299 + "…"),
+        (lambda _: None, "no answer within 200 ms"),
+        (lambda _: filter_pb2.FilterResponse(), "the answer to Filter is wrong: columns.size: 0, but 2 nodes"),
+        (lambda _: b"\xff\xff", "the answer to Filter is wrong: Error parsing message"),
+    ],
+    ids=["an error", "invalid", "a long text", "no answer", "a wrong answer", "no message at all"],
+)
+@pytest.mark.parametrize("ignore", [False, True], ids=["fail", "ignore"])
+async def test_a_failure_is_what_the_policy_says(bench: Bench, answer: Any, detail: str, ignore: bool) -> None:
+    """Broken, a failing plugin crashes the phase, blocks pods for no reason, or lets pods through unseen."""
+    target = await bench.serve(ScriptedPlugin({FILTER: answer}))
+    policy = IGNORE if ignore else {}
+    plugin = bench.filter_plugin(2, target, deadline_ms=200, **policy)
+    outcome = await bench.filter(plugin)
+    if ignore:
+        assert outcome is None
+        return
+    assert isinstance(outcome, status.Status)
+    assert outcome.code is status.Code.ERROR
+    assert outcome.plugin == "P"
+    assert outcome.message.startswith(f'running "P" filter plugin: {target}: {detail}')
+
+
+async def test_an_error_status_of_one_node_is_worded_as_kube_scheduler_does(bench: Bench) -> None:
+    """Broken, the event of a pod whose plugin failed reads otherwise than kube-scheduler's."""
+    failed = status_pb2.Status(code=status_pb2.CODE_ERROR, messages=["disk on fire"])
+    columns = filter_pb2.NodeColumns(size=2, statuses=[failed], status_index=[0, 1], capacity=[UNLIMITED, 0])
+    target = await bench.serve(ScriptedPlugin({FILTER: lambda _: filter_pb2.FilterResponse(columns=columns)}))
+    outcome = await bench.filter(bench.filter_plugin(2, target))
+    assert outcome == status.error("P", 'running "P" filter plugin: disk on fire')
+
+
+async def test_one_failed_part_fails_the_question(bench: Bench) -> None:
+    """Broken, the nodes of a part that failed count as passed."""
+
+    def answer(request: filter_pb2.FilterRequest) -> Any:
+        if request.nodes.nodes[0].name == "node-2000":
+            return (grpc.StatusCode.INTERNAL, "boom")
+        return passing(request)
+
+    target = await bench.serve(ScriptedPlugin({FILTER: answer}))
+    outcome = await bench.filter(bench.filter_plugin(9000, target))
+    assert isinstance(outcome, status.Status)
+    assert outcome.message.endswith("INTERNAL: boom")
+
+
+async def test_an_endpoint_that_is_down_is_passed_over(bench: Bench, tmp_path: Path) -> None:
+    """Broken, one dead replica of a plugin makes every second question fail."""
+    served = ScriptedPlugin({FILTER: passing})
+    target = await bench.serve(served)
+    plugin = bench.filter_plugin(1, f"unix:{tmp_path}/nobody.sock", target)
+    for _ in range(3):
+        assert isinstance(await bench.filter(plugin), interfaces.Verdicts)
+    assert len(served.requests) == 3
+    assert bench.plugins.statistics()["P"].failed == 0
+
+
+async def test_all_endpoints_down_names_the_last(bench: Bench, tmp_path: Path) -> None:
+    """Broken, the pod's event does not say where nobody answers."""
+    plugin = bench.filter_plugin(1, f"unix:{tmp_path}/one.sock", f"unix:{tmp_path}/two.sock")
+    outcome = await bench.filter(plugin)
+    assert isinstance(outcome, status.Status)
+    assert outcome.message.startswith(f'running "P" filter plugin: unix:{tmp_path}/two.sock: UNAVAILABLE: ')
+
+
+async def test_the_breaker_spares_the_deadline(bench: Bench) -> None:
+    """Broken, every pod waits out the deadline of a plugin that hangs; or it is never asked again."""
+    served = ScriptedPlugin({FILTER: lambda _: None})
+    target = await bench.serve(served)
+    plugin = bench.filter_plugin(1, target, deadline_ms=50, breaker_failures=2, breaker_open_ms=300)
+    for _ in range(2):
+        await bench.filter(plugin)
+    assert bench.plugins.statistics()["P"].breaker is State.OPEN
+    outcome = await bench.filter(plugin)
+    assert isinstance(outcome, status.Status)
+    assert "not asked, after 2 failures in a row: " in outcome.message
+    assert len(served.requests) == 2
+
+    served.answers[FILTER] = passing
+    deadline = time.monotonic() + 10
+    while not isinstance(await bench.filter(plugin), interfaces.Verdicts):
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.01)
+    statistics = bench.plugins.statistics()["P"]
+    assert statistics.breaker is State.CLOSED
+    assert (statistics.failed, statistics.answered, statistics.breaker_opened) == (2, 1, 1)
+
+
+async def test_refusing_and_not_understanding_are_answers(bench: Bench) -> None:
+    """Broken, one odd pod opens the breaker for all others."""
+    target = await bench.serve(ScriptedPlugin({FILTER: lambda _: (grpc.StatusCode.INVALID_ARGUMENT, "odd")}))
+    plugin = bench.filter_plugin(1, target, breaker_failures=1, breaker_open_ms=60_000)
+    for _ in range(3):
+        await bench.filter(plugin)
+    assert bench.plugins.statistics()["P"].breaker is State.CLOSED
+
+
+async def test_no_more_calls_at_once_than_the_plugin_takes(bench: Bench) -> None:
+    """Broken, a plugin that serves one call at a time is asked for eight, and misses its deadlines."""
+    served = ScriptedPlugin({FILTER: passing})
+    served.gate.clear()
+    plugin = bench.filter_plugin(9000, await bench.serve(served), info={"max_concurrent_calls": 2})
+    asking = asyncio.create_task(bench.filter(plugin))
+    await served.until_running(2)
+    await asyncio.sleep(0.05)
+    statistics = bench.plugins.statistics()["P"]
+    assert (statistics.in_flight, statistics.waiting) == (2, 3)
+    served.gate.set()
+    assert isinstance(await asking, interfaces.Verdicts)
+    assert served.most_running == 2
+    assert len(served.requests) == 5
+
+
+async def test_waiting_for_a_turn_does_not_count_against_the_deadline(bench: Bench) -> None:
+    """Broken, the last of many classes fails though the plugin answers each in time."""
+    served = ScriptedPlugin({FILTER: passing})
+    plugin = bench.filter_plugin(1, await bench.serve(served), deadline_ms=150, info={"max_concurrent_calls": 1})
+
+    async def slowly() -> None:
+        for _ in range(8):
+            served.gate.clear()
+            await asyncio.sleep(0.05)
+            served.gate.set()
+            await asyncio.sleep(0.01)
+
+    answers = await asyncio.gather(slowly(), *(bench.filter(plugin) for _ in range(5)))
+    assert all(isinstance(answer, interfaces.Verdicts) for answer in answers[1:])
+
+
+async def test_who_goes_away_takes_the_question_along(bench: Bench) -> None:
+    """Broken, abandoned questions keep a plugin busy that takes few at once."""
+    served = ScriptedPlugin({FILTER: lambda _: None})
+    plugin = bench.filter_plugin(1, await bench.serve(served), info={"max_concurrent_calls": 1})
+    asking = asyncio.create_task(bench.filter(plugin))
+    await served.until_running(1)
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    served.answers[FILTER] = passing
+    assert isinstance(await bench.filter(plugin), interfaces.Verdicts)
+    assert served.cancelled == 1
+
+
+async def test_a_closed_connection_is_a_failure_and_no_cancellation(bench: Bench) -> None:
+    """Broken, a phase that takes a new configuration cancels the calls of whoever asks it."""
+    served = ScriptedPlugin({FILTER: lambda _: None})
+    plugin = bench.filter_plugin(1, await bench.serve(served))
+    asking = asyncio.create_task(bench.filter(plugin))
+    await served.until_running(1)
+    await bench.plugins.close()
+    outcome = await asking
+    assert isinstance(outcome, status.Status)
+    assert outcome.message.endswith("the connection was closed")
+
+
+async def test_profiles_share_the_plugins_turns(bench: Bench) -> None:
+    """Broken, two profiles ask a plugin twice as much at once as it takes."""
+    served = ScriptedPlugin({FILTER: passing})
+    target = await bench.serve(served)
+    one = bench.filter_plugin(1, target, info={"max_concurrent_calls": 1})
+    other = bench.filter_plugin(1, target, info={"max_concurrent_calls": 1})
+    await asyncio.gather(*(bench.filter(plugin) for plugin in (one, other) * 4))
+    assert served.most_running == 1
+
+
+# PreFilter.
+
+
+def pre_filter_plugin(bench: Bench, target: str, **fields: Any) -> remote_plugin.RemoteFilterPlugin:
+    """P with PreFilter."""
+    points = [plugin_pb2.EXTENSION_POINT_PRE_FILTER, plugin_pb2.EXTENSION_POINT_FILTER]
+    return bench.filter_plugin(1, target, info={"extension_points": points}, **fields)
+
+
+async def test_pre_filter_is_asked_only_of_who_has_it(bench: Bench) -> None:
+    """Broken, each class costs one call more, to a plugin that answers UNIMPLEMENTED."""
+    served = ScriptedPlugin({FILTER: passing})
+    plugin = bench.filter_plugin(1, await bench.serve(served))
+    assert await plugin.pre_filter("p", bench.pod_class, 7) == interfaces.PreFilterResult(state=b"")
+    assert served.requests == []
+
+
+async def test_pre_filter_narrows_and_gives_state(bench: Bench) -> None:
+    """Broken, Filter is asked without the state of its own PreFilter."""
+    answer = filter_pb2.PreFilterResponse(status=SUCCESS, narrowed=True, node_names=["node-0"], state=b"s")
+    plugin = pre_filter_plugin(bench, await bench.serve(ScriptedPlugin({PRE_FILTER: lambda _: answer})))
+    expected = interfaces.PreFilterResult(nodes=frozenset({"node-0"}), state=b"s")
+    assert await plugin.pre_filter("p", bench.pod_class, 7) == expected
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda _: filter_pb2.PreFilterResponse(status=status_pb2.Status(code=status_pb2.CODE_ERROR, messages=["bad"])),
+        lambda _: filter_pb2.PreFilterResponse(),
+        lambda _: (grpc.StatusCode.INTERNAL, "boom"),
+    ],
+    ids=["a status", "no status", "an error"],
+)
+async def test_a_failing_pre_filter_is_what_the_policy_says(bench: Bench, answer: Any) -> None:
+    """Broken, a pod whose plugin failed counts as refused, and preemption is tried for it."""
+    target = await bench.serve(ScriptedPlugin({PRE_FILTER: answer}))
+    failed = await pre_filter_plugin(bench, target).pre_filter("p", bench.pod_class, 7)
+    assert failed.status is not None
+    assert failed.status.code is status.Code.ERROR
+    assert failed.status.message.startswith('running PreFilter plugin "P": ')
+    ignored = await pre_filter_plugin(bench, target, **IGNORE).pre_filter("p", bench.pod_class, 7)
+    assert ignored.status is None
+    assert ignored.skip
+
+
+# Score.
+
+
+async def test_scores_come_in_the_order_of_the_slots(bench: Bench) -> None:
+    """Broken, a score lands on another node."""
+    plugin = bench.score_plugin(4500, await bench.serve(ScriptedPlugin({SCORE: scored})))
+    assert (await bench.score(plugin)).tolist() == [min(slot, 100) for slot in range(4500)]
+
+
+@pytest.mark.parametrize(
+    ("answers", "words"),
+    [
+        ({SCORE: lambda _: (grpc.StatusCode.INTERNAL, "boom")}, 'running Score plugins: plugin "P" failed with: '),
+        (
+            {SCORE: lambda _: score_pb2.ScoreResponse(status=REFUSED)},
+            'running Score plugins: plugin "P" failed with: too far away',
+        ),
+        (
+            {SCORE: scored, PRE_SCORE: lambda _: score_pb2.PreScoreResponse(status=REFUSED)},
+            'running PreScore plugin "P": too far away',
+        ),
+        ({SCORE: scored, PRE_SCORE: lambda _: (grpc.StatusCode.INTERNAL, "x")}, 'running PreScore plugin "P": '),
+    ],
+    ids=["an error", "a status", "a status of PreScore", "an error of PreScore"],
+)
+async def test_a_failing_score_is_what_the_policy_says(bench: Bench, answers: Any, words: str) -> None:
+    """Broken, pods are placed by half the scores, or the event reads otherwise than kube-scheduler's."""
+    points = [plugin_pb2.EXTENSION_POINT_SCORE]
+    if PRE_SCORE in answers:
+        points.append(plugin_pb2.EXTENSION_POINT_PRE_SCORE)
+    target = await bench.serve(ScriptedPlugin(answers))
+    outcome = await bench.score(bench.score_plugin(2, target, info={"extension_points": points}))
+    assert isinstance(outcome, status.Status)
+    assert outcome.message.startswith(words)
+    assert await bench.score(bench.score_plugin(2, target, info={"extension_points": points}, **IGNORE)) is None
+
+
+@pytest.mark.parametrize(
+    ("depends_on", "asked"),
+    [(plugin_pb2.DEPENDENCY_NODE, 1), (plugin_pb2.DEPENDENCY_NODE_PODS, 1), (plugin_pb2.DEPENDENCY_CLUSTER, 3)],
+    ids=["node", "node and pods", "cluster"],
+)
+async def test_pre_score_is_kept_as_long_as_its_answer_is_true(
+    bench: Bench, depends_on: plugin_pb2.Dependency.ValueType, asked: int
+) -> None:
+    """Broken, each batch costs a call more than it must, or a plugin scores by state of another cluster."""
+    served = ScriptedPlugin(
+        {SCORE: scored, PRE_SCORE: lambda _: score_pb2.PreScoreResponse(status=SUCCESS, state=b"s")}
+    )
+    points = [plugin_pb2.EXTENSION_POINT_PRE_SCORE, plugin_pb2.EXTENSION_POINT_SCORE]
+    target = await bench.serve(served)
+    plugin = bench.score_plugin(2, target, info={"extension_points": points, "depends_on": depends_on})
+    for _ in range(3):
+        assert (await bench.score(plugin)).tolist() == [0, 1]
+    pre_scores = [request for request in served.requests if isinstance(request, score_pb2.PreScoreRequest)]
+    scores = [request for request in served.requests if isinstance(request, score_pb2.ScoreRequest)]
+    assert len(pre_scores) == asked
+    assert [request.cycle.state for request in scores] == [b"s"] * 3
+
+
+async def test_pre_score_that_skips_costs_no_further_call(bench: Bench) -> None:
+    """Broken, a plugin that has nothing to say about a class is asked again for each of its batches."""
+    skip = status_pb2.Status(code=status_pb2.CODE_SKIP)
+    served = ScriptedPlugin({SCORE: scored, PRE_SCORE: lambda _: score_pb2.PreScoreResponse(status=skip)})
+    points = [plugin_pb2.EXTENSION_POINT_PRE_SCORE, plugin_pb2.EXTENSION_POINT_SCORE]
+    plugin = bench.score_plugin(2, await bench.serve(served), info={"extension_points": points})
+    for _ in range(3):
+        assert await bench.score(plugin) is None
+    assert len(served.requests) == 1
+
+
+# Configuration.
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"endpoints": []}, "plugin P: endpoints: there is none"),
+        ({"endpoints": ["nowhere"]}, "plugin P: endpoints: 'nowhere' is neither host:port"),
+        ({"endpoints": ["host:99999"]}, "plugin P: endpoints: 'host:99999' is neither host:port"),
+        ({"deadline_ms": 0}, "plugin P: deadline_ms: must be above 0"),
+        ({"info": {"pod_fields": ["spec.nope"]}}, "plugin P: info: pod_fields: spec.nope: "),
+        ({"info": {"depends_on": 99}}, "plugin P: info: depends_on: 99 is not known here"),
+        ({"info": {"extension_points": []}}, "plugin P: info: extension_points: there is none"),
+    ],
+    ids=["no endpoint", "no address", "no port", "no deadline", "no field", "no dependency", "no step"],
+)
+async def test_a_wrong_configuration_names_its_field(bench: Bench, fields: dict[str, Any], words: str) -> None:
+    """Broken, a mistyped address shows as a pod that is never scheduled."""
+    endpoints = fields.pop("endpoints", ["127.0.0.1:1"])
+    with pytest.raises(ValueError, match="plugin P: ") as caught:
+        bench.plugins.filter_plugin(remote(*endpoints, **fields))
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("target", ["h:1", "[::1]:80", "dns:///h:1", "dns://1.1.1.1/h:1", "unix:/p", "unix:p"])
+async def test_grpc_targets_are_taken(bench: Bench, target: str) -> None:
+    """Broken, a good address is refused at the start."""
+    assert bench.plugins.filter_plugin(remote(target)).name == "P"
+
+
+async def test_an_old_configurations_connection_goes_with_it(bench: Bench) -> None:
+    """Broken, each new configuration leaves a connection behind."""
+    plugin = bench.plugins.filter_plugin(remote("127.0.0.1:1"))
+    assert set(bench.plugins.statistics()) == {plugin.name}
+    del plugin
+    assert bench.plugins.statistics() == {}
+
+
+async def test_custom_normalization_gets_all_scores(bench: Bench) -> None:
+    """Broken, a plugin normalises by a part of the nodes."""
+    seen = []
+
+    def normalize(request: score_pb2.NormalizeScoreRequest) -> score_pb2.NormalizeScoreResponse:
+        seen.append((list(request.columns[0].scores), [view.name for view in request.nodes.nodes]))
+        most = max(request.columns[0].scores)
+        scores = [score * 100 // most for score in request.columns[0].scores]
+        return score_pb2.NormalizeScoreResponse(
+            status=SUCCESS, columns=[score_pb2.ScoreColumn(plugin="P", scores=scores)]
+        )
+
+    target = await bench.serve(ScriptedPlugin({NORMALIZE: normalize}))
+    plugin = bench.score_plugin(3, target, info={"normalization": plugin_pb2.NORMALIZATION_CUSTOM})
+    answer = await plugin.normalize("p", bench.pod_class, bench.snap, np.array([0, 2]), np.array([5, 20]))
+    assert isinstance(answer, np.ndarray)
+    assert answer.tolist() == [25, 100]
+    assert seen == [([5, 20], ["node-0", "node-2"])]

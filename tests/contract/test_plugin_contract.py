@@ -1,0 +1,446 @@
+"""One suite over everything that serves the contract: plugins in every language of examples/, and the phases.
+
+What is the same for all of them is asked of all: the handshake, health, reflection, and answers about nodes that fit
+the question. Each runs as the process that a user would run. The example plugins do the same thing, so one set of
+questions covers them.
+"""
+
+import asyncio
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from google.protobuf import descriptor_pb2
+from grpc import aio
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+
+from trireme.plugins import interfaces
+from trireme.replica import remote_answers, remote_client
+from trireme.v1 import (
+    core_pb2,
+    cycle_pb2,
+    filter_pb2,
+    filter_pb2_grpc,
+    plugin_pb2,
+    plugin_pb2_grpc,
+    score_pb2,
+    score_pb2_grpc,
+    snapshot_pb2,
+    snapshot_pb2_grpc,
+    status_pb2,
+)
+
+ROOT = Path(__file__).resolve().parents[2]
+UNLIMITED = 2**31 - 1
+DEADLINE = 20.0
+
+FILTER = "trireme.v1.FilterService"
+SCORE = "trireme.v1.ScoreService"
+PLUGIN = "trireme.v1.PluginService"
+SNAPSHOT = "trireme.v1.SnapshotService"
+
+
+@dataclass(frozen=True)
+class Served:
+    """A process that serves the contract."""
+
+    name: str
+    address: str
+    services: frozenset[str]
+    process: "subprocess.Popen[str]"
+
+
+SERVICES: Mapping[str, frozenset[str]] = {
+    "python": frozenset({PLUGIN, FILTER, SCORE}),
+    "go": frozenset({PLUGIN, FILTER, SCORE}),
+    "filter": frozenset({PLUGIN, SNAPSHOT, FILTER}),
+    "score": frozenset({PLUGIN, SNAPSHOT, SCORE}),
+}
+PLUGINS = ("python", "go")
+PHASES = ("filter", "score")
+
+
+def go_plugin() -> Path:
+    """The Go plugin's binary, built if need be."""
+    if shutil.which("go") is None:
+        if os.environ.get("CI") == "true":
+            pytest.fail("there is no Go toolchain to build examples/plugin-go with")
+        pytest.skip("no Go toolchain: the plugin in Go is not tested")
+    binary = ROOT / "build" / "plugin-go"
+    subprocess.run(["go", "build", "-o", binary, "."], cwd=ROOT / "examples" / "plugin-go", check=True, timeout=600)
+    return binary
+
+
+def command(name: str) -> Sequence[str | Path]:
+    """What starts it."""
+    if name == "python":
+        return (sys.executable, ROOT / "examples" / "plugin-python" / "maintenance.py")
+    if name == "go":
+        return (go_plugin(),)
+    return (sys.executable, ROOT / "cmd" / name)
+
+
+@asynccontextmanager
+async def connected(served: Served) -> AsyncIterator[aio.Channel]:
+    """A channel to it."""
+    async with aio.insecure_channel(served.address) as channel:
+        yield channel
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Served]]:
+    """The processes that tests of this module have started; each is started once."""
+    started: dict[str, Served] = {}
+    yield started
+    for served in started.values():
+        served.process.terminate()
+    for served in started.values():
+        served.process.communicate(timeout=DEADLINE)
+
+
+def start(name: str, folder: Path) -> Served:
+    """Start it, and wait for its one line on stdout."""
+    process = subprocess.Popen(
+        [*command(name), "--listen", f"unix:{folder}/{name}.sock"], stdout=subprocess.PIPE, text=True, cwd=ROOT
+    )
+    assert process.stdout is not None
+    line = process.stdout.readline().strip()
+    assert line == f"listening on unix:{folder}/{name}.sock"
+    return Served(name, line.removeprefix("listening on "), SERVICES[name], process)
+
+
+def get(name: str, running: dict[str, Served], factory: pytest.TempPathFactory) -> Served:
+    """The process of this name."""
+    if name not in running:
+        running[name] = start(name, factory.mktemp(name))
+    return running[name]
+
+
+@pytest.fixture(params=[*PLUGINS, *PHASES])
+def served(
+    request: pytest.FixtureRequest, running: dict[str, Served], tmp_path_factory: pytest.TempPathFactory
+) -> Served:
+    """Each plugin and each phase."""
+    return get(request.param, running, tmp_path_factory)
+
+
+@pytest.fixture(params=PLUGINS)
+def plugin(
+    request: pytest.FixtureRequest, running: dict[str, Served], tmp_path_factory: pytest.TempPathFactory
+) -> Served:
+    """Each plugin."""
+    return get(request.param, running, tmp_path_factory)
+
+
+# What all of them serve.
+
+
+async def test_the_handshake_names_the_run(served: Served) -> None:
+    """Broken, a restarted service cannot be told from one that went on."""
+    async with connected(served) as channel:
+        stub: Any = plugin_pb2_grpc.PluginServiceStub(channel)
+        request = plugin_pb2.GetPluginInfoRequest(contract_version="trireme.v1")
+        answers = [await stub.GetPluginInfo(request, timeout=DEADLINE) for _ in range(2)]
+    assert answers[0].instance
+    assert answers[0] == answers[1]
+
+
+async def test_health_is_served_for_the_whole_and_for_each_service(served: Served) -> None:
+    """Broken, Kubernetes restarts a service that is well, or never sees that it is not."""
+    async with connected(served) as channel:
+        stub: Any = health_pb2_grpc.HealthStub(channel)
+        for name in ("", *served.services):
+            answer = await stub.Check(health_pb2.HealthCheckRequest(service=name), timeout=DEADLINE)
+            assert answer.status == health_pb2.HealthCheckResponse.SERVING, name
+        with pytest.raises(aio.AioRpcError) as caught:
+            await stub.Check(health_pb2.HealthCheckRequest(service="trireme.v1.Nothing"), timeout=DEADLINE)
+        assert caught.value.code() is grpc.StatusCode.NOT_FOUND
+
+
+async def test_reflection_shows_the_contract_itself(served: Served) -> None:
+    """Broken, grpcurl cannot ask the service; or it was built from protos that are not ours."""
+    async with connected(served) as channel:
+        stub: Any = reflection_pb2_grpc.ServerReflectionStub(channel)
+        requests = [reflection_pb2.ServerReflectionRequest(list_services="")]
+        requests += [reflection_pb2.ServerReflectionRequest(file_containing_symbol=name) for name in served.services]
+        call = stub.ServerReflectionInfo(iter(requests), timeout=DEADLINE)
+        listed, *files = [answer async for answer in call]
+    names = {service.name for service in listed.list_services_response.service}
+    assert served.services <= names
+    assert {name for name in names if name.startswith("trireme.")} == served.services
+    found = set()
+    for answer in files:
+        for payload in answer.file_descriptor_response.file_descriptor_proto:
+            theirs = descriptor_pb2.FileDescriptorProto.FromString(payload)
+            found |= {f"{theirs.package}.{service.name}" for service in theirs.service}
+            if theirs.package == "trireme.v1":
+                assert methods(theirs) == methods(ours(theirs.name))
+    assert served.services <= found
+
+
+def ours(name: str) -> descriptor_pb2.FileDescriptorProto:
+    """The file as our own code has it."""
+    out = descriptor_pb2.FileDescriptorProto()
+    plugin_pb2.DESCRIPTOR.pool.FindFileByName(name).CopyToProto(out)
+    return out
+
+
+def methods(file: descriptor_pb2.FileDescriptorProto) -> set[tuple[str, str, str, str]]:
+    """All RPCs, and all fields of messages, with what they are."""
+    rpcs = {
+        (service.name, method.name, method.input_type, method.output_type)
+        for service in file.service
+        for method in service.method
+    }
+    fields = {
+        (message.name, field.name, str(field.number), f"{field.type} {field.type_name}")
+        for message in file.message_type
+        for field in message.field
+    }
+    return rpcs | fields
+
+
+async def test_a_step_it_does_not_take_part_in_is_unimplemented(served: Served) -> None:
+    """Broken, a profile that names a plugin at a step it lacks is answered by silence."""
+    async with connected(served) as channel:
+        call: Any = channel.unary_unary("/trireme.v1.QueueService/PreEnqueue", None, None)
+        with pytest.raises(aio.AioRpcError) as caught:
+            await call(b"", timeout=DEADLINE)
+    assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
+
+
+@pytest.mark.parametrize("name", [*PLUGINS, *PHASES])
+async def test_sigterm_ends_it_with_exit_code_0(name: str, tmp_path: Path) -> None:
+    """Broken, a rolling update kills the process after its grace period, with calls in flight."""
+    served = start(name, tmp_path)
+    async with connected(served) as channel:
+        await channel.channel_ready()
+    served.process.send_signal(signal.SIGTERM)
+    assert await asyncio.to_thread(served.process.wait, DEADLINE) == 0
+    served.process.communicate()
+
+
+# Answers about nodes: what any of them may say.
+
+
+def check_columns(columns: filter_pb2.NodeColumns, count: int) -> interfaces.Verdicts:
+    """The columns as verdicts; fails where they are not what the contract asks for."""
+    distinct = {status.SerializeToString(deterministic=True) for status in columns.statuses}
+    assert len(distinct) == len(columns.statuses), "a status stands there twice"
+    assert all(status.plugin for status in columns.statuses), "a status without its plugin"
+    response = filter_pb2.FilterResponse(columns=columns)
+    answers = remote_answers.read_filter(response, "any", count, interfaces.Dependency.NODE_PODS)
+    assert answers.error() is None
+    assert not answers.capacity[answers.index > 0].any(), "a refused node has room"
+    return interfaces.Verdicts(answers.index, answers.capacity)
+
+
+# The example plugins: the same plugin in several languages.
+
+
+def view(name: str, **labels: str) -> filter_pb2.NodeView:
+    """A node as a plugin with NODE_DATA_MESSAGES sees it."""
+    node = core_pb2.Node()
+    node.metadata.name = name
+    node.metadata.labels.update(labels)
+    return filter_pb2.NodeView(name=name, node=node)
+
+
+MAINTENANCE = "example.com/maintenance"
+PREFERENCE = "example.com/preference"
+CYCLE = cycle_pb2.Cycle(profile="default-scheduler", generation=3, pod=core_pb2.Pod(metadata={"namespace": "shop"}))
+
+
+async def filtered(plugin: Served, request: filter_pb2.FilterRequest) -> filter_pb2.FilterResponse:
+    """The plugin's answer."""
+    async with connected(plugin) as channel:
+        stub: Any = filter_pb2_grpc.FilterServiceStub(channel)
+        return await stub.Filter(request, timeout=DEADLINE)
+
+
+async def scored(plugin: Served, *nodes: filter_pb2.NodeView) -> score_pb2.ScoreResponse:
+    """The plugin's answer."""
+    async with connected(plugin) as channel:
+        stub: Any = score_pb2_grpc.ScoreServiceStub(channel)
+        request = score_pb2.ScoreRequest(cycle=CYCLE, nodes=filter_pb2.NodeSelection(nodes=nodes))
+        return await stub.Score(request, timeout=DEADLINE)
+
+
+def about(*nodes: filter_pb2.NodeView, **fields: Any) -> filter_pb2.FilterRequest:
+    """A question about nodes."""
+    return filter_pb2.FilterRequest(cycle=CYCLE, nodes=filter_pb2.NodeSelection(nodes=nodes), **fields)
+
+
+async def test_plugins_describe_themselves_in_known_terms(plugin: Served) -> None:
+    """Broken, the scheduler refuses the plugin at the start."""
+    info = await remote_client.handshake("Maintenance", plugin.address, deadline_seconds=DEADLINE)
+    remote_client.check_info(info)
+    assert set(info.extension_points) == {plugin_pb2.EXTENSION_POINT_FILTER, plugin_pb2.EXTENSION_POINT_SCORE}
+    assert info.depends_on == plugin_pb2.DEPENDENCY_NODE
+    assert info.node_data == plugin_pb2.NODE_DATA_MESSAGES
+    (event,) = info.events_to_register
+    assert (event.resource, list(event.actions)) == ("Node", ["Add", "UpdateNodeLabel"])
+
+
+async def test_another_name_is_not_found_there(plugin: Served) -> None:
+    """Broken, a mistyped name in the configuration asks a plugin for what it never heard of."""
+    with pytest.raises(remote_client.HandshakeError) as caught:
+        await remote_client.handshake("Other", plugin.address, deadline_seconds=DEADLINE)
+    assert str(caught.value) == f"plugin Other at {plugin.address}: hosts Maintenance"
+
+
+async def test_filter_refuses_with_words_and_reason(plugin: Served) -> None:
+    """Broken, people read nothing in the event, or explain has nothing to say."""
+    response = await filtered(plugin, about(view("a"), view("b", **{MAINTENANCE: "disk"}), view("c", x="y")))
+    verdicts = check_columns(response.columns, 3)
+    assert verdicts.index.tolist() == [0, 1, 0]
+    assert verdicts.capacity is not None
+    assert verdicts.capacity.tolist() == [UNLIMITED, 0, UNLIMITED]
+    (refusal,) = response.columns.statuses
+    assert refusal.code == status_pb2.CODE_UNSCHEDULABLE_AND_UNRESOLVABLE
+    assert refusal.plugin == "Maintenance"
+    assert list(refusal.messages) == ["node(s) were under maintenance"]
+    (reason,) = refusal.reasons
+    assert (reason.code, dict(reason.parameters)) == ("underMaintenance", {"label": MAINTENANCE})
+    assert response.columns.generation == CYCLE.generation
+
+
+async def test_the_same_question_has_the_same_answer(plugin: Served) -> None:
+    """Broken, an answer that is asked again elsewhere is another one."""
+    request = about(view("a"), view("b", **{MAINTENANCE: ""}), count=7)
+    answers = [await filtered(plugin, request) for _ in range(3)]
+    assert answers[0] == answers[1] == answers[2]
+
+
+async def test_no_nodes_is_an_answer_too(plugin: Served) -> None:
+    """Broken, an empty cluster is an error."""
+    response = await filtered(plugin, about())
+    check_columns(response.columns, 0)
+    assert [len(column.scores) for column in (await scored(plugin)).columns] == [0]
+
+
+async def test_two_thousand_nodes_with_many_labels_go_in_one_call(plugin: Served) -> None:
+    """Broken, the plugin's server refuses the messages that a large cluster makes."""
+    labels = {f"example.com/label-{number}": "x" * 40 for number in range(25)}
+    nodes = [view(f"node-{slot}", **labels, **({MAINTENANCE: ""} if slot % 3 == 0 else {})) for slot in range(2000)]
+    response = await filtered(plugin, about(*nodes))
+    verdicts = check_columns(response.columns, 2000)
+    assert verdicts.index.tolist() == [1 if slot % 3 == 0 else 0 for slot in range(2000)]
+    assert len(response.columns.statuses) == 1
+
+
+async def test_a_node_without_its_object_does_no_harm(plugin: Served) -> None:
+    """Broken, one odd node ends the plugin's process."""
+    response = await filtered(plugin, about(filter_pb2.NodeView(name="bare"), filter_pb2.NodeView()))
+    assert check_columns(response.columns, 2).index.tolist() == [0, 0]
+
+
+async def test_dry_runs_are_answered_in_their_order(plugin: Served) -> None:
+    """Broken, preemption evicts pods from nodes that refuse the pod anyway."""
+    runs = [
+        filter_pb2.DryRun(node=view("a", **{MAINTENANCE: ""}), removed_pods=[core_pb2.Pod()]),
+        filter_pb2.DryRun(node=view("b"), slot=4, added_pods=[core_pb2.Pod(), core_pb2.Pod()]),
+    ]
+    response = await filtered(plugin, filter_pb2.FilterRequest(cycle=CYCLE, dry_runs=runs))
+    assert check_columns(response.columns, 2).index.tolist() == [1, 0]
+
+
+async def test_scores_are_the_preferences(plugin: Served) -> None:
+    """Broken, the nodes that people want are not preferred; or what they write into labels is an error."""
+    labels = {"7": 7, "0": 0, "100": 100, "101": 100, "-5": 0, "many": 0, "1.5": 0, "": 0}
+    nodes = [view(f"n{at}", **{PREFERENCE: label}) for at, label in enumerate(labels)]
+    response = await scored(plugin, *nodes, view("none"))
+    scores = remote_answers.read_score(response, "Maintenance", len(nodes) + 1, interfaces.Normalization.NONE)
+    assert not isinstance(scores, type(None) | status_pb2.Status)
+    assert scores.tolist() == [*labels.values(), 0]  # type: ignore[union-attr]
+
+
+async def test_calls_are_taken_at_once(plugin: Served) -> None:
+    """Broken, one replica of a phase waits for another's question."""
+    requests = [about(*(view(f"n{at}-{one}") for one in range(200))) for at in range(20)]
+    answers = await asyncio.gather(*(filtered(plugin, request) for request in requests))
+    assert [answer.columns.size for answer in answers] == [200] * 20
+
+
+# The phases: the same checks on what they answer, after the stream has brought them a cluster.
+
+
+@asynccontextmanager
+async def synced(phase: Served, epoch: int) -> AsyncIterator[tuple[aio.Channel, cycle_pb2.Cycle]]:
+    """A channel to the phase, which has three nodes and one class of pods; and a cycle about it."""
+    configuration = snapshot_pb2.Configuration(
+        profiles=[
+            snapshot_pb2.Profile(
+                scheduler_name="default-scheduler",
+                plugin_sets=[
+                    snapshot_pb2.PluginSet(
+                        extension_point=point, plugins=[snapshot_pb2.WeightedPlugin(name=name, weight=1)]
+                    )
+                    for point, name in (
+                        (plugin_pb2.EXTENSION_POINT_FILTER, "NodeUnschedulable"),
+                        (plugin_pb2.EXTENSION_POINT_SCORE, "TaintToleration"),
+                    )
+                ],
+            )
+        ]
+    )
+    fence = cycle_pb2.Fence(epoch=epoch)
+    nodes = [
+        snapshot_pb2.NodeEntry(
+            slot=slot, node=core_pb2.Node(metadata={"name": f"n{slot}"}, spec={"unschedulable": slot == 1})
+        )
+        for slot in range(3)
+    ]
+    pod_class = snapshot_pb2.PodClass(id=1, pod=CYCLE.pod)
+    messages = [
+        snapshot_pb2.SyncRequest(hello=snapshot_pb2.Hello(fence=fence, config_hash=5, configuration=configuration)),
+        snapshot_pb2.SyncRequest(
+            delta=snapshot_pb2.Delta(reset=True, to_generation=3, nodes=nodes, classes=[pod_class])
+        ),
+    ]
+    async with connected(phase) as channel:
+        stub: Any = snapshot_pb2_grpc.SnapshotServiceStub(channel)
+        stream = stub.Sync(timeout=DEADLINE)
+        for message in messages:
+            await stream.write(message)
+        assert (await stream.read()).applied_generation == 3
+        cycle = cycle_pb2.Cycle(fence=fence, generation=3, config_hash=5, profile="default-scheduler", pod_class=1)
+        yield channel, cycle
+        stream.cancel()
+
+
+async def test_the_filter_phase_answers_as_a_plugin_does(
+    running: dict[str, Served], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Broken, a phase in another language, written from the contract, would not be understood; or ours is not."""
+    async with synced(get("filter", running, tmp_path_factory), 1) as (channel, cycle):
+        stub: Any = filter_pb2_grpc.FilterServiceStub(channel)
+        response = await stub.Filter(filter_pb2.FilterRequest(cycle=cycle, count=2), timeout=DEADLINE)
+        info_stub: Any = plugin_pb2_grpc.PluginServiceStub(channel)
+        info = await info_stub.GetPluginInfo(plugin_pb2.GetPluginInfoRequest(), timeout=DEADLINE)
+    assert check_columns(response.columns, 3).index.tolist() == [0, 1, 0]
+    assert response.columns.statuses[0].plugin == "NodeUnschedulable"
+    assert [entry.name for entry in info.plugins] == ["NodeUnschedulable"]
+
+
+async def test_the_score_phase_answers_as_a_plugin_does(
+    running: dict[str, Served], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Broken, as for filter."""
+    async with synced(get("score", running, tmp_path_factory), 1) as (channel, cycle):
+        stub: Any = score_pb2_grpc.ScoreServiceStub(channel)
+        selection = filter_pb2.NodeSelection(slots=[2, 0])
+        response = await stub.Score(score_pb2.ScoreRequest(cycle=cycle, nodes=selection), timeout=DEADLINE)
+    assert [column.plugin for column in response.columns] == ["TaintToleration"]
+    scores = remote_answers.read_score(response, "TaintToleration", 2, interfaces.Normalization.MAX_REVERSED)
+    assert scores is not None

@@ -1,0 +1,484 @@
+"""Plugins written on the Python SDK, asked over gRPC by the very clients that the phases use."""
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, aclosing
+from pathlib import Path
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+from google.protobuf import duration_pb2
+from grpc import aio
+from plugin_servers import fill, on_the_sdk
+
+from trireme import sdk
+from trireme.framework import status
+from trireme.plugins import interfaces
+from trireme.replica import remote_client, remote_connection, remote_plugin, remote_stages
+from trireme.snapshot import classes, snapshot
+from trireme.v1 import (
+    bind_pb2,
+    core_pb2,
+    cycle_pb2,
+    filter_pb2,
+    frontend_pb2,
+    frontend_pb2_grpc,
+    plugin_pb2,
+    snapshot_pb2,
+    status_pb2,
+)
+
+
+class Hosts:
+    """What the phases have of one plugin."""
+
+    def __init__(self, config: snapshot_pb2.RemotePlugin) -> None:
+        self.config = config
+        self.snap = snapshot.Snapshot()
+        self.remotes = remote_plugin.RemotePlugins(self.snap)
+        self.filter = self.remotes.filter_plugin(config)
+        self.score = self.remotes.score_plugin(config)
+        self.client = remote_client.connect(config)
+        self.queue = remote_stages.RemoteQueuePlugin(self.client)
+        self.reserve = remote_stages.RemoteReservePlugin(self.client)
+        self.bind = remote_stages.RemoteBindPlugin(self.client)
+        self.pod_class: classes.PodClass = fill(self.snap, 4)
+        self.table = interfaces.StatusTable()
+
+    async def verdicts(self, state: bytes = b"") -> Any:
+        """What Filter says of all nodes: what stands for each, or what became of the question."""
+        slots = self.snap.nodes.live_slots()
+        answer = await self.filter.filter("p", self.pod_class, self.snap, state, slots, self.table)
+        if not isinstance(answer, interfaces.Verdicts):
+            return answer
+        assert answer.capacity is not None
+        return [
+            self.table.statuses[index - 1].message if index else capacity
+            for index, capacity in zip(answer.index.tolist(), answer.capacity.tolist(), strict=True)
+        ]
+
+    async def scores(self) -> Any:
+        """What Score says of all nodes."""
+        answer = await self.score.score("p", self.pod_class, self.snap, self.snap.nodes.live_slots())
+        return answer.tolist() if isinstance(answer, np.ndarray) else answer
+
+    async def close(self) -> None:
+        """End all connections."""
+        await self.remotes.close()
+        await self.client.connection.close()
+
+
+class Stack:
+    """Serves plugins and hands out what the phases have of them; everything ends with the test."""
+
+    def __init__(self, stack: AsyncExitStack, folder: Path) -> None:
+        self._stack = stack
+        self._folder = folder
+
+    async def host(self, plugin: Any) -> Hosts:
+        """Serve the plugin, shake hands, and connect."""
+        address = await self._stack.enter_async_context(on_the_sdk(plugin, self._folder))
+        info = await remote_client.handshake(plugin.info.name, address, deadline_seconds=10)
+        config = snapshot_pb2.RemotePlugin(name=info.name, endpoints=[address], deadline_ms=5000, info=info)
+        hosts = Hosts(config)
+        self._stack.push_async_callback(hosts.close)
+        return hosts
+
+
+@pytest.fixture
+async def stack(tmp_path: Path) -> AsyncIterator[Stack]:
+    """What a test serves and connects ends with it."""
+    async with AsyncExitStack() as entered:
+        yield Stack(entered, tmp_path)
+
+
+POD = core_pb2.Pod(metadata={"namespace": "shop", "name": "web-1", "labels": {"app": "web"}})
+CYCLE = cycle_pb2.Cycle(fence=cycle_pb2.Fence(epoch=4), profile="p", attempt=2, pod=POD)
+
+
+def item(name: str, **states: bytes) -> bind_pb2.BindItem:
+    """A pod to bind, with the states of plugins."""
+    return bind_pb2.BindItem(
+        pod=cycle_pb2.PodIdentity(namespace="shop", name=name, uid=f"uid-{name}"),
+        node_name="node-1",
+        state=bind_pb2.HostState(plugin_states=states).SerializeToString(),
+    )
+
+
+# Filter and Score.
+
+
+class PerNode:
+    """Answers node by node."""
+
+    info = sdk.Info("PerNode", depends_on=sdk.Dependency.NODE_PODS)
+
+    def pre_filter(self, call: sdk.Call) -> sdk.PreFilter:
+        return sdk.PreFilter(nodes={"node-1", "node-2"}, state=call.pod.metadata.namespace.encode())
+
+    def filter(self, call: sdk.Call, node: sdk.Node) -> sdk.Verdict:
+        if node.name == "node-0":
+            return sdk.unschedulable(f"not for {call.state.decode()}", "taken", by="somebody")
+        return {"node-1": 3, "node-2": 2**40}.get(node.name)
+
+    async def score(self, call: sdk.Call, node: sdk.Node) -> int:
+        await asyncio.sleep(0)
+        return int(node.name[-1]) * 10
+
+
+async def test_a_plugin_may_answer_node_by_node(stack: Stack) -> None:
+    """Broken, the plainest plugin does not work."""
+    hosts = await stack.host(PerNode())
+    prepared = await hosts.filter.pre_filter("p", hosts.pod_class, 7)
+    assert prepared == interfaces.PreFilterResult(nodes=frozenset({"node-1", "node-2"}), state=b"shop")
+    assert await hosts.verdicts(prepared.state) == ["not for shop", 3, 2**31 - 1, 2**31 - 1]
+    (refusal,) = hosts.table.statuses
+    expected = status.Reason.of("taken", {"by": "somebody"})
+    assert refusal == status.unschedulable("PerNode", "not for shop", reasons=(expected,))
+    assert await hosts.scores() == [0, 10, 20, 30]
+
+
+class Vectorised:
+    """Answers for all nodes at once."""
+
+    info = sdk.Info("Vectorised", normalization=sdk.Normalization.MAX, node_data=sdk.NodeData.JSON)
+
+    async def filter_nodes(self, call: sdk.Call, nodes: Sequence[sdk.Node]) -> list[sdk.Verdict]:
+        return [None if node.json() == {"a": 1} and not node.labels else sdk.unresolvable("no JSON") for node in nodes]
+
+    def pre_score(self, call: sdk.Call, nodes: Sequence[sdk.Node]) -> bytes:
+        return str(len(nodes)).encode()
+
+    def score_nodes(self, call: sdk.Call, nodes: Sequence[sdk.Node]) -> Any:
+        return np.arange(len(nodes)) * int(call.state)
+
+    def normalize_scores(self, call: sdk.Call, nodes: Sequence[sdk.Node], raw: Sequence[int]) -> list[int]:
+        return [score * 100 // max(raw) for score in raw]
+
+
+async def test_a_plugin_may_answer_for_all_nodes_at_once(stack: Stack) -> None:
+    """Broken, a plugin that asks something else about many nodes asks it once a node."""
+    hosts = await stack.host(Vectorised())
+    assert await hosts.verdicts() == [2**31 - 1] * 4
+    assert await hosts.scores() == [0, 4, 8, 12]
+    assert hosts.score.normalization is interfaces.Normalization.CUSTOM
+    slots = np.array([1, 3])
+    normal = await hosts.score.normalize("p", hosts.pod_class, hosts.snap, slots, np.array([4, 12]))
+    assert isinstance(normal, np.ndarray)
+    assert normal.tolist() == [33, 100]
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (lambda: 1 / 0, "INTERNAL: ZeroDivisionError: division by zero"),
+        (lambda: "no", "INTERNAL: WrongAnswer: filter returned 'no': must be None, a number above 0, or a status"),
+        (lambda: 0, "INTERNAL: WrongAnswer: filter returned 0"),
+        (lambda: True, "INTERNAL: WrongAnswer: filter returned True"),
+        (lambda: sdk.error("disk on fire"), "disk on fire"),
+    ],
+    ids=["an exception", "a text", "no room", "a truth", "an error"],
+)
+async def test_what_a_plugin_does_wrong_is_an_error_that_says_so(stack: Stack, answer: Any, words: str) -> None:
+    """Broken, the plugin's process ends, or its author looks for the fault in the scheduler."""
+
+    class Odd:
+        info = sdk.Info("Odd")
+
+        def filter(self, call: sdk.Call, node: sdk.Node) -> Any:
+            return answer()
+
+    hosts = await stack.host(Odd())
+    outcome = await hosts.verdicts()
+    assert outcome.code is status.Code.ERROR
+    assert words in outcome.message
+    # And it goes on.
+    assert (await hosts.verdicts()).code is status.Code.ERROR
+
+
+async def test_a_plugin_takes_no_more_calls_at_once_than_it_says(stack: Stack) -> None:
+    """Broken, several replicas that ask at once break a plugin that is not made for it."""
+
+    class OneByOne:
+        info = sdk.Info("OneByOne", max_concurrent_calls=1)
+        running = most = 0
+
+        async def filter_nodes(self, call: sdk.Call, nodes: Sequence[sdk.Node]) -> list[sdk.Verdict]:
+            self.running += 1
+            self.most = max(self.most, self.running)
+            await asyncio.sleep(0.005)
+            self.running -= 1
+            return [None] * len(nodes)
+
+    plugin = OneByOne()
+    hosts = await stack.host(plugin)
+    others = [Hosts(hosts.config) for _ in range(3)]
+    try:
+        await asyncio.gather(*(host.verdicts() for host in (hosts, *others) * 3))
+    finally:
+        for other in others:
+            await other.close()
+    assert plugin.most == 1
+
+
+# The queue.
+
+
+class Queue:
+    """Gates, orders and wakes pods."""
+
+    info = sdk.Info(
+        "Queue", events=(sdk.Event("Node", "Add"),), pod_fields=("metadata.name", "metadata.labels['gate']")
+    )
+
+    def pre_enqueue(self, pod: core_pb2.Pod, profile: str) -> sdk.Status | None:
+        assert not pod.metadata.namespace
+        return sdk.unresolvable(f"closed in {profile}") if "gate" in pod.metadata.labels else None
+
+    def sort_key(self, pod: core_pb2.Pod, queued_ns: int) -> bytes:
+        return pod.metadata.name.encode() + queued_ns.to_bytes(8, "big")
+
+    def queueing_hint(self, pod: core_pb2.Pod, event: plugin_pb2.ClusterEvent, old: Any, new: Any) -> bool:
+        return old is None and new["metadata"]["name"] == pod.metadata.name
+
+
+def named(name: str, **labels: str) -> core_pb2.Pod:
+    """A pod."""
+    return core_pb2.Pod(metadata={"name": name, "namespace": "shop", "labels": labels})
+
+
+async def test_the_steps_around_the_queue(stack: Stack) -> None:
+    """Broken, a remote plugin cannot hold back, order or wake pods."""
+    queue = (await stack.host(Queue())).queue
+    pods = [named("a"), named("b", gate="x")]
+    assert await queue.pre_enqueue("p", pods) == [status.SUCCESS, status.unresolvable("Queue", "closed in p")]
+    keys = await queue.queue_sort(pods, [1, 2])
+    assert keys == remote_stages.SortKeys((b"a" + bytes(7) + b"\1", b"b" + bytes(7) + b"\2"), 0)
+    event = plugin_pb2.ClusterEvent(resource="Node", actions=["Add"])
+    assert await queue.queueing_hint(event, b"", b'{"metadata":{"name":"b"}}', pods) == [False, True]
+
+
+async def test_the_queue_goes_on_without_a_plugin_that_fails(stack: Stack) -> None:
+    """Broken, pods vanish in a queue whose plugin is down."""
+
+    class Failing:
+        info = sdk.Info("Failing")
+
+        def pre_enqueue(self, pod: core_pb2.Pod, profile: str) -> sdk.Status | None:
+            raise OSError("down")
+
+        def sort_key(self, pod: core_pb2.Pod, queued_ns: int) -> Any:
+            return "not bytes"
+
+    queue = (await stack.host(Failing())).queue
+    (answer,) = await queue.pre_enqueue("p", [POD])
+    assert answer.code is status.Code.ERROR
+    assert answer.message.startswith('running PreEnqueue plugin "Failing": ')
+    keys = await queue.queue_sort([POD], [1])
+    assert isinstance(keys, status.Status)
+    assert "sort_key returned 'not bytes': must be bytes" in keys.message
+    assert await queue.queueing_hint(plugin_pb2.ClusterEvent(), b"", b"", [POD]) is None
+
+
+# PostFilter, Reserve, Unreserve.
+
+
+class Reserving:
+    """Evicts, reserves and gives back."""
+
+    info = sdk.Info("Reserving")
+
+    def __init__(self) -> None:
+        self.given_back: list[str] = []
+
+    def post_filter(self, call: sdk.Call, columns: filter_pb2.NodeColumns) -> Any:
+        if columns.size != 4:
+            return sdk.unschedulable("no way out")
+        action = bind_pb2.Action(nominate=bind_pb2.Nominate(node_name="node-1"))
+        return filter_pb2.PostFilterResponse(
+            status=status_pb2.Status(code=status_pb2.CODE_SUCCESS), actions=[action], nominated_node="node-1"
+        )
+
+    def reserve(self, call: sdk.Call, placement: filter_pb2.Placement) -> Any:
+        if placement.node_name == "full":
+            return sdk.unschedulable("no licence left")
+        claim = snapshot_pb2.ClusterObject(assumed=True)
+        claim.persistent_volume_claim.metadata.name = placement.pod.name
+        done = status_pb2.Status(code=status_pb2.CODE_SUCCESS)
+        return filter_pb2.Reservation(status=done, assumed=[claim], state=b"licence 7")
+
+    def unreserve(self, call: sdk.Call, placement: filter_pb2.Placement) -> None:
+        self.given_back.append(placement.pod.name)
+
+
+async def test_the_steps_after_filter(stack: Stack) -> None:
+    """Broken, a remote plugin cannot make room, reserve, or give back."""
+    plugin = Reserving()
+    reserve = (await stack.host(plugin)).reserve
+    way_out = await reserve.post_filter(CYCLE, filter_pb2.NodeColumns(size=4))
+    assert isinstance(way_out, filter_pb2.PostFilterResponse)
+    assert (way_out.nominated_node, len(way_out.actions)) == ("node-1", 1)
+    none = await reserve.post_filter(CYCLE, filter_pb2.NodeColumns(size=3), status.unresolvable("X", "no"))
+    assert isinstance(none, filter_pb2.PostFilterResponse)
+    assert (none.status.plugin, list(none.status.messages)) == ("Reserving", ["no way out"])
+
+    placements = [
+        filter_pb2.Placement(pod=cycle_pb2.PodIdentity(name=name), node_name=node)
+        for name, node in (("a", "node-1"), ("b", "full"))
+    ]
+    reservations = await reserve.reserve(CYCLE, placements)
+    assert isinstance(reservations, list)
+    assert [entry.status.code for entry in reservations] == [status_pb2.CODE_SUCCESS, status_pb2.CODE_UNSCHEDULABLE]
+    assert reservations[0].assumed[0].persistent_volume_claim.metadata.name == "a"
+    assert reservations[0].state == b"licence 7"
+    assert await reserve.unreserve(CYCLE, placements[:1])
+    assert plugin.given_back == ["a"]
+
+
+# Permit, PreBind, Bind, PostBind.
+
+
+class Binding:
+    """Lets wait, waits, binds and is told."""
+
+    info = sdk.Info("Binding")
+
+    def __init__(self) -> None:
+        self.bound: list[str] = []
+
+    def permit(self, call: sdk.Call, item: bind_pb2.BindItem) -> Any:
+        return {"wait": sdk.Wait(90), "no": sdk.unschedulable("not now")}.get(item.pod.name)
+
+    def pre_bind(self, call: sdk.Call, item: bind_pb2.BindItem) -> Any:
+        if item.state != b"licence 7":
+            return sdk.SKIP
+        return bind_pb2.PreBindResult(
+            status=status_pb2.Status(code=status_pb2.CODE_WAIT),
+            wait_for=[snapshot_pb2.ObjectKey(kind="persistent_volume_claim", name="a")],
+            timeout=duration_pb2.Duration(seconds=5),
+        )
+
+    async def bind(self, call: sdk.Call, item: bind_pb2.BindItem) -> Any:
+        if item.pod.name == "other":
+            return sdk.SKIP
+        if item.pod.name == "boom":
+            raise OSError("no answer")
+        return None
+
+    def post_bind(self, call: sdk.Call, item: bind_pb2.BindItem) -> None:
+        self.bound.append(item.pod.name)
+
+
+async def bound(bind: remote_stages.RemoteBindPlugin, *items: bind_pb2.BindItem) -> list[Any]:
+    """The results of a batch, and what ended it if something did."""
+    out: list[Any] = []
+    try:
+        async with aclosing(bind.bind(CYCLE, items)) as results:  # type: ignore[type-var]
+            async for result in results:
+                out.append((result.index, result.status.code))
+    except remote_connection.PluginError as error:
+        out.append(str(error))
+    return out
+
+
+async def test_the_steps_of_binding(stack: Stack) -> None:
+    """Broken, a remote plugin cannot delay, prepare or do the binding."""
+    plugin = Binding()
+    bind = (await stack.host(plugin)).bind
+    permits = await bind.permit(CYCLE, [item("a"), item("wait"), item("no")])
+    assert isinstance(permits, list)
+    expected = [status_pb2.CODE_SUCCESS, status_pb2.CODE_WAIT, status_pb2.CODE_UNSCHEDULABLE]
+    assert [result.status.code for result in permits] == expected
+    assert permits[1].timeout.seconds == 90
+
+    done = await bind.pre_bind(CYCLE, [item("a"), item("b", Binding=b"licence 7", Other=b"x")])
+    assert isinstance(done, list)
+    assert [result.status.code for result in done] == [status_pb2.CODE_SKIP, status_pb2.CODE_WAIT]
+    assert done[1].wait_for[0].name == "a"
+    preflight = await bind.pre_bind(CYCLE, [item("a")], preflight=True)
+    assert isinstance(preflight, list)
+    assert preflight[0].status.code == status_pb2.CODE_SUCCESS
+
+    codes = [(0, status_pb2.CODE_SUCCESS), (1, status_pb2.CODE_SKIP)]
+    assert await bound(bind, item("a"), item("other")) == codes
+    assert await bind.post_bind(CYCLE, [item("a"), item("b")])
+    assert plugin.bound == ["a", "b"]
+
+
+async def test_a_bind_that_breaks_off_says_what_is_known(stack: Stack) -> None:
+    """Broken, a pod whose binding is uncertain counts as bound, or as not bound."""
+    bind = (await stack.host(Binding())).bind
+    first, second = await bound(bind, item("a"), item("boom"), item("c"))
+    assert first == (0, status_pb2.CODE_SUCCESS)
+    assert "INTERNAL: OSError: no answer" in second
+
+
+# Describing, serving, calling back.
+
+
+@pytest.mark.parametrize(
+    ("methods", "info", "words"),
+    [
+        ({}, sdk.Info("X"), "plugin X: extension_points: there is none"),
+        ({"filter": None, "filter_nodes": None}, sdk.Info("X"), "plugin X: has both filter and filter_nodes"),
+        ({"filter": None}, sdk.Info("X", pod_fields=("spec.nope",)), "plugin X: pod_fields: spec.nope: "),
+    ],
+    ids=["no step", "two methods", "no field"],
+)
+def test_a_plugin_that_describes_itself_wrongly_is_told_at_once(
+    methods: dict[str, Any], info: sdk.Info, words: str
+) -> None:
+    """Broken, a plugin starts that no scheduler takes."""
+    plugin = type("Wrong", (), {"info": info, **methods})()
+    with pytest.raises(ValueError, match="^" + words):
+        sdk.describe(plugin)
+
+
+def test_main_says_what_is_wrong_in_one_line(tmp_path: Path) -> None:
+    """Broken, a plugin that cannot start ends with a traceback."""
+    program = tmp_path / "plugin.py"
+    program.write_text("from trireme import sdk\nclass P:\n    info = sdk.Info('P')\nraise SystemExit(sdk.main(P()))\n")
+    ended = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=60, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (
+        1,
+        "",
+        "Error: plugin P: extension_points: there is none\n",
+    )
+
+
+class _Frontend(frontend_pb2_grpc.HandleServiceServicer):
+    async def Allow(self, request: frontend_pb2.AllowRequest, context: Any) -> frontend_pb2.AllowResponse:
+        await self._check(request.pod, request.plugin, context)
+        return frontend_pb2.AllowResponse()
+
+    async def Reject(self, request: frontend_pb2.RejectRequest, context: Any) -> frontend_pb2.RejectResponse:
+        assert request.message == "too late"
+        await self._check(request.pod, request.plugin, context)
+        return frontend_pb2.RejectResponse()
+
+    async def Activate(self, request: frontend_pb2.ActivateRequest, context: Any) -> frontend_pb2.ActivateResponse:
+        return frontend_pb2.ActivateResponse(activated=request.pods[:1])
+
+    async def _check(self, pod: cycle_pb2.PodIdentity, plugin: str, context: Any) -> None:
+        if (pod.name, plugin) != ("waits", "P"):
+            await context.abort(grpc.StatusCode.NOT_FOUND, "it does not wait")
+
+
+async def test_a_plugin_calls_the_scheduler_back(tmp_path: Path) -> None:
+    """Broken, a pod that waits for a plugin waits until it times out."""
+    server = aio.server()
+    frontend_pb2_grpc.add_HandleServiceServicer_to_server(_Frontend(), server)
+    server.add_insecure_port(f"unix:{tmp_path}/frontend.sock")
+    await server.start()
+    waits, other = (cycle_pb2.PodIdentity(name=name) for name in ("waits", "other"))
+    async with sdk.Handle(f"unix:{tmp_path}/frontend.sock", "P") as handle:
+        assert await handle.allow(waits)
+        assert not await handle.allow(other)
+        assert await handle.reject(waits, "too late")
+        assert not await handle.reject(other, "too late")
+        assert await handle.activate([waits, other]) == [waits]
+    await server.stop(0)
