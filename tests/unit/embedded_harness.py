@@ -94,7 +94,7 @@ class Cluster:
         names = [one.name for one in self.store.scan(NODES)]
         for namespace, name in waiting:
             record = self.store.get(PODS, namespace, name)
-            if record is None or not names:
+            if record is None or not names or record.object["spec"].get("nodeName"):
                 continue
             required = ((record.object["spec"].get("affinity") or {}).get("nodeAffinity") or {}).get(
                 "requiredDuringSchedulingIgnoredDuringExecution"
@@ -112,7 +112,8 @@ class Cluster:
         while busy:
             busy = self._schedule()
             for queue in self._queues:
-                while queue.work_off() == 0:
+                while queue.due:
+                    queue.work_off()
                     busy = True
 
     def run(self, seconds: float, step: float = 0.5) -> None:

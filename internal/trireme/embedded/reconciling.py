@@ -37,6 +37,12 @@ class WorkQueue(Generic[K]):
     def __len__(self) -> int:
         return len(self._due)
 
+    @property
+    def due(self) -> bool:
+        """Whether a key waits that may be worked off now."""
+        wait = self._until_next()
+        return wait is not None and wait <= 0
+
     def add(self, key: K, delay: float = 0.0) -> None:
         """Has the key worked off after `delay` seconds, or when it is due already, whichever comes first."""
         due = self._clock() + delay

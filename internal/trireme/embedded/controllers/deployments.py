@@ -56,6 +56,12 @@ def _available(record: Record) -> int:
     return int((record.object.get("status") or {}).get("availableReplicas", 0))
 
 
+def _present(record: Record) -> int:
+    """How many pods there are, those on their way out included."""
+    status = record.object.get("status") or {}
+    return int(status.get("replicas", 0)) + int(status.get("terminatingReplicas", 0))
+
+
 def _revision(obj: Object) -> int:
     return int((obj["metadata"].get("annotations") or {}).get(_REVISION, "0"))
 
@@ -168,8 +174,7 @@ class Deployments:
                 self._resize(one, 0)
             return
         if spec["strategy"]["type"] == "Recreate":
-            remaining = sum(int((one.object.get("status") or {}).get("replicas", 0)) for one in old)
-            if not remaining:
+            if not any(map(_present, old)):
                 self._resize(new, replicas)
             return
         surge, unavailable = bounds(spec)

@@ -86,6 +86,7 @@ class ReplicaSets:
             status["fullyLabeledReplicas"] = len(active)
         if ready:
             status |= {"readyReplicas": ready, "availableReplicas": ready}
+        status["terminatingReplicas"] = sum("deletionTimestamp" in pod["metadata"] for pod in pods)
         status["observedGeneration"] = record.object["metadata"]["generation"]
         obj = {**record.object, "metadata": dict(record.object["metadata"]), "status": status}
         self._registry.store_changed(self._resource, record, obj)
