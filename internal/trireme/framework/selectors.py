@@ -7,6 +7,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import orjson
+
 from trireme.v1 import core_pb2
 
 IN = "In"
@@ -100,10 +102,65 @@ def requirement(key: str, operator: str, values: Sequence[str]) -> Requirement |
     return None
 
 
+_OPERATORS = (IN, NOT_IN, EXISTS, DOES_NOT_EXIST, GREATER, LESS)
+_FIELD_OPERATORS = (IN, NOT_IN)
+
+
+def problems(term: core_pb2.NodeSelectorTerm, path: str) -> list[str]:
+    """Why the term, found at `path`, cannot be read; empty where it can. In the words of field errors."""
+    out: list[str] = []
+    for index, expression in enumerate(term.match_expressions):
+        if expression.operator not in _OPERATORS:
+            out.append(_unsupported(f"{path}.matchExpressions[{index}]", expression.operator, _OPERATORS))
+        elif requirement(expression.key, expression.operator, expression.values) is None:
+            out += _requirement_problems(f"{path}.matchExpressions[{index}]", expression)
+    for index, expression in enumerate(term.match_fields):
+        if expression.operator not in _FIELD_OPERATORS:
+            out.append(_unsupported(f"{path}.matchFields[{index}]", expression.operator, _FIELD_OPERATORS))
+        elif len(expression.values) != 1:
+            out.append(f"{path}.matchFields[{index}].values: {_invalid(expression.values)}: must have one element")
+    return out
+
+
+def _requirement_problems(path: str, expression: core_pb2.NodeSelectorRequirement) -> list[str]:
+    out: list[str] = []
+    values = expression.values
+    if not valid_key(expression.key):
+        out.append(f"{path}.key: {_invalid(expression.key)}: must be a label key")
+    if expression.operator in (IN, NOT_IN) and not values:
+        out.append(f"{path}.values: {_invalid(values)}: for 'in', 'notin' operators, values set can't be empty")
+    if expression.operator in (EXISTS, DOES_NOT_EXIST) and values:
+        out.append(f"{path}.values: {_invalid(values)}: values set must be empty for exists and does not exist")
+    if expression.operator in (GREATER, LESS):
+        if len(values) != 1:
+            out.append(f"{path}.values: {_invalid(values)}: for 'Gt', 'Lt' operators, exactly one value is required")
+        out += [
+            f"{path}.values[{index}]: {_invalid(value)}: for 'Gt', 'Lt' operators, the value must be an integer"
+            for index, value in enumerate(values)
+            if parse_int64(value) is None
+        ]
+    for index, value in enumerate(values):
+        if not valid_value(value):
+            out.append(f"{path}.values[{index}]: {_invalid(value)}: must be a label value")
+    return out
+
+
+def _invalid(value: str | Sequence[str]) -> str:
+    return f"Invalid value: {orjson.dumps(value if isinstance(value, str) else list(value)).decode()}"
+
+
+def _unsupported(path: str, operator: str, supported: Sequence[str]) -> str:
+    known = ", ".join(f'"{each}"' for each in supported)
+    return f"{path}.operator: Unsupported value: {orjson.dumps(operator).decode()}: supported values: {known}"
+
+
 def parse_int64(text: str) -> int | None:
     """The integer as Go's strconv.ParseInt(text, 10, 64) reads it, or None. Source: strconv."""
     digits = text[1:] if text[:1] in ("+", "-") else text
     if not digits.isascii() or not digits.isdigit():
         return None
-    number = int(text)
+    significant = digits.lstrip("0") or "0"
+    if len(significant) > 19:
+        return None
+    number = int(text[: len(text) - len(digits)] + significant)
     return number if -(2**63) <= number < 2**63 else None

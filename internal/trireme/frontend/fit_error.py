@@ -19,7 +19,7 @@ def message(
 ) -> str:
     """The whole text. `refusals` are the distinct statuses and how many nodes have each."""
     text = f"0/{nodes} nodes are available:"
-    if pre_filter is not None:
+    if pre_filter is not None and pre_filter.message:
         text += f" {pre_filter.message}."
     else:
         counts: Counter[str] = Counter()

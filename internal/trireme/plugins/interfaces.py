@@ -41,8 +41,19 @@ class Normalization(enum.IntEnum):
     CUSTOM = 4
 
 
+# Statuses of one class that keep the reasons that tell them apart; beyond it only their messages do.
+DETAILED_STATUSES = 1024
+
+# Statuses of one class at most: an index is an int16.
+MAX_STATUSES = 30_000
+
+
 class StatusTable:
-    """The distinct statuses of one class's evaluation. Index 0 passes; numbers are never given to another status."""
+    """The distinct statuses of one class's evaluation. Index 0 passes; numbers are never given to another status.
+
+    A status may name what only one node has (its taint, say), so there could be as many as nodes. Reasons are for
+    people who ask why, of a few nodes: where there are too many statuses, further ones go without.
+    """
 
     __slots__ = ("_indexes", "statuses")
 
@@ -54,9 +65,22 @@ class StatusTable:
         """The status's number, from 1."""
         index = self._indexes.get(entry)
         if index is None:
+            if len(self.statuses) >= DETAILED_STATUSES and entry.reasons:
+                return self.intern(status.Status(entry.code, entry.plugin, entry.messages))
+            if len(self.statuses) >= MAX_STATUSES:
+                return self._merged(entry)
             self.statuses.append(entry)
             index = self._indexes[entry] = len(self.statuses)
         return index
+
+    def _merged(self, entry: status.Status) -> int:
+        """The number of another status by which the same plugin refuses alike; of the last one if there is none."""
+        alike = (
+            number
+            for number, known in enumerate(self.statuses, start=1)
+            if (known.code, known.plugin) == (entry.code, entry.plugin)
+        )
+        return next(alike, len(self.statuses))
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +145,9 @@ class ScorePlugin(Protocol):
     reads: tuple[str, ...]
 
     def pre_score(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> Any:
-        """State for score, or None: the plugin has nothing to say about the class and adds nothing."""
+        """State for score; None: the plugin has nothing to say about the class and adds nothing; a status: the plugin
+        cannot score the class, and the pod fails by that error.
+        """
         ...
 
     def score(

@@ -1,6 +1,6 @@
 """NodeAffinity: node selectors and node affinity, required and preferred, and the affinity that the profile adds."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -112,10 +112,13 @@ class NodeAffinity:
         return interfaces.Verdicts(index.astype(np.int16))
 
     def pre_score(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> Any:
-        """The preferred terms, the profile's and the class's own."""
+        """The preferred terms, the profile's and the class's own; an error where one of the class's cannot be read."""
         stated = pod_class.pod.spec.affinity.node_affinity.preferred_during_scheduling_ignored_during_execution
         if not stated and not self._added_preferred:
             return None
+        wrong = _preferred_problems(stated)
+        if wrong:
+            return status.error(self.name, f'running PreScore plugin "{self.name}": {wrong}')
         own = pod_class.memo(f"{self.name}/preferred", lambda of: _preferred(of.pod.spec.affinity.node_affinity))
         return (*self._added_preferred, *own)
 
@@ -128,6 +131,18 @@ class NodeAffinity:
         for entry in preferred:
             out += node_selection.matches_term(snap.nodes, entry.term, slots) * entry.weight
         return out
+
+
+def _preferred_problems(stated: Sequence[core_pb2.PreferredSchedulingTerm]) -> str:
+    """Why the terms that count cannot be read; empty where they can."""
+    found = [
+        problem
+        for index, entry in enumerate(stated)
+        if entry.weight != 0
+        for problem in selectors.problems(entry.preference, f"[{index}]")
+    ]
+    distinct = list(dict.fromkeys(found))
+    return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]" if distinct else ""
 
 
 def _named_nodes(required: core_pb2.NodeSelector) -> frozenset[str] | None:

@@ -18,7 +18,9 @@ LEAST_ALLOCATED = "LeastAllocated"
 MOST_ALLOCATED = "MostAllocated"
 REQUESTED_TO_CAPACITY_RATIO = "RequestedToCapacityRatio"
 
-_TOO_MANY_PODS = 1
+# So many flags and the number of an entry fit an int64.
+_FLAGS_AT_ONCE = 30
+
 _CLASS_RESOURCE_PREFIX = "deviceclass.resource.kubernetes.io/"
 
 
@@ -107,24 +109,27 @@ class NodeResourcesFit:
         nodes = snap.nodes
         nodes.reserve_resources()
         copies = nodes.allowed_pods[slots] - nodes.pod_count[slots]
-        short = (copies < 1).astype(np.int64) * _TOO_MANY_PODS  # bit 0, then a bit per resource asked for
+        crowded = copies < 1
+        lacking = []
         unresolvable = np.zeros(slots.shape[0], dtype=np.bool_)
-        for bit, (number, amount) in enumerate(zip(demand.numbers, demand.amounts, strict=True), start=1):
+        for number, amount, backed in zip(demand.numbers, demand.amounts, demand.device_backed, strict=True):
             allocatable = nodes.allocatable[number, slots]
             fits = (allocatable - nodes.requested[number, slots]) // amount
-            lacking = fits < 1
-            if demand.device_backed[bit - 1]:
+            short = fits < 1
+            if backed:
                 by_device = allocatable == 0
-                lacking &= ~by_device
+                short &= ~by_device
                 fits = np.where(by_device, interfaces.UNLIMITED, fits)
-            short |= lacking.astype(np.int64) << bit
-            unresolvable |= lacking & (amount > allocatable)
+            lacking.append(short)
+            unresolvable |= short & (amount > allocatable)
             copies = np.minimum(copies, fits)
         index = np.zeros(slots.shape[0], dtype=np.int16)
-        refused = np.flatnonzero(short)
+        refused = np.flatnonzero(copies < 1)
         if refused.size:
-            kinds, inverse = np.unique(short[refused] * 2 + unresolvable[refused], return_inverse=True)
-            numbers = [table.intern(self._refusal(int(kind) >> 1, bool(kind & 1), demand)) for kind in kinds]
+            flags = [each[refused] for each in (unresolvable, crowded, *lacking)]
+            first, inverse = _distinct(flags)
+            kinds = np.array(flags)[:, first].T
+            numbers = [table.intern(self._refusal(kind[0], kind[1], kind[2:], demand)) for kind in kinds.tolist()]
             index[refused] = np.array(numbers, dtype=np.int16)[inverse]
         return interfaces.Verdicts(index, np.clip(copies, 0, interfaces.UNLIMITED).astype(np.int32))
 
@@ -171,18 +176,29 @@ class NodeResourcesFit:
             return False
         return name in self._args.ignored_resources or name.split("/", 1)[0] in self._args.ignored_groups
 
-    def _refusal(self, short: int, unresolvable: bool, demand: _Demand) -> status.Status:
+    def _refusal(self, unresolvable: bool, crowded: bool, lacking: Sequence[bool], demand: _Demand) -> status.Status:
         messages = []
         reasons = []
-        if short & _TOO_MANY_PODS:
+        if crowded:
             messages.append("Too many pods")
             reasons.append(status.Reason("tooManyPods"))
-        for bit, (name, amount) in enumerate(zip(demand.names, demand.amounts, strict=True), start=1):
-            if short & (1 << bit):
+        for name, amount, short in zip(demand.names, demand.amounts, lacking, strict=True):
+            if short:
                 messages.append(f"Insufficient {name}")
                 reasons.append(status.Reason.of("insufficientResource", {"resource": name, "asked": amount}))
         code = status.Code.UNSCHEDULABLE_AND_UNRESOLVABLE if unresolvable else status.Code.UNSCHEDULABLE
         return status.Status(code, self.name, tuple(messages), tuple(reasons))
+
+
+def _distinct(flags: Sequence[arrays.BoolArray]) -> tuple[arrays.SlotArray, arrays.SlotArray]:
+    """The distinct combinations of flags: where each occurs first, and which one each entry has. Shape: flags (n,)."""
+    code = np.zeros(flags[0].shape[0], dtype=np.int64)
+    for count, flag in enumerate(flags, start=1):
+        code = code * 2 + flag
+        if count % _FLAGS_AT_ONCE == 0:
+            code = np.unique(code, return_inverse=True)[1]
+    _, first, inverse = np.unique(code, return_index=True, return_inverse=True)
+    return first, inverse
 
 
 def _percent(part: arrays.Int64Array, whole: arrays.Int64Array) -> arrays.Int64Array:

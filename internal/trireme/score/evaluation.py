@@ -110,23 +110,25 @@ class Evaluator:
                 raise snapshot.OutOfStepError("the snapshot was replaced meanwhile")
             if failed is not None:
                 return failed
-        self._bring_up(profile, pod_class, kept)
-        return kept
+        failed = self._bring_up(profile, pod_class, kept)
+        return kept if failed is None else failed
 
-    def evaluate_now(self, profile: str, pod_class: classes.PodClass) -> columns.ClassColumns:
+    def evaluate_now(self, profile: str, pod_class: classes.PodClass) -> columns.ClassColumns | status.Status:
         """As evaluate, for a profile without remote plugins."""
         kept = self.columns_of(profile, pod_class)
-        self._bring_up(profile, pod_class, kept)
-        return kept
+        failed = self._bring_up(profile, pod_class, kept)
+        return kept if failed is None else failed
 
-    def _bring_up(self, profile: str, pod_class: classes.PodClass, kept: columns.ClassColumns) -> None:
-        """Bring the in-tree plugins' columns to the snapshot's generation."""
+    def _bring_up(self, profile: str, pod_class: classes.PodClass, kept: columns.ClassColumns) -> status.Status | None:
+        """Bring the in-tree plugins' columns to the snapshot's generation; the status where one cannot score."""
         live = self._snap.nodes.alive[: self._snap.nodes.size]
         for plugin in self._chains[profile].local:
             column = kept.plugins.get(plugin.name)
             if column is None or self._stale(plugin, column):
                 state = plugin.pre_score(pod_class, self._snap)
                 column = kept.plugins[plugin.name] = columns.ScoreColumn(state, self._snap.generation)
+            if isinstance(column.state, status.Status):
+                return column.state
             if column.state is not None:
                 slots = self._due(plugin.depends_on, column.generation, live)
                 if slots.size:
@@ -134,6 +136,7 @@ class Evaluator:
                     column.write(slots, raw, self._snap.nodes.capacity)
                     self._slots_evaluated += slots.size
             column.generation = self._snap.generation
+        return None
 
     def _forget_oldest(self) -> None:
         for key in [key for key in self._kept if key[1] not in self._snap.classes]:

@@ -37,7 +37,7 @@ OwnScores = Callable[[arrays.SlotArray, int], arrays.Int64Array]
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Where one pod goes, and the weighted total of that node at that moment."""
+    """Where one pod goes, and the weighted total of that node at that moment; 0 where no other node was feasible."""
 
     node: int
     total: int
@@ -78,6 +78,7 @@ class Placer:
         own: OwnScores | None,
     ) -> None:
         self._capacity = capacity.copy()
+        self._open = int(np.count_nonzero(capacity > 0))  # nodes that take more
         self._ties = ties
         self._static = static
         self._own = own
@@ -101,7 +102,7 @@ class Placer:
             key = int(self._keys[node])
             if key < 0:
                 break
-            choices.append(Choice(node, key >> _TIE_BITS))
+            choices.append(Choice(node, key >> _TIE_BITS if self._open > 1 else 0))
             if len(choices) < count:
                 self._take(node, count)
         return choices
@@ -110,6 +111,7 @@ class Placer:
         self._capacity[node] -= 1
         placed = self._copies[node] = self._copies.get(node, 0) + 1
         if self._capacity[node] == 0:
+            self._open -= 1
             self._keys[node] = -1
             if any(self._held_maximum(plugin, node) for plugin in self._static):
                 self._total_all()

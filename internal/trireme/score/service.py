@@ -108,16 +108,18 @@ class ScoreService(score_pb2_grpc.ScoreServiceServicer):
     ) -> score_pb2.PlaceResponse:
         """The hosts of the next pods."""
         pod_class = await self._class_of(request.cycle, context)
+        known = self._evaluator.columns_of(request.cycle.profile, pod_class)
+        if not request.prepare:
+            await self._take_capacities(known, request, context)
+            slots = self._open(known)
+            if slots.size < 2:
+                return self._without_choice(request.count, known, slots)
         kept = await self._evaluate(request.cycle, pod_class, context)
         if isinstance(kept, status.Status):
             return score_pb2.PlaceResponse(status=wire_status.to_message(kept))
         if request.prepare:
             return score_pb2.PlaceResponse()
-        await self._take_capacities(kept, request, context)
-        slots = np.flatnonzero((kept.capacity > 0) & ~kept.refused)
-        # Filter may be ahead of this replica, or behind it: what is no node here cannot be chosen here.
-        slots = slots[slots < self._snap.nodes.size]
-        slots = slots[self._snap.nodes.alive[slots]]
+        slots = self._open(known)
         chain = self._chains[request.cycle.profile]
         if chain.percentage:
             slots = sampling.sample(slots, self._snap.nodes.count, chain.percentage, request.cycle.generation)
@@ -129,7 +131,7 @@ class ScoreService(score_pb2_grpc.ScoreServiceServicer):
         )
         if one_by_one:
             count = 1
-        placer = await self._placer(request.cycle.profile, pod_class, kept, slots)
+        placer = await self._placer(request.cycle.profile, pod_class, kept, known.capacity[slots], slots)
         if isinstance(placer, status.Status):
             return score_pb2.PlaceResponse(status=wire_status.to_message(placer))
         choices = placer.place(count)
@@ -141,8 +143,29 @@ class ScoreService(score_pb2_grpc.ScoreServiceServicer):
             more=bool(one_by_one and len(choices) == count < request.count),
         )
 
+    def _open(self, known: columns.ClassColumns) -> arrays.SlotArray:
+        """The slots that take pods of the class. Shape: (slot,)."""
+        slots = np.flatnonzero((known.capacity > 0) & ~known.refused)
+        # Filter may be ahead of this replica, or behind it: what is no node here cannot be chosen here.
+        slots = slots[slots < self._snap.nodes.size]
+        return slots[self._snap.nodes.alive[slots]]
+
+    def _without_choice(
+        self, count: int, known: columns.ClassColumns, slots: arrays.SlotArray
+    ) -> score_pb2.PlaceResponse:
+        """All on the only node, or nowhere: nothing is scored, so no plugin can fail by it either."""
+        hosts = [int(slot) for slot in slots for _ in range(min(count, int(known.capacity[slot])))]
+        self._placed += len(hosts)
+        self._batches += 1
+        return score_pb2.PlaceResponse(slots=hosts, totals=[0] * len(hosts))
+
     async def _placer(
-        self, profile: str, pod_class: classes.PodClass, kept: columns.ClassColumns, slots: arrays.SlotArray
+        self,
+        profile: str,
+        pod_class: classes.PodClass,
+        kept: columns.ClassColumns,
+        capacity: arrays.Int32Array,
+        slots: arrays.SlotArray,
     ) -> placement.Placer | status.Status:
         chain = self._chains[profile]
         static: list[placement.ScoredPlugin] = []
@@ -176,7 +199,7 @@ class ScoreService(score_pb2_grpc.ScoreServiceServicer):
             return total
 
         ties = self._tie_order()[slots]
-        return placement.Placer(kept.capacity[slots], ties, static, own_scores if own else None)
+        return placement.Placer(capacity, ties, static, own_scores if own else None)
 
     async def _normalized(
         self,

@@ -1,8 +1,11 @@
 """Which node has which container image: an inverted index, image name to slots.
 
 A node lists up to fifty images, so the index keeps a set of slots for an image that few nodes have, and a bit per slot
-for one that many have. The size of an image is the one that the node which reported it first gave. Source:
-ImageLocality.
+for one that many have.
+
+Nodes may disagree about the size of an image. kube-scheduler takes that of the node which it saw first; replicas must
+not depend on what each happened to see first, so here the size is the one that most nodes report, of equally frequent
+ones the smallest. Source: pkg/scheduler/backend/cache (image states).
 """
 
 from collections.abc import Iterable
@@ -15,20 +18,43 @@ from trireme.v1 import core_pb2
 # Above so many slots a set of ints takes more than a bitmap over a few thousand nodes.
 _SET_LIMIT = 32
 
+_Listed = tuple[str, int]  # name, size
+_List = tuple[_Listed, ...]  # sorted
+
+
+class _Shared:
+    """A list, and how many nodes have exactly that."""
+
+    __slots__ = ("listed", "nodes")
+
+    def __init__(self, listed: _List) -> None:
+        self.listed = listed
+        self.nodes = 0
+
 
 class _Image:
     """The slots that have one image."""
 
-    __slots__ = ("_bits", "_few", "count", "size")
+    __slots__ = ("_bits", "_few", "_sizes", "count")
 
-    def __init__(self, size: int) -> None:
-        self.size = size
+    def __init__(self) -> None:
         self.count = 0
+        self._sizes: dict[int, int] = {}  # size to how many nodes report it
         self._few: set[int] | None = set()
         self._bits = np.zeros(0, dtype=np.uint8)  # eight slots a byte
 
-    def add(self, slot: int) -> None:
+    @property
+    def size(self) -> int:
+        """Its size in bytes."""
+        return min(self._sizes, key=lambda size: (-self._sizes[size], size))
+
+    def reported(self, size: int) -> bool:
+        """Whether a node reports this size."""
+        return size in self._sizes
+
+    def add(self, slot: int, size: int) -> None:
         self.count += 1
+        self._sizes[size] = self._sizes.get(size, 0) + 1
         if self._few is not None:
             self._few.add(slot)
             if len(self._few) > _SET_LIMIT:
@@ -38,8 +64,11 @@ class _Image:
             return
         self._set(slot)
 
-    def discard(self, slot: int) -> None:
+    def discard(self, slot: int, size: int) -> None:
         self.count -= 1
+        self._sizes[size] -= 1
+        if self._sizes[size] == 0:
+            del self._sizes[size]
         if self._few is not None:
             self._few.discard(slot)
         else:
@@ -64,38 +93,60 @@ class _Image:
 class ImageIndex:
     """Image name to the slots that have it. `generation` is when any node's images last changed."""
 
-    __slots__ = ("_by_name", "_by_slot", "_sets", "generation")
+    __slots__ = ("_by_name", "_by_slot", "_images", "_lists", "generation")
 
     def __init__(self) -> None:
         self._by_name: dict[str, _Image] = {}
-        self._by_slot: dict[int, tuple[str, ...]] = {}
-        self._sets: dict[tuple[str, ...], tuple[str, ...]] = {}
+        self._by_slot: dict[int, _List] = {}
+        # Nodes that list the same share one tuple, and lists share what they have in common.
+        self._lists: dict[_List, _Shared] = {}
+        self._images: dict[_Listed, _Listed] = {}
         self.generation = 0
 
     def replace(self, slot: int, images: Iterable[core_pb2.ContainerImage], generation: int) -> None:
         """The slot has these images and no others."""
-        sizes = {name: image.size_bytes for image in images for name in image.names}
-        names = tuple(sorted(sizes))
+        sizes: dict[str, int] = {}
+        for image in images:
+            for name in image.names:
+                sizes.setdefault(name, image.size_bytes)
+        listed = tuple(sorted(self._images.get(entry, entry) for entry in sizes.items()))
         old = self._by_slot.get(slot, ())
-        if names == old:
+        if listed == old:
             return
         self.generation = generation
-        for name in set(names).difference(old):
-            entry = self._by_name.get(name)
-            if entry is None:
-                entry = self._by_name[name] = _Image(sizes[name])
-            entry.add(slot)
-        for name in set(old).difference(names):
-            entry = self._by_name[name]
-            entry.discard(slot)
-            if entry.count == 0:
-                del self._by_name[name]
-        if names:
-            # Nodes of one image share one tuple.
-            self._by_slot[slot] = self._sets.setdefault(names, names)
-        else:
-            self._by_slot.pop(slot, None)
+        self._release(slot, old)
+        for entry in set(old).difference(listed):
+            self._discard(slot, entry)
+        for entry in set(listed).difference(old):
+            self._images.setdefault(entry, entry)
+            if entry[0] not in self._by_name:
+                self._by_name[entry[0]] = _Image()
+            self._by_name[entry[0]].add(slot, entry[1])
+        self._hold(slot, listed)
 
     def find(self, name: str) -> _Image | None:
         """The image by its exact name, None where no node has it."""
         return self._by_name.get(name)
+
+    def _hold(self, slot: int, listed: _List) -> None:
+        if listed:
+            shared = self._lists.setdefault(listed, _Shared(listed))
+            shared.nodes += 1
+            self._by_slot[slot] = shared.listed
+
+    def _release(self, slot: int, listed: _List) -> None:
+        if listed:
+            del self._by_slot[slot]
+            shared = self._lists[listed]
+            shared.nodes -= 1
+            if shared.nodes == 0:
+                del self._lists[listed]
+
+    def _discard(self, slot: int, entry: _Listed) -> None:
+        name, size = entry
+        image = self._by_name[name]
+        image.discard(slot, size)
+        if not image.reported(size):
+            del self._images[entry]
+        if image.count == 0:
+            del self._by_name[name]

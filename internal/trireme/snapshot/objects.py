@@ -1,7 +1,8 @@
 """The objects beside nodes and pods that plugins look at: claims, volumes, services, budgets, …
 
 They are kept as the frontend assumes them to be. Each kind has a generation of its own, so that a plugin's cached
-answer is thrown away only when a kind that it reads has changed.
+answer is thrown away only when a kind that it reads has changed. Objects of a kind are always met in the order of their
+keys: what a plugin chooses among them must not depend on how a replica came to have them.
 """
 
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ class ObjectTable:
 
     def __init__(self) -> None:
         self._kinds: dict[str, dict[Key, Any]] = {}
+        self._ordered: dict[str, list[Any]] = {}
         self._generations: dict[str, int] = {}
 
     def upsert(self, entry: snapshot_pb2.ClusterObject, generation: int) -> None:
@@ -27,11 +29,13 @@ class ObjectTable:
         value = getattr(entry, kind)
         key = (value.metadata.namespace, value.metadata.name)
         self._kinds.setdefault(kind, {})[key] = value
+        self._ordered.pop(kind, None)
         self._generations[kind] = generation
 
     def remove(self, key: snapshot_pb2.ObjectKey, generation: int) -> None:
         """The object is gone."""
         self._kinds.get(key.kind, {}).pop((key.namespace, key.name), None)
+        self._ordered.pop(key.kind, None)
         self._generations[key.kind] = generation
 
     def get(self, kind: str, namespace: str, name: str) -> Any:
@@ -39,8 +43,12 @@ class ObjectTable:
         return self._kinds.get(kind, {}).get((namespace, name))
 
     def all(self, kind: str) -> Iterator[Any]:
-        """All objects of a kind, in the order in which they came."""
-        return iter(self._kinds.get(kind, {}).values())
+        """All objects of a kind, by namespace and name."""
+        ordered = self._ordered.get(kind)
+        if ordered is None:
+            entries = self._kinds.get(kind, {})
+            ordered = self._ordered[kind] = [entries[key] for key in sorted(entries)]
+        return iter(ordered)
 
     def generation(self, kind: str) -> int:
         """When an object of the kind last changed."""

@@ -13,7 +13,7 @@ from trireme.v1 import snapshot_pb2
 
 
 class OutOfStepError(Exception):
-    """The delta does not begin at this snapshot's generation: a full sync is needed."""
+    """What was asked for cannot be had from this state of the snapshot: a full sync is needed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +74,22 @@ class Snapshot:
         )
 
     def apply(self, delta: snapshot_pb2.Delta) -> None:
-        """Go to the delta's generation. Raises: OutOfStepError, with nothing changed."""
+        """Go to the delta's generation.
+
+        Raises: OutOfStepError where it does not begin at this generation, with nothing changed, or where it names what
+        is not there, with nothing left.
+        """
         if delta.reset:
             self._clear()
         elif delta.from_generation != self.generation:
             raise OutOfStepError(f"at generation {self.generation}, the delta begins at {delta.from_generation}")
+        try:
+            self._apply(delta)
+        except (LookupError, ValueError) as error:
+            self._clear()
+            raise OutOfStepError(f"the delta does not fit: {type(error).__name__}: {error}") from error
+
+    def _apply(self, delta: snapshot_pb2.Delta) -> None:
         generation = delta.to_generation
         self._remove_pods(delta.removed_pods, generation)
         for slot in delta.removed_slots:
