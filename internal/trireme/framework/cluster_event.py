@@ -184,13 +184,13 @@ def _scale(old: Mapping[str, int], new: Mapping[str, int]) -> list[ActionType]:
 
 def _same_requests(old: core_pb2.Pod, new: core_pb2.Pod) -> bool:
     """True if nothing that requests are made of differs. Spares the arithmetic on the status updates of every pod."""
-    return (
+    same_spec = old.spec == new.spec or (
         old.spec.containers == new.spec.containers
         and old.spec.init_containers == new.spec.init_containers
         and old.spec.resources == new.spec.resources
         and old.spec.overhead == new.spec.overhead
-        and _resize_state(old.status) == _resize_state(new.status)
     )
+    return same_spec and _resize_state(old.status) == _resize_state(new.status)
 
 
 def _resize_state(status: core_pb2.PodStatus) -> list[object]:
