@@ -8,6 +8,7 @@ from typing import Any
 
 import grpc
 from grpc import aio
+
 from trireme import sdk
 from trireme.replica import grpc_server, listening
 from trireme.snapshot import classes, snapshot

@@ -357,6 +357,7 @@ async def test_a_failing_pre_filter_is_what_the_policy_says(bench: Bench, answer
     ignored = await pre_filter_plugin(bench, target, **IGNORE).pre_filter("p", bench.pod_class, 7)
     assert ignored.status is None
     assert ignored.skip
+    assert ignored.unanswered
 
 
 # Score.

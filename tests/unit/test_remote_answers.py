@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from trireme.framework import status
 from trireme.plugins import interfaces
 from trireme.replica import remote_answers
@@ -121,16 +122,6 @@ def test_an_error_of_one_node_is_an_error_of_the_answer() -> None:
     assert error.message == "disk"
     answers = remote_answers.read_filter(columns([0, 1], [UNLIMITED, 0], REFUSED, failed), "P", 2, NODE)
     assert answers.error() is None
-
-
-def test_a_class_does_not_collect_statuses_without_end() -> None:
-    """Broken, a plugin that writes the time into its message exhausts the numbers of the table."""
-    table = interfaces.StatusTable()
-    for number in range(remote_answers.MAX_STATUSES):
-        table.intern(status.unschedulable("P", str(number)))
-    answers = remote_answers.read_filter(columns([1], [0], REFUSED), "P", 1, NODE)
-    with pytest.raises(ValueError, match="more than 2000 different ones for one class"):
-        answers.intern(table)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The circuit breaker of remote plugins: when a plugin that fails is asked."""
 
 import pytest
+
 from trireme.replica.remote_breaker import Breaker, State
 
 

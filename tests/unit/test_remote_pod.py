@@ -2,6 +2,7 @@
 
 import pytest
 from google.protobuf import json_format
+
 from trireme.replica.remote_pod import PodFields
 from trireme.v1 import core_pb2
 

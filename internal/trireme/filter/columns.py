@@ -7,6 +7,7 @@ answer gets a patch. A remote plugin may change its verdict while the snapshot s
 such a change is stamped as later than that answer's generation (`next_stamp`).
 """
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -60,6 +61,8 @@ class ClassColumns:
     index: arrays.Int16Array = field(default_factory=lambda: np.zeros(0, dtype=np.int16))
     capacity: arrays.Int32Array = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
     changed_at: arrays.Int64Array = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    # Held while remote plugins are asked about the class.
+    asking: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
     def nbytes(self) -> int:

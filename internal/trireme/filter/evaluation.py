@@ -5,6 +5,7 @@ may go on; its column then has an older generation than the in-tree ones, and th
 Nobody is told less than the generation asked for.
 """
 
+import contextlib
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -94,14 +95,16 @@ class Evaluator:
         """
         kept = self._columns_of(profile, pod_class)
         incarnation = self._snap.incarnation
-        for remote in self._chains[profile].remote:
-            failed = await self._ask(remote, profile, pod_class, kept)
-            if self._snap.incarnation != incarnation:
-                raise snapshot.OutOfStepError("the snapshot was replaced meanwhile")
-            if failed is not None:
-                kept.refusal = failed
-                kept.generation = -1
-                return kept
+        # Who asks about a class that is being asked about waits, and then finds its answers here.
+        async with kept.asking if self._chains[profile].remote else contextlib.nullcontext():
+            for remote in self._chains[profile].remote:
+                failed = await self._ask(remote, profile, pod_class, kept)
+                if self._snap.incarnation != incarnation:
+                    raise snapshot.OutOfStepError("the snapshot was replaced meanwhile")
+                if failed is not None:
+                    kept.refusal = failed
+                    kept.generation = -1
+                    return kept
         self._bring_up(profile, pod_class, kept)
         return kept
 
@@ -242,7 +245,7 @@ class Evaluator:
         """Bring a remote plugin's column up to date; a status where it failed and the pod with it."""
         generation = self._snap.generation
         column = kept.plugins.get(remote.name)
-        if column is None or remote.depends_on == interfaces.Dependency.CLUSTER:
+        if column is None or column.prefilter.unanswered or remote.depends_on == interfaces.Dependency.CLUSTER:
             answer = await remote.pre_filter(profile, pod_class, generation)
             column = columns.PluginColumn(answer, generation)
             if answer.status is not None and answer.status.code == status.Code.ERROR:

@@ -8,7 +8,7 @@ from trireme.filter import service
 from trireme.replica import phase_process, remote_plugin
 from trireme.replica.grpc_server import Service
 from trireme.snapshot import snapshot
-from trireme.v1 import filter_pb2, filter_pb2_grpc, plugin_pb2
+from trireme.v1 import cycle_pb2, filter_pb2, filter_pb2_grpc, plugin_pb2
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -18,8 +18,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 @asynccontextmanager
 async def _lifespan(options: argparse.Namespace) -> AsyncIterator[Sequence[Service]]:
+    def asker() -> cycle_pb2.Cycle:
+        return phase.follow.asker()
+
     snap = snapshot.Snapshot()
-    remotes = remote_plugin.RemotePlugins(snap, lambda: phase.follow.asker())
+    remotes = remote_plugin.RemotePlugins(snap, asker)
     phase = service.FilterService(snap, remotes.filter_plugin)
     hosted = phase_process.HostedPlugins(phase.follow.instance, plugin_pb2.EXTENSION_POINT_FILTER, lambda: phase.chains)
     try:

@@ -88,13 +88,15 @@ class PreFilterResult:
     """What PreFilter says of the pod as such.
 
     `status` refuses the pod (None: it goes on); `skip` leaves out this plugin's Filter; `nodes` narrows the nodes to
-    these names (None: not narrowed); `state` is handed to this plugin's Filter.
+    these names (None: not narrowed); `state` is handed to this plugin's Filter. `unanswered`: the plugin could not be
+    asked and is left out for now; it is asked again next time.
     """
 
     status: "status.Status | None" = None
     skip: bool = False
     nodes: frozenset[str] | None = None
     state: Any = None
+    unanswered: bool = False
 
 
 SKIPPED = PreFilterResult(skip=True)

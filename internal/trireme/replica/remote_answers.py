@@ -18,7 +18,7 @@ from trireme.wire import status as wire_status
 
 MAX_SCORE = 100
 
-# A plugin that says something else of every node (its name, the time) would fill the table of distinct statuses.
+# As many as nodes in a call: a plugin may say something else of every node, though it should not.
 MAX_STATUSES = 2000
 
 
@@ -68,12 +68,10 @@ class NodeAnswers:
 
     def intern(self, table: interfaces.StatusTable) -> arrays.Int16Array:
         """`index` in the table's numbers."""
-        used = [index for index in np.unique(self.index).tolist() if index]
-        if len(table.statuses) + len(used) > MAX_STATUSES:
-            raise ValueError(f"columns.statuses: more than {MAX_STATUSES} different ones for one class of pods")
         numbers = np.zeros(len(self.statuses) + 1, dtype=np.int16)
-        for index in used:
-            numbers[index] = table.intern(self.statuses[index - 1])
+        for index in np.unique(self.index).tolist():
+            if index:
+                numbers[index] = table.intern(self.statuses[index - 1])
         return numbers[self.index]
 
 

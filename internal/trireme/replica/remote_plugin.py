@@ -147,7 +147,7 @@ class RemoteFilterPlugin:
 
     def _pre_filter_failed(self, detail: str) -> interfaces.PreFilterResult:
         failed = self._client.failure(f'running PreFilter plugin "{self.name}"', detail)
-        return interfaces.PreFilterResult(status=failed, skip=failed is None)
+        return interfaces.PreFilterResult(status=failed, skip=failed is None, unanswered=failed is None)
 
 
 class _HeldState:

@@ -4,6 +4,7 @@ Raw scores are this replica's own, brought up to date by what changed. Capacitie
 passes them on, whole or as a patch to the ones of a generation that this replica has.
 """
 
+import asyncio
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,6 +41,8 @@ class ClassColumns:
     capacity_generation: int = -1
     capacity: arrays.Int32Array = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
     refused: arrays.BoolArray = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
+    # Held while remote plugins are asked about the class.
+    asking: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
     def nbytes(self) -> int:

@@ -1,5 +1,6 @@
 """Raw scores of classes, brought to the snapshot's generation by scoring again only what changed."""
 
+import contextlib
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -104,12 +105,14 @@ class Evaluator:
         """
         kept = self.columns_of(profile, pod_class)
         incarnation = self._snap.incarnation
-        for remote in self._chains[profile].remote:
-            failed = await self._ask(remote, profile, pod_class, kept)
-            if self._snap.incarnation != incarnation:
-                raise snapshot.OutOfStepError("the snapshot was replaced meanwhile")
-            if failed is not None:
-                return failed
+        # Who asks about a class that is being asked about waits, and then finds its answers here.
+        async with kept.asking if self._chains[profile].remote else contextlib.nullcontext():
+            for remote in self._chains[profile].remote:
+                failed = await self._ask(remote, profile, pod_class, kept)
+                if self._snap.incarnation != incarnation:
+                    raise snapshot.OutOfStepError("the snapshot was replaced meanwhile")
+                if failed is not None:
+                    return failed
         failed = self._bring_up(profile, pod_class, kept)
         return kept if failed is None else failed
 

@@ -8,7 +8,7 @@ from trireme.replica import phase_process, remote_plugin
 from trireme.replica.grpc_server import Service
 from trireme.score import service
 from trireme.snapshot import snapshot
-from trireme.v1 import plugin_pb2, score_pb2, score_pb2_grpc
+from trireme.v1 import cycle_pb2, plugin_pb2, score_pb2, score_pb2_grpc
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -18,8 +18,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 @asynccontextmanager
 async def _lifespan(options: argparse.Namespace) -> AsyncIterator[Sequence[Service]]:
+    def asker() -> cycle_pb2.Cycle:
+        return phase.follow.asker()
+
     snap = snapshot.Snapshot()
-    remotes = remote_plugin.RemotePlugins(snap, lambda: phase.follow.asker())
+    remotes = remote_plugin.RemotePlugins(snap, asker)
     phase = service.ScoreService(snap, remotes.score_plugin)
     hosted = phase_process.HostedPlugins(phase.follow.instance, plugin_pb2.EXTENSION_POINT_SCORE, lambda: phase.chains)
     try:
