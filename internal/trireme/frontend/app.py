@@ -11,7 +11,7 @@ import dataclasses
 import functools
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -36,7 +36,9 @@ from trireme.frontend import (
     pre_enqueue,
     queue_backoff,
     queue_hints,
+    queue_pod,
     queue_remote,
+    remote_plugins,
     replicas,
     scheduler,
     scheduling_cycle,
@@ -46,7 +48,7 @@ from trireme.frontend import (
 )
 from trireme.frontend import endpoints as phase_endpoints
 from trireme.kube import client, decode, events, informer, resources
-from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, snapshot_pb2
+from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, plugin_pb2, snapshot_pb2
 
 log = logging.getLogger(__name__)
 
@@ -78,18 +80,28 @@ class Clients:
 class Frontend:
     """Everything but configuration, flags and sockets."""
 
-    def __init__(self, completed: commandline.CompletedConfig, clients: Clients, local: children.Children) -> None:
+    def __init__(
+        self,
+        completed: commandline.CompletedConfig,
+        clients: Clients,
+        local: children.Children,
+        infos: Mapping[str, plugin_pb2.PluginInfo],
+    ) -> None:
+        """`infos` are what the remote plugins said of themselves, by name."""
         self._completed = completed
         self._clients = clients
         self._children = local
         self._term: Term | None = None
-        self.registry = class_registry.ClassRegistry()
+        self._infos = infos
+        self._seen = remote_plugins.pods_seen(infos)
+        self.registry = class_registry.ClassRegistry(all_labels=self._seen.label_keys is None)
+        self.registry.select_by(self._seen.label_keys or ())
         self.cache = cluster_cache.ClusterCache(self.registry)
         self.answers = class_answers.ClassAnswers()
         self.waiting = waiting_pods.WaitingPods()
         self.recorder = events.EventRecorder(clients.events)
         self.pacer = pacing.Pacer(time.monotonic)
-        self._configuration = phase_configuration.configuration(completed, {}, tie_seed=0)
+        self._configuration = phase_configuration.configuration(completed, infos, tie_seed=0)
         self._config_hash = phase_configuration.config_hash(self._configuration)
         self._make_queue()
         self._make_informers()
@@ -103,11 +115,24 @@ class Frontend:
         config = completed.configuration
         view = hints.CacheView(self.cache)
         table = queue_hints.HintTable(
-            {profile.scheduler_name: hints.registrations(profile, view) for profile in completed.profiles}
+            {
+                profile.scheduler_name: [
+                    *hints.registrations(profile, view),
+                    *remote_plugins.registrations(profile, self._infos),
+                ]
+                for profile in completed.profiles
+            }
+        )
+        self.remote_queue = remote_plugins.RemoteQueue(
+            self._configuration,
+            completed.profiles,
+            self._pod_of,
+            self._pre_enqueue_answered,
+            self._hint_answered,
         )
         self.queue = scheduling_queue.SchedulingQueue(
             table,
-            pre_enqueue.gate_of(completed.profiles),
+            pre_enqueue.gate_of(completed.profiles, self.remote_queue.gated),
             policy=queue_backoff.BackoffPolicy(
                 float(config.pod_initial_backoff_seconds), float(config.pod_max_backoff_seconds)
             ),
@@ -126,7 +151,11 @@ class Frontend:
         api = self._clients.scheduling
         self.informers: list[informer.Informer[Any]] = [
             informer.Informer(
-                api, resources.PODS, pod_projection.parse, [_Consumer(self._on_pods)], on_undecodable=_undecodable
+                api,
+                resources.PODS,
+                functools.partial(pod_projection.parse, extra=self._seen.paths),
+                [_Consumer(self._on_pods)],
+                on_undecodable=_undecodable,
             ),
             informer.Informer(
                 api,
@@ -231,9 +260,26 @@ class Frontend:
         self.waiting.reject(uid, "", "removed")
 
     def _carry_out(self, instructions: queue_remote.Instructions) -> None:
-        """In-tree plugins answer at once, so there is nothing to ask until remote queue plugins are configured."""
         if instructions:
-            raise AssertionError(f"no remote queue plugin is configured, but asked: {instructions!r}")
+            self.remote_queue.carry_out(instructions)
+
+    def _pod_of(self, pod: queue_pod.QueuedPod) -> core_pb2.Pod:
+        """The pod as plugins see it: its class's fields, and its own name."""
+        out = core_pb2.Pod()
+        pending: cluster_watch.PendingPod = pod.record.pod
+        if pending.class_id:
+            out.CopyFrom(self.registry[pending.class_id].pod)
+        out.metadata.namespace, out.metadata.name = pending.parsed.namespace, pending.parsed.name
+        out.metadata.uid = pending.parsed.uid
+        return out
+
+    def _pre_enqueue_answered(self, ask_id: int, gated_by: str) -> None:
+        self._carry_out(self.queue.pre_enqueue_answered(ask_id, gated_by, time.time()))
+        self.wake()
+
+    def _hint_answered(self, ask_id: int, said: Sequence[queue_hints.Hint] | None) -> None:
+        self._carry_out(self.queue.hint_answered(ask_id, said, time.time()))
+        self.wake()
 
     def wake(self) -> None:
         """Look again whether a batch is possible."""

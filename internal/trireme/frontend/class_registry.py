@@ -41,7 +41,9 @@ class ClassEntry:
 class ClassRegistry:
     """Bases, classes and the label keys that somebody selects by."""
 
-    def __init__(self, idle_classes: int = IDLE_CLASSES) -> None:
+    def __init__(self, idle_classes: int = IDLE_CLASSES, *, all_labels: bool = False) -> None:
+        """`all_labels`: somebody reads all labels of a pod, so all of them take part."""
+        self._all_labels = all_labels
         self._idle_limit = idle_classes
         self._bases: dict[bytes, int] = {}
         self._base_pods: dict[int, core_pb2.Pod] = {}
@@ -120,7 +122,7 @@ class ClassRegistry:
     def _project(self, labels: Labels) -> Labels:
         projected = self._projections.get(labels)
         if projected is None:
-            projected = tuple(pair for pair in labels if pair[0] in self._keys)
+            projected = tuple(pair for pair in labels if self._all_labels or pair[0] in self._keys)
             # Pods of a StatefulSet have a label of their own each: the table must not grow with them.
             if len(self._projections) >= 4 * self._idle_limit:
                 self._projections.clear()

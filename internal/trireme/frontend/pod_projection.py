@@ -84,8 +84,11 @@ class ParsedPod:
         return f"{self.namespace}/{self.name}"
 
 
-def parse(raw: Json) -> ParsedPod:
-    """What the scheduler knows of the pod. Raises: KeyError, TypeError, AttributeError or ValueError for an odd one."""
+def parse(raw: Json, extra: frozenset[tuple[str, str]] = frozenset()) -> ParsedPod:
+    """What the scheduler knows of the pod; `extra` are fields, such as (spec, nodeName), that plugins read beside.
+
+    Raises: KeyError, TypeError, AttributeError or ValueError for an odd one.
+    """
     metadata = raw["metadata"]
     spec = raw.get("spec") or {}
     status = raw.get("status") or {}
@@ -106,7 +109,7 @@ def parse(raw: Json) -> ParsedPod:
         flags,
         json_values.parse_time(status["startTime"])[0] if status.get("startTime") else 0,
         tuple(sorted(labels.items())) if labels else (),
-        orjson.dumps(project(metadata, spec, status), option=orjson.OPT_SORT_KEYS),
+        orjson.dumps(project(metadata, spec, status, extra), option=orjson.OPT_SORT_KEYS),
         tuple(gate["name"] for gate in gates) if gates else (),
         (spec.get("schedulingGroup") or {}).get("podGroupName") or "",
         metadata.get("generation") or 0,
@@ -114,7 +117,9 @@ def parse(raw: Json) -> ParsedPod:
     )
 
 
-def project(metadata: Json, spec: Json, status: Json) -> dict[str, Any]:
+def project(
+    metadata: Json, spec: Json, status: Json, extra: frozenset[tuple[str, str]] = frozenset()
+) -> dict[str, Any]:
     """The pod with only the fields that plugins see, but for its labels; in the API's own JSON."""
     out_spec = {name: spec[name] for name in _SPEC_FIELDS if spec.get(name)}
     out_spec["containers"] = [_container(container) for container in spec.get("containers") or ()]
@@ -137,6 +142,12 @@ def project(metadata: Json, spec: Json, status: Json) -> dict[str, Any]:
     if named:
         out_metadata["name"] = metadata["name"]
         out_metadata["uid"] = metadata.get("uid", "")
+    for part, name in extra:
+        source, target = {"metadata": (metadata, out_metadata), "spec": (spec, out_spec)}.get(
+            part, (status, out_status)
+        )
+        if name not in target and source.get(name):
+            target[name] = source[name]
     out = {"metadata": out_metadata, "spec": out_spec}
     if out_status:
         out["status"] = out_status

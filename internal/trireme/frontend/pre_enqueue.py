@@ -3,7 +3,7 @@
 Source: pkg/scheduler/framework/plugins/schedulinggates.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from trireme.config import model
 from trireme.framework.registry import ExtensionPoint
@@ -12,8 +12,8 @@ from trireme.frontend import queue_places, queue_pod
 SCHEDULING_GATES = "SchedulingGates"
 
 
-def gate_of(profiles: Iterable[model.CompletedProfile]) -> queue_places.PreEnqueue:
-    """The question that the queue asks of each pod that wants to enter."""
+def gate_of(profiles: Iterable[model.CompletedProfile], ask_remote: Callable[[str], bool]) -> queue_places.PreEnqueue:
+    """The question that the queue asks of each pod that wants to enter; `ask_remote` says so of a profile."""
     gated_profiles = frozenset(
         profile.scheduler_name for profile in profiles if SCHEDULING_GATES in profile.names(ExtensionPoint.PRE_ENQUEUE)
     )
@@ -21,6 +21,6 @@ def gate_of(profiles: Iterable[model.CompletedProfile]) -> queue_places.PreEnque
     def pre_enqueue(pod: queue_pod.QueuedPod) -> str | queue_places.Gate:
         if pod.record.profile in gated_profiles and pod.record.pod.parsed.gates:
             return SCHEDULING_GATES
-        return queue_places.Gate.OPEN
+        return queue_places.Gate.ASK if ask_remote(pod.record.profile) else queue_places.Gate.OPEN
 
     return pre_enqueue

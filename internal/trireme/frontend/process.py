@@ -15,9 +15,10 @@ from collections.abc import Sequence
 import uvloop
 
 from trireme.config import commandline
-from trireme.frontend import app, children, serving
+from trireme.frontend import app, children, remote_plugins, serving
 from trireme.kube import client, credentials, election, informer, lease, resources
 from trireme.kube.errors import ApiError, ApiUnreachable, KubeconfigError
+from trireme.replica import remote_client
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +39,7 @@ def _build(completed: commandline.CompletedConfig) -> int:
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(_run(completed))
-    except (KubeconfigError, children.ChildError) as error:
+    except (KubeconfigError, children.ChildError, remote_client.HandshakeError) as error:
         print(f"Error: {error}", file=sys.stderr)
         return 1
 
@@ -49,13 +50,14 @@ async def _run(completed: commandline.CompletedConfig) -> int:
     settings = client.ClientSettings(
         source, client.user_agent("kube-scheduler", completed.version, "scheduler"), connection.qps, connection.burst
     )
+    infos = await remote_plugins.introduced(completed)
     local = children.Children(_child_arguments(completed, source), _child_counts(completed))
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, _on_signal, stopping)
     async with await client.connect(settings) as scheduling, await client.connect(settings) as writing:
-        frontend = app.Frontend(completed, app.Clients(scheduling, writing), local)
+        frontend = app.Frontend(completed, app.Clients(scheduling, writing), local, infos)
         try:
             await local.start()
             # What is loaded now lives as long as the process: the collector need not look at it again.
