@@ -16,6 +16,7 @@ import importlib.metadata
 import json
 import os
 import platform
+import signal
 import subprocess
 import sys
 import time
@@ -191,6 +192,7 @@ def render(result: Path, document: Path) -> None:
 def main(arguments: Sequence[str]) -> int:
     """Runs what the command line asks for; 1 where a run failed or could not be asked for."""
     chosen = parse_arguments(arguments)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends as on Ctrl-C: clusters stopped, files removed
     try:
         known = workload.load(chosen.file, chosen.workloads)
         if chosen.list:

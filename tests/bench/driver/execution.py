@@ -25,7 +25,7 @@ CREATORS = 30
 # Once the last pod is bound, a scheduler may still post events; what it spends on them in this time is counted.
 SETTLE_SECONDS = 1.0
 # A run in which not one pod is bound for this long has failed.
-PATIENCE_SECONDS = 120.0
+PATIENCE_SECONDS = 300.0
 
 NODE = """
 apiVersion: v1
