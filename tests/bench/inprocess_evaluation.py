@@ -140,7 +140,8 @@ class Scheduler:
                 p.score_copies(pod_class, self.snap, scored.plugins[p.name].state, slots[nodes], copies) for p in own
             )  # type: ignore[return-value]
 
-        placer = placement.Placer(verdicts.capacity[slots], self.ties[slots], static, own_scores)
+        own_now = sum(scored.plugins[p.name].raw[slots] * self.weights[p.name] for p in own)
+        placer = placement.Placer(verdicts.capacity[slots], self.ties[slots], static, own_scores, own_now)
         return [int(slots[choice.node]) for choice in placer.place(BATCH)]
 
 
@@ -164,7 +165,7 @@ def measure_times(cluster: Cluster, scores: tuple[str, ...], title: str) -> None
     runner = asyncio.Runner()
     chosen: list[int] = []
     scheduler = Scheduler(cluster.snap, scores)
-    number = 10_000_000
+    number = 10_000_000 * len(scores)
 
     def first() -> Callable[[], object]:
         nonlocal scheduler

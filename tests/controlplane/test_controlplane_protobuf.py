@@ -14,6 +14,7 @@ import launcher
 import pytest
 import yaml
 from google.protobuf.message import Message
+
 from trireme.kube.decode import decode
 from trireme.v1 import (
     apps_pb2,

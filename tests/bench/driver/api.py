@@ -43,7 +43,7 @@ class Api:
     @contextlib.asynccontextmanager
     async def connect(cls, kubeconfig: Path, connections: int = 64) -> AsyncIterator[Api]:
         """Opens a session with the cluster of a kubeconfig that has a token and a certificate authority's file."""
-        parsed = yaml.safe_load(kubeconfig.read_text())  # noqa: ASYNC240 - once, before anything is timed
+        parsed = yaml.safe_load(kubeconfig.read_text())
         cluster, user = parsed["clusters"][0]["cluster"], parsed["users"][0]["user"]
         context = ssl.create_default_context(cafile=cluster["certificate-authority"])
         async with aiohttp.ClientSession(
