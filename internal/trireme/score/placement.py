@@ -76,7 +76,9 @@ class Placer:
         ties: arrays.Int64Array,
         static: Sequence[ScoredPlugin],
         own: OwnScores | None,
+        own_now: arrays.Int64Array | None = None,
     ) -> None:
+        """`own_now` is what `own` says of the first copy on every node, where the caller has it (n,)."""
         self._capacity = capacity.copy()
         self._open = int(np.count_nonzero(capacity > 0))  # nodes that take more
         self._ties = ties
@@ -84,65 +86,85 @@ class Placer:
         self._own = own
         self._copies: dict[int, int] = {}
         self._rows: dict[int, arrays.Int64Array] = {}
-        self._own_now = np.zeros(capacity.shape[0], dtype=np.int64)
-        if own is not None:
+        if own is None:
+            self._own_now = np.zeros(capacity.shape[0], dtype=np.int64)
+        elif own_now is None:
             self._own_now = own(np.arange(capacity.shape[0]), 1)[:, 0]
-        self._keys = np.zeros(capacity.shape[0], dtype=np.int64)
-        self._total_all()
+        else:
+            self._own_now = own_now.copy()
+        self._keys = self._total_all()
+        # The nodes that can be chosen before the totals of all change, ascending, and their keys.
+        self._likely = np.zeros(0, dtype=np.intp)
+        self._likely_keys = np.zeros(0, dtype=np.int64)
 
     def place(self, count: int) -> list[Choice]:
         """The hosts of the next `count` pods, in order; fewer where no more fit."""
         choices: list[Choice] = []
         if not self._keys.size:
             return choices
-        if self._own is not None and count > 1:
-            self._prepare_rows(count)
+        self._narrow(count)
         while len(choices) < count:
-            node = int(self._keys.argmax())
-            key = int(self._keys[node])
+            at = int(self._likely_keys.argmax())
+            key = int(self._likely_keys[at])
             if key < 0:
                 break
-            choices.append(Choice(node, key >> _TIE_BITS if self._open > 1 else 0))
+            choices.append(Choice(int(self._likely[at]), key >> _TIE_BITS if self._open > 1 else 0))
             if len(choices) < count:
-                self._take(node, count)
+                self._take(at, count, count - len(choices))
         return choices
 
-    def _take(self, node: int, count: int) -> None:
+    def _take(self, at: int, count: int, left: int) -> None:
+        """The node at this place among the likely ones has one copy more; `left` pods are still to be placed."""
+        node = int(self._likely[at])
         self._capacity[node] -= 1
         placed = self._copies[node] = self._copies.get(node, 0) + 1
         if self._capacity[node] == 0:
             self._open -= 1
-            self._keys[node] = -1
+            self._keys[node] = self._likely_keys[at] = -1
             if any(self._held_maximum(plugin, node) for plugin in self._static):
-                self._total_all()
+                self._keys = self._total_all()
+                self._narrow(left)
             return
         if self._own is not None:
             row = self._rows.get(node)
-            if row is None:
+            if row is None or row.shape[0] <= placed:
                 row = self._rows[node] = self._own(np.array([node]), count)[0]
             after = row[placed]
             self._keys[node] += (after - self._own_now[node]) << _TIE_BITS
+            self._likely_keys[at] = self._keys[node]
             self._own_now[node] = after
 
-    def _prepare_rows(self, count: int) -> None:
-        """Own scores after each copy, for the nodes that are best now: no other is chosen before one of them is
-        full.
+    def _narrow(self, count: int) -> None:
+        """Find the nodes that the next `count` placements can go to: as many of the best.
+
+        A placement changes no key but the chosen node's own, so among so many one is always as it was, and better than
+        every node outside.
         """
-        assert self._own is not None
         likely = np.arange(self._keys.shape[0])
         if likely.size > count:
-            likely = np.argpartition(self._keys, -count)[-count:]
-        most = min(count, int(self._capacity[likely].max()))
-        rows = self._own(likely, most)
-        self._rows = dict(zip(likely.tolist(), rows, strict=True))
+            least = np.partition(self._keys, -count)[-count]
+            likely = np.flatnonzero(self._keys >= least)
+        self._likely = likely
+        self._likely_keys = self._keys[likely]
+        if self._own is not None and count > 1:
+            new = [node for node in likely.tolist() if node not in self._rows and self._keys[node] >= 0]
+            if new:
+                most = min(count, int(self._capacity[new].max()))
+                rows = self._own(np.array(new, dtype=np.intp), most)
+                self._rows.update(zip(new, rows, strict=True))
 
-    def _total_all(self) -> None:
+    def _total_all(self) -> arrays.Int64Array:
+        """The keys of all nodes. Shape: (node,)."""
         feasible = self._capacity > 0
         totals = self._own_now.copy()
+        everywhere = bool(feasible.all())
         for plugin in self._static:
-            scores = normalized(plugin.raw[feasible], plugin.normalization)
-            totals[feasible] += scores * plugin.weight
-        self._keys = np.where(feasible, (totals << _TIE_BITS) + self._ties, -1)
+            if everywhere:
+                totals += normalized(plugin.raw, plugin.normalization) * plugin.weight
+            else:
+                totals[feasible] += normalized(plugin.raw[feasible], plugin.normalization) * plugin.weight
+        keys = (totals << _TIE_BITS) + self._ties
+        return keys if everywhere else np.where(feasible, keys, -1)
 
     def _held_maximum(self, plugin: ScoredPlugin, node: int) -> bool:
         """Whether the node, full now, was the last to hold the plugin's maximum, by which all others are normalised."""

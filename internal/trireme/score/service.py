@@ -170,6 +170,7 @@ class ScoreService(score_pb2_grpc.ScoreServiceServicer):
         chain = self._chains[profile]
         static: list[placement.ScoredPlugin] = []
         own: list[tuple[interfaces.OwnNodeScore, Any, int]] = []
+        own_now = np.zeros(slots.shape[0], dtype=np.int64)
         for plugin in chain.local:
             column = kept.plugins[plugin.name]
             weight = chain.weights[plugin.name]
@@ -177,6 +178,7 @@ class ScoreService(score_pb2_grpc.ScoreServiceServicer):
                 continue
             if isinstance(plugin, interfaces.OwnNodeScore):
                 own.append((plugin, column.state, weight))
+                own_now += column.raw[slots] * weight
             else:
                 static.append(placement.ScoredPlugin(plugin.name, weight, plugin.normalization, column.raw[slots]))
         for remote in chain.remote:
@@ -199,7 +201,7 @@ class ScoreService(score_pb2_grpc.ScoreServiceServicer):
             return total
 
         ties = self._tie_order()[slots]
-        return placement.Placer(capacity, ties, static, own_scores if own else None)
+        return placement.Placer(capacity, ties, static, own_scores if own else None, own_now)
 
     async def _normalized(
         self,
