@@ -129,12 +129,15 @@ class ClusterCache:
         if known and old is not None:
             return True, snapshot_pb2.NodeEntry.FromString(old).node
         self._names[slot] = (name, self.generation + 1)
+        self._changes.new_slots.add(slot)
         for uid in self._homeless.pop(name, ()):
             self._settle(self._pods[uid], slot)
         return True, None
 
     def remove_node(self, name: str) -> core_pb2.Node | None:
-        """The node is gone; its pods stay known until they are gone too. Answers what it was."""
+        """The node is gone, and what was nominated to it; its pods stay known until they are gone too. Answers what it
+        was.
+        """
         slot = self._slots.pop(name, None)
         if slot is None:
             return None
@@ -143,8 +146,15 @@ class ClusterCache:
         for pod in [pod for pod in self._pods.values() if pod.slot == slot]:
             self._unsettle(pod)
             self._homeless.setdefault(name, set()).add(pod.uid)
+        for uid in [uid for uid, nomination in self._nominations.items() if nomination.slot == slot]:
+            self.nominate(uid, None)
         self._changes.nodes.discard(slot)
-        self._changes.removed_slots.add(slot)
+        if slot in self._changes.new_slots:
+            # No replica has been told of it.
+            self._changes.new_slots.discard(slot)
+            self._free_slots.append(slot)
+        else:
+            self._changes.removed_slots.add(slot)
         return before
 
     # Pods
@@ -187,10 +197,7 @@ class ClusterCache:
             return None
         self._assumed.discard(uid)
         if pod.slot == NO_SLOT:
-            homeless = self._homeless.get(pod.node_name, set())
-            homeless.discard(uid)
-            if not homeless:
-                self._homeless.pop(pod.node_name, None)
+            self._leave_unknown_node(pod)
         else:
             self._unsettle(pod)
         self.registry.release(pod.class_id)
@@ -336,12 +343,20 @@ class ClusterCache:
     def _move(self, pod: PlacedPod, node_name: str) -> None:
         if pod.slot != NO_SLOT:
             self._unsettle(pod)
+        else:
+            self._leave_unknown_node(pod)
         pod.node_name = node_name
         slot = self._slots.get(node_name)
         if slot is None:
             self._homeless.setdefault(node_name, set()).add(pod.uid)
         else:
             self._settle(pod, slot)
+
+    def _leave_unknown_node(self, pod: PlacedPod) -> None:
+        homeless = self._homeless.get(pod.node_name, set())
+        homeless.discard(pod.uid)
+        if not homeless:
+            self._homeless.pop(pod.node_name, None)
 
     def _settle(self, pod: PlacedPod, slot: int) -> None:
         if self._free_rows:
@@ -376,12 +391,15 @@ class ClusterCache:
 
 
 class _Changes:
-    """What has changed since the last delta. `known_rows` are rows that the replicas know of."""
+    """What has changed since the last delta. `known_rows` are rows that the replicas know of, `new_slots` slots of
+    which they do not.
+    """
 
-    __slots__ = ("known_rows", "nodes", "nominations", "objects", "removed_slots", "rows")
+    __slots__ = ("known_rows", "new_slots", "nodes", "nominations", "objects", "removed_slots", "rows")
 
     def __init__(self) -> None:
         self.nodes: set[int] = set()
+        self.new_slots: set[int] = set()
         self.removed_slots: set[int] = set()
         self.rows: dict[int, PlacedPod | None] = {}
         self.known_rows: set[int] = set()
