@@ -17,6 +17,7 @@ import numpy as np
 
 from trireme.framework import status
 from trireme.snapshot import arrays, classes, snapshot
+from trireme.v1 import cycle_pb2, snapshot_pb2
 
 # More copies than a batch can ever hold: what a plugin that does not count copies answers.
 UNLIMITED = np.iinfo(np.int32).max
@@ -89,7 +90,8 @@ class PreFilterResult:
 
     `status` refuses the pod (None: it goes on); `skip` leaves out this plugin's Filter; `nodes` narrows the nodes to
     these names (None: not narrowed); `state` is handed to this plugin's Filter. `unanswered`: the plugin could not be
-    asked and is left out for now; it is asked again next time.
+    asked and is left out for now; it is asked again next time. `max_batch` is how many pods of the class may be placed
+    by one answer (0: the plugin sets no limit). `reserves`: Reserve and PreBind have work to do for pods of the class.
     """
 
     status: "status.Status | None" = None
@@ -97,6 +99,8 @@ class PreFilterResult:
     nodes: frozenset[str] | None = None
     state: Any = None
     unanswered: bool = False
+    max_batch: int = 0
+    reserves: bool = False
 
 
 SKIPPED = PreFilterResult(skip=True)
@@ -135,6 +139,34 @@ class FilterPlugin(Protocol):
         table: StatusTable,
     ) -> Verdicts:
         """Verdicts about the slots, which all hold nodes."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Reserved:
+    """What is assumed for one pod on its node. `status` None: success; anything else takes the placement back.
+
+    `assumed` are objects as they will be once PreBind has written them; `state` is given to the plugin's PreBind. Where
+    both are empty, PreBind has nothing to do for the pod.
+    """
+
+    status: "status.Status | None" = None
+    assumed: tuple[snapshot_pb2.ClusterObject, ...] = ()
+    state: bytes = b""
+
+
+@runtime_checkable
+class ReservePlugin(Protocol):
+    """A filter plugin that assumes objects beside the pod."""
+
+    name: str
+
+    def reserve(
+        self, pod_class: classes.PodClass, pod: cycle_pb2.PodIdentity, snap: snapshot.Snapshot, slot: int
+    ) -> Reserved:
+        """What to assume for the pod on the node at the slot. It keeps nothing: the same question, asked again or of
+        another replica of the same generation, has the same answer.
+        """
         ...
 
 
