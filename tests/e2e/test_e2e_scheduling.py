@@ -130,3 +130,21 @@ async def test_the_end_is_clean(tmp_path: pathlib.Path) -> None:
         assert here.frontends[0].stop() == 0
         lease = await here.request("GET", "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler")
         assert not lease["spec"].get("holderIdentity")
+
+
+async def test_the_frontend_stands_in_for_phases_that_are_all_gone(tmp_path: pathlib.Path) -> None:
+    """With every replica dead the frontend starts its own after a while, so no cluster waits for its own scheduler; when
+    the configured ones are back, its own end.
+    """
+    async with installation.embedded(tmp_path, "--nodes", "3") as here:
+        await here.start(own={"fallback": {"mode": "local", "after": "1s"}})
+        for phase in ("filter", "score", "bind"):
+            here.phases[phase][0].kill()
+        await here.create_pods(pod(f"p{n}") for n in range(5))
+        await here.bound(5)
+        for phase in ("filter", "score", "bind"):
+            here.phases[phase][0].start()
+        await here.logged(here.frontends[0], "bind answers again: our own ends")
+        await here.create_pods(pod(f"q{n}") for n in range(5))
+        await here.bound(10)
+        await here.check_promises([f"{letter}{n}" for letter in "pq" for n in range(5)])

@@ -26,6 +26,7 @@ from trireme.frontend import (
     class_registry,
     cluster_cache,
     cluster_watch,
+    fallback,
     hints,
     object_kinds,
     outcomes,
@@ -86,8 +87,10 @@ class Frontend:
         clients: Clients,
         local: children.Children,
         infos: Mapping[str, plugin_pb2.PluginInfo],
+        make_children: Callable[[str], children.Children],
     ) -> None:
-        """`infos` are what the remote plugins said of themselves, by name."""
+        """`infos` are what the remote plugins said of themselves, by name; `make_children` makes a phase of our own."""
+        self._make_children = make_children
         self._completed = completed
         self._clients = clients
         self._children = local
@@ -351,16 +354,22 @@ class Frontend:
         await self.scheduler.run()
 
     async def _watch_endpoints(self) -> None:
+        own = self._completed.trireme
         async with asyncio.TaskGroup() as group:
             for name, phase in (("filter", self.filters), ("score", self.scores), ("bind", self.binders)):
-                group.create_task(
-                    phase_endpoints.follow(
-                        self._completed.trireme.phase(name).endpoints,
-                        self._children.addresses(name),
-                        phase.set_endpoints,
-                    ),
-                    name=f"endpoints of {name}",
-                )
+                take = phase.set_endpoints
+                if own.phase(name).endpoints and own.fallback.mode == "local":
+                    standing_in = fallback.Fallback(
+                        name,
+                        phase,
+                        functools.partial(self._make_children, name),
+                        own.fallback.after.seconds,
+                        time.monotonic,
+                    )
+                    group.create_task(standing_in.run(), name=f"fallback of {name}")
+                    take = standing_in.set_endpoints
+                endpoints, local = own.phase(name).endpoints, self._children.addresses(name)
+                group.create_task(phase_endpoints.follow(endpoints, local, take), name=f"endpoints of {name}")
 
     async def close(self) -> None:
         """End what is under way: what was not bound is somebody else's to schedule."""

@@ -74,6 +74,10 @@ class BindReplicas:
         """Whether any replica knows this leader."""
         return any(link.fenced for link in self._links.values())
 
+    def answering(self) -> Sequence[str]:
+        """The addresses of the replicas that know this leader."""
+        return [link.address for link in self._links.values() if link.fenced]
+
     def statistics(self) -> list[BindLinkStatistics]:
         """How each replica stands."""
         return [

@@ -51,13 +51,18 @@ async def _run(completed: commandline.CompletedConfig) -> int:
         source, client.user_agent("kube-scheduler", completed.version, "scheduler"), connection.qps, connection.burst
     )
     infos = await remote_plugins.introduced(completed)
-    local = children.Children(_child_arguments(completed, source), _child_counts(completed))
+    arguments = _child_arguments(completed, source)
+    local = children.Children(arguments, _child_counts(completed))
+
+    def make_children(phase: str) -> children.Children:
+        return children.Children(arguments, {phase: completed.trireme.phase(phase).local_replicas})
+
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, _on_signal, stopping)
     async with await client.connect(settings) as scheduling, await client.connect(settings) as writing:
-        frontend = app.Frontend(completed, app.Clients(scheduling, writing), local, infos)
+        frontend = app.Frontend(completed, app.Clients(scheduling, writing), local, infos, make_children)
         try:
             await local.start()
             # What is loaded now lives as long as the process: the collector need not look at it again.

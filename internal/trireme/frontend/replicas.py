@@ -64,6 +64,10 @@ class Replicas:
         """Whether any replica is in step."""
         return any(link.in_step for link in self._links.values())
 
+    def answering(self) -> Sequence[str]:
+        """The addresses of the replicas in step."""
+        return [link.address for link in self._links.values() if link.in_step]
+
     def links(self) -> Sequence[replica_link.ReplicaLink]:
         """All links."""
         return list(self._links.values())
