@@ -3,6 +3,8 @@
 They are kept as the frontend assumes them to be. Each kind has a generation of its own, so that a plugin's cached
 answer is thrown away only when a kind that it reads has changed. Objects of a kind are always met in the order of their
 keys: what a plugin chooses among them must not depend on how a replica came to have them.
+
+Whoever keeps something derived from many objects asks which of them changed (`changed_since`) and looks at those alone.
 """
 
 from collections.abc import Iterator
@@ -12,6 +14,9 @@ from trireme.v1 import snapshot_pb2
 
 Key = tuple[str, str]  # namespace, name
 
+# The log of changes also names objects that are gone; beyond twice the living and so many it is begun anew.
+_LOG_SLACK = 1024
+
 
 class ObjectTable:
     """Objects by kind (the field's name in trireme.v1.ClusterObject.object) and key."""
@@ -20,6 +25,9 @@ class ObjectTable:
         self._kinds: dict[str, dict[Key, Any]] = {}
         self._ordered: dict[str, list[Any]] = {}
         self._generations: dict[str, int] = {}
+        # By kind, the generation of each key's last change, oldest first; complete for changes after `_logged_from`.
+        self._log: dict[str, dict[Key, int]] = {}
+        self._logged_from: dict[str, int] = {}
 
     def upsert(self, entry: snapshot_pb2.ClusterObject, generation: int) -> None:
         """The object is this from now on."""
@@ -29,14 +37,12 @@ class ObjectTable:
         value = getattr(entry, kind)
         key = (value.metadata.namespace, value.metadata.name)
         self._kinds.setdefault(kind, {})[key] = value
-        self._ordered.pop(kind, None)
-        self._generations[kind] = generation
+        self._changed(kind, key, generation)
 
     def remove(self, key: snapshot_pb2.ObjectKey, generation: int) -> None:
         """The object is gone."""
         self._kinds.get(key.kind, {}).pop((key.namespace, key.name), None)
-        self._ordered.pop(key.kind, None)
-        self._generations[key.kind] = generation
+        self._changed(key.kind, (key.namespace, key.name), generation)
 
     def get(self, kind: str, namespace: str, name: str) -> Any:
         """The object, or None."""
@@ -53,3 +59,26 @@ class ObjectTable:
     def generation(self, kind: str) -> int:
         """When an object of the kind last changed."""
         return self._generations.get(kind, 0)
+
+    def changed_since(self, kind: str, generation: int) -> list[Key] | None:
+        """Keys of the objects of a kind that were changed or removed after `generation`; None: no longer known, look
+        at all.
+        """
+        if generation < self._logged_from.get(kind, 0):
+            return None
+        out = []
+        for key, changed in reversed(self._log.get(kind, {}).items()):
+            if changed <= generation:
+                break
+            out.append(key)
+        return out
+
+    def _changed(self, kind: str, key: Key, generation: int) -> None:
+        self._ordered.pop(kind, None)
+        self._generations[kind] = generation
+        log = self._log.setdefault(kind, {})
+        log.pop(key, None)
+        log[key] = generation
+        if len(log) > 2 * len(self._kinds.get(kind, ())) + _LOG_SLACK:
+            log.clear()
+            self._logged_from[kind] = generation
