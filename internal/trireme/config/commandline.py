@@ -15,29 +15,50 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
-from trireme.config import command_flags, conversion, flags, options, own, serving, validation, versions
+from trireme.config import command_flags, conversion, flags, golang, options, own, serving, validation, versions
 from trireme.config.connection import Connection, check, connect
 from trireme.config.flags import FlagError, Parsed
-from trireme.config.gates import FeatureGates, aggregate, from_flags
+from trireme.config.gates import FeatureGates, GateError, aggregate, from_flags
 from trireme.config.golang import quote, quote_list
 from trireme.config.loading import ConfigurationError, default_configuration, load_file, os_error
 from trireme.config.model import CompletedProfile, SchedulerConfiguration
 from trireme.config.old_flags import replacement
-from trireme.config.options import Options
+from trireme.config.options import LoggingOptions, Options
 from trireme.config.own import TriremeConfiguration
 from trireme.config.profiles import construct
-from trireme.config.serving import Serving
+from trireme.config.serving import Lookup, Serving
 from trireme.config.start_log import StartLog
 from trireme.config.yaml_writer import write_yaml
-from trireme.framework.registry import IN_TREE, Registry
+from trireme.framework.registry import IN_TREE, ExtensionPoint, Registry
 
 Log = Callable[[str], None]
 
 _ABOUT = """Trireme is a Kubernetes scheduler built of gRPC microservices: it assigns pods to nodes, and takes
 kube-scheduler's configuration, flags and manifests unchanged. This is its frontend, which watches the cluster, keeps
 the queue and leads the phases that filter, score and bind; without endpoints it starts them itself."""
+
+
+#: The order in which the log shows extension points; `MultiPoint` is spread by then and always empty.
+_LOGGED_POINTS = (
+    "PreEnqueue",
+    "QueueSort",
+    "PreFilter",
+    "Filter",
+    "PostFilter",
+    "PreScore",
+    "Score",
+    "Reserve",
+    "Permit",
+    "PreBind",
+    "Bind",
+    "PostBind",
+    "MultiPoint",
+    "PlacementGenerate",
+    "PlacementScore",
+    "PodGroupPostFilter",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +85,7 @@ class CompletedConfig:
         """How long a pod stays parked before it is tried again in any case."""
         return self.options.pod_max_in_unschedulable_pods.seconds
 
-    def document(self) -> dict[str, object]:
+    def document(self) -> dict[str, Any]:
         """The configuration as `/configz` shows it."""
         return conversion.to_document(self.configuration)
 
@@ -99,6 +120,10 @@ class Start:
     stderr: TextIO
     log: Log
     columns: int = 0
+    #: Looks up authentication settings in the cluster; `None`: the caller does that later.
+    lookup: Lookup | None = None
+    #: Told the log format as soon as it is known.
+    on_logging: Callable[[LoggingOptions], None] = lambda _options: None
 
     def run(self) -> Outcome:
         """Starts as far as it goes without an API server."""
@@ -140,6 +165,9 @@ class Start:
                 parsed["emulated-version"], parsed["min-compatibility-version"], parsed["feature-gates"]
             )
         except ValueError as error:
+            if isinstance(error, GateError):
+                for line in error.logs:
+                    self.log(line)
             raise self._fail("load", str(error)) from error
         for line in result.logs:
             self.log(line)
@@ -194,6 +222,7 @@ class Start:
             text = aggregate(problems)
             self.stderr.write(f"{text}\n")
             raise _Stopped(Outcome(1, "load", text, "plain"))
+        self.on_logging(settings.logging)
         if settings.logging.verbosity >= 1:
             for line in flags.dump(command_flags.flag_set(), parsed):
                 self.log(f"I {line}")
@@ -204,8 +233,15 @@ class Start:
             trireme = own.load(settings.trireme_config_file)
             connection = connect(config.client_connection, settings.master, self.environment, self.log)
             served = serving.prepare(
-                certificate, settings.authentication, settings.authorization, self.environment, self.log
+                certificate,
+                settings.authentication,
+                settings.authorization,
+                self.environment,
+                self.log,
+                self.lookup,
             )
+            if settings.metrics.allowed_labels_manifest and not settings.metrics.labels():
+                self.log("E empty allow-list mapping supplied, ignoring.")
         except ConfigurationError as error:
             raise self._fail("load", str(error)) from error
         try:
@@ -246,19 +282,69 @@ class Start:
             served,
             version,
         )
-        if settings.write_config_to:
-            self._write(settings.write_config_to, completed)
+        verbose = settings.logging.verbosity >= 2
+        if verbose:
+            self._log_profiles(completed.profiles)
+        if verbose or settings.write_config_to:
+            self._write(settings.write_config_to, completed, verbose=verbose)
         return completed
 
-    def _write(self, path: str, completed: CompletedConfig) -> None:
+    def _log_profiles(self, profiles: Sequence[CompletedProfile]) -> None:
+        for profile in profiles:
+            shown = golang.json_text(plugin_lists(profile))
+            self.log(f'I "the scheduler starts to work with those plugins" Plugins={shown}')
+
+    def _write(self, path: str, completed: CompletedConfig, *, verbose: bool) -> None:
+        """Logs and writes the configuration; the program ends where it was written."""
         try:
-            Path(path).write_text(write_yaml(completed.document()), encoding="utf-8")
+            document = completed.document()
+        except ValueError as error:  # a number that JSON has not
+            raise self._fail("write", str(error)) from error
+        text = write_yaml(document)
+        if verbose:
+            shown = "".join(f"\t{line}\n" for line in write_yaml(without_secrets(document)).splitlines())
+            self.log(f'I "Using component config" config=<\n{shown} >')
+        if not path:
+            return
+        try:
+            Path(path).write_text(text, encoding="utf-8")
         except OSError as error:
             raise self._fail("write", f"open {path}: {os_error(error)}") from error
         self.log(f'I "Wrote configuration" file={quote(path)}')
         if completed.serving:
             completed.serving.listener.close()
         raise _Stopped(Outcome(0, completed=completed))
+
+
+def plugin_lists(profile: CompletedProfile) -> dict[str, dict[str, object]]:
+    """The plugins of a profile by extension point, as the log and `trireme config print` show them."""
+    return {
+        label: {
+            "Enabled": [
+                {"Name": plugin.name, "Weight": plugin.weight}
+                for point in ExtensionPoint
+                if point.label == label
+                for plugin in profile.plugins[point]
+            ]
+            or None,
+            "Disabled": None,
+        }
+        for label in _LOGGED_POINTS
+    }
+
+
+def without_secrets(document: Mapping[str, Any]) -> dict[str, Any]:
+    """A configuration that may be logged: private keys of extenders are left out."""
+    shown = dict(document)
+    extenders: list[dict[str, Any]] = []
+    for extender in document.get("extenders") or ():
+        tls = extender.get("tlsConfig")
+        if tls and tls.get("keyData"):
+            extender = {**extender, "tlsConfig": {**tls, "keyData": "REDACTED"}}
+        extenders.append(extender)
+    if extenders:
+        shown["extenders"] = extenders
+    return shown
 
 
 def _check_lock(config: SchedulerConfiguration) -> None:
@@ -288,18 +374,26 @@ def run(
     stdout: TextIO | None = None,
     stderr: TextIO | None = None,
     log: Log | None = None,
+    lookup: Lookup | None = None,
 ) -> int:
     """Runs the program: `build` takes over with the completed configuration and answers the exit code."""
     error_stream = stderr or sys.stderr
     output = stdout or sys.stdout
+    start_log = StartLog(error_stream)
+
+    def adopt(logging: LoggingOptions) -> None:
+        start_log.format = logging.format
+
     columns = shutil.get_terminal_size((0, 0)).columns if output.isatty() else 0
     start = Start(
         arguments=arguments,
         environment=os.environ if environment is None else environment,
         stdout=output,
         stderr=error_stream,
-        log=log or StartLog(error_stream).write,
+        log=log or start_log.write,
         columns=columns,
+        lookup=lookup,
+        on_logging=adopt,
     )
     outcome = start.run()
     if outcome.code == 0 and outcome.completed is not None and not outcome.completed.options.write_config_to:

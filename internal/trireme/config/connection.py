@@ -19,7 +19,7 @@ from trireme.config.json_document import Object
 from trireme.config.kubeconfig_schema import CONFIG
 from trireme.config.loading import ConfigurationError, interpret, not_registered, os_error, read_file
 from trireme.config.model import ClientConnection
-from trireme.config.trust import ClientTLS, check_client
+from trireme.config.trust import ClientTLS, check_client, check_files
 
 Log = Callable[[str], None]
 Value = Mapping[str, Any]
@@ -51,6 +51,8 @@ class Connection:
     #: The file that says so; empty for `--master` alone and in a cluster.
     kubeconfig: str = ""
     in_cluster: bool = False
+    #: A kind of plugin that clients had before commands; there are none any more.
+    auth_provider: str | None = None
 
 
 def in_cluster(environment: Mapping[str, str]) -> Connection:
@@ -107,6 +109,9 @@ def check(connection: Connection, *, qps: float = 0.0, burst: int = 1) -> None:
         ConfigurationError: the host is no host, or TLS cannot be set up.
     """
     tls = connection.tls
+    if connection.auth_provider is not None:
+        raise ConfigurationError(f"no Auth Provider found for name {quote(connection.auth_provider)}")
+    check_files(tls)
     check_client(tls)
     if connection.username and (connection.token or connection.token_file):
         raise ConfigurationError("username/password or bearer token may be set, but not both")
@@ -174,10 +179,37 @@ def _by_name(entries: list[Value], kind: str) -> dict[str, Value]:
         name = entry.get("name", "")
         if name in found:
             raise ConfigurationError(
-                f'error converting *[]Named{kind} into *map[string]*api.{kind}: duplicate name "{name}" in list'
+                f"error converting *[]Named{kind} into *map[string]*api.{kind}: "
+                f'duplicate name "{name}" in list{_shown(entries, kind)}'
             )
         found[name] = entry
     return found
+
+
+def _shown(entries: list[Value], kind: str) -> str:
+    """A list as Go prints it; of users nothing, because they have secrets."""
+    if kind == "AuthInfo":
+        return ""
+    rows: list[str] = []
+    for entry in entries:
+        if kind == "Context":
+            value = entry.get("context") or {}
+            inner = [value.get("cluster", ""), value.get("user", ""), value.get("namespace", ""), "[]"]
+        else:
+            value = entry.get("cluster") or {}
+            authorities = value.get("certificate-authority-data", b"")
+            inner = [
+                value.get("server", ""),
+                value.get("tls-server-name", ""),
+                str(value.get("insecure-skip-tls-verify", False)).lower(),
+                value.get("certificate-authority", ""),
+                f"[{' '.join(str(byte) for byte in authorities)}]",
+                value.get("proxy-url", ""),
+                str(value.get("disable-compression", False)).lower(),
+                "[]",
+            ]
+        rows.append(f"{{{entry.get('name', '')} {{{' '.join(inner)}}}}}")
+    return f": [{' '.join(rows)}]"
 
 
 _PATHS = {
@@ -259,9 +291,11 @@ def _connection(path: str, cluster: Value, user: Value) -> Connection:
     command = user.get("exec")
     if command is not None and command.get("apiVersion") not in _EXEC_VERSIONS:
         raise ConfigurationError(f"exec plugin: invalid apiVersion {quote(command.get('apiVersion', ''))}")
+    provider = user.get("auth-provider")
     return Connection(
         host=host,
         tls=tls,
+        auth_provider=None if provider is None else provider.get("name", ""),
         token=token,
         token_file=token_file,
         username=user.get("username", ""),
@@ -355,8 +389,10 @@ def _exec_problems(name: str, user: Value) -> list[str]:
     if not command.get("apiVersion"):
         problems.append(f"apiVersion {suffix}")
     problems.extend(f"env variable name {suffix}" for entry in command.get("env") or () if not entry.get("name"))
-    # Files are read with this default, so only another word is wrong.
-    mode = command.get("interactiveMode", "") or "IfAvailable"
-    if mode not in ("Never", "IfAvailable", "Always"):
+    mode = command.get("interactiveMode", "")
+    if not mode and command.get("apiVersion") != _EXEC_VERSIONS[0]:
+        # The older version has a default for it.
+        problems.append(f"interactiveMode {suffix}")
+    elif mode and mode not in ("Never", "IfAvailable", "Always"):
         problems.append(f"invalid interactiveMode for {name}: {quote(mode)}")
     return problems

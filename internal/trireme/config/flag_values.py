@@ -76,7 +76,7 @@ def parse_level(text: str) -> int:
     return value
 
 
-_FLOAT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_FLOAT = re.compile(r"[+-]?([0-9](_?[0-9])*(\.([0-9](_?[0-9])*)?)?|\.[0-9](_?[0-9])*)([eE][+-]?[0-9](_?[0-9])*)?")
 _HEX_FLOAT = re.compile(r"[+-]?0[xX](_?[0-9a-fA-F])*(\.([0-9a-fA-F](_?[0-9a-fA-F])*)?)?[pP][+-]?[0-9]+")
 _FLOAT_WORD = re.compile(r"[+-]?(inf|infinity)|nan", re.IGNORECASE)
 
@@ -90,7 +90,7 @@ def parse_float32(text: str) -> float:
     if _FLOAT_WORD.fullmatch(text):
         return float(text)
     if _FLOAT.fullmatch(text):
-        value = float(text)
+        value = float(text.replace("_", ""))
     elif _HEX_FLOAT.fullmatch(text):
         value = float.fromhex(text.replace("_", ""))
     else:
@@ -140,7 +140,7 @@ def _bare_field(line: str, at: int) -> tuple[str, int]:
     while end < len(line) and line[end] not in ",\n":
         if line[end] == '"':
             column = len(line[:end].encode()) + 1
-            raise ValueError(f'parse error on line 1, column {column}: bare " in non-quoted field')
+            raise ValueError(f'parse error on line 1, column {column}: bare " in non-quoted-field')
         end += 1
     return line[at:end].removesuffix("\r"), end
 

@@ -122,11 +122,11 @@ class FeatureGates:
 
 
 class GateError(ValueError):
-    """The gates cannot be set as asked; `problems` has one message each."""
+    """The gates cannot be set as asked; `logs` is what was to be said of them before that was known."""
 
-    def __init__(self, problems: list[str]) -> None:
+    def __init__(self, problems: list[str], logs: list[str] | None = None) -> None:
         super().__init__(aggregate(problems))
-        self.problems = problems
+        self.logs = logs or []
 
 
 def aggregate(problems: list[str]) -> str:
@@ -194,7 +194,7 @@ def set_gates(asked: Mapping[str, bool], effective: Effective) -> GateResult:
     for name, value in asked.items():
         if name not in known.gates:
             # Nothing after an unknown gate is looked at.
-            raise GateError([*problems, f"unrecognized feature gate: {name}"])
+            raise GateError([*problems, f"unrecognized feature gate: {name}"], logs)
         spec = known.at(name, effective)
         said = str(value).lower()
         if spec.locked and spec.default != value:
@@ -221,7 +221,7 @@ def set_gates(asked: Mapping[str, bool], effective: Effective) -> GateResult:
     gates = FeatureGates(effective, chosen)
     problems = problems or _unmet(gates)
     if problems:
-        raise GateError(problems)
+        raise GateError(problems, logs)
     return GateResult(gates, tuple(logs))
 
 

@@ -179,6 +179,11 @@ def interpret(node: Node) -> GroupVersionKind:
 
 def not_registered(kind: GroupVersionKind) -> str:
     """The message for a kind that nobody here knows."""
+    if kind.version == "__internal":
+        return (
+            f"no kind {golang.quote(kind.kind)} is registered for the internal version of group "
+            f'{golang.quote(kind.group)} in scheme "{_SCHEME}"'
+        )
     return (
         f"no kind {golang.quote(kind.kind)} is registered for version {golang.quote(kind.api_version)} "
         f'in scheme "{_SCHEME}"'

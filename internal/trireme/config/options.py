@@ -17,7 +17,6 @@ from trireme.config.flag_values import NamedCertKey, VModule
 from trireme.config.flags import Parsed
 from trireme.config.gates import FeatureGates
 from trireme.config.golang import Duration, quote
-from trireme.config.json_document import Object
 from trireme.config.loading import ConfigurationError, read_file
 from trireme.config.model import ClientConnection, LeaderElection, SchedulerConfiguration
 from trireme.framework.quantity import Quantity
@@ -185,6 +184,14 @@ class MetricsOptions:
             found.append(invalid(path, self._document(), rule))
         return found
 
+    def labels(self) -> dict[str, str]:
+        """The values that labels may have, by `metric,label`; from the flag or the manifest."""
+        if self.allowed_labels is not None:
+            return dict(self.allowed_labels)
+        if not self.allowed_labels_manifest:
+            return {}
+        return yaml_document.parse_string_map(read_file(self.allowed_labels_manifest))
+
     def _document(self) -> dict[str, Any]:
         document: dict[str, Any] = {}
         if self.show_hidden_for_version:
@@ -206,21 +213,13 @@ class MetricsOptions:
         except ConfigurationError as error:
             return [invalid(path, file, f"failed to read allow list manifest: {error}")]
         try:
-            mapping = _string_mapping(yaml_document.parse(data).node)
+            mapping = yaml_document.parse_string_map(data)
         except ValueError as error:
             return [invalid(path, file, f"failed to parse allow list manifest: {error}")]
         problems = _label_problems(path, mapping)
         if problems:
             return [invalid(path, file, f"invalid allow list mapping in manifest: {' '.join(problems)}")]
         return []
-
-
-def _string_mapping(node: object) -> dict[str, str]:
-    if node is None:
-        return {}
-    if not isinstance(node, Object):
-        raise ValueError("yaml: unmarshal errors:\n  line 1: cannot unmarshal into map[string]string")
-    return {name: value if isinstance(value, str) else "" for name, value in node.members}
 
 
 def _label_problems(path: str, mapping: Mapping[str, str]) -> list[str]:

@@ -142,6 +142,8 @@ class TriremeConfiguration:
     #: Between the services.
     tls: TLS = TLS()
     batch: Batch = Batch()
+    #: Where the frontend serves HandleService to plugins (`host:port` on loopback, or `unix:/path`); empty: nowhere.
+    handle_listen: str = ""
     #: How many recent classes a replica of filter and score keeps columns of.
     column_cache_classes: int = 256
 
@@ -292,6 +294,7 @@ def _configuration(value: Value) -> TriremeConfiguration:
         remote_plugins=tuple(_remote_plugin(plugin) for plugin in value.get("remotePlugins") or ()),
         tls=_tls(value.get("tls") or {}),
         batch=Batch(batch.get("maxPods", default.batch.max_pods), batch.get("linger", default.batch.linger)),
+        handle_listen=(value.get("handle") or {}).get("listen", ""),
         column_cache_classes=value.get("columnCacheClasses", default.column_cache_classes),
     )
 

@@ -44,5 +44,6 @@ CONFIGURATION = struct(
     Field("remotePlugins", Many(REMOTE_PLUGIN)),
     Field("tls", TLS),
     Field("batch", struct("v1alpha1", "Batch", Field("maxPods", INT32), Field("linger", DURATION))),
+    Field("handle", struct("v1alpha1", "Handle", Field("listen", STRING))),
     Field("columnCacheClasses", INT32),
 )

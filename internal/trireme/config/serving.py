@@ -11,7 +11,7 @@ import ipaddress
 import os
 import socket
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from trireme.config import tls_names
@@ -23,6 +23,9 @@ from trireme.config.self_signed import make_certificate
 from trireme.config.trust import check_bundle, check_pair, readable
 
 Log = Callable[[str], None]
+#: Reads the ConfigMap kube-system/extension-apiserver-authentication through a connection: its data. Raises
+#: `ConfigurationError` with what went wrong.
+Lookup = Callable[[Connection], Mapping[str, str]]
 
 #: The name of the files in --cert-dir.
 _PAIR_NAME = "kube-scheduler"
@@ -42,6 +45,8 @@ class Serving:
     #: Where tokens and access are reviewed; `None`: nowhere.
     token_review: Connection | None = None
     access_review: Connection | None = None
+    #: What was found in the cluster of who vouches for callers; empty where nothing was.
+    looked_up: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +119,7 @@ def prepare(
     authorization: AuthorizationOptions,
     environment: Mapping[str, str],
     log: Log,
+    lookup: Lookup | None = None,
 ) -> Serving | None:
     """Binds the port and checks certificates, authentication and authorisation; `None` where nothing is served.
 
@@ -127,11 +133,20 @@ def prepare(
     try:
         _check_options(options)
         token_review = _authentication(authentication, environment, log)
+        looked_up = _looked_up(authentication, token_review, lookup, log)
         access_review = _authorization(authorization, environment, log)
     except ConfigurationError:
         listener.close()
         raise
-    return Serving(options, listener, certificate.certificate, certificate.private_key, token_review, access_review)
+    return Serving(
+        options,
+        listener,
+        certificate.certificate,
+        certificate.private_key,
+        token_review,
+        access_review,
+        looked_up,
+    )
 
 
 def listen(options: ServingOptions) -> socket.socket:
@@ -252,6 +267,33 @@ def _authentication(options: AuthenticationOptions, environment: Mapping[str, st
                 f"configmap/extension-apiserver-authentication in kube-system, so {consequence} won't work."
             )
     return connection
+
+
+def _looked_up(
+    options: AuthenticationOptions, connection: Connection | None, lookup: Lookup | None, log: Log
+) -> Mapping[str, str]:
+    """The cluster's own authentication settings, where they are wanted and can be had.
+
+    Raises:
+        ConfigurationError: they cannot be had, and that is not tolerated.
+    """
+    wanted = not options.skip_lookup and not options.request_header_client_ca_file
+    if connection is None or lookup is None or not wanted:
+        return {}
+    try:
+        return lookup(connection)
+    except ConfigurationError as error:
+        if not options.tolerate_lookup_failure:
+            raise ConfigurationError(
+                f"unable to load configmap based request-header-client-ca-file: {error}"
+            ) from error
+        log(f"W Error looking up in-cluster authentication configuration: {error}")
+        log("W Continuing without authentication configuration. This may treat all requests as anonymous.")
+        log(
+            "W To require authentication configuration lookup to succeed, "
+            "set --authentication-tolerate-lookup-failure=false"
+        )
+        return {}
 
 
 def _authorization(options: AuthorizationOptions, environment: Mapping[str, str], log: Log) -> Connection | None:

@@ -148,6 +148,17 @@ class ClientTLS:
     key_data: bytes = b""
 
 
+def check_files(tls: ClientTLS) -> None:
+    """Checks that the files a client's TLS names can be read, whatever is in them.
+
+    Raises:
+        ConfigurationError: one cannot be read.
+    """
+    for data, file in ((tls.ca_data, tls.ca_file), (tls.cert_data, tls.cert_file), (tls.key_data, tls.key_file)):
+        if file and not data:
+            read_file(file)
+
+
 def check_client(tls: ClientTLS) -> None:
     """Checks that a client's TLS can be set up.
 

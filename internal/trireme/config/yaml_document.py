@@ -88,6 +88,58 @@ def parse(data: bytes) -> Document:
     return Document(node, duplicates)
 
 
+def parse_string_map(data: bytes) -> dict[str, str]:
+    """Parses a document that is a map of strings; scalars of any kind count as the text they are.
+
+    Raises:
+        MalformedYAMLError: it is malformed, or something else.
+    """
+    root = _compose(data)
+    if root is None:
+        return {}
+    problems: list[str] = []
+    found: dict[str, str] = {}
+    target = _target(root)
+    if isinstance(target, _Mapping):
+        for key_node, value_node in target.pairs:
+            key, value = _string(key_node, problems), _string(value_node, problems)
+            if key is not None and value is not None:
+                found[key] = value
+    elif not _is_null(target):
+        problems.append(_mismatch(target, "map[string]string"))
+    if problems:
+        raise MalformedYAMLError("yaml: unmarshal errors:\n" + "\n".join(f"  {text}" for text in problems))
+    return found
+
+
+def _target(node: "_Node") -> "_Node":
+    while isinstance(node, _Alias):
+        node = node.target
+    return node
+
+
+def _is_null(node: "_Node") -> bool:
+    return isinstance(node, _Scalar) and node.implicit and resolve(node.tag, node.value, plain=True) is None
+
+
+def _string(node: "_Node", problems: list[str]) -> str | None:
+    target = _target(node)
+    if isinstance(target, _Scalar):
+        return "" if _is_null(target) else target.value
+    problems.append(_mismatch(target, "string"))
+    return None
+
+
+def _mismatch(node: "_Node", type_name: str) -> str:
+    if isinstance(node, _Scalar):
+        value = resolve(node.tag, node.value, plain=node.implicit or bool(node.tag))
+        shown = f"{node.value[:7]}..." if len(node.value) > 10 else node.value
+        what = f"{_kind(value, node.value)} `{shown}`"
+    else:
+        what = "!!seq" if isinstance(node, _Sequence) else "!!map"
+    return f"line {node.line}: cannot unmarshal {what} into {type_name}"
+
+
 # Composing: events to nodes.
 
 
@@ -96,6 +148,10 @@ def _compose(data: bytes) -> _Node | None:
     try:
         for event in events:
             if isinstance(event, yaml.DocumentStartEvent):
+                if event.version not in (None, (1, 1)):
+                    line = event.start_mark.line
+                    where = f"line {line}: " if line else ""
+                    raise MalformedYAMLError(f"yaml: {where}found incompatible YAML document")
                 anchors: dict[str, _Node] = {}
                 root = _node(next(events), events, anchors)
                 next(events)  # the document's end, where trailing rubbish is noticed

@@ -26,9 +26,12 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from trireme.config import command_flags, versions
+
+from trireme.config import command_flags, server_url, versions
 from trireme.config.commandline import Outcome, Start
+from trireme.config.connection import Connection
 from trireme.config.flags import FlagSet
+from trireme.config.loading import ConfigurationError
 from trireme.config.model import CompletedProfile
 from trireme.config.self_signed import make_certificate
 from trireme.framework.registry import ExtensionPoint
@@ -61,6 +64,19 @@ def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def _lookup(connection: Connection) -> Mapping[str, str]:
+    """The cluster's authentication settings, from a server that is not there: what a client would say of it."""
+    url = server_url.server(connection.host, tls=False)
+    host, _, port = url.host.partition(":")
+    path = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"
+    try:
+        socket.create_connection((host, int(port or 80)), timeout=1).close()
+    except OSError:
+        where = f"{url.scheme}://{url.host}{url.path}{path}"
+        raise ConfigurationError(f'Get "{where}": dial tcp {url.host}: connect: connection refused') from None
+    return {}
 
 
 @dataclass(frozen=True)
@@ -125,6 +141,7 @@ def answer(case: Case) -> Case:
                 stdout=stdout,
                 stderr=stderr,
                 log=logs.append,
+                lookup=_lookup,
             )
             outcome = start.run()
         if outcome.completed and outcome.completed.serving:
