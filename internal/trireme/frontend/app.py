@@ -284,6 +284,17 @@ class Frontend:
         self._carry_out(self.queue.hint_answered(ask_id, said, time.time()))
         self.wake()
 
+    def activate(self, pods: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+        """Have these pods (key, UID) tried now; answers those that are in the active queue."""
+        self._carry_out(self.queue.activate(pods, time.time()))
+        self.wake()
+        places = {pod: self.queue.get(pod[0]) for pod in pods}
+        return [
+            pod
+            for pod, queued in places.items()
+            if queued is not None and queued.uid == pod[1] and queued.place is queue_pod.Place.ACTIVE
+        ]
+
     def wake(self) -> None:
         """Look again whether a batch is possible."""
         self.scheduler.wake()

@@ -7,7 +7,7 @@ kept for a while, since the next pod of its controller may come, and then droppe
 
 from collections import OrderedDict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import orjson
 
@@ -38,6 +38,15 @@ class ClassEntry:
     pods: int = 0
 
 
+@dataclass(slots=True)
+class _Base:
+    """What classes have in common: their message but for labels, the texts that mean it, and how many they are."""
+
+    pod: core_pb2.Pod
+    texts: list[bytes] = field(default_factory=list)
+    classes: int = 0
+
+
 class ClassRegistry:
     """Bases, classes and the label keys that somebody selects by."""
 
@@ -46,7 +55,7 @@ class ClassRegistry:
         self._all_labels = all_labels
         self._idle_limit = idle_classes
         self._bases: dict[bytes, int] = {}
-        self._base_pods: dict[int, core_pb2.Pod] = {}
+        self._base_entries: dict[int, _Base] = {}
         self._next_base = 1
         self._next_class = 1
         self._ids: dict[ClassKey, int] = {}
@@ -69,6 +78,7 @@ class ClassRegistry:
         number = self._bases.get(base)
         if number is None:
             number = self._bases[base] = self._new_base(base)
+            self._base_entries[number].texts.append(base)
         return number
 
     def intern(self, base: int, labels: Labels) -> int:
@@ -139,19 +149,20 @@ class ClassRegistry:
                 return self.base_of(orjson.dumps(plain, option=orjson.OPT_SORT_KEYS))
         number = self._next_base
         self._next_base += 1
-        self._base_pods[number] = pod
+        self._base_entries[number] = _Base(pod)
         return number
 
     def _new_class(self, key: ClassKey, projected: bool) -> int:
         class_id = self._next_class
         self._next_class += 1
         pod = core_pb2.Pod()
-        pod.CopyFrom(self._base_pods[key[0]])
+        pod.CopyFrom(self._base_entries[key[0]].pod)
         pod.metadata.labels.update(dict(key[1]))
         self.select_by(selected_keys(pod))
         entry = ClassEntry(class_id, key, pod, projected)
         self._ids[key] = class_id
         self._entries[class_id] = entry
+        self._base_entries[key[0]].classes += 1
         self._added.append(entry)
         return class_id
 
@@ -159,10 +170,13 @@ class ClassRegistry:
         entry = self._entries.pop(class_id)
         del self._ids[entry.key]
         self._removed.append(class_id)
-        base = entry.key[0]
-        if not any(key[0] == base for key in self._ids):
-            del self._base_pods[base]
-            self._bases = {text: number for text, number in self._bases.items() if number != base}
+        number = entry.key[0]
+        base = self._base_entries[number]
+        base.classes -= 1
+        if base.classes == 0:
+            del self._base_entries[number]
+            for text in base.texts:
+                del self._bases[text]
 
 
 def selected_keys(pod: core_pb2.Pod) -> set[str]:

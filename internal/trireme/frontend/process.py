@@ -15,10 +15,11 @@ from collections.abc import Sequence
 import uvloop
 
 from trireme.config import commandline
-from trireme.frontend import app, children, remote_plugins, serving
+from trireme.frontend import app, children, handle, remote_plugins, serving
 from trireme.kube import client, credentials, election, informer, lease, resources
 from trireme.kube.errors import ApiError, ApiUnreachable, KubeconfigError
 from trireme.replica import remote_client
+from trireme.replica.listening import ListenError
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +40,7 @@ def _build(completed: commandline.CompletedConfig) -> int:
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(_run(completed))
-    except (KubeconfigError, children.ChildError, remote_client.HandshakeError) as error:
+    except (KubeconfigError, children.ChildError, remote_client.HandshakeError, ListenError) as error:
         print(f"Error: {error}", file=sys.stderr)
         return 1
 
@@ -67,7 +68,8 @@ async def _run(completed: commandline.CompletedConfig) -> int:
             await local.start()
             # What is loaded now lives as long as the process: the collector need not look at it again.
             gc.freeze()
-            async with serving.serve(completed, frontend):
+            handles = handle.HandleService(frontend.waiting, frontend.activate)
+            async with serving.serve(completed, frontend), handle.served(completed.trireme.handle_listen, handles):
                 return await _until_stopped(completed, settings, frontend, local, stopping)
         finally:
             await frontend.close()

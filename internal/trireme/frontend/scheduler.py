@@ -57,6 +57,8 @@ class Scheduler:
         self._max_batch = max_batch
         self._wake = asyncio.Event()
         self._preparing: dict[class_answers.Key, asyncio.Task[None]] = {}
+        # Of the classes that come next those that the replicas have prepared.
+        self._prepared: set[class_answers.Key] = set()
 
     def wake(self) -> None:
         """Something changed that may make a batch possible."""
@@ -94,10 +96,11 @@ class Scheduler:
         return self._pacer.growth(first.waiting, len(ahead), self._now() - first.head.timestamp)
 
     def _prepare_ahead(self) -> None:
-        """Have the columns of classes that were not asked about yet made by the replicas that will be asked."""
-        for ahead in self._queue.peek_next_classes(AHEAD):
-            key = (ahead.head.record.profile, ahead.class_id)
-            if not ahead.class_id or key in self._answers or key in self._preparing:
+        """Have the columns of classes that were not asked about yet made by the replicas that will be asked, once."""
+        coming = [(ahead.head.record.profile, ahead.class_id) for ahead in self._queue.peek_next_classes(AHEAD)]
+        self._prepared.intersection_update(coming)
+        for key in coming:
+            if not key[1] or key in self._answers or key in self._preparing or key in self._prepared:
                 continue
             if len(self._preparing) >= MAX_PREPARING:
                 return
@@ -108,6 +111,7 @@ class Scheduler:
     async def _prepare(self, key: class_answers.Key, generation: int) -> None:
         try:
             await self._calls.prepare(*key, generation)
+            self._prepared.add(key)
         except aio.AioRpcError as error:
             log.debug("class %d could not be prepared: %s", key[1], error.details())
 

@@ -1,0 +1,72 @@
+"""HandleService: what a plugin may ask of the frontend about pods that wait on Permit, or that should be tried now."""
+
+import contextlib
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any
+
+import grpc
+from grpc import aio
+
+from trireme.frontend import waiting_pods
+from trireme.replica import grpc_server, listening
+from trireme.v1 import cycle_pb2, frontend_pb2, frontend_pb2_grpc
+
+# Moves pods, named by key and UID, to the active queue; answers those that are there now.
+Activate = Callable[[Sequence[tuple[str, str]]], Sequence[tuple[str, str]]]
+
+
+class HandleService(frontend_pb2_grpc.HandleServiceServicer):
+    """Served by the frontend alone."""
+
+    def __init__(self, waiting: waiting_pods.WaitingPods, activate: Activate) -> None:
+        self._waiting = waiting
+        self._activate = activate
+
+    async def Allow(
+        self, request: frontend_pb2.AllowRequest, context: aio.ServicerContext[Any, Any]
+    ) -> frontend_pb2.AllowResponse:
+        """The plugin lets the pod go on."""
+        if not self._waiting.allow(request.pod.uid, request.plugin):
+            await _does_not_wait(request.pod, context)
+        return frontend_pb2.AllowResponse()
+
+    async def Reject(
+        self, request: frontend_pb2.RejectRequest, context: aio.ServicerContext[Any, Any]
+    ) -> frontend_pb2.RejectResponse:
+        """The plugin refuses the pod."""
+        if not self._waiting.reject(request.pod.uid, request.plugin, request.message):
+            await _does_not_wait(request.pod, context)
+        return frontend_pb2.RejectResponse()
+
+    async def Activate(
+        self, request: frontend_pb2.ActivateRequest, context: aio.ServicerContext[Any, Any]
+    ) -> frontend_pb2.ActivateResponse:
+        """The plugin wants the pods tried now."""
+        asked = {(f"{pod.namespace}/{pod.name}", pod.uid): pod for pod in request.pods}
+        return frontend_pb2.ActivateResponse(activated=[asked[pod] for pod in self._activate(list(asked))])
+
+
+@contextlib.asynccontextmanager
+async def served(listen: str, service: HandleService) -> AsyncIterator[None]:
+    """Serve at this address; nothing where it is empty. Raises: ListenError."""
+    if not listen:
+        yield
+        return
+    server = grpc_server.ReplicaServer(
+        listening.make_listener(listen, guarded=True),
+        [
+            grpc_server.Service(
+                frontend_pb2.DESCRIPTOR.services_by_name["HandleService"],
+                lambda server: frontend_pb2_grpc.add_HandleServiceServicer_to_server(service, server),
+            )
+        ],
+    )
+    await server.start()
+    try:
+        yield
+    finally:
+        await server.stop(0)
+
+
+async def _does_not_wait(pod: cycle_pb2.PodIdentity, context: aio.ServicerContext[Any, Any]) -> None:
+    await context.abort(grpc.StatusCode.NOT_FOUND, f"pod {pod.namespace}/{pod.name} does not wait on Permit")
