@@ -49,7 +49,7 @@ STEPS: tuple[Step, ...] = (
     Step("ns", "POST", "/api/v1/namespaces", {"metadata": {"name": "space"}}),
     Step("ns get", "GET", SPACE),
     Step(
-        "nonode",
+        "node",
         "POST",
         "/api/v1/nodes",
         {
@@ -61,7 +61,7 @@ STEPS: tuple[Step, ...] = (
             "status": {"capacity": {"cpu": 4, "memory": "4096Mi", "pods": 10}},
         },
     ),
-    Step("sa wait", "GET", f"{SPACE}/serviceaccounts/default", None, WAIT),
+    Step("service account", "GET", f"{SPACE}/serviceaccounts/default", None, WAIT),
     Step("pod", "POST", f"{SPACE}/pods", pod("p1")),
     Step("pod dup", "POST", f"{SPACE}/pods", pod("p1")),
     Step(
@@ -332,7 +332,7 @@ STEPS: tuple[Step, ...] = (
     Step("list empty", "GET", f"{SPACE}/pods"),
     Step("node get", "GET", "/api/v1/nodes/n1"),
     Step("node taint bad", "PATCH", "/api/v1/nodes/n1", {"spec": {"taints": [{"key": "a", "effect": "Foo"}]}}, MERGE),
-    Step("node cordon", "PATCH", "/api/v1/nodes/n1", {"spec": {"unschedulable": True, "taints": None}}, STRATEGIC),
+    Step("node labels", "PATCH", "/api/v1/nodes/n1", {"metadata": {"labels": {"a": None, "c": "d"}}}, STRATEGIC),
     Step(
         "node status",
         "PATCH",

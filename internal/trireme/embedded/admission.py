@@ -30,6 +30,7 @@ class Admission:
             "pods": self._pod,
             "nodes": self._node,
             "persistentvolumeclaims": self._claim,
+            "persistentvolumes": self._volume,
             "podgroups.scheduling.k8s.io": self._pod_group,
             "services": self._service,
             "jobs.batch": self._job,
@@ -122,7 +123,11 @@ class Admission:
         if all((one.get("key"), one.get("effect")) != (pod_defaults.NOT_READY, "NoSchedule") for one in taints):
             node["spec"]["taints"] = [*taints, {"key": pod_defaults.NOT_READY, "effect": "NoSchedule"}]
 
+    def _volume(self, resource: Resource, volume: Object) -> None:
+        _add_finalizer(volume, "kubernetes.io/pv-protection")
+
     def _claim(self, resource: Resource, claim: Object) -> None:
+        _add_finalizer(claim, "kubernetes.io/pvc-protection")
         if claim["spec"].get("storageClassName") is not None:
             return
         marked = [
@@ -153,6 +158,12 @@ class Admission:
         template["labels"] = {**(template.get("labels") or {}), **labels}
         job["metadata"]["labels"] = {**(job["metadata"].get("labels") or {}), **labels}
         job["spec"]["selector"] = {"matchLabels": {prefix + "controller-uid": uid}}
+
+
+def _add_finalizer(obj: Object, finalizer: str) -> None:
+    finalizers = obj["metadata"].get("finalizers") or []
+    if finalizer not in finalizers:
+        obj["metadata"]["finalizers"] = [*finalizers, finalizer]
 
 
 def copy_topology(store: Store, metadata: Object, node_name: str) -> None:

@@ -20,6 +20,7 @@ from trireme.embedded.controllers.namespaces import Namespaces
 from trireme.embedded.controllers.node_lifecycle import NodeLifecycle
 from trireme.embedded.controllers.replica_sets import ReplicaSets
 from trireme.embedded.controllers.stateful_sets import StatefulSets
+from trireme.embedded.controllers.volumes import Volumes
 from trireme.embedded.reconciling import WorkQueue
 from trireme.embedded.registry import Registry
 from trireme.embedded.resources import BY_KEY, PODS
@@ -49,6 +50,7 @@ class Controllers:
             Disruption(registry, monotonic),
             GarbageCollector(registry, monotonic),
             Namespaces(registry, monotonic),
+            Volumes(registry, monotonic),
         )
 
     @property
