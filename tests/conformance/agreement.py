@@ -22,6 +22,7 @@ from decision_differences import Finding, Verdict, compare, refused_elsewhere
 from decision_phases import PhaseError, Phases
 from decisions import Decider
 from golden_rows import Row, RowKind
+
 from trireme.config import loading
 
 # In the order in which they are shown: that of a cycle, and last what each plugin says alone.

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import grpc
+
 from trireme.v1 import cycle_pb2, filter_pb2_grpc, score_pb2_grpc, snapshot_pb2, snapshot_pb2_grpc
 
 REPOSITORY = Path(__file__).parents[2]

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from golden_rows import Row
+
 from trireme.config import gates, loading, model, profiles
 from trireme.framework.registry import IN_TREE, ExtensionPoint
 from trireme.plugins import catalog

@@ -14,6 +14,7 @@ import decision_profiles
 from decision_cluster import DecisionCluster, Json
 from decision_phases import DEADLINE, Phases
 from golden_rows import Row
+
 from trireme.framework import status
 from trireme.frontend import fit_error
 from trireme.kube import encode

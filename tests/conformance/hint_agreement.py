@@ -9,6 +9,7 @@ from typing import Any
 
 from decision_differences import Finding, Verdict
 from golden_rows import Row
+
 from trireme.framework import cluster_event
 from trireme.kube import decode
 from trireme.v1 import core_pb2

@@ -131,9 +131,10 @@ def project(
         out_metadata["ownerReferences"] = [owner]
     named = bool(spec.get("resourceClaims"))
     if spec.get("volumes"):
-        volumes = [_volume(volume) for volume in spec["volumes"]]
-        out_spec["volumes"] = [volume for volume in volumes if volume is not None]
-        named |= any("ephemeral" in volume for volume in out_spec["volumes"])
+        volumes = [kept for kept in map(_volume, spec["volumes"]) if kept is not None]
+        if volumes:
+            out_spec["volumes"] = volumes
+        named |= any("ephemeral" in volume for volume in volumes)
     out_status = _resources_in_force(status)
     for name in ("resourceClaimStatuses", "extendedResourceClaimStatus"):
         if status.get(name):
@@ -213,10 +214,12 @@ def _resources_in_force(status: Json) -> dict[str, Any]:
     for name in ("allocatedResources", "resources"):
         if status.get(name):
             out[name] = status[name]
-    if out:
-        out["conditions"] = [
-            {"type": condition["type"], "reason": condition.get("reason", "")}
-            for condition in status.get("conditions") or ()
-            if condition.get("type") == "PodResizePending"
-        ]
+    # A resize that cannot be had takes the spec out of the count, whether or not the kubelet reported resources.
+    conditions = [
+        {"type": condition["type"], "reason": condition.get("reason", "")}
+        for condition in status.get("conditions") or ()
+        if condition.get("type") == "PodResizePending"
+    ]
+    if conditions:
+        out["conditions"] = conditions
     return out

@@ -1,0 +1,250 @@
+"""Pods become classes: what tells two pods apart and what does not, and how long a class lives."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trireme.frontend import class_registry, pod_projection
+
+Json = dict[str, Any]
+
+
+def _pod(**changes: Any) -> Json:
+    """The JSON of a pod; `changes` replace or add fields by dotted path."""
+    pod: Json = {
+        "metadata": {"namespace": "default", "name": "web-1", "uid": "u1", "labels": {"app": "web", "index": "1"}},
+        "spec": {
+            "schedulerName": "default-scheduler",
+            "containers": [{"name": "main", "image": "web:1", "resources": {"requests": {"cpu": "1"}}}],
+        },
+        "status": {},
+    }
+    for path, value in changes.items():
+        *parents, last = path.split("__")
+        target = pod
+        for parent in parents:
+            target = target.setdefault(parent, {})
+        target[last] = value
+    return pod
+
+
+def _intern(registry: class_registry.ClassRegistry, pod: Json) -> int:
+    parsed = pod_projection.parse(pod)
+    return registry.intern(registry.base_of(parsed.base), parsed.labels)
+
+
+SAME = [
+    pytest.param({"metadata__name": "web-2", "metadata__uid": "u2"}, id="name"),
+    pytest.param({"metadata__labels": {"app": "web", "index": "2"}}, id="label-nobody-selects-by"),
+    pytest.param({"metadata__annotations": {"a": "b"}}, id="annotation"),
+    pytest.param(
+        {"spec__containers": [{**_pod()["spec"]["containers"][0], "env": [{"name": "A", "value": "1"}]}]},
+        id="environment",
+    ),
+    pytest.param({"spec__volumes": [{"name": "token-x", "projected": {}}]}, id="token-volume"),
+    pytest.param({"status__phase": "Running", "status__startTime": "2026-01-01T00:00:00Z"}, id="phase"),
+    pytest.param(
+        {"metadata__ownerReferences": [{"kind": "Job", "name": "j", "uid": "x"}]}, id="owner-that-does-not-control"
+    ),
+    pytest.param(
+        {
+            "status__containerStatuses": [
+                {"name": "main", "allocatedResources": {"cpu": "1"}, "resources": {"requests": {"cpu": "1000m"}}}
+            ]
+        },
+        id="resources-as-asked-for",
+    ),
+]
+
+OTHER = [
+    pytest.param({"metadata__namespace": "other"}, id="namespace"),
+    pytest.param({"metadata__labels": {"app": "db", "index": "1"}}, id="label-somebody-selects-by"),
+    pytest.param({"spec__priority": 5}, id="priority"),
+    pytest.param({"spec__nodeSelector": {"disk": "ssd"}}, id="node-selector"),
+    pytest.param({"spec__tolerations": [{"operator": "Exists"}]}, id="toleration"),
+    pytest.param(
+        {"spec__containers": [{**_pod()["spec"]["containers"][0], "ports": [{"hostPort": 80}]}]}, id="host-port"
+    ),
+    pytest.param({"spec__containers": [{**_pod()["spec"]["containers"][0], "image": "web:2"}]}, id="image"),
+    pytest.param({"spec__overhead": {"cpu": "1"}}, id="overhead"),
+    pytest.param(
+        {"metadata__ownerReferences": [{"kind": "Job", "name": "j", "uid": "x", "controller": True}]}, id="controller"
+    ),
+    pytest.param(
+        {"spec__volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}, id="volume-that-restricts"
+    ),
+    pytest.param(
+        {"status__containerStatuses": [{"name": "main", "allocatedResources": {"cpu": "2"}}]}, id="resources-in-force"
+    ),
+    pytest.param(
+        {"status__conditions": [{"type": "PodResizePending", "reason": "Infeasible"}]}, id="resize-that-cannot-be-had"
+    ),
+]
+
+
+def _registry() -> class_registry.ClassRegistry:
+    registry = class_registry.ClassRegistry()
+    registry.select_by(["app"])
+    return registry
+
+
+@pytest.mark.parametrize("changes", SAME)
+def test_pods_that_no_plugin_can_tell_apart_are_one_class(changes: Json) -> None:
+    """Else every pod of a controller is evaluated anew and batches stay at one."""
+    registry = _registry()
+    assert _intern(registry, _pod()) == _intern(registry, _pod(**changes))
+
+
+@pytest.mark.parametrize("changes", OTHER)
+def test_pods_that_some_plugin_can_tell_apart_are_two_classes(changes: Json) -> None:
+    """Else a pod is placed by another pod's answer."""
+    registry = _registry()
+    assert _intern(registry, _pod()) != _intern(registry, _pod(**changes))
+
+
+def test_the_message_of_a_class_has_the_labels_that_take_part_and_no_name() -> None:
+    """Else a selector does not find pods of the class, or a class is taken for one pod."""
+    registry = _registry()
+    entry = registry[_intern(registry, _pod())]
+    assert dict(entry.pod.metadata.labels) == {"app": "web"}
+    assert entry.projected
+    assert entry.pod.metadata.name == ""
+    assert entry.pod.spec.containers[0].resources.requests["cpu"].string == "1"
+
+
+def test_all_labels_take_part_where_somebody_reads_them_all() -> None:
+    """Else a plugin that reads labels is answered for a pod with other ones."""
+    registry = class_registry.ClassRegistry(all_labels=True)
+    first = _intern(registry, _pod())
+    assert first != _intern(registry, _pod(metadata__labels={"app": "web", "index": "2"}))
+    assert not registry[first].projected
+
+
+def test_a_pod_named_by_its_claims_is_a_class_of_its_own() -> None:
+    """Else two pods of a template share a claim that only one of them has."""
+    registry = _registry()
+    claims: Json = {"spec__resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "t"}]}
+    first = _intern(registry, _pod(**claims))
+    second = _intern(registry, _pod(**claims, metadata__name="web-2", metadata__uid="u2"))
+    assert first != second
+    assert registry[first].pod.metadata.name == "web-1"
+
+
+SELECTING = [
+    pytest.param(
+        {
+            "spec__affinity": {
+                "podAffinity": {
+                    "requiredDuringSchedulingIgnoredDuringExecution": [
+                        {"topologyKey": "zone", "labelSelector": {"matchLabels": {"index": "1"}}}
+                    ]
+                }
+            }
+        },
+        id="required-affinity",
+    ),
+    pytest.param(
+        {
+            "spec__affinity": {
+                "podAntiAffinity": {
+                    "preferredDuringSchedulingIgnoredDuringExecution": [
+                        {
+                            "weight": 1,
+                            "podAffinityTerm": {
+                                "topologyKey": "zone",
+                                "labelSelector": {"matchExpressions": [{"key": "index", "operator": "Exists"}]},
+                            },
+                        }
+                    ]
+                }
+            }
+        },
+        id="preferred-anti-affinity",
+    ),
+    pytest.param(
+        {
+            "spec__topologySpreadConstraints": [
+                {"topologyKey": "zone", "labelSelector": {"matchLabels": {"index": "1"}}}
+            ]
+        },
+        id="spread",
+    ),
+    pytest.param(
+        {"spec__topologySpreadConstraints": [{"topologyKey": "zone", "matchLabelKeys": ["index"]}]},
+        id="spread-by-own-label",
+    ),
+]
+
+
+@pytest.mark.parametrize("changes", SELECTING)
+def test_a_key_that_a_new_class_selects_by_makes_classes_finer(changes: Json) -> None:
+    """Else the pods that a constraint is about cannot be told from those that it is not about."""
+    registry = _registry()
+    _intern(registry, _pod(**changes))
+    assert registry.take_new_keys() == {"app", "index"}
+    assert registry.take_new_keys() == frozenset()
+    one = _intern(registry, _pod())
+    assert one != _intern(registry, _pod(metadata__labels={"app": "web", "index": "2"}))
+    assert dict(registry[one].pod.metadata.labels) == {"app": "web", "index": "1"}
+
+
+def test_a_pod_with_fields_that_cannot_be_read_is_refused_with_the_field_named() -> None:
+    """Else one odd pod stops the informer, or its event does not say what is wrong with it."""
+    registry = _registry()
+    parsed = pod_projection.parse(_pod(spec__containers=[{"name": "main", "resources": {"requests": {"cpu": "lots"}}}]))
+    with pytest.raises(class_registry.InvalidPod, match=r"spec\.containers\[0\]\.resources\.requests\.cpu"):
+        registry.base_of(parsed.base)
+    assert len(registry) == 0
+
+
+def test_a_class_without_pods_is_kept_for_a_while_and_then_dropped_for_good() -> None:
+    """Else a controller's next pod starts from nothing, or classes are kept for ever."""
+    registry = class_registry.ClassRegistry(idle_classes=1)
+    first = _intern(registry, _pod(spec__priority=1))
+    second = _intern(registry, _pod(spec__priority=2))
+    added, removed = registry.take_changes()
+    assert ([entry.id for entry in added], removed) == ([first, second], [])
+    registry.release(first)
+    assert _intern(registry, _pod(spec__priority=1)) == first
+    registry.release(first)
+    registry.release(second)
+    assert registry.take_changes() == ([], [first])
+    assert _intern(registry, _pod(spec__priority=1)) not in (first, second)
+
+
+def test_a_class_that_came_and_went_between_deltas_is_told_to_nobody() -> None:
+    """Else a replica is told to remove a class that it never had."""
+    registry = class_registry.ClassRegistry(idle_classes=0)
+    registry.release(_intern(registry, _pod()))
+    assert registry.take_changes() == ([], [])
+
+
+pods = st.builds(
+    lambda namespace, labels, cpu: _pod(
+        metadata__namespace=namespace,
+        metadata__labels=labels,
+        spec__containers=[{"resources": {"requests": {"cpu": cpu}}}],
+    ),
+    st.sampled_from(["a", "b"]),
+    st.dictionaries(st.sampled_from(["app", "tier", "index"]), st.sampled_from(["x", "y"])),
+    st.sampled_from(["1", "2"]),
+)
+
+
+@given(st.lists(pods, min_size=2, max_size=8), st.sets(st.sampled_from(["app", "tier", "index"])))
+def test_one_class_means_equal_in_all_that_takes_part(group: list[Json], keys: set[str]) -> None:
+    """Else the projection of labels joins pods that somebody selects differently, or splits equal ones."""
+    registry = class_registry.ClassRegistry()
+    registry.select_by(keys)
+
+    def seen(pod: Json) -> object:
+        labels = {key: value for key, value in pod["metadata"]["labels"].items() if key in keys}
+        return pod["metadata"]["namespace"], labels, pod["spec"]["containers"]
+
+    numbers = [_intern(registry, pod) for pod in group]
+    for one, number in zip(group, numbers, strict=True):
+        for other, other_number in zip(group, numbers, strict=True):
+            assert (number == other_number) == (seen(one) == seen(other))
+    assert sum(registry[number].pods for number in set(numbers)) == len(group)

@@ -1,0 +1,184 @@
+"""The cluster cache against a plain model: whoever follows its deltas is where a full sync would have brought it."""
+
+import hypothesis.strategies as st
+from hypothesis import settings
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from snapshot_views import node_of, node_view, view
+
+from trireme.frontend import class_registry, cluster_cache, pod_projection
+from trireme.snapshot import snapshot
+from trireme.v1 import core_pb2, cycle_pb2, meta_pb2, snapshot_pb2
+
+NODES = [f"n{number}" for number in range(4)]
+UIDS = [f"u{number}" for number in range(6)]
+KEYS = ["app", "tier", "index"]
+
+node_names = st.sampled_from(NODES)
+uids = st.sampled_from(UIDS)
+labels = st.dictionaries(st.sampled_from(KEYS), st.sampled_from(["x", "y"]))
+cpus = st.sampled_from(["100m", "1", "0"])
+flags = st.sampled_from([0, pod_projection.TERMINATING])
+node_fields = st.fixed_dictionaries(
+    {},
+    optional={
+        "labels": st.dictionaries(st.sampled_from(["zone", "disk"]), st.sampled_from(["a", "b"])),
+        "taints": st.sampled_from([[], [("k", "v", "NoSchedule")]]),
+        "images": st.dictionaries(st.sampled_from(["a:1", "b:1", "c:1"]), st.sampled_from([10, 20])),
+        "unschedulable": st.booleans(),
+        "features": st.sampled_from([(), ("f",)]),
+        "allocatable": st.sampled_from([{"cpu": "4", "pods": "9"}, {"cpu": "4", "example.com/gpu": "2"}]),
+    },
+)
+
+
+def _raw(uid: str, node: str, cpu: str, own: dict[str, str], terminating: bool, selected: str) -> dict[str, object]:
+    terms = [{"topologyKey": "zone", "labelSelector": {"matchLabels": {selected: "x"}}}] if selected else []
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}} if terms else {}
+    metadata = {"namespace": "default", "name": f"pod-{uid}", "uid": uid, "labels": own}
+    if terminating:
+        metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"  # type: ignore[assignment]
+    containers = [{"name": "main", "resources": {"requests": {"cpu": cpu}}}]
+    return {"metadata": metadata, "spec": {"nodeName": node, "containers": containers, "affinity": affinity}}
+
+
+class CacheMachine(RuleBasedStateMachine):
+    """Changes in any order; deltas are taken now and then, and applied by a follower."""
+
+    @initialize()
+    def start(self) -> None:
+        """A follower that begins with a full sync of an empty cache."""
+        self.registry = class_registry.ClassRegistry(idle_classes=2)
+        self.cache = cluster_cache.ClusterCache(self.registry)
+        self.follower = snapshot.Snapshot()
+        self.nodes: set[str] = set()
+        self.pods: dict[str, tuple[str, str]] = {}  # UID to node and cpu
+        self.assumed: set[str] = set()
+        self._sync(self.follower)
+
+    def _sync(self, snap: snapshot.Snapshot) -> None:
+        for chunk in self.cache.full_sync():
+            snap.apply(chunk)
+
+    @rule(name=node_names, fields=node_fields)
+    def set_node(self, name: str, fields: dict[str, object]) -> None:
+        """A node is there, or another one than before."""
+        changed, before = self.cache.set_node(node_of(name, **fields))
+        assert (before is None) == (name not in self.nodes)
+        assert changed or before is not None
+        self.nodes.add(name)
+
+    @rule(name=node_names)
+    def remove_node(self, name: str) -> None:
+        """A node is gone; its pods are still known."""
+        assert (self.cache.remove_node(name) is None) == (name not in self.nodes)
+        self.nodes.discard(name)
+
+    @rule(uid=uids, node=node_names, cpu=cpus, own=labels, flag=flags, selected=st.sampled_from(["", *KEYS]))
+    def set_pod(self, uid: str, node: str, cpu: str, own: dict[str, str], flag: int, selected: str) -> None:
+        """The informer shows a pod on a node, known before or not, perhaps assumed."""
+        parsed = pod_projection.parse(_raw(uid, node, cpu, own, bool(flag), selected))
+        base = self.registry.base_of(parsed.base)
+        self.cache.set_pod(parsed, self.registry.intern(base, parsed.labels), base)
+        self.pods[uid] = (node, cpu)
+        self.assumed.discard(uid)
+        self._intern_again()
+
+    @rule(uid=uids)
+    def remove_pod(self, uid: str) -> None:
+        """A pod is gone."""
+        assert (self.cache.remove_pod(uid) is None) == (uid not in self.pods)
+        self.pods.pop(uid, None)
+        self.assumed.discard(uid)
+
+    @rule(uid=uids, node=node_names, cpu=cpus, own=labels)
+    def assume(self, uid: str, node: str, cpu: str, own: dict[str, str]) -> None:
+        """A pod is taken to be on a node."""
+        if uid in self.pods:
+            return
+        parsed = pod_projection.parse(_raw(uid, node, cpu, own, False, ""))
+        base = self.registry.base_of(parsed.base)
+        class_id = self.registry.intern(base, parsed.labels)
+        self.cache.assume(parsed.key, uid, node, base, parsed.labels, class_id)
+        self.registry.release(class_id)
+        self.pods[uid] = (node, cpu)
+        self.assumed.add(uid)
+
+    @rule(uid=uids)
+    def forget(self, uid: str) -> None:
+        """A pod is not taken to be on a node any more; one that is bound by now stays."""
+        assert self.cache.forget(uid) == (uid in self.assumed)
+        if uid in self.assumed:
+            self.assumed.discard(uid)
+            del self.pods[uid]
+
+    @rule(name=st.sampled_from(["a", "b"]), key=st.sampled_from(KEYS))
+    def set_service(self, name: str, key: str) -> None:
+        """Another object, which selects by a label key."""
+        service = core_pb2.Service(metadata=meta_pb2.ObjectMeta(namespace="default", name=name))
+        service.spec.selector[key] = "x"
+        self.registry.select_by([key])
+        self.cache.set_object(snapshot_pb2.ClusterObject(service=service))
+        self._intern_again()
+
+    @rule(name=st.sampled_from(["a", "b"]))
+    def remove_service(self, name: str) -> None:
+        """The object is gone."""
+        self.cache.remove_object("service", "default", name)
+
+    @rule(uid=st.sampled_from(["w0", "w1"]), name=node_names, own=labels)
+    def nominate(self, uid: str, name: str, own: dict[str, str]) -> None:
+        """A pod waits for a node."""
+        slot = self.cache.slot_of(name)
+        if slot == cluster_cache.NO_SLOT:
+            self.cache.nominate(uid, None)
+            return
+        parsed = pod_projection.parse(_raw(uid, "", "1", own, False, ""))
+        class_id = self.registry.intern(self.registry.base_of(parsed.base), parsed.labels)
+        identity = cycle_pb2.PodIdentity(namespace="default", name=uid, uid=uid)
+        self.cache.nominate(uid, snapshot_pb2.Nomination(pod=identity, pod_class=class_id, slot=slot))
+
+    @rule()
+    def take_delta(self) -> None:
+        """The follower goes on, and is where a full sync would have brought it."""
+        delta = self.cache.take_delta()
+        if delta is not None:
+            self.follower.apply(delta)
+        fresh = snapshot.Snapshot()
+        self._sync(fresh)
+        assert view(self.follower) == view(fresh)
+        assert self.follower.generation == fresh.generation == self.cache.generation
+        self._as_the_model_says()
+
+    def _as_the_model_says(self) -> None:
+        assert set(self.follower.nodes.slots) == self.nodes
+        for name in self.nodes:
+            mine = [cpu for node, cpu in self.pods.values() if node == name]
+            seen = node_view(self.follower, name)
+            total = sum({"100m": 100, "1": 1000, "0": 0}[cpu] for cpu in mine)
+            assert seen["requested"].get("cpu", 0) == total
+            assert seen["pods"][1] == len(mine)
+        # A nomination never outlives the node at its slot.
+        assert all(self.follower.nodes.alive[nominee.slot] for nominee in self.follower.nominations.values())
+
+    @invariant()
+    def counts(self) -> None:
+        """The cache holds what the model holds."""
+        if hasattr(self, "cache"):
+            statistics = self.cache.statistics()
+            assert (statistics.nodes, statistics.pods) == (len(self.nodes), len(self.pods))
+            assert statistics.assumed_pods == len(self.assumed)
+
+    def _intern_again(self) -> None:
+        keys = self.registry.take_new_keys()
+        while keys:
+            self.cache.reclassify(keys)
+            keys = self.registry.take_new_keys()
+
+    def teardown(self) -> None:
+        """Everything ends with a delta."""
+        if hasattr(self, "cache"):
+            self.take_delta()
+
+
+TestClusterCacheDeltas = CacheMachine.TestCase
+TestClusterCacheDeltas.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
