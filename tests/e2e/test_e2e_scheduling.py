@@ -133,9 +133,7 @@ async def test_the_end_is_clean(tmp_path: pathlib.Path) -> None:
 
 
 async def test_the_frontend_stands_in_for_phases_that_are_all_gone(tmp_path: pathlib.Path) -> None:
-    """With every replica dead the frontend starts its own after a while, so no cluster waits for its own scheduler; when
-    the configured ones are back, its own end.
-    """
+    """With every replica dead the frontend starts its own after a while; when the others are back, its own end."""
     async with installation.embedded(tmp_path, "--nodes", "3") as here:
         await here.start(own={"fallback": {"mode": "local", "after": "1s"}})
         for phase in ("filter", "score", "bind"):

@@ -1,0 +1,130 @@
+"""Plugins that are services of their own, in profiles of the whole scheduler."""
+
+import asyncio
+import contextlib
+import pathlib
+import sys
+from collections.abc import AsyncIterator
+from typing import Any
+
+import installation
+import pytest
+from installation import pod
+
+from trireme import sdk
+from trireme.v1 import cycle_pb2
+
+pytestmark = pytest.mark.timeout(120)
+
+ROOT = pathlib.Path(__file__).parents[2]
+
+
+@contextlib.asynccontextmanager
+async def plugin(folder: pathlib.Path, script: pathlib.Path) -> AsyncIterator[str]:
+    """A plugin's process; answers its address."""
+    address = f"unix:{folder}/plugin.sock"
+    process = installation.Process(
+        "plugin", [sys.executable, "-u", str(script), "--listen", address], folder / "plugin.log"
+    )
+    process.start()
+    try:
+        await process.listening()
+        yield address
+    finally:
+        process.stop()
+
+
+def profile(name: str, *points: str) -> dict[str, Any]:
+    """A configuration whose profile has the plugin at these points."""
+    plugins = {point: {"enabled": [{"name": name, **({"weight": 5} if point == "score" else {})}]} for point in points}
+    return {"profiles": [{"schedulerName": "default-scheduler", "plugins": plugins}]}
+
+
+def remote(name: str, address: str, *points: str, **settings: Any) -> dict[str, Any]:
+    """Trireme's configuration that names the plugin."""
+    return {"remotePlugins": [{"name": name, "address": address, "extensionPoints": list(points), **settings}]}
+
+
+async def test_a_filter_and_score_plugin_decides(tmp_path: pathlib.Path) -> None:
+    """Nodes that the plugin refuses get no pod, the one that it prefers does, and why not is told in its words."""
+    script = ROOT / "examples/plugin-python/maintenance.py"
+    async with installation.embedded(tmp_path, "--nodes", "4") as here, plugin(tmp_path, script) as address:
+        names = [node["metadata"]["name"] for node in await here.nodes()]
+        for name in names[:2]:
+            await _label(here, name, "example.com/maintenance", "yes")
+        await _label(here, names[3], "example.com/preference", "100")
+        await here.start(
+            configuration=profile("Maintenance", "filter", "score"),
+            own=remote("Maintenance", address, "filter", "score"),
+        )
+        await here.create_pods([pod("p"), pod("nowhere", nodeSelector={"kubernetes.io/hostname": names[0]})])
+        (bound,) = await here.bound(1)
+        assert bound["spec"]["nodeName"] == names[3]
+        await here.condition("nowhere", "1 node(s) were under maintenance")
+        await _label(here, names[0], "example.com/maintenance", None)
+        await here.bound(2)
+
+
+async def _label(here: installation.Installation, node: str, key: str, value: str | None) -> None:
+    patch = {"metadata": {"labels": {key: value}}}
+    await here.request("PATCH", f"/api/v1/nodes/{node}", patch, "application/merge-patch+json")
+
+
+async def test_a_pod_waits_on_permit_until_it_is_allowed(tmp_path: pathlib.Path) -> None:
+    """A pod that waits on Permit is bound when the plugin allows it through the Handle, and goes back when refused."""
+    handle_address = f"unix:{tmp_path}/handle.sock"
+    script = pathlib.Path(__file__).parent / "gatekeeper.py"
+    async with installation.embedded(tmp_path, "--nodes", "2") as here, plugin(tmp_path, script) as address:
+        own = remote("Gatekeeper", address, "preEnqueue", "permit") | {"handle": {"listen": handle_address}}
+        await here.start(configuration=profile("Gatekeeper", "preEnqueue", "permit"), own=own)
+        await here.create_pods([pod("p"), pod("q"), pod("kept-out", labels={"wait": "yes"})])
+        async with sdk.Handle(handle_address, "Gatekeeper") as handle:
+            await _decided(handle.allow, await _identity(here, "p"))
+            await _decided(lambda who: handle.reject(who, "not today"), await _identity(here, "q"))
+        (bound,) = await here.bound(1)
+        assert bound["metadata"]["name"] == "p"
+        await here.condition("q", "not today")
+        assert not (await here.pod("kept-out")).get("status", {}).get("conditions")
+
+
+async def _identity(here: installation.Installation, name: str) -> cycle_pb2.PodIdentity:
+    uid = (await here.pod(name))["metadata"]["uid"]
+    return cycle_pb2.PodIdentity(namespace="default", name=name, uid=uid)
+
+
+async def _decided(decide: Any, who: cycle_pb2.PodIdentity) -> None:
+    """Say it until the pod waits and has heard it."""
+    async with asyncio.timeout(20):
+        while not await decide(who):
+            await asyncio.sleep(0.1)
+
+
+async def test_a_plugin_that_is_not_there_is_refused_at_start(tmp_path: pathlib.Path) -> None:
+    """An address where nobody answers ends the frontend with exit code 1 and a line that names plugin and address."""
+    async with installation.embedded(tmp_path, "--nodes", "1") as here:
+        address = f"unix:{tmp_path}/nobody.sock"
+        frontend = here.add_frontend(
+            configuration=profile("Maintenance", "filter"), own=remote("Maintenance", address, "filter")
+        )
+        frontend.start()
+        await installation.until(lambda: not frontend.running, 60, frontend.log.read_text)
+        assert frontend.stop() == 1
+        assert "plugin Maintenance at unix:" in frontend.log.read_text().splitlines()[-1]
+
+
+@pytest.mark.parametrize(("policy", "scheduled"), [("Fail", False), ("Ignore", True)])
+async def test_a_plugin_that_dies_has_its_failure_policy(tmp_path: pathlib.Path, policy: str, scheduled: bool) -> None:
+    """With Fail pods wait, by error, until the plugin is back; with Ignore they go on without it."""
+    script = ROOT / "examples/plugin-python/maintenance.py"
+    async with installation.embedded(tmp_path, "--nodes", "2") as here:
+        async with plugin(tmp_path, script) as address:
+            own = remote("Maintenance", address, "filter", failurePolicy=policy, deadline="500ms")
+            await here.start(configuration=profile("Maintenance", "filter"), own=own)
+        await here.create_pods([pod("p")])
+        if scheduled:
+            await here.bound(1)
+            return
+        condition = await here.condition("p", 'running "Maintenance" filter plugin')
+        assert condition["reason"] == "SchedulerError"
+        async with plugin(tmp_path, script):
+            await here.bound(1)
