@@ -34,9 +34,9 @@ node_fields = st.fixed_dictionaries(
 def _raw(uid: str, node: str, cpu: str, own: dict[str, str], terminating: bool, selected: str) -> dict[str, object]:
     terms = [{"topologyKey": "zone", "labelSelector": {"matchLabels": {selected: "x"}}}] if selected else []
     affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}} if terms else {}
-    metadata = {"namespace": "default", "name": f"pod-{uid}", "uid": uid, "labels": own}
+    metadata: dict[str, object] = {"namespace": "default", "name": f"pod-{uid}", "uid": uid, "labels": own}
     if terminating:
-        metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"  # type: ignore[assignment]
+        metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     containers = [{"name": "main", "resources": {"requests": {"cpu": cpu}}}]
     return {"metadata": metadata, "spec": {"nodeName": node, "containers": containers, "affinity": affinity}}
 

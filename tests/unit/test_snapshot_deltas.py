@@ -1,0 +1,166 @@
+"""The snapshot follows deltas: what each part of a delta does, and what one that does not fit leaves behind."""
+
+import numpy as np
+import pytest
+from snapshot_views import SnapshotBuilder, node_of, node_view, pod_of, requesting, view
+
+from trireme.snapshot import pods, snapshot
+from trireme.v1 import core_pb2, cycle_pb2, meta_pb2, snapshot_pb2
+
+
+def _cluster() -> SnapshotBuilder:
+    """Two nodes, two classes, a pod of the first on n0."""
+    builder = SnapshotBuilder()
+    builder.set_node("n0", labels={"zone": "a"})
+    builder.set_node("n1")
+    builder.add_class(1, pod_of(requesting(cpu="500m", memory="1Gi")))
+    builder.add_class(2, pod_of(requesting(cpu="2")))
+    builder.place(1, "n0")
+    return builder
+
+
+def _changed(builder: SnapshotBuilder, generation: int, *, by_pods: bool) -> list[str]:
+    nodes = builder.snap.nodes
+    return [nodes.names[slot] for slot in nodes.changed_since(generation, by_pods)]
+
+
+def test_a_placed_pod_counts_on_its_node_and_nowhere_else() -> None:
+    """Else a node takes more than it has, or less."""
+    builder = _cluster()
+    before = builder.snap.generation
+    builder.place(2, "n0", "n1", "n1")
+    assert node_view(builder.snap, "n0")["requested"] == {"cpu": 2500, "memory": 1 << 30}
+    assert node_view(builder.snap, "n1")["requested"] == {"cpu": 4000}
+    assert node_view(builder.snap, "n1")["pods"] == (110, 2)
+    assert node_view(builder.snap, "n1")["nonzero"] == [4000, 2 * 200 * 1024 * 1024]
+    assert _changed(builder, before, by_pods=True) == ["n0", "n1"]
+    assert _changed(builder, before, by_pods=False) == []
+
+
+def test_a_pod_of_another_class_than_before_counts_as_that() -> None:
+    """Else a pod whose labels or resources changed is counted as it was."""
+    builder = _cluster()
+    columns = snapshot_pb2.PodColumns(
+        row=[0], pod_class=[2], slot=[0], uid=[""], name=[""], start_time_s=[7], flags=[pods.TERMINATING]
+    )
+    builder.apply(pods=columns)
+    assert node_view(builder.snap, "n0")["requested"] == {"cpu": 2000}
+    assert view(builder.snap)["pods"] == {0: ("uid-0", "pod-0", 2, 0, 7, pods.TERMINATING)}
+    assert builder.snap.statistics().pods == 1
+
+
+def test_a_removed_pod_gives_back_what_it_took() -> None:
+    """Else nodes fill up with pods that are gone."""
+    builder = _cluster()
+    builder.remove(0)
+    assert node_view(builder.snap, "n0")["requested"] == {}
+    assert node_view(builder.snap, "n0")["pods"] == (110, 0)
+    assert view(builder.snap)["pods"] == {}
+    assert builder.snap.statistics().pods == 0
+
+
+def test_the_node_that_takes_over_a_slot_has_nothing_of_the_one_before() -> None:
+    """Else a new node is matched by labels, taints or images of a deleted one."""
+    builder = _cluster()
+    builder.set_node("n1", labels={"disk": "ssd"}, taints=[("k", "v", "NoSchedule")], images={"a:1": 5})
+    builder.remove_node("n1")
+    assert "n1" not in builder.snap.nodes.slots
+    assert builder.snap.statistics().nodes == 1
+    builder.apply(nodes=[snapshot_pb2.NodeEntry(slot=1, node=node_of("n2"))])
+    seen = node_view(builder.snap, "n2")
+    assert (seen["slot"], seen["labels"], seen["taints"], seen["images"]) == (1, {}, (), {})
+
+
+def test_a_node_change_is_seen_as_one_and_no_other_slot_changes() -> None:
+    """Else every answer is made anew whenever any node changes, or none is."""
+    builder = _cluster()
+    before = builder.snap.generation
+    builder.set_node("n1", labels={"zone": "b"})
+    assert _changed(builder, before, by_pods=False) == ["n1"]
+    assert builder.snap.changed(("images",)) < before
+    builder.set_node("n1", images={"a:1": 5})
+    assert builder.snap.changed(("images",)) == builder.snap.generation
+
+
+def test_other_objects_are_met_in_the_order_of_their_keys() -> None:
+    """Else what a plugin chooses among them depends on how the replica came to have them."""
+    builder = _cluster()
+    for name in ("b", "a", "c"):
+        metadata = meta_pb2.ObjectMeta(namespace="x", name=name)
+        builder.apply(objects=[snapshot_pb2.ClusterObject(service=core_pb2.Service(metadata=metadata))])
+        generation = builder.snap.generation
+    builder.apply(removed_objects=[snapshot_pb2.ObjectKey(kind="service", namespace="x", name="c")])
+    assert [each.metadata.name for each in builder.snap.objects.all("service")] == ["a", "b"]
+    assert builder.snap.objects.get("service", "x", "a").metadata.name == "a"
+    assert builder.snap.objects.get("service", "x", "c") is None
+    assert builder.snap.changed(("service", "namespace")) == generation + 1
+    assert builder.snap.changed(("namespace",)) == 0
+
+
+def test_a_nomination_marks_the_node_that_it_leaves_and_the_one_that_it_goes_to() -> None:
+    """Else a node still keeps room for a pod that waits elsewhere."""
+    builder = _cluster()
+    identity = cycle_pb2.PodIdentity(namespace="default", name="w", uid="w")
+    builder.apply(nominations=[snapshot_pb2.Nomination(pod=identity, pod_class=2, slot=0)])
+    before = builder.snap.generation
+    builder.apply(nominations=[snapshot_pb2.Nomination(pod=identity, pod_class=2, slot=1)])
+    assert _changed(builder, before, by_pods=True) == ["n0", "n1"]
+    assert builder.snap.nominations == {"w": snapshot.Nominee("w", 2, 1)}
+    builder.apply(removed_nominations=["w", "unknown"])
+    assert builder.snap.nominations == {}
+
+
+def test_a_delta_that_does_not_begin_here_changes_nothing() -> None:
+    """Else a replica that missed a delta goes on with a cluster that never was."""
+    builder = _cluster()
+    before = view(builder.snap)
+    with pytest.raises(snapshot.OutOfStepError, match="generation"):
+        builder.snap.apply(snapshot_pb2.Delta(from_generation=99, to_generation=100, removed_pods=[0]))
+    assert view(builder.snap) == before
+    assert builder.snap.synced
+
+
+@pytest.mark.parametrize(
+    "delta",
+    [
+        pytest.param({"removed_slots": [77]}, id="slot"),
+        pytest.param({"removed_classes": [77]}, id="class"),
+        pytest.param({"pods": snapshot_pb2.PodColumns(row=[5], pod_class=[77], slot=[0])}, id="pod-of-unknown-class"),
+        pytest.param({"pods": snapshot_pb2.PodColumns(row=[5], pod_class=[1])}, id="short-column"),
+    ],
+)
+def test_a_delta_that_names_what_is_not_there_leaves_nothing(delta: dict[str, object]) -> None:
+    """Else a replica answers from a half-applied delta."""
+    builder = _cluster()
+    with pytest.raises(snapshot.OutOfStepError, match="does not fit"):
+        builder.apply(**delta)
+    assert not builder.snap.synced
+    assert (builder.snap.generation, builder.snap.statistics().nodes) == (0, 0)
+
+
+def test_a_full_sync_is_another_incarnation_and_done_with_its_last_chunk() -> None:
+    """Else what was derived from the cluster before is taken for the new one's, or half a cluster answers."""
+    builder = _cluster()
+    before = builder.snap.incarnation
+    builder.snap.apply(snapshot_pb2.Delta(reset=True, partial=True, to_generation=3))
+    assert builder.snap.incarnation == before + 1
+    assert not builder.snap.synced
+    assert view(builder.snap)["nodes"] == {}
+    builder.snap.apply(snapshot_pb2.Delta(from_generation=3, to_generation=3))
+    assert builder.snap.synced
+    assert builder.snap.generation == 3
+
+
+def test_a_thousand_nodes_and_pods_keep_their_columns_apart() -> None:
+    """Else growing a column mixes up slots."""
+    builder = SnapshotBuilder()
+    builder.add_class(1, pod_of(requesting(cpu="1")))
+    generator = np.random.default_rng(5)
+    counts = generator.integers(0, 4, size=300).tolist()
+    for number, count in enumerate(counts):
+        builder.set_node(f"n{number}", allocatable={"cpu": str(number + 1), f"example.com/r{number % 5}": "1"})
+        builder.place(1, *[f"n{number}"] * count)
+    for number, count in enumerate(counts):
+        seen = node_view(builder.snap, f"n{number}")
+        assert seen["allocatable"] == {"cpu": 1000 * (number + 1), f"example.com/r{number % 5}": 1}
+        assert seen["requested"].get("cpu", 0) == 1000 * count
