@@ -4,6 +4,8 @@ A key that many nodes carry is a dense int32 column; a key that few carry (a lab
 stays a small dict, so that odd labels cost no memory per node.
 """
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from trireme.framework import selectors
@@ -19,17 +21,20 @@ _NOT_A_NUMBER = np.iinfo(np.int64).min
 class LabelColumn:
     """The values of one label key on all slots."""
 
-    __slots__ = ("_dense", "_numbers", "_sparse", "dictionary")
+    __slots__ = ("_dense", "_numbers", "_spread", "_sparse", "dictionary")
 
     def __init__(self) -> None:
         self.dictionary: Dictionary[str] = Dictionary()
         self._dense: arrays.Int32Array | None = None
         self._sparse: dict[int, int] = {}
+        # The sparse values as a column, while nobody changes them.
+        self._spread: arrays.Int32Array | None = None
         self._numbers = np.full(1, _NOT_A_NUMBER, dtype=np.int64)
 
     def set(self, slot: int, value: str | None, capacity: int) -> None:
         """Give the slot a value, or take it away; `capacity` is how many slots there may be."""
         number = ABSENT if value is None else self.dictionary.intern(value)
+        self._spread = None
         if self._dense is not None:
             if self._dense.shape[0] < capacity:
                 self._dense = arrays.grow_last_axis(self._dense, capacity)
@@ -44,6 +49,19 @@ class LabelColumn:
             self._dense[list(self._sparse)] = list(self._sparse.values())
             self._sparse = {}
 
+    def values(self, size: int) -> arrays.Int32Array:
+        """Value numbers of the first `size` slots; not to be written to. Shape: (size,)."""
+        column = self._dense
+        if column is None:
+            column = self._spread
+            if column is None or column.shape[0] < size:
+                column = np.zeros(max(size, *self._sparse, 0) + 1, dtype=np.int32)
+                column[list(self._sparse)] = list(self._sparse.values())
+                self._spread = column
+        elif column.shape[0] < size:
+            column = self._dense = arrays.grow_last_axis(column, size)
+        return column[:size]
+
     def at(self, slots: arrays.SlotArray) -> arrays.Int32Array:
         """Value numbers of the slots. Shape: as `slots`."""
         if self._dense is not None:
@@ -54,6 +72,11 @@ class LabelColumn:
             return np.zeros(slots.shape[0], dtype=np.int32)
         get = self._sparse.get
         return np.fromiter((get(slot, ABSENT) for slot in slots.tolist()), dtype=np.int32, count=slots.shape[0])
+
+    def numbers_of(self, values: Iterable[str]) -> list[int]:
+        """The numbers of those of the values that any slot ever had, in no order."""
+        found = (self.dictionary.find(value) for value in values)
+        return [number for number in found if number != ABSENT]
 
     def one(self, slot: int) -> str | None:
         """The value of one slot, None where it lacks the key."""
