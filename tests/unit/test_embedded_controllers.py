@@ -9,9 +9,10 @@ import pytest
 from embedded_harness import Cluster, pod
 
 from trireme.embedded.controllers.jobs import index_text
+from trireme.embedded.controllers.tolerations import patience
 from trireme.embedded.kubelets import EXIT_CODE_ANNOTATION, KUBELET_ANNOTATION, RUN_SECONDS_ANNOTATION, Pace
 from trireme.embedded.problems import ApiError
-from trireme.embedded.resources import PODS
+from trireme.embedded.resources import BY_KEY, PODS
 from trireme.embedded.subresources import bind, evict
 
 Object = dict[str, Any]
@@ -486,3 +487,128 @@ def test_eviction_respects_the_budget() -> None:
     assert "DisruptionTarget" in true_conditions(evicted.object)
     cluster.run(6)
     evict(cluster.registry, "default", second, {})
+
+
+# Taints that evict, and nodes that vanish
+
+
+@pytest.mark.parametrize(
+    ("tolerations", "seconds"),
+    [
+        ([], 0.0),
+        ([{"key": "k", "operator": "Exists"}], None),
+        ([{"key": "k", "operator": "Exists", "effect": "NoSchedule"}], 0.0),
+        ([{"key": "k", "operator": "Equal", "value": "v", "effect": "NoExecute", "tolerationSeconds": 7}], 7.0),
+        ([{"key": "k", "operator": "Equal", "value": "other"}], 0.0),
+        ([{"operator": "Exists"}, {"key": "k", "operator": "Exists", "tolerationSeconds": 3}], 3.0),
+    ],
+)
+def test_how_long_a_taint_is_put_up_with(tolerations: list[Object], seconds: float | None) -> None:
+    """The shortest time that any covering toleration gives, as the real controller counts."""
+    assert patience(tolerations, [{"key": "k", "value": "v", "effect": "NoExecute"}]) == seconds
+
+
+def test_a_no_execute_taint_evicts() -> None:
+    """`kubectl taint nodes n gone=yes:NoExecute` empties the node, of those who tolerate it later."""
+    cluster = Cluster(1)
+    patient = pod("patient", tolerations=[{"key": "gone", "operator": "Exists", "tolerationSeconds": 10}])
+    cluster.create("pods", pod("touchy"))
+    cluster.create("pods", patient)
+    cluster.create("pods", pod("stoic", tolerations=[{"operator": "Exists"}]))
+    cluster.run(2)
+    cluster.edit("nodes", "node-0", {"spec": {"taints": [{"key": "gone", "effect": "NoExecute"}]}})
+    cluster.run(3)
+    assert [one["metadata"]["name"] for one in cluster.objects("pods")] == ["patient", "stoic"]
+    cluster.run(12)
+    assert [one["metadata"]["name"] for one in cluster.objects("pods")] == ["stoic"]
+
+
+def test_a_taint_that_is_taken_back_evicts_nobody() -> None:
+    """Within the time that a pod tolerates it."""
+    cluster = Cluster(1)
+    cluster.create("pods", pod("p", tolerations=[{"key": "gone", "operator": "Exists", "tolerationSeconds": 10}]))
+    cluster.run(2)
+    cluster.edit("nodes", "node-0", {"spec": {"taints": [{"key": "gone", "effect": "NoExecute"}]}})
+    cluster.run(5)
+    cluster.edit("nodes", "node-0", {"spec": {"taints": None}})
+    cluster.run(20)
+    assert cluster.phases() == ["Running"]
+
+
+def test_pods_of_a_vanished_node_are_removed() -> None:
+    """Nobody is left to confirm their end; their owners replace them elsewhere."""
+    cluster = Cluster(2, pace=Pace(start=1, stop=1, orphan=5))
+    cluster.create(DEPLOYMENTS, workload("web", 4))
+    cluster.run(3)
+    cluster.delete("nodes", "node-0")
+    cluster.run(10)
+    assert [one["spec"]["nodeName"] for one in cluster.objects("pods")] == ["node-1"] * 4
+
+
+# Resource claims
+
+
+def claiming_pod(name: str = "p") -> Object:
+    return pod(name, resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "one-gpu"}])
+
+
+def claim_template() -> Object:
+    request = {"name": "r", "exactly": {"deviceClassName": "gpu"}}
+    return {"metadata": {"name": "one-gpu"}, "spec": {"spec": {"devices": {"requests": [request]}}}}
+
+
+CLAIMS, TEMPLATES = "resourceclaims.resource.k8s.io", "resourceclaimtemplates.resource.k8s.io"
+
+
+def test_a_claim_is_made_from_its_template() -> None:
+    """The scheduler waits until the pod's status names the claim; the template may come later than the pod."""
+    cluster = Cluster(1, schedule=False)
+    cluster.create("pods", claiming_pod())
+    cluster.settle()
+    assert cluster.objects(CLAIMS) == []
+    cluster.create(TEMPLATES, claim_template())
+    cluster.settle()
+    (claim,) = cluster.objects(CLAIMS)
+    assert claim["metadata"]["ownerReferences"][0]["name"] == "p"
+    assert claim["spec"]["devices"]["requests"][0]["exactly"]["count"] == 1
+    (status,) = cluster.get("pods", "p")["status"]["resourceClaimStatuses"]
+    assert status == {"name": "gpu", "resourceClaimName": claim["metadata"]["name"]}
+
+
+def test_a_claim_is_released_when_its_pod_is_done() -> None:
+    """Its device is free for others before the pod object goes."""
+    cluster = Cluster(1)
+    done = claiming_pod()
+    done["metadata"]["annotations"] = {RUN_SECONDS_ANNOTATION: "5"}
+    cluster.create(TEMPLATES, claim_template())
+    cluster.create("pods", done)
+    cluster.run(2)
+    (claim,) = cluster.objects(CLAIMS)
+    consumer = {"resource": "pods", "name": "p", "uid": cluster.get("pods", "p")["metadata"]["uid"]}
+    allocated = {"allocation": {"devices": {}}, "reservedFor": [consumer]}
+    resource = BY_KEY[CLAIMS]
+    name = claim["metadata"]["name"]
+    cluster.edit(CLAIMS, name, {"metadata": {"finalizers": ["resource.kubernetes.io/delete-protection"]}})
+    cluster.registry.change(resource, "default", name, lambda obj: {**obj, "status": allocated}, subresource="status")
+    cluster.settle()
+    assert cluster.get(CLAIMS, name)["status"] == allocated
+    cluster.run(6)
+    assert cluster.get("pods", "p")["status"]["phase"] == "Succeeded"
+    assert cluster.objects(CLAIMS) == []
+
+
+def test_a_shared_claim_is_deallocated_and_kept() -> None:
+    """A claim that somebody made by hand outlives its consumers, free to be allocated elsewhere."""
+    cluster = Cluster(1)
+    shared = {"metadata": {"name": "shared", "finalizers": ["resource.kubernetes.io/delete-protection"]}}
+    shared["spec"] = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}}  # type: ignore[assignment]
+    cluster.create(CLAIMS, shared)
+    consumer = {"resource": "pods", "name": "gone", "uid": "gone"}
+    allocated = {"allocation": {"devices": {}}, "reservedFor": [consumer]}
+    cluster.registry.change(
+        BY_KEY[CLAIMS], "default", "shared", lambda obj: {**obj, "status": allocated}, subresource="status"
+    )
+    cluster.settle()
+    kept = cluster.get(CLAIMS, "shared")
+    assert kept["status"] == {}
+    assert "finalizers" not in kept["metadata"]

@@ -41,6 +41,8 @@ class Pace:
     """From the start of a Job's pod until it succeeds."""
     lease_renewal: float = 10.0
     """Between two renewals of a node's Lease."""
+    orphan: float = 40.0
+    """From the deletion of a node until the pods that it leaves behind are removed."""
 
 
 class Kubelets:
@@ -76,6 +78,9 @@ class Kubelets:
         if event.type == DELETED:
             if self._nodes.pop(name, None) is not None:
                 self._leases = [one for one in self._leases if one != name]
+            for record in self._store.scan(PODS):
+                if record.object["spec"].get("nodeName") == name:
+                    self._pods.add(record.key, self._pace.orphan)
         elif event.type == ADDED:
             annotations = event.record.object["metadata"].get("annotations") or {}
             if annotations.get(KUBELET_ANNOTATION) != "none":
@@ -158,9 +163,14 @@ class Kubelets:
 
     def _sync_pod(self, key: Key) -> None:
         record = self._store.get(PODS, *key)
-        if record is None or record.object["spec"].get("nodeName") not in self._nodes:
+        if record is None:
             return
         pod = record.object
+        node = pod["spec"].get("nodeName", "")
+        if node not in self._nodes:
+            if node and self._store.get(NODES, "", node) is None:
+                self._registry.delete(PODS, *key, {"gracePeriodSeconds": 0})
+            return
         status = pod.get("status") or {}
         if "deletionTimestamp" in pod["metadata"]:
             self._registry.delete(PODS, *key, {"gracePeriodSeconds": 0, "preconditions": {"uid": record.uid}})

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from trireme.embedded.controllers.children import Children
 from trireme.embedded.controllers.daemon_sets import DaemonSets
 from trireme.embedded.controllers.deployments import REPLICA_SETS, Deployments
+from trireme.embedded.controllers.device_claims import DeviceClaims
 from trireme.embedded.controllers.disruption import Disruption
 from trireme.embedded.controllers.garbage import GarbageCollector
 from trireme.embedded.controllers.jobs import Jobs
@@ -20,6 +21,7 @@ from trireme.embedded.controllers.namespaces import Namespaces
 from trireme.embedded.controllers.node_lifecycle import NodeLifecycle
 from trireme.embedded.controllers.replica_sets import ReplicaSets
 from trireme.embedded.controllers.stateful_sets import StatefulSets
+from trireme.embedded.controllers.taint_eviction import TaintEviction
 from trireme.embedded.controllers.volumes import Volumes
 from trireme.embedded.reconciling import WorkQueue
 from trireme.embedded.registry import Registry
@@ -51,6 +53,8 @@ class Controllers:
             GarbageCollector(registry, monotonic),
             Namespaces(registry, monotonic),
             Volumes(registry, monotonic),
+            DeviceClaims(registry, monotonic),
+            TaintEviction(registry, monotonic),
         )
 
     @property

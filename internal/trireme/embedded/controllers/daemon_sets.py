@@ -11,6 +11,7 @@ from typing import Any
 
 from trireme.embedded import selection
 from trireme.embedded.controllers.children import Children, OwnerKey, is_active, pod_from, template_hash
+from trireme.embedded.controllers.tolerations import tolerates
 from trireme.embedded.reconciling import WorkQueue
 from trireme.embedded.registry import Registry
 from trireme.embedded.resources import BY_KEY, NODES, PODS
@@ -33,16 +34,6 @@ _TOLERATIONS: tuple[Object, ...] = (
 # Nodes come and change in numbers; one look at them is enough.
 _GATHER_SECONDS = 0.1
 _AT_ONCE = 50
-
-
-def _tolerates(toleration: Object, taint: Object) -> bool:
-    if toleration.get("effect") and toleration["effect"] != taint["effect"]:
-        return False
-    if toleration.get("key") and toleration["key"] != taint["key"]:
-        return False
-    if toleration.get("operator") == "Exists":
-        return True
-    return bool(toleration.get("key")) and str(toleration.get("value", "")) == str(taint.get("value", ""))
 
 
 def _matches_terms(terms: Any, node: Object) -> bool:
@@ -69,7 +60,7 @@ def should_run(spec: Object, node: Object) -> bool:
         return False
     tolerations = [*(spec.get("tolerations") or ()), *_TOLERATIONS]
     hard = [one for one in node["spec"].get("taints") or () if one["effect"] in ("NoSchedule", "NoExecute")]
-    return all(any(_tolerates(toleration, taint) for toleration in tolerations) for taint in hard)
+    return all(any(tolerates(toleration, taint) for toleration in tolerations) for taint in hard)
 
 
 def _target(pod: Object) -> str:
