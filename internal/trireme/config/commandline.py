@@ -17,7 +17,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
-from trireme.config import command_flags, conversion, flags, golang, options, own, serving, validation, versions
+from trireme.config import (
+    command_flags,
+    conversion,
+    flags,
+    golang,
+    options,
+    own,
+    own_loading,
+    serving,
+    validation,
+    versions,
+)
 from trireme.config.connection import Connection, check, connect
 from trireme.config.flags import FlagError, Parsed
 from trireme.config.gates import FeatureGates, GateError, aggregate, from_flags
@@ -230,7 +241,7 @@ class Start:
         try:
             certificate = serving.default_certificate(settings.serving, self.log)
             config = self._load(settings, gates, default)
-            trireme = own.load(settings.trireme_config_file)
+            trireme = own_loading.load(settings.trireme_config_file)
             connection = connect(config.client_connection, settings.master, self.environment, self.log)
             served = serving.prepare(
                 certificate,

@@ -149,7 +149,7 @@ def _compose(data: bytes) -> _Node | None:
         for event in events:
             if isinstance(event, yaml.DocumentStartEvent):
                 if event.version not in (None, (1, 1)):
-                    line = event.start_mark.line
+                    line = event.start_mark.line if event.start_mark else 0
                     where = f"line {line}: " if line else ""
                     raise MalformedYAMLError(f"yaml: {where}found incompatible YAML document")
                 anchors: dict[str, _Node] = {}

@@ -1,0 +1,164 @@
+"""From a file to a `TriremeConfiguration`, or to the one message that says why not.
+
+It is read as strictly as a KubeSchedulerConfiguration, by the same decoder: an unknown or doubled field is an error,
+and everything that is wrong is reported at once, with field paths. What the file leaves out has the default of the
+dataclass it goes to, so that a default stands in one place only.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from trireme.config import json_document, yaml_document
+from trireme.config.decoding import DecodeError, decode
+from trireme.config.field_errors import Problem, child, index, not_supported, required
+from trireme.config.gates import aggregate
+from trireme.config.json_document import Node
+from trireme.config.loading import ConfigurationError, interpret, not_registered, read_file
+from trireme.config.own import (
+    API_VERSION,
+    KIND,
+    TLS,
+    Batch,
+    CircuitBreaker,
+    Fallback,
+    Phase,
+    RemotePlugin,
+    TriremeConfiguration,
+)
+from trireme.config.own_schema import CONFIGURATION
+from trireme.config.own_validation import validate
+from trireme.framework.registry import ExtensionPoint
+
+Value = Mapping[str, Any]
+
+_POINTS = sorted(point.value for point in ExtensionPoint)
+
+
+def load(path: str) -> TriremeConfiguration:
+    """Reads a file; without one, the defaults.
+
+    Raises:
+        ConfigurationError: it cannot be read, decoded or used; the message names the file.
+    """
+    if not path:
+        return TriremeConfiguration()
+    data = read_file(path)
+    try:
+        return parse(data)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{path}: {error}") from error
+
+
+def parse(data: bytes) -> TriremeConfiguration:
+    """Decodes and checks a configuration.
+
+    Raises:
+        ConfigurationError: it cannot be decoded, or something in it is wrong.
+    """
+    node, strict = _read(data)
+    kind = interpret(node)
+    if (kind.api_version, kind.kind) != (API_VERSION, KIND):
+        if not kind.kind or not kind.version:
+            raise ConfigurationError(f"apiVersion must be {API_VERSION} and kind {KIND}")
+        raise ConfigurationError(not_registered(kind))
+    try:
+        decoded = decode(node, CONFIGURATION)
+    except DecodeError as error:
+        raise ConfigurationError(str(error)) from error
+    strict.extend(decoded.strict)
+    if strict:
+        raise ConfigurationError("strict decoding error: " + ", ".join(strict))
+    config = _configuration(decoded.value)
+    problems = validate(config) + _point_problems(decoded.value)
+    if problems:
+        raise ConfigurationError(aggregate(problems))
+    return config
+
+
+def _read(data: bytes) -> tuple[Node, list[str]]:
+    text = data.decode("utf-8", "surrogateescape")
+    if text.lstrip().startswith("{"):
+        try:
+            return json_document.parse(text), []
+        except json_document.MalformedJSONError as error:
+            raise ConfigurationError(f"json parse error: {error}") from error
+    try:
+        document = yaml_document.parse(data)
+    except yaml_document.MalformedYAMLError as error:
+        raise ConfigurationError(str(error)) from error
+    return document.node, [document.duplicates] * bool(document.duplicates)
+
+
+def _phase(value: Value) -> Phase:
+    default = Phase()
+    return Phase(
+        endpoints=tuple(value.get("endpoints") or ()),
+        local_replicas=value.get("localReplicas", default.local_replicas),
+        deadline=value.get("deadline", default.deadline),
+    )
+
+
+def _tls(value: Value) -> TLS:
+    return TLS(
+        cert_file=value.get("certFile", ""),
+        key_file=value.get("keyFile", ""),
+        ca_file=value.get("caFile", ""),
+        allowed_identities=tuple(value.get("allowedIdentities") or ()),
+    )
+
+
+def _remote_plugin(value: Value) -> RemotePlugin:
+    default = CircuitBreaker()
+    breaker: Value = value.get("circuitBreaker") or {}
+    tls = value.get("tls")
+    args = value.get("args")
+    plugin = RemotePlugin(
+        name=value.get("name", ""),
+        address=value.get("address", ""),
+        extension_points=tuple(ExtensionPoint(text) for text in value.get("extensionPoints") or () if text in _POINTS),
+        circuit_breaker=CircuitBreaker(
+            failures=breaker.get("failures", default.failures), open_for=breaker.get("openFor", default.open_for)
+        ),
+        tls=None if tls is None else _tls(tls),
+        args=None if args is None else json_document.plain(args),
+    )
+    return replace(
+        plugin,
+        deadline=value.get("deadline", plugin.deadline),
+        failure_policy=value.get("failurePolicy", plugin.failure_policy),
+    )
+
+
+def _point_problems(value: Value) -> list[Problem]:
+    """What is wrong with the extension points of remote plugins; a name that is none has no place in the typed form."""
+    problems: list[Problem] = []
+    for position, plugin in enumerate(value.get("remotePlugins") or ()):
+        path = child(index("remotePlugins", position), "extensionPoints")
+        names = plugin.get("extensionPoints") or ()
+        if not names:
+            problems.append(required(path, "at least one extension point must be named"))
+        problems.extend(
+            not_supported(index(path, number), name, _POINTS)
+            for number, name in enumerate(names)
+            if name not in _POINTS
+        )
+    return problems
+
+
+def _configuration(value: Value) -> TriremeConfiguration:
+    phases: Value = value.get("phases") or {}
+    fallback: Value = value.get("fallback") or {}
+    batch: Value = value.get("batch") or {}
+    default = TriremeConfiguration()
+    return TriremeConfiguration(
+        filter=_phase(phases.get("filter") or {}),
+        score=_phase(phases.get("score") or {}),
+        bind=_phase(phases.get("bind") or {}),
+        fallback=Fallback(fallback.get("mode", "local"), fallback.get("after", default.fallback.after)),
+        remote_plugins=tuple(_remote_plugin(plugin) for plugin in value.get("remotePlugins") or ()),
+        tls=_tls(value.get("tls") or {}),
+        batch=Batch(batch.get("maxPods", default.batch.max_pods), batch.get("linger", default.batch.linger)),
+        handle_listen=(value.get("handle") or {}).get("listen", ""),
+        column_cache_classes=value.get("columnCacheClasses", default.column_cache_classes),
+    )

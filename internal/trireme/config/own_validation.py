@@ -1,0 +1,126 @@
+"""What may not be in a `TriremeConfiguration`: pure rules, each with the path of the field it is about.
+
+The rules that matter most are about trust: a bind service writes to the cluster, so one beyond this machine is reached
+with mutual TLS or not at all.
+"""
+
+import re
+
+from trireme.config.field_errors import Problem, child, duplicate, index, invalid, not_supported, required
+from trireme.config.golang import Duration
+from trireme.config.own import FAILURE_POLICIES, FALLBACKS, PHASES, TLS, Phase, RemotePlugin, TriremeConfiguration
+
+_HOST_PORT = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?):([0-9]{1,5})")
+_SLICE = re.compile(r"endpointslice:///[a-z0-9]([-a-z0-9]*[a-z0-9])?/[a-z0-9]([-a-z0-9]*[a-z0-9])?:[A-Za-z0-9-]+")
+_LOOPBACK = re.compile(r"(localhost|127\.[0-9.]+|\[::1\]):[0-9]+")
+
+
+def validate(config: TriremeConfiguration) -> list[Problem]:
+    """Everything that is wrong with a configuration."""
+    problems: list[Problem] = []
+    for name in PHASES:
+        problems.extend(_phase_problems(child("phases", name), config.phase(name)))
+    if not config.tls.enabled:
+        problems.extend(
+            required("tls", f"{endpoint} of phases.bind is beyond loopback and Unix sockets")
+            for endpoint in config.bind.endpoints
+            if not _is_local(endpoint)
+        )
+    if config.fallback.mode not in FALLBACKS:
+        problems.append(not_supported("fallback.mode", config.fallback.mode, FALLBACKS))
+    problems.extend(_positive("fallback.after", config.fallback.after))
+    seen: set[str] = set()
+    for position, plugin in enumerate(config.remote_plugins):
+        path = index("remotePlugins", position)
+        problems.extend(_plugin_problems(path, plugin))
+        if plugin.name in seen:
+            problems.append(duplicate(child(path, "name"), plugin.name))
+        seen.add(plugin.name)
+    problems.extend(_tls_problems("tls", config.tls))
+    if config.handle_listen and not _may_listen(config.handle_listen):
+        rule = "must be unix:/path, or host:port on a loopback address"
+        problems.append(invalid("handle.listen", config.handle_listen, rule))
+    if config.batch.max_pods <= 0:
+        problems.append(invalid("batch.maxPods", config.batch.max_pods, "must be greater than zero"))
+    if config.batch.linger < Duration():
+        problems.append(invalid("batch.linger", config.batch.linger, "must be zero or positive"))
+    if config.column_cache_classes <= 0:
+        problems.append(invalid("columnCacheClasses", config.column_cache_classes, "must be greater than zero"))
+    return problems
+
+
+def _positive(path: str, value: Duration) -> list[Problem]:
+    return [] if value > Duration() else [invalid(path, value, "must be greater than zero")]
+
+
+def _is_local(address: str) -> bool:
+    return address.startswith("unix:") or _LOOPBACK.fullmatch(address) is not None
+
+
+def _may_listen(address: str) -> bool:
+    return _is_local(address) and not address_problem(address)
+
+
+def address_problem(address: str) -> str:
+    """Why an address is none; empty where it is one."""
+    rule = "must be host:port, unix:/path, dns:///name:port or endpointslice:///namespace/service:port"
+    if address.startswith("unix:"):
+        return "" if address.removeprefix("unix:").startswith("/") else rule
+    if address.startswith("endpointslice:"):
+        return "" if _SLICE.fullmatch(address) else rule
+    found = _HOST_PORT.fullmatch(address.removeprefix("dns:///"))
+    if not found or not 0 < int(found.group(3)) < 1 << 16:
+        return rule
+    return ""
+
+
+def _phase_problems(path: str, phase: Phase) -> list[Problem]:
+    problems: list[Problem] = []
+    seen: set[str] = set()
+    for position, endpoint in enumerate(phase.endpoints):
+        where = index(child(path, "endpoints"), position)
+        rule = address_problem(endpoint)
+        if rule:
+            problems.append(invalid(where, endpoint, rule))
+        elif endpoint in seen:
+            problems.append(duplicate(where, endpoint))
+        seen.add(endpoint)
+    if phase.local_replicas <= 0:
+        problems.append(invalid(child(path, "localReplicas"), phase.local_replicas, "must be greater than zero"))
+    return problems + _positive(child(path, "deadline"), phase.deadline)
+
+
+def _plugin_problems(path: str, plugin: RemotePlugin) -> list[Problem]:
+    problems: list[Problem] = []
+    if not plugin.name:
+        problems.append(required(child(path, "name")))
+    elif plugin.name == "*" or plugin.name != plugin.name.strip():
+        problems.append(invalid(child(path, "name"), plugin.name, "is no name that a profile can use"))
+    if not plugin.address:
+        problems.append(required(child(path, "address")))
+    elif address_problem(plugin.address):
+        problems.append(invalid(child(path, "address"), plugin.address, address_problem(plugin.address)))
+    problems.extend(_positive(child(path, "deadline"), plugin.deadline))
+    if plugin.failure_policy not in FAILURE_POLICIES:
+        problems.append(not_supported(child(path, "failurePolicy"), plugin.failure_policy, FAILURE_POLICIES))
+    breaker = plugin.circuit_breaker
+    if breaker.failures <= 0:
+        where = child(path, "circuitBreaker", "failures")
+        problems.append(invalid(where, breaker.failures, "must be greater than zero"))
+    problems.extend(_positive(child(path, "circuitBreaker", "openFor"), breaker.open_for))
+    if plugin.tls is not None:
+        problems.extend(_tls_problems(child(path, "tls"), plugin.tls))
+    return problems
+
+
+def _tls_problems(path: str, tls: TLS) -> list[Problem]:
+    problems: list[Problem] = []
+    if tls.cert_file and not tls.key_file:
+        problems.append(required(child(path, "keyFile"), "must be given with certFile"))
+    if tls.key_file and not tls.cert_file:
+        problems.append(required(child(path, "certFile"), "must be given with keyFile"))
+    if tls.cert_file and not tls.ca_file:
+        problems.append(required(child(path, "caFile"), "TLS between the services is mutual"))
+    if tls.allowed_identities and not tls.ca_file:
+        problems.append(required(child(path, "caFile"), "identities are those of certificates"))
+    return problems
