@@ -1,0 +1,140 @@
+"""The snapshot stream between the frontend's links and real followers: small deltas, chunks, resynchronisation."""
+
+import asyncio
+import contextlib
+import pathlib
+import time
+from collections.abc import AsyncIterator
+
+from trireme.frontend import class_registry, cluster_cache, pod_projection, replicas
+from trireme.replica import follower, grpc_server, listening, phase_process
+from trireme.snapshot import snapshot
+from trireme.v1 import core_pb2, cycle_pb2, plugin_pb2, snapshot_pb2
+
+NODES = 200
+MAX_CHUNK_BYTES = 4 << 20
+
+
+class Frontend:
+    """What links need of the frontend: a cache, and where streams begin."""
+
+    def __init__(self) -> None:
+        self.registry = class_registry.ClassRegistry()
+        self.cache = cluster_cache.ClusterCache(self.registry)
+        self.links = replicas.Replicas("filter", self, None, time.monotonic, lambda: None)
+
+    def hello(self) -> snapshot_pb2.Hello:
+        return snapshot_pb2.Hello(fence=cycle_pb2.Fence(epoch=1), config_hash=1)
+
+    def full_sync(self) -> "cluster_cache.Iterator[snapshot_pb2.Delta]":
+        self.publish()
+        return self.cache.full_sync()
+
+    def publish(self) -> int:
+        delta = self.cache.take_delta()
+        if delta is not None:
+            request = snapshot_pb2.SyncRequest(delta=delta).SerializeToString()
+            self.links.publish(request, delta.to_generation)
+        return self.cache.generation
+
+    def add_nodes(self, count: int) -> None:
+        for number in range(count):
+            node = core_pb2.Node()
+            node.metadata.name = f"node-{number}"
+            node.status.allocatable["pods"].string = "110"
+            self.cache.set_node(node)
+
+    def assume(self, number: int) -> None:
+        parsed = pod_projection.parse(
+            {
+                "metadata": {
+                    "namespace": "default",
+                    "name": f"deployment-7c9f8b6d5-{number:05d}",
+                    "uid": f"{number:08x}-1b2c-4d5e-8f90-a1b2c3d4e5f6",
+                },
+                "spec": {"containers": [{"name": "c", "image": "i"}]},
+            }
+        )
+        base = self.registry.base_of(parsed.base)
+        self.cache.assume(parsed.key, parsed.uid, f"node-{number % NODES}", base, (), 0)
+
+
+@contextlib.asynccontextmanager
+async def replica(folder: pathlib.Path, number: int) -> AsyncIterator[tuple[str, snapshot.Snapshot]]:
+    """A follower behind a real gRPC server; its address and its snapshot."""
+    snap = snapshot.Snapshot()
+    follow = follower.Follower(snap, lambda configuration: None)
+    hosted = phase_process.HostedPlugins("i", plugin_pb2.EXTENSION_POINT_FILTER, dict)
+    address = f"unix:{folder}/replica-{number}.sock"
+    server = grpc_server.ReplicaServer(listening.make_listener(address), phase_process.shared_services(follow, hosted))
+    await server.start()
+    try:
+        yield address, snap
+    finally:
+        await server.stop(0)
+
+
+async def until_at(snap: snapshot.Snapshot, generation: int) -> None:
+    async with asyncio.timeout(20):
+        while not (snap.synced and snap.generation >= generation):
+            await asyncio.sleep(0.01)
+
+
+async def test_a_placed_pod_costs_each_replica_less_than_200_bytes(tmp_path: pathlib.Path) -> None:
+    """Once in step, replicas are told of placed pods by deltas: whole snapshots would cost a thousand times as much."""
+    frontend = Frontend()
+    frontend.add_nodes(NODES)
+    async with replica(tmp_path, 0) as (first, snap), replica(tmp_path, 1) as (second, _):
+        frontend.links.set_endpoints([first, second])
+        await until_at(snap, 1)
+        while len(frontend.links.answering()) < 2:
+            await asyncio.sleep(0.01)
+        frontend.assume(0)
+        frontend.publish()
+        await asyncio.sleep(0.2)
+        before = {link.address: link.sent_bytes for link in frontend.links.statistics()}
+        pods = 400
+        for number in range(1, pods + 1):
+            frontend.assume(number)
+            if number % 8 == 0:
+                generation = frontend.publish()
+        await until_at(snap, generation)
+        await asyncio.sleep(0.2)
+        assert snap.pods.count == pods + 1
+        for link in frontend.links.statistics():
+            sent = link.sent_bytes - before[link.address]
+            assert 0 < sent <= 200 * pods, f"{sent / pods:.0f} bytes a pod"
+            assert link.full_syncs == 1
+        await frontend.links.close()
+
+
+def test_a_full_sync_goes_in_chunks_under_4_mib() -> None:
+    """A large cluster is sent in pieces: one message would pass gRPC's limits, and hold up everything behind it."""
+    frontend = Frontend()
+    frontend.add_nodes(3000)
+    for number in range(20_000):
+        frontend.assume(number)
+    frontend.cache.take_delta()
+    chunks = list(frontend.cache.full_sync())
+    assert len(chunks) > 4
+    assert max(chunk.ByteSize() for chunk in chunks) < MAX_CHUNK_BYTES
+    snap = snapshot.Snapshot()
+    for chunk in chunks:
+        assert not snap.synced
+        snap.apply(chunk)
+    assert (snap.synced, snap.nodes.count, snap.pods.count) == (True, 3000, 20_000)
+
+
+async def test_a_replica_that_comes_back_gets_everything_again(tmp_path: pathlib.Path) -> None:
+    """A replica that was restarted knows nothing; it is synchronised anew without anybody asking for it."""
+    frontend = Frontend()
+    frontend.add_nodes(5)
+    async with replica(tmp_path, 0) as (address, snap):
+        frontend.links.set_endpoints([address])
+        await until_at(snap, 1)
+    frontend.assume(1)
+    generation = frontend.publish()
+    async with replica(tmp_path, 0) as (_, again):
+        await until_at(again, generation)
+        assert (again.nodes.count, again.pods.count) == (5, 1)
+        await frontend.links.close()
