@@ -70,7 +70,8 @@ unit: $(STAMP) ## Unit tests
 	@$(BIN)/pytest tests/unit
 
 .PHONY: test
-test: $(STAMP) lint types ## Everything that CI checks
+test: $(STAMP) lint types ## Everything that CI checks (with Go: on the real control plane too)
+	@if command -v go >/dev/null; then $(BIN)/python tests/controlplane/build_controlplane.py; fi
 	@$(BIN)/pytest tests
 
 .PHONY: conformance
