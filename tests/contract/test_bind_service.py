@@ -441,12 +441,12 @@ CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 
 
 async def make_claim(bind: Bind, reserved_for: str) -> str:
-    """A claim allocated and reserved for the pod of that UID; answers its own UID."""
+    """A claim allocated and reserved for the pod of that name; answers its own UID."""
     body = {"metadata": {"name": "claim", "finalizers": ["resource.kubernetes.io/delete-protection"]}, "spec": {}}
     claim = (await bind.api.post(CLAIMS, body)).json()
     claim["status"] = {
         "allocation": {"devices": {"results": []}},
-        "reservedFor": [{"resource": "pods", "name": "web", "uid": reserved_for}],
+        "reservedFor": [{"resource": "pods", "name": reserved_for, "uid": bind.uids[reserved_for]}],
     }
     await bind.api.put(f"{CLAIMS}/claim/status", claim)
     return str(claim["metadata"]["uid"])
@@ -461,7 +461,7 @@ def deallocation(bind: Bind, uid: str, *, delete: bool = False) -> bind_pb2.Acti
 async def test_a_claim_is_deallocated(bind: Bind, fault: str) -> None:
     """Allocation and reservation go, also when another write came between or the reply was lost; again is a success."""
     await bind.make_pods("web")
-    uid = await make_claim(bind, bind.uids["web"])
+    uid = await make_claim(bind, "web")
     if fault == "conflict":
         bind.cluster.faults.add(Fault(Action.STATUS, "PUT", "claim/status", code=409))
     elif fault == "reply-lost":
@@ -473,8 +473,8 @@ async def test_a_claim_is_deallocated(bind: Bind, fault: str) -> None:
 
 async def test_a_claim_in_use_keeps_its_allocation(bind: Bind) -> None:
     """Another pod reserved it since the decision was made."""
-    await bind.make_pods("web")
-    uid = await make_claim(bind, "another-pod")
+    await bind.make_pods("web", "another")
+    uid = await make_claim(bind, "another")
     (status,) = await bind.apply(deallocation(bind, uid))
     assert status.code == status_pb2.CODE_ERROR
     assert "reserved for another pod" in status.messages[0]
@@ -484,7 +484,7 @@ async def test_a_claim_in_use_keeps_its_allocation(bind: Bind) -> None:
 async def test_a_claim_made_by_the_scheduler_is_deleted(bind: Bind) -> None:
     """Its finalizer goes first; a claim that is gone, or another one of the name, is a success."""
     await bind.make_pods("web")
-    uid = await make_claim(bind, bind.uids["web"])
+    uid = await make_claim(bind, "web")
     assert ok(await bind.apply(deallocation(bind, "another-claim", delete=True)))
     assert (await bind.api.get(f"{CLAIMS}/claim")).json()["metadata"]["uid"] == uid
     assert ok(await bind.apply(deallocation(bind, uid, delete=True)))
