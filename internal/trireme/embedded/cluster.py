@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from pathlib import Path
 from types import TracebackType
 
@@ -24,10 +25,17 @@ from trireme.embedded.server import ApiServer
 from trireme.embedded.sources import Sources
 from trireme.embedded.store import Object, Store
 
+_LOG = logging.getLogger(__name__)
 _NAMESPACES = ("default", "kube-system", "kube-public", LEASE_NAMESPACE)
 _PRIORITY_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 # Nodes created at the start between two turns of the event loop.
 _NODES_AT_ONCE = 200
+
+
+def _tell_of_failure(task: asyncio.Task[None]) -> None:
+    """A cluster whose kubelets or controllers died goes on answering; somebody has to say so."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        _LOG.error("a part of the embedded cluster ended", exc_info=error)
 
 
 class EmbeddedCluster:
@@ -85,6 +93,8 @@ class EmbeddedCluster:
         self._bootstrap()
         self._port = await self.server.start(self._host, self._port)
         self._tasks = {loop.create_task(kubelets.run()), loop.create_task(controllers.run())}
+        for task in self._tasks:
+            task.add_done_callback(_tell_of_failure)
         await self.add_nodes(self._node_count)
         return self
 

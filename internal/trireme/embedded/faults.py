@@ -52,7 +52,11 @@ class Fault:
 
     def __post_init__(self) -> None:
         self.action = Action(self.action)
-        re.compile(self.method), re.compile(self.path)
+        try:
+            for pattern in (self.method, self.path):
+                re.compile(pattern)
+        except re.error as error:
+            raise ValueError(f"{error.pattern!r} is no regular expression: {error}") from error
 
     def matches(self, methods: tuple[str, ...], path: str) -> bool:
         """Whether it strikes a request of one of these methods (GET and LIST, say) and that path."""
