@@ -1,0 +1,371 @@
+"""The plugins that look at what pods take from a node: resources, balance, host ports."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from plugin_answers import Answers
+from snapshot_views import Json, SnapshotBuilder, pod_of, requesting
+
+from trireme.framework import status
+from trireme.plugins import interfaces, node_ports, node_resources_balanced_allocation, node_resources_fit
+from trireme.v1 import core_pb2, meta_pb2, resource_pb2, snapshot_pb2
+
+FIT = node_resources_fit.NodeResourcesFit(node_resources_fit.Args())
+BALANCED = node_resources_balanced_allocation.NodeResourcesBalancedAllocation(node_resources_balanced_allocation.Args())
+GIB = 1 << 30
+
+
+def _cluster(allocatable: Json, *placed: core_pb2.Pod) -> SnapshotBuilder:
+    """One node, n0, with these pods on it."""
+    builder = SnapshotBuilder()
+    builder.set_node("n0", allocatable=allocatable)
+    for number, pod in enumerate(placed, start=1):
+        builder.add_class(number, pod)
+        builder.place(number, "n0")
+    return builder
+
+
+NODE = {"cpu": "4", "memory": "8Gi", "ephemeral-storage": "10Gi", "example.com/gpu": "2", "pods": "3"}
+TAKEN = pod_of(requesting(cpu="1", memory="1Gi", **{"example.com/gpu": "1"}))
+
+
+@pytest.mark.parametrize(
+    ("requests", "messages", "resolvable"),
+    [
+        pytest.param({}, (), True, id="nothing"),
+        pytest.param({"cpu": "3", "memory": "7Gi", "example.com/gpu": "1"}, (), True, id="all-that-is-left"),
+        pytest.param({"cpu": "3001m"}, ("Insufficient cpu",), True, id="cpu"),
+        pytest.param({"cpu": "4001m"}, ("Insufficient cpu",), False, id="more-than-the-node-has"),
+        pytest.param({"memory": "7.1Gi"}, ("Insufficient memory",), True, id="memory"),
+        pytest.param({"ephemeral-storage": "11Gi"}, ("Insufficient ephemeral-storage",), False, id="ephemeral-storage"),
+        pytest.param({"example.com/gpu": "2"}, ("Insufficient example.com/gpu",), True, id="extended"),
+        pytest.param({"example.com/none": "1"}, ("Insufficient example.com/none",), False, id="extended-nobody-has"),
+        pytest.param({"example.com/none": "0"}, (), True, id="none-of-what-nobody-has"),
+        pytest.param({"hugepages-2Mi": "2Mi"}, ("Insufficient hugepages-2Mi",), False, id="hugepages"),
+        pytest.param({"attachable-volumes-x": "1"}, ("Insufficient attachable-volumes-x",), False, id="attachable"),
+        pytest.param({"kubernetes.io/batch-cpu": "1"}, ("Insufficient kubernetes.io/batch-cpu",), False, id="native"),
+        pytest.param({"strange": "5"}, (), True, id="a-name-that-is-not-counted"),
+        pytest.param({"cpu": "3.5", "memory": "9Gi"}, ("Insufficient cpu", "Insufficient memory"), False, id="two"),
+    ],
+)
+def test_what_is_asked_for_must_be_free(requests: dict[str, str], messages: tuple[str, ...], resolvable: bool) -> None:
+    """Else a node takes more than it has, or preemption is tried where it cannot help."""
+    refusal = Answers(_cluster(NODE, TAKEN), FIT, pod_of(requesting(**requests))).refusals().get("n0")
+    if not messages:
+        assert refusal is None
+        return
+    code = status.Code.UNSCHEDULABLE if resolvable else status.Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+    assert refusal is not None
+    assert (refusal.code, tuple(sorted(refusal.messages))) == (code, messages)
+
+
+@pytest.mark.parametrize(
+    ("allocatable", "pods", "messages"),
+    [
+        pytest.param({"cpu": "4", "pods": "2"}, 1, None, id="room-for-one"),
+        pytest.param({"cpu": "4", "pods": "2"}, 2, ("Too many pods",), id="full"),
+        pytest.param({"cpu": "4"}, 0, ("Too many pods",), id="no-pods-allowed"),
+        pytest.param({"pods": "1"}, 1, ("Too many pods", "Insufficient cpu"), id="full-and-without-cpu"),
+    ],
+)
+def test_a_node_takes_so_many_pods(allocatable: Json, pods: int, messages: tuple[str, ...] | None) -> None:
+    """Else the kubelet refuses pods that were bound to it."""
+    builder = _cluster(allocatable, *[pod_of() for _ in range(pods)])
+    refusal = Answers(builder, FIT, pod_of(requesting(cpu="100m"))).messages().get("n0")
+    assert refusal == messages
+
+
+@pytest.mark.parametrize(
+    ("spec", "cpu"),
+    [
+        pytest.param({"containers": [{}, {}], "overhead": {"cpu": "250m"}}, 250, id="overhead"),
+        pytest.param(
+            {
+                "containers": [requesting(cpu="1")["containers"][0]],
+                "initContainers": [requesting(cpu="3")["containers"][0]],
+            },
+            3000,
+            id="init-container",
+        ),
+        pytest.param(
+            {
+                "containers": [requesting(cpu="1")["containers"][0]],
+                "initContainers": [
+                    {**requesting(cpu="500m")["containers"][0], "restartPolicy": "Always"},
+                    requesting(cpu="2")["containers"][0],
+                ],
+            },
+            2500,
+            id="init-container-beside-a-sidecar",
+        ),
+        pytest.param(
+            {**requesting(cpu="1"), "resources": {"requests": {"cpu": "2500m", "ephemeral-storage": "1Gi"}}},
+            2500,
+            id="pod-level",
+        ),
+    ],
+)
+def test_a_pod_asks_for_what_all_its_parts_need(spec: Json, cpu: int) -> None:
+    """Else a pod is placed where its init containers or its runtime do not fit."""
+    for left, fits in ((cpu, True), (cpu - 1, False)):
+        answers = Answers(_cluster({"cpu": f"{left}m", "pods": "9"}), FIT, pod_of(spec))
+        assert (answers.refusals() == {}) is fits
+
+
+def test_ignored_resources_are_left_to_others() -> None:
+    """Else a resource that an extender looks after keeps pods from every node."""
+    args = node_resources_fit.Args(
+        ignored_resources=frozenset({"example.com/a", "hugepages-2Mi"}), ignored_groups=frozenset({"left.io"})
+    )
+    requests = {"example.com/a": "1", "left.io/b": "1", "hugepages-2Mi": "2Mi"}
+    answers = Answers(
+        _cluster({"pods": "1"}), node_resources_fit.NodeResourcesFit(args), pod_of(requesting(**requests))
+    )
+    assert answers.messages() == {"n0": ("Insufficient hugepages-2Mi",)}
+
+
+def test_a_resource_backed_by_devices_is_left_to_them_where_the_node_has_none() -> None:
+    """Else a pod whose devices come from a ResourceSlice fits nowhere."""
+    builder = _cluster({"pods": "5"})
+    builder.set_node("n1", allocatable={"pods": "5", "example.com/gpu": "1"})
+    builder.set_node("n2", allocatable={"pods": "5", "example.com/gpu": "3"})
+    spec = resource_pb2.DeviceClassSpec(extended_resource_name="example.com/gpu")
+    entry = resource_pb2.DeviceClass(metadata=meta_pb2.ObjectMeta(name="gpus"), spec=spec)
+    answers = Answers(builder, FIT, pod_of(requesting(**{"example.com/gpu": "2"})))
+    assert set(answers.refusals()) == {"n0", "n1"}
+    builder.apply(objects=[snapshot_pb2.ClusterObject(device_class=entry)])
+    assert set(answers.refusals()) == {"n1"}
+    assert answers.copies() == {"n0": 5, "n1": 0, "n2": 1}
+
+
+def test_a_pod_that_asks_for_very_many_resources_is_told_about_each() -> None:
+    """Else the reasons of a pod with many resources are those of another combination."""
+    names = [f"example.com/r{number:02}" for number in range(70)]
+    builder = SnapshotBuilder()
+    builder.set_node("n0", allocatable={"pods": "1", **dict.fromkeys(names[:40], "1")})
+    builder.set_node("n1", allocatable={"pods": "1", **dict.fromkeys(names[40:], "1")})
+    builder.set_node("n2", allocatable={"pods": "0", **dict.fromkeys(names, "1")})
+    messages = Answers(builder, FIT, pod_of(requesting(**dict.fromkeys(names, "1")))).messages()
+    assert sorted(messages["n0"]) == [f"Insufficient {name}" for name in names[40:]]
+    assert sorted(messages["n1"]) == [f"Insufficient {name}" for name in names[:40]]
+    assert messages["n2"] == ("Too many pods",)
+
+
+def test_amounts_that_cannot_be_read_fail_the_pod() -> None:
+    """Else such a pod counts as asking for nothing."""
+    pod = pod_of()
+    pod.spec.containers[0].resources.requests["cpu"].string = "lots"
+    refusal = Answers(_cluster(NODE), FIT, pod).pre_filter.status
+    assert refusal is not None
+    assert refusal.code is status.Code.ERROR
+
+
+def _fit(strategy: str, *resources: tuple[str, int], shape: tuple[tuple[int, int], ...] = ()) -> Any:
+    chosen = resources or (("cpu", 1), ("memory", 1))
+    return node_resources_fit.NodeResourcesFit(node_resources_fit.Args(strategy, chosen, shape))
+
+
+RISING = ((0, 0), (100, 10))
+
+
+@pytest.mark.parametrize(
+    ("plugin", "score"),
+    [
+        # On the node: 1 cpu and 1Gi of 4 and 8Gi are taken, the pod asks for 1 and 3Gi.
+        pytest.param(_fit("LeastAllocated"), (50 + 50) // 2, id="least"),
+        pytest.param(_fit("MostAllocated"), (50 + 50) // 2, id="most"),
+        pytest.param(_fit("LeastAllocated", ("cpu", 1)), 50, id="one-resource"),
+        pytest.param(_fit("LeastAllocated", ("cpu", 3), ("ephemeral-storage", 1)), (3 * 50 + 100) // 4, id="weights"),
+        pytest.param(_fit("LeastAllocated", ("cpu", 1), ("example.com/gpu", 5)), 50, id="scalar-not-asked-for"),
+        pytest.param(_fit("MostAllocated", ("cpu", 1), ("example.com/none", 5)), 50, id="resource-nobody-has"),
+        pytest.param(_fit("RequestedToCapacityRatio", shape=RISING), 50, id="ratio-rising"),
+        pytest.param(_fit("RequestedToCapacityRatio", shape=((0, 10), (100, 0))), 50, id="ratio-falling"),
+        pytest.param(_fit("RequestedToCapacityRatio", shape=((0, 2), (40, 2))), 20, id="ratio-flat-outside"),
+    ],
+)
+def test_nodes_are_scored_by_how_full_they_get(plugin: Any, score: int) -> None:
+    """Else pods pile up where they should spread, or the other way round."""
+    builder = _cluster(NODE, TAKEN)
+    assert Answers(builder, plugin, pod_of(requesting(cpu="1", memory="3Gi"))).scores() == {"n0": score}
+
+
+def test_containers_without_requests_count_something_when_scored() -> None:
+    """Else pods without requests all go to one node."""
+    builder = _cluster({"cpu": "1", "memory": "1000Mi", "pods": "9"}, pod_of())
+    assert Answers(builder, _fit("MostAllocated"), pod_of()).scores() == {"n0": (20 + 40) // 2}
+    zero = pod_of(requesting(cpu="0", memory="0"))
+    assert Answers(builder, _fit("MostAllocated"), zero).scores() == {"n0": (10 + 20) // 2}
+
+
+@pytest.mark.parametrize("strategy", ["LeastAllocated", "MostAllocated"])
+def test_a_node_that_is_over_its_capacity_is_as_full_as_can_be(strategy: str) -> None:
+    """Else an overcommitted node gets a score outside 0 to 100."""
+    builder = _cluster({"cpu": "1", "pods": "9"}, pod_of(requesting(cpu="5")))
+    plugin = _fit(strategy, ("cpu", 1))
+    assert Answers(builder, plugin, pod_of()).scores() == {"n0": 0 if strategy == "LeastAllocated" else 100}
+
+
+@pytest.mark.parametrize(
+    ("points", "expected"),
+    [
+        pytest.param(((0, 0), (100, 10)), {0: 0, 33: 33, 100: 100}, id="line"),
+        pytest.param(((0, 10), (50, 3), (100, 4)), {0: 100, 25: 65, 49: 32, 50: 30, 75: 35, 100: 40}, id="two-lines"),
+        pytest.param(((20, 1), (40, 9)), {0: 10, 20: 10, 21: 14, 30: 50, 40: 90, 90: 90}, id="flat-outside"),
+        pytest.param(((0, 10), (3, 0)), {1: 67, 2: 34}, id="towards-zero"),
+    ],
+)
+def test_a_shape_is_interpolated_in_whole_numbers(
+    points: tuple[tuple[int, int], ...], expected: dict[int, int]
+) -> None:
+    """Else scores differ by one from kube-scheduler's."""
+    table = node_resources_fit.interpolated(points)
+    assert {utilization: int(table[utilization]) for utilization in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("requests", "score"),
+    [
+        pytest.param({"cpu": "1", "memory": "2Gi"}, 75, id="stays-balanced"),
+        pytest.param({"cpu": "2"}, 50 + (50 - 25) // 2, id="less-balanced"),
+        pytest.param({"example.com/gpu": "1"}, None, id="asks-for-none-of-it"),
+    ],
+)
+def test_balance_is_scored_by_what_the_pod_changes(requests: dict[str, str], score: int | None) -> None:
+    """Else a node that is lopsided anyway is held against every pod."""
+    builder = _cluster({"cpu": "4", "memory": "8Gi", "pods": "9"}, pod_of(requesting(cpu="1", memory="2Gi")))
+    scores = Answers(builder, BALANCED, pod_of(requesting(**requests))).scores()
+    assert scores == (None if score is None else {"n0": score})
+
+
+def test_balance_sees_pod_level_requests_and_the_fit_score_does_not() -> None:
+    """Else one of the two scores a pod with pod-level requests by what the other one counts."""
+    builder = _cluster({"cpu": "4", "memory": "8Gi", "pods": "9"})
+    pod = pod_of({**requesting(cpu="1", memory="2Gi"), "resources": {"requests": {"cpu": "4"}}})
+    assert Answers(builder, BALANCED, pod).scores() == {"n0": 50 + (50 + 62 - 100) // 2}
+    assert Answers(builder, FIT, pod).scores() == {"n0": 75}
+
+
+amounts = st.fixed_dictionaries(
+    {},
+    optional={
+        "cpu": st.sampled_from(["0", "100m", "700m", "2"]),
+        "memory": st.sampled_from(["0", "1Gi", "3000M"]),
+        "ephemeral-storage": st.sampled_from(["1Gi", "5Gi"]),
+        "example.com/gpu": st.sampled_from(["0", "1"]),
+    },
+)
+nodes = st.fixed_dictionaries(
+    {"cpu": st.sampled_from(["1", "4", "16"]), "pods": st.sampled_from(["0", "3", "110"])},
+    optional={
+        "memory": st.sampled_from(["4Gi", "64G"]),
+        "ephemeral-storage": st.sampled_from(["10Gi"]),
+        "example.com/gpu": st.sampled_from(["0", "2"]),
+    },
+)
+overheads = st.sampled_from([None, {"cpu": "50m"}])
+
+RESOURCES = (("cpu", 2), ("memory", 1), ("ephemeral-storage", 1), ("example.com/gpu", 3))
+SCORERS = [
+    _fit("LeastAllocated", *RESOURCES),
+    _fit("MostAllocated", *RESOURCES),
+    _fit("RequestedToCapacityRatio", *RESOURCES, shape=((0, 0), (60, 7), (100, 3))),
+    node_resources_balanced_allocation.NodeResourcesBalancedAllocation(
+        node_resources_balanced_allocation.Args(RESOURCES)
+    ),
+]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(nodes, min_size=1, max_size=3), st.lists(amounts, max_size=3), amounts, overheads)
+def test_copies_are_counted_and_scored_as_if_they_were_placed_one_by_one(
+    cluster: list[Json], placed: list[Json], asked: Json, overhead: Json | None
+) -> None:
+    """Else a batch lands elsewhere than its pods would one by one."""
+    builder = SnapshotBuilder()
+    names = [f"n{number}" for number in range(len(cluster))]
+    for name, allocatable in zip(names, cluster, strict=True):
+        builder.set_node(name, allocatable=allocatable)
+    for number, requests in enumerate(placed, start=1):
+        builder.add_class(number, pod_of(requesting(**requests)))
+        builder.place(number, names[number % len(names)])
+    pod = pod_of({**requesting(**asked), **({"overhead": overhead} if overhead else {})})
+    builder.add_class(50, pod)
+    copies = Answers(builder, FIT, pod).copies()
+    ahead = {
+        number: Answers(builder, plugin, pod).scores_after_copies(3)
+        for number, plugin in enumerate(SCORERS)
+        if Answers(builder, plugin, pod).scores() is not None
+    }
+    for copy in range(3):
+        for number, plugin in enumerate(SCORERS):
+            now = Answers(builder, plugin, pod).scores()
+            assert now == ({name: row[copy] for name, row in ahead[number].items()} if number in ahead else None)
+        answers = Answers(builder, FIT, pod)
+        assert answers.copies() == {name: max(0, count - copy) for name, count in copies.items()}
+        assert set(answers.refusals()) == {name for name, count in copies.items() if count <= copy}
+        builder.place(50, *names)
+
+
+PORT = {"containerPort": 80, "hostPort": 8080}
+
+
+def _with_ports(*ports: Json, kind: str = "containers", **more: Any) -> core_pb2.Pod:
+    container = {"name": "main", "ports": list(ports), **more}
+    return pod_of({"containers": [{}], kind: [container]})
+
+
+@pytest.mark.parametrize(
+    ("used", "wanted", "clashes"),
+    [
+        pytest.param(PORT, PORT, True, id="same"),
+        pytest.param(PORT, {**PORT, "hostPort": 8081}, False, id="another-port"),
+        pytest.param(PORT, {**PORT, "protocol": "TCP"}, True, id="tcp-is-the-default"),
+        pytest.param(PORT, {**PORT, "protocol": "UDP"}, False, id="another-protocol"),
+        pytest.param({**PORT, "hostIP": "10.0.0.1"}, PORT, True, id="any-address-wanted"),
+        pytest.param(PORT, {**PORT, "hostIP": "10.0.0.1"}, True, id="any-address-used"),
+        pytest.param({**PORT, "hostIP": "10.0.0.1"}, {**PORT, "hostIP": "10.0.0.2"}, False, id="another-address"),
+        pytest.param({**PORT, "hostIP": "10.0.0.1"}, {**PORT, "hostIP": "10.0.0.1"}, True, id="same-address"),
+    ],
+)
+def test_a_host_port_is_given_once(used: Json, wanted: Json, clashes: bool) -> None:
+    """Else two pods on a node want the same port and one of them never starts."""
+    builder = _cluster(NODE, _with_ports(used))
+    answers = Answers(builder, node_ports.NodePorts(), _with_ports(wanted))
+    expected = ("node(s) didn't have free ports for the requested pod ports",)
+    assert answers.messages() == ({"n0": expected} if clashes else {})
+    assert {refusal.code for refusal in answers.refusals().values()} <= {status.Code.UNSCHEDULABLE}
+
+
+def test_ports_of_sidecars_count_and_those_of_init_containers_do_not() -> None:
+    """Else a sidecar's port is given twice, or one that is free again is kept."""
+    plugin = node_ports.NodePorts()
+    sidecar = _with_ports(PORT, kind="initContainers", restartPolicy="Always")
+    assert Answers(_cluster(NODE, sidecar), plugin, _with_ports(PORT)).refusals() != {}
+    ended = _with_ports(PORT, kind="initContainers")
+    assert Answers(_cluster(NODE, ended), plugin, _with_ports(PORT)).refusals() == {}
+    assert Answers(_cluster(NODE), plugin, ended).pre_filter.skip
+    assert Answers(_cluster(NODE), plugin, _with_ports({"containerPort": 80})).pre_filter.skip
+
+
+def test_one_copy_with_a_host_port_fits_a_node() -> None:
+    """Else a batch puts two pods with one port on a node."""
+    assert Answers(_cluster(NODE), node_ports.NodePorts(), _with_ports(PORT)).copies() == {"n0": 1}
+
+
+def test_more_statuses_than_a_column_can_number_are_merged() -> None:
+    """Else the nodes of a large cluster with a taint each are refused for each other's reasons, or pass."""
+    table = interfaces.StatusTable()
+    detailed = [
+        status.unresolvable("P", "no", reasons=(status.Reason.of("r", {"node": number}),))
+        for number in range(interfaces.DETAILED_STATUSES + 50)
+    ]
+    numbers = [table.intern(entry) for entry in detailed]
+    assert len(set(numbers)) == interfaces.DETAILED_STATUSES + 1
+    assert table.statuses[numbers[-1] - 1] == status.unresolvable("P", "no")
+    for number in range(interfaces.MAX_STATUSES):
+        index = table.intern(status.unschedulable("Q", f"text {number}"))
+        assert table.statuses[index - 1].plugin == "Q"
+        assert index <= interfaces.MAX_STATUSES
+    assert [table.intern(entry) for entry in detailed] == numbers
