@@ -33,6 +33,7 @@ from trireme.config.connection import Connection, check, connect
 from trireme.config.flags import FlagError, Parsed
 from trireme.config.gates import FeatureGates, GateError, aggregate, from_flags
 from trireme.config.golang import quote, quote_list
+from trireme.config.leader_election import check_lock, check_timing
 from trireme.config.loading import ConfigurationError, default_configuration, load_file, os_error
 from trireme.config.model import CompletedProfile, SchedulerConfiguration
 from trireme.config.old_flags import replacement
@@ -274,7 +275,7 @@ class Start:
     ) -> CompletedConfig:
         try:
             check(connection, qps=config.client_connection.qps, burst=config.client_connection.burst)
-            _check_lock(config)
+            check_lock(config.leader_election)
         except ConfigurationError as error:
             raise self._fail("load", str(error)) from error
         try:
@@ -298,6 +299,10 @@ class Start:
             self._log_profiles(completed.profiles)
         if verbose or settings.write_config_to:
             self._write(settings.write_config_to, completed, verbose=verbose)
+        try:
+            check_timing(config.leader_election)
+        except ConfigurationError as error:
+            raise self._fail("run", str(error)) from error
         return completed
 
     def _log_profiles(self, profiles: Sequence[CompletedProfile]) -> None:
@@ -356,25 +361,6 @@ def without_secrets(document: Mapping[str, Any]) -> dict[str, Any]:
     if extenders:
         shown["extenders"] = extenders
     return shown
-
-
-def _check_lock(config: SchedulerConfiguration) -> None:
-    """Checks the lock; a file's was validated, but a flag's without a file was not."""
-    election = config.leader_election
-    lock = election.resource_lock
-    if not election.leader_elect or lock == "leases":
-        return
-    removed = {
-        "endpoints": "migrate",
-        "configmaps": "migrate",
-        "endpointsleases": "migrate",
-        "configmapsleases": "migrated",
-    }
-    if lock in removed:
-        problem = f"{lock} lock is removed, {removed[lock]} to leases"
-    else:
-        problem = f"Invalid lock-type {lock}"
-    raise ConfigurationError(f"couldn't create resource lock: {problem}")
 
 
 def run(

@@ -1,0 +1,58 @@
+"""What an elector would refuse: locks that are gone, and times that cannot work.
+
+The rules of a configuration file catch most of it earlier, but flags without a file are not held to those. They are
+checked before anything connects, so that an instance which could never lead does not stand by either.
+"""
+
+from trireme.config.golang import Duration
+from trireme.config.loading import ConfigurationError
+from trireme.config.model import LeaderElection
+
+_REMOVED = {
+    "endpoints": "migrate",
+    "configmaps": "migrate",
+    "endpointsleases": "migrate",
+    "configmapsleases": "migrated",
+}
+#: Attempts are this much apart at most, in retry periods.
+_JITTER_FACTOR = 1.2
+
+
+def check_lock(election: LeaderElection) -> None:
+    """Checks the kind of the lock.
+
+    Raises:
+        ConfigurationError: there is no such lock.
+    """
+    lock = election.resource_lock
+    if not election.leader_elect or lock == "leases":
+        return
+    if lock in _REMOVED:
+        problem = f"{lock} lock is removed, {_REMOVED[lock]} to leases"
+    else:
+        problem = f"Invalid lock-type {lock}"
+    raise ConfigurationError(f"couldn't create resource lock: {problem}")
+
+
+def check_timing(election: LeaderElection) -> None:
+    """Checks the times against each other.
+
+    Raises:
+        ConfigurationError: nobody could hold the lock with them.
+    """
+    if not election.leader_elect:
+        return
+    lease, renewal, retry = election.lease_duration, election.renew_deadline, election.retry_period
+    rules = (
+        (lease > renewal, "leaseDuration must be greater than renewDeadline"),
+        (
+            renewal > Duration(int(_JITTER_FACTOR * retry.nanoseconds)),
+            "renewDeadline must be greater than retryPeriod*JitterFactor",
+        ),
+        (lease > Duration(), "leaseDuration must be greater than zero"),
+        (renewal > Duration(), "renewDeadline must be greater than zero"),
+        (retry > Duration(), "retryPeriod must be greater than zero"),
+    )
+    for holds, rule in rules:
+        if not holds:
+            raise ConfigurationError(f"couldn't create leader elector: {rule}")
