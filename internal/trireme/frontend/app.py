@@ -28,6 +28,7 @@ from trireme.frontend import (
     cluster_watch,
     fallback,
     hints,
+    metrics_observed,
     object_kinds,
     outcomes,
     pacing,
@@ -88,9 +89,11 @@ class Frontend:
         local: children.Children,
         infos: Mapping[str, plugin_pb2.PluginInfo],
         make_children: Callable[[str], children.Children],
+        observed: metrics_observed.Observations,
     ) -> None:
         """`infos` are what the remote plugins said of themselves, by name; `make_children` makes a phase of our own."""
         self._make_children = make_children
+        self.observed = observed
         self._completed = completed
         self._clients = clients
         self._children = local
@@ -119,10 +122,12 @@ class Frontend:
         view = hints.CacheView(self.cache)
         table = queue_hints.HintTable(
             {
-                profile.scheduler_name: [
-                    *hints.registrations(profile, view),
-                    *remote_plugins.registrations(profile, self._infos),
-                ]
+                profile.scheduler_name: self.observed.timed_hints(
+                    [
+                        *hints.registrations(profile, view),
+                        *remote_plugins.registrations(profile, self._infos),
+                    ]
+                )
                 for profile in completed.profiles
             }
         )
@@ -133,9 +138,10 @@ class Frontend:
             self._pre_enqueue_answered,
             self._hint_answered,
         )
-        self.queue = scheduling_queue.SchedulingQueue(
+        self.queue: scheduling_queue.SchedulingQueue = metrics_observed.TimedQueue(
+            self.observed,
             table,
-            pre_enqueue.gate_of(completed.profiles, self.remote_queue.gated),
+            self.observed.timed_gate(pre_enqueue.gate_of(completed.profiles, self.remote_queue.gated)),
             policy=queue_backoff.BackoffPolicy(
                 float(config.pod_initial_backoff_seconds), float(config.pod_max_backoff_seconds)
             ),
@@ -192,7 +198,7 @@ class Frontend:
             profile.scheduler_name for profile in self._completed.profiles if profile.plugins.get(ExtensionPoint.PERMIT)
         )
         self.results = outcomes.Outcomes(
-            self.queue, self.recorder, self.watch.pending, self._carry_out, self.outbox.send, time.time
+            self.queue, self.recorder, self.watch.pending, self._carry_out, self.outbox.send, time.time, self.observed
         )
         self.binding = binding_cycle.BindingCycle(
             self.cache,
@@ -203,10 +209,13 @@ class Frontend:
             self._carry_out,
             time.time,
             permitting,
+            self.observed,
         )
-        self.calls = phases.Phases(self.filters, self.scores, self.answers, self._fence, self._config_hash)
+        self.calls = phases.Phases(
+            self.filters, self.scores, self.answers, self._fence, self._config_hash, self.observed
+        )
         self.cycle = scheduling_cycle.SchedulingCycle(
-            self.cache, self.queue, self.calls, self.binding, self.results, self.publish, time.time
+            self.cache, self.queue, self.calls, self.binding, self.results, self.publish, time.time, self.observed
         )
         self.scheduler = scheduler.Scheduler(
             self.queue,
@@ -319,6 +328,15 @@ class Frontend:
     def leading(self) -> bool:
         """Whether we lead."""
         return self._term is not None
+
+    def children_statistics(self) -> list[children.ChildStatistics]:
+        """How each of our own phases is."""
+        return self._children.statistics()
+
+    @property
+    def term(self) -> Term | None:
+        """Our term of leadership, while it lasts."""
+        return self._term
 
     def _fence(self) -> cycle_pb2.Fence:
         term = self._term

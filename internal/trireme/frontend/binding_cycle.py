@@ -17,6 +17,7 @@ from trireme.frontend import (
     bind_replicas,
     cluster_cache,
     cluster_watch,
+    metrics_observed,
     outcomes,
     queue_pod,
     queue_remote,
@@ -60,6 +61,7 @@ class BindingCycle:
         carry_out: Callable[[queue_remote.Instructions], None],
         now: Callable[[], float],
         permit_profiles: frozenset[str],
+        observed: metrics_observed.Observations,
     ) -> None:
         self._cache = cache
         self._queue = queue
@@ -69,6 +71,7 @@ class BindingCycle:
         self._carry_out = carry_out
         self._now = now
         self._permit_profiles = permit_profiles
+        self._observed = observed
         self._tasks: set[asyncio.Task[None]] = set()
         self._binding = 0
         self._room = asyncio.Event()
@@ -106,6 +109,7 @@ class BindingCycle:
 
     async def _permit(self, cycle: cycle_pb2.Cycle, assumed: list[Assumed]) -> None:
         request = bind_pb2.PermitRequest(cycle=cycle, items=[one.item for one in assumed])
+        started = self._observed.clock()
         try:
             response = await self._binders.permit(request)
         except aio.AioRpcError as error:
@@ -116,6 +120,8 @@ class BindingCycle:
         permitted = []
         for one, result in zip(assumed, response.results, strict=True):
             said = wire_status.from_message(result.status)
+            seconds = (self._observed.clock() - started) / len(assumed)
+            self._observed.point("Permit", said.code, cycle.profile, seconds)
             if said.code == status.Code.SUCCESS:
                 permitted.append(one)
             elif said.code == status.Code.WAIT:
@@ -129,7 +135,9 @@ class BindingCycle:
         waits = {wait.plugin: wait.timeout.ToTimedelta().total_seconds() for wait in result.waits}
 
         async def until_decided() -> None:
+            started = self._observed.clock()
             said = await self._waiting.wait(one.pod.uid, one.pod.key, waits)
+            self._observed.waited_on_permit(said.code, self._observed.clock() - started)
             if said.code == status.Code.SUCCESS:
                 await self._bind_permitted(cycle, [one])
             else:
@@ -144,9 +152,11 @@ class BindingCycle:
         for one in assumed:
             self._queue.done(one.pod.uid, now)
         request = bind_pb2.BindRequest(cycle=cycle, items=[one.item for one in assumed])
+        started = self._observed.clock()
         async for result in self._binders.bind(request):
             one = assumed[result.index]
             said = wire_status.from_message(result.status)
+            self._observed.point("Bind", said.code, cycle.profile, self._observed.clock() - started)
             if said.code == status.Code.SUCCESS:
                 self._settled(1)
                 self._results.bound(one.pod, one.node_name)

@@ -3,13 +3,12 @@
 Source: pkg/scheduler/schedule_one.go handleSchedulingFailure.
 """
 
-import collections
 import logging
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from trireme.framework import status
-from trireme.frontend import cluster_watch, pod_projection, queue_pod, queue_remote, scheduling_queue
+from trireme.frontend import cluster_watch, metrics_observed, pod_projection, queue_pod, queue_remote, scheduling_queue
 from trireme.kube import json_values
 from trireme.kube.event_series import ObjectReference
 from trireme.kube.events import NORMAL, WARNING, EventRecorder
@@ -50,6 +49,7 @@ class Outcomes:
         carry_out: Callable[[queue_remote.Instructions], None],
         send: Callable[[bind_pb2.Action], None],
         now: Callable[[], float],
+        observed: metrics_observed.Observations,
     ) -> None:
         self._queue = queue
         self._recorder = recorder
@@ -59,11 +59,12 @@ class Outcomes:
         self._now = now
         # The condition last asked for, for pods whose object does not show it yet: reason, message, since (Unix s).
         self._asked: dict[str, tuple[str, str, int]] = {}
-        self.attempts: collections.Counter[tuple[str, str]] = collections.Counter()
+        self._observed = observed
 
     def failed(self, pod: queue_pod.QueuedPod, failure: Failure) -> None:
         """The attempt failed: the pod goes back, is told of, and gets its condition."""
-        self.attempts["unschedulable" if failure.rejectors else "error", pod.record.profile] += 1
+        refused = failure.reason == UNSCHEDULABLE
+        self._observed.failed(pod, metrics_observed.UNSCHEDULABLE if refused else metrics_observed.ERROR, self._now())
         uid = pod.uid
         pending = self._pending(uid)
         self._carry_out(
@@ -93,7 +94,7 @@ class Outcomes:
 
     def bound(self, pod: queue_pod.QueuedPod, node_name: str) -> None:
         """The pod is on the node."""
-        self.attempts["scheduled", pod.record.profile] += 1
+        self._observed.bound(pod, self._now())
         self._asked.pop(pod.uid, None)
         pending: cluster_watch.PendingPod = pod.record.pod
         self._recorder.scheduled(_reference(pending.parsed), node_name, pod.record.profile)

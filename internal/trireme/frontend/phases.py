@@ -1,6 +1,6 @@
 """Asking filter and score about a class: the calls of one scheduling cycle, with what each replica knows already."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -8,7 +8,7 @@ import grpc
 from grpc import aio
 
 from trireme.framework import status
-from trireme.frontend import class_answers, replica_link, replicas
+from trireme.frontend import class_answers, metrics_observed, replica_link, replicas
 from trireme.v1 import cycle_pb2, filter_pb2, filter_pb2_grpc, score_pb2, score_pb2_grpc
 from trireme.wire import node_columns
 from trireme.wire import status as wire_status
@@ -37,6 +37,7 @@ class Filtered:
     needs_reserve: bool
     needs_pre_bind: bool
     evaluated: tuple[str, ...]
+    timings: Sequence[filter_pb2.Timing] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,7 @@ class Placed:
     slots: tuple[int, ...]
     failure: status.Status | None
     more: bool
+    timings: Sequence[filter_pb2.Timing] = ()
 
 
 class Phases:
@@ -58,12 +60,14 @@ class Phases:
         answers: class_answers.ClassAnswers,
         fence: Callable[[], cycle_pb2.Fence],
         config_hash: int,
+        observed: metrics_observed.Observations,
     ) -> None:
         self._filters = filters
         self._scores = scores
         self._answers = answers
         self._fence = fence
         self._config_hash = config_hash
+        self._observed = observed
 
     def cycle(self, profile: str, class_id: int, generation: int, attempt: int = 0) -> cycle_pb2.Cycle:
         """The context of a call."""
@@ -86,7 +90,7 @@ class Phases:
         async def call(link: replica_link.ReplicaLink) -> filter_pb2.FilterResponse:
             return await filter_pb2_grpc.FilterServiceStub(link.channel).Filter(request, timeout=_DEADLINE_SECONDS)
 
-        response = await _asked("filter", self._filters.ask(profile, class_id, call))
+        response = await self._asked("filter", "Filter", self._filters.ask(profile, class_id, call))
         refusal = None
         if response.HasField("pre_filter"):
             said = wire_status.from_message(response.pre_filter.status)
@@ -105,6 +109,7 @@ class Phases:
             response.needs_reserve,
             response.needs_pre_bind,
             tuple(response.evaluated_plugins),
+            response.timings,
         )
 
     async def place(self, profile: str, class_id: int, count: int, filtered: Filtered) -> Placed:
@@ -133,12 +138,12 @@ class Phases:
             link.capacities[key] = generation
             return response
 
-        response = await _asked("score", self._scores.ask(profile, class_id, call))
+        response = await self._asked("score", "Place", self._scores.ask(profile, class_id, call))
         failure = None
         if response.HasField("status"):
             said = wire_status.from_message(response.status)
             failure = None if said.code == status.Code.SUCCESS else said
-        return Placed(tuple(response.slots), failure, response.more)
+        return Placed(tuple(response.slots), failure, response.more, response.timings)
 
     async def prepare(self, profile: str, class_id: int, generation: int) -> None:
         """Have the columns of a class made ahead of its turn, by the replicas that will be asked then."""
@@ -152,9 +157,16 @@ class Phases:
                 score_pb2.PlaceRequest(cycle=cycle, count=1, prepare=True), timeout=_DEADLINE_SECONDS
             )
 
-
-async def _asked(phase: str, asking: Awaitable[Answer]) -> Answer:
-    try:
-        return await asking
-    except aio.AioRpcError as error:
-        raise PhaseFault(f"{phase} answered {error.code().name}: {error.details()}") from error
+    async def _asked(self, phase: str, rpc: str, asking: Awaitable[Answer]) -> Answer:
+        started = self._observed.clock()
+        code = grpc.StatusCode.OK
+        try:
+            return await asking
+        except aio.AioRpcError as error:
+            code = error.code()
+            raise PhaseFault(f"{phase} answered {code.name}: {error.details()}") from error
+        except replicas.PhaseUnavailable:
+            code = grpc.StatusCode.UNAVAILABLE
+            raise
+        finally:
+            self._observed.rpc(phase, rpc, code.name, self._observed.clock() - started)

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import uvloop
 
 from trireme.config import commandline
-from trireme.frontend import app, children, handle, remote_plugins, serving
+from trireme.frontend import app, children, handle, metrics_observed, remote_plugins, serving
 from trireme.kube import client, credentials, election, informer, lease, resources
 from trireme.kube.errors import ApiError, ApiUnreachable, KubeconfigError
 from trireme.replica import remote_client
@@ -62,8 +62,14 @@ async def _run(completed: commandline.CompletedConfig) -> int:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, _on_signal, stopping)
-    async with await client.connect(settings) as scheduling, await client.connect(settings) as writing:
-        frontend = app.Frontend(completed, app.Clients(scheduling, writing), local, infos, make_children)
+    observed = metrics_observed.Observations()
+    watching = observed.request_observer(completed.connection.host)
+    async with (
+        await client.connect(settings, watching) as scheduling,
+        await client.connect(settings, watching) as writing,
+    ):
+        clients = app.Clients(scheduling, writing)
+        frontend = app.Frontend(completed, clients, local, infos, make_children, observed)
         try:
             await local.start()
             # What is loaded now lives as long as the process: the collector need not look at it again.

@@ -177,6 +177,7 @@ class Places:
             self.in_flight[record.uid] = pod
             pod.flight = Flight(cell)
             pod.place = Place.IN_FLIGHT
+            pod.popped_at = now
             pod.attempts += 1
             if pod.rejectors:
                 self.count_refusals(pod, -1)

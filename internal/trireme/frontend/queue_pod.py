@@ -127,6 +127,7 @@ class QueuedPod:
         "initial_attempt_timestamp",
         "pending_plugins",
         "place",
+        "popped_at",
         "record",
         "rejectors",
         "stamp",
@@ -145,6 +146,8 @@ class QueuedPod:
         self.attempts = 0
         self.unschedulable_count = 0
         self.consecutive_errors = 0
+        #: When its last attempt began; 0: none did.
+        self.popped_at = 0.0
         #: End of its back-off; 0: not computed since it was last put back.
         self.expiry = 0.0
         #: Plugins that refused it, in its last attempt or at the gate.

@@ -11,6 +11,7 @@ from trireme.frontend import (
     binding_cycle,
     cluster_cache,
     fit_error,
+    metrics_observed,
     outcomes,
     phases,
     queue_pod,
@@ -34,6 +35,7 @@ class SchedulingCycle:
         results: outcomes.Outcomes,
         publish: Callable[[], int],
         now: Callable[[], float],
+        observed: metrics_observed.Observations,
     ) -> None:
         self._cache = cache
         self._queue = queue
@@ -42,9 +44,11 @@ class SchedulingCycle:
         self._results = results
         self._publish = publish
         self._now = now
+        self._observed = observed
 
     async def run(self, batch: scheduling_queue.Batch) -> None:
         """Place the pods of the batch, or say of each why not."""
+        self._observed.popped(batch.profile, len(batch.pods))
         pods = [pod for pod in batch.pods if self._to_be_tried(pod)]
         try:
             while pods:
@@ -68,6 +72,7 @@ class SchedulingCycle:
 
     async def _round(self, profile: str, class_id: int, pods: list[queue_pod.QueuedPod]) -> list[queue_pod.QueuedPod]:
         """Place as many of the pods as one answer allows; answers those that are left."""
+        started = self._observed.clock()
         generation = self._publish()
         if not self._cache.node_count:
             self._fail_all(pods, outcomes.Failure(fit_error.NO_NODES, unschedulable=True, nominated_node=""))
@@ -75,6 +80,7 @@ class SchedulingCycle:
         filtered = await self._calls.filter(profile, class_id, len(pods), generation)
         if filtered.refusal is not None or not filtered.answer.admissible:
             await self._refused(pods, filtered)
+            self._observed.refused(profile, len(pods), self._observed.clock() - started, filtered)
             return []
         count = min(len(pods), filtered.max_batch or len(pods))
         placed = await self._calls.place(profile, class_id, count, filtered)
@@ -83,6 +89,7 @@ class SchedulingCycle:
             return []
         if not placed.slots:
             raise phases.PhaseFault("score placed none of the pods, though filter found nodes for them")
+        self._observed.placed(profile, len(placed.slots), self._observed.clock() - started, filtered, placed)
         cycle = self._calls.cycle(profile, class_id, generation)
         self._assume(cycle, pods[: len(placed.slots)], placed.slots, filtered.answer.generation)
         return [pod for pod in pods if self._cache.pod(pod.uid) is None and self._still_wanted(pod)]

@@ -1,0 +1,326 @@
+"""What the frontend measures as it goes: kube-scheduler's metrics that are durations or happenings, and our own.
+
+What is a state (queue lengths, cache sizes, replicas) is not here: `metrics_collector` reads that when somebody asks.
+One call is made a batch where possible, with the number of pods; a pod that is bound costs about three microseconds.
+
+How a batch counts. An attempt's duration is that of the whole batch up to the pod's own end, because so long it took.
+The algorithm's duration and an extension point's are what they cost: the batch's, divided among its pods, so that sums
+and counts compare with those of a scheduler that takes pods one by one.
+
+Source: pkg/scheduler/metrics/metrics.go.
+"""
+
+import dataclasses
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from trireme.framework import cluster_event, status
+from trireme.frontend import queue_hints, queue_places, queue_pod, scheduling_queue
+from trireme.frontend.queue_remote import Instructions
+from trireme.telemetry.instruments import BETA, STABLE, Counter, Histogram, Instrument, exponential
+from trireme.v1 import filter_pb2
+
+if TYPE_CHECKING:
+    from trireme.frontend import phases
+
+SCHEDULED = "scheduled"
+UNSCHEDULABLE = "unschedulable"
+ERROR = "error"
+
+# From so many attempts on they share a label.
+_MANY_ATTEMPTS = 15
+
+_MILLISECONDS = exponential(0.001, 2, 15)
+_TENTHS_OF_MILLISECONDS = exponential(0.0001, 2, 12)
+_PLUGIN_SECONDS = exponential(0.00001, 1.5, 20)
+_REQUEST_SECONDS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
+
+
+class Observations:
+    """The instruments, and what is done with them."""
+
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        self.clock = clock
+        self._make_attempts()
+        self._make_framework()
+        self._make_own()
+        self.requests = Counter(
+            "rest_client_requests_total",
+            "Number of HTTP requests, partitioned by status code, method, and host.",
+            ("code", "method", "host"),
+        )
+        self.request_seconds = Histogram(
+            "rest_client_request_duration_seconds",
+            "Request latency in seconds. Broken down by verb, and host.",
+            _REQUEST_SECONDS,
+            ("verb", "host"),
+        )
+        self.throttle_seconds = Histogram(
+            "rest_client_rate_limiter_duration_seconds",
+            "Client side rate limiter latency in seconds. Broken down by verb, and host.",
+            _REQUEST_SECONDS,
+            ("verb", "host"),
+        )
+
+    def _make_attempts(self) -> None:
+        self.schedule_attempts = Counter(
+            "scheduler_schedule_attempts_total",
+            "Attempts to schedule pods, by result: 'unschedulable' means that a pod could not be scheduled, 'error' "
+            "that something within the scheduler failed.",
+            ("result", "profile"),
+            STABLE,
+        )
+        self.attempt_seconds = Histogram(
+            "scheduler_scheduling_attempt_duration_seconds",
+            "Time from taking a pod from the queue to its being bound or refused.",
+            _MILLISECONDS,
+            ("result", "profile"),
+            STABLE,
+        )
+        self.algorithm_seconds = Histogram(
+            "scheduler_scheduling_algorithm_duration_seconds",
+            "Time to find a pod's node: its share of its batch.",
+            _MILLISECONDS,
+            (),
+            BETA,
+        )
+        self.sli_seconds = Histogram(
+            "scheduler_pod_scheduling_sli_duration_seconds",
+            "Time from a pod's entering the queue to its being bound, by the number of attempts.",
+            exponential(0.01, 2, 20),
+            ("attempts",),
+            BETA,
+        )
+        self.attempts_of_bound = Histogram(
+            "scheduler_pod_scheduling_attempts",
+            "Attempts that it took to schedule a pod.",
+            exponential(1, 2, 5),
+            (),
+            STABLE,
+        )
+        self.after_flush = Counter(
+            "scheduler_pod_scheduled_after_flush_total",
+            "Pods scheduled after no event but the time limit had woken them; many mean that a hint misses something.",
+        )
+        self.batch_attempts = Counter(
+            "scheduler_batch_attempts_total",
+            "Pods by whether they were placed by the evaluation made for a pod before them (hint_used) or by one of "
+            "their own (no_hint).",
+            ("profile", "result"),
+        )
+
+    def _make_framework(self) -> None:
+        self.point_seconds = Histogram(
+            "scheduler_framework_extension_point_duration_seconds",
+            "Time for all plugins of an extension point: a pod's share of its batch.",
+            _TENTHS_OF_MILLISECONDS,
+            ("extension_point", "status", "profile"),
+            STABLE,
+        )
+        self.plugin_seconds = Histogram(
+            "scheduler_plugin_execution_duration_seconds",
+            "Time of a plugin at an extension point, of one call in ten.",
+            _PLUGIN_SECONDS,
+            ("plugin", "extension_point", "status"),
+            BETA,
+        )
+        self.plugin_evaluations = Counter(
+            "scheduler_plugin_evaluation_total",
+            "Attempts to schedule pods in which the plugin took part, by extension point (PreFilter, Filter, PreScore "
+            "and Score).",
+            ("plugin", "extension_point", "profile"),
+            BETA,
+        )
+        self.hint_seconds = Histogram(
+            "scheduler_queueing_hint_execution_duration_seconds",
+            "Time of a plugin's queueing hint: a pod's share where it was asked about several at once.",
+            _PLUGIN_SECONDS,
+            ("plugin", "event", "hint"),
+        )
+        self.event_seconds = Histogram(
+            "scheduler_event_handling_duration_seconds",
+            "Time to handle a change in the cluster.",
+            _TENTHS_OF_MILLISECONDS,
+            ("event",),
+        )
+        self.permit_wait_seconds = Histogram(
+            "scheduler_permit_wait_duration_seconds", "Time spent waiting on Permit.", _MILLISECONDS, ("result",), BETA
+        )
+
+    def _make_own(self) -> None:
+        self.batch_size = Histogram(
+            "trireme_batch_size_pods", "Pods taken from the queue at once.", exponential(1, 2, 11), ("profile",)
+        )
+        self.rpc_seconds = Histogram(
+            "trireme_rpc_duration_seconds",
+            "Time until a phase answered, asking other replicas included, by gRPC code.",
+            exponential(0.0001, 2, 18),
+            ("phase", "rpc", "code"),
+        )
+
+    def instruments(self) -> Iterable[Instrument]:
+        """All of them."""
+        return [value for value in vars(self).values() if isinstance(value, Instrument)]
+
+    # Attempts
+
+    def popped(self, profile: str, pods: int) -> None:
+        """A batch was taken from the queue."""
+        self.batch_size.observe(pods, (profile,))
+
+    def placed(
+        self, profile: str, pods: int, seconds: float, filtered: "phases.Filtered", placed: "phases.Placed"
+    ) -> None:
+        """One answer of filter and score placed so many pods."""
+        self.algorithm_seconds.observe(seconds / pods, (), pods)
+        self.plugins(profile, "Filter", filtered.evaluated, pods)
+        self.timings(profile, filtered.timings, pods)
+        self.timings(profile, placed.timings, pods)
+        self.batch_attempts.add((profile, "no_hint"))
+        if pods > 1:
+            self.batch_attempts.add((profile, "hint_used"), pods - 1)
+
+    def refused(self, profile: str, pods: int, seconds: float, filtered: "phases.Filtered") -> None:
+        """One answer of filter said of so many pods that no node takes them."""
+        self.algorithm_seconds.observe(seconds / pods, (), pods)
+        self.plugins(profile, "Filter", filtered.evaluated, pods)
+        self.timings(profile, filtered.timings, pods)
+        self.batch_attempts.add((profile, "no_hint"), pods)
+
+    def failed(self, pod: queue_pod.QueuedPod, result: str, now: float) -> None:
+        """The pod's attempt ended without a node. `now` in Unix seconds."""
+        values = (result, pod.record.profile)
+        self.schedule_attempts.add(values)
+        self.attempt_seconds.observe(now - pod.popped_at, values)
+
+    def bound(self, pod: queue_pod.QueuedPod, now: float) -> None:
+        """The pod is bound. `now` in Unix seconds."""
+        values = (SCHEDULED, pod.record.profile)
+        self.schedule_attempts.add(values)
+        self.attempt_seconds.observe(now - pod.popped_at, values)
+        attempts = pod.attempts
+        self.attempts_of_bound.observe(attempts)
+        if pod.initial_attempt_timestamp:
+            label = str(attempts) if attempts < _MANY_ATTEMPTS else f"{_MANY_ATTEMPTS}+"
+            self.sli_seconds.observe(now - pod.initial_attempt_timestamp, (label,))
+        if pod.flushed:
+            self.after_flush.add()
+
+    # Phases and plugins
+
+    def rpc(self, phase: str, rpc: str, code: str, seconds: float) -> None:
+        """A phase was asked; `code` is gRPC's name of how it ended."""
+        self.rpc_seconds.observe(seconds, (phase, rpc, code))
+
+    def point(self, point: str, code: status.Code, profile: str, seconds: float, pods: int = 1) -> None:
+        """An extension point was run for so many pods at once."""
+        self.point_seconds.observe(seconds / pods, (point, code.label, profile), pods)
+
+    def timings(self, profile: str, timings: Iterable[filter_pb2.Timing], pods: int) -> None:
+        """What a phase says of how long things took."""
+        for timing in timings:
+            label = status.Code(timing.code).label
+            seconds = timing.duration_us / 1_000_000
+            if timing.plugin:
+                self.plugin_seconds.observe(seconds, (timing.plugin, timing.extension_point, label))
+            else:
+                self.point_seconds.observe(seconds / pods, (timing.extension_point, label, profile), pods)
+
+    def plugins(self, profile: str, point: str, names: Iterable[str], pods: int) -> None:
+        """These plugins took part in the attempts of so many pods."""
+        for name in names:
+            self.plugin_evaluations.add((name, point, profile), pods)
+
+    def waited_on_permit(self, code: status.Code, seconds: float) -> None:
+        """A pod is not waiting on Permit any more."""
+        self.permit_wait_seconds.observe(seconds, (code.label,))
+
+    # What is wrapped, so that the queue and its hints need no clock
+
+    def timed_gate(self, gate: queue_places.PreEnqueue) -> queue_places.PreEnqueue:
+        """The same gate, timed."""
+
+        def timed(pod: queue_pod.QueuedPod) -> str | queue_places.Gate:
+            started = self.clock()
+            answer = gate(pod)
+            # PreEnqueue always counts as a success, as kube-scheduler has it.
+            self.point("PreEnqueue", status.Code.SUCCESS, pod.record.profile, self.clock() - started)
+            return answer
+
+        return timed
+
+    def timed_hints(self, registrations: Iterable[queue_hints.Registration]) -> list[queue_hints.Registration]:
+        """The same registrations, the hints of in-tree plugins timed."""
+        return [
+            entry if entry.remote else dataclasses.replace(entry, hint=self._timed_hint(entry))
+            for entry in registrations
+        ]
+
+    def _timed_hint(self, registration: queue_hints.Registration) -> queue_hints.HintFunction:
+        plugin, hint = registration.plugin, registration.hint
+
+        def timed(
+            event: cluster_event.ClusterEvent, old: Any, new: Any, pods: Sequence[queue_pod.QueuedPod]
+        ) -> Sequence[queue_hints.Hint]:
+            started = self.clock()
+            # What is not answered counts as an error, and so does everything where the hint raised.
+            answers: Sequence[queue_hints.Hint] = [queue_hints.Hint.ERROR] * len(pods)
+            try:
+                # Without a function every event helps.
+                answers = [queue_hints.Hint.QUEUE] * len(pods) if hint is None else hint(event, old, new, pods)
+                return answers
+            finally:
+                share = (self.clock() - started) / max(len(pods), 1)
+                for answer in answers:
+                    self.hint_seconds.observe(share, (plugin, event.label, answer.value))
+
+        return timed
+
+    # The API server
+
+    def request_observer(self, host: str) -> Callable[[str, int, float, float], None]:
+        """What an ApiClient tells of its requests."""
+
+        def observe(method: str, code: int, seconds: float, waited: float) -> None:
+            self.requests.add((str(code) if code else "<error>", method, host))
+            self.request_seconds.observe(seconds, (method, host))
+            self.throttle_seconds.observe(waited, (method, host))
+
+        return observe
+
+
+class TimedQueue(scheduling_queue.SchedulingQueue):
+    """The scheduling queue, with the time measured that it takes over what the informers tell."""
+
+    def __init__(self, observed: Observations, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._observed = observed
+
+    def add(self, record: queue_pod.PodRecord, now: float) -> Instructions:
+        """As the queue's."""
+        started = self._observed.clock()
+        try:
+            return super().add(record, now)
+        finally:
+            self._handled(cluster_event.UNSCHEDULED_POD_ADD.label, started)
+
+    def on_event(
+        self,
+        event: cluster_event.ClusterEvent,
+        old: Any,
+        new: Any,
+        now: float,
+        *,
+        max_priority: int | None = None,
+        exclude_uid: str = "",
+    ) -> Instructions:
+        """As the queue's."""
+        started = self._observed.clock()
+        try:
+            return super().on_event(event, old, new, now, max_priority=max_priority, exclude_uid=exclude_uid)
+        finally:
+            self._handled(event.label, started)
+
+    def _handled(self, label: str, started: float) -> None:
+        self._observed.event_seconds.observe(self._observed.clock() - started, (label,))

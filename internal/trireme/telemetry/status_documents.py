@@ -1,0 +1,100 @@
+"""Answers as Kubernetes' components give them: Status objects, and the /statusz and /flagz documents.
+
+The text of the latter two is for people: kube-scheduler draws the separator at random so that nobody parses it. Who
+wants to parse asks for a version of the document by name, as JSON or YAML.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+_WARNING = (
+    "Warning: This endpoint is not meant to be machine parseable, has no formatting compatibility guarantees and is "
+    "for debugging purposes only."
+)
+_NOT_ACCEPTABLE = "only the following media types are accepted: application/json, application/yaml, text/plain"
+_GROUP = "config.k8s.io"
+_VERSIONS = {"v1beta1": False, "v1alpha1": True}  # version → deprecated
+_SEPARATOR = ": "
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """An answer: status code, type, body; `warning` is a header."""
+
+    status: int
+    content_type: str
+    body: str
+    warning: str = ""
+
+
+def failure(code: int, reason: str, message: str, *, details: bool = False) -> Document:
+    """A Status object."""
+    out: dict[str, Any] = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
+    out |= {"message": message, "reason": reason}
+    if details:
+        out["details"] = {}
+    return Document(code, "application/json", _json({**out, "code": code}))
+
+
+def json_document(value: Any) -> Document:
+    """A value as JSON."""
+    return Document(200, "application/json", _json(value))
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """/statusz or /flagz: `kind` is the name of the object, `lines` of the text, `fields` of the object."""
+
+    program: str
+    title: str
+    kind: str
+    lines: Callable[[], Mapping[str, str]]
+    fields: Callable[[], Mapping[str, Any]]
+    #: Before the lines.
+    gap: str = ""
+    #: Between separator and value.
+    space: str = ""
+
+    def answer(self, accept: str, write_yaml: Callable[[Mapping[str, Any]], str]) -> Document:
+        """The page in the first of the formats accepted that there is."""
+        for entry in (accept or "*/*").split(","):
+            media, *rest = (part.strip() for part in entry.split(";"))
+            parameters = dict(part.split("=", 1) for part in rest if "=" in part)
+            if media in ("*/*", "text/plain", "text/*"):
+                return Document(200, "text/plain; charset=utf-8", self._text())
+            version = parameters.get("v", "")
+            if (parameters.get("g"), parameters.get("as")) != (_GROUP, self.kind) or version not in _VERSIONS:
+                continue
+            if media in ("application/json", "application/yaml"):
+                return self._object(media, version, write_yaml)
+        return failure(406, "NotAcceptable", _NOT_ACCEPTABLE)
+
+    def _text(self) -> str:
+        lines = "".join(f"{name}{_SEPARATOR}{self.space}{value}\n" for name, value in self.lines().items())
+        return f"\n{self.program} {self.title}\n{_WARNING}\n{self.gap}{lines}"
+
+    def _object(self, media: str, version: str, write_yaml: Callable[[Mapping[str, Any]], str]) -> Document:
+        value = {
+            "kind": self.kind,
+            "apiVersion": f"{_GROUP}/{version}",
+            "metadata": {"name": self.program},
+            **self.fields(),
+        }
+        body = _json(value) if media == "application/json" else write_yaml(value)
+        warning = ""
+        if _VERSIONS[version]:
+            warning = f'299 - "This version of the {self.title} endpoint is deprecated. Please use a newer version."'
+        return Document(200, f"{media};g={_GROUP};v={version};as={self.kind}", body, warning)
+
+
+def uptime(seconds: float) -> str:
+    """A duration as /statusz shows it."""
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} hr {minutes:02d} min {rest:02d} sec"
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False) + "\n"

@@ -1,0 +1,106 @@
+"""Accepts HTTPS connections, with the certificate that is in the files at that moment.
+
+Each connection is handed to the loop with a TLS context of its own choosing, so a renewed certificate counts from the
+next connection on. The first byte is looked at before TLS begins: a client that speaks plain HTTP gets the sentence
+that says so, where OpenSSL would only hang up.
+"""
+
+import asyncio
+import contextlib
+import errno
+import logging
+import socket
+import ssl
+from collections.abc import Callable
+
+log = logging.getLogger(__name__)
+
+MAX_CONNECTIONS = 512
+HANDSHAKE_SECONDS = 10.0
+#: When there are no more file descriptors, trying again at once would only burn CPU.
+EXHAUSTED_SECONDS = 0.5
+
+_TLS_HANDSHAKE = 0x16
+_PLAIN = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
+_UNREAD_BYTES = 1 << 16
+_EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+
+
+class TlsAcceptor:
+    """Serves `protocol`s on a listening socket until it is closed. `context` is asked for each connection."""
+
+    def __init__(
+        self,
+        listener: socket.socket,
+        context: Callable[[], ssl.SSLContext],
+        protocol: Callable[[], asyncio.BaseProtocol],
+    ) -> None:
+        self._listener = listener
+        self._context = context
+        self._protocol = protocol
+        self._handshakes: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> None:
+        """Accept until cancelled."""
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                connection, _ = await loop.sock_accept(self._listener)
+            except OSError as error:
+                if error.errno not in _EXHAUSTED:
+                    raise
+                log.error("no connection can be accepted: %s", error)
+                await asyncio.sleep(EXHAUSTED_SECONDS)
+                continue
+            if len(self._handshakes) >= MAX_CONNECTIONS:
+                connection.close()
+                continue
+            task = asyncio.create_task(self._greet(connection))
+            self._handshakes.add(task)
+            task.add_done_callback(self._handshakes.discard)
+
+    async def close(self) -> None:
+        """Stop listening; connections that are served are the protocol's to end."""
+        self._listener.close()
+        for task in self._handshakes:
+            task.cancel()
+        await asyncio.gather(*self._handshakes, return_exceptions=True)
+
+    async def _greet(self, connection: socket.socket) -> None:
+        taken = False
+        try:
+            connection.setblocking(False)
+            async with asyncio.timeout(HANDSHAKE_SECONDS):
+                first = await _peek(connection)
+                if first and first[0] != _TLS_HANDSHAKE:
+                    await asyncio.get_running_loop().sock_sendall(connection, _PLAIN)
+                    # Closing with something unread would reset the connection before the answer is read.
+                    connection.shutdown(socket.SHUT_WR)
+                    connection.recv(_UNREAD_BYTES)
+                elif first:
+                    taken = True  # the loop closes it from here on, also where the handshake fails
+                    await asyncio.get_running_loop().connect_accepted_socket(
+                        self._protocol,
+                        connection,
+                        ssl=self._context(),
+                        ssl_handshake_timeout=HANDSHAKE_SECONDS,
+                    )
+        except (OSError, TimeoutError) as error:  # ssl.SSLError is one
+            log.debug("TLS handshake error: %s", error)
+        finally:
+            if not taken:
+                connection.close()
+
+
+async def _peek(connection: socket.socket) -> bytes:
+    """The first byte, left where it is; nothing where the client hung up."""
+    loop = asyncio.get_running_loop()
+    while True:
+        with contextlib.suppress(BlockingIOError):
+            return connection.recv(1, socket.MSG_PEEK)
+        readable = asyncio.Event()
+        loop.add_reader(connection.fileno(), readable.set)
+        try:
+            await readable.wait()
+        finally:
+            loop.remove_reader(connection.fileno())
