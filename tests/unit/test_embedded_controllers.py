@@ -98,6 +98,18 @@ def test_nodes_made_by_clients_get_a_kubelet_unless_they_say_no() -> None:
     assert [one["metadata"]["name"] for one in cluster.objects("leases.coordination.k8s.io")] == ["mine"]
 
 
+def test_a_kubelet_can_be_made_to_die_and_come_back() -> None:
+    """Chaos tests need a node whose pods nobody acknowledges."""
+    cluster = Cluster(1)
+    cluster.edit("nodes", "node-0", {"metadata": {"annotations": {KUBELET_ANNOTATION: "none"}}})
+    cluster.create("pods", pod("p"))
+    cluster.run(5)
+    assert cluster.phases() == ["Pending"]
+    cluster.edit("nodes", "node-0", {"metadata": {"annotations": {KUBELET_ANNOTATION: None}}})
+    cluster.run(5)
+    assert cluster.phases() == ["Running"]
+
+
 def test_pods_already_on_a_node_run_once_it_registers() -> None:
     """A pod may be bound before the kubelet is up."""
     cluster = Cluster(0)

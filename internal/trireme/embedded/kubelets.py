@@ -2,7 +2,7 @@
 
 A pod bound to a node becomes Running after a moment, a pod of a Job succeeds after a while, a pod being deleted goes,
 and every node's Lease is renewed. That holds for the nodes that the cluster starts with and for any Node object that a
-client creates, unless its annotation `trireme.dev/kubelet: none` says that somebody else looks after it.
+client creates, while its annotation `trireme.dev/kubelet: none` does not say otherwise: so a node can be made to die.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from trireme.embedded.reconciling import WorkQueue
 from trireme.embedded.registry import Registry
 from trireme.embedded.resources import LEASES, NODES, PODS
 from trireme.embedded.sources import micro_timestamp
-from trireme.embedded.store import ADDED, DELETED, Event, Object, Record
+from trireme.embedded.store import DELETED, Event, Object, Record
 from trireme.embedded.subresources import with_condition
 
 LEASE_NAMESPACE = "kube-node-lease"
@@ -81,10 +81,13 @@ class Kubelets:
             for record in self._store.scan(PODS):
                 if record.object["spec"].get("nodeName") == name:
                     self._pods.add(record.key, self._pace.orphan)
-        elif event.type == ADDED:
-            annotations = event.record.object["metadata"].get("annotations") or {}
-            if annotations.get(KUBELET_ANNOTATION) != "none":
-                self._new_nodes.add(name)
+            return
+        annotations = event.record.object["metadata"].get("annotations") or {}
+        wanted = annotations.get(KUBELET_ANNOTATION) != "none"
+        if wanted and name not in self._nodes:
+            self._new_nodes.add(name)
+        elif not wanted and self._nodes.pop(name, None) is not None:
+            self._leases = [one for one in self._leases if one != name]
 
     def _register(self, name: str) -> None:
         """Starts to look after a node: reports it ready, creates its Lease, and takes the pods that it has."""

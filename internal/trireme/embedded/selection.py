@@ -158,12 +158,3 @@ def predicate(resource: Resource, labels: str, fields: str) -> Predicate | None:
         return None
     combined: Predicate = _all(parts)
     return combined
-
-
-def exact_name(fields: str) -> str:
-    """The name that a field selector asks for, or empty: such a list or watch looks at one object."""
-    for part in fields.split(","):
-        name, _, value = part.partition("=")
-        if name.strip() == "metadata.name":
-            return value.removeprefix("=")
-    return ""

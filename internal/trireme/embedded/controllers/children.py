@@ -5,13 +5,14 @@ Also here: making a pod from a workload's template, since every workload does it
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import orjson
 
+from trireme.embedded.reconciling import WorkQueue
 from trireme.embedded.resources import Resource
 from trireme.embedded.store import DELETED, Event, Object, Record, Store
 
+_FEW = 100
+_GATHER_SECONDS_EACH = 50e-6
 OwnerKey = tuple[str, str]
 """Namespace and name of an owner."""
 
@@ -42,16 +43,16 @@ class Children:
 
     def __init__(self, store: Store, resource: Resource) -> None:
         self._by_owner: dict[str, dict[OwnerKey, Record]] = {}
-        self._told: dict[str, list[Callable[[OwnerKey], None]]] = {}
+        self._told: dict[str, list[tuple[WorkQueue[OwnerKey], float]]] = {}
         store.listen(resource, self._on_event)
 
     def of(self, uid: str) -> list[Record]:
         """The children of the owner of that uid, in order of creation."""
         return list(self._by_owner.get(uid, {}).values())
 
-    def tell(self, kind: str, changed: Callable[[OwnerKey], None]) -> None:
-        """Calls `changed` with the owner's key whenever a child of an owner of that kind changes."""
-        self._told.setdefault(kind, []).append(changed)
+    def tell(self, kind: str, queue: WorkQueue[OwnerKey], least: float = 0.0) -> None:
+        """Queues the owner's key whenever a child of an owner of that kind changes, after `least` seconds or more."""
+        self._told.setdefault(kind, []).append((queue, least))
 
     def _on_event(self, event: Event) -> None:
         reference = controller_of(event.record.object)
@@ -64,8 +65,11 @@ class Children:
                 del self._by_owner[reference["uid"]]
         else:
             children[event.record.key] = event.record
-        for changed in self._told.get(reference["kind"], ()):
-            changed((event.record.namespace, reference["name"]))
+        # A look at an owner takes as long as it has children, so the more there are, the more of their changes are
+        # gathered for one look.
+        gathering = len(children) * _GATHER_SECONDS_EACH if len(children) > _FEW else 0.0
+        for queue, least in self._told.get(reference["kind"], ()):
+            queue.add((event.record.namespace, reference["name"]), max(least, gathering))
 
 
 def is_active(pod: Object) -> bool:

@@ -81,7 +81,7 @@ class DaemonSets:
         self.queues = (self._queue,)
         registry.store.listen(DAEMON_SETS, self._on_event)
         registry.store.listen(NODES, self._on_node)
-        pods.tell(DAEMON_SETS.kind, lambda key: self._queue.add(key, _GATHER_SECONDS))
+        pods.tell(DAEMON_SETS.kind, self._queue, _GATHER_SECONDS)
 
     def _on_event(self, event: Event) -> None:
         if event.type != DELETED:

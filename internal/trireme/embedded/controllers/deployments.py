@@ -94,7 +94,7 @@ class Deployments:
         self._queue: WorkQueue[OwnerKey] = WorkQueue("deployments", self._sync, monotonic)
         self.queues = (self._queue,)
         registry.store.listen(DEPLOYMENTS, self._on_event)
-        self._sets.tell(DEPLOYMENTS.kind, self._queue.add)
+        self._sets.tell(DEPLOYMENTS.kind, self._queue)
 
     def _on_event(self, event: Event) -> None:
         if event.type != DELETED:

@@ -67,7 +67,7 @@ class Jobs:
         self._queue: WorkQueue[OwnerKey] = WorkQueue("jobs", self._sync, monotonic)
         self.queues = (self._queue,)
         registry.store.listen(JOBS, self._on_event)
-        pods.tell(JOBS.kind, self._queue.add)
+        pods.tell(JOBS.kind, self._queue)
 
     def _on_event(self, event: Event) -> None:
         if event.type == DELETED:

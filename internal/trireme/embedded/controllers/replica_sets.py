@@ -36,7 +36,7 @@ class ReplicaSets:
         self._queue: WorkQueue[OwnerKey] = WorkQueue(resource.plural, self._sync, monotonic)
         self.queues = (self._queue,)
         registry.store.listen(resource, self._on_event)
-        pods.tell(resource.kind, self._queue.add)
+        pods.tell(resource.kind, self._queue)
 
     def _on_event(self, event: Event) -> None:
         if event.type != DELETED:

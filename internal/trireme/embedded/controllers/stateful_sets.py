@@ -39,7 +39,7 @@ class StatefulSets:
         self._queue: WorkQueue[OwnerKey] = WorkQueue("statefulsets", self._sync, monotonic)
         self.queues = (self._queue,)
         registry.store.listen(STATEFUL_SETS, self._on_event)
-        pods.tell(STATEFUL_SETS.kind, self._queue.add)
+        pods.tell(STATEFUL_SETS.kind, self._queue)
 
     def _on_event(self, event: Event) -> None:
         if event.type != DELETED:
