@@ -101,6 +101,7 @@ class SnapshotBuilder:
     def __init__(self) -> None:
         self.snap = snapshot.Snapshot()
         self.snap.apply(snapshot_pb2.Delta(reset=True, to_generation=1))
+        self.objects: dict[str, core_pb2.Node] = {}
         self._slots: dict[str, int] = {}
         self._rows = 0
 
@@ -112,7 +113,8 @@ class SnapshotBuilder:
     def set_node(self, name: str, **fields: Any) -> int:
         """The node is this (see node_of); answers its slot."""
         slot = self._slots.setdefault(name, len(self._slots))
-        self.apply(nodes=[snapshot_pb2.NodeEntry(slot=slot, node=node_of(name, **fields))])
+        node = self.objects[name] = node_of(name, **fields)
+        self.apply(nodes=[snapshot_pb2.NodeEntry(slot=slot, node=node)])
         return slot
 
     def remove_node(self, name: str) -> None:

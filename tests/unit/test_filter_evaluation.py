@@ -1,0 +1,324 @@
+"""Incremental evaluation against evaluation from nothing: after any changes both say the same of every node."""
+
+from typing import Any
+
+import hypothesis.strategies as st
+import numpy as np
+from hypothesis import settings
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+from plugin_answers import class_of
+from snapshot_views import Json, SnapshotBuilder, pod_of, requesting
+
+from trireme.filter import columns, evaluation
+from trireme.framework import status
+from trireme.plugins import (
+    interfaces,
+    node_affinity,
+    node_name,
+    node_ports,
+    node_resources_fit,
+    node_unschedulable,
+    taint_toleration,
+)
+from trireme.snapshot import classes, snapshot
+from trireme.v1 import snapshot_pb2
+
+NODES = [f"n{number}" for number in range(5)]
+
+
+def _plugins() -> list[Any]:
+    return [
+        node_name.NodeName(),
+        node_unschedulable.NodeUnschedulable(),
+        taint_toleration.TaintToleration(),
+        node_affinity.NodeAffinity(),
+        node_ports.NodePorts(),
+        node_resources_fit.NodeResourcesFit(node_resources_fit.Args()),
+    ]
+
+
+def _chain() -> evaluation.Chain:
+    plugins = _plugins()
+    return evaluation.Chain(tuple(plugin.name for plugin in plugins), tuple(plugins))
+
+
+def _affinity(key: str, operator: str, *values: str) -> Json:
+    expression = {"key": key, "operator": operator, "values": list(values)}
+    part = "matchFields" if key == "metadata.name" else "matchExpressions"
+    terms = {"nodeSelectorTerms": [{part: [expression]}]}
+    return {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}}
+
+
+SPECS: list[Json] = [
+    {},
+    requesting(cpu="1"),
+    requesting(**{"example.com/gpu": "1"}),
+    {"containers": [{"ports": [{"hostPort": 80}]}]},
+    {"tolerations": [{"operator": "Exists"}], **requesting(cpu="2")},
+    _affinity("zone", "In", "a"),
+    _affinity("zone", "DoesNotExist"),
+    _affinity("metadata.name", "In", "n1"),
+    _affinity("metadata.name", "In", "nobody"),
+    {"nodeName": "n2"},
+]
+CLASSES = {number: pod_of(spec) for number, spec in enumerate(SPECS, start=1)}
+
+node_fields = st.fixed_dictionaries(
+    {},
+    optional={
+        "labels": st.sampled_from([{}, {"zone": "a"}, {"zone": "b"}]),
+        "taints": st.sampled_from([[], [("k", "v", "NoSchedule")], [("k", "w", "NoExecute")]]),
+        "unschedulable": st.booleans(),
+        "allocatable": st.sampled_from(
+            [{"cpu": "2", "pods": "3"}, {"cpu": "1", "pods": "9", "example.com/gpu": "1"}, {"pods": "0"}]
+        ),
+    },
+)
+
+
+def said(snap: snapshot.Snapshot, kept: columns.ClassColumns) -> Any:
+    """What the columns say, by node, without the numbers by which they say it."""
+    if kept.refusal is not None:
+        return kept.refusal
+    return {
+        name: (
+            kept.table.statuses[int(kept.index[slot]) - 1] if kept.index[slot] else None,
+            int(kept.capacity[slot]),
+        )
+        for name, slot in sorted(snap.nodes.slots.items())
+    }
+
+
+class EvaluationMachine(RuleBasedStateMachine):
+    """Nodes and pods come, change and go; a caller who patches what it has must have what a newcomer is told."""
+
+    @initialize()
+    def start(self) -> None:
+        """An evaluator that lives as long as the cluster."""
+        self.builder = SnapshotBuilder()
+        for number, pod in CLASSES.items():
+            self.builder.add_class(number, pod)
+        self.evaluator = evaluation.Evaluator(self.builder.snap, {"p": _chain()})
+        self.alive: set[str] = set()
+        self.rows: dict[int, str] = {}
+        # By class: a caller's copy of the answer, and its generation.
+        self.copies: dict[int, tuple[int, dict[int, tuple[int, int]]]] = {}
+
+    @rule(name=st.sampled_from(NODES), fields=node_fields)
+    def set_node(self, name: str, fields: Json) -> None:
+        """A node is there, or another one than before."""
+        self.builder.set_node(name, **fields)
+        self.alive.add(name)
+
+    @rule(name=st.sampled_from(NODES))
+    def remove_node(self, name: str) -> None:
+        """A node is gone, and its pods with it."""
+        if name in self.alive:
+            gone = [row for row, node in self.rows.items() if node == name]
+            if gone:
+                self.builder.remove(*gone)
+            self.rows = {row: node for row, node in self.rows.items() if node != name}
+            self.builder.remove_node(name)
+            self.alive.discard(name)
+
+    @rule(name=st.sampled_from(NODES), number=st.sampled_from(list(CLASSES)), count=st.integers(1, 2))
+    def place(self, name: str, number: int, count: int) -> None:
+        """Pods are placed, whether or not they fit."""
+        if name in self.alive:
+            self.rows.update(dict.fromkeys(self.builder.place(number, *[name] * count), name))
+
+    @rule(data=st.data())
+    def remove_pod(self, data: st.DataObject) -> None:
+        """A pod is gone."""
+        if self.rows:
+            row = data.draw(st.sampled_from(sorted(self.rows)))
+            self.builder.remove(row)
+            del self.rows[row]
+
+    @rule(left_out=st.sets(st.sampled_from(list(CLASSES)), max_size=3))
+    def evaluate(self, left_out: set[int]) -> None:
+        """Most classes are asked about."""
+        for number in CLASSES.keys() - left_out:
+            self._evaluate(number)
+
+    def _evaluate(self, number: int) -> None:
+        """The columns that were kept say what new ones would."""
+        pod_class = self.builder.snap.classes[number]
+        kept = self.evaluator.evaluate_now("p", pod_class)
+        fresh = evaluation.Evaluator(self.builder.snap, {"p": _chain()}).evaluate_now(
+            "p", class_of(pod_class.pod, number)
+        )
+        assert said(self.builder.snap, kept) == said(self.builder.snap, fresh)
+        assert kept.narrowed == fresh.narrowed
+        if kept.refusal is None:
+            self._patch(number, kept)
+
+    def _patch(self, number: int, kept: columns.ClassColumns) -> None:
+        size = self.builder.snap.nodes.size
+        empty = np.flatnonzero(~self.builder.snap.nodes.alive[:size])
+        assert not kept.index[empty].any()
+        assert not kept.capacity[empty].any()
+        known, copy = self.copies.get(number, (-1, {}))
+        changed = np.flatnonzero(kept.changed_at[:size] > known).tolist() if known >= 0 else range(size)
+        copy.update({slot: (int(kept.index[slot]), int(kept.capacity[slot])) for slot in changed})
+        self.copies[number] = (kept.generation, copy)
+        # A slot that the copy does not know of holds no node.
+        assert {slot: copy.get(slot, (0, 0)) for slot in range(size)} == {
+            slot: (int(kept.index[slot]), int(kept.capacity[slot])) for slot in range(size)
+        }
+
+    def teardown(self) -> None:
+        """All classes at the end."""
+        if hasattr(self, "builder"):
+            self.evaluate(set())
+
+
+TestIncrementalEvaluation = EvaluationMachine.TestCase
+TestIncrementalEvaluation.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+
+
+def _cluster() -> SnapshotBuilder:
+    builder = SnapshotBuilder()
+    for name in NODES:
+        builder.set_node(name, labels={"zone": "a"})
+    for number, pod in CLASSES.items():
+        builder.add_class(number, pod)
+    return builder
+
+
+def test_only_what_changed_is_asked_again() -> None:
+    """Else the cost of a batch follows the size of the cluster."""
+    builder = _cluster()
+    evaluator = evaluation.Evaluator(builder.snap, {"p": _chain()})
+    pod_class = builder.snap.classes[2]
+    evaluator.evaluate_now("p", pod_class)
+    first = evaluator.statistics()
+    # NodeUnschedulable, TaintToleration and NodeResourcesFit look at this class.
+    assert first.slots_evaluated == 3 * len(NODES)
+    evaluator.evaluate_now("p", pod_class)
+    assert evaluator.statistics().slots_evaluated == first.slots_evaluated
+    builder.place(2, "n0", "n1")
+    evaluator.evaluate_now("p", pod_class)
+    assert evaluator.statistics().slots_evaluated == first.slots_evaluated + 2
+    builder.set_node("n2", labels={"zone": "b"})
+    evaluator.evaluate_now("p", pod_class)
+    assert evaluator.statistics().slots_evaluated == first.slots_evaluated + 2 + 3
+    assert evaluator.statistics().first_evaluations == 1
+
+
+def test_a_refusal_of_the_pod_ends_with_what_caused_it() -> None:
+    """Else a pod stays refused after the plugin has changed its mind."""
+    builder = _cluster()
+    plugin = _Moody()
+    evaluator = evaluation.Evaluator(builder.snap, {"p": evaluation.Chain((plugin.name,), (plugin,))})
+    pod_class = builder.snap.classes[1]
+    assert evaluator.evaluate_now("p", pod_class).refusal is None
+    plugin.answer = interfaces.PreFilterResult(status=status.unresolvable("Moody", "no"))
+    builder.place(1, "n0")
+    assert evaluator.evaluate_now("p", pod_class).refusal == status.unresolvable("Moody", "no")
+    plugin.answer = interfaces.PreFilterResult()
+    builder.place(1, "n1")
+    kept = evaluator.evaluate_now("p", pod_class)
+    assert kept.refusal is None
+    assert said(builder.snap, kept) == dict.fromkeys(NODES, (None, interfaces.UNLIMITED))
+
+
+class _Moody:
+    """A plugin that depends on everything and answers PreFilter as it is told."""
+
+    depends_on = interfaces.Dependency.CLUSTER
+    reads: tuple[str, ...] = ()
+
+    def __init__(self, name: str = "Moody", answer: interfaces.PreFilterResult | None = None) -> None:
+        self.name = name
+        self.answer = answer or interfaces.PreFilterResult()
+
+    def pre_filter(
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, table: interfaces.StatusTable
+    ) -> interfaces.PreFilterResult:
+        return self.answer
+
+    def filter(
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: Any, table: Any
+    ) -> interfaces.Verdicts:
+        return interfaces.Verdicts(np.zeros(slots.shape[0], dtype=np.int16))
+
+
+def _pre_filtered(*answers: interfaces.PreFilterResult) -> columns.ClassColumns:
+    builder = _cluster()
+    plugins = [_Moody(f"P{number}", answer) for number, answer in enumerate(answers)]
+    chain = evaluation.Chain(tuple(plugin.name for plugin in plugins), tuple(plugins))
+    return evaluation.Evaluator(builder.snap, {"p": chain}).evaluate_now("p", builder.snap.classes[1])
+
+
+def _only(*names: str) -> interfaces.PreFilterResult:
+    return interfaces.PreFilterResult(nodes=frozenset(names))
+
+
+UNRESOLVABLE = interfaces.PreFilterResult(status=status.unresolvable("U", "never"))
+LATER = interfaces.PreFilterResult(status=status.unschedulable("L", "not now"))
+LATEST = interfaces.PreFilterResult(status=status.unschedulable("M", "not now either"))
+
+
+def test_nodes_that_plugins_narrow_to_are_those_of_all_of_them() -> None:
+    """Else a node passes that one of the plugins left out."""
+    kept = _pre_filtered(_only("n0", "n1"), interfaces.PreFilterResult(), _only("n1", "n2"))
+    assert kept.narrowed == frozenset({"n1"})
+    assert [kept.table.statuses[index - 1].messages[0] if index else "" for index in kept.index[:5]] == [
+        "node(s) didn't satisfy plugin(s) [P0 P2]",
+        "",
+        *["node(s) didn't satisfy plugin(s) [P0 P2]"] * 3,
+    ]
+    assert kept.capacity[:5].tolist() == [0, interfaces.UNLIMITED, 0, 0, 0]
+
+
+def test_plugins_that_leave_no_node_together_refuse_the_pod() -> None:
+    """Else the pod's event lists nodes where the reason is that plugins contradict each other."""
+    assert _pre_filtered(_only()).refusal == status.unresolvable("", "node(s) didn't satisfy plugin P0")
+    together = "node(s) didn't satisfy plugin(s) [P0 P1] simultaneously"
+    assert _pre_filtered(_only("n0"), _only("n1")).refusal == status.unresolvable("", together)
+
+
+def test_which_refusal_of_the_pod_counts() -> None:
+    """Else preemption is tried where it cannot help, or the event names another plugin than kube-scheduler's."""
+    assert _pre_filtered(LATER, LATEST).refusal == LATEST.status
+    assert _pre_filtered(LATER, UNRESOLVABLE, LATEST).refusal == UNRESOLVABLE.status
+    assert _pre_filtered(UNRESOLVABLE, LATER).refusal == UNRESOLVABLE.status
+    outcome = _pre_filtered(LATER, _only()).refusal
+    assert outcome == status.unresolvable("", "node(s) didn't satisfy plugin P1")
+
+
+def test_a_new_incarnation_of_the_snapshot_is_evaluated_anew() -> None:
+    """Else a replica answers a new leader with verdicts about the cluster of the old one."""
+    builder = _cluster()
+    evaluator = evaluation.Evaluator(builder.snap, {"p": _chain()})
+    for number in CLASSES:
+        evaluator.evaluate_now("p", builder.snap.classes[number])
+    generation = builder.snap.generation
+    # Another frontend numbers classes and slots by itself, and may come to the same generation.
+    other = SnapshotBuilder()
+    other.set_node("other", taints=[("x", "y", "NoSchedule")], allocatable={"cpu": "1", "pods": "1"})
+    other.set_node("n0", labels={"zone": "b"})
+    entries = [snapshot_pb2.NodeEntry(slot=slot, node=node) for slot, node in enumerate(other.objects.values())]
+    moved = [snapshot_pb2.PodClass(id=number, pod=CLASSES[len(CLASSES) + 1 - number]) for number in CLASSES]
+    builder.snap.apply(snapshot_pb2.Delta(reset=True, to_generation=generation, nodes=entries, classes=moved))
+    for number in CLASSES:
+        pod_class = builder.snap.classes[number]
+        fresh = evaluation.Evaluator(builder.snap, {"p": _chain()}).evaluate_now("p", pod_class)
+        assert said(builder.snap, evaluator.evaluate_now("p", pod_class)) == said(builder.snap, fresh)
+
+
+def test_columns_are_forgotten_beyond_the_limit_and_made_again(monkeypatch: Any) -> None:
+    """Else memory grows with every class that was ever scheduled."""
+    monkeypatch.setattr(evaluation, "COLUMN_BYTES", 0)
+    monkeypatch.setattr(evaluation, "COLUMN_BYTES_PER_NODE", 0)
+    monkeypatch.setattr(evaluation, "MIN_CLASSES", 3)
+    builder = _cluster()
+    evaluator = evaluation.Evaluator(builder.snap, {"p": _chain()})
+    before = {
+        number: said(builder.snap, evaluator.evaluate_now("p", builder.snap.classes[number])) for number in CLASSES
+    }
+    assert evaluator.statistics().classes <= 4
+    assert evaluator.statistics().column_bytes > 0
+    for number in CLASSES:
+        assert said(builder.snap, evaluator.evaluate_now("p", builder.snap.classes[number])) == before[number]
