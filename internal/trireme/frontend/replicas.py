@@ -118,9 +118,12 @@ class Replicas:
         replica would answer better.
         """
         last = "no replica is in step"
-        for link in self.preferred(profile, class_id):
+        candidates = self.preferred(profile, class_id)
+        for link in candidates:
+            # Where nobody else can be asked, a busy replica is better than none.
+            alone = link is candidates[-1]
             try:
-                answer = await self._ask_one(link, call)
+                answer = await self._ask_one(link, call, PROBE_SECONDS * 2 if not alone else CALL_SECONDS)
             except aio.AioRpcError as error:
                 if error.code() not in _ELSEWHERE:
                     raise
@@ -147,7 +150,7 @@ class Replicas:
                 done, _ = await asyncio.wait({asking}, timeout=PROBE_SECONDS)
                 if done:
                     return await asking
-                if not link.in_step or link.silent_for > PROBE_SECONDS * 2 or self._clock() > end:
+                if not link.in_step or link.silent_for > patience or self._clock() > end:
                     raise TimeoutError
                 link.probe()
         finally:
