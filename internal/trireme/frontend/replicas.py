@@ -138,11 +138,12 @@ class Replicas:
         raise PhaseUnavailable(f"{self.phase}: {last}")
 
     async def _ask_one(
-        self, link: replica_link.ReplicaLink, call: Callable[[replica_link.ReplicaLink], Awaitable[Answer]]
+        self,
+        link: replica_link.ReplicaLink,
+        call: Callable[[replica_link.ReplicaLink], Awaitable[Answer]],
+        patience: float,
     ) -> Answer:
-        """One replica's answer. A replica that neither answers nor acknowledges anything meanwhile is not waited
-        for.
-        """
+        """One replica's answer. One that neither answers nor acknowledges anything for so long is not waited for."""
         asking = asyncio.ensure_future(call(link))
         try:
             end = self._clock() + CALL_SECONDS
