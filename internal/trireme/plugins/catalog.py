@@ -19,7 +19,11 @@ from trireme.plugins import (
     node_resources_balanced_allocation,
     node_resources_fit,
     node_unschedulable,
+    node_volume_limits,
     taint_toleration,
+    volume_binding,
+    volume_restrictions,
+    volume_zone,
 )
 from trireme.v1 import core_pb2
 
@@ -59,6 +63,14 @@ def _resources(args: Args) -> tuple[tuple[str, int], ...]:
     return tuple((entry["name"], entry.get("weight", 1)) for entry in given)
 
 
+def _limits(args: Args, features: Features) -> node_volume_limits.NodeVolumeLimits:
+    return node_volume_limits.NodeVolumeLimits(features.get("VolumeLimitScaling", True))
+
+
+def _volume_binding(args: Args, features: Features) -> volume_binding.VolumeBinding:
+    return volume_binding.VolumeBinding(volume_binding.args_of(args, features.get("StorageCapacityScoring", True)))
+
+
 _FILTERS: dict[str, Callable[[Args, Features], interfaces.FilterPlugin]] = {
     "NodeName": lambda args, features: node_name.NodeName(),
     "NodeUnschedulable": lambda args, features: node_unschedulable.NodeUnschedulable(),
@@ -66,6 +78,10 @@ _FILTERS: dict[str, Callable[[Args, Features], interfaces.FilterPlugin]] = {
     "NodeAffinity": _node_affinity,
     "NodePorts": lambda args, features: node_ports.NodePorts(),
     "NodeResourcesFit": _fit,
+    "VolumeRestrictions": lambda args, features: volume_restrictions.VolumeRestrictions(),
+    "NodeVolumeLimits": _limits,
+    "VolumeBinding": _volume_binding,
+    "VolumeZone": lambda args, features: volume_zone.VolumeZone(),
 }
 
 _SCORES: dict[str, Callable[[Args, Features], interfaces.ScorePlugin]] = {
@@ -73,6 +89,7 @@ _SCORES: dict[str, Callable[[Args, Features], interfaces.ScorePlugin]] = {
     "NodeAffinity": _node_affinity,
     "NodeResourcesFit": _fit,
     "NodeResourcesBalancedAllocation": _balanced,
+    "VolumeBinding": _volume_binding,
     "ImageLocality": lambda args, features: image_locality.ImageLocality(),
 }
 

@@ -1,0 +1,167 @@
+"""Label selectors as kube-scheduler reads them: parsed once, matched against the labels of classes or namespaces.
+
+A selector that cannot be read is a fault of the pod that states it. The text of the error is the one that kube-scheduler
+gives, since it ends in the pod's condition. An unset selector matches nothing, an empty one everything.
+
+Source: k8s.io/apimachinery meta/v1 LabelSelectorAsSelector, labels.NewRequirement.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import orjson
+
+from trireme.framework import selectors
+from trireme.v1 import meta_pb2
+
+
+class InvalidSelectorError(ValueError):
+    """The selector cannot be read; the text is kube-scheduler's."""
+
+
+@dataclass(frozen=True, slots=True)
+class LabelSelector:
+    """Requirements that must all hold (none: everything matches), or None in their place: nothing matches."""
+
+    requirements: tuple[selectors.Requirement, ...] | None = ()
+
+    @property
+    def empty(self) -> bool:
+        """Whether it matches everything by asking for nothing."""
+        return self.requirements == ()
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """The label keys that it looks at."""
+        return frozenset(each.key for each in self.requirements or ())
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether labels are as it asks."""
+        if self.requirements is None:
+            return False
+        return all(_holds(each, labels) for each in self.requirements)
+
+    def and_labels(self, labels: Mapping[str, str]) -> "LabelSelector":
+        """The selector that asks for these labels besides. What matches nothing stays so."""
+        if self.requirements is None:
+            return self
+        return LabelSelector(_ordered((*_equalities(labels), *self.requirements)))
+
+    def and_selector(self, other: "LabelSelector") -> "LabelSelector":
+        """The selector that asks for all that both ask for; one that matches nothing adds nothing to ask for."""
+        if self.requirements is None:
+            return self
+        return LabelSelector(_ordered((*self.requirements, *(other.requirements or ()))))
+
+
+NOTHING = LabelSelector(None)
+EVERYTHING = LabelSelector()
+
+
+def from_labels(labels: Mapping[str, str]) -> LabelSelector:
+    """The selector that asks for all of the labels; they are taken as they are."""
+    return LabelSelector(_ordered(_equalities(labels)))
+
+
+def parse(selector: meta_pb2.LabelSelector) -> LabelSelector:
+    """The selector. Raises: InvalidSelectorError."""
+    requirements = [_requirement(key, selectors.IN, (selector.match_labels[key],)) for key in selector.match_labels]
+    for expression in selector.match_expressions:
+        if expression.operator not in _OPERATORS:
+            raise InvalidSelectorError(f"{_quoted(expression.operator)} is not a valid label selector operator")
+        requirements.append(_requirement(expression.key, expression.operator, expression.values))
+    return LabelSelector(_ordered(requirements))
+
+
+_OPERATORS = (selectors.IN, selectors.NOT_IN, selectors.EXISTS, selectors.DOES_NOT_EXIST)
+
+_MAX_PART = 63
+_MAX_PREFIX = 253
+_KEY_FORMAT = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
+_KEY_RULE = (
+    "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character "
+    f"(e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '{_KEY_FORMAT}')"
+)
+_VALUE_RULE = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
+    "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
+    f"'({_KEY_FORMAT})?')"
+)
+_PREFIX_FORMAT = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+_PREFIX_RULE = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and "
+    f"end with an alphanumeric character (e.g. 'example.com', regex used for validation is '{_PREFIX_FORMAT}')"
+)
+_KEY = re.compile(_KEY_FORMAT)
+_PREFIX = re.compile(_PREFIX_FORMAT)
+
+
+def _requirement(key: str, operator: str, values: Sequence[str]) -> selectors.Requirement:
+    wrong = []
+    about_key = "; ".join(_key_faults(key))
+    if about_key:
+        wrong.append(f"key: Invalid value: {_quoted(key)}: {about_key}")
+    if operator in (selectors.IN, selectors.NOT_IN) and not values:
+        wrong.append("values: Invalid value: []: for 'in', 'notin' operators, values set can't be empty")
+    if operator in (selectors.EXISTS, selectors.DOES_NOT_EXIST) and values:
+        listed = orjson.dumps(list(values)).decode()
+        wrong.append(f"values: Invalid value: {listed}: values set must be empty for exists and does not exist")
+    for index, value in enumerate(values):
+        about_value = "; ".join(_value_faults(value))
+        if about_value:
+            wrong.append(f"values[{index}][{key}]: Invalid value: {_quoted(value)}: {about_value}")
+    if wrong:
+        distinct = list(dict.fromkeys(wrong))
+        raise InvalidSelectorError(distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]")
+    return selectors.Requirement(key, operator, frozenset(values))
+
+
+def _key_faults(key: str) -> Iterable[str]:
+    prefix, slash, name = key.partition("/")
+    if "/" in name:
+        yield f"a valid label key {_KEY_RULE} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+        return
+    if slash and not prefix:
+        yield "prefix part must be non-empty"
+    elif slash:
+        if len(prefix.encode()) > _MAX_PREFIX:
+            yield f"prefix part must be no more than {_MAX_PREFIX} bytes"
+        if _PREFIX.fullmatch(prefix) is None:
+            yield f"prefix part {_PREFIX_RULE}"
+    name = name if slash else prefix
+    if not name:
+        yield "name part must be non-empty"
+    elif len(name.encode()) > _MAX_PART:
+        yield f"name part must be no more than {_MAX_PART} bytes"
+    if _KEY.fullmatch(name) is None:
+        yield f"name part {_KEY_RULE}"
+
+
+def _value_faults(value: str) -> Iterable[str]:
+    if len(value.encode()) > _MAX_PART:
+        yield f"must be no more than {_MAX_PART} bytes"
+    if value and _KEY.fullmatch(value) is None:
+        yield _VALUE_RULE
+
+
+def _holds(requirement: selectors.Requirement, labels: Mapping[str, str]) -> bool:
+    value = labels.get(requirement.key)
+    if requirement.operator == selectors.IN:
+        return value is not None and value in requirement.values
+    if requirement.operator == selectors.NOT_IN:
+        return value is None or value not in requirement.values
+    return (value is not None) == (requirement.operator == selectors.EXISTS)
+
+
+def _equalities(labels: Mapping[str, str]) -> Iterable[selectors.Requirement]:
+    return (selectors.Requirement(key, selectors.IN, frozenset((value,))) for key, value in labels.items())
+
+
+def _ordered(requirements: Iterable[selectors.Requirement]) -> tuple[selectors.Requirement, ...]:
+    """Without repetition and in one order, so that selectors that ask the same are equal."""
+    return tuple(sorted(set(requirements), key=lambda each: (each.key, each.operator, sorted(each.values))))
+
+
+def _quoted(text: str) -> str:
+    return orjson.dumps(text).decode()

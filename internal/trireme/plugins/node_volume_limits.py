@@ -1,0 +1,155 @@
+"""NodeVolumeLimits: a node takes only so many volumes of a driver, and some drivers must be there at all.
+
+What a pod of the class would attach is known without looking at nodes, but for whether the node has a CSINode: then
+in-tree volumes count as their driver's. The rest is arithmetic on columns: how many volumes of the driver are attached,
+which of the pod's own are among them, and the limit.
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from trireme.framework import status
+from trireme.plugins import interfaces, volumes_attachments, volumes_claims, volumes_index, volumes_nodes
+from trireme.snapshot import arrays, classes, snapshot
+
+_EXCEEDED = "node(s) exceed max volume count"
+
+_DRIVER = "csi_driver"
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Some of the slots asked about, and where they are among them. Shapes: both (n,)."""
+
+    slots: arrays.SlotArray
+    at: arrays.SlotArray
+
+
+class NodeVolumeLimits:
+    """Source: pkg/scheduler/framework/plugins/nodevolumelimits."""
+
+    name = "NodeVolumeLimits"
+    depends_on = interfaces.Dependency.NODE_PODS
+    reads: tuple[str, ...] = (
+        volumes_claims.CLAIM,
+        volumes_claims.VOLUME,
+        volumes_claims.STORAGE_CLASS,
+        volumes_nodes.CSI_NODE,
+        volumes_attachments.ATTACHMENT,
+        _DRIVER,
+    )
+
+    def __init__(self, require_driver: bool) -> None:
+        """`require_driver`: refuse nodes that lack a driver which says that it must be there (VolumeLimitScaling)."""
+        self._require_driver = require_driver
+
+    def pre_filter(
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, table: interfaces.StatusTable
+    ) -> interfaces.PreFilterResult:
+        """Skip pods without volumes that may be attached."""
+        uses = pod_class.memo(f"{self.name}/uses", lambda of: volumes_attachments.uses_volumes(of.pod))
+        return interfaces.PreFilterResult() if uses else interfaces.SKIPPED
+
+    def filter(
+        self,
+        pod_class: classes.PodClass,
+        snap: snapshot.Snapshot,
+        state: Any,
+        slots: arrays.SlotArray,
+        table: interfaces.StatusTable,
+    ) -> interfaces.Verdicts:
+        """Refuse slots that lack a driver, or would have too many volumes of one.
+
+        Copies of a pod use the same volumes, so where one fits any number does.
+        """
+        index = np.full(slots.shape[0], interfaces.PASSES, dtype=np.int16)
+        present = volumes_index.index_of(snap).csi.present[slots]
+        for csi_node in (False, True):
+            at = np.flatnonzero(present == csi_node)
+            if at.size:
+                asked = _Asked(slots[at], at)
+                self._judge(pod_class, snap, csi_node, asked, table, index)
+        return interfaces.Verdicts(index)
+
+    def _judge(
+        self,
+        pod_class: classes.PodClass,
+        snap: snapshot.Snapshot,
+        csi_node: bool,
+        asked: _Asked,
+        table: interfaces.StatusTable,
+        index: arrays.Int16Array,
+    ) -> None:
+        """Write the verdicts about nodes that all have a CSINode, or all have none."""
+        try:
+            volumes = volumes_attachments.new_volumes(pod_class, snap, csi_node)
+        except volumes_attachments.MissingClaimError as error:
+            missing = status.unresolvable(self.name, str(error), reasons=(status.Reason("claimNotFound"),))
+            index[asked.at] = table.intern(missing)
+            return
+        except volumes_attachments.VolumeError as error:
+            index[asked.at] = table.intern(self._failed(str(error)))
+            return
+        if not volumes:
+            return
+        # What is told of a node is what is written last: the limits first, then what kube-scheduler looks at before.
+        if csi_node:
+            self._check_limits(volumes, snap, asked, table, index)
+        if self._require_driver:
+            self._check_drivers(volumes, snap, asked, table, index)
+
+    def _check_limits(
+        self,
+        volumes: frozenset[volumes_attachments.Attached],
+        snap: snapshot.Snapshot,
+        asked: _Asked,
+        table: interfaces.StatusTable,
+        index: arrays.Int16Array,
+    ) -> None:
+        csi = volumes_index.index_of(snap).csi
+        attached = volumes_attachments.index_of(snap)
+        for driver, count in sorted(Counter(driver for driver, _ in volumes).items()):
+            new = np.full(snap.nodes.size, count, dtype=np.int64)
+            for volume in volumes:
+                if volume[0] == driver:
+                    new[attached.slots_with(volume)] -= 1
+            new = new[asked.slots]
+            limit = csi.limits(driver)[asked.slots]
+            exceeded = (limit != volumes_nodes.NO_LIMIT) & (new > 0)
+            exceeded &= attached.counts(driver)[asked.slots] + new > limit
+            if exceeded.any():
+                refusal = status.unschedulable(
+                    self.name, _EXCEEDED, reasons=(status.Reason.of("volumeLimit", {"driver": driver}),)
+                )
+                index[asked.at[exceeded]] = table.intern(refusal)
+        positions = dict(zip(asked.slots.tolist(), asked.at.tolist(), strict=True))
+        for slot, text in attached.errors().items():
+            if slot in positions and csi.limited[slot]:
+                index[positions[slot]] = table.intern(self._failed(text))
+
+    def _check_drivers(
+        self,
+        volumes: frozenset[volumes_attachments.Attached],
+        snap: snapshot.Snapshot,
+        asked: _Asked,
+        table: interfaces.StatusTable,
+        index: arrays.Int16Array,
+    ) -> None:
+        csi = volumes_index.index_of(snap).csi
+        for driver in sorted({driver for driver, _ in volumes}, reverse=True):
+            described = snap.objects.get(_DRIVER, "", driver)
+            if described is None or not described.spec.prevent_pod_scheduling_if_missing:
+                continue
+            lacking = ~csi.installed(driver)[asked.slots]
+            refusal = status.unschedulable(
+                self.name,
+                f"{driver} CSI driver is not installed on the node",
+                reasons=(status.Reason.of("driverMissing", {"driver": driver}),),
+            )
+            index[asked.at[lacking]] = table.intern(refusal)
+
+    def _failed(self, text: str) -> status.Status:
+        return status.error(self.name, f'running "{self.name}" filter plugin: {text}')

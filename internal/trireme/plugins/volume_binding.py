@@ -1,0 +1,327 @@
+"""VolumeBinding: a pod goes where its volumes are, or can be; and takes them.
+
+Claims that wait for their first pod are matched with volumes on every node at once (volumes_matching.py). Filter tells
+why a node will not do, Score prefers nodes whose storage is used least, Reserve assumes the volumes and the chosen node
+for the one node that was picked; bind writes what was assumed. All three are asked of the same snapshot and find the
+same volumes, so that nothing has to be carried from one to the other.
+
+A placement takes volumes away that the next pod of the class would see, so a class with waiting claims goes one pod at
+a time.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from trireme.framework import status
+from trireme.plugins import interfaces, volumes_claims, volumes_matching, volumes_nodes
+from trireme.snapshot import arrays, classes, snapshot
+from trireme.v1 import core_pb2, cycle_pb2, snapshot_pb2
+from trireme.wire import volume_bindings
+
+NAME = "VolumeBinding"
+
+_READS = (
+    volumes_claims.CLAIM,
+    volumes_claims.VOLUME,
+    volumes_claims.STORAGE_CLASS,
+    volumes_nodes.CSI_NODE,
+    "csi_driver",
+    "csi_storage_capacity",
+)
+
+_REASONS = (
+    (volumes_matching.NODE_CONFLICT, "node(s) didn't match PersistentVolume's node affinity", "volumeNodeAffinity"),
+    (volumes_matching.BIND_CONFLICT, "node(s) didn't find available persistent volumes to bind", "noVolume"),
+    (volumes_matching.NOT_ENOUGH_SPACE, "node(s) did not have enough free storage", "storage"),
+    (
+        volumes_matching.NO_VOLUME,
+        "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
+        "volumeNotFound",
+    ),
+)
+
+_FULL = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Args:
+    """Points of the scoring function: utilization and score, both 0 to 100, by utilization. None: it does not score."""
+
+    shape: tuple[tuple[int, int], ...] | None = None
+
+
+class VolumeBinding:
+    """Source: pkg/scheduler/framework/plugins/volumebinding."""
+
+    name = NAME
+    depends_on = interfaces.Dependency.NODE
+    normalization = interfaces.Normalization.NONE
+    reads: tuple[str, ...] = _READS
+
+    def __init__(self, args: Args) -> None:
+        self._shape = args.shape
+
+    def pre_filter(
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, table: interfaces.StatusTable
+    ) -> interfaces.PreFilterResult:
+        """Refuse claims that are missing, lost or late; skip pods without claims."""
+        if not volumes_claims.claims_of(pod_class):
+            return interfaces.SKIPPED
+        problem = _problem(pod_class, snap)
+        if problem:
+            refusal = status.unresolvable(self.name, problem, reasons=(status.Reason("claim"),))
+            return interfaces.PreFilterResult(status=refusal)
+        try:
+            claims = volumes_matching.pod_claims(pod_class, snap)
+        except volumes_matching.ClaimError as error:
+            failed = status.error(self.name, f'running PreFilter plugin "{self.name}": {error}')
+            return interfaces.PreFilterResult(status=failed)
+        if claims.immediate:
+            late = status.unresolvable(
+                self.name,
+                "pod has unbound immediate PersistentVolumeClaims",
+                reasons=(status.Reason("unboundClaim"),),
+            )
+            return interfaces.PreFilterResult(status=late)
+        return interfaces.PreFilterResult(
+            state=claims, max_batch=1 if claims.delayed else 0, reserves=bool(claims.delayed)
+        )
+
+    def filter(
+        self,
+        pod_class: classes.PodClass,
+        snap: snapshot.Snapshot,
+        state: Any,
+        slots: arrays.SlotArray,
+        table: interfaces.StatusTable,
+    ) -> interfaces.Verdicts:
+        """Refuse slots from which a volume cannot be reached, and where one can be neither taken nor made."""
+        matches = volumes_matching.match(state, snap)
+        conflicts, errors = matches.conflicts[slots], matches.error[slots]
+        index = np.full(slots.shape[0], interfaces.PASSES, dtype=np.int16)
+        for found in np.unique(conflicts).tolist():
+            if found:
+                index[conflicts == found] = table.intern(self._refusal(found))
+        for number in np.unique(errors).tolist():
+            if number:
+                text = f'running "{self.name}" filter plugin: {matches.errors[number - 1]}'
+                index[errors == number] = table.intern(status.error(self.name, text))
+        return interfaces.Verdicts(index)
+
+    def _refusal(self, conflicts: int) -> status.Status:
+        found = [(text, code) for bit, text, code in _REASONS if conflicts & bit]
+        return status.unresolvable(
+            self.name, *(text for text, _ in found), reasons=tuple(status.Reason(code) for _, code in found)
+        )
+
+    # Score
+
+    def pre_score(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> Any:
+        """The claims; a pod without any gets 0 on every node."""
+        if self._shape is None:
+            return None
+        if not volumes_claims.claims_of(pod_class):
+            return volumes_matching.PodClaims()
+        try:
+            return volumes_matching.pod_claims(pod_class, snap)
+        except volumes_matching.ClaimError as error:
+            return status.error(self.name, f'running PreScore plugin "{self.name}": {error}')
+
+    def score(
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray
+    ) -> arrays.Int64Array:
+        """The mean over storage classes of what the shape says of their utilization."""
+        claims: volumes_matching.PodClaims = state
+        if not claims.delayed or self._shape is None:
+            return np.zeros(slots.shape[0], dtype=np.int64)
+        matches = volumes_matching.match(claims, snap)
+        existing = np.zeros(slots.shape[0], dtype=np.bool_)
+        for entry in matches.static:
+            existing |= entry.chosen[slots] != volumes_matching.NONE
+        total = np.zeros(slots.shape[0], dtype=np.int64)
+        count = np.zeros(slots.shape[0], dtype=np.int64)
+        for usage in (*_existing_usage(matches, slots), *_provisioned_usage(matches, slots, existing)):
+            total += np.where(usage.counted, _interpolated(self._shape, usage.utilization()), 0)
+            count += usage.counted
+        mean = (2 * total + count) // np.maximum(2 * count, 1)
+        return np.where(count > 0, mean, 0)
+
+    # Reserve
+
+    def reserve(
+        self, pod_class: classes.PodClass, pod: cycle_pb2.PodIdentity, snap: snapshot.Snapshot, slot: int
+    ) -> interfaces.Reserved:
+        """The volumes as bound to the claims, and the claims as waiting for the node."""
+        try:
+            claims = volumes_matching.pod_claims(pod_class, snap)
+        except volumes_matching.ClaimError as error:
+            return interfaces.Reserved(self._not_reserved(str(error)))
+        if not claims.delayed:
+            return interfaces.Reserved()
+        matches = volumes_matching.match(claims, snap)
+        if matches.error[slot] or matches.conflicts[slot]:
+            return interfaces.Reserved(self._not_reserved(f'no pod volume found for node "{snap.nodes.names[slot]}"'))
+        return _reserved(matches, slot, snap.nodes.names[slot])
+
+    def _not_reserved(self, text: str) -> status.Status:
+        return status.error(self.name, f'running Reserve plugin "{self.name}": {text}')
+
+
+def _problem(pod_class: classes.PodClass, snap: snapshot.Snapshot) -> str:
+    """What is wrong with a claim as such; empty where nothing is."""
+    for use in volumes_claims.claims_of(pod_class):
+        claim = volumes_claims.find_claim(snap, pod_class.namespace, use.name)
+        if claim is None:
+            if use.ephemeral:
+                return f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{use.name}"'
+            return volumes_claims.claim_not_found(use.name)
+        if claim.status.phase == "Lost":
+            volume = claim.spec.volume_name
+            return f'persistentvolumeclaim "{use.name}" bound to non-existent persistentvolume "{volume}"'
+        if claim.metadata.HasField("deletion_timestamp"):
+            return f'persistentvolumeclaim "{use.name}" is being deleted'
+        if use.ephemeral:
+            foreign = volumes_claims.not_owner(pod_class.pod, claim)
+            if foreign:
+                return foreign
+    return ""
+
+
+@dataclass(slots=True)
+class _Usage:
+    """Of one storage class: what is asked of it, and what it has, in bytes. Shapes: (slot asked,)."""
+
+    requested: arrays.Int64Array
+    capacity: arrays.Int64Array
+    counted: arrays.BoolArray  # the class plays a part on the slot
+
+    def utilization(self) -> arrays.Int64Array:
+        """In percent; full where it would not fit."""
+        full = (self.capacity == 0) | (self.requested > self.capacity)
+        percent = self.requested * _FULL // np.maximum(self.capacity, 1)
+        return np.where(full, _FULL, percent)
+
+
+def _existing_usage(matches: volumes_matching.Matches, slots: arrays.SlotArray) -> Sequence[_Usage]:
+    """Where the pod takes existing volumes: what its claims ask for, and what the volumes have."""
+    out: dict[str, _Usage] = {}
+    for entry in matches.static:
+        chosen = entry.chosen[slots]
+        taken = chosen != volumes_matching.NONE
+        if not taken.any():
+            continue
+        usage = _usage(out, volumes_claims.class_of_claim(entry.claim), slots)
+        sizes = np.array([volume.capacity_value for volume in entry.volumes], dtype=np.int64)
+        usage.requested[taken] += _asked(entry.claim)
+        usage.capacity[taken] += sizes[chosen[taken]]
+        usage.counted |= taken
+    return list(out.values())
+
+
+def _provisioned_usage(
+    matches: volumes_matching.Matches, slots: arrays.SlotArray, existing: arrays.BoolArray
+) -> Sequence[_Usage]:
+    """Where all of the pod's volumes are to be made: what its claims ask for, and what the last one's driver has."""
+    out: dict[str, _Usage] = {}
+    for entry in matches.dynamic:
+        reported = entry.reported[slots]
+        counted = ~existing & entry.needed[slots] & (reported != volumes_matching.NONE)
+        if not counted.any():
+            continue
+        usage = _usage(out, volumes_claims.class_of_claim(entry.claim), slots)
+        capacities = np.array([capacity.capacity for capacity in entry.capacities], dtype=np.int64)
+        usage.requested[counted] += _asked(entry.claim)
+        usage.capacity[counted] = capacities[reported[counted]]
+        usage.counted |= counted
+    return list(out.values())
+
+
+def _usage(known: dict[str, _Usage], storage_class: str, slots: arrays.SlotArray) -> _Usage:
+    if storage_class not in known:
+        count = slots.shape[0]
+        nothing = np.zeros(count, dtype=np.int64)
+        known[storage_class] = _Usage(nothing, nothing.copy(), np.zeros(count, dtype=np.bool_))
+    return known[storage_class]
+
+
+def _asked(claim: core_pb2.PersistentVolumeClaim) -> int:
+    size = volumes_claims.storage_size(claim.spec.resources.requests)
+    return 0 if size is None else size.value()
+
+
+def _interpolated(shape: Sequence[tuple[int, int]], at: arrays.Int64Array) -> arrays.Int64Array:
+    """The broken line through the points, in integers that round towards zero. Shape: as `at`."""
+    out = np.full(at.shape[0], shape[-1][1], dtype=np.int64)
+    for (left, low), (right, high) in zip(reversed(shape[:-1]), reversed(shape[1:]), strict=True):
+        rise = (high - low) * (at - left)
+        step = np.sign(rise) * (np.abs(rise) // (right - left))
+        out = np.where(at <= right, low + step, out)
+    return np.where(at <= shape[0][0], shape[0][1], out)
+
+
+def _reserved(matches: volumes_matching.Matches, slot: int, node: str) -> interfaces.Reserved:
+    assumed = []
+    to_bind = []
+    for entry in matches.static:
+        number = int(entry.chosen[slot])
+        if number == volumes_matching.NONE:
+            continue
+        volume, claim = entry.volumes[number].volume, entry.claim
+        by_controller = not volumes_claims.bound_to(volume, claim)
+        assumed.append(snapshot_pb2.ClusterObject(persistent_volume=_bound(volume, claim, by_controller), assumed=True))
+        to_bind.append(
+            volume_bindings.ToBind(
+                volume.metadata.name,
+                volume.metadata.resource_version,
+                by_controller,
+                claim.metadata.namespace,
+                claim.metadata.name,
+                claim.metadata.uid,
+                claim.metadata.resource_version,
+            )
+        )
+    to_provision = []
+    for made in matches.dynamic:
+        if made.needed[slot]:
+            claim = core_pb2.PersistentVolumeClaim()
+            claim.CopyFrom(made.claim)
+            claim.metadata.annotations[volumes_claims.SELECTED_NODE] = node
+            assumed.append(snapshot_pb2.ClusterObject(persistent_volume_claim=claim, assumed=True))
+            identity = claim.metadata
+            to_provision.append(
+                volume_bindings.ToProvision(identity.namespace, identity.name, identity.resource_version)
+            )
+    state = volume_bindings.VolumeBindings(tuple(to_bind), tuple(to_provision))
+    return interfaces.Reserved(None, tuple(assumed), state.to_bytes())
+
+
+def _bound(
+    volume: core_pb2.PersistentVolume, claim: core_pb2.PersistentVolumeClaim, by_controller: bool
+) -> core_pb2.PersistentVolume:
+    """The volume as it will be once it names the claim."""
+    out = core_pb2.PersistentVolume()
+    out.CopyFrom(volume)
+    out.spec.claim_ref.CopyFrom(
+        core_pb2.ObjectReference(
+            kind="PersistentVolumeClaim",
+            api_version="v1",
+            namespace=claim.metadata.namespace,
+            name=claim.metadata.name,
+            uid=claim.metadata.uid,
+            resource_version=claim.metadata.resource_version,
+        )
+    )
+    if by_controller:
+        out.metadata.annotations.setdefault(volumes_claims.BOUND_BY_CONTROLLER, "yes")
+    return out
+
+
+def args_of(args: Mapping[str, Any], scoring: bool) -> Args:
+    """The plugin's arguments from those of the configuration; `scoring`: the gate StorageCapacityScoring."""
+    if not scoring:
+        return Args()
+    shape = args.get("shape") or ({"utilization": 0, "score": 10}, {"utilization": _FULL, "score": 0})
+    return Args(tuple((point.get("utilization", 0), point.get("score", 0) * 10) for point in shape))

@@ -1,0 +1,118 @@
+"""VolumeRestrictions: disks that pods on one node may not share, and claims that only one pod may use at a time.
+
+Both ask the classes of placed pods, of which few have such disks or use such a claim, and count their pods in the pod
+table. A claim of one pod is in use wherever that pod is, so the answer depends on the whole cluster.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from trireme.framework import status
+from trireme.plugins import interfaces, volumes_claims, volumes_index
+from trireme.snapshot import arrays, classes, snapshot
+from trireme.v1 import core_pb2
+
+_DISK_CONFLICT = "node(s) had no available disk"
+_CLAIM_CONFLICT = (
+    "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    disks: bool
+    claim_in_use: bool
+
+
+class VolumeRestrictions:
+    """Source: pkg/scheduler/framework/plugins/volumerestrictions."""
+
+    name = "VolumeRestrictions"
+    depends_on = interfaces.Dependency.CLUSTER
+    reads: tuple[str, ...] = (volumes_claims.CLAIM,)
+
+    def __init__(self) -> None:
+        self._disk_conflict = status.unschedulable(self.name, _DISK_CONFLICT, reasons=(status.Reason("disk"),))
+        self._claim_conflict = status.unschedulable(self.name, _CLAIM_CONFLICT, reasons=(status.Reason("claimInUse"),))
+
+    def pre_filter(
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, table: interfaces.StatusTable
+    ) -> interfaces.PreFilterResult:
+        """Refuse where a claim is missing; skip where there is neither a disk nor a claim in use."""
+        exclusive = []
+        for use in volumes_claims.claims_of(pod_class):
+            if use.ephemeral:
+                continue
+            claim = volumes_claims.find_claim(snap, pod_class.namespace, use.name)
+            if claim is None:
+                missing = status.unresolvable(
+                    self.name,
+                    volumes_claims.claim_not_found(use.name),
+                    reasons=(status.Reason.of("claimNotFound", {"claim": use.name}),),
+                )
+                return interfaces.PreFilterResult(status=missing)
+            if volumes_claims.READ_WRITE_ONCE_POD in claim.spec.access_modes:
+                exclusive.append(use.name)
+        disks = any(volumes_index.has_disk(volume.volume_source) for volume in pod_class.pod.spec.volumes)
+        max_batch = 1 if exclusive else 0
+        in_use = bool(exclusive) and _any_in_use(pod_class.namespace, exclusive, snap)
+        if not disks and not in_use:
+            return interfaces.PreFilterResult(skip=True, max_batch=max_batch)
+        return interfaces.PreFilterResult(state=_State(disks, in_use), max_batch=max_batch)
+
+    def filter(
+        self,
+        pod_class: classes.PodClass,
+        snap: snapshot.Snapshot,
+        state: Any,
+        slots: arrays.SlotArray,
+        table: interfaces.StatusTable,
+    ) -> interfaces.Verdicts:
+        """Refuse slots with a conflicting disk, and all slots where a claim is in use, in this order."""
+        assert isinstance(state, _State)
+        otherwise = table.intern(self._claim_conflict) if state.claim_in_use else interfaces.PASSES
+        index = np.full(slots.shape[0], otherwise, dtype=np.int16)
+        if not state.disks:
+            return interfaces.Verdicts(index)
+        conflicting = [
+            class_id
+            for class_id in volumes_index.index_of(snap).classes_with_disks()
+            if _conflict(pod_class.pod, snap.classes[class_id].pod)
+        ]
+        taken = snap.pods.count_by_slot(snap.chosen_classes(conflicting), snap.nodes.size)[slots] > 0
+        index[taken] = table.intern(self._disk_conflict)
+        if not _conflict(pod_class.pod, pod_class.pod):
+            return interfaces.Verdicts(index)
+        return interfaces.Verdicts(index, np.ones(slots.shape[0], dtype=np.int32))
+
+
+def _any_in_use(namespace: str, claims: list[str], snap: snapshot.Snapshot) -> bool:
+    index = volumes_index.index_of(snap)
+    users = sorted({class_id for claim in claims for class_id in index.users(namespace, claim)})
+    return bool(users) and bool(snap.pods.rows_of(snap.chosen_classes(users)).size)
+
+
+def _conflict(wanted: core_pb2.Pod, placed: core_pb2.Pod) -> bool:
+    """Whether a pod on the same node has one of the wanted pod's disks in a way that excludes it."""
+    return any(
+        _same_disk(mine.volume_source, theirs.volume_source)
+        for mine in wanted.spec.volumes
+        for theirs in placed.spec.volumes
+    )
+
+
+def _same_disk(mine: core_pb2.VolumeSource, theirs: core_pb2.VolumeSource) -> bool:
+    if mine.HasField("gce_persistent_disk") and theirs.HasField("gce_persistent_disk"):
+        disk, other = mine.gce_persistent_disk, theirs.gce_persistent_disk
+        return disk.pd_name == other.pd_name and not (disk.read_only and other.read_only)
+    if mine.HasField("aws_elastic_block_store") and theirs.HasField("aws_elastic_block_store"):
+        return mine.aws_elastic_block_store.volume_id == theirs.aws_elastic_block_store.volume_id
+    if mine.HasField("iscsi") and theirs.HasField("iscsi"):
+        return mine.iscsi.iqn == theirs.iscsi.iqn and not (mine.iscsi.read_only and theirs.iscsi.read_only)
+    if mine.HasField("rbd") and theirs.HasField("rbd"):
+        image, known = mine.rbd, theirs.rbd
+        same = (image.pool, image.image) == (known.pool, known.image) and set(image.monitors) & set(known.monitors)
+        return bool(same) and not (image.read_only and known.read_only)
+    return False

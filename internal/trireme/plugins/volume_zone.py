@@ -1,0 +1,121 @@
+"""VolumeZone: a volume that is labelled with zones or regions can only be used there.
+
+The labels of the bound volumes are read once per class; a node is compared with them by its label columns. Nodes
+without any zone or region label are taken to be in a cluster that has no zones.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from trireme.framework import status
+from trireme.plugins import interfaces, volumes_claims, volumes_translation
+from trireme.snapshot import arrays, classes, snapshot
+from trireme.v1 import core_pb2
+
+_CONFLICT = "node(s) had no available volume zone"
+
+# In the order in which they are looked at; the labels of old releases are also sought under today's name.
+_TODAYS = {
+    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
+    "topology.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "topology.kubernetes.io/region": "topology.kubernetes.io/region",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Topology:
+    """A label that a volume has, and the values of it that it can be used with."""
+
+    key: str
+    values: frozenset[str]
+
+
+class VolumeZone:
+    """Source: pkg/scheduler/framework/plugins/volumezone."""
+
+    name = "VolumeZone"
+    depends_on = interfaces.Dependency.NODE
+    reads: tuple[str, ...] = (volumes_claims.CLAIM, volumes_claims.VOLUME, volumes_claims.STORAGE_CLASS)
+
+    def __init__(self) -> None:
+        self._conflict = status.unresolvable(self.name, _CONFLICT, reasons=(status.Reason("volumeZone"),))
+
+    def pre_filter(
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, table: interfaces.StatusTable
+    ) -> interfaces.PreFilterResult:
+        """Refuse what cannot be looked up; skip where no volume is labelled."""
+        topologies: list[_Topology] = []
+        for use in volumes_claims.claims_of(pod_class):
+            if use.ephemeral:
+                continue
+            found = _volume_of(pod_class.namespace, use.name, snap)
+            if isinstance(found, str):
+                refusal = status.unresolvable(self.name, found, reasons=(status.Reason("claim"),))
+                return interfaces.PreFilterResult(status=refusal)
+            if found is not None:
+                topologies += _topologies(found)
+        return interfaces.PreFilterResult(state=tuple(topologies)) if topologies else interfaces.SKIPPED
+
+    def filter(
+        self,
+        pod_class: classes.PodClass,
+        snap: snapshot.Snapshot,
+        state: Any,
+        slots: arrays.SlotArray,
+        table: interfaces.StatusTable,
+    ) -> interfaces.Verdicts:
+        """Refuse slots whose labels are not among those of a volume."""
+        labels = snap.nodes.labels
+        zoned = np.zeros(slots.shape[0], dtype=np.bool_)
+        for key in _TODAYS:
+            zoned |= labels.column(key).at(slots) != 0
+        matches = np.ones(slots.shape[0], dtype=np.bool_)
+        topologies: tuple[_Topology, ...] = state
+        for topology in topologies:
+            own, todays = labels.column(topology.key), labels.column(_TODAYS[topology.key])
+            stated = own.at(slots)
+            matches &= np.where(
+                stated != 0,
+                np.isin(stated, own.numbers_of(topology.values)),
+                np.isin(todays.at(slots), todays.numbers_of(topology.values)),
+            )
+        index = np.where(zoned & ~matches, table.intern(self._conflict), interfaces.PASSES)
+        return interfaces.Verdicts(index.astype(np.int16))
+
+
+def _volume_of(namespace: str, name: str, snap: snapshot.Snapshot) -> core_pb2.PersistentVolume | str | None:
+    """The claim's volume; None where it will get one later; a text where there is neither."""
+    if not name:
+        return "PersistentVolumeClaim had no name"
+    claim = volumes_claims.find_claim(snap, namespace, name)
+    if claim is None:
+        return volumes_claims.claim_not_found(name)
+    if claim.spec.volume_name:
+        volume = volumes_claims.find_volume(snap, claim.spec.volume_name)
+        return f'persistentvolume "{claim.spec.volume_name}" not found' if volume is None else volume
+    class_name = volumes_claims.class_of_claim(claim)
+    if not class_name:
+        return "PersistentVolumeClaim had no pv name and storageClass name"
+    storage_class = volumes_claims.find_storage_class(snap, class_name)
+    if storage_class is None:
+        return f'storageclass.storage.k8s.io "{class_name}" not found'
+    if not storage_class.HasField("volume_binding_mode"):
+        return f'VolumeBindingMode not set for StorageClass "{class_name}"'
+    if storage_class.volume_binding_mode == volumes_claims.WAIT_FOR_FIRST_CONSUMER:
+        return None
+    return "PersistentVolume had no name"
+
+
+def _topologies(volume: core_pb2.PersistentVolume) -> list[_Topology]:
+    out = []
+    for key in _TODAYS:
+        value = volume.metadata.labels.get(key)
+        if value is None:
+            continue
+        values = [part.strip() for part in value.split(volumes_translation.ZONE_DELIMITER)]
+        if all(values):
+            out.append(_Topology(key, frozenset(values)))
+    return out

@@ -1,0 +1,233 @@
+"""In-tree volume sources as the CSI drivers that took them over: driver, handle and topology.
+
+Some cloud volumes have a source of their own in the API, from before CSI. All of them are served by CSI drivers now, so
+limits are counted under the driver's name, and a volume's zone is matched against the driver's topology label on nodes
+that say that they have migrated.
+Source: k8s.io/csi-translation-lib.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib import parse
+
+from trireme.v1 import core_pb2
+
+_ZONE = "topology.kubernetes.io/zone"
+_REGION = "topology.kubernetes.io/region"
+_BETA_ZONE = "failure-domain.beta.kubernetes.io/zone"
+_BETA_REGION = "failure-domain.beta.kubernetes.io/region"
+
+ZONE_DELIMITER = "__"
+
+_EBS_VOLUME = re.compile(r"vol-[^/]*")
+
+
+class TranslationError(Exception):
+    """The source cannot be said in the driver's terms."""
+
+
+@dataclass(frozen=True, slots=True)
+class InTree:
+    """One kind of in-tree volume. `migrated`: the scheduler treats it as its driver's. `topology_key` is the driver's
+    zone label, empty where zones are not translated.
+    """
+
+    plugin: str
+    driver: str
+    field: str
+    migrated: bool
+    topology_key: str
+    # Both raise TranslationError.
+    volume_handle: Callable[[core_pb2.PersistentVolume], str]
+    inline_handle: Callable[[Any], str]
+
+
+def _ebs_handle(volume_id: str) -> str:
+    if not volume_id.startswith("aws://"):
+        return volume_id
+    path = parse.urlsplit(volume_id).path.strip("/")
+    if _EBS_VOLUME.fullmatch(path) is None:
+        raise TranslationError(f"Invalid format for AWS volume ({volume_id})")
+    return path
+
+
+def _ebs_volume(volume: core_pb2.PersistentVolume) -> str:
+    return _ebs_inline(volume.spec.persistent_volume_source.aws_elastic_block_store)
+
+
+def _ebs_inline(source: core_pb2.AWSElasticBlockStoreVolumeSource) -> str:
+    try:
+        return _ebs_handle(source.volume_id)
+    except TranslationError as error:
+        raise TranslationError(f"failed to translate Kubernetes ID to EBS Volume ID {error}") from error
+
+
+def _gce_volume(volume: core_pb2.PersistentVolume) -> str:
+    name = volume.spec.persistent_volume_source.gce_persistent_disk.pd_name
+    zones = (volume.metadata.labels.get(_BETA_ZONE) or volume.metadata.labels.get(_ZONE, "")).split(ZONE_DELIMITER)
+    if len(zones) > 1:
+        return f"projects/UNSPECIFIED/regions/{_gce_region(zones)}/disks/{name}"
+    return f"projects/UNSPECIFIED/zones/{zones[0] or 'UNSPECIFIED'}/disks/{name}"
+
+
+def _gce_region(zones: Sequence[str]) -> str:
+    regions = set()
+    for zone in zones:
+        parts = zone.split("-")
+        if len(parts) != 3:
+            wrong = f"zone in unexpected format, expected: {{locale}}-{{region}}-{{zone}}, got: {zone}"
+            raise TranslationError(f"failed to get region from zones: {wrong}")
+        regions.add("-".join(parts[:2]))
+    if len(regions) != 1:
+        listed = " ".join(f"{region}:{{}}" for region in sorted(regions))
+        raise TranslationError(
+            f"failed to get region from zones: multiple or no regions gotten from zones, got: map[{listed}]"
+        )
+    return regions.pop()
+
+
+def _gce_inline(source: core_pb2.GCEPersistentDiskVolumeSource) -> str:
+    return f"projects/UNSPECIFIED/zones/UNSPECIFIED/disks/{source.pd_name}"
+
+
+def _azure_volume(volume: core_pb2.PersistentVolume) -> str:
+    return _azure_inline(volume.spec.persistent_volume_source.azure_disk)
+
+
+def _azure_inline(source: core_pb2.AzureDiskVolumeSource) -> str:
+    if source.HasField("kind") and source.kind.lower() != "managed":
+        raise TranslationError(f"kind({source.kind}) is not supported in csi migration")
+    return source.disk_uri
+
+
+def _never(source: object) -> str:
+    raise TranslationError("this kind of volume is not migrated")
+
+
+_KINDS = (
+    InTree(
+        "kubernetes.io/aws-ebs",
+        "ebs.csi.aws.com",
+        "aws_elastic_block_store",
+        True,
+        "topology.ebs.csi.aws.com/zone",
+        _ebs_volume,
+        _ebs_inline,
+    ),
+    InTree(
+        "kubernetes.io/gce-pd",
+        "pd.csi.storage.gke.io",
+        "gce_persistent_disk",
+        True,
+        "topology.gke.io/zone",
+        _gce_volume,
+        _gce_inline,
+    ),
+    InTree("kubernetes.io/azure-disk", "disk.csi.azure.com", "azure_disk", True, "", _azure_volume, _azure_inline),
+    InTree(
+        "kubernetes.io/cinder",
+        "cinder.csi.openstack.org",
+        "cinder",
+        True,
+        "topology.cinder.csi.openstack.org/zone",
+        lambda volume: volume.spec.persistent_volume_source.cinder.volume_id,
+        lambda source: str(source.volume_id),
+    ),
+    InTree(
+        "kubernetes.io/portworx-volume",
+        "pxd.portworx.com",
+        "portworx_volume",
+        True,
+        "",
+        lambda volume: volume.spec.persistent_volume_source.portworx_volume.volume_id,
+        lambda source: str(source.volume_id),
+    ),
+    InTree("kubernetes.io/azure-file", "file.csi.azure.com", "azure_file", False, "", _never, _never),
+    InTree("kubernetes.io/vsphere-volume", "csi.vsphere.vmware.com", "vsphere_volume", False, "", _never, _never),
+)
+
+_BY_PLUGIN: Mapping[str, InTree] = {kind.plugin: kind for kind in _KINDS}
+
+
+def of_provisioner(name: str) -> InTree | None:
+    """The in-tree plugin of this name."""
+    return _BY_PLUGIN.get(name)
+
+
+def of_volume(volume: core_pb2.PersistentVolume) -> InTree | None:
+    """The kind of in-tree source that the volume has; None: none that a driver took over."""
+    return _of(volume.spec.persistent_volume_source)
+
+
+def of_inline(source: core_pb2.VolumeSource) -> InTree | None:
+    """The kind of in-tree source that a pod's own volume has; None: none that a driver took over."""
+    return _of(source)
+
+
+def _of(source: core_pb2.VolumeSource | core_pb2.PersistentVolumeSource) -> InTree | None:
+    stated = {field.name for field, _ in source.ListFields()}
+    return next((kind for kind in _KINDS if kind.field in stated), None)
+
+
+def translated_affinity(kind: InTree, volume: core_pb2.PersistentVolume) -> core_pb2.VolumeNodeAffinity | None:
+    """The volume's node affinity by the driver's topology; None: it may be on any node.
+
+    Raises: TranslationError.
+    """
+    kind.volume_handle(volume)
+    stated = volume.spec.node_affinity if volume.spec.HasField("node_affinity") else None
+    if not kind.topology_key:
+        return stated
+    affinity = core_pb2.VolumeNodeAffinity()
+    if stated is not None:
+        affinity.CopyFrom(stated)
+    zone, region = _topology_labels(volume)
+    if _values(affinity, zone):
+        _replace(affinity, zone, kind.topology_key)
+    elif zone in volume.metadata.labels:
+        _add(affinity, kind.topology_key, volume.metadata.labels[zone].split(ZONE_DELIMITER))
+    if region == _BETA_REGION and _values(affinity, region):
+        _replace(affinity, region, _REGION)
+    return affinity if affinity.HasField("required") else None
+
+
+def _topology_labels(volume: core_pb2.PersistentVolume) -> tuple[str, str]:
+    """Which generation of the zone and region labels the volume uses."""
+    keys = {
+        expression.key
+        for term in volume.spec.node_affinity.required.node_selector_terms
+        for expression in term.match_expressions
+    }
+    for known in (keys, volume.metadata.labels):
+        if _ZONE in known:
+            return _ZONE, _REGION
+        if _BETA_ZONE in known:
+            return _BETA_ZONE, _BETA_REGION
+    return _ZONE, _REGION
+
+
+def _values(affinity: core_pb2.VolumeNodeAffinity, key: str) -> bool:
+    return any(
+        expression.key == key and expression.values
+        for term in affinity.required.node_selector_terms
+        for expression in term.match_expressions
+    )
+
+
+def _replace(affinity: core_pb2.VolumeNodeAffinity, old: str, new: str) -> None:
+    for term in affinity.required.node_selector_terms:
+        for expression in term.match_expressions:
+            if expression.key == old:
+                expression.key = new
+
+
+def _add(affinity: core_pb2.VolumeNodeAffinity, key: str, zones: Sequence[str]) -> None:
+    named = sorted({zone.strip() for zone in zones} - {""})
+    if not named:
+        return
+    if not affinity.required.node_selector_terms:
+        affinity.required.node_selector_terms.add()
+    for term in affinity.required.node_selector_terms:
+        term.match_expressions.add(key=key, operator="In", values=named)

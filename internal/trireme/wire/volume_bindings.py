@@ -1,0 +1,59 @@
+"""What VolumeBinding's Reserve leaves for its PreBind: which objects are to be written, and what is written already.
+
+Filter makes it, the frontend carries it unread, and bind reads it; between two calls of PreBind it also remembers the
+versions that bind wrote, so that a call on another replica goes on where the one before stopped.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import orjson
+
+
+@dataclass(frozen=True, slots=True)
+class ToBind:
+    """A volume that is to name a claim. Versions are resourceVersions; `written`: the API server has it."""
+
+    volume: str
+    volume_version: str
+    by_controller: bool  # the claim's name is put there by us, and not by the person who made the volume
+    namespace: str
+    claim: str
+    claim_uid: str
+    claim_version: str
+    written: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ToProvision:
+    """A claim that is to name the node that its volume is wanted for."""
+
+    namespace: str
+    claim: str
+    claim_version: str
+    written: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeBindings:
+    """All that PreBind has to do for one pod."""
+
+    to_bind: tuple[ToBind, ...] = ()
+    to_provision: tuple[ToProvision, ...] = ()
+
+    def to_bytes(self) -> bytes:
+        """As it travels."""
+        return orjson.dumps(asdict(self))
+
+    @staticmethod
+    def from_bytes(data: bytes) -> "VolumeBindings":
+        """Raises: ValueError where it is something else."""
+        try:
+            fields: Mapping[str, Any] = orjson.loads(data)
+            return VolumeBindings(
+                tuple(ToBind(**entry) for entry in fields["to_bind"]),
+                tuple(ToProvision(**entry) for entry in fields["to_provision"]),
+            )
+        except (orjson.JSONDecodeError, LookupError, TypeError) as error:
+            raise ValueError(f"not what Reserve gave: {error}") from error
