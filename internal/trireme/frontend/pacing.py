@@ -10,7 +10,7 @@ from collections.abc import Callable
 # Pods per second above which batches are let grow: below, a batch for each pod costs less than half a core.
 BUSY_RATE = 80.0
 # What a batch is let grow to.
-WISHED_BATCH = 16
+WISHED_BATCH = 32
 # No pod waits longer than this for its batch to grow, in seconds.
 MAX_GROWTH_SECONDS = 0.5
 # The arrival rate is a mean over about so long, in seconds.
