@@ -52,6 +52,7 @@ class Figures:
     pods_per_second: float
     calls: int
     calls_when_known: int
+    cpu_seconds: dict[str, float]
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _line(figures: Figures) -> str:
     return (
         f"{figures.case.name:<24}{figures.seconds:6.1f} s {figures.pods_per_second:8.1f} pods/s "
-        f"{figures.calls:6} calls, {figures.calls_when_known} once known"
+        f"{figures.calls:6} calls, {figures.calls_when_known} once known; CPU s: "
+        + ", ".join(f"{name} {seconds:.1f}" for name, seconds in figures.cpu_seconds.items())
     )
 
 
@@ -113,11 +115,18 @@ async def _run(case: Case, workload: Workload, folder: Path) -> Figures:
             await asyncio.gather(*(plugin.listening() for plugin in plugins))
             await _phases(here, beside)
             await here.create_pods(_pods(workload, "first", workload.pods))
-            seconds = await _scheduled(here, _frontend(here, beside[0]), workload.classes * workload.pods)
+            frontend = _frontend(here, beside[0])
+            before = _cpu(here, plugins)
+            seconds = await _scheduled(here, frontend, workload.classes * workload.pods)
+            spent = _cpu(here, plugins)
+            cpu = {name: spent[name] - before.get(name, 0.0) for name in spent}
             calls = _calls(beside)
             await here.create_pods(_pods(workload, "second", 1))
-            await here.bound(workload.classes * (workload.pods + 1), 120)
-            return Figures(case, seconds, workload.classes * workload.pods / seconds, calls, _calls(beside) - calls)
+            await installation.until(
+                lambda: _none_waits(here), 120, lambda: "not all pods of the second wave are bound"
+            )
+            rate = workload.classes * workload.pods / seconds
+            return Figures(case, seconds, rate, calls, _calls(beside) - calls, cpu)
         finally:
             here.stop()
             for plugin in plugins:
@@ -171,8 +180,23 @@ async def _scheduled(here: installation.Installation, frontend: installation.Pro
     frontend.start()
     await here.leads(frontend)
     began = time.monotonic()
-    await here.bound(count, 300)
+    await installation.until(lambda: _none_waits(here), 300, lambda: f"not all of {count} pods are bound")
     return time.monotonic() - began
+
+
+async def _none_waits(here: installation.Installation) -> bool:
+    """Whether all pods have a node; asked so that the answer costs the cluster next to nothing."""
+    path = "/api/v1/namespaces/default/pods?fieldSelector=spec.nodeName%3D&limit=1"
+    return not (await here.request("GET", path))["items"]
+
+
+def _cpu(here: installation.Installation, plugins: Sequence[installation.Process]) -> dict[str, float]:
+    """CPU seconds so far, by what the processes are."""
+    groups = {**here.phases, "frontend": here.frontends, "plugin": plugins}
+    return {
+        name: sum(installation.cpu_seconds(process.pid) for process in group if process.running)
+        for name, group in groups.items()
+    }
 
 
 def _calls(beside: Sequence[Path]) -> int:

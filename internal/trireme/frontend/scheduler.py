@@ -22,9 +22,10 @@ from trireme.frontend import (
 
 log = logging.getLogger(__name__)
 
-# Classes looked at ahead, and how many may be in preparation at once.
-AHEAD = 16
-MAX_PREPARING = 16
+# Classes looked at ahead, and how many may be in preparation at once. Which replica a class goes to is chance: with
+# eight for each of four replicas, a slow plugin beside one of them is seldom idle.
+AHEAD = 32
+MAX_PREPARING = 32
 
 
 class Scheduler:
