@@ -98,9 +98,8 @@ class Evaluator:
         # Who asks about a class that is being asked about waits, and then finds its answers here.
         async with kept.asking if self._chains[profile].remote else contextlib.nullcontext():
             for remote in self._chains[profile].remote:
+                self._must_be(incarnation)
                 failed = await self._ask(remote, profile, pod_class, kept)
-                if self._snap.incarnation != incarnation:
-                    raise snapshot.OutOfStepError("the snapshot was replaced meanwhile")
                 if failed is not None:
                     kept.refusal = failed
                     kept.generation = -1
@@ -243,10 +242,11 @@ class Evaluator:
         self, remote: RemoteFilter, profile: str, pod_class: classes.PodClass, kept: columns.ClassColumns
     ) -> status.Status | None:
         """Bring a remote plugin's column up to date; a status where it failed and the pod with it."""
-        generation = self._snap.generation
+        generation, incarnation = self._snap.generation, self._snap.incarnation
         column = kept.plugins.get(remote.name)
-        if column is None or column.prefilter.unanswered or remote.depends_on == interfaces.Dependency.CLUSTER:
+        if column is None or column.prefilter.status is not None or _ask_again(remote, column):
             answer = await remote.pre_filter(profile, pod_class, generation)
+            self._must_be(incarnation)
             column = columns.PluginColumn(answer, generation)
             if answer.status is not None and answer.status.code == status.Code.ERROR:
                 return answer.status
@@ -257,6 +257,7 @@ class Evaluator:
         slots = self._due(remote, column, self._snap.nodes.alive[: self._snap.nodes.size])
         if slots.size:
             verdicts = await remote.filter(profile, pod_class, self._snap, column.prefilter.state, slots, kept.table)
+            self._must_be(incarnation)
             if isinstance(verdicts, status.Status):
                 return verdicts
             if verdicts is None:
@@ -269,6 +270,14 @@ class Evaluator:
             kept.uncombined.append(slots)
         column.generation = generation
         return None
+
+    def _must_be(self, incarnation: int) -> None:
+        if self._snap.incarnation != incarnation:
+            raise snapshot.OutOfStepError("the snapshot was replaced meanwhile")
+
+
+def _ask_again(remote: RemoteFilter, column: columns.PluginColumn) -> bool:
+    return column.prefilter.unanswered or remote.depends_on == interfaces.Dependency.CLUSTER
 
 
 def outside_status(narrowing: Sequence[str]) -> status.Status:

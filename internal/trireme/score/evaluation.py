@@ -108,9 +108,8 @@ class Evaluator:
         # Who asks about a class that is being asked about waits, and then finds its answers here.
         async with kept.asking if self._chains[profile].remote else contextlib.nullcontext():
             for remote in self._chains[profile].remote:
+                self._must_be(incarnation)
                 failed = await self._ask(remote, profile, pod_class, kept)
-                if self._snap.incarnation != incarnation:
-                    raise snapshot.OutOfStepError("the snapshot was replaced meanwhile")
                 if failed is not None:
                     return failed
         failed = self._bring_up(profile, pod_class, kept)
@@ -165,13 +164,14 @@ class Evaluator:
     async def _ask(
         self, remote: RemoteScore, profile: str, pod_class: classes.PodClass, kept: columns.ClassColumns
     ) -> status.Status | None:
-        generation = self._snap.generation
+        generation, incarnation = self._snap.generation, self._snap.incarnation
         column = kept.plugins.get(remote.name)
         if column is None:
             column = kept.plugins[remote.name] = columns.ScoreColumn(True, generation)
         slots = self._due(remote.depends_on, column.generation, self._snap.nodes.alive[: self._snap.nodes.size])
         if slots.size:
             raw = await remote.score(profile, pod_class, self._snap, slots)
+            self._must_be(incarnation)
             if isinstance(raw, status.Status):
                 return raw
             # Nothing to say, or a failure that is ignored: it adds nothing, and is asked again next time.
@@ -181,3 +181,7 @@ class Evaluator:
             column.write(slots, raw, self._snap.nodes.capacity)
         column.generation = generation
         return None
+
+    def _must_be(self, incarnation: int) -> None:
+        if self._snap.incarnation != incarnation:
+            raise snapshot.OutOfStepError("the snapshot was replaced meanwhile")

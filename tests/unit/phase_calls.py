@@ -1,0 +1,70 @@
+"""Calling the filter and score services without a network: a context that remembers how a call ended, and a stream."""
+
+from collections.abc import AsyncIterator, Iterable
+from typing import Any, NoReturn
+
+import grpc
+from snapshot_views import SnapshotBuilder
+
+from trireme.v1 import cycle_pb2, plugin_pb2, snapshot_pb2
+
+PROFILE = "p"
+HASH = 77
+
+
+class Aborted(Exception):
+    """The call was ended with a code."""
+
+    def __init__(self, code: grpc.StatusCode, details: str) -> None:
+        super().__init__(details)
+        self.code = code
+
+
+class Context:
+    """The context of one call."""
+
+    async def abort(self, code: grpc.StatusCode, details: str = "", trailing: Any = ()) -> NoReturn:
+        raise Aborted(code, details)
+
+    async def write(self, message: Any) -> None:
+        """An acknowledgement, which nobody waits for here."""
+
+    def time_remaining(self) -> float:
+        return 0.1
+
+
+def configuration(
+    filters: Iterable[str], scores: Iterable[tuple[str, int]], remote: Iterable[str] = ()
+) -> snapshot_pb2.Configuration:
+    """One profile of these plugins."""
+    profile = snapshot_pb2.Profile(scheduler_name=PROFILE)
+    at_filter = profile.plugin_sets.add(extension_point=plugin_pb2.EXTENSION_POINT_FILTER)
+    for name in filters:
+        at_filter.plugins.add(name=name)
+    at_score = profile.plugin_sets.add(extension_point=plugin_pb2.EXTENSION_POINT_SCORE)
+    for name, weight in scores:
+        at_score.plugins.add(name=name, weight=weight)
+    plugins = [snapshot_pb2.RemotePlugin(name=name) for name in remote]
+    return snapshot_pb2.Configuration(profiles=[profile], remote_plugins=plugins, tie_seed=3)
+
+
+async def greet(service: Any, message: snapshot_pb2.Configuration, epoch: int = 1) -> None:
+    """A frontend opens a stream; the snapshot is what the test makes it."""
+
+    async def stream() -> AsyncIterator[snapshot_pb2.SyncRequest]:
+        fence = cycle_pb2.Fence(epoch=epoch)
+        hello = snapshot_pb2.Hello(fence=fence, config_hash=HASH, configuration=message)
+        yield snapshot_pb2.SyncRequest(hello=hello)
+
+    await service.follow.Sync(stream(), Context())
+
+
+def cycle(builder: SnapshotBuilder, pod_class: int, epoch: int = 1, profile: str = PROFILE) -> cycle_pb2.Cycle:
+    """The cycle of a class, at the snapshot's generation."""
+    return cycle_pb2.Cycle(
+        fence=cycle_pb2.Fence(epoch=epoch),
+        generation=builder.snap.generation,
+        config_hash=HASH,
+        profile=profile,
+        pod_class=pod_class,
+    )

@@ -1,0 +1,257 @@
+"""FilterService: complete answers and patches, what a remote plugin changes, and what is refused."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import grpc
+import numpy as np
+import phase_calls
+import pytest
+from phase_calls import Aborted, Context
+from snapshot_views import SnapshotBuilder, pod_of, requesting
+
+from trireme.filter import evaluation, service
+from trireme.framework import status
+from trireme.plugins import interfaces
+from trireme.snapshot import arrays, classes, snapshot
+from trireme.v1 import filter_pb2, snapshot_pb2
+from trireme.wire import node_columns
+
+NODES = [f"n{number}" for number in range(8)]
+
+
+class Remote:
+    """A remote plugin that refuses the nodes that it is told to refuse."""
+
+    depends_on = interfaces.Dependency.CLUSTER
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.refused: set[str] = set()
+        self.while_asked: Callable[[], None] = lambda: None
+        self.fails = False
+
+    async def pre_filter(self, profile: str, pod_class: classes.PodClass, generation: int) -> Any:
+        return interfaces.PreFilterResult()
+
+    async def filter(
+        self,
+        profile: str,
+        pod_class: classes.PodClass,
+        snap: snapshot.Snapshot,
+        state: object,
+        slots: arrays.SlotArray,
+        table: interfaces.StatusTable,
+    ) -> interfaces.Verdicts | status.Status | None:
+        refusal = table.intern(status.unschedulable(self.name, "no"))
+        index = [refusal if snap.nodes.names[slot] in self.refused else 0 for slot in slots]
+        await asyncio.sleep(0)
+        self.while_asked()
+        if self.fails:
+            return status.error(self.name, "broken")
+        return interfaces.Verdicts(np.array(index, dtype=np.int16))
+
+
+class Caller:
+    """A frontend that keeps a replica's answer about one class, and patches it."""
+
+    def __init__(self, phase: service.FilterService, builder: SnapshotBuilder, number: int) -> None:
+        self._phase = phase
+        self._builder = builder
+        self._number = number
+        self.generation = 0
+        self.patched = 0
+        self._index: arrays.Int16Array = np.zeros(0, dtype=np.int16)
+        self._capacity: arrays.Int32Array = np.zeros(0, dtype=np.int32)
+        self._statuses: tuple[status.Status, ...] = ()
+
+    async def ask(self) -> dict[str, tuple[str, int]]:
+        """The message of the refusal and the capacity, by node."""
+        request = filter_pb2.FilterRequest(
+            cycle=phase_calls.cycle(self._builder, self._number), known_generation=self.generation
+        )
+        response = await self._phase.Filter(request, Context())  # type: ignore[arg-type]
+        columns = node_columns.unpack(response.columns)
+        self._statuses = columns.statuses
+        if columns.slots is None:
+            self._index, self._capacity = columns.index, columns.capacity
+        else:
+            assert columns.base_generation == self.generation
+            self.patched += 1
+            self._index = _grown(self._index, columns.size)
+            self._capacity = _grown(self._capacity, columns.size)
+            self._index[columns.slots] = columns.index
+            self._capacity[columns.slots] = columns.capacity
+        self.generation = columns.generation
+        names = self._builder.snap.nodes.slots
+        return {name: (self._text(int(self._index[slot])), int(self._capacity[slot])) for name, slot in names.items()}
+
+    def _text(self, index: int) -> str:
+        return self._statuses[index - 1].message if index else ""
+
+
+def _grown(column: Any, size: int) -> Any:
+    return arrays.grow_last_axis(column, size) if column.shape[0] < size else column
+
+
+async def _phase(builder: SnapshotBuilder, *remotes: Remote) -> service.FilterService:
+    by_name = {remote.name: remote for remote in remotes}
+
+    def make(config: snapshot_pb2.RemotePlugin) -> evaluation.RemoteFilter:
+        return by_name[config.name]
+
+    phase = service.FilterService(builder.snap, make)
+    message = phase_calls.configuration(["TaintToleration", "NodeResourcesFit", *by_name], [], by_name)
+    await phase_calls.greet(phase, message)
+    return phase
+
+
+def _cluster() -> SnapshotBuilder:
+    builder = SnapshotBuilder()
+    for name in NODES:
+        builder.set_node(name, allocatable={"cpu": "2", "pods": "9"})
+    builder.add_class(1, pod_of(requesting(cpu="1")))
+    builder.add_class(2, pod_of(requesting(cpu="3")))
+    return builder
+
+
+async def test_an_answer_is_complete_first_and_then_a_patch() -> None:
+    """Else each batch sends an answer about every node, or the caller misses what changed."""
+    builder = _cluster()
+    caller = Caller(await _phase(builder), builder, 1)
+    assert await caller.ask() == dict.fromkeys(NODES, ("", 2))
+    assert await caller.ask() == dict.fromkeys(NODES, ("", 2))
+    builder.place(1, "n3", "n3", "n4")
+    builder.set_node("n9", allocatable={"cpu": "1", "pods": "9"})
+    expected = {**dict.fromkeys(NODES, ("", 2)), "n3": ("Insufficient cpu", 0), "n4": ("", 1), "n9": ("", 1)}
+    assert await caller.ask() == expected
+    builder.remove_node("n5")
+    del expected["n5"]
+    assert await caller.ask() == expected
+    assert caller.patched == 3
+
+
+async def test_a_patch_is_only_for_who_has_an_answer_of_these_columns() -> None:
+    """Else a caller reads the reasons of one numbering by another."""
+    builder = _cluster()
+    phase = await _phase(builder)
+    caller = Caller(phase, builder, 2)
+    await caller.ask()
+    # The replica starts over at the same generation; what it numbers now it did not number then.
+    again = await _phase(builder)
+    for name in NODES[:4]:
+        builder.set_node(name, taints=[(name, "", "NoSchedule")], allocatable={"cpu": "2", "pods": "9"})
+    await Caller(phase, builder, 2).ask()
+    caller = Caller(again, builder, 2)
+    caller.generation = builder.snap.generation
+    answer = await caller.ask()
+    assert caller.patched == 0
+    assert answer["n0"] == ("node(s) had untolerated taint(s)", 0)
+    assert answer["n7"] == ("Insufficient cpu", 0)
+
+
+async def test_what_a_remote_plugin_says_anew_reaches_a_caller_while_the_snapshot_stands_still() -> None:
+    """Else a caller goes on with a verdict that the plugin has taken back."""
+    builder = _cluster()
+    remote = Remote("Remote")
+    caller = Caller(await _phase(builder, remote), builder, 1)
+
+    def move_on() -> None:
+        builder.place(2, "n0")
+
+    # The plugin is asked at one generation, and the answer is given at the next.
+    remote.while_asked = move_on
+    remote.refused = {"n1"}
+    first = await caller.ask()
+    assert (first["n0"], first["n1"]) == (("Insufficient cpu", 0), ("no", 0))
+    remote.while_asked = lambda: None
+    remote.refused = {"n2"}
+    second = await caller.ask()
+    assert (second["n1"], second["n2"]) == (("", 2), ("no", 0))
+    assert caller.generation == builder.snap.generation
+
+
+async def test_a_remote_plugin_that_fails_fails_the_pod_until_it_answers_again() -> None:
+    """Else a broken plugin's old verdicts go on to place pods, or the pod never recovers."""
+    builder = _cluster()
+    remote = Remote("Remote")
+    phase = await _phase(builder, remote)
+    caller = Caller(phase, builder, 1)
+    await caller.ask()
+    remote.fails = True
+    request = filter_pb2.FilterRequest(cycle=phase_calls.cycle(builder, 1))
+    builder.place(1, "n0")
+    request.cycle.generation = builder.snap.generation
+    response = await phase.Filter(request, Context())  # type: ignore[arg-type]
+    assert response.pre_filter.status.messages == ["broken"]
+    assert not response.HasField("columns")
+    remote.fails = False
+    remote.refused = {"n1"}
+    assert (await caller.ask())["n1"] == ("no", 0)
+    assert (await caller.ask())["n0"] == ("", 1)
+
+
+async def test_a_snapshot_that_is_replaced_while_a_plugin_is_asked_answers_nothing() -> None:
+    """Else slots of the old leader's cluster are answered as slots of the new one's."""
+    builder = _cluster()
+    remote = Remote("Remote")
+    phase = await _phase(builder, remote)
+    remote.while_asked = lambda: builder.snap.apply(snapshot_pb2.Delta(reset=True, to_generation=9))
+    with pytest.raises(Aborted, match="replaced") as ended:
+        await phase.Filter(filter_pb2.FilterRequest(cycle=phase_calls.cycle(builder, 1)), Context())  # type: ignore[arg-type]
+    assert ended.value.code is grpc.StatusCode.FAILED_PRECONDITION
+
+
+async def test_a_class_that_ends_while_a_plugin_is_asked_is_answered() -> None:
+    """Else the last pod of a controller fails by its own end."""
+    builder = _cluster()
+    remote = Remote("Remote")
+    phase = await _phase(builder, remote)
+    remote.while_asked = lambda: builder.apply(removed_classes=[1]) if 1 in builder.snap.classes else None
+    response = await phase.Filter(filter_pb2.FilterRequest(cycle=phase_calls.cycle(builder, 1)), Context())  # type: ignore[arg-type]
+    assert node_columns.unpack(response.columns).capacity.tolist() == [2] * len(NODES)
+
+
+async def test_preparing_answers_nothing_and_makes_the_answer_ready() -> None:
+    """Else classes that come next cost as much when their turn comes."""
+    builder = _cluster()
+    phase = await _phase(builder)
+    request = filter_pb2.FilterRequest(cycle=phase_calls.cycle(builder, 1), prepare=True)
+    assert await phase.Filter(request, Context()) == filter_pb2.FilterResponse()  # type: ignore[arg-type]
+    prepared = phase.statistics().slots_evaluated
+    await Caller(phase, builder, 1).ask()
+    assert phase.statistics().slots_evaluated == prepared > 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "text"),
+    [
+        pytest.param({"profile": "q"}, grpc.StatusCode.INVALID_ARGUMENT, "cycle.profile", id="profile"),
+        pytest.param({"pod_class": 99}, grpc.StatusCode.INVALID_ARGUMENT, "cycle.pod_class", id="class"),
+        pytest.param({"generation": 10**6}, grpc.StatusCode.FAILED_PRECONDITION, "cycle.generation", id="generation"),
+        pytest.param({"config_hash": 5}, grpc.StatusCode.FAILED_PRECONDITION, "cycle.config_hash", id="configuration"),
+    ],
+)
+async def test_a_question_that_cannot_be_answered_is_refused(
+    changes: dict[str, Any], code: grpc.StatusCode, text: str
+) -> None:
+    """Else a caller that is out of step is answered about another cluster."""
+    builder = _cluster()
+    phase = await _phase(builder)
+    request = filter_pb2.FilterRequest(cycle=phase_calls.cycle(builder, 1))
+    for name, value in changes.items():
+        setattr(request.cycle, name, value)
+    with pytest.raises(Aborted, match=text) as ended:
+        await phase.Filter(request, Context())  # type: ignore[arg-type]
+    assert ended.value.code is code
+
+
+async def test_a_deposed_leader_is_refused() -> None:
+    """Else two leaders place pods by the same replica."""
+    builder = _cluster()
+    phase = await _phase(builder)
+    await phase.Filter(filter_pb2.FilterRequest(cycle=phase_calls.cycle(builder, 1, epoch=5)), Context())  # type: ignore[arg-type]
+    with pytest.raises(Aborted) as ended:
+        await phase.Filter(filter_pb2.FilterRequest(cycle=phase_calls.cycle(builder, 1, epoch=4)), Context())  # type: ignore[arg-type]
+    assert ended.value.code is grpc.StatusCode.FAILED_PRECONDITION
