@@ -27,9 +27,23 @@ class PluginColumn:
     generation: int = -1
     index: arrays.Int16Array = field(default_factory=lambda: np.zeros(0, dtype=np.int16))
     capacity: arrays.Int32Array | None = None
+    # Refusals by a domain constraint alone.
+    liftable: arrays.BoolArray | None = None
+
+    def renew(self, prefilter: interfaces.PreFilterResult, generation: int) -> None:
+        """PreFilter said this at the generation: the plugin is to be asked again about all slots."""
+        self.prefilter = prefilter
+        self.prefilter_generation = generation
+        self.generation = -1
 
     def write(self, slots: arrays.SlotArray, verdicts: interfaces.Verdicts, size: int) -> None:
         """Verdicts about these slots from now on; `size` is how many slots there may be."""
+        if verdicts.liftable is not None or self.liftable is not None:
+            if self.liftable is None:
+                self.liftable = np.zeros(size, dtype=np.bool_)
+            elif self.liftable.shape[0] < size:
+                self.liftable = arrays.grow_last_axis(self.liftable, size)
+            self.liftable[slots] = False if verdicts.liftable is None else verdicts.liftable
         if self.index.shape[0] < size:
             self.index = arrays.grow_last_axis(self.index, size)
         self.index[slots] = verdicts.index
@@ -40,10 +54,25 @@ class PluginColumn:
                 self.capacity = arrays.grow_last_axis(self.capacity, size)
             self.capacity[slots] = verdicts.capacity
 
+    def differing(self, slots: arrays.SlotArray, verdicts: interfaces.Verdicts) -> arrays.SlotArray:
+        """Those of the slots about which the verdicts say something else than is written. Shape: (n,)."""
+        known = self.index.shape[0]
+        if slots.size and int(slots[-1]) >= known:
+            return slots
+        differs = self.index[slots] != verdicts.index
+        for new, old in ((verdicts.capacity, self.capacity), (verdicts.liftable, self.liftable)):
+            if new is not None:
+                differs |= True if old is None else old[slots] != new
+            elif old is not None:
+                return slots
+        return slots[differs]
+
 
 @dataclass(slots=True)
 class ClassColumns:
-    """All that is kept of one class under one profile. `capacity` is the nodes' own: 0 where a node refuses."""
+    """All that is kept of one class under one profile. `capacity` is the nodes' own: 0 where a node refuses, but for
+    refusals by domain constraints alone.
+    """
 
     table: interfaces.StatusTable = field(default_factory=interfaces.StatusTable)
     plugins: dict[str, PluginColumn] = field(default_factory=dict)
@@ -96,14 +125,19 @@ class ClassColumns:
         capacity = np.full(slots.shape[0], interfaces.UNLIMITED, dtype=np.int32)
         if allowed is not None:
             index[~allowed] = outside
+            capacity[~allowed] = 0
         for name in order:
             column = self.plugins[name]
             if column.prefilter.skip:
                 continue
-            np.copyto(index, column.index[slots], where=index == interfaces.PASSES)
+            refused = column.index[slots]
+            np.copyto(index, refused, where=index == interfaces.PASSES)
+            if column.liftable is None:
+                capacity[refused != interfaces.PASSES] = 0
+            else:
+                capacity[(refused != interfaces.PASSES) & ~column.liftable[slots]] = 0
             if column.capacity is not None:
                 np.minimum(capacity, column.capacity[slots], out=capacity)
-        capacity[index != interfaces.PASSES] = 0
         differs = (self.index[slots] != index) | (self.capacity[slots] != capacity)
         self.index[slots] = index
         self.capacity[slots] = capacity

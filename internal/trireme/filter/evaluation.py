@@ -130,8 +130,7 @@ class Evaluator:
             column = kept.plugins[plugin.name]
             if not column.prefilter.skip:
                 slots = self._due(plugin, column, live)
-                self._run(plugin, pod_class, column, slots, kept)
-                changed[slots] = True
+                changed[self._run(plugin, pod_class, column, slots, kept)] = True
         for slots in kept.uncombined:
             changed[slots] = True
         kept.uncombined.clear()
@@ -179,8 +178,11 @@ class Evaluator:
             column = kept.plugins.get(plugin.name)
             if column is None or self._stale(plugin, column):
                 answer = plugin.pre_filter(pod_class, self._snap, kept.table)
-                touched |= column is None or not (answer.skip and column.prefilter.skip)
-                kept.plugins[plugin.name] = columns.PluginColumn(answer, self._snap.generation)
+                if column is None:
+                    column = kept.plugins[plugin.name] = columns.PluginColumn(answer, self._snap.generation)
+                    touched = True
+                touched |= answer.skip != column.prefilter.skip
+                column.renew(answer, self._snap.generation)
         for name in self._chains[profile].order:
             answer = kept.plugins[name].prefilter
             if answer.status is not None:
@@ -218,14 +220,17 @@ class Evaluator:
         column: columns.PluginColumn,
         slots: arrays.SlotArray,
         kept: columns.ClassColumns,
-    ) -> None:
+    ) -> arrays.SlotArray:
+        """Ask the plugin about the slots; those of which it says something else than before."""
         if slots.size:
             verdicts = plugin.filter(pod_class, self._snap, column.prefilter.state, slots, kept.table)
-            column.write(slots, verdicts, self._snap.nodes.capacity)
             self._slots_evaluated += slots.size
+            asked, slots = slots, column.differing(slots, verdicts)
+            column.write(asked, verdicts, self._snap.nodes.capacity)
         elif column.index.shape[0] < self._snap.nodes.capacity:
             column.index = arrays.grow_last_axis(column.index, self._snap.nodes.capacity)
         column.generation = self._snap.generation
+        return slots
 
     def _combine(self, profile: str, kept: columns.ClassColumns, slots: arrays.SlotArray, stamp: int) -> None:
         order = self._chains[profile].order

@@ -4,7 +4,7 @@ A phase answers all that its plugins say as one plugin would: PreFilter and Filt
 node.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import grpc
@@ -12,12 +12,12 @@ import numpy as np
 from grpc import aio
 
 from trireme.filter import assembly, columns, evaluation
-from trireme.framework import status
+from trireme.framework import domain_rules, status
 from trireme.plugins import interfaces
 from trireme.replica import follower
 from trireme.snapshot import classes, snapshot
 from trireme.v1 import filter_pb2, filter_pb2_grpc, snapshot_pb2
-from trireme.wire import node_columns
+from trireme.wire import domain_constraints, node_columns
 from trireme.wire import status as wire_status
 
 MakeRemote = Callable[[snapshot_pb2.RemotePlugin], evaluation.RemoteFilter]
@@ -71,6 +71,10 @@ class FilterService(filter_pb2_grpc.FilterServiceServicer):
             response.columns.CopyFrom(self._answer(kept, request.known_generation))
         if any(remote.depends_on == interfaces.Dependency.CLUSTER for remote in chain.remote):
             response.max_batch = 1
+        elif kept.refusal is None and request.count > 1:
+            response.constraints.extend(
+                domain_constraints.to_message(each) for each in self._constraints(request, kept)
+            )
         return response
 
     async def PostFilter(
@@ -96,6 +100,16 @@ class FilterService(filter_pb2_grpc.FilterServiceServicer):
         """Nothing is kept here, so nothing is given back."""
         await self._class_of(request.cycle, context)
         return filter_pb2.UnreserveResponse()
+
+    def _constraints(
+        self, request: filter_pb2.FilterRequest, kept: columns.ClassColumns
+    ) -> Iterator[domain_rules.DomainConstraint]:
+        """How placements of the class change other nodes, plugin by plugin."""
+        pod_class = self._snap.classes[request.cycle.pod_class]
+        for plugin in self._chains[request.cycle.profile].local:
+            prefilter = kept.plugins[plugin.name].prefilter
+            if isinstance(plugin, interfaces.DomainFilter) and not prefilter.skip:
+                yield from plugin.constraints(pod_class, self._snap, prefilter.state)
 
     def _answer(self, kept: columns.ClassColumns, known_generation: int) -> filter_pb2.NodeColumns:
         size = self._snap.nodes.size

@@ -1,7 +1,7 @@
 """Label selectors as kube-scheduler reads them: parsed once, matched against the labels of classes or namespaces.
 
-A selector that cannot be read is a fault of the pod that states it. The text of the error is the one that kube-scheduler
-gives, since it ends in the pod's condition. An unset selector matches nothing, an empty one everything.
+A selector that cannot be read is a fault of the pod that states it. The text of the error is the one that
+kube-scheduler gives, since it ends in the pod's condition. An unset selector matches nothing, an empty one everything.
 
 Source: k8s.io/apimachinery meta/v1 LabelSelectorAsSelector, labels.NewRequirement.
 """

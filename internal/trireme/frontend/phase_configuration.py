@@ -26,10 +26,7 @@ POINTS: Mapping[ExtensionPoint, plugin_pb2.ExtensionPoint.ValueType] = {
 NOT_BUILT = frozenset(
     {
         "DynamicResources",
-        "InterPodAffinity",
-        "NodeDeclaredFeatures",
         "NodeVolumeLimits",
-        "PodTopologySpread",
         "VolumeBinding",
         "VolumeRestrictions",
         "VolumeZone",

@@ -23,7 +23,6 @@ PREEMPTED = 2
 _SPEC_FIELDS = (
     "affinity",
     "hostNetwork",
-    "hostUsers",
     "nodeSelector",
     "overhead",
     "preemptionPolicy",
@@ -125,6 +124,12 @@ def project(
     out_spec["containers"] = [_container(container) for container in spec.get("containers") or ()]
     if spec.get("initContainers"):
         out_spec["initContainers"] = [_container(container) for container in spec["initContainers"]]
+    if spec.get("hostUsers") is False:
+        # What is not set says the same as true.
+        out_spec["hostUsers"] = False
+    ephemeral = [_container(container) for container in spec.get("ephemeralContainers") or ()]
+    if any("volumeMounts" in container for container in ephemeral):
+        out_spec["ephemeralContainers"] = ephemeral
     out_metadata: dict[str, Any] = {"namespace": metadata["namespace"]}
     owner = _controller(metadata.get("ownerReferences") or ())
     if owner is not None:

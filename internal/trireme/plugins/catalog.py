@@ -12,14 +12,18 @@ import orjson
 from trireme.kube import decode
 from trireme.plugins import (
     image_locality,
+    inter_pod_affinity,
     interfaces,
     node_affinity,
+    node_declared_features,
     node_name,
     node_ports,
     node_resources_balanced_allocation,
     node_resources_fit,
     node_unschedulable,
     node_volume_limits,
+    pod_topology_spread,
+    pod_topology_spread_constraints,
     taint_toleration,
     volume_binding,
     volume_restrictions,
@@ -71,6 +75,31 @@ def _volume_binding(args: Args, features: Features) -> volume_binding.VolumeBind
     return volume_binding.VolumeBinding(volume_binding.args_of(args, features.get("StorageCapacityScoring", True)))
 
 
+def _spread(args: Args, features: Features) -> pod_topology_spread.PodTopologySpread:
+    system = args.get("defaultingType", "System") == "System"
+    stated = [decode.decode(each, core_pb2.TopologySpreadConstraint) for each in args.get("defaultConstraints") or ()]
+    return pod_topology_spread.PodTopologySpread(
+        pod_topology_spread_constraints.Args(
+            defaults=pod_topology_spread_constraints.SYSTEM_DEFAULTS if system else tuple(stated),
+            system_defaults=system,
+            match_label_keys=features.get("MatchLabelKeysInPodTopologySpread", True),
+        )
+    )
+
+
+def _inter_pod(args: Args, features: Features) -> inter_pod_affinity.InterPodAffinity:
+    return inter_pod_affinity.InterPodAffinity(
+        inter_pod_affinity.Args(
+            hard_weight=args.get("hardPodAffinityWeight", 1),
+            ignore_preferred_of_existing=bool(args.get("ignorePreferredTermsOfExistingPods")),
+        )
+    )
+
+
+def _declared_features(args: Args, features: Features) -> node_declared_features.NodeDeclaredFeatures:
+    return node_declared_features.NodeDeclaredFeatures(features.get("NodeDeclaredFeatures", True))
+
+
 _FILTERS: dict[str, Callable[[Args, Features], interfaces.FilterPlugin]] = {
     "NodeName": lambda args, features: node_name.NodeName(),
     "NodeUnschedulable": lambda args, features: node_unschedulable.NodeUnschedulable(),
@@ -82,12 +111,17 @@ _FILTERS: dict[str, Callable[[Args, Features], interfaces.FilterPlugin]] = {
     "NodeVolumeLimits": _limits,
     "VolumeBinding": _volume_binding,
     "VolumeZone": lambda args, features: volume_zone.VolumeZone(),
+    "PodTopologySpread": _spread,
+    "InterPodAffinity": _inter_pod,
+    "NodeDeclaredFeatures": _declared_features,
 }
 
-_SCORES: dict[str, Callable[[Args, Features], interfaces.ScorePlugin]] = {
+_SCORES: dict[str, Callable[[Args, Features], interfaces.AnyScorePlugin]] = {
     "TaintToleration": lambda args, features: taint_toleration.TaintToleration(),
     "NodeAffinity": _node_affinity,
     "NodeResourcesFit": _fit,
+    "PodTopologySpread": _spread,
+    "InterPodAffinity": _inter_pod,
     "NodeResourcesBalancedAllocation": _balanced,
     "VolumeBinding": _volume_binding,
     "ImageLocality": lambda args, features: image_locality.ImageLocality(),
@@ -100,7 +134,7 @@ def filter_plugin(name: str, args_json: bytes, features: Features) -> interfaces
     return None if make is None else make(_parsed(name, args_json), features)
 
 
-def score_plugin(name: str, args_json: bytes, features: Features) -> interfaces.ScorePlugin | None:
+def score_plugin(name: str, args_json: bytes, features: Features) -> interfaces.AnyScorePlugin | None:
     """The score plugin of this name, None where there is no such in-tree plugin. Raises: ValueError for bad args."""
     make = _SCORES.get(name)
     return None if make is None else make(_parsed(name, args_json), features)

@@ -10,12 +10,13 @@ also says what the score will be after each further copy, so that a whole batch 
 """
 
 import enum
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from trireme.framework import status
+from trireme.framework import domain_rules, status
 from trireme.snapshot import arrays, classes, snapshot
 from trireme.v1 import cycle_pb2, snapshot_pb2
 
@@ -108,14 +109,16 @@ SKIPPED = PreFilterResult(skip=True)
 
 @dataclass(frozen=True, slots=True)
 class Verdicts:
-    """A filter plugin's answer. Shapes: both (slot asked,).
+    """A filter plugin's answer. Shapes: all (slot asked,).
 
     `index` is PASSES or a number of the StatusTable; `capacity` how many more copies fit (None: no limit by this
-    plugin).
+    plugin). `liftable` marks refusals by a domain constraint alone: a placement elsewhere may lift them (None: there
+    are none).
     """
 
     index: arrays.Int16Array
     capacity: arrays.Int32Array | None = None
+    liftable: arrays.BoolArray | None = None
 
 
 class FilterPlugin(Protocol):
@@ -139,6 +142,17 @@ class FilterPlugin(Protocol):
         table: StatusTable,
     ) -> Verdicts:
         """Verdicts about the slots, which all hold nodes."""
+        ...
+
+
+@runtime_checkable
+class DomainFilter(Protocol):
+    """A filter plugin of which a placement of the class changes the verdict on other nodes."""
+
+    def constraints(
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any
+    ) -> Sequence[domain_rules.DomainConstraint]:
+        """How it does, over all slots; empty where a placement changes nothing elsewhere."""
         ...
 
 
@@ -170,6 +184,7 @@ class ReservePlugin(Protocol):
         ...
 
 
+@runtime_checkable
 class ScorePlugin(Protocol):
     """Ranks the nodes that passed."""
 
@@ -200,3 +215,55 @@ class OwnNodeScore(Protocol):
     ) -> arrays.Int64Array:
         """Raw scores for the first copy, the second, … each with the ones before it there. Shape: (slot, copy)."""
         ...
+
+
+class JointScores(Protocol):
+    """One plugin's scores of some nodes together, numbered 0 … n−1, while a batch is placed. Shapes: all (node,)."""
+
+    def set_feasible(self, feasible: arrays.BoolArray) -> None:
+        """The nodes that take more pods now. To be called first, and whenever they change."""
+        ...
+
+    def raw(self) -> arrays.Int64Array:
+        """Raw scores; they mean something for feasible nodes alone. Not to be written to."""
+        ...
+
+    def normalized(self, raw: arrays.Int64Array) -> arrays.Int64Array:
+        """Raw scores brought into 0 to 100 over the feasible nodes; the others' mean nothing."""
+        ...
+
+    def place(self, node: int) -> None:
+        """One more pod of the class is on this node."""
+        ...
+
+
+class JointState(Protocol):
+    """State of a joint score plugin, which may have nothing to say as things are, but something after a placement."""
+
+    @property
+    def skipped(self) -> bool:
+        """Whether it adds nothing now."""
+        ...
+
+
+@runtime_checkable
+class JointScorePlugin(Protocol):
+    """A score plugin whose scores depend on which nodes passed, and of which a placement changes many."""
+
+    name: str
+    depends_on: Dependency
+    normalization: Normalization
+    reads: tuple[str, ...]
+
+    def pre_score(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> "JointState | status.Status | None":
+        """As ScorePlugin.pre_score."""
+        ...
+
+    def joint(
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray
+    ) -> JointScores:
+        """The scores of these slots, which all hold nodes."""
+        ...
+
+
+AnyScorePlugin = ScorePlugin | JointScorePlugin

@@ -17,7 +17,7 @@ def chains(
     remotes = {remote.name: remote for remote in configuration.remote_plugins}
     out = {}
     for profile in configuration.profiles:
-        local: list[interfaces.ScorePlugin] = []
+        local: list[interfaces.AnyScorePlugin] = []
         remote: list[evaluation.RemoteScore] = []
         weights = {}
         for entry in profiles.plugins_at(profile, plugin_pb2.EXTENSION_POINT_SCORE):

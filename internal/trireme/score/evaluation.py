@@ -52,7 +52,7 @@ class Chain:
     """
 
     weights: Mapping[str, int]
-    local: Sequence[interfaces.ScorePlugin]
+    local: Sequence[interfaces.AnyScorePlugin]
     remote: Sequence[RemoteScore] = ()
     percentage: int = 0
 
@@ -131,7 +131,7 @@ class Evaluator:
                 column = kept.plugins[plugin.name] = columns.ScoreColumn(state, self._snap.generation)
             if isinstance(column.state, status.Status):
                 return column.state
-            if column.state is not None:
+            if column.state is not None and isinstance(plugin, interfaces.ScorePlugin):
                 slots = self._due(plugin.depends_on, column.generation, live)
                 if slots.size:
                     raw = plugin.score(pod_class, self._snap, column.state, slots)
@@ -148,7 +148,7 @@ class Evaluator:
         while total > limit and len(self._kept) > MIN_CLASSES:
             total -= self._kept.popitem(last=False)[1].nbytes
 
-    def _stale(self, plugin: interfaces.ScorePlugin, column: columns.ScoreColumn) -> bool:
+    def _stale(self, plugin: interfaces.AnyScorePlugin, column: columns.ScoreColumn) -> bool:
         if plugin.depends_on == interfaces.Dependency.CLUSTER:
             return column.state_generation != self._snap.generation
         return self._snap.changed(plugin.reads) > column.state_generation

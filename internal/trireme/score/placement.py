@@ -17,7 +17,7 @@ from trireme.snapshot import arrays
 MAX_SCORE = 100
 
 # A key is a total and, below it, the slot's place among equals.
-_TIE_BITS = 20
+TIE_BITS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +47,14 @@ def normalized(raw: arrays.Int64Array, normalization: interfaces.Normalization) 
     """Scores of 0 to 100. Shape: as `raw`. Source: framework/plugins/helper DefaultNormalizeScore."""
     if normalization not in (interfaces.Normalization.MAX, interfaces.Normalization.MAX_REVERSED):
         return raw
+    return scaled(raw, normalization, max(int(raw.max(initial=0)), 0))
+
+
+def scaled(raw: arrays.Int64Array, normalization: interfaces.Normalization, most: int) -> arrays.Int64Array:
+    """As normalized, where `most` is the highest raw score, or 0."""
+    if normalization not in (interfaces.Normalization.MAX, interfaces.Normalization.MAX_REVERSED):
+        return raw
     reverse = normalization == interfaces.Normalization.MAX_REVERSED
-    most = max(int(raw.max(initial=0)), 0)
     if most == 0:
         return np.full_like(raw, MAX_SCORE) if reverse else raw
     scaled = raw * MAX_SCORE // most
@@ -60,7 +66,7 @@ def tie_order(seed: int, slots: arrays.SlotArray) -> arrays.Int64Array:
     x = slots.astype(np.uint64) + np.uint64(seed & 0xFFFF_FFFF_FFFF_FFFF) + np.uint64(0x9E37_79B9_7F4A_7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58_476D_1CE4_E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D0_49BB_1331_11EB)
-    return ((x ^ (x >> np.uint64(31))) >> np.uint64(64 - _TIE_BITS)).astype(np.int64)
+    return ((x ^ (x >> np.uint64(31))) >> np.uint64(64 - TIE_BITS)).astype(np.int64)
 
 
 class Placer:
@@ -108,7 +114,7 @@ class Placer:
             key = int(self._likely_keys[at])
             if key < 0:
                 break
-            choices.append(Choice(int(self._likely[at]), key >> _TIE_BITS if self._open > 1 else 0))
+            choices.append(Choice(int(self._likely[at]), key >> TIE_BITS if self._open > 1 else 0))
             if len(choices) < count:
                 self._take(at, count, count - len(choices))
         return choices
@@ -130,7 +136,7 @@ class Placer:
             if row is None or row.shape[0] <= placed:
                 row = self._rows[node] = self._own(np.array([node]), count)[0]
             after = row[placed]
-            self._keys[node] += (after - self._own_now[node]) << _TIE_BITS
+            self._keys[node] += (after - self._own_now[node]) << TIE_BITS
             self._likely_keys[at] = self._keys[node]
             self._own_now[node] = after
 
@@ -163,7 +169,7 @@ class Placer:
                 totals += normalized(plugin.raw, plugin.normalization) * plugin.weight
             else:
                 totals[feasible] += normalized(plugin.raw[feasible], plugin.normalization) * plugin.weight
-        keys = (totals << _TIE_BITS) + self._ties
+        keys = (totals << TIE_BITS) + self._ties
         return keys if everywhere else np.where(feasible, keys, -1)
 
     def _held_maximum(self, plugin: ScoredPlugin, node: int) -> bool:

@@ -1,6 +1,6 @@
 """ScoreService of the score phase: raw scores, normalisation, and Place."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,13 +8,13 @@ import grpc
 import numpy as np
 from grpc import aio
 
-from trireme.framework import status
+from trireme.framework import domain_rules, status
 from trireme.plugins import interfaces
 from trireme.replica import follower
-from trireme.score import assembly, columns, evaluation, placement, sampling
+from trireme.score import assembly, columns, domain_placement, domain_state, evaluation, placement, sampling
 from trireme.snapshot import arrays, classes, snapshot
 from trireme.v1 import score_pb2, score_pb2_grpc, snapshot_pb2
-from trireme.wire import node_columns
+from trireme.wire import domain_constraints, node_columns
 from trireme.wire import status as wire_status
 
 MakeRemote = Callable[[snapshot_pb2.RemotePlugin], evaluation.RemoteScore]
@@ -78,8 +78,8 @@ class ScoreService(score_pb2_grpc.ScoreServiceServicer):
         response = score_pb2.ScoreResponse(status=wire_status.to_message(status.SUCCESS))
         for name, weight in self._chains[request.cycle.profile].weights.items():
             column = kept.plugins[name]
-            skipped = column.state is None
-            scores = [] if skipped else column.raw[slots].tolist()
+            skipped = column.state is None or getattr(column.state, "skipped", False)
+            scores = [] if skipped else self._raw(request.cycle.profile, pod_class, name, column, slots).tolist()
             response.columns.add(plugin=name, weight=weight, skipped=skipped, scores=scores)
         return response
 
@@ -88,6 +88,9 @@ class ScoreService(score_pb2_grpc.ScoreServiceServicer):
     ) -> score_pb2.NormalizeScoreResponse:
         """The scores given, each plugin's normalised as it normalises."""
         pod_class = await self._class_of(request.cycle, context)
+        kept = await self._evaluate(request.cycle, pod_class, context)
+        if isinstance(kept, status.Status):
+            return score_pb2.NormalizeScoreResponse(status=wire_status.to_message(kept))
         profile = request.cycle.profile
         slots = np.array(request.nodes.slots, dtype=np.intp)
         response = score_pb2.NormalizeScoreResponse(status=wire_status.to_message(status.SUCCESS))
@@ -109,11 +112,13 @@ class ScoreService(score_pb2_grpc.ScoreServiceServicer):
         """The hosts of the next pods."""
         pod_class = await self._class_of(request.cycle, context)
         known = self._evaluator.columns_of(request.cycle.profile, pod_class)
+        constraints: tuple[domain_rules.DomainConstraint, ...] = ()
         if not request.prepare:
             await self._take_capacities(known, request, context)
+            constraints = await _constraints(request, context)
             slots = self._open(known)
             if slots.size < 2:
-                return self._without_choice(request.count, known, slots)
+                return self._without_choice(request.count, known, slots, bool(constraints))
         kept = await self._evaluate(request.cycle, pod_class, context)
         if isinstance(kept, status.Status):
             return score_pb2.PlaceResponse(status=wire_status.to_message(kept))
@@ -121,8 +126,6 @@ class ScoreService(score_pb2_grpc.ScoreServiceServicer):
             return score_pb2.PlaceResponse()
         slots = self._open(known)
         chain = self._chains[request.cycle.profile]
-        if chain.percentage:
-            slots = sampling.sample(slots, self._snap.nodes.count, chain.percentage, request.cycle.generation)
         count = request.count
         one_by_one = chain.percentage or any(
             remote.depends_on == interfaces.Dependency.CLUSTER
@@ -131,7 +134,12 @@ class ScoreService(score_pb2_grpc.ScoreServiceServicer):
         )
         if one_by_one:
             count = 1
-        placer = await self._placer(request.cycle.profile, pod_class, kept, known.capacity[slots], slots)
+            constraints = ()
+        if constraints:
+            slots = self._candidates(known, constraints)
+        if chain.percentage:
+            slots = sampling.sample(slots, self._snap.nodes.count, chain.percentage, request.cycle.generation)
+        placer = await self._placer(request.cycle.profile, pod_class, kept, known.capacity[slots], slots, constraints)
         if isinstance(placer, status.Status):
             return score_pb2.PlaceResponse(status=wire_status.to_message(placer))
         choices = placer.place(count)
@@ -145,19 +153,34 @@ class ScoreService(score_pb2_grpc.ScoreServiceServicer):
 
     def _open(self, known: columns.ClassColumns) -> arrays.SlotArray:
         """The slots that take pods of the class. Shape: (slot,)."""
-        slots = np.flatnonzero((known.capacity > 0) & ~known.refused)
+        return self._alive(np.flatnonzero((known.capacity > 0) & ~known.refused))
+
+    def _candidates(
+        self, known: columns.ClassColumns, constraints: Sequence[domain_rules.DomainConstraint]
+    ) -> arrays.SlotArray:
+        """The slots that take pods of the class, or will when a domain constraint admits them. Shape: (slot,)."""
+        slots = self._alive(np.flatnonzero(known.capacity > 0))
+        return slots[slots < min(each.domain.shape[0] for each in constraints)]
+
+    def _alive(self, slots: arrays.SlotArray) -> arrays.SlotArray:
         # Filter may be ahead of this replica, or behind it: what is no node here cannot be chosen here.
         slots = slots[slots < self._snap.nodes.size]
         return slots[self._snap.nodes.alive[slots]]
 
     def _without_choice(
-        self, count: int, known: columns.ClassColumns, slots: arrays.SlotArray
+        self, count: int, known: columns.ClassColumns, slots: arrays.SlotArray, constrained: bool
     ) -> score_pb2.PlaceResponse:
-        """All on the only node, or nowhere: nothing is scored, so no plugin can fail by it either."""
+        """All on the only node, or nowhere: nothing is scored, so no plugin can fail by it either.
+
+        `constrained`: other nodes may be admitted after one placement, or this one no more.
+        """
+        wanted = count
+        if constrained:
+            count = 1
         hosts = [int(slot) for slot in slots for _ in range(min(count, int(known.capacity[slot])))]
         self._placed += len(hosts)
         self._batches += 1
-        return score_pb2.PlaceResponse(slots=hosts, totals=[0] * len(hosts))
+        return score_pb2.PlaceResponse(slots=hosts, totals=[0] * len(hosts), more=bool(hosts) and count < wanted)
 
     async def _placer(
         self,
@@ -166,17 +189,22 @@ class ScoreService(score_pb2_grpc.ScoreServiceServicer):
         kept: columns.ClassColumns,
         capacity: arrays.Int32Array,
         slots: arrays.SlotArray,
-    ) -> placement.Placer | status.Status:
+        constraints: Sequence[domain_rules.DomainConstraint],
+    ) -> "placement.Placer | domain_placement.DomainPlacer | status.Status":
         chain = self._chains[profile]
         static: list[placement.ScoredPlugin] = []
         own: list[tuple[interfaces.OwnNodeScore, Any, int]] = []
         own_now = np.zeros(slots.shape[0], dtype=np.int64)
+        joint: list[domain_placement.JointPlugin] = []
         for plugin in chain.local:
             column = kept.plugins[plugin.name]
             weight = chain.weights[plugin.name]
             if column.state is None:
                 continue
-            if isinstance(plugin, interfaces.OwnNodeScore):
+            if isinstance(plugin, interfaces.JointScorePlugin):
+                scores = plugin.joint(pod_class, self._snap, column.state, slots)
+                joint.append(domain_placement.JointPlugin(weight, scores))
+            elif isinstance(plugin, interfaces.OwnNodeScore):
                 own.append((plugin, column.state, weight))
                 own_now += column.raw[slots] * weight
             else:
@@ -201,6 +229,10 @@ class ScoreService(score_pb2_grpc.ScoreServiceServicer):
             return total
 
         ties = self._tie_order()[slots]
+        if joint or constraints:
+            rules = domain_state.DomainState(constraints, slots) if constraints else None
+            own_or_none = own_scores if own else None
+            return domain_placement.DomainPlacer(capacity, ties, static, own_or_none, own_now, joint, rules)
         return placement.Placer(capacity, ties, static, own_scores if own else None, own_now)
 
     async def _normalized(
@@ -213,6 +245,9 @@ class ScoreService(score_pb2_grpc.ScoreServiceServicer):
     ) -> arrays.Int64Array | status.Status:
         chain = self._chains[profile]
         for plugin in chain.local:
+            if plugin.name == name and isinstance(plugin, interfaces.JointScorePlugin):
+                kept = self._evaluator.columns_of(profile, pod_class).plugins[name]
+                return self._joint(plugin, pod_class, kept, slots).normalized(raw)
             if plugin.name == name:
                 return placement.normalized(raw, plugin.normalization)
         for remote in chain.remote:
@@ -222,6 +257,32 @@ class ScoreService(score_pb2_grpc.ScoreServiceServicer):
                 answer = await remote.normalize(profile, pod_class, self._snap, slots, raw)
                 return np.zeros_like(raw) if answer is None else answer
         return status.error(name, f"no score plugin {name} in profile {profile}")
+
+    def _raw(
+        self,
+        profile: str,
+        pod_class: classes.PodClass,
+        name: str,
+        column: columns.ScoreColumn,
+        slots: arrays.SlotArray,
+    ) -> arrays.Int64Array:
+        """One plugin's raw scores of these slots, which are all that passed. Shape: (slot asked,)."""
+        for plugin in self._chains[profile].local:
+            if plugin.name == name and isinstance(plugin, interfaces.JointScorePlugin):
+                return self._joint(plugin, pod_class, column, slots).raw()
+        raw: arrays.Int64Array = column.raw[slots]
+        return raw
+
+    def _joint(
+        self,
+        plugin: interfaces.JointScorePlugin,
+        pod_class: classes.PodClass,
+        column: columns.ScoreColumn,
+        slots: arrays.SlotArray,
+    ) -> interfaces.JointScores:
+        scores = plugin.joint(pod_class, self._snap, column.state, slots)
+        scores.set_feasible(np.ones(slots.shape[0], dtype=np.bool_))
+        return scores
 
     def _tie_order(self) -> arrays.Int64Array:
         if self._ties.shape[0] < self._snap.nodes.size:
@@ -261,3 +322,13 @@ class ScoreService(score_pb2_grpc.ScoreServiceServicer):
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"cycle.pod_class: no class {cycle.pod_class}")
             raise AssertionError("abort does not return")
         return pod_class
+
+
+async def _constraints(
+    request: score_pb2.PlaceRequest, context: aio.ServicerContext[Any, Any]
+) -> tuple[domain_rules.DomainConstraint, ...]:
+    try:
+        return domain_constraints.from_messages(request.constraints)
+    except ValueError as error:
+        await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+        raise AssertionError("abort does not return") from error

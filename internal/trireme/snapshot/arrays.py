@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 Int64Array: TypeAlias = npt.NDArray[np.int64]
+Float64Array: TypeAlias = npt.NDArray[np.float64]
 Int32Array: TypeAlias = npt.NDArray[np.int32]
 Int16Array: TypeAlias = npt.NDArray[np.int16]
 UInt8Array: TypeAlias = npt.NDArray[np.uint8]

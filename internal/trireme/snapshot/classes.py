@@ -19,12 +19,15 @@ Port = tuple[str, str, int]  # host IP, protocol, port
 
 
 class PodClass:
-    """One class. `invalid` is why its amounts cannot be read, if they cannot; it then counts as nothing."""
+    """One class. `invalid` is why its amounts cannot be read, if they cannot; it then counts as nothing. `arrival` is
+    its place in the order in which a snapshot got its classes, from 1.
+    """
 
-    __slots__ = ("_memo", "_vectors", "amounts", "id", "invalid", "labels", "namespace", "pod", "priority")
+    __slots__ = ("_memo", "_vectors", "amounts", "arrival", "id", "invalid", "labels", "namespace", "pod", "priority")
 
     def __init__(self, class_id: int, pod: core_pb2.Pod) -> None:
         self.id = class_id
+        self.arrival = 0
         self.pod = pod
         self.namespace = pod.metadata.namespace
         self.labels = dict(pod.metadata.labels)

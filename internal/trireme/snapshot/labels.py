@@ -21,7 +21,7 @@ _NOT_A_NUMBER = np.iinfo(np.int64).min
 class LabelColumn:
     """The values of one label key on all slots."""
 
-    __slots__ = ("_dense", "_numbers", "_spread", "_sparse", "dictionary")
+    __slots__ = ("_dense", "_numbers", "_sparse", "_spread", "dictionary")
 
     def __init__(self) -> None:
         self.dictionary: Dictionary[str] = Dictionary()

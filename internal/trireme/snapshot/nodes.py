@@ -32,6 +32,7 @@ class NodeTable:
         self.size = 0  # one past the highest slot that ever held a node
         self.count = 0  # nodes that exist
         self.count_generation = 0  # when count last changed
+        self.objects_generation = 0  # when any node object last changed
         self.names: list[str] = []  # by slot; "" where there is no node
         self.slots: dict[str, int] = {}
         self.resource_names = resources.ResourceNames()
@@ -70,7 +71,7 @@ class NodeTable:
         self.feature_set[slot] = self.feature_sets.intern(frozenset(node.status.declared_features))
         self.labels.replace(slot, self.labels.labels_of(slot), dict(node.metadata.labels), self.capacity)
         self.images.replace(slot, node.status.images, generation)
-        self.object_generation[slot] = generation
+        self.object_generation[slot] = self.objects_generation = generation
         if self._keep_messages:
             self.messages[slot] = node.SerializeToString()
         if self._keep_json:
@@ -87,7 +88,7 @@ class NodeTable:
         self.allowed_pods[slot] = 0
         self.labels.replace(slot, self.labels.labels_of(slot), {}, self.capacity)
         self.images.replace(slot, (), generation)
-        self.object_generation[slot] = generation
+        self.object_generation[slot] = self.objects_generation = generation
         self.messages.pop(slot, None)
         self.jsons.pop(slot, None)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trireme.snapshot import arrays, classes, nodes, objects, pods
+from trireme.snapshot import arrays, classes, derived, nodes, objects, occupancy, pods
 from trireme.v1 import snapshot_pb2
 
 
@@ -65,6 +65,9 @@ class Snapshot:
         self.class_capacity = 1
         # When the set of classes that placed pods can belong to last changed.
         self.classes_generation = 0
+        self._class_arrivals = 0
+        self.placements = occupancy.PlacementLog()
+        self.derived = derived.DerivedTable()
         self.nominations: dict[str, Nominee] = {}
 
     def statistics(self) -> SnapshotStatistics:
@@ -131,6 +134,10 @@ class Snapshot:
         return table
 
     def _add_class(self, pod_class: classes.PodClass, generation: int) -> None:
+        self._class_arrivals += 1
+        pod_class.arrival = self._class_arrivals
+        # One that comes again takes its place at the end: the table is in the order of arrival.
+        self.classes.pop(pod_class.id, None)
         self.classes[pod_class.id] = pod_class
         self.class_capacity = max(self.class_capacity, pod_class.id + 1)
         self.classes_generation = generation
@@ -187,6 +194,7 @@ class Snapshot:
             return
         names = self.nodes.resource_names
         class_ids = self.pods.pod_class[rows]
+        self.placements.append(generation, class_ids, self.pods.slot[rows], self.pods.flags[rows], sign)
         for class_id in np.unique(class_ids).tolist():
             pod_class = self.classes[class_id]
             slots, counts = np.unique(self.pods.slot[rows[class_ids == class_id]], return_counts=True)

@@ -1,0 +1,312 @@
+"""InterPodAffinity: pods that want to be near certain pods, or far from them, and pods that such pods are about.
+
+Nothing is asked pod by pod. Which classes a term is about is decided once per class; tallies keep what their pods weigh
+per topology key and slot; a node is judged by the sums of its domains.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from trireme.framework import domain_rules, status
+from trireme.plugins import inter_pod_affinity_scores, inter_pod_affinity_terms, interfaces
+from trireme.snapshot import arrays, classes, occupancy, snapshot
+from trireme.snapshot.dictionary import ABSENT
+
+_AFFINITY = "node(s) didn't match pod affinity rules"
+_ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
+_EXISTING = "node(s) didn't satisfy existing pods anti-affinity rules"
+
+Terms = inter_pod_affinity_terms.Terms
+# Per topology key the sums of its domains, by the number of the label's value. Shape: (value,).
+Sums = Mapping[str, arrays.Int64Array]
+
+
+@dataclass(frozen=True, slots=True)
+class Args:
+    """InterPodAffinityArgs."""
+
+    hard_weight: int = 1
+    ignore_preferred_of_existing: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """What Filter goes by. `first`: no pod counts for the class's affinity anywhere, and it may be the first.
+
+    `apart` are the keys within whose domains a pod of the class keeps out the next one.
+    """
+
+    terms: Terms
+    affinity: Sums
+    first: bool
+    anti_affinity: Sums
+    existing: Sums
+    apart: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _ScoreState:
+    """What scores are made of: sums per topology key, and what one pod of the class adds for the next."""
+
+    sums: Sums
+    adds: Mapping[str, int]
+    skipped: bool = False
+
+
+class InterPodAffinity:
+    """Source: pkg/scheduler/framework/plugins/interpodaffinity."""
+
+    name = "InterPodAffinity"
+    depends_on = interfaces.Dependency.CLUSTER
+    normalization = interfaces.Normalization.CUSTOM
+    reads: tuple[str, ...] = ("namespace",)
+
+    def __init__(self, args: Args) -> None:
+        self._args = args
+        self._refused = status.unresolvable(self.name, _AFFINITY, reasons=(status.Reason("podAffinity"),))
+        self._conflict = status.unschedulable(self.name, _ANTI_AFFINITY, reasons=(status.Reason("podAntiAffinity"),))
+        self._existing = status.unschedulable(
+            self.name, _EXISTING, reasons=(status.Reason("existingPodsAntiAffinity"),)
+        )
+
+    def pre_filter(
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, table: interfaces.StatusTable
+    ) -> interfaces.PreFilterResult:
+        """State: sums per domain. Without terms of its own and nobody's anti-affinity, there is nothing to filter."""
+        problem = inter_pod_affinity_terms.terms_of(pod_class).problem
+        if problem:
+            return interfaces.PreFilterResult(status=status.unresolvable(self.name, f"parsing pod: {problem}"))
+        existing = _sums(snap, self._existing_tally(pod_class, snap))
+        terms = inter_pod_affinity_terms.resolved(pod_class, snap)
+        if not terms.affinity and not terms.anti_affinity:
+            if not any(_counted(sums) for sums in existing.values()):
+                return interfaces.SKIPPED
+            return interfaces.PreFilterResult(state=_State(terms, {}, False, {}, existing, ()))
+        affinity: Sums = {}
+        first = False
+        if terms.affinity:
+            tally = _affinity_tally(terms.affinity, snap)
+            affinity = {
+                key: _domain_sums(snap, key, tally.at_slots("", snap.nodes.size))
+                for key in dict.fromkeys(term.key for term in terms.affinity)
+            }
+            nowhere = not any(_counted(sums) for sums in affinity.values())
+            first = nowhere and inter_pod_affinity_terms.matches_all(terms.affinity, pod_class)
+        anti_affinity: Sums = {}
+        if terms.anti_affinity:
+            anti_affinity = _sums(snap, _anti_affinity_tally(terms.anti_affinity, snap))
+        apart = _apart(pod_class, snap, terms)
+        return interfaces.PreFilterResult(state=_State(terms, affinity, first, anti_affinity, existing, apart))
+
+    def filter(
+        self,
+        pod_class: classes.PodClass,
+        snap: snapshot.Snapshot,
+        state: Any,
+        slots: arrays.SlotArray,
+        table: interfaces.StatusTable,
+    ) -> interfaces.Verdicts:
+        """Refuse slots by the class's affinity, its anti-affinity, and that of pods that are there, in this order."""
+        kept: _State = state
+        index = np.zeros(slots.shape[0], dtype=np.int16)
+        for sums, refusal in ((kept.existing, self._existing), (kept.anti_affinity, self._conflict)):
+            for key, per_value in sums.items():
+                if _counted(per_value):
+                    taken = per_value > 0
+                    taken[ABSENT] = False
+                    index[taken[_values(snap, key)[slots]]] = table.intern(refusal)
+        for key, per_value in kept.affinity.items():
+            there = np.ones_like(per_value, dtype=np.bool_) if kept.first else per_value > 0
+            there[ABSENT] = False
+            index[~there[_values(snap, key)[slots]]] = table.intern(self._refused)
+        capacity: arrays.Int32Array | None = None
+        for key in kept.apart:
+            if _one_node_each(snap, key):
+                alone = np.where(_values(snap, key)[slots] != ABSENT, 1, interfaces.UNLIMITED).astype(np.int32)
+                capacity = alone if capacity is None else np.minimum(capacity, alone)
+        return interfaces.Verdicts(index, capacity)
+
+    def constraints(
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any
+    ) -> Sequence[domain_rules.DomainConstraint]:
+        """Where the first of a group goes, the others follow; and what a pod of the class keeps out others of it."""
+        kept: _State = state
+        out = []
+        if kept.first:
+            out += [
+                domain_rules.DomainConstraint(
+                    self._refused,
+                    _domain_numbers(snap, key),
+                    per_value[1:],
+                    1,
+                    domain_rules.PresenceRule(may_be_first=True),
+                )
+                for key, per_value in kept.affinity.items()
+            ]
+        for key in kept.apart:
+            # Where each domain is one node, capacity says it all.
+            if not _one_node_each(snap, key):
+                domains = len(snap.nodes.labels.column(key).dictionary) - 1
+                count = np.zeros(domains, dtype=np.int64)
+                for sums in (kept.anti_affinity, kept.existing):
+                    if key in sums:
+                        count += sums[key][1:]
+                out.append(
+                    domain_rules.DomainConstraint(
+                        self._conflict, _domain_numbers(snap, key), count, 1, domain_rules.AbsenceRule()
+                    )
+                )
+        return out
+
+    def pre_score(
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot
+    ) -> "interfaces.JointState | status.Status | None":
+        """The weights per domain; nothing to say where no term is about anything."""
+        stated = inter_pod_affinity_terms.terms_of(pod_class)
+        affinity = pod_class.pod.spec.affinity
+        prefers = bool(
+            affinity.pod_affinity.preferred_during_scheduling_ignored_during_execution
+            or affinity.pod_anti_affinity.preferred_during_scheduling_ignored_during_execution
+        )
+        if self._args.ignore_preferred_of_existing and not prefers:
+            return None
+        if stated.problem:
+            text = f'running PreScore plugin "{self.name}": failed to parse pod: {stated.problem}'
+            return status.error(self.name, text)
+        sums = _sums(snap, self._score_tally(pod_class, snap))
+        adds = self._weigher(pod_class, snap)(pod_class)
+        skipped = not any(per_value[1:].any() for per_value in sums.values())
+        if skipped and sums:
+            # Weights that cancel out are no reason to be skipped: some term is about some pod.
+            hits = _sums(snap, self._hit_tally(pod_class, snap))
+            skipped = not any(_counted(per_value) for per_value in hits.values())
+        if skipped and not any(adds.values()):
+            return None
+        return _ScoreState(sums, adds, skipped)
+
+    def joint(
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray
+    ) -> interfaces.JointScores:
+        """The scores of these slots, by the pods that are there now."""
+        kept: _ScoreState = state
+        keys = []
+        for key in dict.fromkeys((*kept.sums, *kept.adds)):
+            column = snap.nodes.labels.column(key)
+            score = np.zeros(len(column.dictionary), dtype=np.int64)
+            if key in kept.sums:
+                score += kept.sums[key]
+            score[ABSENT] = 0
+            value = column.values(snap.nodes.size)[slots]
+            keys.append(inter_pod_affinity_scores.KeyedScores(value, score, kept.adds.get(key, 0)))
+        return inter_pod_affinity_scores.AffinityScores(keys, slots.shape[0])
+
+    def _existing_tally(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> occupancy.Tally:
+        labels = inter_pod_affinity_terms.namespace_labels(snap, pod_class.namespace)
+
+        def weigh(existing: classes.PodClass) -> Mapping[str, int]:
+            terms = inter_pod_affinity_terms.terms_of(existing).anti_affinity
+            return Counter(term.key for term in terms if term.is_about(pod_class, labels))
+
+        key = ("existing_anti_affinity", pod_class.namespace, *_label_key(pod_class.labels, labels))
+        return snap.derived.get(key, lambda: occupancy.Tally(weigh), snap)
+
+    def _score_tally(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> occupancy.Tally:
+        key = ("affinity_score", *self._score_key(pod_class, snap))
+        return snap.derived.get(key, lambda: occupancy.Tally(self._weigher(pod_class, snap)), snap)
+
+    def _hit_tally(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> occupancy.Tally:
+        key = ("affinity_hits", *self._score_key(pod_class, snap))
+        return snap.derived.get(key, lambda: occupancy.Tally(self._weigher(pod_class, snap, hits=True)), snap)
+
+    def _score_key(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> tuple[object, ...]:
+        labels = inter_pod_affinity_terms.namespace_labels(snap, pod_class.namespace)
+        own = inter_pod_affinity_terms.resolved(pod_class, snap)
+        seen = _label_key(pod_class.labels, labels)
+        return (self._args, own.preferred, own.preferred_anti, pod_class.namespace, *seen)
+
+    def _weigher(self, pod_class: classes.PodClass, snap: snapshot.Snapshot, *, hits: bool = False) -> occupancy.Weigh:
+        """What a pod of another class adds to its domains' scores for the class; or how many terms apply."""
+        labels = inter_pod_affinity_terms.namespace_labels(snap, pod_class.namespace)
+        own = inter_pod_affinity_terms.resolved(pod_class, snap)
+        hard_weight = self._args.hard_weight
+
+        def weigh(existing: classes.PodClass) -> Mapping[str, int]:
+            out: Counter[str] = Counter()
+            pairs = [*inter_pod_affinity_terms.about(own.preferred, existing)]
+            pairs += inter_pod_affinity_terms.about(own.preferred_anti, existing, -1)
+            terms = inter_pod_affinity_terms.terms_of(existing)
+            if terms.any:
+                if hard_weight > 0:
+                    pairs += [(each.key, hard_weight) for each in terms.affinity if each.is_about(pod_class, labels)]
+                pairs += [(each.key, each.weight) for each in terms.preferred if each.is_about(pod_class, labels)]
+                pairs += [(each.key, -each.weight) for each in terms.preferred_anti if each.is_about(pod_class, labels)]
+            for key, weight in pairs:
+                out[key] += 1 if hits else weight
+            return out
+
+        return weigh
+
+
+def _affinity_tally(terms: tuple[inter_pod_affinity_terms.Term, ...], snap: snapshot.Snapshot) -> occupancy.Tally:
+    """Pods that all of the terms are about."""
+
+    def weigh(existing: classes.PodClass) -> Mapping[str, int]:
+        return {"": 1} if inter_pod_affinity_terms.matches_all(terms, existing) else {}
+
+    return snap.derived.get(("affinity", terms), lambda: occupancy.Tally(weigh), snap)
+
+
+def _anti_affinity_tally(terms: tuple[inter_pod_affinity_terms.Term, ...], snap: snapshot.Snapshot) -> occupancy.Tally:
+    """Pods that any of the terms is about, per topology key."""
+
+    def weigh(existing: classes.PodClass) -> Mapping[str, int]:
+        return Counter(key for key, _ in inter_pod_affinity_terms.about(terms, existing))
+
+    return snap.derived.get(("anti_affinity", terms), lambda: occupancy.Tally(weigh), snap)
+
+
+def _apart(pod_class: classes.PodClass, snap: snapshot.Snapshot, terms: Terms) -> tuple[str, ...]:
+    """The keys of anti-affinity by which the class keeps itself out, seen from either side."""
+    labels = inter_pod_affinity_terms.namespace_labels(snap, pod_class.namespace)
+    keys = [key for key, _ in inter_pod_affinity_terms.about(terms.anti_affinity, pod_class)]
+    stated = inter_pod_affinity_terms.terms_of(pod_class).anti_affinity
+    keys += [term.key for term in stated if term.is_about(pod_class, labels)]
+    return tuple(dict.fromkeys(keys))
+
+
+def _sums(snap: snapshot.Snapshot, tally: occupancy.Tally) -> Sums:
+    return {key: _domain_sums(snap, key, tally.at_slots(key, snap.nodes.size)) for key in tally.keys}
+
+
+def _domain_sums(snap: snapshot.Snapshot, key: str, per_slot: arrays.Int64Array) -> arrays.Int64Array:
+    domains = len(snap.nodes.labels.column(key).dictionary)
+    return occupancy.domain_sums(_values(snap, key), per_slot, domains)
+
+
+def _values(snap: snapshot.Snapshot, key: str) -> arrays.Int32Array:
+    """The numbers of all slots' values of a label. Shape: (slot,)."""
+    return snap.nodes.labels.column(key).values(snap.nodes.size)
+
+
+def _domain_numbers(snap: snapshot.Snapshot, key: str) -> arrays.Int32Array:
+    """All slots' domains, −1 where they lack the label. Shape: (slot,)."""
+    return _values(snap, key) - 1
+
+
+def _one_node_each(snap: snapshot.Snapshot, key: str) -> bool:
+    """Whether no two nodes have the same value of the label."""
+    values = _values(snap, key)
+    return int(np.bincount(values[values != ABSENT], minlength=1).max()) <= 1
+
+
+def _counted(sums: arrays.Int64Array) -> bool:
+    """Whether anything counts in any domain."""
+    return bool(sums[1:].any())
+
+
+def _label_key(*labels: Mapping[str, str]) -> tuple[tuple[tuple[str, str], ...], ...]:
+    return tuple(tuple(sorted(each.items())) for each in labels)

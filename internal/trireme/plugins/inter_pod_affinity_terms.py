@@ -1,0 +1,157 @@
+"""The affinity terms of a class, read once, and which pods they are about.
+
+A term is asked from two sides. The terms of the class that is to be placed have their namespace selectors resolved to
+the namespaces that there are; those of pods that are placed already are asked with the labels of the namespace of the
+class. Source: k8s.io/kube-scheduler/framework (AffinityTerm), plugins/interpodaffinity.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from trireme.framework import label_selectors
+from trireme.snapshot import classes, snapshot
+from trireme.v1 import core_pb2
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One term. `weight` is that of a preferred one."""
+
+    key: str
+    selector: label_selectors.LabelSelector
+    namespaces: frozenset[str]
+    namespace_selector: label_selectors.LabelSelector
+    weight: int = 0
+
+    def is_about(self, other: classes.PodClass, namespace_labels: Mapping[str, str]) -> bool:
+        """Whether it is about pods of the other class, whose namespace has these labels."""
+        if other.namespace not in self.namespaces and not self.namespace_selector.matches(namespace_labels):
+            return False
+        return self.selector.matches(other.labels)
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """The terms of a class. `problem` is why some list of them cannot be read; that list is then empty."""
+
+    affinity: tuple[Term, ...] = ()
+    anti_affinity: tuple[Term, ...] = ()
+    preferred: tuple[Term, ...] = ()
+    preferred_anti: tuple[Term, ...] = ()
+    problem: str = ""
+
+    @property
+    def any(self) -> bool:
+        """Whether there is any term at all."""
+        return bool(self.affinity or self.anti_affinity or self.preferred or self.preferred_anti)
+
+
+_NONE = Terms()
+_NO_LABELS: Mapping[str, str] = {}
+
+
+def terms_of(pod_class: classes.PodClass) -> Terms:
+    """The class's terms as they are stated."""
+    return pod_class.memo("affinity_terms", _read)
+
+
+class ResolvedTerms:
+    """A class's terms with namespace selectors resolved; resolved again when a namespace changes."""
+
+    __slots__ = ("_generation", "_terms")
+
+    def __init__(self) -> None:
+        self._generation = -1
+        self._terms = _NONE
+
+    def of(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> Terms:
+        """The terms."""
+        generation = snap.changed(("namespace",))
+        if self._generation != generation:
+            stated = terms_of(pod_class)
+            self._terms = Terms(
+                _resolved(stated.affinity, snap),
+                _resolved(stated.anti_affinity, snap),
+                _resolved(stated.preferred, snap),
+                _resolved(stated.preferred_anti, snap),
+            )
+            self._generation = generation
+        return self._terms
+
+
+def resolved(pod_class: classes.PodClass, snap: snapshot.Snapshot) -> Terms:
+    """The class's terms as they are asked when it is to be placed."""
+    known = pod_class.memo("resolved_affinity_terms", lambda _: ResolvedTerms())
+    return known.of(pod_class, snap)
+
+
+def matches_all(terms: Sequence[Term], other: classes.PodClass) -> bool:
+    """Whether resolved terms, of which there is one, are all about pods of the other class."""
+    return bool(terms) and all(term.is_about(other, _NO_LABELS) for term in terms)
+
+
+def about(terms: Iterable[Term], other: classes.PodClass, sign: int = 1) -> Iterable[tuple[str, int]]:
+    """Of resolved terms that are about the other class, the key and the weight, times `sign`."""
+    return ((term.key, sign * term.weight) for term in terms if term.is_about(other, _NO_LABELS))
+
+
+def namespace_labels(snap: snapshot.Snapshot, name: str) -> dict[str, str]:
+    """The namespace's labels; none where nobody knows it."""
+    namespace = snap.objects.get("namespace", "", name)
+    return {} if namespace is None else dict(namespace.metadata.labels)
+
+
+def _resolved(terms: Sequence[Term], snap: snapshot.Snapshot) -> tuple[Term, ...]:
+    return tuple(_resolved_term(term, snap) for term in terms)
+
+
+def _resolved_term(term: Term, snap: snapshot.Snapshot) -> Term:
+    selector = term.namespace_selector
+    if selector.empty or selector == label_selectors.NOTHING:
+        return term
+    found = (each.metadata.name for each in snap.objects.all("namespace") if selector.matches(each.metadata.labels))
+    return Term(term.key, term.selector, term.namespaces.union(found), label_selectors.NOTHING, term.weight)
+
+
+def _read(pod_class: classes.PodClass) -> Terms:
+    spec = pod_class.pod.spec
+    if not spec.HasField("affinity"):
+        return _NONE
+    pod, anti = spec.affinity.pod_affinity, spec.affinity.pod_anti_affinity
+    problems: list[str] = []
+
+    def read(what: str, terms: Callable[[], tuple[Term, ...]]) -> tuple[Term, ...]:
+        try:
+            return terms()
+        except label_selectors.InvalidSelectorError as error:
+            problems.append(f"{what}: {error}")
+            return ()
+
+    def required(stated: Sequence[core_pb2.PodAffinityTerm]) -> Callable[[], tuple[Term, ...]]:
+        return lambda: tuple(_term(pod_class, each) for each in stated)
+
+    def weighted(stated: Sequence[core_pb2.WeightedPodAffinityTerm]) -> Callable[[], tuple[Term, ...]]:
+        return lambda: tuple(_term(pod_class, each.pod_affinity_term, each.weight) for each in stated)
+
+    affinity = read("requiredAffinityTerms", required(pod.required_during_scheduling_ignored_during_execution))
+    anti_affinity = read(
+        "requiredAntiAffinityTerms", required(anti.required_during_scheduling_ignored_during_execution)
+    )
+    preferred = read("preferredAffinityTerms", weighted(pod.preferred_during_scheduling_ignored_during_execution))
+    preferred_anti = read(
+        "preferredAntiAffinityTerms", weighted(anti.preferred_during_scheduling_ignored_during_execution)
+    )
+    problem = problems[0] if len(problems) == 1 else f"[{', '.join(dict.fromkeys(problems))}]" if problems else ""
+    return Terms(affinity, anti_affinity, preferred, preferred_anti, problem)
+
+
+def _term(pod_class: classes.PodClass, stated: core_pb2.PodAffinityTerm, weight: int = 0) -> Term:
+    selector = namespace_selector = label_selectors.NOTHING
+    if stated.HasField("label_selector"):
+        selector = label_selectors.parse(stated.label_selector)
+    if stated.HasField("namespace_selector"):
+        namespace_selector = label_selectors.parse(stated.namespace_selector)
+    names = frozenset(stated.namespaces)
+    if not names and not stated.HasField("namespace_selector"):
+        names = frozenset((pod_class.namespace,))
+    return Term(stated.topology_key, selector, names, namespace_selector, weight)

@@ -1,0 +1,69 @@
+"""NodeDeclaredFeatures: what a pod needs of the kubelet, the node must say that it has.
+
+Decided once per distinct set of declared features, of which a cluster has a few.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from trireme.framework import status
+from trireme.plugins import interfaces
+from trireme.snapshot import arrays, classes, snapshot
+from trireme.v1 import core_pb2
+
+_REASON = "node(s) didn't match Pod's required features"
+
+RESTART_ALL_CONTAINERS = "RestartAllContainersOnContainerExits"
+USER_NAMESPACES_HOST_NETWORK = "UserNamespacesHostNetworkSupport"
+BIND_MOUNT_OPTIONS = "VolumeBindMountOptions"
+
+
+class NodeDeclaredFeatures:
+    """Source: pkg/scheduler/framework/plugins/nodedeclaredfeatures; component-helpers/nodedeclaredfeatures/features."""
+
+    name = "NodeDeclaredFeatures"
+    depends_on = interfaces.Dependency.NODE
+    reads: tuple[str, ...] = ()
+
+    def __init__(self, enabled: bool = True) -> None:
+        self._enabled = enabled
+
+    def pre_filter(
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, table: interfaces.StatusTable
+    ) -> interfaces.PreFilterResult:
+        """State: the features that the class needs; without any there is nothing to filter."""
+        needed = pod_class.memo(self.name, lambda of: frozenset(_needed(of.pod)))
+        if not self._enabled or not needed:
+            return interfaces.SKIPPED
+        return interfaces.PreFilterResult(state=needed)
+
+    def filter(
+        self,
+        pod_class: classes.PodClass,
+        snap: snapshot.Snapshot,
+        state: Any,
+        slots: arrays.SlotArray,
+        table: interfaces.StatusTable,
+    ) -> interfaces.Verdicts:
+        """Refuse slots whose node lacks a feature."""
+        needed: frozenset[str] = state
+        reason = status.Reason.of("declaredFeatures", {"needed": ",".join(sorted(needed))})
+        refusal = table.intern(status.unresolvable(self.name, _REASON, reasons=(reason,)))
+        declared = [frozenset[str](), *snap.nodes.feature_sets.values_from(1)]
+        by_set = np.array([interfaces.PASSES if needed <= each else refusal for each in declared], dtype=np.int16)
+        return interfaces.Verdicts(by_set[snap.nodes.feature_set[slots]])
+
+
+def _needed(pod: core_pb2.Pod) -> Iterable[str]:
+    spec = pod.spec
+    containers = (*spec.containers, *spec.init_containers)
+    if any(rule.action == "RestartAllContainers" for each in containers for rule in each.restart_policy_rules):
+        yield RESTART_ALL_CONTAINERS
+    if spec.host_network and spec.HasField("host_users") and not spec.host_users:
+        yield USER_NAMESPACES_HOST_NETWORK
+    mounts = [mount for each in containers for mount in each.volume_mounts]
+    mounts += [mount for each in spec.ephemeral_containers for mount in each.ephemeral_container_common.volume_mounts]
+    if any(mount.bind_mount_options for mount in mounts):
+        yield BIND_MOUNT_OPTIONS

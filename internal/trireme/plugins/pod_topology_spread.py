@@ -1,0 +1,243 @@
+"""PodTopologySpread: pods of a kind are spread over the values of a node label, as a rule or as a preference.
+
+Pods are counted per slot by tallies and added up per domain; a node is judged by its domain. What a placement of the
+class changes elsewhere goes out as skew rules, and as scores that are kept up to date while a batch is placed.
+"""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from trireme.framework import domain_rules, label_selectors, status
+from trireme.plugins import interfaces, pod_topology_spread_domains, pod_topology_spread_scores
+from trireme.plugins.pod_topology_spread_constraints import (
+    HARD,
+    HOSTNAME,
+    OWNER_KINDS,
+    SOFT,
+    Args,
+    Constraint,
+    SpreadConstraints,
+)
+from trireme.snapshot import arrays, classes, occupancy, snapshot
+
+_REASON = "node(s) didn't match pod topology spread constraints"
+_MISSING = f"{_REASON} (missing required label)"
+
+_instances = itertools.count()
+
+
+@dataclass(frozen=True, slots=True)
+class _Hard:
+    """One hard constraint as it stands. Shapes: domain and eligible (slot,), count (domain,).
+
+    `adds`: a placement of the class is counted. Domains without an eligible node are −1: nothing counts there.
+    """
+
+    constraint: Constraint
+    domain: arrays.Int32Array
+    has_key: arrays.BoolArray
+    eligible: arrays.BoolArray
+    count: arrays.Int64Array
+    self_match: bool
+    adds: bool
+
+    def fits(self) -> arrays.BoolArray:
+        """Whether a pod more is within the skew: by domain and, last, for nodes in none. Shape: (domain + 1,)."""
+        counts = np.append(self.count, 0)
+        lowest = 0
+        if self.count.size and self.count.size >= self.constraint.min_domains:
+            lowest = int(self.count.min())
+        return counts + int(self.self_match) - lowest <= self.constraint.max_skew
+
+
+@dataclass(frozen=True, slots=True)
+class _Soft:
+    """The soft constraints of a class. `require_all`: nodes that lack a key are not ranked."""
+
+    constraints: tuple[Constraint, ...]
+    require_all: bool
+    skipped: bool = field(default=False, init=False)
+
+
+class PodTopologySpread:
+    """Source: pkg/scheduler/framework/plugins/podtopologyspread."""
+
+    name = "PodTopologySpread"
+    depends_on = interfaces.Dependency.CLUSTER
+    normalization = interfaces.Normalization.CUSTOM
+    reads: tuple[str, ...] = OWNER_KINDS
+
+    def __init__(self, args: Args) -> None:
+        self._args = args
+        self._key = f"{self.name}/{next(_instances)}"
+        self._refusals: dict[str, status.Status] = {}
+
+    def pre_filter(
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, table: interfaces.StatusTable
+    ) -> interfaces.PreFilterResult:
+        """State: the hard constraints with their counts."""
+        try:
+            constraints = self._constraints(HARD, pod_class, snap)
+        except label_selectors.InvalidSelectorError as error:
+            # Default constraints have no selectors of their own, so it is the pod's.
+            text = f"get constraints from pod: obtaining pod's hard topology spread constraints: {error}"
+            return interfaces.PreFilterResult(
+                status=status.error(self.name, f'running PreFilter plugin "{self.name}": {text}')
+            )
+        if not constraints:
+            return interfaces.SKIPPED
+        kept = pod_topology_spread_domains.of(pod_class, snap, constraints, require_all=True)
+        state = tuple(
+            self._hard(pod_class, snap, constraint, domains)
+            for constraint, domains in zip(constraints, kept.domains, strict=True)
+        )
+        return interfaces.PreFilterResult(state=state)
+
+    def filter(
+        self,
+        pod_class: classes.PodClass,
+        snap: snapshot.Snapshot,
+        state: Any,
+        slots: arrays.SlotArray,
+        table: interfaces.StatusTable,
+    ) -> interfaces.Verdicts:
+        """Refuse slots by the first constraint that they do not meet."""
+        hard: tuple[_Hard, ...] = state
+        index = np.zeros(slots.shape[0], dtype=np.int16)
+        liftable = np.ones(slots.shape[0], dtype=np.bool_)
+        for each in hard:
+            has_key = each.has_key[slots]
+            fits = each.fits()[each.domain[slots]]
+            missing, skewed = self._numbers(each.constraint.key, table)
+            refusal = np.where(has_key, np.where(fits, interfaces.PASSES, skewed), missing).astype(np.int16)
+            np.copyto(index, refusal, where=index == interfaces.PASSES)
+            liftable &= has_key if each.adds else has_key & fits
+        return interfaces.Verdicts(index, liftable=liftable & (index != interfaces.PASSES))
+
+    def constraints(
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any
+    ) -> Sequence[domain_rules.DomainConstraint]:
+        """A skew rule for each hard constraint that counts pods of the class itself."""
+        hard: tuple[_Hard, ...] = state
+        return [
+            domain_rules.DomainConstraint(
+                self._skewed(each.constraint.key),
+                each.domain,
+                each.count,
+                1,
+                domain_rules.SkewRule(
+                    each.constraint.max_skew, int(each.self_match), each.constraint.min_domains, each.eligible
+                ),
+            )
+            for each in hard
+            if each.adds
+        ]
+
+    def pre_score(
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot
+    ) -> "interfaces.JointState | status.Status | None":
+        """The soft constraints; an error where one cannot be read."""
+        try:
+            constraints = self._constraints(SOFT, pod_class, snap)
+        except label_selectors.InvalidSelectorError as error:
+            text = f"calculating preScoreState: obtaining pod's soft topology spread constraints: {error}"
+            return status.error(self.name, f'running PreScore plugin "{self.name}": {text}')
+        if not constraints:
+            return None
+        own = bool(pod_class.pod.spec.topology_spread_constraints)
+        return _Soft(constraints, own or not self._args.system_defaults)
+
+    def joint(
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray
+    ) -> interfaces.JointScores:
+        """The scores of these slots, by the pods that are counted now."""
+        soft: _Soft = state
+        kept = pod_topology_spread_domains.of(pod_class, snap, soft.constraints, soft.require_all)
+        terms = [
+            self._term(pod_class, snap, constraint, domains, slots)
+            for constraint, domains in zip(soft.constraints, kept.domains, strict=True)
+        ]
+        ignored = ~kept.has_all[slots] if soft.require_all else None
+        if ignored is not None and not ignored.any():
+            ignored = None
+        return pod_topology_spread_scores.SpreadScores(terms, ignored)
+
+    def _constraints(self, action: str, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> tuple[Constraint, ...]:
+        known = pod_class.memo(f"{self._key}/{action}", lambda _: SpreadConstraints(action))
+        return known.of(pod_class, snap, self._args)
+
+    def _hard(
+        self,
+        pod_class: classes.PodClass,
+        snap: snapshot.Snapshot,
+        constraint: Constraint,
+        domains: pod_topology_spread_domains.Domains,
+    ) -> _Hard:
+        seen = np.zeros(domains.values, dtype=np.bool_)
+        seen[domains.value[domains.eligible]] = True
+        number = np.where(seen, np.cumsum(seen) - 1, domain_rules.NO_DOMAIN).astype(np.int32)
+        domain = number[domains.value]
+        per_slot = _tally(pod_class, snap, constraint)
+        count = occupancy.domain_sums(domain, np.where(domains.eligible, per_slot, 0), int(np.count_nonzero(seen)))
+        matches = constraint.self_match(pod_class)
+        adds = constraint.counts_self(pod_class)
+        return _Hard(constraint, domain, domains.has_key, domains.eligible, count, matches, adds)
+
+    def _term(
+        self,
+        pod_class: classes.PodClass,
+        snap: snapshot.Snapshot,
+        constraint: Constraint,
+        domains: pod_topology_spread_domains.Domains,
+        slots: arrays.SlotArray,
+    ) -> pod_topology_spread_scores.DomainTerm:
+        per_slot = _tally(pod_class, snap, constraint)
+        counts_self = constraint.counts_self(pod_class)
+        has_key: arrays.BoolArray | None = domains.has_key[slots]
+        if has_key is not None and has_key.all():
+            has_key = None
+        adds: arrays.BoolArray | None = None
+        if constraint.key == HOSTNAME:
+            if counts_self:
+                adds = np.ones(slots.shape[0], dtype=np.bool_)
+            own = per_slot[slots]
+            return pod_topology_spread_scores.DomainTerm(constraint.max_skew, True, slots, has_key, own, adds)
+        value = domains.value
+        empty = snap.nodes.labels.column(constraint.key).dictionary.find("")
+        if empty:
+            # A node without the label counts as one whose label is empty.
+            value = np.where(domains.has_key, value, empty)
+        count = occupancy.domain_sums(value, np.where(domains.eligible, per_slot, 0), domains.values)
+        if counts_self:
+            adds = domains.eligible[slots]
+        return pod_topology_spread_scores.DomainTerm(constraint.max_skew, False, value[slots], has_key, count, adds)
+
+    def _numbers(self, key: str, table: interfaces.StatusTable) -> tuple[int, int]:
+        reason = status.Reason.of("topologyKeyMissing", {"topologyKey": key})
+        missing = status.unresolvable(self.name, _MISSING, reasons=(reason,))
+        return table.intern(missing), table.intern(self._skewed(key))
+
+    def _skewed(self, key: str) -> status.Status:
+        refusal = self._refusals.get(key)
+        if refusal is None:
+            reason = status.Reason.of("topologySpread", {"topologyKey": key})
+            refusal = self._refusals[key] = status.unschedulable(self.name, _REASON, reasons=(reason,))
+        return refusal
+
+
+def _tally(pod_class: classes.PodClass, snap: snapshot.Snapshot, constraint: Constraint) -> arrays.Int64Array:
+    """How many pods of the class's namespace each slot has that the constraint counts. Shape: (slot,)."""
+    namespace, selector = pod_class.namespace, constraint.selector
+    if selector.empty:
+        return np.zeros(snap.nodes.size, dtype=np.int64)
+
+    def weigh(other: classes.PodClass) -> dict[str, int]:
+        return {"": 1} if other.namespace == namespace and selector.matches(other.labels) else {}
+
+    key = ("spread", namespace, selector)
+    tally = snap.derived.get(key, lambda: occupancy.Tally(weigh, live_only=True), snap)
+    return tally.at_slots("", snap.nodes.size)

@@ -1,0 +1,141 @@
+"""Topology spread constraints of a class: its own, or the profile's default ones with a selector found by its owners.
+
+Source: pkg/scheduler/framework/plugins/podtopologyspread (common.go), plugins/helper/spread.go.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from trireme.framework import label_selectors
+from trireme.snapshot import classes, snapshot
+from trireme.v1 import core_pb2
+
+HOSTNAME = "kubernetes.io/hostname"
+
+HARD = "DoNotSchedule"
+SOFT = "ScheduleAnyway"
+
+# The kinds of object that default constraints find their selector by.
+OWNER_KINDS = ("service", "replication_controller", "replica_set", "stateful_set")
+
+SYSTEM_DEFAULTS = (
+    core_pb2.TopologySpreadConstraint(max_skew=3, topology_key=HOSTNAME, when_unsatisfiable=SOFT),
+    core_pb2.TopologySpreadConstraint(max_skew=5, topology_key="topology.kubernetes.io/zone", when_unsatisfiable=SOFT),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Args:
+    """PodTopologySpreadArgs. `match_label_keys`: whether constraints may name keys whose values pods must share."""
+
+    defaults: Sequence[core_pb2.TopologySpreadConstraint] = SYSTEM_DEFAULTS
+    system_defaults: bool = True
+    match_label_keys: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """One constraint, read. `honor_…`: only nodes that the pod's affinity allows, or its tolerations, are counted."""
+
+    key: str
+    max_skew: int
+    min_domains: int
+    selector: label_selectors.LabelSelector
+    honor_affinity: bool
+    honor_taints: bool
+
+    def self_match(self, pod_class: classes.PodClass) -> bool:
+        """Whether a pod of the class is among those that it spreads."""
+        return self.selector.matches(pod_class.labels)
+
+    def counts_self(self, pod_class: classes.PodClass) -> bool:
+        """Whether a placed pod of the class is counted: an empty selector matches the pod itself, but counts none."""
+        return not self.selector.empty and self.self_match(pod_class)
+
+
+class SpreadConstraints:
+    """The constraints of one class for one action, read again when what the default selector is found by changes."""
+
+    __slots__ = ("_action", "_generation", "_known")
+
+    def __init__(self, action: str) -> None:
+        self._action = action
+        self._generation = -1
+        self._known: tuple[Constraint, ...] = ()
+
+    def of(self, pod_class: classes.PodClass, snap: snapshot.Snapshot, args: Args) -> tuple[Constraint, ...]:
+        """The constraints. Raises: InvalidSelectorError."""
+        own = pod_class.pod.spec.topology_spread_constraints
+        generation = 0 if own else snap.changed(OWNER_KINDS)
+        if self._generation != generation:
+            stated = own or args.defaults
+            read = tuple(_read(each, pod_class, args) for each in stated if each.when_unsatisfiable == self._action)
+            self._known = read if own or not read else _with_selector(read, default_selector(pod_class, snap))
+            self._generation = generation
+        return self._known
+
+
+def _with_selector(
+    constraints: Iterable[Constraint], selector: label_selectors.LabelSelector
+) -> tuple[Constraint, ...]:
+    if selector.empty:
+        return ()
+    return tuple(
+        Constraint(each.key, each.max_skew, each.min_domains, selector, each.honor_affinity, each.honor_taints)
+        for each in constraints
+    )
+
+
+def _read(stated: core_pb2.TopologySpreadConstraint, pod_class: classes.PodClass, args: Args) -> Constraint:
+    selector = label_selectors.NOTHING
+    if stated.HasField("label_selector"):
+        selector = label_selectors.parse(stated.label_selector)
+    if args.match_label_keys:
+        labels = pod_class.labels
+        shared = {key: labels[key] for key in stated.match_label_keys if key in labels}
+        if shared:
+            selector = selector.and_labels(shared)
+    return Constraint(
+        stated.topology_key,
+        stated.max_skew,
+        stated.min_domains if stated.HasField("min_domains") else 1,
+        selector,
+        not stated.HasField("node_affinity_policy") or stated.node_affinity_policy == "Honor",
+        stated.HasField("node_taints_policy") and stated.node_taints_policy == "Honor",
+    )
+
+
+def default_selector(pod_class: classes.PodClass, snap: snapshot.Snapshot) -> label_selectors.LabelSelector:
+    """What the services and the owner of the class select by, together; empty where there are none."""
+    namespace = pod_class.namespace
+    merged: dict[str, str] = {}
+    for service in snap.objects.all("service"):
+        if service.metadata.namespace == namespace and _selects(service.spec.selector, pod_class.labels):
+            merged.update(service.spec.selector)
+    owner = next((each for each in pod_class.pod.metadata.owner_references if each.controller), None)
+    kind = None if owner is None else _OWNERS.get((owner.api_version, owner.kind))
+    found = None if owner is None or kind is None else snap.objects.get(kind, namespace, owner.name)
+    if found is None:
+        return label_selectors.from_labels(merged)
+    if kind == "replication_controller":
+        return label_selectors.from_labels(merged | dict(found.spec.selector))
+    selector = label_selectors.from_labels(merged)
+    try:
+        return selector.and_selector(label_selectors.parse(found.spec.selector)) if _selecting(found) else selector
+    except label_selectors.InvalidSelectorError:
+        return selector
+
+
+_OWNERS = {
+    ("v1", "ReplicationController"): "replication_controller",
+    ("apps/v1", "ReplicaSet"): "replica_set",
+    ("apps/v1", "StatefulSet"): "stateful_set",
+}
+
+
+def _selecting(owner: object) -> bool:
+    return bool(owner.spec.HasField("selector"))  # type: ignore[attr-defined]
+
+
+def _selects(selector: Mapping[str, str], labels: Mapping[str, str]) -> bool:
+    return all(labels.get(key) == value for key, value in selector.items())

@@ -1,0 +1,108 @@
+"""The domains of a class's spread constraints over all slots: which nodes take part, and in which domain each is.
+
+They depend on nodes alone, so they are made once for all classes that spread alike, and again when a node changes.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from trireme.framework import tolerations
+from trireme.plugins import node_affinity
+from trireme.plugins.pod_topology_spread_constraints import Constraint
+from trireme.snapshot import arrays, classes, snapshot
+from trireme.snapshot.dictionary import ABSENT
+
+_HARD_TAINTS = (tolerations.NO_SCHEDULE, tolerations.NO_EXECUTE)
+
+
+@dataclass(frozen=True, slots=True)
+class Domains:
+    """One constraint's domains. Shapes: all (slot,).
+
+    `value` is the number of the label's value; `eligible` marks the nodes whose pods are counted; `has_key` those that
+    have the label.
+    """
+
+    value: arrays.Int32Array
+    values: int
+    has_key: arrays.BoolArray
+    eligible: arrays.BoolArray
+
+
+class SpreadDomains:
+    """The domains of some constraints, as a class with certain node demands and tolerations sees them."""
+
+    def __init__(self, pod_class: classes.PodClass, constraints: Sequence[Constraint], require_all: bool) -> None:
+        """`require_all`: only nodes that have the keys of all constraints are counted."""
+        self._class = pod_class
+        self._constraints = constraints
+        self._require_all = require_all
+        self._generation = -1
+        self.has_all = np.zeros(0, dtype=np.bool_)  # (slot,)
+        self.domains: tuple[Domains, ...] = ()
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the columns, in bytes; values are the label columns' own."""
+        return self.has_all.nbytes + sum(each.has_key.nbytes + each.eligible.nbytes for each in self.domains)
+
+    def bring_up(self, snap: snapshot.Snapshot) -> None:
+        """Make the columns anew if a node has changed."""
+        nodes = snap.nodes
+        if self._generation == nodes.objects_generation:
+            return
+        size = nodes.size
+        alive = nodes.alive[:size]
+        columns = [nodes.labels.column(each.key) for each in self._constraints]
+        values = [column.values(size) for column in columns]
+        has = [value != ABSENT for value in values]
+        self.has_all = np.logical_and.reduce(has)
+        taking_part = alive & self.has_all if self._require_all else alive
+        every = np.arange(size)
+        affine = tolerated = None
+        domains = []
+        for constraint, column, value, has_key in zip(self._constraints, columns, values, has, strict=True):
+            eligible = taking_part
+            if constraint.honor_affinity:
+                if affine is None:
+                    affine = node_affinity.required_affinity(self._class).matches(nodes, every)
+                eligible = eligible & affine
+            if constraint.honor_taints:
+                if tolerated is None:
+                    tolerated = _tolerated(self._class, snap)
+                eligible = eligible & tolerated
+            domains.append(Domains(value, len(column.dictionary), has_key, eligible))
+        self.domains = tuple(domains)
+        self._generation = nodes.objects_generation
+
+
+def _tolerated(pod_class: classes.PodClass, snap: snapshot.Snapshot) -> arrays.BoolArray:
+    """Whether the class tolerates the hard taints of each slot's node. Shape: (slot,)."""
+    own = list(pod_class.pod.spec.tolerations)
+    sets = ((), *snap.nodes.taint_sets.values_from(1))
+    by_set = np.array([tolerations.untolerated(own, taints, _HARD_TAINTS) is None for taints in sets])
+    return by_set[snap.nodes.taint_set[: snap.nodes.size]]
+
+
+def of(
+    pod_class: classes.PodClass, snap: snapshot.Snapshot, constraints: tuple[Constraint, ...], require_all: bool
+) -> SpreadDomains:
+    """The domains, shared by all classes that spread alike."""
+    demands = pod_class.memo("spread_demands", _demands)
+    which = tuple((each.key, each.honor_affinity, each.honor_taints) for each in constraints)
+    key = ("spread_domains", which, require_all, demands)
+    return snap.derived.get(key, lambda: SpreadDomains(pod_class, constraints, require_all), snap)
+
+
+def _demands(pod_class: classes.PodClass) -> tuple[object, ...]:
+    """What inclusion policies look at in a class, in a form that can be compared."""
+    spec = pod_class.pod.spec
+    affinity = spec.affinity.node_affinity.required_during_scheduling_ignored_during_execution
+    return (
+        tuple(sorted(spec.node_selector.items())),
+        spec.affinity.node_affinity.HasField("required_during_scheduling_ignored_during_execution"),
+        affinity.SerializeToString(deterministic=True),
+        tuple(each.SerializeToString(deterministic=True) for each in spec.tolerations),
+    )

@@ -1,0 +1,100 @@
+"""PodTopologySpread's scores of the nodes that passed, kept up to date while a batch is placed.
+
+A node's raw score is a sum over the soft constraints of the pods in its domain, weighed by how many domains there are
+among the feasible nodes. So a placement changes all nodes of its domain, and a node that is full changes the weights.
+Source: pkg/scheduler/framework/plugins/podtopologyspread (scoring.go).
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from trireme.snapshot import arrays
+
+MAX_SCORE = 100
+
+
+@dataclass(slots=True)
+class DomainTerm:
+    """One soft constraint over nodes 0 … n−1. Shapes: domain, has_key and adds (node,), count (domain,).
+
+    `per_node`: pods are counted on the node itself, which is its own domain. `adds`: a placement there is counted.
+    """
+
+    max_skew: int
+    per_node: bool
+    domain: npt.NDArray[Any]
+    has_key: arrays.BoolArray | None  # None: all have it
+    count: arrays.Int64Array
+    adds: arrays.BoolArray | None  # None: none
+
+
+class SpreadScores:
+    """Scores over nodes 0 … n−1; `ignored` nodes score 0 and do not take part (None: there are none)."""
+
+    def __init__(self, terms: list[DomainTerm], ignored: arrays.BoolArray | None) -> None:
+        self._terms = terms
+        self._ignored = ignored
+        self._counted: arrays.SlotArray | None = None  # the nodes that take part; None: all
+        self._parts: list[arrays.Float64Array] = []  # per term and domain, what it adds to the score
+        self._weights: list[float] = []
+        self._raw: arrays.Int64Array | None = None
+
+    def set_feasible(self, feasible: arrays.BoolArray) -> None:
+        """The weights are those of the domains among the feasible nodes."""
+        counted = feasible if self._ignored is None else feasible & ~self._ignored
+        everywhere = bool(counted.all())
+        self._counted = None if everywhere else np.flatnonzero(counted)
+        self._parts, self._weights = [], []
+        for term in self._terms:
+            if term.per_node:
+                size = counted.shape[0] if self._counted is None else self._counted.shape[0]
+            else:
+                seen = np.zeros(term.count.shape[0], dtype=np.bool_)
+                seen[term.domain if self._counted is None else term.domain[self._counted]] = True
+                size = int(np.count_nonzero(seen))
+            self._weights.append(math.log(size + 2))
+            self._parts.append(term.count * np.float64(self._weights[-1]) + (term.max_skew - 1))
+        self._raw = None
+
+    def raw(self) -> arrays.Int64Array:
+        """Weighted counts, rounded."""
+        if self._raw is None:
+            total: arrays.Float64Array | None = None
+            for term, part in zip(self._terms, self._parts, strict=True):
+                here = part if term.per_node else part[term.domain]
+                if term.has_key is not None:
+                    here = np.where(term.has_key, here, 0.0)
+                total = here if total is None else total + here
+            assert total is not None
+            rounded = np.floor(total + 0.5).astype(np.int64)
+            if self._ignored is not None:
+                rounded[self._ignored] = 0
+            self._raw = rounded
+        return self._raw
+
+    def normalized(self, raw: arrays.Int64Array) -> arrays.Int64Array:
+        """Few pods score high: 100 × (highest + lowest − own) / highest."""
+        counted = raw if self._counted is None else raw[self._counted]
+        if not counted.size:
+            return np.zeros_like(raw)
+        most = max(int(counted.max()), 0)
+        if most == 0:
+            out = np.full_like(raw, MAX_SCORE)
+        else:
+            out = (most + int(counted.min()) - raw) * MAX_SCORE // most
+        if self._ignored is not None:
+            out[self._ignored] = 0
+        return out
+
+    def place(self, node: int) -> None:
+        """One more pod in the node's domains, where it is counted."""
+        for number, term in enumerate(self._terms):
+            if term.adds is not None and term.adds[node]:
+                domain = node if term.per_node else int(term.domain[node])
+                term.count[domain] += 1
+                self._parts[number][domain] = term.count[domain] * self._weights[number] + (term.max_skew - 1)
+                self._raw = None

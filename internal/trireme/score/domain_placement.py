@@ -1,0 +1,121 @@
+"""Place where a placement changes other nodes too: by domain constraints, or by scores that many nodes share.
+
+As in placement.py, each pod goes where a cycle of its own would have put it. What changes at a step is brought up to
+date for all nodes by vector operations: nodes admitted and not, shared scores and their normalisation over all that is
+feasible, and the static scores' where the feasible nodes have another maximum.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from trireme.plugins import interfaces
+from trireme.score import domain_state, placement
+from trireme.snapshot import arrays
+
+
+@dataclass(frozen=True, slots=True)
+class JointPlugin:
+    """One plugin whose scores many nodes share."""
+
+    weight: int
+    scores: interfaces.JointScores
+
+
+class DomainPlacer:
+    """Places pods of one class on nodes numbered 0 … n−1. Arguments as of placement.Placer.
+
+    `constraints` None: none. `own_now` is what `own` says of the first copy on every node (n,).
+    """
+
+    def __init__(
+        self,
+        capacity: arrays.Int32Array,
+        ties: arrays.Int64Array,
+        static: Sequence[placement.ScoredPlugin],
+        own: placement.OwnScores | None,
+        own_now: arrays.Int64Array,
+        joint: Sequence[JointPlugin],
+        constraints: domain_state.DomainState | None,
+    ) -> None:
+        self._capacity = capacity.copy()
+        self._ties = ties
+        # Plugins that score all nodes alike go on doing so, whichever are feasible.
+        self._uneven = [each for each in static if each.raw.size and each.raw.min() != each.raw.max()]
+        even = [each for each in static if each.raw.size and each.raw.min() == each.raw.max()]
+        self._even = sum(int(placement.normalized(each.raw[:1], each.normalization)[0]) * each.weight for each in even)
+        self._own = own
+        self._own_now = own_now.copy()
+        self._joint = joint
+        self._constraints = constraints
+        self._copies: dict[int, int] = {}
+        self._rows: dict[int, arrays.Int64Array] = {}
+        self._maxima: tuple[int, ...] | None = None
+        self._static = np.zeros(capacity.shape[0], dtype=np.int64)
+        self._feasible = np.zeros(0, dtype=np.bool_)
+        self._closed: arrays.BoolArray | None = None  # None: all are feasible
+        self._open = 0
+
+    def place(self, count: int) -> list[placement.Choice]:
+        """The hosts of the next `count` pods, in order; fewer where no more fit."""
+        choices: list[placement.Choice] = []
+        self._see_feasible()
+        while self._open and len(choices) < count:
+            keys = self._keys()
+            node = int(keys.argmax())
+            total = int(keys[node]) >> placement.TIE_BITS if self._open > 1 else 0
+            choices.append(placement.Choice(node, total))
+            if len(choices) < count:
+                self._take(node, count)
+        return choices
+
+    def _take(self, node: int, count: int) -> None:
+        self._capacity[node] -= 1
+        placed = self._copies[node] = self._copies.get(node, 0) + 1
+        if self._own is not None and self._capacity[node] > 0:
+            row = self._rows.get(node)
+            if row is None:
+                row = self._rows[node] = self._own(np.array([node]), count)[0]
+            self._own_now[node] = row[placed]
+        for each in self._joint:
+            each.scores.place(node)
+        moved = self._constraints is not None and self._constraints.place(node)
+        if moved or self._capacity[node] == 0:
+            self._see_feasible()
+
+    def _see_feasible(self) -> None:
+        feasible = self._capacity > 0
+        if self._constraints is not None:
+            feasible &= self._constraints.admitted()
+        if np.array_equal(feasible, self._feasible):
+            return
+        self._feasible = feasible
+        self._open = int(np.count_nonzero(feasible))
+        self._closed = None if self._open == feasible.shape[0] else ~feasible
+        for each in self._joint:
+            each.scores.set_feasible(feasible)
+        maxima = tuple(int(each.raw.max(where=feasible, initial=0)) for each in self._uneven)
+        if maxima != self._maxima:
+            self._maxima = maxima
+            self._static = self._static_scores(maxima)
+
+    def _static_scores(self, maxima: tuple[int, ...]) -> arrays.Int64Array:
+        """The weighted scores of the plugins whose raw scores a placement does not change. Shape: (node,).
+
+        Nodes that are not feasible yet have theirs too.
+        """
+        total = np.full(self._capacity.shape[0], self._even, dtype=np.int64)
+        for each, most in zip(self._uneven, maxima, strict=True):
+            total += placement.scaled(each.raw, each.normalization, most) * each.weight
+        return total
+
+    def _keys(self) -> arrays.Int64Array:
+        """Totals, and places among equals below them; −1 where a node is not feasible. Shape: (node,)."""
+        total = self._static + self._own_now
+        for each in self._joint:
+            total += each.scores.normalized(each.scores.raw()) * each.weight
+        keys = (total << placement.TIE_BITS) + self._ties
+        if self._closed is not None:
+            keys[self._closed] = -1
+        return keys

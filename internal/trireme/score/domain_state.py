@@ -1,0 +1,128 @@
+"""Domain constraints while a batch is placed: which nodes they admit, after each placement."""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from trireme.framework import domain_rules
+from trireme.snapshot import arrays
+
+
+class _Skew:
+    """One skew rule over nodes 0 … n−1."""
+
+    def __init__(
+        self, constraint: domain_rules.DomainConstraint, rule: domain_rules.SkewRule, slots: arrays.SlotArray
+    ) -> None:
+        self._rule = rule
+        self._domain = constraint.domain[slots]
+        self._counts = rule.counts[slots]
+        self._adds = constraint.placement_adds
+        # The last entry stands for nodes in no domain.
+        self._count = np.append(constraint.count, 0)
+        self._fits = self._verdicts()
+
+    def admitted(self) -> arrays.BoolArray:
+        admitted: arrays.BoolArray = self._fits[self._domain]
+        return admitted
+
+    def place(self, node: int) -> bool:
+        domain = int(self._domain[node])
+        if domain == domain_rules.NO_DOMAIN or not self._counts[node]:
+            return False
+        self._count[domain] += self._adds
+        fits = self._verdicts()
+        changed = not np.array_equal(fits, self._fits)
+        self._fits = fits
+        return changed
+
+    def _verdicts(self) -> arrays.BoolArray:
+        """Whether a pod more fits, by domain. Shape: (domain + 1,)."""
+        domains = self._count.shape[0] - 1
+        lowest = int(self._count[:domains].min()) if domains and domains >= self._rule.min_domains else 0
+        fits: arrays.BoolArray = self._count <= self._rule.max_skew + lowest - self._rule.self_match
+        return fits
+
+
+class _Presence:
+    """A group of presence rules over nodes 0 … n−1."""
+
+    def __init__(self, constraints: Sequence[domain_rules.DomainConstraint], slots: arrays.SlotArray) -> None:
+        self._domains = [each.domain[slots] for each in constraints]
+        self._counts = [np.append(each.count, 0) for each in constraints]
+        self._adds = [each.placement_adds for each in constraints]
+        rules = [each.rule for each in constraints]
+        self._may_be_first = all(isinstance(rule, domain_rules.PresenceRule) and rule.may_be_first for rule in rules)
+        self._nobody = not any(count.any() for count in self._counts)
+
+    def admitted(self) -> arrays.BoolArray:
+        first = self._nobody and self._may_be_first
+        admitted = np.ones(self._domains[0].shape[0], dtype=np.bool_)
+        for domain, count in zip(self._domains, self._counts, strict=True):
+            admitted &= domain != domain_rules.NO_DOMAIN if first else (count > 0)[domain]
+        return admitted
+
+    def place(self, node: int) -> bool:
+        changed = False
+        for domains, count, adds in zip(self._domains, self._counts, self._adds, strict=True):
+            domain = int(domains[node])
+            if domain != domain_rules.NO_DOMAIN and adds:
+                changed |= count[domain] == 0
+                count[domain] += adds
+                self._nobody = False
+        return bool(changed)
+
+
+class _Absence:
+    """One absence rule over nodes 0 … n−1."""
+
+    def __init__(self, constraint: domain_rules.DomainConstraint, slots: arrays.SlotArray) -> None:
+        self._domain = constraint.domain[slots]
+        # The last entry stands for nodes in no domain.
+        self._free = np.append(constraint.count == 0, True)
+        self._adds = constraint.placement_adds
+
+    def admitted(self) -> arrays.BoolArray:
+        admitted: arrays.BoolArray = self._free[self._domain]
+        return admitted
+
+    def place(self, node: int) -> bool:
+        domain = int(self._domain[node])
+        if domain == domain_rules.NO_DOMAIN or not self._adds or not self._free[domain]:
+            return False
+        self._free[domain] = False
+        return True
+
+
+class DomainState:
+    """All constraints of a batch over the nodes at some slots."""
+
+    def __init__(self, constraints: Iterable[domain_rules.DomainConstraint], slots: arrays.SlotArray) -> None:
+        self._rules: list[_Skew | _Presence | _Absence] = []
+        groups: dict[int, list[domain_rules.DomainConstraint]] = {}
+        for each in constraints:
+            if isinstance(each.rule, domain_rules.SkewRule):
+                self._rules.append(_Skew(each, each.rule, slots))
+            elif isinstance(each.rule, domain_rules.PresenceRule):
+                groups.setdefault(each.rule.group, []).append(each)
+            else:
+                self._rules.append(_Absence(each, slots))
+        self._rules += [_Presence(group, slots) for group in groups.values()]
+        self._admitted = [rule.admitted() for rule in self._rules]
+        self._nodes = slots.shape[0]
+
+    def admitted(self) -> arrays.BoolArray:
+        """The nodes that all constraints admit now. Shape: (node,)."""
+        out = np.ones(self._nodes, dtype=np.bool_)
+        for admitted in self._admitted:
+            out &= admitted
+        return out
+
+    def place(self, node: int) -> bool:
+        """One more pod on the node; whether other nodes may be admitted now than before."""
+        changed = False
+        for number, rule in enumerate(self._rules):
+            if rule.place(node):
+                self._admitted[number] = rule.admitted()
+                changed = True
+        return changed

@@ -1,0 +1,201 @@
+"""How many pods of chosen classes each node has, kept between evaluations and brought up to date by what changed.
+
+A `Tally` weighs classes, per topology key, and holds the sum of the weights of the pods on each slot: with weight 1 for
+the classes that a selector matches it is a count, with the weights of affinity terms a score. A class is weighed once.
+When pods come and go only their slots are touched, from the log of placements; where the log does not reach back far
+enough, the pod table is counted anew. So what it costs follows the changes, not the pods.
+
+Sums over topology domains are made from the sums per slot (`domain_sums`): nodes may change their labels at any time.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from trireme.snapshot import arrays, classes, pods
+
+if TYPE_CHECKING:
+    from trireme.snapshot import snapshot
+
+# The weights of a class, per topology key; a tally that needs no key uses the empty one.
+Weigh = Callable[[classes.PodClass], Mapping[str, int]]
+
+# Changes of the pod table that are remembered.
+LOG_ENTRIES = 8192
+
+
+class PlacementLog:
+    """The last changes of the pod table, as columns: pods that came to a slot (+1) or left it (−1).
+
+    `floor` is the generation from which on all changes are there.
+    """
+
+    def __init__(self, entries: int = LOG_ENTRIES) -> None:
+        self._keep = entries
+        self._size = 0
+        self._generation = np.zeros(2 * entries, dtype=np.int64)
+        self._class = np.zeros(2 * entries, dtype=np.int32)
+        self._slot = np.zeros(2 * entries, dtype=np.int32)
+        self._sign = np.zeros(2 * entries, dtype=np.int8)
+        self._terminating = np.zeros(2 * entries, dtype=np.bool_)
+        self.floor = 0
+
+    def append(
+        self,
+        generation: int,
+        class_ids: arrays.Int32Array,
+        slots: arrays.Int32Array,
+        flags: arrays.UInt8Array,
+        sign: int,
+    ) -> None:
+        """Pods of these classes came to these slots, or left them. Shapes: all (n,)."""
+        count = class_ids.shape[0]
+        if count > self._keep:
+            self._size = 0
+            self.floor = generation
+            return
+        if self._size + count > self._generation.shape[0]:
+            self._drop(self._size + count - self._generation.shape[0] + self._keep // 2)
+        at = slice(self._size, self._size + count)
+        self._generation[at] = generation
+        self._class[at] = class_ids
+        self._slot[at] = slots
+        self._sign[at] = sign
+        self._terminating[at] = (flags & pods.TERMINATING) != 0
+        self._size += count
+
+    def since(
+        self, generation: int, live_only: bool
+    ) -> tuple[arrays.Int32Array, arrays.Int32Array, arrays.Int64Array] | None:
+        """Classes, slots and signs of the changes after the generation; None where not all are remembered.
+
+        `live_only` leaves out pods that are being deleted. Shapes: (n,).
+        """
+        if generation < self.floor:
+            return None
+        first = int(np.searchsorted(self._generation[: self._size], generation, side="right"))
+        at = slice(first, self._size)
+        class_ids, slots, signs = self._class[at], self._slot[at], self._sign[at].astype(np.int64)
+        if live_only:
+            live = ~self._terminating[at]
+            return class_ids[live], slots[live], signs[live]
+        return class_ids, slots, signs
+
+    def _drop(self, count: int) -> None:
+        """Forget the oldest changes."""
+        self.floor = max(self.floor, int(self._generation[count - 1]))
+        left = self._size - count
+        for column in (self._generation, self._class, self._slot, self._sign, self._terminating):
+            column[:left] = column[count : self._size].copy()
+        self._size = left
+
+
+class Tally:
+    """Sums of weights per topology key and slot."""
+
+    __slots__ = ("_arrival", "_generation", "_live_only", "_sums", "_weigh", "_weights")
+
+    def __init__(self, weigh: Weigh, *, live_only: bool = False) -> None:
+        """`live_only` leaves out pods that are being deleted."""
+        self._weigh = weigh
+        self._live_only = live_only
+        self._arrival = 0
+        self._generation = -1
+        self._weights: dict[str, arrays.Int64Array] = {}  # per key, (class,)
+        self._sums: dict[str, arrays.Int64Array] = {}  # per key, (slot,)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the sums and weights, in bytes."""
+        return sum(each.nbytes for kept in (self._weights, self._sums) for each in kept.values())
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The topology keys under which any class weighs something, sorted."""
+        return tuple(sorted(self._sums))
+
+    def at_slots(self, key: str, size: int) -> arrays.Int64Array:
+        """The sums of the first `size` slots under a key; not to be written to. Shape: (size,)."""
+        sums = self._sums.get(key)
+        if sums is None:
+            return np.zeros(size, dtype=np.int64)
+        if sums.shape[0] < size:
+            sums = self._sums[key] = arrays.grow_last_axis(sums, size)
+        return sums[:size]
+
+    def bring_up(self, snap: "snapshot.Snapshot") -> None:
+        """Count what the snapshot has now."""
+        if self._generation == snap.generation:
+            return
+        changes = snap.placements.since(self._generation, self._live_only) if self._generation >= 0 else None
+        new_keys = self._weigh_new_classes(snap)
+        if changes is None:
+            self._recount(snap, tuple(self._weights))
+        else:
+            self._add(snap, changes, new_keys)
+            if new_keys:
+                self._recount(snap, new_keys)
+        self._generation = snap.generation
+
+    def _weigh_new_classes(self, snap: "snapshot.Snapshot") -> tuple[str, ...]:
+        """Weigh the classes that came since; the keys that have weights for the first time.
+
+        Classes are in the order in which they came, and a pod of a class never comes before its class.
+        """
+        before = set(self._weights)
+        newest = self._arrival
+        for pod_class in reversed(snap.classes.values()):
+            if pod_class.arrival <= self._arrival:
+                break
+            newest = max(newest, pod_class.arrival)
+            for key, weight in self._weigh(pod_class).items():
+                weights = self._weights.get(key)
+                if weights is None or weights.shape[0] < snap.class_capacity:
+                    old = np.zeros(0, dtype=np.int64) if weights is None else weights
+                    capacity = arrays.grown_capacity(snap.class_capacity, old.shape[0])
+                    weights = self._weights[key] = arrays.grow_last_axis(old, capacity)
+                weights[pod_class.id] = weight
+        self._arrival = newest
+        return tuple(self._weights.keys() - before)
+
+    def _add(
+        self,
+        snap: "snapshot.Snapshot",
+        changes: tuple[arrays.Int32Array, arrays.Int32Array, arrays.Int64Array],
+        but: tuple[str, ...],
+    ) -> None:
+        class_ids, slots, signs = changes
+        if not class_ids.size:
+            return
+        for key, weights in self._weights.items():
+            if key in but:
+                continue
+            known = class_ids < weights.shape[0]
+            added = weights[np.where(known, class_ids, 0)] * signs * known
+            if added.any():
+                sums = self._sums[key]
+                if sums.shape[0] < snap.nodes.size:
+                    sums = self._sums[key] = arrays.grow_last_axis(sums, snap.nodes.capacity)
+                np.add.at(sums, slots, added)
+
+    def _recount(self, snap: "snapshot.Snapshot", keys: tuple[str, ...]) -> None:
+        table = snap.pods
+        size = snap.nodes.capacity
+        for key in keys:
+            weights = self._weights[key]
+            if weights.shape[0] < snap.class_capacity:
+                weights = self._weights[key] = arrays.grow_last_axis(weights, snap.class_capacity)
+            rows = table.rows_of(weights != 0)
+            if self._live_only:
+                rows = rows[(table.flags[rows] & pods.TERMINATING) == 0]
+            sums = np.bincount(table.slot[rows], weights=weights[table.pod_class[rows]], minlength=size)
+            self._sums[key] = sums.astype(np.int64)
+
+
+def domain_sums(domains: arrays.Int32Array, sums: arrays.Int64Array, count: int) -> arrays.Int64Array:
+    """Sums per slot added up per domain. Shapes: domains and sums (slot,); answer (count,)."""
+    used = np.flatnonzero(sums)
+    if used.size == 0:
+        return np.zeros(count, dtype=np.int64)
+    return np.bincount(domains[used], weights=sums[used], minlength=count).astype(np.int64)
