@@ -132,6 +132,8 @@ class TriremeConfiguration:
     batch: Batch = Batch()
     #: Where the frontend serves HandleService to plugins (`host:port` on loopback, or `unix:/path`); empty: nowhere.
     handle_listen: str = ""
+    #: The Unix socket on which the frontend tells this user alone of its state; empty: none.
+    admin_socket: str = ""
     #: How many recent classes a replica of filter and score keeps columns of.
     column_cache_classes: int = 256
 

@@ -160,5 +160,6 @@ def _configuration(value: Value) -> TriremeConfiguration:
         tls=_tls(value.get("tls") or {}),
         batch=Batch(batch.get("maxPods", default.batch.max_pods), batch.get("linger", default.batch.linger)),
         handle_listen=(value.get("handle") or {}).get("listen", ""),
+        admin_socket=(value.get("admin") or {}).get("socket", ""),
         column_cache_classes=value.get("columnCacheClasses", default.column_cache_classes),
     )

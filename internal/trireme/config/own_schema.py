@@ -45,5 +45,6 @@ CONFIGURATION = struct(
     Field("tls", TLS),
     Field("batch", struct("v1alpha1", "Batch", Field("maxPods", INT32), Field("linger", DURATION))),
     Field("handle", struct("v1alpha1", "Handle", Field("listen", STRING))),
+    Field("admin", struct("v1alpha1", "Admin", Field("socket", STRING))),
     Field("columnCacheClasses", INT32),
 )

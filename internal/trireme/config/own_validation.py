@@ -44,6 +44,8 @@ def validate(config: TriremeConfiguration) -> list[Problem]:
         problems.append(invalid("batch.maxPods", config.batch.max_pods, "must be greater than zero"))
     if config.batch.linger < Duration():
         problems.append(invalid("batch.linger", config.batch.linger, "must be zero or positive"))
+    if config.admin_socket and not config.admin_socket.startswith("/"):
+        problems.append(invalid("admin.socket", config.admin_socket, "must be the absolute path of a Unix socket"))
     if config.column_cache_classes <= 0:
         problems.append(invalid("columnCacheClasses", config.column_cache_classes, "must be greater than zero"))
     return problems

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from trireme.config import commandline, gates, versions
 from trireme.frontend import children
 from trireme.kube import resources
-from trireme.telemetry.instruments import BETA, STABLE, CountedElsewhere, Gauge, Instrument, Reading, Values
+from trireme.telemetry.instruments import BETA, STABLE, CountedElsewhere, Gauge, Instrument, Reading, Registry, Values
 
 if TYPE_CHECKING:
     from trireme.frontend import app
@@ -227,6 +227,11 @@ def _program(completed: commandline.CompletedConfig) -> Iterable[Instrument]:
         lambda: {version: 1},
         ("component", "binary", "emulation", "min_compat"),
     )
+
+
+def by_stability(registry: Registry) -> Mapping[Values, float]:
+    """How many metrics there are of each stability; none is deprecated."""
+    return Counter((instrument.stability, "") for instrument in registry if instrument.stability)
 
 
 def _children(statistics: Iterable[children.ChildStatistics]) -> Mapping[Values, float]:

@@ -15,11 +15,13 @@ from collections.abc import Sequence
 import uvloop
 
 from trireme.config import commandline
-from trireme.frontend import app, children, handle, metrics_observed, remote_plugins, serving
+from trireme.config.options import LoggingOptions
+from trireme.frontend import app, children, handle, metrics_observed, remote_plugins, serving, serving_site
 from trireme.kube import client, credentials, election, informer, lease, resources
 from trireme.kube.errors import ApiError, ApiUnreachable, KubeconfigError
 from trireme.replica import remote_client
 from trireme.replica.listening import ListenError
+from trireme.telemetry import klog
 
 log = logging.getLogger(__name__)
 
@@ -36,15 +38,18 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _build(completed: commandline.CompletedConfig) -> int:
-    logging.basicConfig(
-        stream=sys.stderr,
-        level=logging.DEBUG if completed.options.logging.verbosity >= 4 else logging.INFO,
-        format="%(asctime)s %(levelname).1s %(name)s: %(message)s",
-    )
+    klog.setup(_log_options(completed.options.logging))
+    klog.info(log, 0, "Starting Kubernetes Scheduler", version=completed.version)
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(_run(completed))
-    except (KubeconfigError, children.ChildError, remote_client.HandshakeError, ListenError) as error:
+    except (
+        KubeconfigError,
+        children.ChildError,
+        remote_client.HandshakeError,
+        ListenError,
+        serving.ServingError,
+    ) as error:
         print(f"Error: {error}", file=sys.stderr)
         return 1
 
@@ -80,8 +85,11 @@ async def _run(completed: commandline.CompletedConfig) -> int:
             gc.freeze()
             gc.set_threshold(*GC_THRESHOLDS)
             handles = handle.HandleService(frontend.waiting, frontend.activate)
-            async with serving.serve(completed, frontend), handle.served(completed.trireme.handle_listen, handles):
-                return await _until_stopped(completed, settings, frontend, local, stopping)
+            async with (
+                serving.serve(completed, frontend) as served,
+                handle.served(completed.trireme.handle_listen, handles),
+            ):
+                return await _until_stopped(completed, settings, frontend, local, stopping, served)
         finally:
             await frontend.close()
             await local.stop()
@@ -93,6 +101,7 @@ async def _until_stopped(
     frontend: app.Frontend,
     local: children.Children,
     stopping: asyncio.Event,
+    served: serving_site.FrontendSite,
 ) -> int:
     elector = _Elector(completed, settings)
     running = asyncio.create_task(frontend.run(elector.elected), name="frontend")
@@ -100,6 +109,7 @@ async def _until_stopped(
     stop = asyncio.create_task(stopping.wait())
     lost = asyncio.create_task(elector.lost.wait())
     done, _ = await asyncio.wait({running, keeping, stop, lost}, return_when=asyncio.FIRST_COMPLETED)
+    served.ending()
     code = 0
     if lost in done:
         log.error("Leaderelection lost")
@@ -175,6 +185,18 @@ class _Elector:
         elif isinstance(notice, election.Lost):
             log.error("the Lease is lost: %s", notice.reason)
             self.lost.set()
+
+
+def _log_options(options: LoggingOptions) -> klog.LogOptions:
+    json = options.format == "json"
+    return klog.LogOptions(
+        options.format,
+        options.verbosity,
+        [(module.pattern, module.level) for module in options.vmodule],
+        options.json_split_stream if json else options.text_split_stream,
+        (options.json_info_buffer_size if json else options.text_info_buffer_size).value(),
+        options.flush_frequency.seconds,
+    )
 
 
 def _source(completed: commandline.CompletedConfig) -> credentials.Source:

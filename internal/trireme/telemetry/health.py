@@ -67,7 +67,7 @@ class Health:
                 return Report(not problem, f"internal server error: {problem}\n" if problem else "ok", single=True)
         return None
 
-    def families(self) -> list[instruments.Instrument]:
+    def instruments(self) -> list[instruments.Instrument]:
         """kubernetes_healthcheck(s) for /metrics/slis."""
         return [
             instruments.Gauge(

@@ -41,6 +41,8 @@ class TlsSettings:
     by_name: Sequence[KeyPair] = ()
     minimum: ssl.TLSVersion = ssl.TLSVersion.TLSv1_2
     ciphers: str = ""
+    #: The only curve to be used; empty: OpenSSL chooses.
+    curve: str = ""
 
 
 class TlsContexts:
@@ -108,6 +110,8 @@ class TlsContexts:
         context.set_alpn_protocols(["http/1.1"])
         if self._settings.ciphers:
             context.set_ciphers(self._settings.ciphers)
+        if self._settings.curve:
+            context.set_ecdh_curve(self._settings.curve)
         _load(context, pair)
         authorities = self._authorities()
         if authorities:

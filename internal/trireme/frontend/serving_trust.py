@@ -1,0 +1,201 @@
+"""Who the HTTPS server believes, and whom it asks: authorities from files and from the cluster, reviews by the API
+server.
+
+The authorities in the cluster are those of the ConfigMap that every extension server reads. It is read when serving
+starts and once a minute after that; a file that is named counts instead of it. What cannot be read later is kept as it
+was.
+
+Source: k8s.io/apiserver/pkg/server/options/authentication.go.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+from cryptography import x509
+
+from trireme.config.options import AuthenticationOptions
+from trireme.kube import client
+from trireme.kube.errors import ApiError, ApiUnreachable
+from trireme.telemetry.authentication import RequestHeaders, ReviewError, Trust, User
+from trireme.telemetry.authorization import Verdict
+
+log = logging.getLogger(__name__)
+
+CONFIG_MAP = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"
+REFRESH_SECONDS = 60.0
+REVIEW_SECONDS = 10.0
+
+
+class LookupFailure(Exception):
+    """The authentication settings of the cluster cannot be had."""
+
+
+class ClusterTrust:
+    """The authorities in force. `api` None: nothing is looked up."""
+
+    def __init__(self, options: AuthenticationOptions, api: client.ApiClient | None) -> None:
+        self._options = options
+        self._api = None if options.skip_lookup else api
+        self._looked_up: Mapping[str, str] = {}
+        # What was found last, and what of it is in force, by the key in the ConfigMap.
+        self._usable: dict[str, tuple[bytes, bytes]] = {}
+        self._made_of: tuple[bytes, bytes, Mapping[str, str]] | None = None
+        self._trust = Trust()
+
+    async def start(self) -> None:
+        """Look up what is wanted of the cluster. Raises: LookupFailure where that is not tolerated."""
+        try:
+            await self._look_up()
+        except LookupFailure as error:
+            if not self._options.tolerate_lookup_failure:
+                raise
+            log.warning("Error looking up in-cluster authentication configuration: %s", error)
+            log.warning("Continuing without authentication configuration. This may treat all requests as anonymous.")
+            log.warning(
+                "To require authentication configuration lookup to succeed, "
+                "set --authentication-tolerate-lookup-failure=false"
+            )
+
+    async def follow(self) -> None:
+        """Look again, until cancelled."""
+        while self._wanted:
+            await asyncio.sleep(REFRESH_SECONDS)
+            try:
+                await self._look_up()
+            except LookupFailure as error:
+                log.warning("keeping the authentication configuration in use: %s", error)
+
+    def pem(self) -> bytes:
+        """The certificates of all authorities."""
+        clients, proxies = self._bundles()
+        return clients + b"\n" + proxies if clients or proxies else b""
+
+    def trust(self) -> Trust:
+        """Who may vouch for callers now."""
+        clients, proxies = self._bundles()
+        made_of = (clients, proxies, self._looked_up)
+        if made_of != self._made_of:
+            self._made_of = made_of
+            self._trust = Trust(_certificates(clients), self._proxies(_certificates(proxies)))
+        return self._trust
+
+    @property
+    def _wanted(self) -> bool:
+        both = self._options.client_ca_file and self._options.request_header_client_ca_file
+        return self._api is not None and not both
+
+    def _bundles(self) -> tuple[bytes, bytes]:
+        """The authorities of clients and of proxies, PEM. Small files, read when a connection comes."""
+        return (
+            self._bundle(self._options.client_ca_file, "client-ca-file"),
+            self._bundle(self._options.request_header_client_ca_file, "requestheader-client-ca-file"),
+        )
+
+    def _bundle(self, file: str, key: str) -> bytes:
+        """What is in the file, or else in the ConfigMap; what cannot be used changes nothing."""
+        known = self._usable.get(key, (b"", b""))
+        try:
+            found = Path(file).read_bytes() if file else self._looked_up.get(key, "").encode()
+        except OSError as error:
+            log.error("%s: %s", file, error.strerror)
+            return known[1]
+        if found == known[0]:
+            return known[1]
+        usable = not found.strip() or bool(_certificates(found))
+        self._usable[key] = (found, found if usable else known[1])
+        return self._usable[key][1]
+
+    def _proxies(self, authorities: Sequence[x509.Certificate]) -> RequestHeaders:
+        options = self._options
+        if options.request_header_client_ca_file:
+            return RequestHeaders(
+                authorities,
+                options.request_header_allowed_names,
+                options.request_header_username_headers,
+                options.request_header_uid_headers,
+                options.request_header_group_headers,
+                options.request_header_extra_prefixes,
+            )
+        return RequestHeaders(
+            authorities,
+            self._list("requestheader-allowed-names"),
+            self._list("requestheader-username-headers"),
+            self._list("requestheader-uid-headers"),
+            self._list("requestheader-group-headers"),
+            self._list("requestheader-extra-headers-prefix"),
+        )
+
+    def _list(self, key: str) -> tuple[str, ...]:
+        try:
+            value = orjson.loads(self._looked_up.get(key) or "[]")
+        except orjson.JSONDecodeError:
+            log.error("%s of %s is not a list in JSON", key, CONFIG_MAP)
+            return ()
+        return tuple(str(entry) for entry in value) if isinstance(value, list) else ()
+
+    async def _look_up(self) -> None:
+        if self._api is None or not self._wanted:
+            return
+        try:
+            answer = (await self._api.read(CONFIG_MAP, deadline=REVIEW_SECONDS)).json()
+        except ApiError as error:
+            if error.not_found:
+                self._looked_up = {}
+                return
+            raise LookupFailure(str(error)) from error
+        except ApiUnreachable as error:
+            raise LookupFailure(str(error)) from error
+        data = answer.get("data") or {}
+        self._looked_up = {str(key): str(value) for key, value in data.items()}
+
+
+class Reviews:
+    """Asks the API server about tokens and about access."""
+
+    def __init__(self, api: client.ApiClient) -> None:
+        self._api = api
+
+    async def token(self, token: str) -> User | None:
+        """Whose token it is; None: nobody's. Raises: ReviewError."""
+        body = {"kind": "TokenReview", "apiVersion": "authentication.k8s.io/v1", "spec": {"token": token}}
+        status = await self._status("/apis/authentication.k8s.io/v1/tokenreviews", body)
+        if not status.get("authenticated"):
+            return None
+        user = status.get("user") or {}
+        extra = {str(key): tuple(values or ()) for key, values in (user.get("extra") or {}).items()}
+        return User(user.get("username") or "", tuple(user.get("groups") or ()), user.get("uid") or "", extra)
+
+    async def access(self, user: User, verb: str, path: str) -> Verdict:
+        """Whether the user may do this at this path. Raises: ReviewError."""
+        spec: dict[str, object] = {"user": user.name, "nonResourceAttributes": {"path": path, "verb": verb}}
+        if user.groups:
+            spec["groups"] = list(user.groups)
+        if user.uid:
+            spec["uid"] = user.uid
+        if user.extra:
+            spec["extra"] = {key: list(values) for key, values in user.extra.items()}
+        body = {"kind": "SubjectAccessReview", "apiVersion": "authorization.k8s.io/v1", "spec": spec}
+        status = await self._status("/apis/authorization.k8s.io/v1/subjectaccessreviews", body)
+        return Verdict(bool(status.get("allowed")), status.get("reason") or "")
+
+    async def _status(self, path: str, body: Mapping[str, object]) -> dict[str, Any]:
+        try:
+            answer = (await self._api.post(path, body, deadline=REVIEW_SECONDS)).json()
+        except (ApiError, ApiUnreachable) as error:
+            raise ReviewError(str(error)) from error
+        status = answer.get("status") if isinstance(answer, dict) else None
+        return status if isinstance(status, dict) else {}
+
+
+def _certificates(pem: bytes) -> list[x509.Certificate]:
+    if not pem.strip():
+        return []
+    try:
+        return x509.load_pem_x509_certificates(pem)
+    except ValueError:
+        log.error("authorities for client certificates are not PEM certificates")
+        return []

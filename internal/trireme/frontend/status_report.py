@@ -1,0 +1,232 @@
+"""The state of the frontend, and why one pod is where it is, as JSON: what `trireme status` and `trireme explain` show.
+
+Everything here is read from what the scheduler itself works with, at the moment of the question: the queue's places,
+filter's last answer about the pod's class. So an explanation cannot differ from what happened.
+"""
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from trireme.frontend import class_answers, cluster_cache, cluster_watch, fit_error, queue_pod, queue_statistics
+
+if TYPE_CHECKING:
+    from trireme.frontend import app
+
+Json = dict[str, Any]
+
+MAX_PODS = 100
+# Nodes named for each reason: enough to look at one.
+MAX_NODES = 10
+
+
+def status(frontend: "app.Frontend", max_pods: int = MAX_PODS) -> Json:
+    """All of the frontend; of pending pods at most so many, those that wait longest first."""
+    queue = frontend.queue.statistics()
+    waiting = sorted(frontend.queue.waiting_pods(), key=lambda pod: pod.timestamp)
+    cache = frontend.cache.statistics()
+    return {
+        "leadership": _leadership(frontend),
+        "synced": frontend.synced,
+        "missing": frontend.missing() if frontend.leading else [],
+        "queue": {**queue.pending, "inFlight": queue.in_flight, "binding": frontend.binding.binding},
+        "batches": queue.batches,
+        "attempts": queue.scheduling_cycle,
+        "cluster": {
+            "nodes": cache.nodes,
+            "pods": cache.pods,
+            "assumedPods": cache.assumed_pods,
+            "podClasses": cache.classes,
+            "generation": cache.generation,
+        },
+        "replicas": _replicas(frontend),
+        "children": [dataclasses.asdict(child) for child in frontend.children_statistics()],
+        "informers": [
+            {"name": entry.name, "state": entry.state, "synced": entry.synced, "failures": entry.failures}
+            for entry in (informer.statistics() for informer in frontend.informers)
+        ],
+        "waitingOnPermit": [{"pod": pod.key, "plugins": list(pod.plugins)} for pod in frontend.waiting.pods()],
+        "pending": [_pending(frontend, pod) for pod in waiting[:max_pods]],
+        "pendingPods": len(waiting),
+    }
+
+
+def explain(frontend: "app.Frontend", key: str) -> Json | None:
+    """Why the pod (namespace/name) is where it is; None: nobody has heard of it."""
+    placed = next((pod for pod in frontend.cache.pods() if pod.key == key), None)
+    queued = frontend.queue.get(key)
+    if placed is not None:
+        return _placed(frontend, placed)
+    if queued is None:
+        return None
+    out = _pending(frontend, queued)
+    pending: cluster_watch.PendingPod = queued.record.pod
+    if pending.invalid:
+        out["invalid"] = pending.invalid
+    if pending.parsed.condition:
+        out["condition"] = dict(zip(("status", "reason", "message", "since"), pending.parsed.condition, strict=True))
+    answer = frontend.answers.peek((queued.record.profile, queued.record.class_id))
+    if answer is not None and answer.generation:
+        out |= _answer(frontend.cache, answer)
+    out["story"] = [str(move) for move in frontend.queue.story_of(key)]
+    return out
+
+
+def _leadership(frontend: "app.Frontend") -> Json:
+    term = frontend.term
+    if term is None:
+        return {"leading": False}
+    seconds = round(term.seconds_left(), 1)
+    return {"leading": True, "epoch": term.epoch, "holder": term.holder, "secondsLeft": seconds}
+
+
+def _replicas(frontend: "app.Frontend") -> Json:
+    newest = frontend.cache.generation
+    out: Json = {}
+    for name, replicas in (("filter", frontend.filters), ("score", frontend.scores)):
+        out[name] = [
+            {
+                "address": link.address,
+                "inStep": link.in_step,
+                "behind": max(newest - link.acknowledged, 0),
+                "backlogBytes": link.backlog_bytes,
+                "sentBytes": link.sent_bytes,
+                "fullSyncs": link.full_syncs,
+                "lastError": link.last_error,
+            }
+            for link in replicas.statistics()
+        ]
+    out["bind"] = [
+        {"address": link.address, "inStep": link.fenced, "callsInFlight": link.in_flight, "lastError": link.last_error}
+        for link in frontend.binders.statistics()
+    ]
+    return out
+
+
+def _pending(frontend: "app.Frontend", pod: queue_pod.QueuedPod) -> Json:
+    where = frontend.queue.where(pod.key)
+    # It was listed as waiting a moment ago, and nothing else ran since.
+    assert where is not None
+    waiting = next((entry for entry in frontend.waiting.pods() if entry.uid == pod.uid), None)
+    return {
+        "pod": pod.key,
+        "uid": pod.uid,
+        "profile": pod.record.profile,
+        "class": pod.record.class_id,
+        "priority": pod.record.priority,
+        **_where(where),
+        **({"permit": list(waiting.plugins)} if waiting else {}),
+    }
+
+
+def _where(where: queue_statistics.Whereabouts) -> Json:
+    return {
+        "place": where.place.value,
+        "summary": str(where),
+        "since": round(where.since, 3),
+        "attempts": where.attempts,
+        "gate": where.gate,
+        "backoffUntil": where.until,
+        "refusedBy": list(where.rejectors),
+        "wakingEvents": list(where.events),
+    }
+
+
+def _placed(frontend: "app.Frontend", pod: cluster_cache.PlacedPod) -> Json:
+    summary = "is assumed on its node and being bound" if pod.assumed else "is bound"
+    return {
+        "pod": pod.key,
+        "uid": pod.uid,
+        "class": pod.class_id,
+        "place": "assumed" if pod.assumed else "bound",
+        "summary": f"{summary}: {pod.node_name}",
+        "node": pod.node_name,
+        "nodeKnown": frontend.cache.slot_of(pod.node_name) != cluster_cache.NO_SLOT,
+        "story": [str(move) for move in frontend.queue.story_of(pod.key)],
+    }
+
+
+def _answer(cache: cluster_cache.ClusterCache, answer: class_answers.ClassAnswer) -> Json:
+    """What filter last said of the pod's class: how many nodes pass, and why each of the others does not."""
+    refusals = []
+    numbers = {id(entry): number for number, entry in enumerate(answer.statuses, start=1)}
+    for entry, count in sorted(fit_error.counted(answer.statuses, answer.index), key=lambda found: -found[1]):
+        slots = np.flatnonzero(answer.index == numbers[id(entry)])
+        refusals.append(
+            {
+                "plugin": entry.plugin,
+                "code": entry.code.label,
+                "messages": list(entry.messages),
+                "reasons": [{"code": reason.code, **dict(reason.parameters)} for reason in entry.reasons],
+                "nodes": count,
+                "for example": list(_names(cache, slots[:MAX_NODES], answer.generation)),
+            }
+        )
+    return {
+        "nodes": cache.node_count,
+        "feasibleNodes": answer.feasible,
+        "generation": answer.generation,
+        "refusals": refusals,
+    }
+
+
+def _names(cache: cluster_cache.ClusterCache, slots: Iterable[int], generation: int) -> Iterable[str]:
+    for slot in slots:
+        name = cache.node_at(int(slot), generation)
+        if name is not None:
+            yield name
+
+
+def status_text(report: Mapping[str, Any]) -> str:
+    """A status as people read it."""
+    leading = report["leadership"]
+    lines = [
+        f"leads with epoch {leading['epoch']}, {leading['secondsLeft']} s of the lease left"
+        if leading["leading"]
+        else "does not lead",
+        "caches are synced" if report["synced"] else "caches are not synced yet",
+    ]
+    if report["missing"]:
+        lines.append(f"missing: {', '.join(report['missing'])}")
+    lines.append("queue: " + ", ".join(f"{count} {name}" for name, count in report["queue"].items()))
+    cluster = report["cluster"]
+    lines.append(
+        f"cluster: {cluster['nodes']} nodes, {cluster['pods']} pods ({cluster['assumedPods']} assumed), "
+        f"{cluster['podClasses']} pod classes"
+    )
+    for phase, replicas in report["replicas"].items():
+        for replica in replicas:
+            state = "in step" if replica["inStep"] else f"out of step: {replica['lastError'] or 'not reached yet'}"
+            behind = f", {replica['behind']} generations behind" if replica.get("behind") else ""
+            lines.append(f"{phase:<7}{replica['address']}: {state}{behind}")
+    lines += [f"  {pod['pod']}: {pod['summary']} (attempts: {pod['attempts']})" for pod in report["pending"]]
+    more = report["pendingPods"] - len(report["pending"])
+    if more > 0:
+        lines.append(f"  … and {more} more pending pods")
+    return "\n".join(lines)
+
+
+def explanation_text(report: Mapping[str, Any]) -> str:
+    """An explanation as people read it."""
+    lines = [f"{report['pod']} {report['summary']}"]
+    if "feasibleNodes" in report:
+        lines.append(f"{report['feasibleNodes']} of {report['nodes']} nodes take it")
+    for refusal in report.get("refusals", ()):
+        said = ", ".join(refusal["messages"]) or refusal["code"]
+        lines.append(
+            f"  {refusal['nodes']} nodes: {said} [{refusal['plugin']}], e.g. {', '.join(refusal['for example'])}"
+        )
+        for reason in refusal["reasons"]:
+            details = ", ".join(f"{name}={value}" for name, value in reason.items() if name != "code")
+            lines.append(f"    {reason['code']}: {details}")
+    condition = report.get("condition")
+    if condition and condition["message"]:
+        lines.append(f"condition: {condition['reason']}: {condition['message']}")
+    if report.get("invalid"):
+        lines.append(f"its fields cannot be read: {report['invalid']}")
+    if report["story"]:
+        lines.append("what happened:")
+        lines += [f"  {move}" for move in report["story"]]
+    return "\n".join(lines)
