@@ -23,7 +23,7 @@ async def _lifespan(options: argparse.Namespace) -> AsyncIterator[Sequence[Servi
 
     snap = snapshot.Snapshot()
     remotes = remote_plugin.RemotePlugins(snap, asker)
-    phase = service.FilterService(snap, remotes.filter_plugin)
+    phase = service.FilterService(snap, remotes.filter_plugin, remotes.reserve_plugin)
     hosted = phase_process.HostedPlugins(phase.follow.instance, plugin_pb2.EXTENSION_POINT_FILTER, lambda: phase.chains)
     try:
         yield (

@@ -4,14 +4,14 @@ A phase answers all that its plugins say as one plugin would: PreFilter and Filt
 node.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import grpc
 import numpy as np
 from grpc import aio
 
-from trireme.filter import assembly, columns, evaluation
+from trireme.filter import assembly, columns, evaluation, reserving
 from trireme.framework import domain_rules, status
 from trireme.plugins import interfaces
 from trireme.replica import follower
@@ -26,10 +26,17 @@ MakeRemote = Callable[[snapshot_pb2.RemotePlugin], evaluation.RemoteFilter]
 class FilterService(filter_pb2_grpc.FilterServiceServicer):
     """Answers from one snapshot, which `follow` keeps up to date."""
 
-    def __init__(self, snap: snapshot.Snapshot, make_remote: MakeRemote) -> None:
+    def __init__(
+        self,
+        snap: snapshot.Snapshot,
+        make_remote: MakeRemote,
+        make_remote_reserve: reserving.MakeRemoteReserve | None = None,
+    ) -> None:
         self._snap = snap
         self._make_remote = make_remote
+        self._make_remote_reserve = make_remote_reserve
         self._chains: Mapping[str, evaluation.Chain] = {}
+        self._reservers: Mapping[str, Sequence[reserving.Reserver]] = {}
         self._evaluator = evaluation.Evaluator(snap, self._chains)
         self.follow = follower.Follower(snap, self._configured)
 
@@ -44,6 +51,7 @@ class FilterService(filter_pb2_grpc.FilterServiceServicer):
 
     def _configured(self, configuration: snapshot_pb2.Configuration) -> None:
         self._chains = assembly.chains(configuration, self._make_remote)
+        self._reservers = reserving.reservers(configuration, self._chains, self._make_remote_reserve)
         self._evaluator = evaluation.Evaluator(self._snap, self._chains)
 
     async def PreFilter(
@@ -69,6 +77,10 @@ class FilterService(filter_pb2_grpc.FilterServiceServicer):
             response.pre_filter.CopyFrom(_pre_filter(kept))
         if kept.refusal is None:
             response.columns.CopyFrom(self._answer(kept, request.known_generation))
+        said = [kept.plugins[plugin.name].prefilter for plugin in chain.local if plugin.name in kept.plugins]
+        response.max_batch = min((answer.max_batch for answer in said if answer.max_batch), default=0)
+        response.needs_pre_bind = any(answer.reserves for answer in said)
+        response.needs_reserve = response.needs_pre_bind or reserving.any_remote(self._reservers[request.cycle.profile])
         if any(remote.depends_on == interfaces.Dependency.CLUSTER for remote in chain.remote):
             response.max_batch = 1
         elif kept.refusal is None and request.count > 1:
@@ -87,18 +99,17 @@ class FilterService(filter_pb2_grpc.FilterServiceServicer):
     async def Reserve(
         self, request: filter_pb2.ReserveRequest, context: aio.ServicerContext[Any, Any]
     ) -> filter_pb2.ReserveResponse:
-        """What the Reserve plugins of the profile assume; none of them is in-tree yet, so nothing."""
-        await self._class_of(request.cycle, context)
-        success = wire_status.to_message(status.SUCCESS)
-        return filter_pb2.ReserveResponse(
-            reservations=[filter_pb2.Reservation(status=success) for _ in request.placements]
-        )
+        """What the Reserve plugins of the profile assume."""
+        pod_class = await self._class_of(request.cycle, context)
+        plugins = self._reservers[request.cycle.profile]
+        return filter_pb2.ReserveResponse(reservations=await reserving.reserve(plugins, request, pod_class, self._snap))
 
     async def Unreserve(
         self, request: filter_pb2.UnreserveRequest, context: aio.ServicerContext[Any, Any]
     ) -> filter_pb2.UnreserveResponse:
-        """Nothing is kept here, so nothing is given back."""
+        """Nothing is kept here; remote plugins that keep something are told."""
         await self._class_of(request.cycle, context)
+        await reserving.unreserve(self._reservers[request.cycle.profile], request)
         return filter_pb2.UnreserveResponse()
 
     def _constraints(

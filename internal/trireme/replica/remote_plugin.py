@@ -19,7 +19,7 @@ import numpy as np
 
 from trireme.framework import status
 from trireme.plugins import interfaces
-from trireme.replica import remote_answers, remote_client, remote_connection, remote_request
+from trireme.replica import remote_answers, remote_client, remote_connection, remote_request, remote_stages
 from trireme.snapshot import arrays, classes, snapshot
 from trireme.v1 import cycle_pb2, filter_pb2, plugin_pb2, score_pb2, snapshot_pb2
 
@@ -61,6 +61,10 @@ class RemotePlugins:
     def score_plugin(self, config: snapshot_pb2.RemotePlugin) -> "RemoteScorePlugin":
         """The plugin for Score. Raises: ValueError naming the plugin and the field that is wrong."""
         return RemoteScorePlugin(self._client(config))
+
+    def reserve_plugin(self, config: snapshot_pb2.RemotePlugin) -> remote_stages.RemoteReservePlugin:
+        """The plugin for Reserve. Raises: ValueError naming the plugin and the field that is wrong."""
+        return remote_stages.RemoteReservePlugin(self._client(config))
 
     async def close(self) -> None:
         """End all calls and disconnect."""
