@@ -12,7 +12,7 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
-from trireme.bind import default_binder, flags, host, metrics
+from trireme.bind import default_binder, flags, host, metrics, volume_binding
 from trireme.bind.actions import Actor
 from trireme.bind.binder import Binder
 from trireme.bind.in_flight import InFlight
@@ -70,8 +70,14 @@ async def lifespan(options: flags.Options) -> AsyncIterator[Sequence[grpc_server
         remotes = RemotePlugins(writer)
 
         def plugins_of(configuration: snapshot_pb2.Configuration) -> Mapping[str, host.Plugin]:
-            in_tree = default_binder.plugin(binder)
-            return {in_tree.name: in_tree, **remotes.plugins_of(configuration.remote_plugins)}
+            in_tree = (
+                default_binder.plugin(binder),
+                volume_binding.plugin(writer, volume_binding.timeouts_of(configuration)),
+            )
+            return {
+                **{plugin.name: plugin for plugin in in_tree},
+                **remotes.plugins_of(configuration.remote_plugins),
+            }
 
         service = BindService(leadership, binder, actor, in_flight, plugins_of, clock=clock)
         async with metrics.serve(options.metrics_listen, service, api, remotes):

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from trireme.framework import status
-from trireme.plugins import interfaces, volumes_claims, volumes_matching, volumes_nodes
+from trireme.plugins import interfaces, volumes_claims, volumes_matching, volumes_nodes, volumes_objects
 from trireme.snapshot import arrays, classes, snapshot
 from trireme.v1 import core_pb2, cycle_pb2, snapshot_pb2
 from trireme.wire import volume_bindings
@@ -177,14 +177,14 @@ def _problem(pod_class: classes.PodClass, snap: snapshot.Snapshot) -> str:
         if claim is None:
             if use.ephemeral:
                 return f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{use.name}"'
-            return volumes_claims.claim_not_found(use.name)
+            return volumes_objects.claim_not_found(use.name)
         if claim.status.phase == "Lost":
             volume = claim.spec.volume_name
             return f'persistentvolumeclaim "{use.name}" bound to non-existent persistentvolume "{volume}"'
         if claim.metadata.HasField("deletion_timestamp"):
             return f'persistentvolumeclaim "{use.name}" is being deleted'
         if use.ephemeral:
-            foreign = volumes_claims.not_owner(pod_class.pod, claim)
+            foreign = volumes_objects.not_owner(pod_class.pod, claim)
             if foreign:
                 return foreign
     return ""
@@ -213,7 +213,7 @@ def _existing_usage(matches: volumes_matching.Matches, slots: arrays.SlotArray) 
         taken = chosen != volumes_matching.NONE
         if not taken.any():
             continue
-        usage = _usage(out, volumes_claims.class_of_claim(entry.claim), slots)
+        usage = _usage(out, volumes_objects.class_of_claim(entry.claim), slots)
         sizes = np.array([volume.capacity_value for volume in entry.volumes], dtype=np.int64)
         usage.requested[taken] += _asked(entry.claim)
         usage.capacity[taken] += sizes[chosen[taken]]
@@ -231,7 +231,7 @@ def _provisioned_usage(
         counted = ~existing & entry.needed[slots] & (reported != volumes_matching.NONE)
         if not counted.any():
             continue
-        usage = _usage(out, volumes_claims.class_of_claim(entry.claim), slots)
+        usage = _usage(out, volumes_objects.class_of_claim(entry.claim), slots)
         capacities = np.array([capacity.capacity for capacity in entry.capacities], dtype=np.int64)
         usage.requested[counted] += _asked(entry.claim)
         usage.capacity[counted] = capacities[reported[counted]]
@@ -248,7 +248,7 @@ def _usage(known: dict[str, _Usage], storage_class: str, slots: arrays.SlotArray
 
 
 def _asked(claim: core_pb2.PersistentVolumeClaim) -> int:
-    size = volumes_claims.storage_size(claim.spec.resources.requests)
+    size = volumes_objects.storage_size(claim.spec.resources.requests)
     return 0 if size is None else size.value()
 
 
@@ -270,7 +270,7 @@ def _reserved(matches: volumes_matching.Matches, slot: int, node: str) -> interf
         if number == volumes_matching.NONE:
             continue
         volume, claim = entry.volumes[number].volume, entry.claim
-        by_controller = not volumes_claims.bound_to(volume, claim)
+        by_controller = not volumes_objects.bound_to(volume, claim)
         assumed.append(snapshot_pb2.ClusterObject(persistent_volume=_bound(volume, claim, by_controller), assumed=True))
         to_bind.append(
             volume_bindings.ToBind(
@@ -288,7 +288,7 @@ def _reserved(matches: volumes_matching.Matches, slot: int, node: str) -> interf
         if made.needed[slot]:
             claim = core_pb2.PersistentVolumeClaim()
             claim.CopyFrom(made.claim)
-            claim.metadata.annotations[volumes_claims.SELECTED_NODE] = node
+            claim.metadata.annotations[volumes_objects.SELECTED_NODE] = node
             assumed.append(snapshot_pb2.ClusterObject(persistent_volume_claim=claim, assumed=True))
             identity = claim.metadata
             to_provision.append(
@@ -315,7 +315,7 @@ def _bound(
         )
     )
     if by_controller:
-        out.metadata.annotations.setdefault(volumes_claims.BOUND_BY_CONTROLLER, "yes")
+        out.metadata.annotations.setdefault(volumes_objects.BOUND_BY_CONTROLLER, "yes")
     return out
 
 

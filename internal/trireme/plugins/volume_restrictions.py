@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from trireme.framework import status
-from trireme.plugins import interfaces, volumes_claims, volumes_index
+from trireme.plugins import interfaces, volumes_claims, volumes_index, volumes_objects
 from trireme.snapshot import arrays, classes, snapshot
 from trireme.v1 import core_pb2
 
@@ -49,11 +49,11 @@ class VolumeRestrictions:
             if claim is None:
                 missing = status.unresolvable(
                     self.name,
-                    volumes_claims.claim_not_found(use.name),
+                    volumes_objects.claim_not_found(use.name),
                     reasons=(status.Reason.of("claimNotFound", {"claim": use.name}),),
                 )
                 return interfaces.PreFilterResult(status=missing)
-            if volumes_claims.READ_WRITE_ONCE_POD in claim.spec.access_modes:
+            if volumes_objects.READ_WRITE_ONCE_POD in claim.spec.access_modes:
                 exclusive.append(use.name)
         disks = any(volumes_index.has_disk(volume.volume_source) for volume in pod_class.pod.spec.volumes)
         max_batch = 1 if exclusive else 0

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from trireme.framework import status
-from trireme.plugins import interfaces, volumes_claims, volumes_translation
+from trireme.plugins import interfaces, volumes_claims, volumes_objects, volumes_translation
 from trireme.snapshot import arrays, classes, snapshot
 from trireme.v1 import core_pb2
 
@@ -92,11 +92,11 @@ def _volume_of(namespace: str, name: str, snap: snapshot.Snapshot) -> core_pb2.P
         return "PersistentVolumeClaim had no name"
     claim = volumes_claims.find_claim(snap, namespace, name)
     if claim is None:
-        return volumes_claims.claim_not_found(name)
+        return volumes_objects.claim_not_found(name)
     if claim.spec.volume_name:
         volume = volumes_claims.find_volume(snap, claim.spec.volume_name)
         return f'persistentvolume "{claim.spec.volume_name}" not found' if volume is None else volume
-    class_name = volumes_claims.class_of_claim(claim)
+    class_name = volumes_objects.class_of_claim(claim)
     if not class_name:
         return "PersistentVolumeClaim had no pv name and storageClass name"
     storage_class = volumes_claims.find_storage_class(snap, class_name)
@@ -104,7 +104,7 @@ def _volume_of(namespace: str, name: str, snap: snapshot.Snapshot) -> core_pb2.P
         return f'storageclass.storage.k8s.io "{class_name}" not found'
     if not storage_class.HasField("volume_binding_mode"):
         return f'VolumeBindingMode not set for StorageClass "{class_name}"'
-    if storage_class.volume_binding_mode == volumes_claims.WAIT_FOR_FIRST_CONSUMER:
+    if storage_class.volume_binding_mode == volumes_objects.WAIT_FOR_FIRST_CONSUMER:
         return None
     return "PersistentVolume had no name"
 

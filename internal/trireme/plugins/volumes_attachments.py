@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trireme.plugins import volumes_claims, volumes_translation
+from trireme.plugins import volumes_claims, volumes_objects, volumes_translation
 from trireme.snapshot import arrays, classes, objects, snapshot
 from trireme.v1 import core_pb2, storage_pb2
 
@@ -51,7 +51,7 @@ def new_volumes(pod_class: classes.PodClass, snap: snapshot.Snapshot, csi_node: 
 def uses_volumes(pod: core_pb2.Pod) -> bool:
     """Whether the pod has a volume of a kind that may be attached."""
     return any(
-        volumes_claims.claim_use(pod, volume) is not None
+        volumes_objects.claim_use(pod, volume) is not None
         or volumes_translation.of_inline(volume.volume_source) is not None
         for volume in pod.spec.volumes
     )
@@ -60,7 +60,7 @@ def uses_volumes(pod: core_pb2.Pod) -> bool:
 def _volumes_of(pod_class: classes.PodClass, snap: snapshot.Snapshot, csi_node: bool, new: bool) -> frozenset[Attached]:
     out = set()
     for volume in pod_class.pod.spec.volumes:
-        use = volumes_claims.claim_use(pod_class.pod, volume)
+        use = volumes_objects.claim_use(pod_class.pod, volume)
         if use is None:
             found = _inline(volume, csi_node)
         else:
@@ -81,18 +81,18 @@ def _inline(volume: core_pb2.Volume, csi_node: bool) -> Attached | None:
 
 
 def _claimed(
-    pod_class: classes.PodClass, use: volumes_claims.ClaimUse, snap: snapshot.Snapshot, csi_node: bool, new: bool
+    pod_class: classes.PodClass, use: volumes_objects.ClaimUse, snap: snapshot.Snapshot, csi_node: bool, new: bool
 ) -> Attached | None:
     if not use.name:
         raise VolumeError("PersistentVolumeClaim had no name")
     claim = volumes_claims.find_claim(snap, pod_class.namespace, use.name)
     if claim is None:
         if new:
-            missing = volumes_claims.claim_not_found(use.name)
+            missing = volumes_objects.claim_not_found(use.name)
             raise MissingClaimError(f"looking up PVC {pod_class.namespace}/{use.name}: {missing}")
         return None
     if use.ephemeral:
-        foreign = volumes_claims.not_owner(pod_class.pod, claim)
+        foreign = volumes_objects.not_owner(pod_class.pod, claim)
         if foreign:
             raise VolumeError(foreign)
     volume = volumes_claims.find_volume(snap, claim.spec.volume_name) if claim.spec.volume_name else None
@@ -117,7 +117,7 @@ def _to_be_provisioned(
     claim: core_pb2.PersistentVolumeClaim, snap: snapshot.Snapshot, csi_node: bool
 ) -> Attached | None:
     """The volume that the claim will have, under a handle that stands for the claim."""
-    name = volumes_claims.class_of_claim(claim)
+    name = volumes_objects.class_of_claim(claim)
     storage_class = volumes_claims.find_storage_class(snap, name) if name else None
     if storage_class is None:
         return None

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from trireme.framework import label_selectors, selectors
-from trireme.plugins import volumes_claims, volumes_nodes
+from trireme.plugins import volumes_claims, volumes_nodes, volumes_objects
 from trireme.snapshot import classes, objects, snapshot
 from trireme.v1 import core_pb2, storage_pb2
 
@@ -110,13 +110,13 @@ class VolumeIndex:
         """The volumes that name this claim, by name."""
         names = self._meant.get((claim.metadata.namespace, claim.metadata.name), ())
         found = (self._volumes[name] for name in sorted(names))
-        return [entry for entry in found if volumes_claims.bound_to(entry.volume, claim)]
+        return [entry for entry in found if volumes_objects.bound_to(entry.volume, claim)]
 
     def _set_volume(self, name: str, volume: core_pb2.PersistentVolume | None) -> None:
         old = self._volumes.pop(name, None)
         if old is not None:
             self._forget(old)
-        size = None if volume is None else volumes_claims.storage_size(volume.spec.capacity)
+        size = None if volume is None else volumes_objects.storage_size(volume.spec.capacity)
         if volume is None or size is None:
             return
         spec = volume.spec
@@ -125,7 +125,7 @@ class VolumeIndex:
             volume,
             size.nanos,
             size.value(),
-            volumes_claims.class_of_volume(volume),
+            volumes_objects.class_of_volume(volume),
             spec.volume_mode or "Filesystem",
             spec.volume_attributes_class_name,
             frozenset(spec.access_modes),
@@ -221,7 +221,7 @@ def _indexed_capacity(entry: storage_pb2.CSIStorageCapacity) -> IndexedCapacity 
         return None
     stated = {"storage": entry.capacity} if entry.HasField("capacity") else {}
     largest = {"storage": entry.maximum_volume_size} if entry.HasField("maximum_volume_size") else stated
-    capacity, limit = volumes_claims.storage_size(stated), volumes_claims.storage_size(largest)
+    capacity, limit = volumes_objects.storage_size(stated), volumes_objects.storage_size(largest)
     if not largest or capacity is None or limit is None:
         return None
     try:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from trireme.framework import label_selectors
-from trireme.plugins import volumes_claims, volumes_index, volumes_nodes, volumes_translation
+from trireme.plugins import volumes_claims, volumes_index, volumes_nodes, volumes_objects, volumes_translation
 from trireme.snapshot import arrays, classes, snapshot
 from trireme.v1 import core_pb2
 
@@ -51,7 +51,7 @@ def pod_claims(pod_class: classes.PodClass, snap: snapshot.Snapshot) -> PodClaim
         claim = volumes_claims.find_claim(snap, pod_class.namespace, use.name)
         if claim is None:
             raise ClaimError(f'error getting PVC "{pod_class.namespace}/{use.name}": could not find it')
-        if volumes_claims.fully_bound(claim):
+        if volumes_objects.fully_bound(claim):
             bound.append(claim)
         elif _delayed(claim, snap) and not claim.spec.volume_name:
             delayed.append(claim)
@@ -61,13 +61,13 @@ def pod_claims(pod_class: classes.PodClass, snap: snapshot.Snapshot) -> PodClaim
 
 
 def _delayed(claim: core_pb2.PersistentVolumeClaim, snap: snapshot.Snapshot) -> bool:
-    name = volumes_claims.class_of_claim(claim)
+    name = volumes_objects.class_of_claim(claim)
     storage_class = volumes_claims.find_storage_class(snap, name) if name else None
     if storage_class is None:
         return False
     if not storage_class.HasField("volume_binding_mode"):
         raise ClaimError(f'VolumeBindingMode not set for StorageClass "{name}"')
-    return storage_class.volume_binding_mode == volumes_claims.WAIT_FOR_FIRST_CONSUMER
+    return storage_class.volume_binding_mode == volumes_objects.WAIT_FOR_FIRST_CONSUMER
 
 
 @dataclass(slots=True)
@@ -172,7 +172,7 @@ class _Matcher:
         to_match: list[core_pb2.PersistentVolumeClaim] = []
         to_provision: list[tuple[core_pb2.PersistentVolumeClaim, arrays.BoolArray]] = []
         for claim in claims:
-            node = claim.metadata.annotations.get(volumes_claims.SELECTED_NODE)
+            node = claim.metadata.annotations.get(volumes_objects.SELECTED_NODE)
             if node is None:
                 to_match.append(claim)
                 continue
@@ -215,7 +215,7 @@ class _Matcher:
         for volume in self._index.meant_for(entry.claim):
             if volume.volume.metadata.HasField("deletion_timestamp") or not _suits(volume, entry.claim):
                 continue
-            if volume.storage_class != volumes_claims.class_of_claim(entry.claim):
+            if volume.storage_class != volumes_objects.class_of_claim(entry.claim):
                 continue
             here = left.copy()
             for taken in self._taken(volume):
@@ -249,7 +249,7 @@ class _Matcher:
         """
         most = len(self._matches.static) + 1
         seen: dict[bytes, int] = {}
-        for volume in self._index.free(volumes_claims.class_of_claim(claim), _requested(claim)):
+        for volume in self._index.free(volumes_objects.class_of_claim(claim), _requested(claim)):
             if seen.get(volume.reach_key, 0) >= most or not _suits(volume, claim):
                 continue
             if not volume.access_modes.issuperset(claim.spec.access_modes):
@@ -272,7 +272,7 @@ class _Matcher:
 
     def _provision(self, claim: core_pb2.PersistentVolumeClaim, needed: arrays.BoolArray) -> arrays.BoolArray:
         """Where the pod can still go: not where the claim is needed but cannot be provisioned."""
-        name = volumes_claims.class_of_claim(claim)
+        name = volumes_objects.class_of_claim(claim)
         storage_class = volumes_claims.find_storage_class(self._snap, name)
         if storage_class is None:
             self._matches.fail(needed, f'failed to find storage class "{name}"')
@@ -300,7 +300,7 @@ class _Matcher:
         return "storage" in claim.spec.resources.requests and driver is not None and driver.spec.storage_capacity
 
     def _find_capacity(self, entry: Dynamic, storage_class: str) -> None:
-        size = volumes_claims.storage_size(entry.claim.spec.resources.requests)
+        size = volumes_objects.storage_size(entry.claim.spec.resources.requests)
         wanted = 0 if size is None else size.value()
         seen: set[bytes] = set()
         slots: list[arrays.SlotArray] = []
@@ -350,7 +350,7 @@ def _first_wins(chosen: arrays.Int32Array, slots: Sequence[arrays.SlotArray], nu
 
 
 def _requested(claim: core_pb2.PersistentVolumeClaim) -> int:
-    size = volumes_claims.storage_size(claim.spec.resources.requests)
+    size = volumes_objects.storage_size(claim.spec.resources.requests)
     return 0 if size is None else size.nanos
 
 

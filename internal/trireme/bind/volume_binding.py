@@ -1,0 +1,304 @@
+"""VolumeBinding's PreBind: writes what Reserve assumed, then waits until the volumes are bound.
+
+A volume that was chosen gets the claim's name; a claim whose volume is to be made gets the node's. Both are patches
+that hold only for the version that was looked at when the node was chosen: where somebody was faster, the pod goes
+back. The rest is done by the volume controller and by provisioners. The frontend, which watches, calls again whenever
+one of the objects has changed; each call reads them afresh, so it does not matter which replica is asked.
+
+A call that is repeated because its answer was lost finds its own writes and takes them for done.
+Source: pkg/scheduler/framework/plugins/volumebinding (binder.BindPodVolumes).
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import orjson
+from google.protobuf import duration_pb2
+
+from trireme.bind import host
+from trireme.framework import selectors, status
+from trireme.kube import client, decode, writes
+from trireme.plugins import volumes_objects, volumes_translation
+from trireme.v1 import bind_pb2, core_pb2, snapshot_pb2, status_pb2
+from trireme.wire import profiles, volume_bindings
+from trireme.wire.status import to_message
+
+NAME = "VolumeBinding"
+
+DEADLINE_SECONDS = 10.0
+"""For each write and each read, with repetitions."""
+
+DEFAULT_TIMEOUT_SECONDS = 600.0
+
+_MIGRATED_PLUGINS = "storage.alpha.kubernetes.io/migrated-plugins"
+
+
+_Done = Callable[[Mapping[str, Any]], bool]
+
+
+class _Failed(Exception):
+    """The pod goes back; the text is kube-scheduler's."""
+
+
+class _NotYet(Exception):
+    """Something is still to happen."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    """What volumes are checked against."""
+
+    name: str
+    labels: Mapping[str, str]
+    migrated: frozenset[str]
+
+
+def plugin(writer: writes.Writer, timeouts: Mapping[str, float]) -> host.Plugin:
+    """The plugin; `timeouts` is how long binding may take, in seconds, by profile."""
+
+    async def pre_bind(request: bind_pb2.PreBindRequest) -> Sequence[bind_pb2.PreBindResult]:
+        timeout = timeouts.get(request.cycle.profile, DEFAULT_TIMEOUT_SECONDS)
+        pods = (_PodVolumes(writer, item, timeout) for item in request.items)
+        return await asyncio.gather(*(pod.pre_bind(request.preflight) for pod in pods))
+
+    return host.Plugin(NAME, pre_bind=pre_bind)
+
+
+class _PodVolumes:
+    """The volumes of one pod that is to be bound."""
+
+    def __init__(self, writer: writes.Writer, item: bind_pb2.BindItem, timeout: float) -> None:
+        self._writer = writer
+        self._item = item
+        self._timeout = timeout
+        self._node: _Node | None = None
+
+    async def pre_bind(self, preflight: bool) -> bind_pb2.PreBindResult:
+        """One call."""
+        state = bind_pb2.HostState.FromString(self._item.state).plugin_states.get(NAME, b"")
+        if not state:
+            return _result(status_pb2.CODE_SKIP)
+        try:
+            bindings = volume_bindings.VolumeBindings.from_bytes(state)
+            if preflight:
+                return _result(status_pb2.CODE_SUCCESS)
+            if not _all_written(bindings):
+                return self._wait(await self._write(bindings))
+            try:
+                await self._check(bindings)
+            except _NotYet:
+                return self._wait(bindings)
+            except _Failed as failure:
+                raise _Failed(f"binding volumes: {failure}") from failure
+        except (_Failed, ValueError) as failure:
+            said = status.error(NAME, f'running PreBind plugin "{NAME}": {failure}')
+            return bind_pb2.PreBindResult(status=to_message(said))
+        return _result(status_pb2.CODE_SUCCESS)
+
+    def _wait(self, bindings: volume_bindings.VolumeBindings) -> bind_pb2.PreBindResult:
+        """Until something changes; the message is what the pod fails with when the time is over."""
+        text = f'running PreBind plugin "{NAME}": binding volumes: context deadline exceeded'
+        result = bind_pb2.PreBindResult(
+            status=status_pb2.Status(code=status_pb2.CODE_WAIT, plugin=NAME, messages=[text]),
+            state=bindings.to_bytes(),
+        )
+        for bound in bindings.to_bind:
+            result.wait_for.add(kind="persistent_volume", name=bound.volume)
+            result.wait_for.add(kind="persistent_volume_claim", namespace=bound.namespace, name=bound.claim)
+        for wanted in bindings.to_provision:
+            result.wait_for.add(kind="persistent_volume_claim", namespace=wanted.namespace, name=wanted.claim)
+        result.timeout.CopyFrom(duration_pb2.Duration(seconds=int(self._timeout)))
+        return result
+
+    # Writing
+
+    async def _write(self, bindings: volume_bindings.VolumeBindings) -> volume_bindings.VolumeBindings:
+        """Write what is not written yet, volumes first. What was written stays where a later write fails."""
+        to_bind = [one if one.written else await self._bind(one) for one in bindings.to_bind]
+        to_provision = [one if one.written else await self._select_node(one) for one in bindings.to_provision]
+        return volume_bindings.VolumeBindings(tuple(to_bind), tuple(to_provision))
+
+    async def _bind(self, one: volume_bindings.ToBind) -> volume_bindings.ToBind:
+        claim_ref = {
+            "kind": "PersistentVolumeClaim",
+            "apiVersion": "v1",
+            "namespace": one.namespace,
+            "name": one.claim,
+            "uid": one.claim_uid,
+            "resourceVersion": one.claim_version,
+        }
+        metadata: dict[str, Any] = {"resourceVersion": one.volume_version}
+        if one.by_controller:
+            metadata["annotations"] = {volumes_objects.BOUND_BY_CONTROLLER: "yes"}
+        patch = {"metadata": metadata, "spec": {"claimRef": claim_ref}}
+
+        def done(obj: Mapping[str, Any]) -> bool:
+            known = (obj.get("spec") or {}).get("claimRef") or {}
+            return bool(one.claim_uid) and known.get("uid") == one.claim_uid
+
+        version = await self._patch(_volume_path(one.volume), patch, done)
+        return replace(one, volume_version=version, written=True)
+
+    async def _select_node(self, one: volume_bindings.ToProvision) -> volume_bindings.ToProvision:
+        node = self._item.node_name
+        annotations = {volumes_objects.SELECTED_NODE: node}
+        patch = {"metadata": {"resourceVersion": one.claim_version, "annotations": annotations}}
+
+        def done(obj: Mapping[str, Any]) -> bool:
+            return (obj["metadata"].get("annotations") or {}).get(volumes_objects.SELECTED_NODE) == node
+
+        version = await self._patch(_claim_path(one.namespace, one.claim), patch, done)
+        return replace(one, claim_version=version, written=True)
+
+    async def _patch(self, path: str, patch: Mapping[str, Any], done: _Done) -> str:
+        """Patch the object; answers its version."""
+        outcome = await self._writer.patch(path, patch, DEADLINE_SECONDS, content_type=client.MERGE)
+        if isinstance(outcome, (writes.Conflict, writes.Uncertain)):
+            # It may have been this very write, asked for before.
+            found = await self._writer.get(path, DEADLINE_SECONDS)
+            if isinstance(found, writes.Written) and done(found.obj):
+                outcome = found
+        if isinstance(outcome, writes.Written):
+            return str(outcome.obj["metadata"]["resourceVersion"])
+        raise _Failed(outcome.message)
+
+    # Waiting
+
+    async def _check(self, bindings: volume_bindings.VolumeBindings) -> None:
+        """Return where all is bound. Raises: _NotYet, _Failed."""
+        await self._check_pod()
+        for bound in bindings.to_bind:
+            volume = await self._volume(bound.volume)
+            claim = await self._claim(bound.namespace, bound.claim, "failed to check binding")
+            if volume is None:
+                raise _Failed(f'failed to check binding: persistentvolumes "{bound.volume}" not found')
+            await self._check_affinity(volume, "failed to translate pv to csi: ")
+            if not volume.spec.claim_ref.uid:
+                raise _Failed(f'ClaimRef got reset for pv "{bound.volume}"')
+            if not volumes_objects.fully_bound(claim):
+                raise _NotYet
+        for wanted in bindings.to_provision:
+            claim = await self._claim(wanted.namespace, wanted.claim, "failed to check provisioning pvc")
+            if not claim.metadata.annotations:
+                raise _Failed(f'selectedNode annotation reset for PVC "{wanted.claim}"')
+            if claim.metadata.annotations.get(volumes_objects.SELECTED_NODE) != self._item.node_name:
+                raise _Failed(f'provisioning failed for PVC "{wanted.claim}"')
+            if claim.spec.volume_name:
+                made = await self._volume(claim.spec.volume_name)
+                if made is None:
+                    raise _NotYet
+                await self._check_affinity(made, "")
+            if not volumes_objects.fully_bound(claim):
+                raise _NotYet
+
+    async def _check_pod(self) -> None:
+        pod = self._item.pod
+        outcome = await self._writer.get_pod(writes.PodName(pod.namespace, pod.name, pod.uid), DEADLINE_SECONDS)
+        if isinstance(outcome, writes.Gone):
+            raise _Failed(f'pod does not exist any more: pod "{pod.name}" not found')
+        _read(outcome)
+
+    async def _volume(self, name: str) -> core_pb2.PersistentVolume | None:
+        outcome = await self._writer.get(_volume_path(name), DEADLINE_SECONDS)
+        return None if isinstance(outcome, writes.Gone) else decode.decode(_read(outcome), core_pb2.PersistentVolume)
+
+    async def _claim(self, namespace: str, name: str, doing: str) -> core_pb2.PersistentVolumeClaim:
+        outcome = await self._writer.get(_claim_path(namespace, name), DEADLINE_SECONDS)
+        if isinstance(outcome, writes.Gone):
+            raise _Failed(f'{doing}: persistentvolumeclaims "{namespace}/{name}" not found')
+        return decode.decode(_read(outcome), core_pb2.PersistentVolumeClaim)
+
+    async def _check_affinity(self, volume: core_pb2.PersistentVolume, doing: str) -> None:
+        """Whether the volume can be reached from the node, whose labels may have changed meanwhile."""
+        kind = volumes_translation.of_volume(volume)
+        migratable = kind is not None and kind.migrated
+        if not migratable and not volume.spec.node_affinity.HasField("required"):
+            return
+        node = await self._read_node()
+        affinity: core_pb2.VolumeNodeAffinity | None = volume.spec.node_affinity
+        if kind is not None and migratable and kind.plugin in node.migrated:
+            try:
+                affinity = volumes_translation.translated_affinity(kind, volume)
+            except volumes_translation.TranslationError as error:
+                raise _Failed(f"{doing}could not translate pv: {error}") from error
+        if affinity is None or not affinity.HasField("required"):
+            return
+        terms = selectors.parse_terms(affinity.required.node_selector_terms)
+        if not any(_matches(term, node.labels) for term in terms):
+            name = volume.metadata.name
+            why = "no matching NodeSelectorTerms"
+            raise _Failed(f'pv "{name}" node affinity doesn\'t match node "{node.name}": {why}')
+
+    async def _read_node(self) -> _Node:
+        if self._node is None:
+            name = self._item.node_name
+            outcome = await self._writer.get(f"/api/v1/nodes/{name}", DEADLINE_SECONDS)
+            if isinstance(outcome, writes.Gone):
+                raise _Failed(f'failed to get node "{name}": node "{name}" not found')
+            labels = _read(outcome)["metadata"].get("labels") or {}
+            csi_node = await self._writer.get(f"/apis/storage.k8s.io/v1/csinodes/{name}", DEADLINE_SECONDS)
+            annotations: Mapping[str, str] = {}
+            if not isinstance(csi_node, writes.Gone):
+                annotations = _read(csi_node)["metadata"].get("annotations") or {}
+            migrated = filter(None, annotations.get(_MIGRATED_PLUGINS, "").split(","))
+            self._node = _Node(name, labels, frozenset(migrated))
+        return self._node
+
+
+def timeouts_of(configuration: snapshot_pb2.Configuration) -> dict[str, float]:
+    """How long binding may take, by profile, in seconds."""
+    out = {}
+    for profile in configuration.profiles:
+        args = orjson.loads(profiles.args_of(profile, NAME) or b"{}")
+        out[profile.scheduler_name] = float(args.get("bindTimeoutSeconds") or DEFAULT_TIMEOUT_SECONDS)
+    return out
+
+
+def _result(code: status_pb2.Code.ValueType) -> bind_pb2.PreBindResult:
+    return bind_pb2.PreBindResult(status=status_pb2.Status(code=code))
+
+
+def _all_written(bindings: volume_bindings.VolumeBindings) -> bool:
+    return all(one.written for one in bindings.to_bind) and all(one.written for one in bindings.to_provision)
+
+
+def _volume_path(name: str) -> str:
+    return f"/api/v1/persistentvolumes/{name}"
+
+
+def _claim_path(namespace: str, name: str) -> str:
+    return f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{name}"
+
+
+def _read(outcome: writes.Outcome) -> Mapping[str, Any]:
+    """The object that was read. Raises: _NotYet where it cannot be read now, _Failed where it never can."""
+    if isinstance(outcome, writes.Written):
+        return outcome.obj
+    if isinstance(outcome, writes.Refused):
+        raise _Failed(outcome.message)
+    raise _NotYet
+
+
+def _matches(term: selectors.NodeTerm, labels: Mapping[str, str]) -> bool:
+    """Whether a node with these labels, and no name, is as a volume's term demands."""
+    return term.names is None and all(
+        _holds(requirement, labels.get(requirement.key)) for requirement in term.requirements
+    )
+
+
+def _holds(requirement: selectors.Requirement, value: str | None) -> bool:
+    match requirement.operator:
+        case selectors.EXISTS:
+            return value is not None
+        case selectors.DOES_NOT_EXIST:
+            return value is None
+        case selectors.IN:
+            return value in requirement.values
+        case selectors.NOT_IN:
+            return value not in requirement.values
+    number = None if value is None else selectors.parse_int64(value)
+    if number is None:
+        return False
+    return number > requirement.bound if requirement.operator == selectors.GREATER else number < requirement.bound
