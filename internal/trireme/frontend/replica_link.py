@@ -92,6 +92,7 @@ class ReplicaLink:
         self._pending_bytes = 0
         self._wake = asyncio.Event()
         self._streaming = False
+        self._synced = False
         self._acknowledged = 0
         self._published = 0
         self._unheard_since = 0.0
@@ -104,7 +105,8 @@ class ReplicaLink:
     @property
     def in_step(self) -> bool:
         """It follows, and was heard of lately where there was something to hear."""
-        return self._streaming and self._acknowledged > 0 and not self._silent(SILENCE_SECONDS)
+        # An empty cluster is at generation 0, so the generation does not tell whether there was an acknowledgement.
+        return self._streaming and self._synced and not self._silent(SILENCE_SECONDS)
 
     @property
     def silent_for(self) -> float:
@@ -172,7 +174,7 @@ class ReplicaLink:
 
     def _down(self) -> None:
         was = self._streaming
-        self._streaming = False
+        self._streaming = self._synced = False
         self._acknowledged = 0
         self._pending.clear()
         self._pending_bytes = 0
@@ -231,7 +233,7 @@ class ReplicaLink:
 
     async def _read(self, call: Any) -> None:
         async for answer in _answers(call):
-            first = not self._acknowledged
+            first, self._synced = not self._synced, True
             self._acknowledged = answer.applied_generation
             self._unheard_since = 0.0 if self._acknowledged >= self._published else self._clock()
             if first:
