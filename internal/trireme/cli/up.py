@@ -17,7 +17,7 @@ from typing import Any
 
 import yaml
 
-from trireme.cli import demo, processes, tally
+from trireme.cli import demo, frontend_connection, processes, tally
 from trireme.kube.errors import ApiError, ApiUnreachable, KubeconfigError
 
 _READY = "listening on "
@@ -29,6 +29,8 @@ class Layout:
 
     folder: pathlib.Path
     kubeconfig: pathlib.Path
+
+    admin: pathlib.Path
 
     def socket(self, phase: str, number: int) -> str:
         """Where a phase listens."""
@@ -63,7 +65,7 @@ async def _up(options: argparse.Namespace) -> int:
     output = processes.Output()
     folder = pathlib.Path(tempfile.mkdtemp(prefix="trireme-up-"))
     kubeconfig = pathlib.Path(options.kubeconfig) if options.kubeconfig else folder / "kubeconfig"
-    layout = Layout(folder, kubeconfig)
+    layout = Layout(folder, kubeconfig, frontend_connection.socket_for(folder))
     stopping = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
@@ -75,6 +77,8 @@ async def _up(options: argparse.Namespace) -> int:
             if stopping.is_set():
                 return 0
         output.say(f"kubeconfig: {kubeconfig}   try: kubectl --kubeconfig {kubeconfig} get pods -A -w")
+        named = "" if layout.admin == frontend_connection.default_socket() else f" --socket {layout.admin}"
+        output.say(f"the scheduler's own view: trireme status{named}, trireme explain{named} NAMESPACE/POD")
         return await _watch(options, kubeconfig, running, output, stopping)
     finally:
         output.status("")
@@ -144,6 +148,7 @@ def _processes(options: argparse.Namespace, layout: Layout, output: processes.Ou
             phase: {"endpoints": [layout.socket(phase, number) for number in range(count)]}
             for phase, count in counts.items()
         },
+        "admin": {"socket": str(layout.admin)},
     }
     own_file = layout.folder / "trireme.yaml"
     own_file.write_text(yaml.safe_dump(own))

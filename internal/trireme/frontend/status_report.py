@@ -5,7 +5,7 @@ filter's last answer about the pod's class. So an explanation cannot differ from
 """
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -70,7 +70,7 @@ def explain(frontend: "app.Frontend", key: str) -> Json | None:
     answer = frontend.answers.peek((queued.record.profile, queued.record.class_id))
     if answer is not None and answer.generation:
         out |= _answer(frontend.cache, answer)
-    out["story"] = [str(move) for move in frontend.queue.story_of(key)]
+    out["story"] = _story(frontend, key)
     return out
 
 
@@ -144,8 +144,14 @@ def _placed(frontend: "app.Frontend", pod: cluster_cache.PlacedPod) -> Json:
         "summary": f"{summary}: {pod.node_name}",
         "node": pod.node_name,
         "nodeKnown": frontend.cache.slot_of(pod.node_name) != cluster_cache.NO_SLOT,
-        "story": [str(move) for move in frontend.queue.story_of(pod.key)],
+        "story": _story(frontend, pod.key),
     }
+
+
+def _story(frontend: "app.Frontend", key: str) -> list[Json]:
+    """The pod's last moves in the queue, oldest first."""
+    moves = frontend.queue.story_of(key)
+    return [{"at": round(move.at, 3), "uid": move.uid, "to": move.to.value, "cause": move.cause} for move in moves]
 
 
 def _answer(cache: cluster_cache.ClusterCache, answer: class_answers.ClassAnswer) -> Json:
@@ -161,7 +167,7 @@ def _answer(cache: cluster_cache.ClusterCache, answer: class_answers.ClassAnswer
                 "messages": list(entry.messages),
                 "reasons": [{"code": reason.code, **dict(reason.parameters)} for reason in entry.reasons],
                 "nodes": count,
-                "for example": list(_names(cache, slots[:MAX_NODES], answer.generation)),
+                "examples": list(_names(cache, slots[:MAX_NODES], answer.generation)),
             }
         )
     return {
@@ -177,56 +183,3 @@ def _names(cache: cluster_cache.ClusterCache, slots: Iterable[int], generation: 
         name = cache.node_at(int(slot), generation)
         if name is not None:
             yield name
-
-
-def status_text(report: Mapping[str, Any]) -> str:
-    """A status as people read it."""
-    leading = report["leadership"]
-    lines = [
-        f"leads with epoch {leading['epoch']}, {leading['secondsLeft']} s of the lease left"
-        if leading["leading"]
-        else "does not lead",
-        "caches are synced" if report["synced"] else "caches are not synced yet",
-    ]
-    if report["missing"]:
-        lines.append(f"missing: {', '.join(report['missing'])}")
-    lines.append("queue: " + ", ".join(f"{count} {name}" for name, count in report["queue"].items()))
-    cluster = report["cluster"]
-    lines.append(
-        f"cluster: {cluster['nodes']} nodes, {cluster['pods']} pods ({cluster['assumedPods']} assumed), "
-        f"{cluster['podClasses']} pod classes"
-    )
-    for phase, replicas in report["replicas"].items():
-        for replica in replicas:
-            state = "in step" if replica["inStep"] else f"out of step: {replica['lastError'] or 'not reached yet'}"
-            behind = f", {replica['behind']} generations behind" if replica.get("behind") else ""
-            lines.append(f"{phase:<7}{replica['address']}: {state}{behind}")
-    lines += [f"  {pod['pod']}: {pod['summary']} (attempts: {pod['attempts']})" for pod in report["pending"]]
-    more = report["pendingPods"] - len(report["pending"])
-    if more > 0:
-        lines.append(f"  … and {more} more pending pods")
-    return "\n".join(lines)
-
-
-def explanation_text(report: Mapping[str, Any]) -> str:
-    """An explanation as people read it."""
-    lines = [f"{report['pod']} {report['summary']}"]
-    if "feasibleNodes" in report:
-        lines.append(f"{report['feasibleNodes']} of {report['nodes']} nodes take it")
-    for refusal in report.get("refusals", ()):
-        said = ", ".join(refusal["messages"]) or refusal["code"]
-        lines.append(
-            f"  {refusal['nodes']} nodes: {said} [{refusal['plugin']}], e.g. {', '.join(refusal['for example'])}"
-        )
-        for reason in refusal["reasons"]:
-            details = ", ".join(f"{name}={value}" for name, value in reason.items() if name != "code")
-            lines.append(f"    {reason['code']}: {details}")
-    condition = report.get("condition")
-    if condition and condition["message"]:
-        lines.append(f"condition: {condition['reason']}: {condition['message']}")
-    if report.get("invalid"):
-        lines.append(f"its fields cannot be read: {report['invalid']}")
-    if report["story"]:
-        lines.append("what happened:")
-        lines += [f"  {move}" for move in report["story"]]
-    return "\n".join(lines)
