@@ -1,0 +1,303 @@
+"""ScoreService: a batch through filter and score lands as its pods would one by one; what Place needs and refuses."""
+
+from typing import Any
+
+import grpc
+import numpy as np
+import phase_calls
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from phase_calls import Aborted, Context
+from snapshot_views import Json, SnapshotBuilder, pod_of, requesting
+
+from trireme.filter import service as filter_service
+from trireme.framework import status
+from trireme.plugins import interfaces
+from trireme.score import evaluation, service
+from trireme.snapshot import arrays, classes, snapshot
+from trireme.v1 import filter_pb2, score_pb2, snapshot_pb2
+from trireme.wire import node_columns
+
+FILTERS = ["NodeUnschedulable", "TaintToleration", "NodeAffinity", "NodePorts", "NodeResourcesFit"]
+SCORES = [
+    ("TaintToleration", 3),
+    ("NodeAffinity", 2),
+    ("NodeResourcesFit", 1),
+    ("NodeResourcesBalancedAllocation", 1),
+    ("ImageLocality", 1),
+]
+CLASS = 1
+
+
+def _nobody(config: snapshot_pb2.RemotePlugin) -> Any:
+    raise AssertionError(f"no remote plugin is asked for, but {config.name} is")
+
+
+class Phases:
+    """Filter and score on one snapshot, and the frontend between them."""
+
+    def __init__(self, builder: SnapshotBuilder) -> None:
+        self._builder = builder
+        self.filter = filter_service.FilterService(builder.snap, _nobody)
+        self.score = service.ScoreService(builder.snap, _nobody)
+
+    async def start(self) -> "Phases":
+        """Bring both their configuration."""
+        message = phase_calls.configuration(FILTERS, SCORES)
+        for phase in (self.filter, self.score):
+            await phase_calls.greet(phase, message)
+        return self
+
+    async def place(self, count: int) -> list[tuple[int, int]]:
+        """Slots and totals of the next pods."""
+        cycle = phase_calls.cycle(self._builder, CLASS)
+        filtered = await self.filter.Filter(filter_pb2.FilterRequest(cycle=cycle, count=count), Context())  # type: ignore[arg-type]
+        if not filtered.HasField("columns"):
+            return []
+        request = score_pb2.PlaceRequest(cycle=cycle, count=count, capacities=filtered.columns)
+        placed = await self.score.Place(request, Context())  # type: ignore[arg-type]
+        assert not placed.HasField("status")
+        assert not placed.more
+        return list(zip(placed.slots, placed.totals, strict=True))
+
+
+def _preferring(**weights: int) -> Json:
+    """A preference for each zone."""
+    preferred = [
+        {"weight": weight, "preference": {"matchExpressions": [{"key": "zone", "operator": "In", "values": [zone]}]}}
+        for zone, weight in weights.items()
+    ]
+    return {"affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}}
+
+
+node_fields = st.fixed_dictionaries(
+    {
+        "allocatable": st.sampled_from(
+            [
+                {"cpu": "1", "memory": "2Gi", "pods": "4"},
+                {"cpu": "4", "memory": "2Gi", "pods": "20"},
+                {"cpu": "2", "memory": "16Gi", "pods": "3", "example.com/gpu": "2"},
+            ]
+        )
+    },
+    optional={
+        "labels": st.sampled_from([{"zone": "a"}, {"zone": "b"}, {"zone": "c"}]),
+        "taints": st.sampled_from([[("k", "v", "NoSchedule")], [("k", "v", "PreferNoSchedule")]]),
+        "images": st.sampled_from([{"a:1": 300 << 20}, {"b:1": 900 << 20}]),
+        "unschedulable": st.booleans(),
+    },
+)
+specs = st.sampled_from(
+    [
+        {},
+        requesting(cpu="500m"),
+        requesting(cpu="300m", memory="1Gi"),
+        requesting(memory="700Mi", **{"example.com/gpu": "1"}),
+        {"containers": [{"name": "m", "image": "a:1", "resources": {"requests": {"cpu": "250m"}}}]},
+        {"containers": [{"name": "m", "ports": [{"hostPort": 80}]}]},
+        {**requesting(cpu="700m"), **_preferring(a=80, b=60, c=20)},
+        {**requesting(cpu="100m"), **_preferring(a=30, b=20)},
+        {**requesting(cpu="700m"), "tolerations": [{"key": "k", "operator": "Exists"}]},
+        {**requesting(cpu="1"), "overhead": {"cpu": "100m", "memory": "50Mi"}},
+        {**requesting(cpu="100m"), "resources": {"requests": {"cpu": "400m", "memory": "900Mi"}}},
+    ]
+)
+
+
+def _cluster(nodes: list[Json], spec: Json, others: list[int]) -> SnapshotBuilder:
+    builder = SnapshotBuilder()
+    for number, fields in enumerate(nodes):
+        builder.set_node(f"n{number}", **fields)
+    builder.add_class(CLASS, pod_of(spec))
+    builder.add_class(2, pod_of(requesting(cpu="250m", memory="512Mi")))
+    for number in others:
+        builder.place(2, f"n{number % len(nodes)}")
+    return builder
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    st.lists(node_fields, min_size=1, max_size=6), specs, st.lists(st.integers(0, 5), max_size=5), st.integers(1, 12)
+)
+async def test_a_batch_lands_as_one_by_one_cycles_would(
+    nodes: list[Json], spec: Json, others: list[int], count: int
+) -> None:
+    """Else a burst is placed otherwise than the same pods one at a time."""
+    batch = await (await Phases(_cluster(nodes, spec, others)).start()).place(count)
+    builder = _cluster(nodes, spec, others)
+    phases = await Phases(builder).start()
+    single: list[tuple[int, int]] = []
+    for _ in range(count):
+        chosen = await phases.place(1)
+        if not chosen:
+            break
+        single += chosen
+        builder.place(CLASS, builder.snap.nodes.names[chosen[0][0]])
+    assert batch == single
+
+
+async def _ready(builder: SnapshotBuilder) -> service.ScoreService:
+    return (await Phases(builder).start()).score
+
+
+def _capacities(builder: SnapshotBuilder, *capacity: int, **more: Any) -> filter_pb2.NodeColumns:
+    """An answer of filter's: so many copies fit on each slot; −1 refuses."""
+    index = np.array([1 if each < 0 else 0 for each in capacity], dtype=np.int16)
+    fits = np.array([max(each, 0) for each in capacity], dtype=np.int32)
+    fields = {"generation": builder.snap.generation, "base": 0, "slots": None, "size": len(capacity), **more}
+    refusals = [status.unschedulable("P", "no")]
+    return node_columns.pack(
+        fields["generation"], fields["base"], fields["size"], fields["slots"], refusals, index, fits
+    )
+
+
+async def _place(
+    score: service.ScoreService, builder: SnapshotBuilder, count: int, capacities: filter_pb2.NodeColumns
+) -> score_pb2.PlaceResponse:
+    cycle = phase_calls.cycle(builder, CLASS)
+    request = score_pb2.PlaceRequest(cycle=cycle, count=count, capacities=capacities)
+    return await score.Place(request, Context())  # type: ignore[arg-type]
+
+
+def _three_nodes() -> SnapshotBuilder:
+    return _cluster([{}, {}, {}], requesting(cpu="1"), [])
+
+
+async def test_capacities_are_taken_complete_and_then_patched() -> None:
+    """Else each placement sends the capacities of every node, or forgets what they were."""
+    builder = _three_nodes()
+    score = await _ready(builder)
+    first = await _place(score, builder, 9, _capacities(builder, 2, -1, 1))
+    assert sorted(first.slots) == [0, 0, 2]
+    generation = builder.snap.generation
+    builder.place(2, "n0")
+    patch = _capacities(builder, 3, -1, base=generation, slots=np.array([1, 2]), size=3)
+    second = await _place(score, builder, 9, patch)
+    assert sorted(second.slots) == [0, 0, 1, 1, 1]
+    builder.set_node("n3")
+    patch = _capacities(builder, 1, base=builder.snap.generation - 1, slots=np.array([3]), size=4)
+    third = await _place(score, builder, 9, patch)
+    assert sorted(third.slots) == [0, 0, 1, 1, 1, 3]
+
+
+async def test_a_patch_to_what_is_not_here_is_refused() -> None:
+    """Else pods are placed by the capacities of another generation."""
+    builder = _three_nodes()
+    score = await _ready(builder)
+    patch = _capacities(builder, 1, base=3, slots=np.array([1]), size=3)
+    with pytest.raises(Aborted, match="base_generation") as ended:
+        await _place(score, builder, 1, patch)
+    assert ended.value.code is grpc.StatusCode.FAILED_PRECONDITION
+
+
+async def test_a_slot_without_a_node_is_not_chosen() -> None:
+    """Else a pod is assumed on a node that is gone, or that this replica does not know yet."""
+    builder = _three_nodes()
+    score = await _ready(builder)
+    capacities = _capacities(builder, 1, 1, 1, 1, 1)
+    builder.remove_node("n1")
+    placed = await _place(score, builder, 9, capacities)
+    assert sorted(placed.slots) == [0, 2]
+
+
+async def test_on_the_only_node_nothing_is_scored() -> None:
+    """Else a score plugin that fails keeps a pod from the only node that takes it."""
+    unreadable = {"matchExpressions": [{"key": "a", "operator": "Gt", "values": ["x"]}]}
+    preferred = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": unreadable}]}
+    builder = _cluster([{}, {}], {"affinity": {"nodeAffinity": preferred}}, [])
+    score = await _ready(builder)
+    alone = await _place(score, builder, 3, _capacities(builder, 2, -1))
+    assert (list(alone.slots), list(alone.totals)) == ([0, 0], [0, 0])
+    nowhere = await _place(score, builder, 3, _capacities(builder, -1, -1))
+    assert list(nowhere.slots) == []
+    both = await _place(score, builder, 3, _capacities(builder, 2, 2))
+    assert both.status.messages[0].startswith('running PreScore plugin "NodeAffinity"')
+    assert list(both.slots) == []
+
+
+async def test_totals_are_those_of_the_moment_of_the_choice() -> None:
+    """Else explain shows a score that the node did not have."""
+    builder = _cluster([{"allocatable": {"cpu": "4", "pods": "9"}}] * 2, requesting(cpu="1"), [])
+    score = await _ready(builder)
+    placed = await _place(score, builder, 3, _capacities(builder, 1, 2))
+    assert len(placed.slots) == 3
+    # Both nodes, both nodes, and then the one that is left.
+    assert [total > 0 for total in placed.totals] == [True, True, False]
+
+
+class Remote:
+    """A remote score plugin whose answer the test decides."""
+
+    depends_on = interfaces.Dependency.NODE
+
+    def __init__(self, normalization: interfaces.Normalization) -> None:
+        self.name = "Remote"
+        self.normalization = normalization
+        self.raw: dict[str, int] | status.Status | None = {}
+        self.asked = 0
+
+    async def score(
+        self, profile: str, pod_class: classes.PodClass, snap: snapshot.Snapshot, slots: arrays.SlotArray
+    ) -> arrays.Int64Array | status.Status | None:
+        self.asked += slots.size
+        if not isinstance(self.raw, dict):
+            return self.raw
+        return np.array([self.raw.get(snap.nodes.names[slot], 0) for slot in slots], dtype=np.int64)
+
+    async def normalize(
+        self, profile: str, pod_class: classes.PodClass, snap: snapshot.Snapshot, slots: Any, raw: arrays.Int64Array
+    ) -> arrays.Int64Array | status.Status | None:
+        return 100 - raw
+
+
+async def _with_remote(builder: SnapshotBuilder, remote: Remote) -> service.ScoreService:
+    def make(config: snapshot_pb2.RemotePlugin) -> evaluation.RemoteScore:
+        return remote
+
+    score = service.ScoreService(builder.snap, make)
+    await phase_calls.greet(score, phase_calls.configuration([], [("Remote", 5)], ["Remote"]))
+    return score
+
+
+async def test_a_remote_plugin_is_asked_about_a_node_once() -> None:
+    """Else a plugin that takes its time holds up every batch."""
+    builder = _three_nodes()
+    remote = Remote(interfaces.Normalization.MAX)
+    remote.raw = {"n1": 7, "n2": 3}
+    score = await _with_remote(builder, remote)
+    for _ in range(2):
+        placed = await _place(score, builder, 2, _capacities(builder, 1, 1, 1))
+        assert (list(placed.slots), list(placed.totals)) == ([1, 2], [500, 500])
+    assert remote.asked == 3
+    builder.set_node("n0", labels={"zone": "a"})
+    remote.raw = {"n0": 9}
+    placed = await _place(score, builder, 1, _capacities(builder, 1, 1, 1))
+    assert list(placed.slots) == [0]
+    assert remote.asked == 4
+
+
+async def test_a_remote_plugin_that_fails_fails_the_pods_and_one_that_has_nothing_to_say_adds_nothing() -> None:
+    """Else pods are placed by half of the scores, or not at all."""
+    builder = _three_nodes()
+    remote = Remote(interfaces.Normalization.MAX)
+    remote.raw = status.error("Remote", "broken")
+    score = await _with_remote(builder, remote)
+    failed = await _place(score, builder, 1, _capacities(builder, 1, 1, 1))
+    assert (list(failed.slots), list(failed.status.messages)) == ([], ["broken"])
+    remote.raw = None
+    placed = await _place(score, builder, 1, _capacities(builder, 1, 1, 1))
+    assert list(placed.totals) == [0]
+    remote.raw = {"n2": 1}
+    placed = await _place(score, builder, 1, _capacities(builder, 1, 1, 1))
+    assert (list(placed.slots), list(placed.totals)) == ([2], [500])
+
+
+async def test_a_plugin_that_normalises_by_itself_places_one_pod_at_a_time() -> None:
+    """Else the second pod of a batch is placed by scores that were normalised for the first."""
+    builder = _three_nodes()
+    remote = Remote(interfaces.Normalization.CUSTOM)
+    remote.raw = {"n0": 100, "n1": 10, "n2": 50}
+    score = await _with_remote(builder, remote)
+    placed = await _place(score, builder, 3, _capacities(builder, 1, 1, 1))
+    assert (list(placed.slots), list(placed.totals), placed.more) == ([1], [450], True)
