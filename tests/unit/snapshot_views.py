@@ -105,6 +105,11 @@ class SnapshotBuilder:
         self._slots: dict[str, int] = {}
         self._rows = 0
 
+    def follow(self, slots: dict[str, int]) -> None:
+        """The snapshot was reset by hand: these nodes are at these slots, and no pods are placed."""
+        self._slots = dict(slots)
+        self._rows = 0
+
     def apply(self, **fields: Any) -> None:
         """The next delta."""
         generation = self.snap.generation

@@ -1,0 +1,175 @@
+"""Incremental scoring against scoring from nothing: after any changes both give every node the same raw scores."""
+
+from typing import Any
+
+import hypothesis.strategies as st
+from hypothesis import settings
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+from plugin_answers import class_of
+from snapshot_views import Json, SnapshotBuilder, pod_of, requesting
+
+from trireme.framework import status
+from trireme.plugins import (
+    image_locality,
+    node_affinity,
+    node_resources_balanced_allocation,
+    node_resources_fit,
+    taint_toleration,
+)
+from trireme.score import columns, evaluation
+from trireme.snapshot import snapshot
+from trireme.v1 import snapshot_pb2
+
+NODES = [f"n{number}" for number in range(5)]
+
+
+def _chain() -> evaluation.Chain:
+    balanced = node_resources_balanced_allocation
+    plugins: list[Any] = [
+        taint_toleration.TaintToleration(),
+        node_affinity.NodeAffinity(),
+        node_resources_fit.NodeResourcesFit(node_resources_fit.Args()),
+        balanced.NodeResourcesBalancedAllocation(balanced.Args()),
+        image_locality.ImageLocality(),
+    ]
+    return evaluation.Chain({plugin.name: 1 for plugin in plugins}, tuple(plugins))
+
+
+PREFERRED = {
+    "preferredDuringSchedulingIgnoredDuringExecution": [
+        {"weight": 5, "preference": {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}}
+    ]
+}
+SPECS: list[Json] = [
+    {},
+    requesting(cpu="1"),
+    {"containers": [{"image": "a:1"}, {"image": "b:1"}]},
+    {**requesting(memory="1Gi"), "affinity": {"nodeAffinity": PREFERRED}},
+    {"tolerations": [{"key": "k", "operator": "Exists"}]},
+]
+CLASSES = {number: pod_of(spec) for number, spec in enumerate(SPECS, start=1)}
+
+node_fields = st.fixed_dictionaries(
+    {},
+    optional={
+        "labels": st.sampled_from([{}, {"zone": "a"}, {"zone": "b"}]),
+        "taints": st.sampled_from([[], [("k", "v", "PreferNoSchedule")], [("j", "w", "PreferNoSchedule")]]),
+        "images": st.dictionaries(st.sampled_from(["a:1", "b:1"]), st.sampled_from([300 << 20, 900 << 20])),
+        "allocatable": st.sampled_from([{"cpu": "2", "pods": "3"}, {"cpu": "4", "memory": "9Gi", "pods": "9"}]),
+    },
+)
+
+
+def _said(snap: snapshot.Snapshot, kept: columns.ClassColumns | status.Status) -> Any:
+    assert isinstance(kept, columns.ClassColumns)
+    return {
+        plugin: None
+        if column.state is None
+        else {name: int(column.raw[slot]) for name, slot in sorted(snap.nodes.slots.items())}
+        for plugin, column in kept.plugins.items()
+    }
+
+
+class ScoringMachine(RuleBasedStateMachine):
+    """Nodes and pods come, change and go."""
+
+    @initialize()
+    def start(self) -> None:
+        """An evaluator that lives as long as the cluster."""
+        self.builder = SnapshotBuilder()
+        for number, pod in CLASSES.items():
+            self.builder.add_class(number, pod)
+        self.evaluator = evaluation.Evaluator(self.builder.snap, {"p": _chain()})
+        self.alive: set[str] = set()
+        self.rows: dict[int, str] = {}
+
+    @rule(name=st.sampled_from(NODES), fields=node_fields)
+    def set_node(self, name: str, fields: Json) -> None:
+        """A node is there, or another one than before."""
+        self.builder.set_node(name, **fields)
+        self.alive.add(name)
+
+    @rule(name=st.sampled_from(NODES))
+    def remove_node(self, name: str) -> None:
+        """A node is gone, and its pods with it."""
+        if name in self.alive:
+            gone = [row for row, node in self.rows.items() if node == name]
+            self.builder.remove(*gone)
+            self.rows = {row: node for row, node in self.rows.items() if node != name}
+            self.builder.remove_node(name)
+            self.alive.discard(name)
+
+    @rule(name=st.sampled_from(NODES), number=st.sampled_from(list(CLASSES)))
+    def place(self, name: str, number: int) -> None:
+        """A pod is placed."""
+        if name in self.alive:
+            self.rows.update(dict.fromkeys(self.builder.place(number, name), name))
+
+    @rule(data=st.data())
+    def remove_pod(self, data: st.DataObject) -> None:
+        """A pod is gone."""
+        if self.rows:
+            row = data.draw(st.sampled_from(sorted(self.rows)))
+            self.builder.remove(row)
+            del self.rows[row]
+
+    @rule()
+    def reset(self) -> None:
+        """Another frontend brings the same nodes in another order, and classes by other numbers."""
+        entries = [
+            snapshot_pb2.NodeEntry(slot=slot, node=self.builder.objects[name])
+            for slot, name in enumerate(sorted(self.alive, reverse=True))
+        ]
+        numbers = list(CLASSES)
+        classes = [
+            snapshot_pb2.PodClass(id=number, pod=self.builder.snap.classes[other].pod)
+            for number, other in zip(numbers, numbers[1:] + numbers[:1], strict=True)
+        ]
+        generation = self.builder.snap.generation
+        self.builder.snap.apply(
+            snapshot_pb2.Delta(reset=True, to_generation=generation, nodes=entries, classes=classes)
+        )
+        self.builder.follow({entry.node.metadata.name: entry.slot for entry in entries})
+        self.rows.clear()
+
+    @rule()
+    def evaluate(self) -> None:
+        """The scores that were kept are those that would be given now."""
+        for number in CLASSES:
+            pod_class = self.builder.snap.classes[number]
+            kept = self.evaluator.evaluate_now("p", pod_class)
+            fresh = evaluation.Evaluator(self.builder.snap, {"p": _chain()})
+            assert _said(self.builder.snap, kept) == _said(
+                self.builder.snap, fresh.evaluate_now("p", class_of(pod_class.pod, number))
+            )
+
+    def teardown(self) -> None:
+        """All classes at the end."""
+        if hasattr(self, "builder"):
+            self.evaluate()
+
+
+TestIncrementalScoring = ScoringMachine.TestCase
+TestIncrementalScoring.settings = settings(max_examples=50, stateful_step_count=30, deadline=None)
+
+
+def test_only_what_changed_is_scored_again() -> None:
+    """Else the cost of a batch follows the size of the cluster."""
+    builder = SnapshotBuilder()
+    for name in NODES:
+        builder.set_node(name)
+    builder.add_class(1, CLASSES[2])
+    evaluator = evaluation.Evaluator(builder.snap, {"p": _chain()})
+    pod_class = builder.snap.classes[1]
+    evaluator.evaluate_now("p", pod_class)
+    # NodeAffinity has nothing to say about this class.
+    assert evaluator.statistics().slots_evaluated == 4 * len(NODES)
+    evaluator.evaluate_now("p", pod_class)
+    assert evaluator.statistics().slots_evaluated == 4 * len(NODES)
+    builder.place(1, "n0")
+    evaluator.evaluate_now("p", pod_class)
+    assert evaluator.statistics().slots_evaluated == 4 * len(NODES) + 2
+    # A node more makes every image a little rarer.
+    builder.set_node("n9")
+    evaluator.evaluate_now("p", pod_class)
+    assert evaluator.statistics().slots_evaluated == 4 * len(NODES) + 2 + 3 + len(NODES) + 1
