@@ -304,7 +304,8 @@ async def test_the_handshake_names_what_is_hosted(bind: Bind) -> None:
     stub = plugin_pb2_grpc.PluginServiceStub(bind.channel)
     response = await stub.GetPluginInfo(plugin_pb2.GetPluginInfoRequest(contract_version="trireme.v1"), timeout=5)
     assert [(plugin.name, list(plugin.extension_points)) for plugin in response.plugins] == [
-        ("DefaultBinder", [plugin_pb2.EXTENSION_POINT_BIND])
+        ("DefaultBinder", [plugin_pb2.EXTENSION_POINT_BIND]),
+        ("VolumeBinding", [plugin_pb2.EXTENSION_POINT_PRE_BIND]),
     ]
     assert response.instance
 

@@ -30,11 +30,13 @@ from trireme.frontend import (
     hints,
     metrics_observed,
     object_kinds,
+    object_waits,
     outcomes,
     pacing,
     phase_configuration,
     phases,
     pod_projection,
+    pre_binding,
     pre_enqueue,
     queue_backoff,
     queue_hints,
@@ -42,6 +44,7 @@ from trireme.frontend import (
     queue_remote,
     remote_plugins,
     replicas,
+    reservations,
     scheduler,
     scheduling_cycle,
     scheduling_queue,
@@ -105,6 +108,7 @@ class Frontend:
         self.cache = cluster_cache.ClusterCache(self.registry)
         self.answers = class_answers.ClassAnswers()
         self.waiting = waiting_pods.WaitingPods()
+        self.object_waits = object_waits.ObjectWaits()
         self.recorder = events.EventRecorder(clients.events)
         self.pacer = pacing.Pacer(time.monotonic)
         self._configuration = phase_configuration.configuration(completed, infos, tie_seed=0)
@@ -200,6 +204,10 @@ class Frontend:
         self.results = outcomes.Outcomes(
             self.queue, self.recorder, self.watch.pending, self._carry_out, self.outbox.send, time.time, self.observed
         )
+        self.calls = phases.Phases(
+            self.filters, self.scores, self.answers, self._fence, self._config_hash, self.observed
+        )
+        reserved = reservations.Reservations(self.cache, self.calls)
         self.binding = binding_cycle.BindingCycle(
             self.cache,
             self.queue,
@@ -210,12 +218,29 @@ class Frontend:
             time.time,
             permitting,
             self.observed,
-        )
-        self.calls = phases.Phases(
-            self.filters, self.scores, self.answers, self._fence, self._config_hash, self.observed
+            reserved,
+            pre_binding.PreBinding(
+                self.binders,
+                self.object_waits,
+                time.monotonic,
+                self._completed.gates.enabled("NominatedNodeNameForExpectation"),
+            ),
+            frozenset(
+                profile.scheduler_name
+                for profile in self._completed.profiles
+                if any(plugin.name in self._infos for plugin in profile.plugins.get(ExtensionPoint.PRE_BIND) or ())
+            ),
         )
         self.cycle = scheduling_cycle.SchedulingCycle(
-            self.cache, self.queue, self.calls, self.binding, self.results, self.publish, time.time, self.observed
+            self.cache,
+            self.queue,
+            self.calls,
+            self.binding,
+            self.results,
+            self.publish,
+            time.time,
+            self.observed,
+            reserved,
         )
         self.scheduler = scheduler.Scheduler(
             self.queue,
@@ -264,12 +289,18 @@ class Frontend:
 
     def _on_objects(self, kind: object_kinds.ObjectKind, batch: Sequence[Any]) -> None:
         self.watch.on_objects(kind, batch)
+        changed = (event.object.metadata for event in batch if event.object is not None)
+        self.object_waits.touched((kind.field, metadata.namespace, metadata.name) for metadata in changed)
         self.wake()
 
     def _pod_deleted(self, uid: str) -> None:
         self.results.gone(uid)
         self.outbox.drop(uid)
         self.waiting.reject(uid, "", "removed")
+        placed = self.cache.pod(uid)
+        if placed is not None:
+            namespace, _, name = placed.key.partition("/")
+            self.object_waits.touched([(pre_binding.POD, namespace, name)])
 
     def _carry_out(self, instructions: queue_remote.Instructions) -> None:
         if instructions:

@@ -153,6 +153,7 @@ class BindReplicas:
     async def pre_bind(self, request: bind_pb2.PreBindRequest) -> bind_pb2.PreBindResponse:
         """Ask the PreBind plugins. Raises: AioRpcError."""
         link = await self._next()
+        request.cycle.fence.CopyFrom(self._fence_request().fence)
         response: bind_pb2.PreBindResponse = await link.stub.PreBind(request, timeout=CALL_SECONDS)
         return response
 

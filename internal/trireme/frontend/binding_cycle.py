@@ -1,14 +1,15 @@
 """The binding cycle: from an assumed pod to a bound one, beside the scheduling of the next.
 
-Permit (where a profile has Permit plugins), then Bind, in batches as they were placed. Whatever fails takes the
-assumption back and sends the pod to the queue; what is uncertain is asked again until bind knows. Nothing is guessed,
-and no pod is forgotten while it might be bound.
+Permit (where a profile has Permit plugins), PreBind (where there is something to prepare), then Bind, in batches as
+they were placed. Whatever fails takes the assumption back and sends the pod to the queue; what is uncertain is asked
+again until bind knows. Nothing is guessed, and no pod is forgotten while it might be bound.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from typing import Any
 
 from grpc import aio
 
@@ -19,12 +20,14 @@ from trireme.frontend import (
     cluster_watch,
     metrics_observed,
     outcomes,
+    pre_binding,
     queue_pod,
     queue_remote,
+    reservations,
     scheduling_queue,
     waiting_pods,
 )
-from trireme.v1 import bind_pb2, cycle_pb2
+from trireme.v1 import bind_pb2, cycle_pb2, filter_pb2
 from trireme.wire import status as wire_status
 
 log = logging.getLogger(__name__)
@@ -39,17 +42,33 @@ class Assumed:
 
     pod: queue_pod.QueuedPod
     node_name: str
+    slot: int
+    reserved: bool = False
+    pre_bind: bool = False
+    state: bytes = b""  # what Reserve gave for PreBind
 
     @property
     def item(self) -> bind_pb2.BindItem:
         """As bind is asked about it."""
+        return bind_pb2.BindItem(pod=self._identity, node_name=self.node_name, state=self.state)
+
+    @property
+    def placement(self) -> filter_pb2.Placement:
+        """As filter is asked about it."""
+        return filter_pb2.Placement(pod=self._identity, node_name=self.node_name, slot=self.slot)
+
+    @property
+    def _identity(self) -> cycle_pb2.PodIdentity:
         parsed = self.pod.record.pod.parsed
-        identity = cycle_pb2.PodIdentity(namespace=parsed.namespace, name=parsed.name, uid=parsed.uid)
-        return bind_pb2.BindItem(pod=identity, node_name=self.node_name)
+        return cycle_pb2.PodIdentity(namespace=parsed.namespace, name=parsed.name, uid=parsed.uid)
 
 
 class BindingCycle:
-    """Binds what was placed. `permit_profiles` are the profiles that have Permit plugins."""
+    """Binds what was placed.
+
+    `permit_profiles` are the profiles that have Permit plugins, `pre_bind_profiles` those with PreBind plugins that
+    have to be asked about every pod.
+    """
 
     def __init__(
         self,
@@ -62,6 +81,9 @@ class BindingCycle:
         now: Callable[[], float],
         permit_profiles: frozenset[str],
         observed: metrics_observed.Observations,
+        reserved: reservations.Reservations,
+        pre_binding: pre_binding.PreBinding,
+        pre_bind_profiles: frozenset[str],
     ) -> None:
         self._cache = cache
         self._queue = queue
@@ -72,6 +94,9 @@ class BindingCycle:
         self._now = now
         self._permit_profiles = permit_profiles
         self._observed = observed
+        self._reserved = reserved
+        self._pre_binding = pre_binding
+        self._pre_bind_profiles = pre_bind_profiles
         self._tasks: set[asyncio.Task[None]] = set()
         self._binding = 0
         self._room = asyncio.Event()
@@ -91,15 +116,14 @@ class BindingCycle:
         self._binding += len(assumed)
         if self._binding >= MAX_BINDING:
             self._room.clear()
-        task = asyncio.create_task(self._bind(cycle, assumed))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._start_task(self._bind(cycle, assumed))
 
     async def close(self) -> None:
         """Give up what is under way: whoever leads next reads what became of it."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._reserved.close()
 
     async def _bind(self, cycle: cycle_pb2.Cycle, assumed: list[Assumed]) -> None:
         if cycle.profile in self._permit_profiles:
@@ -115,7 +139,7 @@ class BindingCycle:
         except aio.AioRpcError as error:
             text = f"running Permit plugins: {error.code().name}: {error.details()}"
             for one in assumed:
-                self._take_back(one, status.error("", text))
+                self._take_back(cycle, one, status.error("", text))
             return
         permitted = []
         for one, result in zip(assumed, response.results, strict=True):
@@ -127,7 +151,7 @@ class BindingCycle:
             elif said.code == status.Code.WAIT:
                 self._wait_on_permit(cycle, one, result)
             else:
-                self._take_back(one, said)
+                self._take_back(cycle, one, said)
         if permitted:
             await self._bind_permitted(cycle, permitted)
 
@@ -136,21 +160,49 @@ class BindingCycle:
 
         async def until_decided() -> None:
             started = self._observed.clock()
-            said = await self._waiting.wait(one.pod.uid, one.pod.key, waits)
+            said, _ = await asyncio.gather(
+                self._waiting.wait(one.pod.uid, one.pod.key, waits), self._tell_expected(one)
+            )
             self._observed.waited_on_permit(said.code, self._observed.clock() - started)
             if said.code == status.Code.SUCCESS:
                 await self._bind_permitted(cycle, [one])
             else:
-                self._take_back(one, said)
+                self._take_back(cycle, one, said)
 
-        task = asyncio.create_task(until_decided())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._start_task(until_decided())
 
     async def _bind_permitted(self, cycle: cycle_pb2.Cycle, assumed: list[Assumed]) -> None:
         now = self._now()
         for one in assumed:
             self._queue.done(one.pod.uid, now)
+        slow = [one for one in assumed if one.pre_bind or cycle.profile in self._pre_bind_profiles]
+        for one in slow:
+            self._start_task(self._pre_bind(cycle, one))
+        if len(slow) < len(assumed):
+            await self._bind_prepared(cycle, [one for one in assumed if one not in slow] if slow else assumed)
+
+    async def _pre_bind(self, cycle: cycle_pb2.Cycle, one: Assumed) -> None:
+        item = one.item
+        started = self._observed.clock()
+        work = await self._pre_binding.has_work(cycle, item)
+        said = status.SUCCESS
+        if isinstance(work, status.Status):
+            said = work
+        elif work:
+            await self._tell_expected(one)
+            said = await self._pre_binding.run(cycle, item)
+        self._observed.point("PreBind", said.code, cycle.profile, self._observed.clock() - started)
+        if said.code is status.Code.SUCCESS:
+            await self._bind_prepared(cycle, [one])
+        else:
+            self._take_back(cycle, one, said)
+
+    async def _tell_expected(self, one: Assumed) -> None:
+        """What follows may take long: the pod's status names the node meanwhile."""
+        if await self._pre_binding.nominate(one.item):
+            self._results.expected(one.pod, one.node_name)
+
+    async def _bind_prepared(self, cycle: cycle_pb2.Cycle, assumed: list[Assumed]) -> None:
         request = bind_pb2.BindRequest(cycle=cycle, items=[one.item for one in assumed])
         started = self._observed.clock()
         async for result in self._binders.bind(request):
@@ -161,11 +213,13 @@ class BindingCycle:
                 self._settled(1)
                 self._results.bound(one.pod, one.node_name)
             else:
-                self._take_back(one, said)
+                self._take_back(cycle, one, said)
 
-    def _take_back(self, one: Assumed, why: status.Status) -> None:
+    def _take_back(self, cycle: cycle_pb2.Cycle, one: Assumed, why: status.Status) -> None:
         """The pod is not bound: nothing is assumed of it any more, and it goes back to the queue."""
         self._settled(1)
+        if one.reserved:
+            self._reserved.unreserve(cycle, [one.placement])
         placed = self._cache.pod(one.pod.uid)
         was = None
         if placed is not None and placed.assumed:
@@ -185,6 +239,11 @@ class BindingCycle:
                     exclude_uid=one.pod.uid if rejectors else "",
                 )
             )
+
+    def _start_task(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     def _settled(self, pods: int) -> None:
         self._binding -= pods

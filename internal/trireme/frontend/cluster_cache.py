@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
-from trireme.frontend import class_registry
+from trireme.frontend import assumed_objects, class_registry
 from trireme.frontend.pod_projection import Labels, ParsedPod
 from trireme.v1 import core_pb2, snapshot_pb2
 
@@ -78,6 +78,7 @@ class ClusterCache:
         self._next_row = 0
         self._assumed: set[str] = set()
         self._objects: dict[tuple[str, str, str], snapshot_pb2.ClusterObject] = {}
+        self._overlay = assumed_objects.AssumedObjects(self._objects)
         self._nominations: dict[str, snapshot_pb2.Nomination] = {}
         self._changes = _Changes()
 
@@ -236,17 +237,32 @@ class ClusterCache:
         """The object is this from now on."""
         key = _object_key(entry)
         self._objects[key] = entry
+        self._overlay.shown(key)
         self._changes.objects.add(key)
 
     def remove_object(self, kind: str, namespace: str, name: str) -> None:
         """The object is gone."""
         key = (kind, namespace, name)
         if self._objects.pop(key, None) is not None:
+            self._overlay.shown(key)
             self._changes.objects.add(key)
 
     def get_object(self, kind: str, namespace: str, name: str) -> snapshot_pb2.ClusterObject | None:
-        """The object as it is assumed to be."""
+        """The object as the informer shows it."""
         return self._objects.get((kind, namespace, name))
+
+    def assume_objects(self, uid: str, entries: Iterable[snapshot_pb2.ClusterObject]) -> None:
+        """The objects are taken to be so for the pod, until their informer shows another version of them.
+
+        Raises: OutOfSyncError where one of them is another version already; then nothing is assumed.
+        """
+        keyed = {_object_key(entry): entry for entry in entries}
+        self._overlay.assume(uid, keyed)
+        self._changes.objects.update(keyed)
+
+    def forget_objects(self, uid: str) -> None:
+        """Nothing is assumed of objects for the pod any more."""
+        self._changes.objects.update(self._overlay.forget(uid))
 
     def object_keys(self, kind: str) -> set[tuple[str, str]]:
         """Namespace and name of all objects of a kind."""
@@ -278,7 +294,7 @@ class ClusterCache:
         self._free_slots.extend(changes.removed_slots)
         self._add_pod_changes(delta, changes)
         for key in changes.objects:
-            entry = self._objects.get(key)
+            entry = self._overlay.get(key)
             if entry is None:
                 delta.removed_objects.add(kind=key[0], namespace=key[1], name=key[2])
             else:
@@ -308,7 +324,7 @@ class ClusterCache:
             delta = self._chunk()
             _add_pods(delta.pods, pods, frozenset())
             yield delta
-        for objects in _chunks(self._objects.values(), OBJECTS_PER_CHUNK):
+        for objects in _chunks(self._overlay.all(), OBJECTS_PER_CHUNK):
             delta = self._chunk()
             delta.objects.extend(objects)
             yield delta

@@ -59,6 +59,7 @@ class Outcomes:
         self._now = now
         # The condition last asked for, for pods whose object does not show it yet: reason, message, since (Unix s).
         self._asked: dict[str, tuple[str, str, int]] = {}
+        self._expected: dict[str, str] = {}  # UID → node, as written into the pod's status
         self._observed = observed
 
     def failed(self, pod: queue_pod.QueuedPod, failure: Failure) -> None:
@@ -77,11 +78,16 @@ class Outcomes:
             )
         )
         if pending is None:
+            self._expected.pop(uid, None)
             return
         parsed = pending.parsed
         regarding = _reference(parsed)
         self._recorder.record(regarding, WARNING, "FailedScheduling", "Scheduling", failure.message, pod.record.profile)
         self._set_condition(pending, failure)
+
+    def expected(self, pod: queue_pod.QueuedPod, node_name: str) -> None:
+        """The pod's status names the node by now, whether or not its object shows it."""
+        self._expected[pod.uid] = node_name
 
     def skipped(self, pod: queue_pod.QueuedPod) -> None:
         """The pod is being deleted: it is not tried."""
@@ -96,12 +102,14 @@ class Outcomes:
         """The pod is on the node."""
         self._observed.bound(pod, self._now())
         self._asked.pop(pod.uid, None)
+        self._expected.pop(pod.uid, None)
         pending: cluster_watch.PendingPod = pod.record.pod
         self._recorder.scheduled(_reference(pending.parsed), node_name, pod.record.profile)
 
     def gone(self, uid: str) -> None:
         """The pod is deleted."""
         self._asked.pop(uid, None)
+        self._expected.pop(uid, None)
 
     def preempted(self, victim: ObjectReference, message: str, profile: str) -> None:
         """The victim is deleted to make room."""
@@ -113,7 +121,8 @@ class Outcomes:
         if known is None and parsed.condition and parsed.condition[0] == "False":
             known = parsed.condition[1], parsed.condition[2], _unix_seconds(parsed.condition[3])
         nominated = failure.nominated_node
-        renominated = nominated is not None and nominated != parsed.nominated_node
+        shown = self._expected.pop(parsed.uid, parsed.nominated_node)
+        renominated = nominated is not None and nominated != shown
         if known is not None and known[:2] == (failure.reason, failure.message) and not renominated:
             return
         since = known[2] if known is not None and known[2] else int(self._now())

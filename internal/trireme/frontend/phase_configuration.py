@@ -26,10 +26,6 @@ POINTS: Mapping[ExtensionPoint, plugin_pb2.ExtensionPoint.ValueType] = {
 NOT_BUILT = frozenset(
     {
         "DynamicResources",
-        "NodeVolumeLimits",
-        "VolumeBinding",
-        "VolumeRestrictions",
-        "VolumeZone",
     }
 )
 

@@ -145,6 +145,29 @@ class Phases:
             failure = None if said.code == status.Code.SUCCESS else said
         return Placed(tuple(response.slots), failure, response.more, response.timings)
 
+    async def reserve(
+        self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]
+    ) -> Sequence[filter_pb2.Reservation]:
+        """What is to be assumed beside each placement. Raises: PhaseUnavailable, PhaseFault."""
+        request = filter_pb2.ReserveRequest(cycle=cycle, placements=placements)
+
+        async def call(link: replica_link.ReplicaLink) -> filter_pb2.ReserveResponse:
+            return await filter_pb2_grpc.FilterServiceStub(link.channel).Reserve(request, timeout=_DEADLINE_SECONDS)
+
+        response = await self._asked("filter", "Reserve", self._filters.ask(cycle.profile, cycle.pod_class, call))
+        if len(response.reservations) != len(placements):
+            raise PhaseFault(f"filter answered {len(response.reservations)} reservations for {len(placements)}")
+        return response.reservations
+
+    async def unreserve(self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]) -> None:
+        """Tell that the placements are void. Raises: PhaseUnavailable, PhaseFault."""
+        request = filter_pb2.UnreserveRequest(cycle=cycle, placements=placements)
+
+        async def call(link: replica_link.ReplicaLink) -> filter_pb2.UnreserveResponse:
+            return await filter_pb2_grpc.FilterServiceStub(link.channel).Unreserve(request, timeout=_DEADLINE_SECONDS)
+
+        await self._asked("filter", "Unreserve", self._filters.ask(cycle.profile, cycle.pod_class, call))
+
     async def prepare(self, profile: str, class_id: int, generation: int) -> None:
         """Have the columns of a class made ahead of its turn, by the replicas that will be asked then."""
         cycle = self.cycle(profile, class_id, generation)

@@ -3,6 +3,7 @@
 One batch at a time, so that the outcome is that of one pod after the other. Binding goes on beside it.
 """
 
+import dataclasses
 import logging
 from collections.abc import Callable
 
@@ -16,6 +17,7 @@ from trireme.frontend import (
     phases,
     queue_pod,
     replicas,
+    reservations,
     scheduling_queue,
 )
 from trireme.v1 import cycle_pb2
@@ -36,6 +38,7 @@ class SchedulingCycle:
         publish: Callable[[], int],
         now: Callable[[], float],
         observed: metrics_observed.Observations,
+        reserved: reservations.Reservations,
     ) -> None:
         self._cache = cache
         self._queue = queue
@@ -45,6 +48,7 @@ class SchedulingCycle:
         self._publish = publish
         self._now = now
         self._observed = observed
+        self._reserved = reserved
 
     async def run(self, batch: scheduling_queue.Batch) -> None:
         """Place the pods of the batch, or say of each why not."""
@@ -91,12 +95,16 @@ class SchedulingCycle:
             raise phases.PhaseFault("score placed none of the pods, though filter found nodes for them")
         self._observed.placed(profile, len(placed.slots), self._observed.clock() - started, filtered, placed)
         cycle = self._calls.cycle(profile, class_id, generation)
-        self._assume(cycle, pods[: len(placed.slots)], placed.slots, filtered.answer.generation)
+        assumed = self._assume(pods[: len(placed.slots)], placed.slots, filtered.answer.generation)
+        if filtered.needs_reserve and assumed:
+            assumed = await self._reserve(cycle, assumed, filtered.needs_pre_bind)
+        if assumed:
+            self._binding.start(cycle, assumed)
         return [pod for pod in pods if self._cache.pod(pod.uid) is None and self._still_wanted(pod)]
 
     def _assume(
-        self, cycle: cycle_pb2.Cycle, pods: list[queue_pod.QueuedPod], slots: tuple[int, ...], generation: int
-    ) -> None:
+        self, pods: list[queue_pod.QueuedPod], slots: tuple[int, ...], generation: int
+    ) -> list[binding_cycle.Assumed]:
         assumed = []
         for pod, slot in zip(pods, slots, strict=True):
             node_name = self._cache.node_at(slot, generation)
@@ -106,9 +114,23 @@ class SchedulingCycle:
             pending = pod.record.pod
             self._cache.assume(pod.key, pod.uid, node_name, pending.base, pending.parsed.labels, pending.class_id)
             self._queue.nominator.delete(pod.uid)
-            assumed.append(binding_cycle.Assumed(pod, node_name))
-        if assumed:
-            self._binding.start(cycle, assumed)
+            assumed.append(binding_cycle.Assumed(pod, node_name, slot))
+        return assumed
+
+    async def _reserve(
+        self, cycle: cycle_pb2.Cycle, assumed: list[binding_cycle.Assumed], pre_bind: bool
+    ) -> list[binding_cycle.Assumed]:
+        """Reserve for the pods; answers those for which it succeeded. The others go back."""
+        answers = await self._reserved.reserve(cycle, [one.placement for one in assumed])
+        kept = []
+        for one, answer in zip(assumed, answers, strict=True):
+            if isinstance(answer, bytes):
+                kept.append(dataclasses.replace(one, reserved=True, pre_bind=pre_bind, state=answer))
+                continue
+            self._reserved.unreserve(cycle, [one.placement])
+            self._cache.forget(one.pod.uid)
+            self._results.failed(one.pod, _not_reserved(answer))
+        return kept
 
     def _still_wanted(self, pod: queue_pod.QueuedPod) -> bool:
         return pod.flight is not None and not pod.flight.deleted
@@ -130,3 +152,12 @@ class SchedulingCycle:
     def _fail_all(self, pods: list[queue_pod.QueuedPod], failure: outcomes.Failure) -> None:
         for pod in pods:
             self._results.failed(pod, failure)
+
+
+def _not_reserved(refusal: status.Status) -> outcomes.Failure:
+    if not refusal.rejected:
+        return outcomes.Failure(refusal.message, nominated_node="")
+    # A refusal is told as if the one node that was chosen were all there is.
+    rejectors, pending_plugins = outcomes.rejectors_of([(refusal, 1)])
+    text = fit_error.message(1, None, [(refusal, 1)], "")
+    return outcomes.Failure(text, rejectors, pending_plugins, nominated_node="", unschedulable=True)

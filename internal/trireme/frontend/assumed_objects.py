@@ -1,0 +1,86 @@
+"""Objects as they are assumed to be until the API server shows them so: volumes that were promised to a claim, claims
+that were promised a node or a device.
+
+An assumption stands on the version of the object that was looked at. As soon as the informer shows another version the
+assumption is void: either it has come true, or somebody else was faster and what they wrote counts.
+Source: pkg/scheduler/util/assumecache.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from trireme.v1 import snapshot_pb2
+
+Key = tuple[str, str, str]  # kind, namespace, name
+
+
+class OutOfSyncError(Exception):
+    """The object is not the one that was looked at any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Assumption:
+    """What is assumed, and for which pod."""
+
+    entry: snapshot_pb2.ClusterObject
+    version: str
+    uid: str
+
+
+class AssumedObjects:
+    """Assumptions over the objects that the informers show."""
+
+    def __init__(self, shown: Mapping[Key, snapshot_pb2.ClusterObject]) -> None:
+        self._shown = shown
+        self._assumed: dict[Key, _Assumption] = {}
+
+    def __len__(self) -> int:
+        return len(self._assumed)
+
+    def get(self, key: Key) -> snapshot_pb2.ClusterObject | None:
+        """The object as it is assumed to be; as it is shown where nothing is assumed of it."""
+        assumption = self._assumed.get(key)
+        return self._shown.get(key) if assumption is None else assumption.entry
+
+    def all(self) -> Iterator[snapshot_pb2.ClusterObject]:
+        """All objects as they are assumed to be."""
+        for key, shown in self._shown.items():
+            assumption = self._assumed.get(key)
+            yield shown if assumption is None else assumption.entry
+
+    def assume(self, uid: str, entries: Mapping[Key, snapshot_pb2.ClusterObject]) -> None:
+        """All of these are assumed for the pod, or none. Raises: OutOfSyncError."""
+        for key, entry in entries.items():
+            shown = self._shown.get(key)
+            if shown is None:
+                raise OutOfSyncError(f'"{_name(key)}" is not there any more')
+            if version_of(shown) != version_of(entry):
+                versions = f"stored: {version_of(shown)}, assume: {version_of(entry)}"
+                raise OutOfSyncError(f'"{_name(key)}" is out of sync ({versions})')
+        for key, entry in entries.items():
+            self._assumed[key] = _Assumption(entry, version_of(entry), uid)
+
+    def forget(self, uid: str) -> list[Key]:
+        """Nothing is assumed for the pod any more; answers the objects that are as they are shown again."""
+        gone = [key for key, assumption in self._assumed.items() if assumption.uid == uid]
+        for key in gone:
+            del self._assumed[key]
+        return gone
+
+    def shown(self, key: Key) -> None:
+        """The informer shows the object, or that it is gone: another version than the one assumed counts."""
+        assumption = self._assumed.get(key)
+        entry = self._shown.get(key)
+        if assumption is not None and (entry is None or version_of(entry) != assumption.version):
+            del self._assumed[key]
+
+
+def version_of(entry: snapshot_pb2.ClusterObject) -> str:
+    """The object's resourceVersion."""
+    kind = entry.WhichOneof("object")
+    return "" if kind is None else str(getattr(entry, kind).metadata.resource_version)
+
+
+def _name(key: Key) -> str:
+    _, namespace, name = key
+    return f"{namespace}/{name}" if namespace else name

@@ -1,0 +1,65 @@
+"""Reserve and Unreserve of placed pods: what is assumed beside them, in the cache and so on all replicas.
+
+A pod whose reservation fails is taken back at once, as if it had not been placed; whatever takes back a placed pod
+later gives its reservation back too.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+from trireme.framework import status
+from trireme.frontend import assumed_objects, cluster_cache, phases, replicas
+from trireme.v1 import cycle_pb2, filter_pb2
+from trireme.wire import status as wire_status
+
+log = logging.getLogger(__name__)
+
+
+class Reservations:
+    """Reserves in filter, assumes in the cache."""
+
+    def __init__(self, cache: cluster_cache.ClusterCache, calls: phases.Phases) -> None:
+        self._cache = cache
+        self._calls = calls
+        self._telling: set[asyncio.Task[None]] = set()
+
+    async def reserve(
+        self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]
+    ) -> list[bytes | status.Status]:
+        """For each placement the state for PreBind, or why it is taken back."""
+        try:
+            answers = await self._calls.reserve(cycle, placements)
+        except (phases.PhaseFault, replicas.PhaseUnavailable) as error:
+            return [status.error("", f"running Reserve plugins: {error}") for _ in placements]
+        return [self._assumed(placement, answer) for placement, answer in zip(placements, answers, strict=True)]
+
+    def unreserve(self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]) -> None:
+        """Nothing is assumed beside these any more; plugins that keep something of their own are told, in time."""
+        for placement in placements:
+            self._cache.forget_objects(placement.pod.uid)
+        task = asyncio.create_task(self._tell(cycle, placements))
+        self._telling.add(task)
+        task.add_done_callback(self._telling.discard)
+
+    async def close(self) -> None:
+        """Stop telling."""
+        for task in self._telling:
+            task.cancel()
+        await asyncio.gather(*self._telling, return_exceptions=True)
+
+    def _assumed(self, placement: filter_pb2.Placement, answer: filter_pb2.Reservation) -> bytes | status.Status:
+        said = wire_status.from_message(answer.status)
+        if said.code is not status.Code.SUCCESS:
+            return said
+        try:
+            self._cache.assume_objects(placement.pod.uid, answer.assumed)
+        except assumed_objects.OutOfSyncError as error:
+            return status.error("", f"running Reserve plugins: {error}")
+        return answer.state
+
+    async def _tell(self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]) -> None:
+        try:
+            await self._calls.unreserve(cycle, list(reversed(placements)))
+        except (phases.PhaseFault, replicas.PhaseUnavailable) as error:
+            log.info("unreserve: %s", error)
