@@ -10,14 +10,16 @@ import contextlib
 import os
 import pathlib
 import signal
+import ssl
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from typing import Any
 
 import aiohttp
 import orjson
+import witness
 import yaml
 
 START_SECONDS = 60.0
@@ -33,6 +35,12 @@ class Process:
         self.command = command
         self.log = log
         self._process: subprocess.Popen[bytes] | None = None
+        self._began = 0
+
+    @property
+    def said(self) -> str:
+        """What it has logged since it was started last."""
+        return self.log.read_bytes()[self._began :].decode(errors="replace")
 
     @property
     def pid(self) -> int:
@@ -41,6 +49,7 @@ class Process:
 
     def start(self) -> None:
         with self.log.open("ab") as output:
+            self._began = output.tell()
             self._process = subprocess.Popen(
                 self.command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
             )
@@ -48,7 +57,7 @@ class Process:
     async def listening(self) -> None:
         """Return once it says that it listens."""
         deadline = time.monotonic() + START_SECONDS
-        while b"listening on " not in self.log.read_bytes():
+        while "listening on " not in self.said:
             if not self.running or time.monotonic() > deadline:
                 raise AssertionError(f"{self.name} does not listen:\n{self.log.read_text()[-2000:]}")
             await asyncio.sleep(0.05)
@@ -88,11 +97,22 @@ def program(module: str) -> list[str]:
 class Installation:
     """Replicas of the phases and one or more frontends."""
 
-    def __init__(self, folder: pathlib.Path, kubeconfig: pathlib.Path, url: str, headers: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        folder: pathlib.Path,
+        kubeconfig: pathlib.Path,
+        url: str,
+        headers: Mapping[str, str],
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         self.folder = folder
         self.kubeconfig = kubeconfig
+        self.bind_kubeconfig = kubeconfig
         self.url = url
         self.headers = headers
+        self.tls = tls
+        self.witness: witness.Witness
+        self.relayed: dict[str, str] = {}
         self.phases: dict[str, list[Process]] = {"filter": [], "score": [], "bind": []}
         self.frontends: list[Process] = []
         self.session: aiohttp.ClientSession
@@ -102,7 +122,7 @@ class Installation:
     def add_phase(self, phase: str) -> Process:
         """One replica more; to be named in the configuration before the frontend starts."""
         number = len(self.phases[phase])
-        extra = ["--kubeconfig", str(self.kubeconfig), "--kube-api-qps", "-1"] if phase == "bind" else []
+        extra = ["--kubeconfig", str(self.bind_kubeconfig), "--kube-api-qps", "-1"] if phase == "bind" else []
         command = [*program(f"trireme.{phase}.process"), "--listen", self.socket(phase, number), *extra]
         process = Process(f"{phase}-{number}", command, self.folder / f"{phase}-{number}.log")
         self.phases[phase].append(process)
@@ -110,6 +130,11 @@ class Installation:
 
     def socket(self, phase: str, number: int) -> str:
         return f"unix:{self.folder}/{phase}-{number}.sock"
+
+    def _endpoint(self, phase: str, number: int) -> str:
+        """Where frontends find a replica: at its socket, or at the relay before it."""
+        address = self.socket(phase, number)
+        return self.relayed.get(address, address)
 
     def add_frontend(
         self, configuration: Mapping[str, Any] | None = None, own: Mapping[str, Any] | None = None
@@ -132,7 +157,7 @@ class Installation:
             "apiVersion": "trireme.dev/v1alpha1",
             "kind": "TriremeConfiguration",
             "phases": {
-                phase: {"endpoints": [self.socket(phase, n) for n in range(len(replicas))]}
+                phase: {"endpoints": [self._endpoint(phase, n) for n in range(len(replicas))]}
                 for phase, replicas in self.phases.items()
                 if replicas
             },
@@ -148,24 +173,36 @@ class Installation:
         self.frontends.append(process)
         return process
 
-    async def start(self, filters: int = 1, scores: int = 1, binds: int = 1, **frontend: Any) -> None:
-        """Start everything and return once it schedules."""
+    async def start(self, filters: int = 1, scores: int = 1, binds: int = 1, spare: int = 0, **frontend: Any) -> None:
+        """Start everything and return once it schedules. `spare` replicas of each phase are named to the frontend but
+        not started.
+        """
         for phase, count in (("filter", filters), ("score", scores), ("bind", binds)):
             for _ in range(count):
                 self.add_phase(phase).start()
         await asyncio.gather(*(process.listening() for group in self.phases.values() for process in group))
+        for phase in self.phases:
+            for _ in range(spare):
+                self.add_phase(phase)
         self.add_frontend(**frontend).start()
         await self.leads(self.frontends[0])
 
-    async def leads(self, process: Process) -> None:
+    async def leads(self, process: Process, seconds: float = START_SECONDS) -> None:
         """Return once the frontend schedules."""
-        await self.logged(process, "caches are synced")
+        await self.logged(process, "caches are synced", seconds)
 
     async def logged(self, process: Process, text: str, seconds: float = START_SECONDS) -> None:
         """Return once the process's log has the text."""
         await until(
-            lambda: text in process.log.read_text(), seconds, lambda: f"{text!r} in\n{process.log.read_text()[-3000:]}"
+            lambda: text in process.said,
+            seconds,
+            lambda: f"{process.name} did not say {text!r}\n{process.said[-3000:]}",
         )
+
+    def welcomes(self, phase: str, number: int) -> int:
+        """How often the first frontend has begun to use a replica."""
+        word = "knows epoch" if phase == "bind" else "in step"
+        return self.frontends[0].said.count(f"{self.socket(phase, number)}: {word}")
 
     def stop(self) -> None:
         for process in (*self.frontends, *(one for group in self.phases.values() for one in group)):
@@ -176,7 +213,9 @@ class Installation:
     async def request(self, method: str, path: str, body: Any = None, content_type: str = "application/json") -> Json:
         data = None if body is None else orjson.dumps(body)
         headers = {"Content-Type": content_type, **self.headers}
-        async with self.session.request(method, self.url + path, data=data, headers=headers, ssl=False) as response:
+        async with self.session.request(
+            method, self.url + path, data=data, headers=headers, ssl=self.tls or True
+        ) as response:
             text = await response.read()
             assert response.status < 300, f"{method} {path}: {response.status} {text.decode()[:500]}"
             answer: Json = orjson.loads(text)
@@ -201,24 +240,36 @@ class Installation:
     async def nodes(self) -> list[Json]:
         return (await self.request("GET", "/api/v1/nodes"))["items"] or []
 
+    async def add_node(self, name: str, cpu: str = "8") -> None:
+        """One node more, ready."""
+        resources = {"cpu": cpu, "memory": "32Gi", "pods": "110", "ephemeral-storage": "100Gi"}
+        ready = {"type": "Ready", "status": "True"}
+        status = {"capacity": resources, "allocatable": resources, "conditions": [ready]}
+        labels = {"kubernetes.io/hostname": name}
+        await self.request("POST", "/api/v1/nodes", {"metadata": {"name": name, "labels": labels}, "status": status})
+
     async def events_of(self, name: str, reason: str) -> list[Json]:
         answer = await self.request("GET", "/apis/events.k8s.io/v1/namespaces/default/events")
         return [e for e in answer["items"] or [] if e["regarding"]["name"] == name and e["reason"] == reason]
 
-    async def bound(self, count: int, seconds: float = 60.0) -> list[Json]:
-        """Return once so many pods have a node."""
-        found: list[Json] = []
+    async def scheduled_events(self) -> dict[str, list[Json]]:
+        """The Scheduled events by the uid of the pod that they tell of."""
+        answer = await self.request("GET", "/apis/events.k8s.io/v1/namespaces/default/events")
+        told: dict[str, list[Json]] = collections.defaultdict(list)
+        for event in answer["items"] or []:
+            if event["reason"] == "Scheduled":
+                told[event["regarding"]["uid"]].append(event)
+        return told
 
-        async def enough() -> bool:
-            found[:] = [pod for pod in await self.pods() if pod["spec"].get("nodeName")]
-            return len(found) >= count
+    async def bound(self, count: int, seconds: float = 60.0) -> list[Json]:
+        """Return the pods that have a node once there are so many."""
 
         def story() -> str:
             logs = [process.log.read_text()[-1500:] for process in self.frontends]
-            return f"{len(found)} of {count} pods are bound\n" + "\n".join(logs)
+            return f"{self.witness.bound} of {count} pods are bound {self.witness.failure}\n" + "\n".join(logs)
 
-        await until(enough, seconds, story)
-        return found
+        await until(lambda: self.witness.bound >= count, seconds, story)
+        return [pod for pod in await self.pods() if pod["spec"].get("nodeName")]
 
     async def condition(self, name: str, text: str, seconds: float = 20.0) -> Json:
         """Return the pod's PodScheduled condition once its message has the text."""
@@ -232,24 +283,42 @@ class Installation:
         await until(there, seconds, lambda: f"the condition of {name} is {found}")
         return found[0]
 
-    async def check_promises(self, names: Iterable[str]) -> None:
-        """All these pods are on a node that they fit on, each bound by one binding."""
+    async def check_promises(self, names: Iterable[str], excused: Collection[str] = ()) -> None:
+        """All these pods are on a node that they fit on, each by one binding that was told of once.
+
+        A frontend that is killed takes the events with it that it had not sent: the pods (uids) of which that may be
+        so are `excused`, and need have none.
+        """
         pods = {pod["metadata"]["name"]: pod for pod in await self.pods()}
         missing = [name for name in names if not pods.get(name, {}).get("spec", {}).get("nodeName")]
-        assert not missing, f"dropped: {missing[:5]} and {len(missing) - 5} more"
-        used: collections.Counter[str] = collections.Counter()
-        cpu: collections.Counter[str] = collections.Counter()
-        for pod in pods.values():
-            node = pod["spec"].get("nodeName")
-            if node:
-                used[node] += 1
-                cpu[node] += sum(
-                    _milli(c["resources"].get("requests", {}).get("cpu", "0")) for c in pod["spec"]["containers"]
-                )
-        for node in await self.nodes():
-            name, allocatable = node["metadata"]["name"], node["status"]["allocatable"]
-            assert used[name] <= int(allocatable["pods"]), f"{name} has {used[name]} pods"
-            assert cpu[name] <= _milli(allocatable["cpu"]), f"{name} has {cpu[name]} m of cpu in use"
+        assert not missing, f"dropped: {missing[:5]} and {len(missing[5:])} more"
+        _check_capacity(pods.values(), await self.nodes())
+        uids = {pod["metadata"]["uid"] for pod in pods.values() if pod["spec"].get("nodeName")}
+        await until(lambda: uids <= self.witness.node_of.keys(), 10, lambda: self.witness.failure or "the witness lags")
+        assert not self.witness.moved, f"bound twice: {self.witness.moved[:5]}"
+        told: dict[str, list[Json]] = {}
+
+        async def all_told() -> bool:
+            told.clear()
+            told.update(await self.scheduled_events())
+            return uids <= told.keys() | set(excused)
+
+        await until(all_told, 20, lambda: f"no Scheduled event of {len(uids - told.keys() - set(excused))} pods")
+        often = {uid: found for uid, found in told.items() if len(found) > 1 or found[0].get("series")}
+        assert not often, f"told of more than once: {list(often.values())[:2]}"
+
+
+def _check_capacity(pods: Iterable[Json], nodes: Iterable[Json]) -> None:
+    used: collections.Counter[str] = collections.Counter()
+    cpu: collections.Counter[str] = collections.Counter()
+    for pod in pods:
+        node = pod["spec"].get("nodeName", "")
+        used[node] += 1
+        cpu[node] += sum(_milli(c["resources"].get("requests", {}).get("cpu", "0")) for c in pod["spec"]["containers"])
+    for node in nodes:
+        name, allocatable = node["metadata"]["name"], node["status"]["allocatable"]
+        assert used[name] <= int(allocatable["pods"]), f"{name} has {used[name]} pods"
+        assert cpu[name] <= _milli(allocatable["cpu"]), f"{name} has {cpu[name]} m of cpu in use"
 
 
 def pod(name: str, cpu: str = "100m", labels: Mapping[str, str] | None = None, **spec: Any) -> Json:
@@ -275,7 +344,7 @@ async def until(true: Callable[[], Any], seconds: float, story: Callable[[], str
         if answer:
             return
         assert time.monotonic() < deadline, f"not within {seconds:.0f} s: {story()}"
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(0.05)
 
 
 @contextlib.asynccontextmanager

@@ -7,6 +7,7 @@ import sys
 from collections.abc import AsyncIterator
 from typing import Any
 
+import clusters
 import installation
 import pytest
 from installation import pod
@@ -45,10 +46,10 @@ def remote(name: str, address: str, *points: str, **settings: Any) -> dict[str, 
     return {"remotePlugins": [{"name": name, "address": address, "extensionPoints": list(points), **settings}]}
 
 
-async def test_a_filter_and_score_plugin_decides(tmp_path: pathlib.Path) -> None:
+async def test_a_filter_and_score_plugin_decides(cluster: clusters.OpenCluster, tmp_path: pathlib.Path) -> None:
     """Nodes that the plugin refuses get no pod, the one that it prefers does, and why not is told in its words."""
     script = ROOT / "examples/plugin-python/maintenance.py"
-    async with installation.embedded(tmp_path, "--nodes", "4") as here, plugin(tmp_path, script) as address:
+    async with cluster(nodes=4) as here, plugin(tmp_path, script) as address:
         names = [node["metadata"]["name"] for node in await here.nodes()]
         for name in names[:2]:
             await _label(here, name, "example.com/maintenance", "yes")
@@ -70,11 +71,11 @@ async def _label(here: installation.Installation, node: str, key: str, value: st
     await here.request("PATCH", f"/api/v1/nodes/{node}", patch, "application/merge-patch+json")
 
 
-async def test_a_pod_waits_on_permit_until_it_is_allowed(tmp_path: pathlib.Path) -> None:
+async def test_a_pod_waits_on_permit_until_it_is_allowed(cluster: clusters.OpenCluster, tmp_path: pathlib.Path) -> None:
     """A pod that waits on Permit is bound when the plugin allows it through the Handle, and goes back when refused."""
     handle_address = f"unix:{tmp_path}/handle.sock"
     script = pathlib.Path(__file__).parent / "gatekeeper.py"
-    async with installation.embedded(tmp_path, "--nodes", "2") as here, plugin(tmp_path, script) as address:
+    async with cluster(nodes=2) as here, plugin(tmp_path, script) as address:
         own = remote("Gatekeeper", address, "preEnqueue", "permit") | {"handle": {"listen": handle_address}}
         await here.start(configuration=profile("Gatekeeper", "preEnqueue", "permit"), own=own)
         await here.create_pods([pod("p"), pod("q"), pod("kept-out", labels={"wait": "yes"})])
@@ -99,9 +100,11 @@ async def _decided(decide: Any, who: cycle_pb2.PodIdentity) -> None:
             await asyncio.sleep(0.1)
 
 
-async def test_a_plugin_that_is_not_there_is_refused_at_start(tmp_path: pathlib.Path) -> None:
+async def test_a_plugin_that_is_not_there_is_refused_at_start(
+    cluster: clusters.OpenCluster, tmp_path: pathlib.Path
+) -> None:
     """An address where nobody answers ends the frontend with exit code 1 and a line that names plugin and address."""
-    async with installation.embedded(tmp_path, "--nodes", "1") as here:
+    async with cluster(nodes=1) as here:
         address = f"unix:{tmp_path}/nobody.sock"
         frontend = here.add_frontend(
             configuration=profile("Maintenance", "filter"), own=remote("Maintenance", address, "filter")
@@ -113,10 +116,12 @@ async def test_a_plugin_that_is_not_there_is_refused_at_start(tmp_path: pathlib.
 
 
 @pytest.mark.parametrize(("policy", "scheduled"), [("Fail", False), ("Ignore", True)])
-async def test_a_plugin_that_dies_has_its_failure_policy(tmp_path: pathlib.Path, policy: str, scheduled: bool) -> None:
+async def test_a_plugin_that_dies_has_its_failure_policy(
+    cluster: clusters.OpenCluster, tmp_path: pathlib.Path, policy: str, scheduled: bool
+) -> None:
     """With Fail pods wait, by error, until the plugin is back; with Ignore they go on without it."""
     script = ROOT / "examples/plugin-python/maintenance.py"
-    async with installation.embedded(tmp_path, "--nodes", "2") as here:
+    async with cluster(nodes=2) as here:
         async with plugin(tmp_path, script) as address:
             own = remote("Maintenance", address, "filter", failurePolicy=policy, deadline="500ms")
             await here.start(configuration=profile("Maintenance", "filter"), own=own)

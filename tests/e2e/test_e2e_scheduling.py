@@ -1,8 +1,9 @@
 """The four processes on the embedded cluster, seen through the API alone."""
 
-import pathlib
+import asyncio
 import signal
 
+import clusters
 import installation
 import pytest
 from installation import pod
@@ -10,15 +11,14 @@ from installation import pod
 pytestmark = pytest.mark.timeout(180)
 
 
-async def test_pods_are_bound_and_told_of(tmp_path: pathlib.Path) -> None:
-    """A pod that fits is bound, becomes Running, and has its Scheduled event: the main job."""
-    async with installation.embedded(tmp_path, "--nodes", "5") as here:
+async def test_pods_are_bound_and_told_of(cluster: clusters.OpenCluster) -> None:
+    """A pod that fits is bound and has its Scheduled event, in kube-scheduler's words: the main job."""
+    async with cluster(nodes=5) as here:
         await here.start()
         await here.create_pods(pod(f"p{n}") for n in range(20))
         bound = await here.bound(20)
         await here.check_promises(f"p{n}" for n in range(20))
         node = next(p["spec"]["nodeName"] for p in bound if p["metadata"]["name"] == "p0")
-        await installation.until(lambda: _has_event(here, "p0", "Scheduled"), 10, lambda: "the event")
         event = (await here.events_of("p0", "Scheduled"))[0]
         assert event["note"] == f"Successfully assigned default/p0 to {node}"
         assert (event["type"], event["action"]) == ("Normal", "Binding")
@@ -29,9 +29,9 @@ async def _has_event(here: installation.Installation, name: str, reason: str) ->
     return bool(await here.events_of(name, reason))
 
 
-async def test_a_pod_that_fits_nowhere_is_told_why_and_woken_by_a_node(tmp_path: pathlib.Path) -> None:
+async def test_a_pod_that_fits_nowhere_is_told_why_and_woken_by_a_node(cluster: clusters.OpenCluster) -> None:
     """The condition and the event have kube-scheduler's text, and a new node ends the wait: requeueing by events."""
-    async with installation.embedded(tmp_path, "--nodes", "3", "--cpu", "4") as here:
+    async with cluster(nodes=3, cpu="4") as here:
         await here.start()
         await here.create_pods([pod("big", cpu="6")])
         condition = await here.condition("big", "Insufficient cpu")
@@ -39,17 +39,24 @@ async def test_a_pod_that_fits_nowhere_is_told_why_and_woken_by_a_node(tmp_path:
         assert condition["reason"] == "Unschedulable"
         assert condition["message"].startswith("0/3 nodes are available: 3 Insufficient cpu.")
         await installation.until(lambda: _has_event(here, "big", "FailedScheduling"), 10, lambda: "the event")
-        node = (await here.nodes())[0]
-        node["metadata"] = {"name": "large", "labels": {"kubernetes.io/hostname": "large"}}
-        node["status"]["allocatable"]["cpu"] = node["status"]["capacity"]["cpu"] = "8"
-        await here.request("POST", "/api/v1/nodes", node)
+        await here.add_node("large", cpu="8")
         (bound,) = await here.bound(1)
         assert bound["spec"]["nodeName"] == "large"
 
 
-async def test_a_gated_pod_waits_for_its_gates(tmp_path: pathlib.Path) -> None:
+async def test_a_cluster_that_was_empty_at_the_start(cluster: clusters.OpenCluster) -> None:
+    """A scheduler that began before there was a node or a pod schedules the first ones that come."""
+    async with cluster(nodes=0) as here:
+        await here.start()
+        await here.add_node("first")
+        await here.create_pods([pod("p")])
+        await here.bound(1)
+        await here.check_promises(["p"])
+
+
+async def test_a_gated_pod_waits_for_its_gates(cluster: clusters.OpenCluster) -> None:
     """A pod with scheduling gates is not tried, and is once they are gone."""
-    async with installation.embedded(tmp_path, "--nodes", "1") as here:
+    async with cluster(nodes=1) as here:
         await here.start()
         await here.create_pods([pod("gated", schedulingGates=[{"name": "example.com/wait"}]), pod("free")])
         await here.bound(1)
@@ -60,9 +67,9 @@ async def test_a_gated_pod_waits_for_its_gates(tmp_path: pathlib.Path) -> None:
         await here.bound(2)
 
 
-async def test_selectors_taints_and_ports_are_kept(tmp_path: pathlib.Path) -> None:
+async def test_selectors_taints_and_ports_are_kept(cluster: clusters.OpenCluster) -> None:
     """Pods go only where their selector, the node's taints and free ports allow."""
-    async with installation.embedded(tmp_path, "--nodes", "3") as here:
+    async with cluster(nodes=3) as here:
         await here.start()
         names = [node["metadata"]["name"] for node in await here.nodes()]
         taint = {"spec": {"taints": [{"key": "only", "value": "batch", "effect": "NoSchedule"}]}}
@@ -82,27 +89,46 @@ async def test_selectors_taints_and_ports_are_kept(tmp_path: pathlib.Path) -> No
         assert sorted(node for name, node in bound.items() if name.startswith("port")) == names[1:]
 
 
-async def test_two_of_each_share_the_work_and_come_and_go(tmp_path: pathlib.Path) -> None:
-    """With two replicas of each phase one may be killed and come back under load, without a pod lost."""
-    async with installation.embedded(tmp_path, "--nodes", "50") as here:
-        await here.start(filters=2, scores=2, binds=2)
-        names = [f"p{n}" for n in range(600)]
-        creating = here.create_pods((pod(name, cpu=f"{10 + n % 20}m") for n, name in enumerate(names)), at_once=8)
-        for phase in ("filter", "score", "bind"):
-            here.phases[phase][0].kill()
-        await creating
+async def test_two_of_each_share_the_work_and_come_and_go(cluster: clusters.OpenCluster) -> None:
+    """Under load a replica of each phase is added, the first one killed, and brought back: no pod is lost."""
+    async with cluster(nodes=50) as here:
+        await here.start(spare=1)
+        names: list[str] = []
+        enough = asyncio.Event()
+        creating = [asyncio.create_task(_keep_creating(here, names, enough)) for _ in range(4)]
+        await here.bound(100)
+        await _brought(here, 1)
+        for replicas in here.phases.values():
+            replicas[0].kill()
+        killed = len(names)
+        await here.bound(killed + 200)
+        await _brought(here, 0)
+        enough.set()
+        await asyncio.gather(*creating)
         await here.bound(len(names))
-        for phase in ("filter", "score", "bind"):
-            here.phases[phase][0].start()
-        more = [f"q{n}" for n in range(200)]
-        await here.create_pods(pod(name, cpu=f"{10 + n % 20}m") for n, name in enumerate(more))
-        await here.bound(len(names) + len(more))
-        await here.check_promises([*names, *more])
+        await here.check_promises(names)
 
 
-async def test_a_stopped_replica_delays_nobody(tmp_path: pathlib.Path) -> None:
+async def _keep_creating(here: installation.Installation, names: list[str], enough: asyncio.Event) -> None:
+    while not enough.is_set():
+        name = f"p{len(names)}"
+        names.append(name)
+        await here.create_pods([pod(name, cpu=f"{1 + len(names) % 20}m")])
+        await asyncio.sleep(0.01)
+
+
+async def _brought(here: installation.Installation, number: int) -> None:
+    """Start a replica of each phase, and return once the frontend has it."""
+    before = {phase: here.welcomes(phase, number) for phase in here.phases}
+    for replicas in here.phases.values():
+        replicas[number].start()
+    for phase, count in before.items():
+        await installation.until(lambda: here.welcomes(phase, number) > count, 30, lambda: phase)  # noqa: B023
+
+
+async def test_a_stopped_replica_delays_nobody(cluster: clusters.OpenCluster) -> None:
     """A filter that hangs (SIGSTOP) is passed over: pods of the classes that it had are placed by the other."""
-    async with installation.embedded(tmp_path, "--nodes", "20") as here:
+    async with cluster(nodes=20) as here:
         await here.start(filters=2, scores=2)
         here.phases["filter"][0].signal(signal.SIGSTOP)
         here.phases["score"][1].signal(signal.SIGSTOP)
@@ -112,9 +138,9 @@ async def test_a_stopped_replica_delays_nobody(tmp_path: pathlib.Path) -> None:
         await here.check_promises(names)
 
 
-async def test_scheduling_resumes_when_a_missing_phase_returns(tmp_path: pathlib.Path) -> None:
+async def test_scheduling_resumes_when_a_missing_phase_returns(cluster: clusters.OpenCluster) -> None:
     """Without a filter pods wait, and are scheduled when one is there again: nothing has to be restarted."""
-    async with installation.embedded(tmp_path, "--nodes", "3") as here:
+    async with cluster(nodes=3) as here:
         await here.start()
         here.phases["filter"][0].kill()
         await here.create_pods(pod(f"p{n}") for n in range(5))
@@ -123,18 +149,18 @@ async def test_scheduling_resumes_when_a_missing_phase_returns(tmp_path: pathlib
         await here.bound(5)
 
 
-async def test_the_end_is_clean(tmp_path: pathlib.Path) -> None:
+async def test_the_end_is_clean(cluster: clusters.OpenCluster) -> None:
     """SIGTERM ends the frontend with exit code 0 and gives the Lease back: the next one need not wait."""
-    async with installation.embedded(tmp_path, "--nodes", "1") as here:
+    async with cluster(nodes=1) as here:
         await here.start()
         assert here.frontends[0].stop() == 0
         lease = await here.request("GET", "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler")
         assert not lease["spec"].get("holderIdentity")
 
 
-async def test_the_frontend_stands_in_for_phases_that_are_all_gone(tmp_path: pathlib.Path) -> None:
+async def test_the_frontend_stands_in_for_phases_that_are_all_gone(cluster: clusters.OpenCluster) -> None:
     """With every replica dead the frontend starts its own after a while; when the others are back, its own end."""
-    async with installation.embedded(tmp_path, "--nodes", "3") as here:
+    async with cluster(nodes=3) as here:
         await here.start(own={"fallback": {"mode": "local", "after": "1s"}})
         for phase in ("filter", "score", "bind"):
             here.phases[phase][0].kill()
