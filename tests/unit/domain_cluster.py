@@ -1,0 +1,281 @@
+"""A small cluster with filter and score services over it, driven as the frontend drives them: for tests of batches."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from trireme.filter import service as filter_service
+from trireme.frontend import class_registry, cluster_cache, object_kinds, pod_projection
+from trireme.kube import decode
+from trireme.score import service as score_service
+from trireme.snapshot import snapshot
+from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, plugin_pb2, score_pb2, snapshot_pb2
+from trireme.wire import node_columns
+
+Json = dict[str, Any]
+
+PROFILE = "default-scheduler"
+HASH = 7
+
+FILTERS = ("TaintToleration", "NodeAffinity", "NodeResourcesFit", "PodTopologySpread", "InterPodAffinity")
+SCORES = {
+    "TaintToleration": 3,
+    "NodeAffinity": 2,
+    "NodeResourcesFit": 1,
+    "PodTopologySpread": 2,
+    "InterPodAffinity": 2,
+    "NodeResourcesBalancedAllocation": 1,
+    "ImageLocality": 1,
+}
+
+_KINDS = {kind.message.DESCRIPTOR.name: kind for kind in object_kinds.KINDS}
+
+
+class Aborted(AssertionError):
+    """A service ended a call with an error."""
+
+
+class Context:
+    """What the services use of a call's context."""
+
+    def time_remaining(self) -> float:
+        return 10.0
+
+    async def abort(self, code: object, details: str) -> None:
+        raise Aborted(f"{code}: {details}")
+
+    async def write(self, message: object) -> None:
+        """An acknowledgement of the stream; nobody waits for it here."""
+
+
+@dataclass
+class Filtered:
+    """Filter's answer by node name: status messages of those refused, capacities of all."""
+
+    refused: dict[str, tuple[str, ...]]
+    capacity: dict[str, int]
+
+
+@dataclass
+class Cluster:
+    """The frontend's cache, and one filter and one score service that follow it. `args`: of plugins, by name."""
+
+    args: Mapping[str, Json] = field(default_factory=dict)
+    tie_seed: int = 1
+    registry: class_registry.ClassRegistry = field(default_factory=class_registry.ClassRegistry)
+
+    def __post_init__(self) -> None:
+        self.cache = cluster_cache.ClusterCache(self.registry)
+        self.snap = snapshot.Snapshot()
+        self.filter = filter_service.FilterService(self.snap, _no_remote)
+        self.score = score_service.ScoreService(self.snap, _no_remote)
+        self._loop = asyncio.new_event_loop()
+        self._configure()
+        self._placed = 0
+        self.most_at_once = 0
+
+    def close(self) -> None:
+        """Give back the event loop."""
+        self._loop.close()
+
+    def add_node(self, node: Json) -> None:
+        """The node is this from now on."""
+        self.cache.set_node(decode.decode(node, core_pb2.Node))
+
+    def remove_node(self, name: str) -> None:
+        """The node is gone, and its pods with it."""
+        for pod in list(self.cache.pods()):
+            if pod.node_name == name:
+                self.cache.remove_pod(pod.uid)
+        self.cache.remove_node(name)
+
+    def add_object(self, entry: Json) -> None:
+        """The object is this from now on."""
+        kind = _KINDS[entry["kind"]]
+        message = decode.decode(entry, kind.message)
+        self.registry.select_by(kind.selected_keys(message))
+        changed = snapshot_pb2.ClusterObject()
+        getattr(changed, kind.field).CopyFrom(message)
+        self.cache.set_object(changed)
+        self.cache.reclassify(self.registry.take_new_keys())
+
+    def place(self, pod: Json, node: str, *, terminating: bool = False) -> str:
+        """A pod like this is on the node; answers its uid."""
+        self._placed += 1
+        uid = f"placed-{self._placed}"
+        metadata = {**pod["metadata"], "name": uid, "uid": uid}
+        if terminating:
+            metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+        parsed = pod_projection.parse({**pod, "metadata": metadata, "spec": {**pod["spec"], "nodeName": node}})
+        base = self.registry.base_of(parsed.base)
+        class_id = self.registry.intern(base, parsed.labels)
+        self.cache.set_pod(parsed, class_id, base)
+        while keys := self.registry.take_new_keys():
+            self.cache.reclassify(keys)
+        return uid
+
+    def class_of(self, pod: Json) -> int:
+        """The pod's class."""
+        parsed = pod_projection.parse(pod)
+        base = self.registry.base_of(parsed.base)
+        class_id = self.registry.intern(base, parsed.labels)
+        while keys := self.registry.take_new_keys():
+            self.cache.reclassify(keys)
+            class_id = self.registry.intern(base, parsed.labels)
+        return class_id
+
+    def follow(self) -> None:
+        """Bring the snapshot to the cache's state."""
+        if not self.snap.synced:
+            self.cache.take_delta()
+            for delta in self.cache.full_sync():
+                self.snap.apply(delta)
+            return
+        delta = self.cache.take_delta()
+        if delta is not None:
+            self.snap.apply(snapshot_pb2.Delta.FromString(delta.SerializeToString()))
+
+    def ask_filter(self, class_id: int, count: int = 1, known: int = 0) -> filter_pb2.FilterResponse:
+        """Filter's answer."""
+        self.follow()
+        request = filter_pb2.FilterRequest(cycle=self._cycle(class_id), count=count, known_generation=known)
+        return self._run(self.filter.Filter(request, Context()))  # type: ignore[arg-type]
+
+    def ask_place(self, class_id: int, count: int, answer: filter_pb2.FilterResponse) -> list[int]:
+        """The slots that Place chooses by Filter's answer."""
+        request = score_pb2.PlaceRequest(
+            cycle=self._cycle(class_id), count=count, capacities=answer.columns, constraints=answer.constraints
+        )
+        placed = self._run(self.score.Place(request, Context()))  # type: ignore[arg-type]
+        assert not placed.status.messages, placed.status
+        return list(placed.slots)
+
+    def filtered(self, pod: Json) -> Filtered:
+        """Filter's answer about a pod, by node."""
+        class_id = self.class_of(pod)
+        response = self.ask_filter(class_id)
+        assert not response.pre_filter.status.messages, response.pre_filter.status
+        columns = node_columns.unpack(response.columns)
+        slots = {name: self.cache.slot_of(name) for name in self.cache.node_names()}
+        refused = {
+            name: columns.statuses[columns.index[slot] - 1].messages
+            for name, slot in slots.items()
+            if columns.index[slot]
+        }
+        return Filtered(refused, {name: int(columns.capacity[slot]) for name, slot in slots.items()})
+
+    def schedule(self, pod: Json, count: int, at_once: int) -> list[str]:
+        """Place pods like this, at most `at_once` by one answer; the nodes in order, fewer where no more fit."""
+        class_id = self.class_of(pod)
+        hosts: list[str] = []
+        while len(hosts) < count:
+            wanted = min(at_once, count - len(hosts))
+            answer = self.ask_filter(class_id, wanted)
+            columns = node_columns.unpack(answer.columns)
+            if not ((columns.index == 0) & (columns.capacity > 0)).any():
+                break
+            slots = self.ask_place(class_id, min(wanted, answer.max_batch or wanted), answer)
+            assert slots, "filter found nodes, and score placed none"
+            self.most_at_once = max(self.most_at_once, len(slots))
+            for slot in slots:
+                name = self.cache.node_at(slot, self.snap.generation)
+                assert name is not None
+                hosts.append(name)
+                self.place(pod, name)
+        return hosts
+
+    def _cycle(self, class_id: int) -> cycle_pb2.Cycle:
+        return cycle_pb2.Cycle(
+            fence=cycle_pb2.Fence(epoch=1, lease_valid_ms=15_000),
+            generation=self.snap.generation,
+            config_hash=HASH,
+            profile=PROFILE,
+            pod_class=class_id,
+        )
+
+    def _configure(self) -> None:
+        profile = snapshot_pb2.Profile(scheduler_name=PROFILE)
+        filters = profile.plugin_sets.add(extension_point=plugin_pb2.EXTENSION_POINT_FILTER)
+        scores = profile.plugin_sets.add(extension_point=plugin_pb2.EXTENSION_POINT_SCORE)
+        for name in FILTERS:
+            filters.plugins.add(name=name)
+        for name, weight in SCORES.items():
+            scores.plugins.add(name=name, weight=weight)
+        for name, args in self.args.items():
+            profile.plugin_args.add(name=name, args_json=orjson.dumps(args))
+        configuration = snapshot_pb2.Configuration(profiles=[profile], tie_seed=self.tie_seed)
+        hello = snapshot_pb2.Hello(
+            fence=cycle_pb2.Fence(epoch=1, lease_valid_ms=15_000), config_hash=HASH, configuration=configuration
+        )
+        for each in (self.filter, self.score):
+            self._run(each.follow.Sync(_stream([snapshot_pb2.SyncRequest(hello=hello)]), Context()))  # type: ignore[arg-type]
+
+    def _run(self, call: Any) -> Any:
+        return self._loop.run_until_complete(call)
+
+
+async def _stream(requests: Iterable[snapshot_pb2.SyncRequest]) -> AsyncIterator[snapshot_pb2.SyncRequest]:
+    for request in requests:
+        yield request
+
+
+def _no_remote(config: snapshot_pb2.RemotePlugin) -> Any:
+    raise AssertionError(f"no remote plugin is configured: {config.name}")
+
+
+def node(name: str, labels: Mapping[str, str], **fields: Any) -> Json:
+    """A node; fields as cpu, pods, taints (key, value, effect)."""
+    taints = [dict(zip(("key", "value", "effect"), taint, strict=True)) for taint in fields.get("taints", ())]
+    amounts = {"cpu": str(fields.get("cpu", 4)), "memory": "8Gi", "pods": str(fields.get("pods", 110))}
+    return {
+        "metadata": {"name": name, "labels": dict(labels)},
+        "spec": {"taints": taints},
+        "status": {"allocatable": amounts},
+    }
+
+
+def pod(labels: Mapping[str, str] | None = None, *, namespace: str = "default", **spec: Any) -> Json:
+    """A pod with one container; `spec` as in the API."""
+    requests = spec.pop("requests", {"cpu": "100m", "memory": "64Mi"})
+    owners = spec.pop("owners", [])
+    metadata = {
+        "name": "p", "uid": "p", "namespace": namespace, "labels": dict(labels or {}), "ownerReferences": owners,
+    }  # fmt: skip
+    containers = [{"name": "c", "image": "app:v1", "resources": {"requests": requests}}]
+    return {"metadata": metadata, "spec": {"containers": containers, **spec}}
+
+
+def spread(key: str, hard: bool, labels: Mapping[str, str] | None, max_skew: int = 1, **fields: Any) -> Json:
+    """A topology spread constraint over pods with these labels."""
+    action = "DoNotSchedule" if hard else "ScheduleAnyway"
+    out = {"maxSkew": max_skew, "topologyKey": key, "whenUnsatisfiable": action, **fields}
+    return out if labels is None else {**out, "labelSelector": {"matchLabels": dict(labels)}}
+
+
+def term(key: str, labels: Mapping[str, str], **fields: Any) -> Json:
+    """An affinity term about pods with these labels."""
+    return {"topologyKey": key, "labelSelector": {"matchLabels": dict(labels)}, **fields}
+
+
+def affinity(
+    near: Iterable[Json] = (),
+    apart: Iterable[Json] = (),
+    rather_near: Iterable[tuple[int, Json]] = (),
+    rather_apart: Iterable[tuple[int, Json]] = (),
+) -> Json:
+    """Pod affinity and anti-affinity, required and preferred (weight, term)."""
+    return {
+        name: {
+            "requiredDuringSchedulingIgnoredDuringExecution": list(required),
+            "preferredDuringSchedulingIgnoredDuringExecution": [
+                {"weight": weight, "podAffinityTerm": each} for weight, each in preferred
+            ],
+        }
+        for name, required, preferred in (
+            ("podAffinity", near, rather_near),
+            ("podAntiAffinity", apart, rather_apart),
+        )
+    }
