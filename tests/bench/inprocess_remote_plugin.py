@@ -117,14 +117,12 @@ async def _run(case: Case, workload: Workload, folder: Path) -> Figures:
             await here.create_pods(_pods(workload, "first", workload.pods))
             frontend = _frontend(here, beside[0])
             before = _cpu(here, plugins)
-            seconds = await _scheduled(here, frontend, workload.classes * workload.pods)
+            seconds = await _scheduled(here, frontend)
             spent = _cpu(here, plugins)
             cpu = {name: spent[name] - before.get(name, 0.0) for name in spent}
             calls = _calls(beside)
             await here.create_pods(_pods(workload, "second", 1))
-            await installation.until(
-                lambda: _none_waits(here), 120, lambda: "not all pods of the second wave are bound"
-            )
+            await _all_bound(here, 120)
             rate = workload.classes * workload.pods / seconds
             return Figures(case, seconds, rate, calls, _calls(beside) - calls, cpu)
         finally:
@@ -175,19 +173,25 @@ def _pods(workload: Workload, wave: str, count: int) -> list[installation.Json]:
     ]
 
 
-async def _scheduled(here: installation.Installation, frontend: installation.Process, count: int) -> float:
-    """Start the frontend; the seconds from when it knows the cluster until so many pods are bound."""
+async def _scheduled(here: installation.Installation, frontend: installation.Process) -> float:
+    """Start the frontend; the seconds from when it knows the cluster until all pods are bound."""
     frontend.start()
     await here.leads(frontend)
     began = time.monotonic()
-    await installation.until(lambda: _none_waits(here), 300, lambda: f"not all of {count} pods are bound")
+    await _all_bound(here, 300)
     return time.monotonic() - began
 
 
-async def _none_waits(here: installation.Installation) -> bool:
-    """Whether all pods have a node; asked so that the answer costs the cluster next to nothing."""
+async def _all_bound(here: installation.Installation, seconds: float) -> None:
+    """Return once all pods have a node; asked so that the answer costs the cluster next to nothing."""
     path = "/api/v1/namespaces/default/pods?fieldSelector=spec.nodeName%3D&limit=1"
-    return not (await here.request("GET", path))["items"]
+    (frontend,) = here.frontends
+
+    async def none_waits() -> bool:
+        assert frontend.running, f"the frontend has ended:\n{frontend.log.read_text()[-2000:]}"
+        return not (await here.request("GET", path))["items"]
+
+    await installation.until(none_waits, seconds, lambda: f"pods wait:\n{frontend.log.read_text()[-2000:]}")
 
 
 def _cpu(here: installation.Installation, plugins: Sequence[installation.Process]) -> dict[str, float]:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import grpc
-from google.protobuf import message
 from grpc import aio
 
 from trireme.framework import status
@@ -152,7 +151,7 @@ async def _plugin_info(
     async with _channel(address, credentials) as channel:
         call: Any = channel.unary_unary(
             method,
-            request_serializer=message.Message.SerializeToString,
+            request_serializer=plugin_pb2.GetPluginInfoRequest.SerializeToString,
             response_deserializer=plugin_pb2.GetPluginInfoResponse.FromString,
         )
         # A plugin that starts beside us may need a moment.
