@@ -89,6 +89,8 @@ class Parsed:
     values: Mapping[str, Any]
     given: frozenset[str]
     positional: tuple[str, ...] = ()
+    #: Every use of a flag, as name and text.
+    uses: tuple[tuple[str, str], ...] = ()
 
     def __getitem__(self, name: str) -> Any:
         return self.values[name]
@@ -107,6 +109,7 @@ class _Reader:
     values: dict[str, Any]
     given: set[str] = field(default_factory=set)
     positional: list[str] = field(default_factory=list)
+    uses: list[tuple[str, str]] = field(default_factory=list)
 
     def read(self) -> None:
         while self.rest:
@@ -124,6 +127,7 @@ class _Reader:
     def _set(self, flag: Flag, text: str) -> None:
         self.values[flag.name] = flag.parse(text, self.values[flag.name], flag.name in self.given)
         self.given.add(flag.name)
+        self.uses.append((flag.name, text))
 
     def _long(self, argument: str) -> None:
         text = argument[2:]
@@ -186,7 +190,7 @@ def parse(flag_set: FlagSet, arguments: Sequence[str]) -> Parsed:
         values={name: flag.default for name, flag in flags.items()},
     )
     reader.read()
-    return Parsed(reader.values, frozenset(reader.given), tuple(reader.positional))
+    return Parsed(reader.values, frozenset(reader.given), tuple(reader.positional), tuple(reader.uses))
 
 
 # Help.

@@ -5,7 +5,7 @@ or YAML is told apart by the first character, kind and version are looked at, th
 plugin's arguments; only when all could be read are unknown and duplicate fields reported, together.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,10 +31,15 @@ Log = Callable[[str], None]
 class ConfigurationError(ValueError):
     """The configuration cannot be used; the message says why, in kube-scheduler's words."""
 
+    def __init__(self, message: str, problems: Sequence[str] = ()) -> None:
+        """`problems` are the parts of the message, where it is made of several."""
+        super().__init__(message)
+        self.problems = tuple(problems) or (message,)
+
 
 @dataclass(frozen=True, slots=True)
-class _Source:
-    """A parsed text: its tree, the text itself, and what strict reading has against it."""
+class Source:
+    """A parsed text: its tree, the text itself, and the duplicates in it, which strict reading refuses."""
 
     node: Node
     text: str
@@ -104,7 +109,7 @@ def load(data: bytes, gates: FeatureGates, log: Log) -> SchedulerConfiguration:
     Raises:
         ConfigurationError: it cannot be decoded.
     """
-    source = _parse(data)
+    source = parse(data)
     kind = interpret(source.node)
     if not kind.kind:
         raise ConfigurationError(f"Object 'Kind' is missing in '{source.text}'")
@@ -115,7 +120,7 @@ def load(data: bytes, gates: FeatureGates, log: Log) -> SchedulerConfiguration:
         strict.extend(_decode_args(value))
         defaults.apply(value, gates, log)
     if strict:
-        raise ConfigurationError(_strict_error(strict))
+        raise ConfigurationError(_strict_error(strict), strict)
     if kind.kind != KIND:
         raise ConfigurationError(f"couldn't decode as {KIND}, got {kind.api_version}, Kind={kind.kind}: ")
     return conversion.to_model(value)
@@ -128,18 +133,23 @@ def default_configuration(gates: FeatureGates) -> SchedulerConfiguration:
     return conversion.to_model(value)
 
 
-def _parse(data: bytes) -> _Source:
+def parse(data: bytes) -> Source:
+    """Parses JSON or YAML, told apart by the first character.
+
+    Raises:
+        ConfigurationError: it is neither.
+    """
     text = data.decode("utf-8", "surrogateescape")
     if text.lstrip(_WHITE_SPACE).startswith("{"):
         try:
-            return _Source(json_document.parse(text), text)
+            return Source(json_document.parse(text), text)
         except json_document.MalformedJSONError as error:
             raise ConfigurationError(f"couldn't get version/kind; json parse error: {error}") from error
     try:
         document = yaml_document.parse(data)
     except yaml_document.MalformedYAMLError as error:
         raise ConfigurationError(str(error)) from error
-    return _Source(document.node, text, document.duplicates)
+    return Source(document.node, text, document.duplicates)
 
 
 def interpret(node: Node) -> GroupVersionKind:
@@ -197,7 +207,7 @@ def _schema(kind: GroupVersionKind) -> Struct:
     return schema
 
 
-def _decode_as(source: _Source, kind: GroupVersionKind) -> tuple[dict[str, Any], list[str]]:
+def _decode_as(source: Source, kind: GroupVersionKind) -> tuple[dict[str, Any], list[str]]:
     try:
         decoded = decode(source.node, _schema(kind))
     except DecodeError as error:
@@ -239,7 +249,7 @@ def _decode_plugin_args(name: str, node: Node) -> tuple[dict[str, Any], list[str
             raise ConfigurationError(
                 f"Object 'apiVersion' is missing in '{golang.json_text(json_document.plain(node))}'"
             )
-        value, strict = _decode_as(_Source(node, ""), kind)
+        value, strict = _decode_as(Source(node, ""), kind)
     except ConfigurationError as error:
         raise ConfigurationError(f"decoding args for plugin {name}: {error}") from error
     if kind.kind != f"{name}Args":

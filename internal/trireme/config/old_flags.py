@@ -4,16 +4,14 @@ They are refused like any unknown flag; the operator is told which command write
 """
 
 import re
+from types import MappingProxyType
 
-OLD_FLAGS = frozenset(
+#: What has its place in the configuration today.
+_CONFIGURED = frozenset(
     {
         "address",
         "algorithm-provider",
-        "alsologtostderr",
-        "azure-container-registry-config",
-        "failure-domains",
         "hard-pod-affinity-symmetric-weight",
-        "insecure-bind-address",
         "lock-object-name",
         "lock-object-namespace",
         "policy-config-file",
@@ -24,6 +22,34 @@ OLD_FLAGS = frozenset(
         "use-legacy-policy-config",
     }
 )
+#: Where logs went and what stood in them → whether the flag is a switch.
+LOG_FLAGS = MappingProxyType(
+    {
+        "add-dir-header": True,
+        "alsologtostderr": True,
+        "experimental-logging-sanitization": True,
+        "log-backtrace-at": False,
+        "log-dir": False,
+        "log-file": False,
+        "log-file-max-size": False,
+        "logtostderr": True,
+        "one-output": True,
+        "skip-headers": True,
+        "skip-log-headers": True,
+        "stderrthreshold": False,
+    }
+)
+#: What other programs' libraries brought along, or nobody needs any more → whether the flag is a switch.
+UNUSED_FLAGS = MappingProxyType(
+    {
+        "azure-container-registry-config": False,
+        "cloud-provider-gce-l7lb-src-cidrs": False,
+        "cloud-provider-gce-lb-src-cidrs": False,
+        "failure-domains": False,
+        "google-json-key": False,
+    }
+)
+OLD_FLAGS = frozenset({*_CONFIGURED, *LOG_FLAGS, *UNUSED_FLAGS})
 _UNKNOWN = re.compile(r"unknown flag: --(.*)", re.DOTALL)
 
 

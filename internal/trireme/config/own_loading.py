@@ -9,11 +9,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from trireme.config import json_document, yaml_document
+from trireme.config import json_document, loading
 from trireme.config.decoding import DecodeError, decode
 from trireme.config.field_errors import Problem, child, index, not_supported, required
 from trireme.config.gates import aggregate
-from trireme.config.json_document import Node
 from trireme.config.loading import ConfigurationError, interpret, not_registered, read_file
 from trireme.config.own import (
     API_VERSION,
@@ -47,7 +46,7 @@ def load(path: str) -> TriremeConfiguration:
     try:
         return parse(data)
     except ConfigurationError as error:
-        raise ConfigurationError(f"{path}: {error}") from error
+        raise ConfigurationError(f"{path}: {error}", [f"{path}: {problem}" for problem in error.problems]) from error
 
 
 def parse(data: bytes) -> TriremeConfiguration:
@@ -56,38 +55,24 @@ def parse(data: bytes) -> TriremeConfiguration:
     Raises:
         ConfigurationError: it cannot be decoded, or something in it is wrong.
     """
-    node, strict = _read(data)
-    kind = interpret(node)
+    source = loading.parse(data)
+    kind = interpret(source.node)
     if (kind.api_version, kind.kind) != (API_VERSION, KIND):
         if not kind.kind or not kind.version:
             raise ConfigurationError(f"apiVersion must be {API_VERSION} and kind {KIND}")
         raise ConfigurationError(not_registered(kind))
     try:
-        decoded = decode(node, CONFIGURATION)
+        decoded = decode(source.node, CONFIGURATION)
     except DecodeError as error:
         raise ConfigurationError(str(error)) from error
-    strict.extend(decoded.strict)
+    strict = [source.duplicates] * bool(source.duplicates) + list(decoded.strict)
     if strict:
-        raise ConfigurationError("strict decoding error: " + ", ".join(strict))
+        raise ConfigurationError("strict decoding error: " + ", ".join(strict), strict)
     config = _configuration(decoded.value)
     problems = validate(config) + _point_problems(decoded.value)
     if problems:
-        raise ConfigurationError(aggregate(problems))
+        raise ConfigurationError(aggregate(problems), problems)
     return config
-
-
-def _read(data: bytes) -> tuple[Node, list[str]]:
-    text = data.decode("utf-8", "surrogateescape")
-    if text.lstrip().startswith("{"):
-        try:
-            return json_document.parse(text), []
-        except json_document.MalformedJSONError as error:
-            raise ConfigurationError(f"json parse error: {error}") from error
-    try:
-        document = yaml_document.parse(data)
-    except yaml_document.MalformedYAMLError as error:
-        raise ConfigurationError(str(error)) from error
-    return document.node, [document.duplicates] * bool(document.duplicates)
 
 
 def _phase(value: Value) -> Phase:

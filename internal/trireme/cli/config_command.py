@@ -1,0 +1,150 @@
+"""`trireme config`: configuration files for people — checked, shown with their defaults, or brought up to date.
+
+What it says goes to stdout, what is wrong to stderr, one line a problem, and the exit code is 1 then. The work is done
+by trireme.config; here are arguments, files and the one thing that needs a cluster: a Policy that is in a ConfigMap.
+"""
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from trireme.config import flags, inspection, loading, own_loading
+from trireme.config.convert import command_lines, writing
+from trireme.config.convert.drafts import Cluster, Sources
+from trireme.config.loading import ConfigurationError
+from trireme.config.yaml_writer import write_yaml
+from trireme.kube import client, credentials
+from trireme.kube.errors import ApiError, ApiUnreachable, KubeconfigError
+
+_DEADLINE_SECONDS = 10.0
+#: No argument of `convert` is for argparse: old flags are read as the old schedulers read them.
+_NO_PREFIX = "\0"
+#: How it is refused.
+_OLD_KINDS = ('no kind "KubeSchedulerConfiguration"', 'no kind "Policy"')
+_CONVERT = """Reads what older schedulers took and writes the KubeSchedulerConfiguration v1 that does the same, with a
+comment for whatever has no equivalent: a Policy, a ConfigMap with one, a KubeSchedulerConfiguration v1alpha1 to
+v1beta3, and old command lines."""
+
+
+def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command."""
+    parser = commands.add_parser("config", help="check, show and convert configuration files", description=__doc__)
+    actions = parser.add_subparsers(required=True, metavar="ACTION")
+
+    validate = actions.add_parser("validate", help="say what is wrong with configuration files")
+    validate.add_argument("files", nargs="+", metavar="FILE", help="KubeSchedulerConfiguration or TriremeConfiguration")
+    _add_surroundings(validate)
+    validate.set_defaults(run=run_validate)
+
+    show = actions.add_parser("print", help="show a configuration with all defaults")
+    show.add_argument("file", nargs="?", metavar="FILE", help="KubeSchedulerConfiguration (default: the built-in one)")
+    show.add_argument("--plugins", action="store_true", help="show what each profile runs instead, weights in brackets")
+    _add_surroundings(show)
+    show.set_defaults(run=run_print)
+
+    convert = actions.add_parser(
+        "convert", help="bring an old configuration up to date", prefix_chars=_NO_PREFIX, add_help=False
+    )
+    convert.add_argument("arguments", nargs="*")
+    convert.set_defaults(run=run_convert)
+
+
+def _add_surroundings(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--trireme-config", default="", metavar="FILE", help="TriremeConfiguration whose remote plugins there are"
+    )
+    parser.add_argument(
+        "--feature-gates", action="append", default=[], metavar="NAME=BOOL", help="as the frontend's (may be repeated)"
+    )
+
+
+def run_validate(options: argparse.Namespace) -> int:
+    """Check files. Returns the exit code."""
+    code = 0
+    for file in options.files:
+        problems = _problems(partial(_validate, file, options))
+        for problem in problems:
+            print(f"{file}: {problem}", file=sys.stderr)
+            code = 1
+        if any(problem.startswith(_OLD_KINDS) for problem in problems):
+            print(f"{file}: `trireme config convert {file}` brings an old configuration up to date", file=sys.stderr)
+        if not problems:
+            print(f"{file}: valid")
+    return code
+
+
+def _validate(path: str, options: argparse.Namespace) -> None:
+    data = loading.read_file(path)
+    if inspection.is_own(data):
+        own_loading.parse(data)
+        return
+    enabled = inspection.feature_gates(options.feature_gates)
+    inspection.inspect(data, own_loading.load(options.trireme_config), enabled)
+
+
+def run_print(options: argparse.Namespace) -> int:
+    """Show a configuration. Returns the exit code."""
+
+    def show() -> None:
+        data = loading.read_file(options.file) if options.file else None
+        enabled = inspection.feature_gates(options.feature_gates)
+        inspected = inspection.inspect(data, own_loading.load(options.trireme_config), enabled)
+        if options.plugins:
+            print(*(line for profile in inspected.profiles for line in inspection.plugin_table(profile)), sep="\n")
+        else:
+            print(write_yaml(inspected.document()), end="")
+
+    return _report(_problems(show))
+
+
+def run_convert(options: argparse.Namespace) -> int:
+    """Write a configuration that does what an old one did. Returns the exit code."""
+    arguments: list[str] = options.arguments
+    if {"--help", "-h"} & set(arguments):
+        usage = flags.usage(f"{command_lines.PROGRAM} [FILE]", command_lines.flag_set())
+        print(f"{_CONVERT}\n\n{usage}", end="")
+        return 0
+
+    def convert() -> None:
+        print(writing.convert(arguments, Sources(loading.read_file, read_config_map)), end="")
+
+    return _report(_problems(convert))
+
+
+def _report(problems: tuple[str, ...]) -> int:
+    for problem in problems:
+        print(f"Error: {problem}", file=sys.stderr)
+    return 1 if problems else 0
+
+
+def _problems(work: Callable[[], None]) -> tuple[str, ...]:
+    try:
+        work()
+    except ConfigurationError as error:
+        return error.problems
+    except flags.FlagError as error:
+        return (str(error),)
+    return ()
+
+
+def read_config_map(cluster: Cluster, namespace: str, name: str) -> Mapping[str, str]:
+    """The data of a ConfigMap.
+
+    Raises:
+        ConfigurationError: it is not to be had.
+    """
+    try:
+        return asyncio.run(_read_config_map(cluster, namespace, name))
+    except (ApiError, ApiUnreachable, KubeconfigError) as error:
+        raise ConfigurationError(f"ConfigMap {namespace}/{name}: {error}") from error
+
+
+async def _read_config_map(cluster: Cluster, namespace: str, name: str) -> Mapping[str, str]:
+    settings = client.ClientSettings(credentials.Source(cluster.kubeconfig, cluster.master))
+    path = f"/api/v1/namespaces/{namespace}/configmaps/{name}"
+    async with await client.connect(settings) as connection:
+        answer = (await connection.get(path, deadline=_DEADLINE_SECONDS)).json()
+    data: Mapping[str, str] = answer.get("data") or {}
+    return data

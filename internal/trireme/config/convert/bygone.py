@@ -1,0 +1,112 @@
+"""What was renamed and removed since the formats that are converted: facts, no logic.
+
+Source: pkg/scheduler/framework/plugins/legacy_registry.go and pkg/scheduler/algorithmprovider of Kubernetes 1.22, the
+defaults of each version of the configuration.
+"""
+
+from types import MappingProxyType
+
+#: Plugins that are gone, with what to do instead.
+GONE = MappingProxyType(
+    {
+        "NodeLabel": "is gone; a NodeAffinity of the pods, or addedAffinity among NodeAffinity's arguments, does that",
+        "NodePreferAvoidPods": "is gone, with the annotation preferAvoidPods; a PreferNoSchedule taint does that",
+        "NodeResourceLimits": "is gone, it never left alpha; requests decide alone",
+        "ServiceAffinity": "is gone; a pod affinity or topologySpreadConstraints of the pods do that",
+    }
+)
+#: Limits of in-tree volumes. Such volumes are CSI volumes today, and counted as those.
+VOLUME_LIMITS = frozenset({"AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"})
+#: Spread the pods of a service; today PodTopologySpread's own defaults do.
+SELECTOR_SPREAD = frozenset({"DefaultPodTopologySpread", "SelectorSpread"})
+#: Score plugins that became strategies of NodeResourcesFit.
+STRATEGIES = MappingProxyType(
+    {
+        "NodeResourcesLeastAllocated": "LeastAllocated",
+        "NodeResourcesMostAllocated": "MostAllocated",
+        "RequestedToCapacityRatio": "RequestedToCapacityRatio",
+    }
+)
+#: The default weights that are others since v1beta3.
+OLD_WEIGHTS = MappingProxyType({"TaintToleration": 1, "NodeAffinity": 1, "InterPodAffinity": 1})
+
+#: Predicates, in the order in which they ran, with the plugins that filter as they did.
+PREDICATES = MappingProxyType(
+    {
+        "CheckNodeUnschedulable": ("NodeUnschedulable",),
+        "GeneralPredicates": ("NodeResourcesFit", "NodeName", "NodePorts", "NodeAffinity"),
+        "HostName": ("NodeName",),
+        "PodFitsHostPorts": ("NodePorts",),
+        "MatchNodeSelector": ("NodeAffinity",),
+        "PodFitsResources": ("NodeResourcesFit",),
+        "NoDiskConflict": ("VolumeRestrictions",),
+        "PodToleratesNodeTaints": ("TaintToleration",),
+        "CheckNodeLabelPresence": (),
+        "CheckServiceAffinity": (),
+        "MaxEBSVolumeCount": ("NodeVolumeLimits",),
+        "MaxGCEPDVolumeCount": ("NodeVolumeLimits",),
+        "MaxCSIVolumeCountPred": ("NodeVolumeLimits",),
+        "MaxAzureDiskVolumeCount": ("NodeVolumeLimits",),
+        "MaxCinderVolumeCount": ("NodeVolumeLimits",),
+        "CheckVolumeBinding": ("VolumeBinding",),
+        "NoVolumeZoneConflict": ("VolumeZone",),
+        "EvenPodsSpread": ("PodTopologySpread",),
+        "MatchInterPodAffinity": ("InterPodAffinity",),
+        # Conditions that became taints.
+        "CheckNodeCondition": ("TaintToleration",),
+        "CheckNodeMemoryPressure": ("TaintToleration",),
+        "CheckNodeDiskPressure": ("TaintToleration",),
+        "CheckNodePIDPressure": ("TaintToleration",),
+    }
+)
+PREDICATE_ALIASES = MappingProxyType({"PodFitsPorts": "PodFitsHostPorts"})
+#: Ran whatever a Policy said.
+MANDATORY_PREDICATES = ("CheckNodeUnschedulable", "PodToleratesNodeTaints")
+#: Ran where a Policy listed none.
+DEFAULT_PREDICATES = (
+    "NoVolumeZoneConflict",
+    "MaxCSIVolumeCountPred",
+    "MatchInterPodAffinity",
+    "NoDiskConflict",
+    "GeneralPredicates",
+    "PodToleratesNodeTaints",
+    "CheckVolumeBinding",
+    "CheckNodeUnschedulable",
+    "EvenPodsSpread",
+)
+
+#: Priorities with the plugin that scores as they did; a strategy's old name stands for NodeResourcesFit with it.
+PRIORITIES = MappingProxyType(
+    {
+        "SelectorSpreadPriority": "SelectorSpread",
+        "ServiceSpreadingPriority": "SelectorSpread",
+        "EvenPodsSpreadPriority": "PodTopologySpread",
+        "InterPodAffinityPriority": "InterPodAffinity",
+        "LeastRequestedPriority": "NodeResourcesLeastAllocated",
+        "MostRequestedPriority": "NodeResourcesMostAllocated",
+        "BalancedResourceAllocation": "NodeResourcesBalancedAllocation",
+        "NodePreferAvoidPodsPriority": "NodePreferAvoidPods",
+        "NodeAffinityPriority": "NodeAffinity",
+        "TaintTolerationPriority": "TaintToleration",
+        "ImageLocalityPriority": "ImageLocality",
+        "ResourceLimitsPriority": "NodeResourceLimits",
+    }
+)
+#: The same score for every node: it changed nothing.
+EQUAL_PRIORITY = "EqualPriority"
+#: Scored where a Policy listed none.
+DEFAULT_PRIORITIES = MappingProxyType(
+    {
+        "SelectorSpreadPriority": 1,
+        "InterPodAffinityPriority": 1,
+        "LeastRequestedPriority": 1,
+        "BalancedResourceAllocation": 1,
+        "NodeAffinityPriority": 1,
+        "TaintTolerationPriority": 1,
+        "ImageLocalityPriority": 1,
+        "EvenPodsSpreadPriority": 2,
+    }
+)
+
+DEFAULT_PROVIDER = "DefaultProvider"
+PROVIDERS = (DEFAULT_PROVIDER, "ClusterAutoscalerProvider")

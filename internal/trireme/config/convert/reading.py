@@ -1,0 +1,132 @@
+"""Taking an old object apart, field by field.
+
+The old formats were read leniently: case did not matter, and a field that nobody knew was passed over. So a `Reader`
+finds a field in any case, and remembers which ones were looked at: what is left in the end is no mistake to stop at,
+but neither may it vanish without a word.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from trireme.config import golang, json_document
+from trireme.config.field_errors import child, index
+from trireme.config.loading import ConfigurationError, parse
+
+
+class ConversionError(ConfigurationError):
+    """What was there before cannot be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Something that has no equivalent, or that somebody should know of."""
+
+    #: The field, flag or plugin that it is about.
+    about: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.about}: {self.text}" if self.about else self.text
+
+
+def read_document(data: bytes) -> dict[str, Any]:
+    """An object from JSON or YAML.
+
+    Raises:
+        ConversionError: it is neither, or no object.
+    """
+    try:
+        value = json_document.plain(parse(data).node)
+    except ConfigurationError as error:
+        raise ConversionError(str(error)) from error
+    if not isinstance(value, dict):
+        raise ConversionError("holds no object")
+    return value
+
+
+def _shown(value: Any) -> str:
+    return golang.json_text(value)
+
+
+@dataclass(slots=True)
+class Reader:
+    """An object whose fields are taken one at a time."""
+
+    value: dict[str, Any]
+    path: str = ""
+    _left: dict[str, Any] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._left = dict(self.value)
+
+    def at(self, name: str) -> str:
+        """The path of a field."""
+        return child(self.path, name) if self.path else name
+
+    def take(self, name: str) -> Any:
+        """A field's value; `None` where there is none."""
+        if name not in self._left:
+            name = next((other for other in self._left if other.lower() == name.lower()), name)
+        return self._left.pop(name, None)
+
+    def _typed(self, name: str, kind: type, what: str) -> Any:
+        value = self.take(name)
+        if value is not None and (not isinstance(value, kind) or (kind is int and isinstance(value, bool))):
+            raise ConversionError(f"{self.at(name)}: must be {what}, not {_shown(value)}")
+        return value
+
+    def text(self, name: str) -> str:
+        """A string; empty where there is none."""
+        return self._typed(name, str, "a string") or ""
+
+    def integer(self, name: str) -> int | None:
+        """A whole number."""
+        found: int | None = self._typed(name, int, "a whole number")
+        return found
+
+    def boolean(self, name: str) -> bool:
+        """A truth value; false where there is none."""
+        return self._typed(name, bool, "true or false") or False
+
+    def reader(self, name: str) -> "Reader | None":
+        """An object."""
+        value = self._typed(name, dict, "an object")
+        return None if value is None else Reader(value, self.at(name))
+
+    def _list(self, name: str) -> list[Any] | None:
+        found: list[Any] | None = self._typed(name, list, "a list")
+        return found
+
+    def readers(self, name: str) -> "list[Reader] | None":
+        """A list of objects."""
+        values = self._list(name)
+        if values is None:
+            return None
+        for position, value in enumerate(values):
+            if not isinstance(value, dict):
+                raise ConversionError(f"{index(self.at(name), position)}: must be an object, not {_shown(value)}")
+        return [Reader(value, index(self.at(name), position)) for position, value in enumerate(values)]
+
+    def texts(self, name: str) -> list[str]:
+        """A list of strings."""
+        values = self._list(name) or []
+        for position, value in enumerate(values):
+            if not isinstance(value, str):
+                raise ConversionError(f"{index(self.at(name), position)}: must be a string, not {_shown(value)}")
+        return values
+
+    def copy(self, names: Iterable[str], into: dict[str, Any]) -> None:
+        """Takes fields that are the same today."""
+        for name in names:
+            value = self.take(name)
+            if value is not None:
+                into[name] = value
+
+    def unknown(self) -> list[Note]:
+        """What nobody looked at."""
+        return [
+            Note(self.at(name), "is no field that any version had; it was left out")
+            for name, value in self._left.items()
+            if value is not None
+        ]

@@ -1,0 +1,87 @@
+"""Looking at configuration files without starting anything: for `trireme config validate` and `print`.
+
+The same rules as at the start, in the same order, minus what belongs to a machine that a scheduler runs on: no socket
+is opened, no certificate made, no kubeconfig read. So a file can be checked on a desk or in CI.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from trireme.config import conversion, gates, loading, own, validation, versions
+from trireme.config.commandline import without_secrets
+from trireme.config.gates import FeatureGates, aggregate
+from trireme.config.leader_election import check_lock, check_timing
+from trireme.config.loading import ConfigurationError
+from trireme.config.model import CompletedProfile, SchedulerConfiguration
+from trireme.config.own import TriremeConfiguration
+from trireme.config.profiles import construct
+from trireme.framework.registry import IN_TREE, ExtensionPoint
+
+
+@dataclass(frozen=True, slots=True)
+class Inspected:
+    """What files say, with all defaults."""
+
+    configuration: SchedulerConfiguration
+    profiles: tuple[CompletedProfile, ...]
+    trireme: TriremeConfiguration
+
+    def document(self) -> dict[str, Any]:
+        """The configuration as YAML would have it, without private keys."""
+        return without_secrets(conversion.to_document(self.configuration))
+
+
+def feature_gates(texts: Sequence[str]) -> FeatureGates:
+    """Feature gates from `name=true|false` texts.
+
+    Raises:
+        ConfigurationError: they cannot be had.
+    """
+    try:
+        return gates.set_gates(gates.parse_gates(",".join(texts)), versions.effective((), ())).gates
+    except ValueError as error:
+        raise ConfigurationError(str(error)) from error
+
+
+def is_own(data: bytes) -> bool:
+    """Whether a file holds Trireme's own settings.
+
+    Raises:
+        ConfigurationError: it is neither JSON nor YAML.
+    """
+    return loading.interpret(loading.parse(data).node).group == own.API_GROUP
+
+
+def inspect(data: bytes | None, trireme: TriremeConfiguration, enabled: FeatureGates) -> Inspected:
+    """Checks a KubeSchedulerConfiguration, or the default one, together with Trireme's settings.
+
+    Raises:
+        ConfigurationError: the scheduler would not start with it.
+    """
+    if data is None:
+        config = loading.default_configuration(enabled)
+    else:
+        config = loading.load(data, enabled, _drop)
+    problems = validation.validate(config, enabled)
+    if problems:
+        raise ConfigurationError(aggregate(problems), problems)
+    check_lock(config.leader_election)
+    constructed = construct(config, own.registry(IN_TREE, trireme), enabled, _drop)
+    check_timing(config.leader_election)
+    return Inspected(constructed.configuration, constructed.profiles, trireme)
+
+
+def plugin_table(profile: CompletedProfile) -> list[str]:
+    """The plugins of a profile by extension point, for people."""
+    lines = [f"{profile.scheduler_name}:"]
+    for point in ExtensionPoint:
+        plugins = profile.plugins[point]
+        if plugins:
+            shown = (f"{plugin.name} ({plugin.weight})" if point.weighted else plugin.name for plugin in plugins)
+            lines.append(f"  {point.value:<20} {', '.join(shown)}")
+    return lines
+
+
+def _drop(_line: str) -> None:
+    """What is logged about a configuration is for the scheduler's log."""
