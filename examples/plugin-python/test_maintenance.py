@@ -2,6 +2,7 @@
 
 import pytest
 from maintenance import MAINTENANCE, PREFERENCE, Maintenance
+
 from trireme import sdk
 from trireme.v1 import core_pb2
 
