@@ -301,3 +301,47 @@ async def test_a_plugin_that_normalises_by_itself_places_one_pod_at_a_time() -> 
     score = await _with_remote(builder, remote)
     placed = await _place(score, builder, 3, _capacities(builder, 1, 1, 1))
     assert (list(placed.slots), list(placed.totals), placed.more) == ([1], [450], True)
+
+
+async def test_scores_are_given_and_normalised_for_the_nodes_asked_about() -> None:
+    """Else explain and a profile of another phase show scores of other nodes."""
+    builder = _cluster([{"labels": {"zone": zone}} for zone in ("a", "b", "c")], _preferring(a=80, b=60), [])
+    score = await _ready(builder)
+    cycle = phase_calls.cycle(builder, CLASS)
+    nodes = filter_pb2.NodeSelection(slots=[1, 2])
+    raw = await score.Score(score_pb2.ScoreRequest(cycle=cycle, nodes=nodes), Context())  # type: ignore[arg-type]
+    by_name = {column.plugin: column for column in raw.columns}
+    assert list(by_name["NodeAffinity"].scores) == [60, 0]
+    assert (by_name["NodeAffinity"].weight, by_name["NodeAffinity"].skipped) == (2, False)
+    # It asks for neither cpu nor memory.
+    assert by_name["NodeResourcesBalancedAllocation"].skipped
+    request = score_pb2.NormalizeScoreRequest(cycle=cycle, nodes=nodes, columns=raw.columns)
+    normal = await score.NormalizeScore(request, Context())  # type: ignore[arg-type]
+    scores = {column.plugin: list(column.scores) for column in normal.columns if not column.skipped}
+    assert scores["NodeAffinity"] == [100, 0]
+    assert scores["TaintToleration"] == [100, 100]
+
+
+@pytest.mark.parametrize("slots", [[0, 7], [1]], ids=["beyond-the-columns", "of-a-node-that-is-gone"])
+async def test_scores_of_slots_without_a_node_are_refused(slots: list[int]) -> None:
+    """Else the call fails without saying why, or scores what is not there."""
+    builder = _three_nodes()
+    score = await _ready(builder)
+    builder.remove_node("n1")
+    cycle = phase_calls.cycle(builder, CLASS)
+    request = score_pb2.ScoreRequest(cycle=cycle, nodes=filter_pb2.NodeSelection(slots=slots))
+    with pytest.raises(Aborted, match=r"nodes\.slots") as ended:
+        await score.Score(request, Context())  # type: ignore[arg-type]
+    assert ended.value.code is grpc.StatusCode.INVALID_ARGUMENT
+
+
+async def test_scores_that_are_not_one_a_node_are_refused() -> None:
+    """Else scores of one node are normalised as another's."""
+    builder = _three_nodes()
+    score = await _ready(builder)
+    column = score_pb2.ScoreColumn(plugin="TaintToleration", weight=3, scores=[1])
+    request = score_pb2.NormalizeScoreRequest(
+        cycle=phase_calls.cycle(builder, CLASS), nodes=filter_pb2.NodeSelection(slots=[0, 1]), columns=[column]
+    )
+    with pytest.raises(Aborted, match=r"columns\.scores"):
+        await score.NormalizeScore(request, Context())  # type: ignore[arg-type]

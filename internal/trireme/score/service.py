@@ -13,7 +13,7 @@ from trireme.plugins import interfaces
 from trireme.replica import follower
 from trireme.score import assembly, columns, domain_placement, domain_state, evaluation, placement, sampling
 from trireme.snapshot import arrays, classes, snapshot
-from trireme.v1 import score_pb2, score_pb2_grpc, snapshot_pb2
+from trireme.v1 import filter_pb2, score_pb2, score_pb2_grpc, snapshot_pb2
 from trireme.wire import domain_constraints, node_columns
 from trireme.wire import status as wire_status
 
@@ -74,7 +74,7 @@ class ScoreService(score_pb2_grpc.ScoreServiceServicer):
         kept = await self._evaluate(request.cycle, pod_class, context)
         if isinstance(kept, status.Status):
             return score_pb2.ScoreResponse(status=wire_status.to_message(kept))
-        slots = np.array(request.nodes.slots, dtype=np.intp)
+        slots = await self._asked(request.nodes, context)
         response = score_pb2.ScoreResponse(status=wire_status.to_message(status.SUCCESS))
         for name, weight in self._chains[request.cycle.profile].weights.items():
             column = kept.plugins[name]
@@ -92,10 +92,13 @@ class ScoreService(score_pb2_grpc.ScoreServiceServicer):
         if isinstance(kept, status.Status):
             return score_pb2.NormalizeScoreResponse(status=wire_status.to_message(kept))
         profile = request.cycle.profile
-        slots = np.array(request.nodes.slots, dtype=np.intp)
+        slots = await self._asked(request.nodes, context)
         response = score_pb2.NormalizeScoreResponse(status=wire_status.to_message(status.SUCCESS))
         for column in request.columns:
             scores = np.array(column.scores, dtype=np.int64)
+            if not column.skipped and scores.shape != slots.shape:
+                text = f"columns.scores: {column.plugin} has {scores.size} for {slots.size} nodes"
+                await context.abort(grpc.StatusCode.INVALID_ARGUMENT, text)
             if not column.skipped:
                 normal = await self._normalized(profile, pod_class, column.plugin, slots, scores)
                 if isinstance(normal, status.Status):
@@ -196,16 +199,17 @@ class ScoreService(score_pb2_grpc.ScoreServiceServicer):
         own: list[tuple[interfaces.OwnNodeScore, Any, int]] = []
         own_now = np.zeros(slots.shape[0], dtype=np.int64)
         joint: list[domain_placement.JointPlugin] = []
+        roles = self._evaluator.roles(profile)
         for plugin in chain.local:
             column = kept.plugins[plugin.name]
             weight = chain.weights[plugin.name]
             if column.state is None:
                 continue
-            if isinstance(plugin, interfaces.JointScorePlugin):
-                scores = plugin.joint(pod_class, self._snap, column.state, slots)
+            if plugin.name in roles.joint:
+                scores = roles.joint[plugin.name].joint(pod_class, self._snap, column.state, slots)
                 joint.append(domain_placement.JointPlugin(weight, scores))
-            elif isinstance(plugin, interfaces.OwnNodeScore):
-                own.append((plugin, column.state, weight))
+            elif plugin.name in roles.own_node:
+                own.append((roles.own_node[plugin.name], column.state, weight))
                 own_now += column.raw[slots] * weight
             else:
                 static.append(placement.ScoredPlugin(plugin.name, weight, plugin.normalization, column.raw[slots]))
@@ -244,10 +248,11 @@ class ScoreService(score_pb2_grpc.ScoreServiceServicer):
         raw: arrays.Int64Array,
     ) -> arrays.Int64Array | status.Status:
         chain = self._chains[profile]
+        joint = self._evaluator.roles(profile).joint.get(name)
+        if joint is not None:
+            kept = self._evaluator.columns_of(profile, pod_class).plugins[name]
+            return self._joint(joint, pod_class, kept, slots).normalized(raw)
         for plugin in chain.local:
-            if plugin.name == name and isinstance(plugin, interfaces.JointScorePlugin):
-                kept = self._evaluator.columns_of(profile, pod_class).plugins[name]
-                return self._joint(plugin, pod_class, kept, slots).normalized(raw)
             if plugin.name == name:
                 return placement.normalized(raw, plugin.normalization)
         for remote in chain.remote:
@@ -267,9 +272,9 @@ class ScoreService(score_pb2_grpc.ScoreServiceServicer):
         slots: arrays.SlotArray,
     ) -> arrays.Int64Array:
         """One plugin's raw scores of these slots, which are all that passed. Shape: (slot asked,)."""
-        for plugin in self._chains[profile].local:
-            if plugin.name == name and isinstance(plugin, interfaces.JointScorePlugin):
-                return self._joint(plugin, pod_class, column, slots).raw()
+        joint = self._evaluator.roles(profile).joint.get(name)
+        if joint is not None:
+            return self._joint(joint, pod_class, column, slots).raw()
         raw: arrays.Int64Array = column.raw[slots]
         return raw
 
@@ -288,6 +293,13 @@ class ScoreService(score_pb2_grpc.ScoreServiceServicer):
         if self._ties.shape[0] < self._snap.nodes.size:
             self._ties = placement.tie_order(self._tie_seed, np.arange(self._snap.nodes.capacity))
         return self._ties
+
+    async def _asked(self, nodes: filter_pb2.NodeSelection, context: aio.ServicerContext[Any, Any]) -> arrays.SlotArray:
+        """The slots that a call is about. Shape: (n,)."""
+        slots = np.array(nodes.slots, dtype=np.intp)
+        if self._alive(slots).size != slots.size:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "nodes.slots: there is no node at some of them")
+        return slots
 
     async def _take_capacities(
         self, kept: columns.ClassColumns, request: score_pb2.PlaceRequest, context: aio.ServicerContext[Any, Any]
