@@ -1,0 +1,213 @@
+"""Pods with volumes one after the other, none of them bound yet, through two replicas of filter that take turns.
+
+What one pod was promised the next must not get, whichever replica answers; and it is free again once it is given back.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import decision_profiles
+import pytest
+from decision_cluster import DecisionCluster, Json
+from decision_phases import DEADLINE, Phases
+
+from trireme.frontend import pod_projection
+from trireme.v1 import cycle_pb2, filter_pb2, score_pb2
+from trireme.wire import node_columns
+
+pytestmark = pytest.mark.timeout(120)
+
+DRIVER = "csi.example.com"
+
+
+@pytest.fixture(scope="module")
+def phases() -> Iterator[Phases]:
+    """Two filters and a score, running."""
+    with Phases(decision_profiles.make().configuration, replicas=2) as running:
+        yield running
+
+
+class Sequence:
+    """A cluster in which pods are placed and stay unbound."""
+
+    def __init__(self, phases: Phases, objects: Json) -> None:
+        self._phases = phases
+        phases.next_leader()
+        self.cluster = DecisionCluster({**objects, "pod": _pod("none")})
+        self.cluster.fill()
+        self.cluster.cache.take_delta()
+        cache = self.cluster.cache
+        phases.sync([*phases.filters, *phases.scores], cache.full_sync(), cache.generation)
+
+    def place(self, pod: Json) -> str:
+        """Place a pod; answers its node, or why there is none."""
+        class_id = self.cluster.class_of(pod)
+        cycle = self._cycle(class_id)
+        filtered = self._phases.filter().Filter(filter_pb2.FilterRequest(cycle=cycle, count=1), timeout=DEADLINE)
+        columns = node_columns.unpack(filtered.columns)
+        if not (columns.capacity > 0).any():
+            return ", ".join(sorted({columns.statuses[index - 1].message for index in columns.index if index}))
+        request = score_pb2.PlaceRequest(cycle=cycle, count=1, capacities=filtered.columns)
+        (slot,) = self._phases.scores[0].score.Place(request, timeout=DEADLINE).slots
+        node = self.cluster.cache.node_at(slot, cycle.generation)
+        assert node is not None
+        parsed = pod_projection.parse(pod)
+        base = self.cluster.registry.base_of(parsed.base)
+        self.cluster.cache.assume(parsed.key, parsed.uid, node, base, parsed.labels, class_id)
+        if filtered.needs_reserve:
+            assert filtered.max_batch == 1
+            self._reserve(cycle, parsed, node, slot)
+        return node
+
+    def take_back(self, pod: Json) -> None:
+        """The pod is not bound after all."""
+        self.cluster.cache.forget(pod["metadata"]["uid"])
+        self.cluster.cache.forget_objects(pod["metadata"]["uid"])
+
+    def _reserve(self, cycle: cycle_pb2.Cycle, pod: pod_projection.ParsedPod, node: str, slot: int) -> None:
+        identity = cycle_pb2.PodIdentity(namespace=pod.namespace, name=pod.name, uid=pod.uid)
+        placement = filter_pb2.Placement(pod=identity, node_name=node, slot=slot)
+        request = filter_pb2.ReserveRequest(cycle=cycle, placements=[placement])
+        (reservation,) = self._phases.filter().Reserve(request, timeout=DEADLINE).reservations
+        assert reservation.state, "PreBind would have nothing to write"
+        self.cluster.cache.assume_objects(pod.uid, reservation.assumed)
+
+    def _cycle(self, class_id: int) -> cycle_pb2.Cycle:
+        cache = self.cluster.cache
+        delta = cache.take_delta()
+        if delta is not None:
+            for replica in (*self._phases.filters, *self._phases.scores):
+                replica.tell([delta])
+        return cycle_pb2.Cycle(
+            fence=self._phases.fence,
+            generation=cache.generation,
+            config_hash=self._phases.config_hash,
+            profile=decision_profiles.default_profile(decision_profiles.DEFAULT_STRATEGY),
+            attempt=1,
+            pod_class=class_id,
+        )
+
+    def claimed(self) -> dict[str, str]:
+        """By volume the claim that it is promised to, as the replicas are told."""
+        entries = [entry for delta in self.cluster.cache.full_sync() for entry in delta.objects]
+        volumes = [entry.persistent_volume for entry in entries if entry.HasField("persistent_volume")]
+        return {v.metadata.name: v.spec.claim_ref.name for v in volumes if v.spec.claim_ref.name}
+
+
+def _pod(name: str, claim: str = "") -> Json:
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": claim}}] if claim else []
+    return {
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}"},
+        "spec": {"containers": [{"name": "c"}], "volumes": volumes},
+    }
+
+
+def _node(name: str) -> Json:
+    resources = {"cpu": "8", "memory": "32Gi", "pods": "110"}
+    metadata = {"name": name, "labels": {"kubernetes.io/hostname": name}}
+    return {"kind": "Node", "metadata": metadata, "status": {"allocatable": resources, "capacity": resources}}
+
+
+def _claim(name: str, **spec: Any) -> Json:
+    bound = {"pv.kubernetes.io/bind-completed": "yes"} if spec.get("volumeName") else {}
+    requests = {"storage": "1Gi"}
+    return {
+        "kind": "PersistentVolumeClaim",
+        "metadata": {
+            "name": name,
+            "namespace": "default",
+            "uid": f"uid-{name}",
+            "resourceVersion": "5",
+            "annotations": bound,
+        },
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": requests},
+            "storageClassName": "c",
+            **spec,
+        },
+    }
+
+
+def _volume(name: str, **spec: Any) -> Json:
+    return {
+        "kind": "PersistentVolume",
+        "metadata": {"name": name, "resourceVersion": "7"},
+        "spec": {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "storageClassName": "c", **spec},
+        "status": {"phase": "Available"},
+    }
+
+
+def _class(provisioner: str) -> Json:
+    return {
+        "kind": "StorageClass",
+        "metadata": {"name": "c"},
+        "provisioner": provisioner,
+        "volumeBindingMode": "WaitForFirstConsumer",
+    }
+
+
+def test_no_volume_is_promised_twice(phases: Phases) -> None:
+    """Three pods take three volumes, the fourth has to wait, and gets the one that is given back."""
+    objects = {
+        "nodes": [_node("a"), _node("b")],
+        "persistentVolumes": [_volume(f"v{number}") for number in range(3)],
+        "persistentVolumeClaims": [_claim(f"c{number}") for number in range(4)],
+        "storageClasses": [_class("kubernetes.io/no-provisioner")],
+    }
+    sequence = Sequence(phases, objects)
+    pods = [_pod(f"p{number}", f"c{number}") for number in range(4)]
+    for pod in pods[:3]:
+        assert sequence.place(pod) in ("a", "b")
+    promised = sequence.claimed()
+    assert sorted(promised.values()) == ["c0", "c1", "c2"]
+    assert sequence.place(pods[3]) == "node(s) didn't find available persistent volumes to bind"
+    sequence.take_back(pods[1])
+    assert sequence.place(pods[3]) in ("a", "b")
+    given_back = next(volume for volume, claim in promised.items() if claim == "c1")
+    assert sequence.claimed()[given_back] == "c3"
+
+
+def test_the_last_place_for_a_volume_is_given_once(phases: Phases) -> None:
+    """A node takes two volumes: the third pod has to wait until one of the others is taken back."""
+    limit = [{"name": DRIVER, "nodeID": "a", "allocatable": {"count": 2}}]
+    sources = {f"v{number}": {"driver": DRIVER, "volumeHandle": f"h{number}"} for number in range(3)}
+    objects = {
+        "nodes": [_node("a")],
+        "persistentVolumes": [_volume(name, csi=source) for name, source in sources.items()],
+        "persistentVolumeClaims": [_claim(f"c{number}", volumeName=f"v{number}") for number in range(3)],
+        "csiNodes": [{"kind": "CSINode", "metadata": {"name": "a"}, "spec": {"drivers": limit}}],
+    }
+    sequence = Sequence(phases, objects)
+    pods = [_pod(f"p{number}", f"c{number}") for number in range(3)]
+    assert [sequence.place(pod) for pod in pods] == ["a", "a", "node(s) exceed max volume count"]
+    sequence.take_back(pods[0])
+    assert sequence.place(pods[2]) == "a"
+
+
+def test_a_claim_that_waits_for_a_node_keeps_its_pods_together(phases: Phases) -> None:
+    """The first pod's node is the claim's: a second pod with the same claim goes nowhere else."""
+    objects = {
+        "nodes": [_node(name) for name in ("a", "b", "c")],
+        "persistentVolumeClaims": [_claim("shared")],
+        "storageClasses": [_class(DRIVER)],
+    }
+    sequence = Sequence(phases, objects)
+    first = sequence.place(_pod("p0", "shared"))
+    assert [sequence.place(_pod(f"p{number}", "shared")) for number in range(1, 4)] == [first] * 3
+
+
+def test_a_claim_for_one_pod_is_used_by_one(phases: Phases) -> None:
+    """ReadWriteOncePod: the second pod waits wherever the first one is, until that is taken back."""
+    objects = {
+        "nodes": [_node("a"), _node("b")],
+        "persistentVolumes": [_volume("v")],
+        "persistentVolumeClaims": [_claim("only", volumeName="v", accessModes=["ReadWriteOncePod"])],
+    }
+    sequence = Sequence(phases, objects)
+    pods = [_pod("p0", "only"), _pod("p1", "only")]
+    assert sequence.place(pods[0]) in ("a", "b")
+    assert "ReadWriteOncePod access mode already in-use" in sequence.place(pods[1])
+    sequence.take_back(pods[0])
+    assert sequence.place(pods[1]) in ("a", "b")
