@@ -18,9 +18,15 @@ from trireme.wire import status as wire_status
 
 
 class RemoteReserve(Protocol):
-    """A plugin that reserves and is a service of its own."""
+    """A plugin that reserves, or looks for a way out, and is a service of its own."""
 
     name: str
+
+    async def post_filter(
+        self, cycle: cycle_pb2.Cycle, columns: filter_pb2.NodeColumns, pre_filter: status.Status | None = None
+    ) -> filter_pb2.PostFilterResponse | status.Status | None:
+        """The way out; on failure the error, or None where that is ignored."""
+        ...
 
     async def reserve(
         self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]

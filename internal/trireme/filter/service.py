@@ -11,7 +11,7 @@ import grpc
 import numpy as np
 from grpc import aio
 
-from trireme.filter import assembly, columns, evaluation, reserving
+from trireme.filter import assembly, columns, evaluation, post_filtering, preemption, reserving
 from trireme.framework import domain_rules, status
 from trireme.plugins import interfaces
 from trireme.replica import follower
@@ -37,6 +37,7 @@ class FilterService(filter_pb2_grpc.FilterServiceServicer):
         self._make_remote_reserve = make_remote_reserve
         self._chains: Mapping[str, evaluation.Chain] = {}
         self._reservers: Mapping[str, Sequence[reserving.Reserver]] = {}
+        self._post_filters: Mapping[str, Sequence[post_filtering.PostFilter]] = {}
         self._evaluator = evaluation.Evaluator(snap, self._chains)
         self.follow = follower.Follower(snap, self._configured)
 
@@ -52,6 +53,7 @@ class FilterService(filter_pb2_grpc.FilterServiceServicer):
     def _configured(self, configuration: snapshot_pb2.Configuration) -> None:
         self._chains = assembly.chains(configuration, self._make_remote)
         self._reservers = reserving.reservers(configuration, self._chains, self._make_remote_reserve)
+        self._post_filters = post_filtering.post_filters(configuration, self._chains, self._make_remote_reserve)
         self._evaluator = evaluation.Evaluator(self._snap, self._chains)
 
     async def PreFilter(
@@ -92,9 +94,21 @@ class FilterService(filter_pb2_grpc.FilterServiceServicer):
     async def PostFilter(
         self, request: filter_pb2.PostFilterRequest, context: aio.ServicerContext[Any, Any]
     ) -> filter_pb2.PostFilterResponse:
-        """What the PostFilter plugins of the profile can do; none of them is in-tree yet, so nothing."""
-        await self._class_of(request.cycle, context)
-        return filter_pb2.PostFilterResponse(status=wire_status.to_message(status.unschedulable("")))
+        """The way out that the PostFilter plugins of the profile have, or why there is none."""
+        kept = await self._evaluate(request.cycle, context)
+        why = node_columns.unpack(request.columns)
+        refused = request.HasField("pre_filter")
+        question = preemption.Question(
+            request.cycle,
+            self._snap.classes[request.cycle.pod_class],
+            self._chains[request.cycle.profile],
+            kept,
+            why.statuses,
+            None if refused else why.index,
+            wire_status.from_message(request.pre_filter) if refused else None,
+        )
+        plugins = self._post_filters[request.cycle.profile]
+        return await post_filtering.post_filter(plugins, request, question, self._snap)
 
     async def Reserve(
         self, request: filter_pb2.ReserveRequest, context: aio.ServicerContext[Any, Any]
@@ -119,7 +133,7 @@ class FilterService(filter_pb2_grpc.FilterServiceServicer):
         pod_class = self._snap.classes[request.cycle.pod_class]
         for plugin in self._chains[request.cycle.profile].local:
             prefilter = kept.plugins[plugin.name].prefilter
-            if isinstance(plugin, interfaces.DomainFilter) and not prefilter.skip:
+            if not prefilter.skip and isinstance(plugin, interfaces.DomainFilter):
                 yield from plugin.constraints(pod_class, self._snap, prefilter.state)
 
     def _answer(self, kept: columns.ClassColumns, known_generation: int) -> filter_pb2.NodeColumns:

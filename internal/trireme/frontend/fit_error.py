@@ -3,12 +3,11 @@
 Source: pkg/scheduler/framework/types.go FitError.Error.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from trireme.framework import status
+from trireme.framework import fit_reasons, status
 from trireme.snapshot import arrays
 
 NO_NODES = "no nodes available to schedule pods"
@@ -18,17 +17,10 @@ def message(
     nodes: int, pre_filter: status.Status | None, refusals: Iterable[tuple[status.Status, int]], post_filter: str
 ) -> str:
     """The whole text. `refusals` are the distinct statuses and how many nodes have each."""
-    text = f"0/{nodes} nodes are available:"
     if pre_filter is not None and pre_filter.message:
-        text += f" {pre_filter.message}."
+        text = f"0/{nodes} nodes are available: {pre_filter.message}."
     else:
-        counts: Counter[str] = Counter()
-        for refusal, count in refusals:
-            for reason in refusal.messages:
-                counts[reason] += count
-        reasons = sorted(f"{count} {reason}" for reason, count in counts.items())
-        if reasons:
-            text += f" {', '.join(reasons)}."
+        text = fit_reasons.sentence(nodes, refusals)
     return f"{text} {post_filter}" if post_filter else text
 
 

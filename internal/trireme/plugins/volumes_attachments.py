@@ -152,13 +152,23 @@ class AttachmentIndex:
         self._counted: dict[int, dict[str, int]] = {}  # slot → driver → volumes
         self._counts: dict[str, arrays.Int64Array] = {}
         self._errors: dict[int, str] = {}
+        self._rehearsed = self._snap.rehearsal_version
+        self._rehearsed_slots = np.zeros(0, dtype=np.intp)
 
     def follow(self) -> None:
-        """Come to the snapshot's generation."""
+        """Come to the snapshot's generation, and to what is rehearsed."""
         if self._incarnation != self._snap.incarnation:
             self._begin()
-        if self._generation == self._snap.generation:
-            return
+        if self._generation != self._snap.generation:
+            self._follow_generation()
+        if self._rehearsed != self._snap.rehearsal_version or (self._rehearsed_slots.size and not self._snap.rehearsal):
+            rehearsal = self._snap.rehearsal
+            slots = np.zeros(0, dtype=np.intp) if rehearsal is None else rehearsal.slots
+            self._recount(np.union1d(self._rehearsed_slots, slots))
+            self._rehearsed = self._snap.rehearsal_version
+            self._rehearsed_slots = slots
+
+    def _follow_generation(self) -> None:
         if not self._can_follow():
             self._begin()
         dirty = self._changed_attachments()

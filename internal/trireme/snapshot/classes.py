@@ -20,13 +20,27 @@ Port = tuple[str, str, int]  # host IP, protocol, port
 
 class PodClass:
     """One class. `invalid` is why its amounts cannot be read, if they cannot; it then counts as nothing. `arrival` is
-    its place in the order in which a snapshot got its classes, from 1.
+    its place in the order in which a snapshot got its classes, from 1. `labels_projected`: its pods have other labels
+    too, by which nobody selects.
     """
 
-    __slots__ = ("_memo", "_vectors", "amounts", "arrival", "id", "invalid", "labels", "namespace", "pod", "priority")
+    __slots__ = (
+        "_memo",
+        "_vectors",
+        "amounts",
+        "arrival",
+        "id",
+        "invalid",
+        "labels",
+        "labels_projected",
+        "namespace",
+        "pod",
+        "priority",
+    )
 
-    def __init__(self, class_id: int, pod: core_pb2.Pod) -> None:
+    def __init__(self, class_id: int, pod: core_pb2.Pod, labels_projected: bool = False) -> None:
         self.id = class_id
+        self.labels_projected = labels_projected
         self.arrival = 0
         self.pod = pod
         self.namespace = pod.metadata.namespace

@@ -16,7 +16,7 @@ import numpy as np
 from trireme.snapshot import arrays, classes, pods
 
 if TYPE_CHECKING:
-    from trireme.snapshot import snapshot
+    from trireme.snapshot import rehearsal, snapshot
 
 # The weights of a class, per topology key; a tally that needs no key uses the empty one.
 Weigh = Callable[[classes.PodClass], Mapping[str, int]]
@@ -94,7 +94,7 @@ class PlacementLog:
 class Tally:
     """Sums of weights per topology key and slot."""
 
-    __slots__ = ("_arrival", "_generation", "_live_only", "_sums", "_weigh", "_weights")
+    __slots__ = ("_arrival", "_generation", "_live_only", "_rehearsal", "_sums", "_weigh", "_weights")
 
     def __init__(self, weigh: Weigh, *, live_only: bool = False) -> None:
         """`live_only` leaves out pods that are being deleted."""
@@ -102,6 +102,7 @@ class Tally:
         self._live_only = live_only
         self._arrival = 0
         self._generation = -1
+        self._rehearsal: rehearsal.Rehearsal | None = None
         self._weights: dict[str, arrays.Int64Array] = {}  # per key, (class,)
         self._sums: dict[str, arrays.Int64Array] = {}  # per key, (slot,)
 
@@ -122,10 +123,13 @@ class Tally:
             return np.zeros(size, dtype=np.int64)
         if sums.shape[0] < size:
             sums = self._sums[key] = arrays.grow_last_axis(sums, size)
+        if self._rehearsal is not None:
+            return self._rehearsal.adjusted(sums[:size], self._weights[key])
         return sums[:size]
 
     def bring_up(self, snap: "snapshot.Snapshot") -> None:
         """Count what the snapshot has now."""
+        self._rehearsal = snap.rehearsal
         if self._generation == snap.generation:
             return
         changes = snap.placements.since(self._generation, self._live_only) if self._generation >= 0 else None
@@ -190,7 +194,10 @@ class Tally:
             if self._live_only:
                 rows = rows[(table.flags[rows] & pods.TERMINATING) == 0]
             sums = np.bincount(table.slot[rows], weights=weights[table.pod_class[rows]], minlength=size)
-            self._sums[key] = sums.astype(np.int64)
+            counted = sums.astype(np.int64)
+            if snap.rehearsal is not None:
+                counted = snap.rehearsal.real(counted, weights, live_only=self._live_only)
+            self._sums[key] = counted
 
 
 def domain_sums(domains: arrays.Int32Array, sums: arrays.Int64Array, count: int) -> arrays.Int64Array:

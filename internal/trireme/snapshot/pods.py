@@ -44,6 +44,12 @@ class PodTable:
         self.slot[self.size : row + 1] = NO_SLOT
         self.size = row + 1
 
+    def forget_last(self, count: int) -> None:
+        """The last rows, which hold no pods, do not exist any more."""
+        self.size -= count
+        del self.uids[self.size :]
+        del self.names[self.size :]
+
     def rows_of(self, classes: arrays.BoolArray) -> arrays.SlotArray:
         """Rows of pods whose class is chosen. Shape: classes (class,), indexed by class number."""
         placed = self.slot[: self.size] >= 0

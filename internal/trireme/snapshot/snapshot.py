@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trireme.snapshot import arrays, classes, derived, nodes, objects, occupancy, pods
+from trireme.snapshot import arrays, classes, derived, nodes, objects, occupancy, pods, rehearsal
 from trireme.v1 import snapshot_pb2
 
 
@@ -47,6 +47,9 @@ class Snapshot:
         self._keep_messages = False
         self._keep_json = False
         self.incarnation = 0
+        # While somebody looks at the snapshot as if it were another one; and how many changes were ever rehearsed.
+        self.rehearsal: rehearsal.Rehearsal | None = None
+        self.rehearsal_version = 0
         self._clear()
 
     def keep_nodes(self, *, messages: bool = False, json: bool = False) -> None:
@@ -98,7 +101,7 @@ class Snapshot:
         for slot in delta.removed_slots:
             self.nodes.remove(slot, generation)
         for entry in delta.classes:
-            self._add_class(classes.PodClass(entry.id, entry.pod), generation)
+            self._add_class(classes.PodClass(entry.id, entry.pod, entry.labels_projected), generation)
         for node in delta.nodes:
             self.nodes.upsert(node.slot, node.node, generation, node.json)
         if delta.HasField("pods"):

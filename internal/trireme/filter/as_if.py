@@ -1,0 +1,118 @@
+"""Verdicts about a class on some slots as the snapshot is at this moment, a rehearsal included.
+
+The columns of the class say how things are; this says how they would be. What a rehearsal cannot change (answers that
+depend on the node alone, and what PreFilter decided: who is skipped, which nodes are left) is taken from the columns.
+The rest is asked of the plugins themselves, with PreFilter again for those whose answer depends on the whole cluster.
+Such a plugin would see the rehearsals of all slots at once, so where there is one, slots are rehearsed one by one.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from trireme.filter import columns, evaluation
+from trireme.plugins import interfaces
+from trireme.snapshot import arrays, classes, rehearsal, snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Nominees:
+    """Pods that are promised a slot and count there for the class that is asked about. Shapes: both (nominee,)."""
+
+    class_ids: arrays.Int32Array
+    slots: arrays.Int32Array
+
+    def on(self, slots: arrays.SlotArray) -> "Nominees":
+        """Those that are promised one of these slots."""
+        chosen = np.isin(self.slots, slots)
+        return Nominees(self.class_ids[chosen], self.slots[chosen])
+
+
+def nominees(snap: snapshot.Snapshot, priority: int, uid: str) -> Nominees:
+    """The nominated pods of at least this priority, but for the pod of this UID."""
+    counting = [
+        (nominee.pod_class, nominee.slot)
+        for nominee in snap.nominations.values()
+        if nominee.uid != uid and nominee.pod_class in snap.classes and snap.nodes.alive[nominee.slot]
+        if snap.classes[nominee.pod_class].priority >= priority
+    ]
+    pairs = np.array(counting, dtype=np.int32).reshape(-1, 2)
+    return Nominees(pairs[:, 0], pairs[:, 1])
+
+
+class AsIf:
+    """Asks about one class; `kept` are its columns at the snapshot's generation."""
+
+    def __init__(
+        self,
+        chain: evaluation.Chain,
+        kept: columns.ClassColumns,
+        pod_class: classes.PodClass,
+        snap: snapshot.Snapshot,
+        counting: Nominees,
+    ) -> None:
+        self._kept = kept
+        self._class = pod_class
+        self._snap = snap
+        self._counting = counting
+        local = {plugin.name: plugin for plugin in chain.local}
+        known = [name for name in chain.order if name in kept.plugins and not kept.plugins[name].prefilter.skip]
+        self._asked: Sequence[tuple[interfaces.FilterPlugin | None, columns.PluginColumn]] = [
+            (local.get(name), kept.plugins[name]) for name in known
+        ]
+        self._single = any(
+            plugin is not None and plugin.depends_on == interfaces.Dependency.CLUSTER for plugin, _ in self._asked
+        )
+
+    def parts(self, slots: arrays.SlotArray) -> Iterator[arrays.SlotArray]:
+        """The slots in parts that may be rehearsed together."""
+        return iter(slots[:, None]) if self._single else iter((slots,))
+
+    def verdicts(self, slots: arrays.SlotArray, rehearsed: rehearsal.Rehearsal) -> interfaces.Verdicts:
+        """Verdicts with the nominated pods there and, where they pass, without them: both must pass.
+
+        The slots are one of `parts`.
+        """
+        there = self._counting.on(slots)
+        if not there.slots.size:
+            return self._plainly(slots)
+        at = np.flatnonzero(np.isin(slots, there.slots))
+        rehearsed.add(there.class_ids, there.slots)
+        beside = self._plainly(slots[at])
+        rehearsed.clear_added()
+        out = self._plainly(slots)
+        assert out.capacity is not None
+        assert beside.capacity is not None
+        out.index[at] = np.where(beside.index != interfaces.PASSES, beside.index, out.index[at])
+        out.capacity[at] = np.minimum(out.capacity[at], beside.capacity)
+        return out
+
+    def _plainly(self, slots: arrays.SlotArray) -> interfaces.Verdicts:
+        index = np.zeros(slots.shape[0], dtype=np.int16)
+        capacity = np.full(slots.shape[0], interfaces.UNLIMITED, dtype=np.int32)
+        for plugin, column in self._asked:
+            said = self._ask(plugin, column, slots)
+            np.copyto(index, said.index, where=index == interfaces.PASSES)
+            capacity[said.index != interfaces.PASSES] = 0
+            if said.capacity is not None:
+                np.minimum(capacity, said.capacity, out=capacity)
+        return interfaces.Verdicts(index, capacity)
+
+    def _ask(
+        self, plugin: interfaces.FilterPlugin | None, column: columns.PluginColumn, slots: arrays.SlotArray
+    ) -> interfaces.Verdicts:
+        current = column.generation == self._snap.generation
+        if plugin is None or (plugin.depends_on == interfaces.Dependency.NODE and current):
+            if column.index.shape[0] < self._snap.nodes.size:
+                return interfaces.Verdicts(np.zeros(slots.shape[0], dtype=np.int16))
+            return interfaces.Verdicts(column.index[slots])
+        table, state = self._kept.table, column.prefilter.state
+        if plugin.depends_on == interfaces.Dependency.CLUSTER:
+            said = plugin.pre_filter(self._class, self._snap, table)
+            if said.status is not None:
+                return interfaces.Verdicts(np.full(slots.shape[0], table.intern(said.status), dtype=np.int16))
+            if said.skip:
+                return interfaces.Verdicts(np.zeros(slots.shape[0], dtype=np.int16))
+            state = said.state
+        return plugin.filter(self._class, self._snap, state, slots, table)

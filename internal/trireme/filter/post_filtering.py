@@ -1,0 +1,129 @@
+"""PostFilter: the plugins of a profile are asked for a way out, one after the other, until one has it.
+
+A success or a refusal that nothing can resolve ends the chain, and so does an error; the refusals before are joined.
+
+Source: pkg/scheduler/framework/runtime (RunPostFilterPlugins).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import orjson
+
+from trireme.filter import evaluation, preemption, reserving
+from trireme.framework import status
+from trireme.snapshot import snapshot
+from trireme.v1 import filter_pb2, plugin_pb2, snapshot_pb2, status_pb2
+from trireme.wire import profiles
+from trireme.wire import status as wire_status
+
+_DEVICES = "DynamicResources"
+
+
+@runtime_checkable
+class PostFilterPlugin(Protocol):
+    """An in-tree plugin that looks for a way out."""
+
+    name: str
+
+    def post_filter(self, question: preemption.Question, snap: snapshot.Snapshot) -> filter_pb2.PostFilterResponse:
+        """The way out, or why there is none. It writes nothing."""
+        ...
+
+
+class Silent:
+    """Stands where a plugin's PostFilter only matters for what comes after: it refuses without a word.
+
+    DynamicResources fails, though, where PreFilter ended before its turn: it does not find what it keeps there.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def post_filter(self, question: preemption.Question, snap: snapshot.Snapshot) -> filter_pb2.PostFilterResponse:
+        """Nothing to offer."""
+        if question.pre_filter is not None and not self._reached(question):
+            return filter_pb2.PostFilterResponse(status=wire_status.to_message(status.error(self.name, "not found")))
+        return filter_pb2.PostFilterResponse(status=wire_status.to_message(status.unschedulable(self.name)))
+
+    def _reached(self, question: preemption.Question) -> bool:
+        refusal, order = question.pre_filter, list(question.chain.order)
+        ended = refusal is not None and refusal.code == status.Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+        if not ended or refusal is None or refusal.plugin not in order:
+            return True
+        return self.name in order and order.index(self.name) <= order.index(refusal.plugin)
+
+
+@dataclass(frozen=True, slots=True)
+class Remote:
+    """A plugin of another process in the chain."""
+
+    plugin: reserving.RemoteReserve
+
+
+PostFilter = PostFilterPlugin | Remote
+
+
+def _preemption(args_json: bytes) -> preemption.DefaultPreemption:
+    args = orjson.loads(args_json) if args_json else {}
+    return preemption.DefaultPreemption(
+        preemption.Args(args.get("minCandidateNodesPercentage", 10), args.get("minCandidateNodesAbsolute", 100))
+    )
+
+
+def post_filters(
+    configuration: snapshot_pb2.Configuration,
+    chains: Mapping[str, evaluation.Chain],
+    make_remote: reserving.MakeRemoteReserve | None,
+) -> Mapping[str, Sequence[PostFilter]]:
+    """By profile the plugins at PostFilter, in order."""
+    remotes = {remote.name: remote for remote in configuration.remote_plugins}
+    out: dict[str, list[PostFilter]] = {}
+    for profile in configuration.profiles:
+        local = {plugin.name: plugin for plugin in chains[profile.scheduler_name].local}
+        found = out[profile.scheduler_name] = []
+        for entry in profiles.plugins_at(profile, plugin_pb2.EXTENSION_POINT_POST_FILTER):
+            plugin = local.get(entry.name)
+            if entry.name == preemption.NAME:
+                found.append(_preemption(profiles.args_of(profile, entry.name)))
+            elif isinstance(plugin, PostFilterPlugin):
+                found.append(plugin)
+            elif entry.name in remotes and make_remote is not None:
+                found.append(Remote(make_remote(remotes[entry.name])))
+            elif entry.name == _DEVICES:
+                found.append(Silent(_DEVICES))
+    return out
+
+
+async def post_filter(
+    plugins: Sequence[PostFilter],
+    request: filter_pb2.PostFilterRequest,
+    question: preemption.Question,
+    snap: snapshot.Snapshot,
+) -> filter_pb2.PostFilterResponse:
+    """The first way out that a plugin has, or all that they say why there is none."""
+    out = filter_pb2.PostFilterResponse(status=wire_status.to_message(status.unschedulable("")))
+    for plugin in plugins:
+        answer = await _ask(plugin, request, question, snap)
+        if answer is None:
+            continue
+        code = answer.status.code
+        if code in (status_pb2.CODE_SUCCESS, status_pb2.CODE_UNSCHEDULABLE_AND_UNRESOLVABLE, status_pb2.CODE_ERROR):
+            return answer
+        out.status.messages.extend(answer.status.messages)
+        out.status.plugin = out.status.plugin or (plugin.plugin.name if isinstance(plugin, Remote) else plugin.name)
+        out.actions.extend(answer.actions)
+        out.clear_nomination |= answer.clear_nomination
+    return out
+
+
+async def _ask(
+    plugin: PostFilter, request: filter_pb2.PostFilterRequest, question: preemption.Question, snap: snapshot.Snapshot
+) -> filter_pb2.PostFilterResponse | None:
+    if not isinstance(plugin, Remote):
+        return plugin.post_filter(question, snap)
+    said = await plugin.plugin.post_filter(request.cycle, request.columns, question.pre_filter)
+    if isinstance(said, status.Status):
+        return filter_pb2.PostFilterResponse(status=wire_status.to_message(said))
+    return said

@@ -1,0 +1,212 @@
+"""DefaultPreemption: a node where the pod fits once less important pods are gone, the best of several.
+
+It answers what is to be done and does nothing: bind deletes the victims, the frontend nominates the pod. Which nodes
+are tried first is random, but the same for the same question, so that every replica gives the same answer.
+
+Source: pkg/scheduler/framework/plugins/defaultpreemption, pkg/scheduler/framework/preemption.
+"""
+
+import random
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from trireme.filter import as_if, columns, evaluation, preemption_budgets, preemption_victims
+from trireme.framework import fit_reasons, status
+from trireme.snapshot import arrays, classes, pods, snapshot
+from trireme.v1 import bind_pb2, cycle_pb2, filter_pb2
+from trireme.wire import status as wire_status
+
+NAME = "DefaultPreemption"
+
+_NOT_HELPFUL = status.unresolvable("", "Preemption is not helpful for scheduling")
+_NO_VICTIMS = status.unresolvable("", "No preemption victims found for incoming pod")
+_PREFIX = "preemption: "
+# Added to priorities before they are summed up, so that more victims never sum up to less.
+_PRIORITY_SHIFT = 2**31
+
+
+@dataclass(frozen=True, slots=True)
+class Args:
+    """DefaultPreemptionArgs: how many candidates are enough to choose from."""
+
+    min_percentage: int = 10
+    min_absolute: int = 100
+
+    def enough(self, nodes: int) -> int:
+        """The number of candidates to look for among so many nodes."""
+        return min(max(nodes * self.min_percentage // 100, self.min_absolute), nodes)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A pod that fits nowhere. `cycle.pod` is its name, UID and nomination; `refusals` and `index` say why, by slot
+    (None: PreFilter refused it on all nodes, by `pre_filter`). Shape: index (slot,).
+    """
+
+    cycle: cycle_pb2.Cycle
+    pod_class: classes.PodClass
+    chain: evaluation.Chain
+    kept: columns.ClassColumns
+    refusals: tuple[status.Status, ...]
+    index: arrays.Int16Array | None
+    pre_filter: status.Status | None
+
+    def status_at(self, slot: int) -> status.Status | None:
+        """Why the node at the slot refuses; None: it does not, or is not there."""
+        if self.index is None:
+            return self.pre_filter
+        number = int(self.index[slot]) if slot < self.index.shape[0] else 0
+        return self.refusals[number - 1] if number else None
+
+    def resolvable(self, live: arrays.SlotArray) -> arrays.SlotArray:
+        """The slots that refuse in a way that evicting pods may change. Shape: (n,)."""
+        if self.index is None:
+            refused = self.pre_filter is not None and self.pre_filter.code == status.Code.UNSCHEDULABLE
+            return live if refused else live[:0]
+        codes = np.array([0, *(refusal.code for refusal in self.refusals)])
+        known = live[live < self.index.shape[0]]
+        return known[codes[self.index[known]] == status.Code.UNSCHEDULABLE]
+
+
+@dataclass(slots=True)
+class _Found:
+    """What the dry runs found: candidates, and how many nodes were refused with which status."""
+
+    candidates: list[preemption_victims.Candidate] = field(default_factory=list)
+    refused: Counter[status.Status] = field(default_factory=Counter)
+    faults: list[str] = field(default_factory=list)
+
+    def enough(self, wanted: int) -> bool:
+        """Whether there are as many candidates as wanted, and one that breaks no budget."""
+        return len(self.candidates) >= wanted and any(not each.violations for each in self.candidates)
+
+
+class DefaultPreemption:
+    """The in-tree PostFilter plugin."""
+
+    name = NAME
+
+    def __init__(self, args: Args) -> None:
+        self._args = args
+
+    def post_filter(self, question: Question, snap: snapshot.Snapshot) -> filter_pb2.PostFilterResponse:
+        """Evict the victims on the best node, or say why that would not help. A status of any kind has a text."""
+        ineligible = _ineligible(question, snap)
+        if ineligible:
+            return _answer(status.unschedulable(NAME, ineligible))
+        found = self._find(question, snap)
+        if found.candidates:
+            return _preempt(question, snap, _best(found.candidates, snap))
+        if found.faults:
+            texts = list(dict.fromkeys(found.faults))
+            return _answer(status.error(NAME, texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"))
+        left = snap.nodes.count - found.refused.total()
+        refusals = [*found.refused.items(), (_NOT_HELPFUL, left)] if left else list(found.refused.items())
+        text = fit_reasons.sentence(snap.nodes.count, refusals)
+        return _answer(status.unschedulable(NAME, text), clear_nomination=True)
+
+    def _find(self, question: Question, snap: snapshot.Snapshot) -> _Found:
+        found = _Found()
+        potential = question.resolvable(snap.nodes.live_slots())
+        if not potential.size:
+            return found
+        wanted = self._args.enough(potential.size)
+        potential = np.roll(potential, -_offset(question.cycle, potential.size))
+        victims = preemption_victims.potential_victims(snap, potential, question.pod_class.priority)
+        has_victims = np.isin(potential, snap.pods.slot[victims])
+        found.refused[_NO_VICTIMS] += int(np.count_nonzero(~has_victims))
+        potential = potential[has_victims]
+        counting = as_if.nominees(snap, question.pod_class.priority, question.cycle.pod.metadata.uid)
+        asking = as_if.AsIf(question.chain, question.kept, question.pod_class, snap, counting)
+        run = preemption_victims.DryRun(snap, asking, preemption_budgets.Budgets(snap), victims)
+        while potential.size and not found.enough(wanted):
+            count = max(wanted - len(found.candidates), 1)
+            self._take(run.run(potential[:count]), question, snap, found)
+            potential = potential[count:]
+        found.refused = +found.refused
+        return found
+
+    def _take(
+        self, outcome: preemption_victims.Outcome, question: Question, snap: snapshot.Snapshot, found: _Found
+    ) -> None:
+        for candidate in outcome.candidates:
+            if candidate.rows:
+                found.candidates.append(candidate)
+            else:
+                name = snap.nodes.names[candidate.slot]
+                found.faults.append(f'expected at least one victim pod on node "{name}"')
+        for _, number in outcome.refused:
+            refusal = question.kept.table.statuses[number - 1]
+            found.refused[refusal] += 1
+            if refusal.code == status.Code.ERROR:
+                found.faults.append(refusal.message)
+
+
+def _ineligible(question: Question, snap: snapshot.Snapshot) -> str:
+    """Why the pod may not preempt at all; empty: it may."""
+    pod_class = question.pod_class
+    if pod_class.pod.spec.preemption_policy == "Never":
+        return "not eligible due to preemptionPolicy=Never."
+    slot = snap.nodes.slots.get(question.cycle.pod.status.nominated_node_name)
+    if slot is None:
+        return ""
+    refusal = question.status_at(slot)
+    if refusal is not None and refusal.code == status.Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+        return ""
+    rows = preemption_victims.potential_victims(snap, np.array([slot]), pod_class.priority)
+    if (snap.pods.flags[rows] & pods.PREEMPTED).any():
+        return "not eligible due to a terminating pod on the nominated node."
+    return ""
+
+
+def _offset(cycle: cycle_pb2.Cycle, nodes: int) -> int:
+    return random.Random(f"{cycle.generation} {cycle.pod_class} {cycle.pod.metadata.uid}").randrange(nodes)
+
+
+def _best(candidates: list[preemption_victims.Candidate], snap: snapshot.Snapshot) -> preemption_victims.Candidate:
+    """The candidate that hurts least; the first of several that hurt alike."""
+    by_class = preemption_victims.priorities(snap)
+
+    def harm(candidate: preemption_victims.Candidate) -> tuple[int, int, int, int, int]:
+        rows = np.array(candidate.rows)
+        priority = by_class[snap.pods.pod_class[rows]]
+        start = snap.pods.start[rows]
+        start = np.where(start == 0, preemption_victims.NOT_STARTED, start)
+        earliest = int(start[priority == priority.max()].min())
+        total = int((priority + _PRIORITY_SHIFT).sum())
+        return candidate.violations, int(priority[0]), total, rows.size, -earliest
+
+    return min(candidates, key=harm)
+
+
+def _preempt(
+    question: Question, snap: snapshot.Snapshot, chosen: preemption_victims.Candidate
+) -> filter_pb2.PostFilterResponse:
+    node_name = snap.nodes.names[chosen.slot]
+    text = f"found a potential placement for pod on node {node_name}, preempting {len(chosen.rows)} victims"
+    answer = _answer(status.Status(status.Code.SUCCESS, "", (text,)))
+    answer.nominated_node = node_name
+    preemptor = question.cycle.pod.metadata
+    for row in chosen.rows:
+        if snap.pods.flags[row] & pods.TERMINATING:
+            # It is going already.
+            continue
+        namespace = snap.classes[int(snap.pods.pod_class[row])].namespace
+        action = answer.actions.add(
+            pod=cycle_pb2.PodIdentity(namespace=namespace, name=snap.pods.names[row], uid=snap.pods.uids[row])
+        )
+        action.evict.CopyFrom(
+            bind_pb2.Evict(
+                message=f"{question.cycle.profile}: preempting to accommodate a higher priority pod",
+                preemptor=cycle_pb2.PodIdentity(namespace=preemptor.namespace, name=preemptor.name, uid=preemptor.uid),
+                node_name=node_name,
+            )
+        )
+    return answer
+
+
+def _answer(said: status.Status, *, clear_nomination: bool = False) -> filter_pb2.PostFilterResponse:
+    prefixed = status.Status(said.code, said.plugin, tuple(_PREFIX + text for text in said.messages))
+    return filter_pb2.PostFilterResponse(status=wire_status.to_message(prefixed), clear_nomination=clear_nomination)

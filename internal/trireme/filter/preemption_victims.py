@@ -1,0 +1,160 @@
+"""Who would have to go from each of some nodes, so that a pod fits there: the dry run of preemption.
+
+From a node first go all pods of lower priority. If the pod fits then, they are let back one by one, those first whose
+going would break a disruption budget, the more important before the others, and who can stay stays. Each question of
+whether the pod fits goes to the filter plugins themselves. Nodes are asked about together as far as the plugins allow
+it, so a round lets one pod back on each of them: how many rounds there are follows the pods of one node, not the nodes.
+
+Source: pkg/scheduler/framework/plugins/defaultpreemption (SelectVictimsOnNode).
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from trireme.filter import as_if, preemption_budgets
+from trireme.plugins import interfaces
+from trireme.snapshot import arrays, rehearsal, snapshot
+
+# Where a start time is missing: the pod starts now, after all others.
+NOT_STARTED = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A node that has room once the victims are gone. `rows` are the victims', most important first."""
+
+    slot: int
+    rows: tuple[int, ...]
+    violations: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a dry run of some nodes found: candidates, and of the other slots the status that each has now."""
+
+    candidates: tuple[Candidate, ...]
+    refused: tuple[tuple[int, int], ...]
+
+
+class ClassPriorities:
+    """The priority of each class as a column, made anew when classes come or go. Shape: (class,)."""
+
+    def __init__(self) -> None:
+        self._generation = -1
+        self.column = np.zeros(0, dtype=np.int64)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the column, in bytes."""
+        return self.column.nbytes
+
+    def bring_up(self, snap: snapshot.Snapshot) -> None:
+        """Take in the classes that came."""
+        if self._generation == snap.classes_generation:
+            return
+        self.column = np.zeros(snap.class_capacity, dtype=np.int64)
+        for pod_class in snap.classes.values():
+            self.column[pod_class.id] = pod_class.priority
+        self._generation = snap.classes_generation
+
+
+def priorities(snap: snapshot.Snapshot) -> arrays.Int64Array:
+    """The priority of each class. Shape: (class,)."""
+    return snap.derived.get("class_priorities", ClassPriorities, snap).column
+
+
+def potential_victims(snap: snapshot.Snapshot, slots: arrays.SlotArray, priority: int) -> arrays.SlotArray:
+    """Rows of the pods on these slots that have a lower priority: by slot, the most important first. Shape: (victim,).
+
+    Of two pods of one priority the one that started earlier is more important.
+    """
+    table = snap.pods
+    wanted = np.zeros(snap.nodes.size, dtype=np.bool_)
+    wanted[slots] = True
+    by_class = priorities(snap)
+    rows = np.flatnonzero(table.slot[: table.size] >= 0)
+    rows = rows[wanted[table.slot[rows]]]
+    rows = rows[by_class[table.pod_class[rows]] < priority]
+    start = table.start[rows]
+    keys = (np.where(start == 0, NOT_STARTED, start), -by_class[table.pod_class[rows]], table.slot[rows])
+    return rows[np.lexsort(keys)]
+
+
+class DryRun:
+    """Looks for the victims of one pod."""
+
+    def __init__(
+        self,
+        snap: snapshot.Snapshot,
+        asking: as_if.AsIf,
+        budgets: preemption_budgets.Budgets,
+        victims: arrays.SlotArray,
+    ) -> None:
+        """`victims` are the rows of all potential ones, as potential_victims answers them."""
+        self._snap = snap
+        self._asking = asking
+        self._budgets = budgets
+        self._victims = victims
+        self._slots = snap.pods.slot[victims]
+
+    def run(self, slots: arrays.SlotArray) -> Outcome:
+        """Try these slots, which all have potential victims."""
+        candidates: list[Candidate] = []
+        refused: list[tuple[int, int]] = []
+        for part in self._asking.parts(slots):
+            with rehearsal.Rehearsal(self._snap) as rehearsed:
+                found, others = self._together(part, rehearsed)
+            candidates += found
+            refused += others
+        return Outcome(tuple(candidates), tuple(refused))
+
+    def _together(
+        self, slots: arrays.SlotArray, rehearsed: rehearsal.Rehearsal
+    ) -> tuple[list[Candidate], list[tuple[int, int]]]:
+        rehearsed.remove(self._victims[np.isin(self._slots, slots)])
+        index = self._asking.verdicts(slots, rehearsed).index
+        refused = list(zip(slots.tolist(), index.tolist(), strict=True))
+        helped = slots[index == interfaces.PASSES]
+        queues = [self._order_of_reprieve(slot) for slot in helped.tolist()]
+        staying = self._reprieve(helped, [queue for queue, _ in queues], rehearsed)
+        candidates = []
+        for slot, (queue, violating) in zip(helped.tolist(), queues, strict=True):
+            going = [row for row in queue if row not in staying]
+            violations = sum(row in violating for row in going)
+            if violating and len(violating) < len(queue):
+                kept = set(going)
+                going = [row for row in self._rows_of(slot) if row in kept]
+            candidates.append(Candidate(slot, tuple(going), violations))
+        return candidates, [each for each in refused if each[1] != interfaces.PASSES]
+
+    def _rows_of(self, slot: int) -> list[int]:
+        first, last = np.searchsorted(self._slots, (slot, slot + 1))
+        return self._victims[first:last].tolist()
+
+    def _order_of_reprieve(self, slot: int) -> tuple[list[int], frozenset[int]]:
+        rows = self._rows_of(slot)
+        violating = self._budgets.violating(rows)
+        if not violating:
+            return rows, violating
+        return [row for row in rows if row in violating] + [row for row in rows if row not in violating], violating
+
+    def _reprieve(
+        self, slots: arrays.SlotArray, queues: Sequence[Sequence[int]], rehearsed: rehearsal.Rehearsal
+    ) -> set[int]:
+        """Let victims back in the order of their slot's queue, one a slot and round; the rows of those that stay."""
+        staying: set[int] = set()
+        for at, rows in _rounds(queues):
+            rehearsed.restore(rows)
+            fits = self._asking.verdicts(slots[at], rehearsed).index == interfaces.PASSES
+            rehearsed.remove(rows[~fits])
+            staying.update(rows[fits].tolist())
+        return staying
+
+
+def _rounds(queues: Sequence[Sequence[int]]) -> Iterator[tuple[arrays.SlotArray, arrays.SlotArray]]:
+    """The first rows of all queues with the queues' numbers, then the second ones of those that have any, …"""
+    for place in range(max(map(len, queues), default=0)):
+        at = [number for number, queue in enumerate(queues) if len(queue) > place]
+        yield np.array(at, dtype=np.intp), np.array([queues[number][place] for number in at], dtype=np.intp)

@@ -1,0 +1,155 @@
+"""Rehearsal: the snapshot as if some pods were gone and others there, for as long as somebody looks.
+
+Preemption asks whether a pod would fit if victims were gone, and filters ask whether it fits beside pods that are only
+promised a node. Both change the pod table and what the nodes have in use for a moment, ask the plugins as always, and
+change it back. Nothing is awaited meanwhile, and no generation moves: who keeps answers by generation must not keep one
+given during a rehearsal. What is counted ahead (tallies) keeps to the real cluster and is adjusted where it is read.
+"""
+
+import types
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from trireme.snapshot import arrays, pods
+
+if TYPE_CHECKING:
+    from trireme.snapshot import snapshot
+
+
+class Rehearsal:
+    """A context manager; one at a time. Whatever was removed, restored and added in it is undone at its end.
+
+    `version` differs after each change from all before it, also from those of other rehearsals of the snapshot.
+    """
+
+    def __init__(self, snap: "snapshot.Snapshot") -> None:
+        self._snap = snap
+        # Rows that are taken to be gone, and their slots.
+        self._removed: dict[int, int] = {}
+        # Pods that are taken to be there, in rows at the end of the pod table.
+        self._first_added = 0
+        self._size_before = 0
+        self._deltas: tuple[arrays.Int32Array, arrays.Int32Array, arrays.Int64Array, arrays.BoolArray] | None = None
+
+    def __enter__(self) -> "Rehearsal":
+        if self._snap.rehearsal is not None:
+            raise RuntimeError("a rehearsal within a rehearsal")
+        self._snap.rehearsal = self
+        self._size_before = self._first_added = self._snap.pods.size
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: types.TracebackType | None
+    ) -> None:
+        self.clear_added()
+        self.restore(np.array(list(self._removed), dtype=np.intp))
+        self._snap.rehearsal = None
+
+    @property
+    def slots(self) -> arrays.SlotArray:
+        """The slots on which something is other than in truth. Shape: (n,)."""
+        table = self._snap.pods
+        return np.unique([*self._removed.values(), *table.slot[self._first_added : table.size].tolist()]).astype(
+            np.intp
+        )
+
+    def remove(self, rows: arrays.SlotArray) -> None:
+        """Take the pods of these rows, which are all there, to be gone. Shape: (n,)."""
+        if not rows.size:
+            return
+        table = self._snap.pods
+        slots = table.slot[rows]
+        self._removed.update(zip(rows.tolist(), slots.tolist(), strict=True))
+        self._shift(table.pod_class[rows], slots, -1)
+        table.slot[rows] = pods.NO_SLOT
+
+    def restore(self, rows: arrays.SlotArray) -> None:
+        """Take the pods of these rows, which were removed, to be there again. Shape: (n,)."""
+        if not rows.size:
+            return
+        table = self._snap.pods
+        slots = np.array([self._removed.pop(row) for row in rows.tolist()], dtype=np.int32)
+        table.slot[rows] = slots
+        self._shift(table.pod_class[rows], slots, 1)
+
+    def add(self, class_ids: arrays.Int32Array, slots: arrays.Int32Array) -> None:
+        """Take pods of these classes to be on these slots beside all others. Shapes: both (n,)."""
+        if not class_ids.size:
+            return
+        table = self._snap.pods
+        first = table.size
+        table.reserve(first + class_ids.shape[0] - 1)
+        rows = slice(first, table.size)
+        table.pod_class[rows] = class_ids
+        table.slot[rows] = slots
+        table.flags[rows] = 0
+        table.start[rows] = 0
+        self._shift(class_ids, slots, 1)
+
+    def clear_added(self) -> None:
+        """Take none of the added pods to be there any more."""
+        table = self._snap.pods
+        rows = slice(self._first_added, table.size)
+        if rows.start == rows.stop:
+            return
+        self._shift(table.pod_class[rows], table.slot[rows], -1)
+        table.slot[rows] = pods.NO_SLOT
+        table.forget_last(table.size - self._size_before)
+
+    def adjusted(self, sums: arrays.Int64Array, weights: arrays.Int64Array) -> arrays.Int64Array:
+        """Sums of weights over the real pods, as they would be. Pods that are being deleted count like any other that
+        goes: so does kube-scheduler. Shapes: sums (slot,), weights (class,).
+        """
+        return self._changed(sums, weights, 1, live_only=False)
+
+    def real(self, sums: arrays.Int64Array, weights: arrays.Int64Array, *, live_only: bool) -> arrays.Int64Array:
+        """Sums of weights over the pod table as it is now, without what is rehearsed. Shapes: as adjusted."""
+        return self._changed(sums, weights, -1, live_only=live_only)
+
+    def _changed(
+        self, sums: arrays.Int64Array, weights: arrays.Int64Array, sign: int, *, live_only: bool
+    ) -> arrays.Int64Array:
+        class_ids, slots, signs, live = self._delta_columns()
+        known = class_ids < weights.shape[0]
+        if live_only:
+            known = known & live
+        added = np.where(known, weights[np.where(known, class_ids, 0)], 0) * signs * sign
+        if not added.any():
+            return sums
+        out = sums.copy()
+        np.add.at(out, slots, added)
+        return out
+
+    def _delta_columns(self) -> tuple[arrays.Int32Array, arrays.Int32Array, arrays.Int64Array, arrays.BoolArray]:
+        """What differs from the truth: classes, slots, signs, and which of the pods are not being deleted."""
+        if self._deltas is None:
+            table = self._snap.pods
+            gone = np.array(list(self._removed), dtype=np.intp)
+            added = np.arange(self._first_added, table.size)
+            rows = np.concatenate([gone, added])
+            slots = np.concatenate([np.array(list(self._removed.values()), dtype=np.int32), table.slot[added]])
+            signs = np.ones(rows.shape[0], dtype=np.int64)
+            signs[: gone.shape[0]] = -1
+            live = (table.flags[rows] & pods.TERMINATING) == 0
+            self._deltas = table.pod_class[rows], slots, signs, live
+        return self._deltas
+
+    def _shift(self, class_ids: arrays.Int32Array, slots: arrays.Int32Array, sign: int) -> None:
+        """Count pods in or out of their nodes."""
+        self._deltas = None
+        self._snap.rehearsal_version += 1
+        nodes = self._snap.nodes
+        kinds, which = np.unique(class_ids, return_inverse=True)
+        vectors = [self._snap.classes[kind].placed(nodes.resource_names) for kind in kinds.tolist()]
+        nodes.reserve_resources()
+        amounts = np.zeros((len(nodes.resource_names), kinds.shape[0]), dtype=np.int64)
+        nonzero = np.zeros((2, kinds.shape[0]), dtype=np.int64)
+        for at, (kind, vector) in enumerate(zip(kinds.tolist(), vectors, strict=True)):
+            amounts[: vector.shape[0], at] = vector
+            nonzero[:, at] = self._snap.classes[kind].amounts.placed_nonzero
+        for resource in np.flatnonzero(amounts.any(axis=1)).tolist():
+            np.add.at(nodes.requested[resource], slots, amounts[resource][which] * sign)
+        for resource in (0, 1):
+            np.add.at(nodes.nonzero[resource], slots, nonzero[resource][which] * sign)
+        np.add.at(nodes.pod_count, slots, sign)
