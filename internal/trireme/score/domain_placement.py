@@ -67,22 +67,39 @@ class DomainPlacer:
             total = int(keys[node]) >> placement.TIE_BITS if self._open > 1 else 0
             choices.append(placement.Choice(node, total))
             if len(choices) < count:
-                self._take(node, count)
+                self._take(node, keys, count)
         return choices
 
-    def _take(self, node: int, count: int) -> None:
+    def _take(self, node: int, keys: arrays.Int64Array, count: int) -> None:
         self._capacity[node] -= 1
         placed = self._copies[node] = self._copies.get(node, 0) + 1
         if self._own is not None and self._capacity[node] > 0:
             row = self._rows.get(node)
-            if row is None:
-                row = self._rows[node] = self._own(np.array([node]), count)[0]
+            if row is None or row.shape[0] <= placed:
+                row = self._own_row(node, placed, keys, count)
             self._own_now[node] = row[placed]
         for each in self._joint:
             each.scores.place(node)
         moved = self._constraints is not None and self._constraints.place(node)
         if moved or self._capacity[node] == 0:
             self._see_feasible()
+
+    def _own_row(self, node: int, placed: int, keys: arrays.Int64Array, count: int) -> arrays.Int64Array:
+        """The node's own scores with one copy, two, …: up to the next, or up to all where it has some already.
+
+        The likeliest nodes get theirs at the same time: asking for many costs little more than asking for one.
+        """
+        assert self._own is not None
+        if placed > 1:
+            row: arrays.Int64Array = self._own(np.array([node]), count)[0]
+            self._rows[node] = row
+            return row
+        # Within a domain the best stays the best: by its own scores alone.
+        alone = ((self._static + self._own_now) << placement.TIE_BITS) + self._ties
+        likely = {node, *_best(keys, 2 * count), *_best(np.where(keys < 0, -1, alone), 4 * count)}
+        new = [each for each in likely if each not in self._rows]
+        self._rows.update(zip(new, self._own(np.array(new), 2), strict=True))
+        return self._rows[node]
 
     def _see_feasible(self) -> None:
         feasible = self._capacity > 0
@@ -119,3 +136,11 @@ class DomainPlacer:
         if self._closed is not None:
             keys[self._closed] = -1
         return keys
+
+
+def _best(keys: arrays.Int64Array, count: int) -> list[int]:
+    """The nodes with the highest keys, in any order."""
+    if keys.shape[0] <= count:
+        return list(range(keys.shape[0]))
+    best: list[int] = np.argpartition(keys, -count)[-count:].tolist()
+    return best

@@ -58,6 +58,23 @@ class Chain:
 
 
 @dataclass(frozen=True, slots=True)
+class Roles:
+    """The in-tree plugins of a profile by name, and by how a placement changes their scores."""
+
+    plain: Mapping[str, interfaces.ScorePlugin]  # all but the joint ones
+    own_node: Mapping[str, interfaces.OwnNodeScore]
+    joint: Mapping[str, interfaces.JointScorePlugin]
+
+    @staticmethod
+    def of(plugins: Sequence[interfaces.AnyScorePlugin]) -> "Roles":
+        """Found out once: to ask an object for its protocol costs more than to ask the plugin."""
+        joint = {each.name: each for each in plugins if isinstance(each, interfaces.JointScorePlugin)}
+        own_node = {each.name: each for each in plugins if isinstance(each, interfaces.OwnNodeScore)}
+        plain = {each.name: each for each in plugins if not isinstance(each, interfaces.JointScorePlugin)}
+        return Roles(plain, own_node, joint)
+
+
+@dataclass(frozen=True, slots=True)
 class EvaluatorStatistics:
     """What the evaluator has done."""
 
@@ -72,6 +89,7 @@ class Evaluator:
     def __init__(self, snap: snapshot.Snapshot, chains: Mapping[str, Chain]) -> None:
         self._snap = snap
         self._chains = chains
+        self._roles = {profile: Roles.of(chain.local) for profile, chain in chains.items()}
         self._kept: OrderedDict[tuple[str, int], columns.ClassColumns] = OrderedDict()
         self._incarnation = snap.incarnation
         self._slots_evaluated = 0
@@ -84,6 +102,10 @@ class Evaluator:
     def chain(self, profile: str) -> Chain | None:
         """The plugins of a profile, None for an unknown one."""
         return self._chains.get(profile)
+
+    def roles(self, profile: str) -> Roles:
+        """What the in-tree plugins of a profile are."""
+        return self._roles[profile]
 
     def columns_of(self, profile: str, pod_class: classes.PodClass) -> columns.ClassColumns:
         """What is kept of the class, made if nothing is."""
@@ -131,10 +153,11 @@ class Evaluator:
                 column = kept.plugins[plugin.name] = columns.ScoreColumn(state, self._snap.generation)
             if isinstance(column.state, status.Status):
                 return column.state
-            if column.state is not None and isinstance(plugin, interfaces.ScorePlugin):
+            scorer = self._roles[profile].plain.get(plugin.name)
+            if column.state is not None and scorer is not None:
                 slots = self._due(plugin.depends_on, column.generation, live)
                 if slots.size:
-                    raw = plugin.score(pod_class, self._snap, column.state, slots)
+                    raw = scorer.score(pod_class, self._snap, column.state, slots)
                     column.write(slots, raw, self._snap.nodes.capacity)
                     self._slots_evaluated += slots.size
             column.generation = self._snap.generation
