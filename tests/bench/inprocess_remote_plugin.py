@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.append(str(ROOT / "tests" / "e2e"))
+sys.path += [str(ROOT / "tests" / folder) for folder in ("e2e", "controlplane")]
 
 import installation  # noqa: E402  # it lies beside the end-to-end tests
 
