@@ -14,6 +14,9 @@ from trireme.plugins import interfaces
 from trireme.score import domain_state, placement
 from trireme.snapshot import arrays
 
+# Copies for which a node's own scores are made ahead: few nodes get more in one batch.
+_COPIES = 6
+
 
 @dataclass(frozen=True, slots=True)
 class JointPlugin:
@@ -85,12 +88,12 @@ class DomainPlacer:
             self._see_feasible()
 
     def _own_row(self, node: int, placed: int, keys: arrays.Int64Array, count: int) -> arrays.Int64Array:
-        """The node's own scores with one copy, two, …: up to the next, or up to all where it has some already.
+        """The node's own scores with one copy, two, …: a few, or as many as there will be where a few were not enough.
 
         The likeliest nodes get theirs at the same time: asking for many costs little more than asking for one.
         """
         assert self._own is not None
-        if placed > 1:
+        if placed >= _COPIES:
             row: arrays.Int64Array = self._own(np.array([node]), count)[0]
             self._rows[node] = row
             return row
@@ -98,7 +101,7 @@ class DomainPlacer:
         alone = ((self._static + self._own_now) << placement.TIE_BITS) + self._ties
         likely = {node, *_best(keys, 2 * count), *_best(np.where(keys < 0, -1, alone), 4 * count)}
         new = [each for each in likely if each not in self._rows]
-        self._rows.update(zip(new, self._own(np.array(new), 2), strict=True))
+        self._rows.update(zip(new, self._own(np.array(new), min(count, _COPIES)), strict=True))
         return self._rows[node]
 
     def _see_feasible(self) -> None:
