@@ -8,12 +8,16 @@ Such a plugin would see the rehearsals of all slots at once, so where there is o
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trireme.filter import columns, evaluation
+from trireme.filter import columns
 from trireme.plugins import interfaces
 from trireme.snapshot import arrays, classes, rehearsal, snapshot
+
+if TYPE_CHECKING:
+    from trireme.filter import evaluation
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +50,7 @@ class AsIf:
 
     def __init__(
         self,
-        chain: evaluation.Chain,
+        chain: "evaluation.Chain",
         kept: columns.ClassColumns,
         pod_class: classes.PodClass,
         snap: snapshot.Snapshot,
@@ -74,18 +78,28 @@ class AsIf:
 
         The slots are one of `parts`.
         """
-        there = self._counting.on(slots)
-        if not there.slots.size:
-            return self._plainly(slots)
-        at = np.flatnonzero(np.isin(slots, there.slots))
-        rehearsed.add(there.class_ids, there.slots)
-        beside = self._plainly(slots[at])
-        rehearsed.clear_added()
         out = self._plainly(slots)
+        at = np.flatnonzero(np.isin(slots, self._counting.slots))
+        if not at.size:
+            return out
+        beside = self._beside(slots[at], rehearsed)
         assert out.capacity is not None
         assert beside.capacity is not None
         out.index[at] = np.where(beside.index != interfaces.PASSES, beside.index, out.index[at])
         out.capacity[at] = np.minimum(out.capacity[at], beside.capacity)
+        return out
+
+    def beside_nominees(self) -> Iterator[tuple[arrays.SlotArray, interfaces.Verdicts]]:
+        """Verdicts on all slots that pods are nominated to, with those pods there, in parts."""
+        for part in self.parts(np.unique(self._counting.slots).astype(np.intp)):
+            with rehearsal.Rehearsal(self._snap) as rehearsed:
+                yield part, self._beside(part, rehearsed)
+
+    def _beside(self, slots: arrays.SlotArray, rehearsed: rehearsal.Rehearsal) -> interfaces.Verdicts:
+        there = self._counting.on(slots)
+        rehearsed.add(there.class_ids, there.slots)
+        out = self._plainly(slots)
+        rehearsed.clear_added()
         return out
 
     def _plainly(self, slots: arrays.SlotArray) -> interfaces.Verdicts:

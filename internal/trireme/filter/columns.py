@@ -90,6 +90,8 @@ class ClassColumns:
     index: arrays.Int16Array = field(default_factory=lambda: np.zeros(0, dtype=np.int16))
     capacity: arrays.Int32Array = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
     changed_at: arrays.Int64Array = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    # The slots that pods are nominated to which count for the class.
+    promised: arrays.SlotArray = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
     # Held while remote plugins are asked about the class.
     asking: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -113,13 +115,15 @@ class ClassColumns:
         order: Sequence[str],
         outside: int,
         allowed: arrays.BoolArray | None,
+        beside: Sequence[tuple[arrays.SlotArray, interfaces.Verdicts]],
         stamp: int,
     ) -> None:
         """Recompute the class's verdicts on the slots: the first refusal in the plugins' `order`.
 
-        `allowed` marks which of the slots PreFilter left in (None: all); the others get the status `outside`. What
-        changes is stamped with `stamp`.
-        Shapes: slots and allowed (n,).
+        `allowed` marks which of the slots PreFilter left in (None: all); the others get the status `outside`. `beside`
+        are verdicts on some of the slots with the pods there that are nominated to them: such a refusal comes first.
+        What changes is stamped with `stamp`.
+        Shapes: slots (ascending) and allowed (n,).
         """
         index = np.zeros(slots.shape[0], dtype=np.int16)
         capacity = np.full(slots.shape[0], interfaces.UNLIMITED, dtype=np.int32)
@@ -138,6 +142,14 @@ class ClassColumns:
                 capacity[(refused != interfaces.PASSES) & ~column.liftable[slots]] = 0
             if column.capacity is not None:
                 np.minimum(capacity, column.capacity[slots], out=capacity)
+        for part, verdicts in beside:
+            at = np.searchsorted(slots, part)
+            refuses = verdicts.index != interfaces.PASSES
+            if allowed is not None:
+                refuses &= allowed[at]
+            index[at] = np.where(refuses, verdicts.index, index[at])
+            assert verdicts.capacity is not None
+            capacity[at] = np.minimum(capacity[at], verdicts.capacity)
         differs = (self.index[slots] != index) | (self.capacity[slots] != capacity)
         self.index[slots] = index
         self.capacity[slots] = capacity

@@ -13,10 +13,11 @@ from typing import Protocol
 
 import numpy as np
 
-from trireme.filter import columns
+from trireme.filter import as_if, columns
 from trireme.framework import status
 from trireme.plugins import interfaces
-from trireme.snapshot import arrays, classes, snapshot
+from trireme.snapshot import arrays, classes, rehearsal, snapshot
+from trireme.v1 import cycle_pb2
 
 # Columns kept at most, in bytes; beyond it the classes that were asked about longest ago are forgotten, but for a few.
 COLUMN_BYTES = 64 * 1024 * 1024
@@ -138,12 +139,43 @@ class Evaluator:
             changed[:] = True
         else:
             changed[self._snap.nodes.changed_since(kept.generation, pods=False)] = True
+        changed[kept.promised[kept.promised < size]] = True
+        beside = self._beside_nominees(self._chains[profile], pod_class, kept)
+        changed[kept.promised] = True
         # Whoever was answered at this generation before must see what differs now as newer.
         stamp = max(generation, kept.next_stamp)
-        self._combine(profile, kept, np.flatnonzero(changed & live), stamp)
+        self._combine(profile, kept, np.flatnonzero(changed & live), beside, stamp)
         kept.clear(np.flatnonzero(changed & ~live), stamp)
         kept.generation = generation
         kept.next_stamp = generation + 1
+
+    def own_verdict(self, cycle: cycle_pb2.Cycle, kept: columns.ClassColumns) -> tuple[int, int, int] | None:
+        """Slot, status and capacity where the cycle's pod is nominated to itself: there it does not count for itself.
+        None where it is nominated nowhere, or no pod is named.
+        """
+        uid = cycle.pod.metadata.uid
+        own = self._snap.nominations.get(uid)
+        pod_class = self._snap.classes.get(cycle.pod_class)
+        if own is None or pod_class is None or kept.refusal is not None or not self._snap.nodes.alive[own.slot]:
+            return None
+        if kept.narrowed is not None and self._snap.nodes.names[own.slot] not in kept.narrowed:
+            return None
+        counting = as_if.nominees(self._snap, pod_class.priority, uid)
+        asking = as_if.AsIf(self._chains[cycle.profile], kept, pod_class, self._snap, counting)
+        with rehearsal.Rehearsal(self._snap) as rehearsed:
+            said = asking.verdicts(np.array([own.slot]), rehearsed)
+        assert said.capacity is not None
+        return own.slot, int(said.index[0]), int(said.capacity[0])
+
+    def _beside_nominees(
+        self, chain: Chain, pod_class: classes.PodClass, kept: columns.ClassColumns
+    ) -> list[tuple[arrays.SlotArray, interfaces.Verdicts]]:
+        """Verdicts on the slots that pods are nominated to which count for the class, with those pods there."""
+        counting = as_if.nominees(self._snap, pod_class.priority, "")
+        kept.promised = np.unique(counting.slots).astype(np.intp)
+        if not kept.promised.size:
+            return []
+        return list(as_if.AsIf(chain, kept, pod_class, self._snap, counting).beside_nominees())
 
     def _columns_of(self, profile: str, pod_class: classes.PodClass) -> columns.ClassColumns:
         if self._incarnation != self._snap.incarnation:
@@ -232,7 +264,14 @@ class Evaluator:
         column.generation = self._snap.generation
         return slots
 
-    def _combine(self, profile: str, kept: columns.ClassColumns, slots: arrays.SlotArray, stamp: int) -> None:
+    def _combine(
+        self,
+        profile: str,
+        kept: columns.ClassColumns,
+        slots: arrays.SlotArray,
+        beside: Sequence[tuple[arrays.SlotArray, interfaces.Verdicts]],
+        stamp: int,
+    ) -> None:
         order = self._chains[profile].order
         allowed: arrays.BoolArray | None = None
         outside = interfaces.PASSES
@@ -241,7 +280,7 @@ class Evaluator:
             allowed = np.isin(slots, named)
             narrowing = [name for name in order if kept.plugins[name].prefilter.nodes is not None]
             outside = kept.table.intern(outside_status(narrowing))
-        kept.combine(slots, order, outside, allowed, stamp)
+        kept.combine(slots, order, outside, allowed, beside, stamp)
 
     async def _ask(
         self, remote: RemoteFilter, profile: str, pod_class: classes.PodClass, kept: columns.ClassColumns

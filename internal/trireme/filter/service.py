@@ -77,7 +77,10 @@ class FilterService(filter_pb2_grpc.FilterServiceServicer):
         )
         if kept.refusal is not None or kept.narrowed is not None:
             response.pre_filter.CopyFrom(_pre_filter(kept))
-        if kept.refusal is None:
+        own = self._evaluator.own_verdict(request.cycle, kept)
+        if own is not None:
+            response.columns.CopyFrom(self._answer_of_one(kept, own))
+        elif kept.refusal is None:
             response.columns.CopyFrom(self._answer(kept, request.known_generation))
         said = [kept.plugins[plugin.name].prefilter for plugin in chain.local if plugin.name in kept.plugins]
         response.max_batch = min((answer.max_batch for answer in said if answer.max_batch), default=0)
@@ -95,12 +98,13 @@ class FilterService(filter_pb2_grpc.FilterServiceServicer):
         self, request: filter_pb2.PostFilterRequest, context: aio.ServicerContext[Any, Any]
     ) -> filter_pb2.PostFilterResponse:
         """The way out that the PostFilter plugins of the profile have, or why there is none."""
+        pod_class = await self._class_of(request.cycle, context)
         kept = await self._evaluate(request.cycle, context)
         why = node_columns.unpack(request.columns)
         refused = request.HasField("pre_filter")
         question = preemption.Question(
             request.cycle,
-            self._snap.classes[request.cycle.pod_class],
+            pod_class,
             self._chains[request.cycle.profile],
             kept,
             why.statuses,
@@ -149,6 +153,13 @@ class FilterService(filter_pb2_grpc.FilterServiceServicer):
         if kept.first_answered < 0:
             kept.first_answered = kept.generation
         return node_columns.pack(kept.generation, 0, size, None, statuses, kept.index[:size], kept.capacity[:size])
+
+    def _answer_of_one(self, kept: columns.ClassColumns, own: tuple[int, int, int]) -> filter_pb2.NodeColumns:
+        """The complete answer about one pod of the class, for which one slot is another than for the others."""
+        size = self._snap.nodes.size
+        index, capacity = kept.index[:size].copy(), kept.capacity[:size].copy()
+        index[own[0]], capacity[own[0]] = own[1:]
+        return node_columns.pack(kept.generation, 0, size, None, kept.table.statuses, index, capacity)
 
     async def _evaluate(self, cycle: Any, context: aio.ServicerContext[Any, Any]) -> columns.ClassColumns:
         pod_class = await self._class_of(cycle, context)
