@@ -27,6 +27,7 @@ class Options:
     #: Process id of the parent to end with; 0: none.
     parent: int
     verbosity: int
+    logging_format: str = "text"
 
 
 def parse(argv: Sequence[str] | None) -> Options:
@@ -67,6 +68,7 @@ def parse(argv: Sequence[str] | None) -> Options:
         metrics_listen=values.metrics_listen,
         parent=values.exit_with_parent,
         verbosity=values.v,
+        logging_format=values.logging_format,
     )
 
 
@@ -98,6 +100,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--leader-elect-resource-namespace", default="kube-system", help="its namespace (default %(default)s)")
     add("--metrics-listen", default="", help="host:port for /metrics, /healthz and /readyz; empty: not served")
     add("--exit-with-parent", type=int, default=0, metavar="PID", help="end when this process, the parent, ends")
+    add("--logging-format", choices=("text", "json"), default="text", help="default %(default)s")
     add("-v", "--v", type=int, default=0, help="log verbosity")
     return parser
 

@@ -5,9 +5,7 @@ It puts the pieces together and decides nothing. Clock, wall clock and randomnes
 
 import dataclasses
 import gc
-import logging
 import random
-import sys
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -25,9 +23,8 @@ from trireme.kube.errors import KubeconfigError
 from trireme.kube.writes import Writer
 from trireme.replica import grpc_server, listening, parent_death
 from trireme.replica.fencing import EpochGuard
+from trireme.telemetry import klog
 from trireme.v1 import bind_pb2, bind_pb2_grpc, plugin_pb2, plugin_pb2_grpc, snapshot_pb2
-
-log = logging.getLogger(__name__)
 
 LEASE_DEADLINE_SECONDS = 5.0
 """For reading the Lease, with repetitions."""
@@ -40,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Serves until SIGTERM; answers the exit code. What is wrong at the start is one line on stderr."""
     try:
         options = flags.parse(argv)
-        _log_to_stderr(options.verbosity)
+        klog.setup(klog.LogOptions(options.logging_format, options.verbosity))
         if options.parent:
             parent_death.exit_with_parent(options.parent)
         # What is loaded now lives as long as the process: the collector need not look at it again.
@@ -113,11 +110,3 @@ def _lease_reader(api: client.ApiClient, named: tuple[str, str] | None) -> Lease
         return await lease.read_lease(api, namespace, name, LEASE_DEADLINE_SECONDS)
 
     return read
-
-
-def _log_to_stderr(verbosity: int) -> None:
-    logging.basicConfig(
-        stream=sys.stderr,
-        level=logging.DEBUG if verbosity >= 4 else logging.INFO,
-        format="%(asctime)s %(levelname).1s %(name)s: %(message)s",
-    )

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from trireme.filter import service
-from trireme.replica import phase_process, remote_plugin
+from trireme.replica import phase_metrics, phase_process, remote_plugin
 from trireme.replica.grpc_server import Service
 from trireme.snapshot import snapshot
 from trireme.v1 import cycle_pb2, filter_pb2, filter_pb2_grpc, plugin_pb2
@@ -25,13 +25,15 @@ async def _lifespan(options: argparse.Namespace) -> AsyncIterator[Sequence[Servi
     remotes = remote_plugin.RemotePlugins(snap, asker)
     phase = service.FilterService(snap, remotes.filter_plugin, remotes.reserve_plugin)
     hosted = phase_process.HostedPlugins(phase.follow.instance, plugin_pb2.EXTENSION_POINT_FILTER, lambda: phase.chains)
+    measured = phase_metrics.serve(options.metrics_listen, "filter", phase.follow, remotes.statistics, phase.statistics)
     try:
-        yield (
-            *phase_process.shared_services(phase.follow, hosted),
-            Service(
-                filter_pb2.DESCRIPTOR.services_by_name["FilterService"],
-                lambda server: filter_pb2_grpc.add_FilterServiceServicer_to_server(phase, server),
-            ),
-        )
+        async with measured:
+            yield (
+                *phase_process.shared_services(phase.follow, hosted),
+                Service(
+                    filter_pb2.DESCRIPTOR.services_by_name["FilterService"],
+                    lambda server: filter_pb2_grpc.add_FilterServiceServicer_to_server(phase, server),
+                ),
+            )
     finally:
         await remotes.close()

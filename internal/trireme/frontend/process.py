@@ -223,8 +223,9 @@ def _child_arguments(completed: commandline.CompletedConfig, source: credentials
         bind.append(f"--kubeconfig={source.kubeconfig}")
     if source.master:
         bind.append(f"--master={source.master}")
-    verbosity = [f"-v={completed.options.logging.verbosity}"]
-    return {"filter": verbosity, "score": verbosity, "bind": [*bind, *verbosity]}
+    logging_options = completed.options.logging
+    logs = [f"-v={logging_options.verbosity}", f"--logging-format={logging_options.format}"]
+    return {"filter": logs, "score": logs, "bind": [*bind, *logs]}
 
 
 def _on_signal(stopping: asyncio.Event) -> None:

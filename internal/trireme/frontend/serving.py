@@ -47,12 +47,11 @@ async def serve(
             await stack.enter_async_context(_secure(completed, completed.serving, served))
         if completed.trireme.admin_socket:
             await stack.enter_async_context(_local(completed.trireme.admin_socket, served))
-        lag = asyncio.create_task(served.loop_lag.run(), name="event loop lag")
+        await stack.enter_async_context(served.loop_lag.measured())
         try:
             yield served
         finally:
             served.ending()
-            lag.cancel()
 
 
 @contextlib.asynccontextmanager

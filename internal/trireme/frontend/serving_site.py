@@ -43,7 +43,7 @@ class FrontendSite:
         self._frontend = frontend
         self._started = own_process.start_time()
         self._ending = False
-        self.loop_lag = event_loop.LoopLag(time.monotonic)
+        self.loop_lag = event_loop.LoopLag()
         options = completed.options.metrics
         allowed = {
             (name.partition(",")[0], name.partition(",")[2]): frozenset(values.split(","))

@@ -5,8 +5,6 @@ Neither has credentials, discovers anything or reads a configuration file: all t
 
 import argparse
 import gc
-import logging
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
@@ -14,6 +12,7 @@ from typing import Any, Protocol
 from grpc import aio
 
 from trireme.replica import follower, grpc_server, listening, parent_death
+from trireme.telemetry import klog
 from trireme.v1 import plugin_pb2, plugin_pb2_grpc, snapshot_pb2, snapshot_pb2_grpc
 
 PhaseLifespan = Callable[[argparse.Namespace], AbstractAsyncContextManager[Sequence[grpc_server.Service]]]
@@ -72,11 +71,7 @@ def shared_services(follow: follower.Follower, hosted: HostedPlugins) -> tuple[g
 def run(name: str, description: str, argv: Sequence[str] | None, lifespan: PhaseLifespan) -> int:
     """Parse the flags and serve until SIGTERM. Returns the exit code; what is wrong is one line on stderr."""
     options = _parser(name, description).parse_args(argv)
-    logging.basicConfig(
-        stream=sys.stderr,
-        level=logging.DEBUG if options.v >= 4 else logging.INFO,
-        format="%(asctime)s %(levelname).1s %(name)s: %(message)s",
-    )
+    klog.setup(klog.LogOptions(options.logging_format, options.v))
     if options.exit_with_parent:
         parent_death.exit_with_parent(options.exit_with_parent)
     try:
@@ -102,5 +97,9 @@ def _parser(name: str, description: str) -> argparse.ArgumentParser:
     parser.add_argument("--client-ca-file", default="", help="CA that callers' certificates must be signed by")
     parser.add_argument("--allowed-identities", default="", help="names of callers' certificates, comma-separated")
     parser.add_argument("--exit-with-parent", type=int, default=0, metavar="PID", help="end when this process ends")
+    parser.add_argument(
+        "--metrics-listen", default="", help="host:port for /metrics, /healthz and /readyz; empty: not served"
+    )
+    parser.add_argument("--logging-format", choices=("text", "json"), default="text", help="default %(default)s")
     parser.add_argument("-v", "--v", type=int, default=0, help="log verbosity")
     return parser

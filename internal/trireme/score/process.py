@@ -4,7 +4,7 @@ import argparse
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from trireme.replica import phase_process, remote_plugin
+from trireme.replica import phase_metrics, phase_process, remote_plugin
 from trireme.replica.grpc_server import Service
 from trireme.score import service
 from trireme.snapshot import snapshot
@@ -25,13 +25,15 @@ async def _lifespan(options: argparse.Namespace) -> AsyncIterator[Sequence[Servi
     remotes = remote_plugin.RemotePlugins(snap, asker)
     phase = service.ScoreService(snap, remotes.score_plugin)
     hosted = phase_process.HostedPlugins(phase.follow.instance, plugin_pb2.EXTENSION_POINT_SCORE, lambda: phase.chains)
+    measured = phase_metrics.serve(options.metrics_listen, "score", phase.follow, remotes.statistics, phase.statistics)
     try:
-        yield (
-            *phase_process.shared_services(phase.follow, hosted),
-            Service(
-                score_pb2.DESCRIPTOR.services_by_name["ScoreService"],
-                lambda server: score_pb2_grpc.add_ScoreServiceServicer_to_server(phase, server),
-            ),
-        )
+        async with measured:
+            yield (
+                *phase_process.shared_services(phase.follow, hosted),
+                Service(
+                    score_pb2.DESCRIPTOR.services_by_name["ScoreService"],
+                    lambda server: score_pb2_grpc.add_ScoreServiceServicer_to_server(phase, server),
+                ),
+            )
     finally:
         await remotes.close()

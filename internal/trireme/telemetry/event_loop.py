@@ -1,7 +1,9 @@
 """How late the event loop is: whatever blocks it delays every heartbeat, stream and request by so much."""
 
 import asyncio
-from collections.abc import Callable
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable
 
 from trireme.telemetry.instruments import Histogram, exponential
 
@@ -11,7 +13,7 @@ PERIOD_SECONDS = 0.25
 class LoopLag:
     """Asks to be woken, and measures how much later that happens."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self.instrument = Histogram(
             "trireme_event_loop_lag_seconds",
@@ -19,8 +21,16 @@ class LoopLag:
             exponential(0.001, 2, 14),
         )
 
-    async def run(self) -> None:
-        """Measure until cancelled."""
+    @contextlib.asynccontextmanager
+    async def measured(self) -> AsyncIterator[None]:
+        """Measure while the block runs."""
+        measuring = asyncio.create_task(self._run(), name="event loop lag")
+        try:
+            yield
+        finally:
+            measuring.cancel()
+
+    async def _run(self) -> None:
         while True:
             due = self._clock() + PERIOD_SECONDS
             await asyncio.sleep(PERIOD_SECONDS)

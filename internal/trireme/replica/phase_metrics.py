@@ -1,0 +1,108 @@
+"""Metrics of a filter or score process: how it follows the frontend, what it keeps, what its remote plugins do.
+
+The numbers live in the statistics of the objects that count; here they are only read, when somebody asks.
+"""
+
+import contextlib
+import dataclasses
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from typing import Any
+
+from trireme.replica import follower, remote_breaker, remote_connection
+from trireme.replica.listening import ListenError
+from trireme.telemetry import event_loop, own_process, plain_server
+from trireme.telemetry.instruments import CountedElsewhere, Gauge, Instrument, Reading, Registry
+
+Remotes = Callable[[], Mapping[str, remote_connection.ConnectionStatistics]]
+
+
+@contextlib.asynccontextmanager
+async def serve(
+    listen: str,
+    phase: str,
+    follow: follower.Follower,
+    remotes: Remotes,
+    own: Callable[[], Any],
+) -> AsyncIterator[None]:
+    """Serve the metrics and probes of `phase` (its name) at `listen`. `own` answers its own statistics, a record of
+    numbers.
+
+    Raises: ListenError where the address cannot be listened on.
+    """
+
+    def not_ready() -> str:
+        return "" if follow.statistics().generation else "no frontend has brought a snapshot yet"
+
+    registry = Registry()
+    registry.add(*_following(follow), *_plugins(remotes), *_own(phase, own), *own_process.instruments())
+    async with contextlib.AsyncExitStack() as stack:
+        try:
+            await stack.enter_async_context(plain_server.serve(listen, registry, not_ready))
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise ListenError(f"--metrics-listen: {listen}: {reason}") from error
+        if listen:
+            lag = event_loop.LoopLag()
+            registry.add(lag.instrument)
+            await stack.enter_async_context(lag.measured())
+        yield
+
+
+def _following(follow: follower.Follower) -> Iterable[Instrument]:
+    def one(attribute: str) -> Reading:
+        return lambda: {(): getattr(follow.statistics(), attribute)}
+
+    yield Gauge("trireme_snapshot_generation", "Generation of the snapshot.", one("generation"))
+    yield Gauge("trireme_epoch", "Epoch of the frontend that is followed.", one("epoch"))
+    yield CountedElsewhere("trireme_snapshot_streams_total", "Snapshot streams opened.", one("streams"))
+    yield CountedElsewhere("trireme_snapshot_deltas_total", "Deltas applied.", one("deltas"))
+    yield CountedElsewhere(
+        "trireme_stale_calls_total", "Calls refused for want of the snapshot or configuration named.", one("refused")
+    )
+
+
+def _plugins(remotes: Remotes) -> Iterable[Instrument]:
+    labels = ("plugin",)
+
+    def each(attribute: str) -> Reading:
+        return lambda: {(name,): float(getattr(entry, attribute)) for name, entry in remotes().items()}
+
+    def open_breakers() -> Mapping[tuple[str], float]:
+        return {(name,): float(entry.breaker is not remote_breaker.State.CLOSED) for name, entry in remotes().items()}
+
+    def questions() -> Mapping[tuple[str, str], float]:
+        return {
+            (name, result): count
+            for name, entry in remotes().items()
+            for result, count in (
+                ("answered", entry.answered),
+                ("failed", entry.failed),
+                ("not_asked", entry.not_asked),
+            )
+        }
+
+    yield CountedElsewhere(
+        "trireme_plugin_questions_total", "Questions to remote plugins by result.", questions, ("plugin", "result")
+    )
+    yield Gauge(
+        "trireme_plugin_breaker_open", "Whether a remote plugin is left alone for a while.", open_breakers, labels
+    )
+    yield CountedElsewhere(
+        "trireme_plugin_breaker_opened_total",
+        "Times that a remote plugin's circuit breaker opened.",
+        each("breaker_opened"),
+        labels,
+    )
+    yield Gauge("trireme_plugin_calls_in_flight", "Calls that a plugin has now.", each("in_flight"), labels)
+    yield Gauge("trireme_plugin_calls_waiting", "Calls that wait for their turn.", each("waiting"), labels)
+
+
+def _own(phase: str, own: Callable[[], Any]) -> Iterable[Instrument]:
+    """A gauge for each number of the phase's own statistics."""
+
+    def one(attribute: str) -> Reading:
+        return lambda: {(): getattr(own(), attribute)}
+
+    for field in dataclasses.fields(own()):
+        text = f"The {phase} phase's {field.name.replace('_', ' ')}."
+        yield Gauge(f"trireme_{phase}_{field.name}", text, one(field.name))

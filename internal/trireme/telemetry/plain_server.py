@@ -1,0 +1,54 @@
+"""Metrics and probes of a phase, over plain HTTP: numbers without secrets, for the machine or the cluster to read.
+
+A phase is ready once it can answer: it follows a frontend, which has brought its configuration.
+"""
+
+import contextlib
+from collections.abc import AsyncIterator, Callable
+
+from aiohttp import web
+
+from trireme.telemetry import exposition, http_site
+from trireme.telemetry.health import PING, Check, Health
+from trireme.telemetry.http_site import Asked, Page, Reply
+from trireme.telemetry.instruments import Registry
+
+SHUTDOWN_SECONDS = 2.0
+
+
+@contextlib.asynccontextmanager
+async def serve(listen: str, registry: Registry, not_ready: Callable[[], str]) -> AsyncIterator[None]:
+    """Serve /metrics, /healthz, /livez and /readyz on `host:port`; empty: nowhere. `not_ready` says what is missing.
+
+    Raises: OSError where the address cannot be listened on.
+    """
+    if not listen:
+        yield
+        return
+    host, _, port = listen.rpartition(":")
+    application = _site(registry, not_ready).application(None)
+    runner = web.AppRunner(application, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, host.strip("[]") or None, int(port)).start()
+        yield
+    finally:
+        await runner.cleanup()
+
+
+def _site(registry: Registry, not_ready: Callable[[], str]) -> http_site.Site:
+    health = Health({"healthz": [PING], "livez": [PING], "readyz": [Check("frontend", not_ready)]})
+
+    async def probe(asked: Asked) -> Reply | None:
+        report = health.report(asked.path, asked.query)
+        return None if report is None else http_site.text(report.text, 200 if report.healthy else 500)
+
+    async def metrics(asked: Asked) -> Reply:
+        answer = exposition.answer(registry.families(), asked.headers)
+        headers = {"Content-Encoding": answer.content_encoding} if answer.content_encoding else {}
+        return Reply(answer.body, answer.content_type, headers=headers)
+
+    pages: dict[str, Page] = {"/metrics": metrics}
+    for path in health.paths():
+        pages[path] = pages[f"{path}/*"] = probe
+    return http_site.Site(pages)
