@@ -21,9 +21,11 @@ FILTER = "/trireme.v1.FilterService/Filter"
 PRE_FILTER = "/trireme.v1.FilterService/PreFilter"
 SCORE = "/trireme.v1.ScoreService/Score"
 PRE_SCORE = "/trireme.v1.ScoreService/PreScore"
+GET_PLUGIN_INFO = "/trireme.v1.PluginService/GetPluginInfo"
 NORMALIZE = "/trireme.v1.ScoreService/NormalizeScore"
 
 REQUESTS: Mapping[str, Any] = {
+    GET_PLUGIN_INFO: plugin_pb2.GetPluginInfoRequest,
     FILTER: filter_pb2.FilterRequest,
     PRE_FILTER: filter_pb2.PreFilterRequest,
     SCORE: score_pb2.ScoreRequest,

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from plugin_servers import (
     FILTER,
+    GET_PLUGIN_INFO,
     NORMALIZE,
     PRE_FILTER,
     PRE_SCORE,
@@ -28,7 +29,7 @@ from plugin_servers import (
 
 from trireme.framework import status
 from trireme.plugins import interfaces
-from trireme.replica import remote_plugin
+from trireme.replica import remote_client, remote_plugin
 from trireme.replica.remote_breaker import State
 from trireme.snapshot import classes, snapshot
 from trireme.v1 import cycle_pb2, filter_pb2, plugin_pb2, score_pb2, snapshot_pb2, status_pb2
@@ -429,6 +430,62 @@ async def test_pre_score_that_skips_costs_no_further_call(bench: Bench) -> None:
     for _ in range(3):
         assert await bench.score(plugin) is None
     assert len(served.requests) == 1
+
+
+# The handshake.
+
+
+async def test_the_handshake_waits_for_a_plugin_that_starts(bench: Bench, tmp_path: Path) -> None:
+    """Broken, a frontend that is started beside its plugins ends because it was faster."""
+    info = plugin_pb2.PluginInfo(name="P", extension_points=[plugin_pb2.EXTENSION_POINT_FILTER])
+    greeting = asyncio.create_task(remote_client.handshake("P", f"unix:{tmp_path}/late.sock", deadline_seconds=20))
+    await asyncio.sleep(0.2)
+    answer = plugin_pb2.GetPluginInfoResponse(plugins=[info])
+    await bench.serve(ScriptedPlugin({GET_PLUGIN_INFO: lambda _: answer}), "late.sock")
+    assert await greeting == info
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (None, "UNAVAILABLE: "),
+        (lambda _: None, "DEADLINE_EXCEEDED: "),
+        (lambda _: plugin_pb2.GetPluginInfoResponse(), "hosts no plugin"),
+        (lambda _: plugin_pb2.GetPluginInfoResponse(plugins=[{"name": "B"}, {"name": "A"}]), "hosts A, B"),
+        (lambda _: plugin_pb2.GetPluginInfoResponse(plugins=[{"name": "P"}]), "extension_points: there is none"),
+        (
+            lambda _: plugin_pb2.GetPluginInfoResponse(
+                plugins=[{"name": "P", "extension_points": [4], "pod_fields": ["spec.nope"]}]
+            ),
+            "pod_fields: spec.nope: a pod as schedulers see it has no field nope there",
+        ),
+        (
+            lambda _: plugin_pb2.GetPluginInfoResponse(plugins=[{"name": "P", "extension_points": [99]}]),
+            "extension_points: 99 is not known here",
+        ),
+        (lambda _: (grpc.StatusCode.UNIMPLEMENTED, "what?"), "UNIMPLEMENTED: what?"),
+        (lambda _: b"\xff\xff", "Error parsing message"),
+    ],
+    ids=["nobody", "silent", "none", "others", "no step", "no field", "unknown step", "no plugin at all", "no message"],
+)
+async def test_a_failed_handshake_names_plugin_and_address(
+    bench: Bench, tmp_path: Path, answer: Any, words: str
+) -> None:
+    """Broken, whoever starts the scheduler is not told which plugin is wrong, or what is wrong with it."""
+    target = f"unix:{tmp_path}/p.sock"
+    if answer is not None:
+        await bench.serve(ScriptedPlugin({GET_PLUGIN_INFO: answer}))
+    with pytest.raises(remote_client.HandshakeError) as caught:
+        await remote_client.handshake("P", target, deadline_seconds=0.4)
+    assert str(caught.value).startswith(f"plugin P at {target}: {words}")
+    assert "\n" not in str(caught.value)
+
+
+async def test_an_address_that_is_none_is_said_at_once() -> None:
+    """Broken, a mistyped address is looked up for ten seconds."""
+    with pytest.raises(remote_client.HandshakeError) as caught:
+        await remote_client.handshake("P", "nowhere", deadline_seconds=10)
+    assert str(caught.value).startswith("plugin P at nowhere: address: 'nowhere' is neither host:port")
 
 
 # Configuration.

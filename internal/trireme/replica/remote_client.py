@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import grpc
+import tenacity
+from google.protobuf import message
 from grpc import aio
 
 from trireme.framework import status
@@ -106,7 +108,7 @@ async def handshake(
     try:
         remote_connection.check_target(address, "address")
         response = await _plugin_info(address, deadline_seconds, credentials)
-    except ValueError as error:
+    except (ValueError, message.DecodeError) as error:
         raise HandshakeError(f"{where}: {error}") from error
     except aio.AioRpcError as error:
         detail = remote_connection.one_line(error.details() or "")
@@ -148,17 +150,24 @@ async def _plugin_info(
 ) -> plugin_pb2.GetPluginInfoResponse:
     method = "/trireme.v1.PluginService/GetPluginInfo"
     request = plugin_pb2.GetPluginInfoRequest(contract_version=CONTRACT_VERSION)
-    async with _channel(address, credentials) as channel:
+    # A plugin that starts beside us may need a moment.
+    retrying = tenacity.AsyncRetrying(
+        retry=tenacity.retry_if_exception(_not_there),
+        stop=tenacity.stop_after_delay(deadline_seconds),
+        wait=tenacity.wait_random(0.1, 0.3),
+        reraise=True,
+    )
+    async with remote_connection.channel_to(address, credentials) as channel:
         call: Any = channel.unary_unary(
             method,
             request_serializer=plugin_pb2.GetPluginInfoRequest.SerializeToString,
-            response_deserializer=plugin_pb2.GetPluginInfoResponse.FromString,
+            response_deserializer=None,
         )
-        # A plugin that starts beside us may need a moment.
-        return await call(request, timeout=deadline_seconds, wait_for_ready=True)
+        async for attempt in retrying:
+            with attempt:
+                return plugin_pb2.GetPluginInfoResponse.FromString(await call(request, timeout=deadline_seconds))
+    raise AssertionError("the last attempt either answers or raises")
 
 
-def _channel(address: str, credentials: grpc.ChannelCredentials | None) -> aio.Channel:
-    if credentials is None:
-        return aio.insecure_channel(address)
-    return aio.secure_channel(address, credentials)
+def _not_there(error: BaseException) -> bool:
+    return isinstance(error, aio.AioRpcError) and error.code() is grpc.StatusCode.UNAVAILABLE

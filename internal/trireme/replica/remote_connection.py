@@ -104,10 +104,7 @@ class _Endpoint:
         self.in_flight = 0
         self._turns = asyncio.Semaphore(max_calls) if max_calls else None
         self._calls: dict[tuple[str, bool], Any] = {}
-        if credentials is None:
-            self._channel = aio.insecure_channel(target, options=_OPTIONS)
-        else:
-            self._channel = aio.secure_channel(target, credentials, options=_OPTIONS)
+        self._channel = channel_to(target, credentials)
 
     @property
     def busy(self) -> int:
@@ -301,6 +298,13 @@ class PluginConnection:
         elif first:
             log.warning("plugin %s failed: %s", self.name, self._last_error)
         return PluginError(self._last_error)
+
+
+def channel_to(target: str, credentials: grpc.ChannelCredentials | None) -> aio.Channel:
+    """A channel to a plugin."""
+    if credentials is None:
+        return aio.insecure_channel(target, options=_OPTIONS)
+    return aio.secure_channel(target, credentials, options=_OPTIONS)
 
 
 def check_target(target: str, field: str) -> None:

@@ -1,5 +1,6 @@
 """Serving a plugin: the services of the steps it has, the handshake, health and reflection, on one address."""
 
+import argparse
 import logging
 import sys
 import uuid
@@ -9,7 +10,7 @@ from typing import Any
 
 from grpc import aio
 
-from trireme.replica import grpc_server, listening, phase_process
+from trireme.replica import grpc_server, listening
 from trireme.sdk import binding, description, filtering, queueing, scoring
 from trireme.sdk.asking import Asking
 from trireme.v1 import (
@@ -61,21 +62,44 @@ def serve(plugin: description.Plugin, listen: str = "127.0.0.1:0") -> int:
         ValueError: the plugin describes itself wrongly, or the address cannot be listened on.
     """
     description.describe(plugin)
-    logging.basicConfig(
-        stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname).1s %(name)s: %(message)s"
-    )
-    return grpc_server.serve(listening.make_listener(listen), lambda: _lifespan(plugin))
+    return _serve(plugin, listening.make_listener(listen))
 
 
 def main(plugin: description.Plugin, argv: Sequence[str] | None = None) -> int:
-    """As `serve`, with the address, certificates and allowed callers from command-line flags; `--help` lists them."""
-    info = plugin.info
+    """As `serve`, with the address, certificates and allowed callers from command-line flags; `--help` lists them.
+    What is wrong is one line on stderr.
+    """
+    options = _parser(plugin.info).parse_args(argv)
     try:
         description.describe(plugin)
+        listener = listening.make_listener(
+            options.listen,
+            certificate=options.tls_cert_file,
+            private_key=options.tls_private_key_file,
+            client_ca=options.client_ca_file,
+            identities=tuple(filter(None, options.allowed_identities.split(","))),
+        )
+        return _serve(plugin, listener)
     except ValueError as error:
         return grpc_server.fail(str(error))
+
+
+def _serve(plugin: description.Plugin, listener: listening.Listener) -> int:
+    logging.basicConfig(
+        stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname).1s %(name)s: %(message)s"
+    )
+    return grpc_server.serve(listener, lambda: _lifespan(plugin))
+
+
+def _parser(info: description.Info) -> argparse.ArgumentParser:
     text = f"The scheduler plugin {info.name} {info.version}".rstrip() + "."
-    return phase_process.run(info.name, text, argv, lambda _: _lifespan(plugin))
+    parser = argparse.ArgumentParser(prog=info.name, description=text, allow_abbrev=False)
+    parser.add_argument("--listen", default="127.0.0.1:0", help="host:port or unix:/path (default %(default)s)")
+    parser.add_argument("--tls-cert-file", default="", help="certificate to serve with; reloaded when it changes")
+    parser.add_argument("--tls-private-key-file", default="", help="its private key")
+    parser.add_argument("--client-ca-file", default="", help="CA that callers' certificates must be signed by")
+    parser.add_argument("--allowed-identities", default="", help="names of callers' certificates, comma-separated")
+    return parser
 
 
 @asynccontextmanager
