@@ -140,6 +140,7 @@ class AttachmentIndex:
         self._incarnation = self._snap.incarnation
         self._generation = -1
         self._classes: dict[int, _ClassVolumes] = {}
+        self._with_volumes = np.zeros(0, dtype=np.bool_)  # by class: it is one of the above
         self._last_class = 0
         self._classes_of_claim: dict[objects.Key, set[int]] = {}
         self._claims_of_volume: dict[str, set[objects.Key]] = {}
@@ -173,8 +174,12 @@ class AttachmentIndex:
             self._begin()
         dirty = self._changed_attachments()
         stale = self._changed_classes()
+        if self._with_volumes.shape[0] < self._snap.class_capacity:
+            capacity = arrays.grown_capacity(self._snap.class_capacity, self._with_volumes.shape[0])
+            self._with_volumes = arrays.grow_last_axis(self._with_volumes, capacity)
         for class_id in stale:
             self._classes[class_id] = self._derive(self._snap.classes[class_id])
+            self._with_volumes[class_id] = True
         slots = self._dirty_slots(dirty, stale)
         self._recount(slots)
         self._generation = self._snap.generation
@@ -251,15 +256,16 @@ class AttachmentIndex:
                 del self._classes[class_id]
         stale: set[int] = set()
         if snap.objects.generation(volumes_claims.STORAGE_CLASS) > self._generation:
-            stale.update(self._classes)
+            stale.update(self._classes.keys() & snap.classes.keys())
         claims = self._changed(volumes_claims.CLAIM)
         for key in claims:
             self._follow_claim(key)
         for _, volume in self._changed(volumes_claims.VOLUME):
             claims.extend(self._claims_of_volume.get(volume, ()))
         for key in claims:
-            stale |= self._classes_of_claim.get(key, set())
-        stale &= snap.classes.keys()
+            users = self._classes_of_claim.get(key, set())
+            users &= snap.classes.keys()
+            stale |= users
         return stale | self._new_classes()
 
     def _follow_claim(self, key: objects.Key) -> None:
@@ -270,9 +276,7 @@ class AttachmentIndex:
                 del self._claims_of_volume[old]
         claim = volumes_claims.find_claim(self._snap, *key)
         if claim is None:
-            gone = self._classes_of_claim.get(key, set())
-            gone &= self._snap.classes.keys()
-            if not gone:
+            if not self._classes_of_claim.get(key, set()) & self._snap.classes.keys():
                 self._classes_of_claim.pop(key, None)
         elif claim.spec.volume_name:
             self._volume_of_claim[key] = claim.spec.volume_name
@@ -315,8 +319,7 @@ class AttachmentIndex:
         if not slots.size:
             return
         snap = self._snap
-        living = [class_id for class_id in self._classes if class_id in snap.classes]
-        rows = snap.pods.rows_of(snap.chosen_classes(living))
+        rows = snap.pods.rows_of(self._with_volumes)
         wanted = np.zeros(snap.nodes.size, dtype=np.bool_)
         wanted[slots] = True
         rows = rows[wanted[snap.pods.slot[rows]]]

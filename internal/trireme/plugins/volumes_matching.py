@@ -21,6 +21,7 @@ from trireme.snapshot import arrays, classes, snapshot
 from trireme.v1 import core_pb2
 
 NONE = -1
+_NOT_OFFERED = -2
 
 # Bits of Matches.conflicts, in the order in which their reasons are told.
 NODE_CONFLICT = 1
@@ -28,6 +29,7 @@ BIND_CONFLICT = 2
 NOT_ENOUGH_SPACE = 4
 NO_VOLUME = 8
 
+_FILESYSTEM = "Filesystem"
 _NO_PROVISIONER = "kubernetes.io/no-provisioner"
 
 
@@ -77,13 +79,13 @@ class Static:
     claim: core_pb2.PersistentVolumeClaim
     chosen: arrays.Int32Array
     volumes: list[volumes_index.IndexedVolume] = field(default_factory=list)
-    numbers: dict[str, int] = field(default_factory=dict)  # of the volumes, by name
+    _numbers: dict[str, int] = field(default_factory=dict)
 
-    def offer(self, volume: volumes_index.IndexedVolume) -> int:
-        """The volume's number, by which it can be chosen."""
-        self.volumes.append(volume)
-        self.numbers[volume.name] = len(self.volumes) - 1
-        return len(self.volumes) - 1
+    def number_of(self, name: str) -> int:
+        """By which number the volume of this name would be chosen; one that no slot has where it is not among them."""
+        if len(self._numbers) != len(self.volumes):
+            self._numbers = {volume.name: number for number, volume in enumerate(self.volumes)}
+        return self._numbers.get(name, _NOT_OFFERED)
 
 
 @dataclass(slots=True)
@@ -218,10 +220,11 @@ class _Matcher:
             if volume.storage_class != volumes_objects.class_of_claim(entry.claim):
                 continue
             here = left.copy()
-            for taken in self._taken(volume):
-                here &= ~taken
+            for earlier in self._matches.static:
+                here &= earlier.chosen != earlier.number_of(volume.name)
             reached = here & self._mask(_volume_slots(volume, self._snap, self._index))
-            entry.chosen[reached] = entry.offer(volume)
+            entry.volumes.append(volume)
+            entry.chosen[reached] = len(entry.volumes) - 1
             left &= ~here
         return left
 
@@ -229,17 +232,20 @@ class _Matcher:
         """Take the smallest free volume on each slot that is left."""
         if not left.any():
             return
-        slots: list[arrays.SlotArray] = []
-        numbers: list[int] = []
-        for volume in self._candidates(entry.claim, selector):
-            reach = _volume_slots(volume, self._snap, self._index)
-            reach = np.flatnonzero(left) if reach is None else reach[left[reach]]
-            for taken in self._taken(volume):
-                reach = reach[~taken[reach]]
-            if reach.size:
-                numbers.append(entry.offer(volume))
-                slots.append(reach)
-        _first_wins(entry.chosen, slots, numbers)
+        found = list(self._candidates(entry.claim, selector))
+        if not found:
+            return
+        slots = self._index.reach.of_many(((volume.reach_key, volume.terms) for volume in found), self._snap.generation)
+        # Each pair of a volume and a slot from which it can be reached, best volumes first.
+        where = np.concatenate(slots)
+        which = np.repeat(np.arange(len(found), dtype=np.int32), [part.size for part in slots])
+        possible = left[where]
+        for earlier in self._matches.static:
+            taken_as = np.array([earlier.number_of(volume.name) for volume in found], dtype=np.int32)
+            possible &= earlier.chosen[where] != taken_as[which]
+        # The last write to an element stands, so the best are written last.
+        entry.chosen[where[possible][::-1]] = which[possible][::-1] + len(entry.volumes)
+        entry.volumes.extend(found)
 
     def _candidates(
         self, claim: core_pb2.PersistentVolumeClaim, selector: label_selectors.LabelSelector
@@ -249,24 +255,20 @@ class _Matcher:
         """
         most = len(self._matches.static) + 1
         seen: dict[bytes, int] = {}
+        mode, attributes_class = claim.spec.volume_mode or _FILESYSTEM, claim.spec.volume_attributes_class_name
+        access_modes = frozenset(claim.spec.access_modes)
         for volume in self._index.free(volumes_objects.class_of_claim(claim), _requested(claim)):
-            if seen.get(volume.reach_key, 0) >= most or not _suits(volume, claim):
+            if volume.mode != mode or volume.attributes_class != attributes_class:
                 continue
-            if not volume.access_modes.issuperset(claim.spec.access_modes):
+            count = seen.get(volume.reach_key, 0)
+            if count >= most or not access_modes <= volume.access_modes:
                 continue
-            if not selector.matches(volume.volume.metadata.labels):
+            if not selector.empty and not selector.matches(volume.volume.metadata.labels):
                 continue
-            seen[volume.reach_key] = seen.get(volume.reach_key, 0) + 1
+            seen[volume.reach_key] = count + 1
             yield volume
-            if volume.terms is None and seen[volume.reach_key] >= most:
+            if volume.terms is None and count + 1 >= most:
                 return
-
-    def _taken(self, volume: volumes_index.IndexedVolume) -> Iterator[arrays.BoolArray]:
-        """Where earlier claims of the pod took the volume."""
-        for earlier in self._matches.static:
-            number = earlier.numbers.get(volume.name)
-            if number is not None:
-                yield earlier.chosen == number
 
     # Volumes to be made
 
@@ -303,15 +305,19 @@ class _Matcher:
         size = volumes_objects.storage_size(entry.claim.spec.resources.requests)
         wanted = 0 if size is None else size.value()
         seen: set[bytes] = set()
-        slots: list[arrays.SlotArray] = []
         for capacity in self._index.capacities(storage_class):
-            if capacity.largest_volume < wanted or capacity.topology_key in seen:
-                continue
-            seen.add(capacity.topology_key)
-            key = ("capacity", capacity.topology_key)
-            entry.capacities.append(capacity)
-            slots.append(self._index.reach.of_terms(key, capacity.terms, self._snap.generation))
-        _first_wins(entry.reported, slots, range(len(slots)))
+            if capacity.largest_volume >= wanted and capacity.topology_key not in seen:
+                seen.add(capacity.topology_key)
+                entry.capacities.append(capacity)
+        if not entry.capacities:
+            return
+        slots = self._index.reach.of_many(
+            ((("capacity", capacity.topology_key), capacity.terms) for capacity in entry.capacities),
+            self._snap.generation,
+        )
+        which = np.repeat(np.arange(len(slots), dtype=np.int32), [part.size for part in slots])
+        # The last write to an element stands, so the first are written last.
+        entry.reported[np.concatenate(slots)[::-1]] = which[::-1]
 
     def _mask(self, slots: arrays.SlotArray | None) -> arrays.BoolArray:
         if slots is None:
@@ -339,16 +345,6 @@ def _volume_slots(
     return index.reach.of_terms(volume.reach_key, volume.terms, snap.generation)
 
 
-def _first_wins(chosen: arrays.Int32Array, slots: Sequence[arrays.SlotArray], numbers: Sequence[int]) -> None:
-    """Write each number to its slots; where several claim a slot, the first has it."""
-    if not slots:
-        return
-    # The last write to an element stands, so they are written from the last to the first.
-    where = np.concatenate(slots[::-1])
-    values = np.repeat(np.array(numbers[::-1], dtype=np.int32), [part.size for part in slots[::-1]])
-    chosen[where] = values
-
-
 def _requested(claim: core_pb2.PersistentVolumeClaim) -> int:
     size = volumes_objects.storage_size(claim.spec.resources.requests)
     return 0 if size is None else size.nanos
@@ -358,6 +354,6 @@ def _suits(volume: volumes_index.IndexedVolume, claim: core_pb2.PersistentVolume
     """Size, mode and attributes class, which also a volume that is meant for the claim must have."""
     return (
         volume.size >= _requested(claim)
-        and volume.mode == (claim.spec.volume_mode or "Filesystem")
+        and volume.mode == (claim.spec.volume_mode or _FILESYSTEM)
         and volume.attributes_class == claim.spec.volume_attributes_class_name
     )

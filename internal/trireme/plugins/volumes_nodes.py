@@ -5,7 +5,7 @@ the one node that each names, and a node that changes is looked at again by itse
 objects, which exist beside the nodes under the same name, over slots.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 
 import numpy as np
 
@@ -57,21 +57,32 @@ class Reach:
 
     def __init__(self, table: nodes.NodeTable) -> None:
         self._table = table
-        self._kept: dict[object, tuple[int, arrays.SlotArray]] = {}
+        self._kept: dict[Hashable, tuple[int, arrays.SlotArray]] = {}
         self._newest = -1
         self._checked_at = -1
 
-    def of_terms(self, key: object, terms: Terms, generation: int) -> arrays.SlotArray:
+    def of_terms(self, key: Hashable, terms: Terms, generation: int) -> arrays.SlotArray:
         """The live slots that match any of the terms, ascending; `generation` is the snapshot's."""
         return self._of(key, lambda slots: node_selection.matches_any(self._table, terms, slots), generation)
 
+    def of_many(self, asked: Iterable[tuple[Hashable, Terms | None]], generation: int) -> list[arrays.SlotArray]:
+        """As of_terms, for many; all live slots where the terms are None."""
+        self._check(generation)
+        live = self._table.live_slots()
+        out = []
+        kept, newest = self._kept, self._newest
+        for key, terms in asked:
+            if terms is None:
+                out.append(live)
+                continue
+            known = kept.get(key)
+            out.append(known[1] if known is not None and known[0] >= newest else self.of_terms(key, terms, generation))
+        return out
+
     def _of(
-        self, key: object, matches: Callable[[arrays.SlotArray], arrays.BoolArray], generation: int
+        self, key: Hashable, matches: Callable[[arrays.SlotArray], arrays.BoolArray], generation: int
     ) -> arrays.SlotArray:
-        if self._checked_at != generation:
-            changed = self._table.object_generation[: self._table.size]
-            self._newest = int(changed.max()) if changed.size else 0
-            self._checked_at = generation
+        self._check(generation)
         seen, slots = self._kept.get(key, (-1, None))
         if slots is None:
             live = self._table.live_slots()
@@ -86,6 +97,13 @@ class Reach:
             self._kept.clear()
         self._kept[key] = (generation, slots)
         return slots
+
+    def _check(self, generation: int) -> None:
+        """Find out when a node last changed."""
+        if self._checked_at != generation:
+            changed = self._table.object_generation[: self._table.size]
+            self._newest = int(changed.max()) if changed.size else 0
+            self._checked_at = generation
 
 
 class CsiColumns:
