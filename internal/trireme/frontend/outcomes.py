@@ -8,10 +8,19 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from trireme.framework import status
-from trireme.frontend import cluster_watch, metrics_observed, pod_projection, queue_pod, queue_remote, scheduling_queue
+from trireme.frontend import (
+    cluster_watch,
+    fit_error,
+    metrics_observed,
+    pod_projection,
+    queue_pod,
+    queue_remote,
+    scheduling_queue,
+)
 from trireme.kube import json_values
 from trireme.kube.event_series import ObjectReference
 from trireme.kube.events import NORMAL, WARNING, EventRecorder
+from trireme.telemetry import klog
 from trireme.v1 import bind_pb2, core_pb2, cycle_pb2
 
 log = logging.getLogger(__name__)
@@ -66,6 +75,7 @@ class Outcomes:
         """The attempt failed: the pod goes back, is told of, and gets its condition."""
         refused = failure.reason == UNSCHEDULABLE
         self._observed.failed(pod, metrics_observed.UNSCHEDULABLE if refused else metrics_observed.ERROR, self._now())
+        _log_failure(pod.key, failure)
         uid = pod.uid
         pending = self._pending(uid)
         self._carry_out(
@@ -101,6 +111,7 @@ class Outcomes:
     def bound(self, pod: queue_pod.QueuedPod, node_name: str) -> None:
         """The pod is on the node."""
         self._observed.bound(pod, self._now())
+        klog.info(log, 2, "Successfully bound pod to node", pod=pod.key, node=node_name)
         self._asked.pop(pod.uid, None)
         self._expected.pop(pod.uid, None)
         pending: cluster_watch.PendingPod = pod.record.pod
@@ -142,6 +153,16 @@ class Outcomes:
         if renominated and nominated is not None:
             action.set_condition.nominated_node_name = nominated
         self._send(action)
+
+
+def _log_failure(pod: str, failure: Failure) -> None:
+    """One line a decision, in kube-scheduler's words."""
+    if failure.reason != UNSCHEDULABLE:
+        klog.error(log, "Error scheduling pod; retrying", err=failure.message, pod=pod)
+    elif failure.message == fit_error.NO_NODES:
+        klog.info(log, 2, "Unable to schedule pod; no nodes are registered to the cluster; waiting", pod=pod)
+    else:
+        klog.info(log, 2, "Unable to schedule pod; no fit; waiting", pod=pod, err=failure.message)
 
 
 def rejectors_of(refusals: Collection[tuple[status.Status, int]]) -> tuple[frozenset[str], frozenset[str]]:
