@@ -233,7 +233,7 @@ def _tally(pod_class: classes.PodClass, snap: snapshot.Snapshot, constraint: Con
     """How many pods of the class's namespace each slot has that the constraint counts. Shape: (slot,)."""
     namespace, selector = pod_class.namespace, constraint.selector
     if selector.empty:
-        return np.zeros(snap.nodes.size, dtype=np.int64)
+        return _rehearsed_alone(namespace, snap)
 
     def weigh(other: classes.PodClass) -> dict[str, int]:
         return {"": 1} if other.namespace == namespace and selector.matches(other.labels) else {}
@@ -241,3 +241,15 @@ def _tally(pod_class: classes.PodClass, snap: snapshot.Snapshot, constraint: Con
     key = ("spread", namespace, selector)
     tally = snap.derived.get(key, lambda: occupancy.Tally(weigh, live_only=True), snap)
     return tally.at_slots("", snap.nodes.size)
+
+
+def _rehearsed_alone(namespace: str, snap: snapshot.Snapshot) -> arrays.Int64Array:
+    """What an empty selector counts: none of the pods that are there, but each that a rehearsal adds or takes away.
+
+    Shape: (slot,). Source: podtopologyspread (countPodsMatchSelector, updateWithPod).
+    """
+    none = np.zeros(snap.nodes.size, dtype=np.int64)
+    if snap.rehearsal is None:
+        return none
+    there = snap.chosen_classes([each.id for each in snap.classes.values() if each.namespace == namespace])
+    return snap.rehearsal.adjusted(none, there.astype(np.int64))
