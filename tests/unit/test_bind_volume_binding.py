@@ -1,0 +1,255 @@
+"""VolumeBinding's PreBind against objects in memory: what it writes, what it waits for, and how it fails."""
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from trireme.bind import volume_binding
+from trireme.kube import client, writes
+from trireme.v1 import bind_pb2, cycle_pb2, status_pb2
+from trireme.wire import volume_bindings
+
+Json = dict[str, Any]
+
+VOLUME = "/api/v1/persistentvolumes/pv"
+CLAIM = "/api/v1/namespaces/default/persistentvolumeclaims/claim"
+NODE = "/api/v1/nodes/node"
+POD = "/api/v1/namespaces/default/pods/pod"
+
+SELECTED = "volume.kubernetes.io/selected-node"
+COMPLETED = "pv.kubernetes.io/bind-completed"
+CONFLICT = "the object has been modified"
+
+
+class Store(writes.Writer):
+    """Objects by path; writes hold for the version that they name. `lost`: answers of writes do not arrive."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, Json] = {
+            VOLUME: {"metadata": {"name": "pv", "resourceVersion": "1"}, "spec": {"capacity": {"storage": "1Gi"}}},
+            CLAIM: {
+                "metadata": {"name": "claim", "namespace": "default", "uid": "u", "resourceVersion": "1"},
+                "spec": {},
+            },
+            NODE: {"metadata": {"name": "node", "labels": {"zone": "a"}}},
+            POD: {"metadata": {"name": "pod", "uid": "pod-uid"}},
+        }
+        self.patched: list[str] = []
+        self.lost = False
+
+    async def get(self, path: str, deadline: float) -> writes.Outcome:
+        if path not in self.objects:
+            return writes.Gone(f"{path} not found")
+        return writes.Written(copy.deepcopy(self.objects[path]))
+
+    async def get_pod(self, pod: writes.PodName, deadline: float) -> writes.Outcome:
+        return await self.get(POD, deadline)
+
+    async def patch(
+        self, path: str, patch: Mapping[str, Any], deadline: float, content_type: str = client.STRATEGIC_MERGE
+    ) -> writes.Outcome:
+        assert content_type == client.MERGE
+        obj = self.objects[path]
+        if patch["metadata"]["resourceVersion"] != obj["metadata"]["resourceVersion"]:
+            return writes.Conflict(CONFLICT)
+        self.patched.append(path)
+        _merge(obj, patch)
+        obj["metadata"]["resourceVersion"] = str(int(obj["metadata"]["resourceVersion"]) + 1)
+        return writes.Uncertain("no answer") if self.lost else writes.Written(copy.deepcopy(obj))
+
+    def change(self, path: str, **parts: Any) -> None:
+        """Somebody else changes the object."""
+        _merge(self.objects[path], parts)
+        version = self.objects[path]["metadata"]["resourceVersion"]
+        self.objects[path]["metadata"]["resourceVersion"] = str(int(version) + 1)
+
+
+def _merge(obj: Json, patch: Mapping[str, Any]) -> None:
+    for key, value in patch.items():
+        if isinstance(value, Mapping):
+            _merge(obj.setdefault(key, {}), value)
+        elif value is None:
+            obj.pop(key, None)
+        else:
+            obj[key] = value
+
+
+TO_BIND = volume_bindings.VolumeBindings((volume_bindings.ToBind("pv", "1", True, "default", "claim", "u", "1"),))
+TO_PROVISION = volume_bindings.VolumeBindings((), (volume_bindings.ToProvision("default", "claim", "1"),))
+
+
+class Pod:
+    """One pod that goes through PreBind; its state goes from call to call."""
+
+    def __init__(self, store: Store, bindings: volume_bindings.VolumeBindings | None) -> None:
+        self._plugin = volume_binding.plugin(store, {"p": 30.0})
+        self.state = b"" if bindings is None else bindings.to_bytes()
+
+    async def pre_bind(self, preflight: bool = False) -> bind_pb2.PreBindResult:
+        state = bind_pb2.HostState(plugin_states={volume_binding.NAME: self.state})
+        item = bind_pb2.BindItem(
+            pod=cycle_pb2.PodIdentity(namespace="default", name="pod", uid="pod-uid"),
+            node_name="node",
+            state=state.SerializeToString(),
+        )
+        request = bind_pb2.PreBindRequest(cycle=cycle_pb2.Cycle(profile="p"), items=[item], preflight=preflight)
+        assert self._plugin.pre_bind is not None
+        (result,) = await self._plugin.pre_bind(request)
+        self.state = result.state or self.state
+        return result
+
+    async def failure(self) -> str:
+        """The text of an answer that must be an error."""
+        result = await self.pre_bind()
+        assert result.status.code == status_pb2.CODE_ERROR
+        return result.status.messages[0]
+
+
+@pytest.mark.parametrize("preflight", [False, True], ids=["pre-bind", "preflight"])
+async def test_a_pod_without_volumes_is_skipped(preflight: bool) -> None:
+    """Most pods: a write, or a wait, for each of them would be felt."""
+    result = await Pod(Store(), None).pre_bind(preflight)
+    assert result.status.code == status_pb2.CODE_SKIP
+
+
+@pytest.mark.parametrize("bindings", [TO_BIND, TO_PROVISION], ids=["to-bind", "to-provision"])
+async def test_the_preflight_says_that_there_is_work_and_writes_nothing(
+    bindings: volume_bindings.VolumeBindings,
+) -> None:
+    """The pod's status names the node before the work begins, so it has to be known beforehand."""
+    store = Store()
+    result = await Pod(store, bindings).pre_bind(preflight=True)
+    assert result.status.code == status_pb2.CODE_SUCCESS
+    assert not store.patched
+
+
+async def test_a_volume_gets_the_claims_name_and_is_waited_for() -> None:
+    """The volume controller goes by claimRef and the annotation; the pod must not be bound before it is done."""
+    store = Store()
+    pod = Pod(store, TO_BIND)
+    result = await pod.pre_bind()
+    assert result.status.code == status_pb2.CODE_WAIT
+    assert {(key.kind, key.name) for key in result.wait_for} == {
+        ("persistent_volume", "pv"),
+        ("persistent_volume_claim", "claim"),
+    }
+    assert result.timeout.seconds == 30
+    written = store.objects[VOLUME]
+    assert written["metadata"]["annotations"] == {"pv.kubernetes.io/bound-by-controller": "yes"}
+    assert {key: written["spec"]["claimRef"][key] for key in ("kind", "namespace", "name", "uid")} == {
+        "kind": "PersistentVolumeClaim",
+        "namespace": "default",
+        "name": "claim",
+        "uid": "u",
+    }
+    assert (await pod.pre_bind()).status.code == status_pb2.CODE_WAIT
+    store.change(CLAIM, spec={"volumeName": "pv"}, metadata={"annotations": {COMPLETED: "yes"}})
+    assert (await pod.pre_bind()).status.code == status_pb2.CODE_SUCCESS
+    assert store.patched == [VOLUME]
+
+
+async def test_a_claim_names_the_node_until_its_volume_is_made() -> None:
+    """Provisioners go by the annotation."""
+    store = Store()
+    pod = Pod(store, TO_PROVISION)
+    assert (await pod.pre_bind()).status.code == status_pb2.CODE_WAIT
+    assert store.objects[CLAIM]["metadata"]["annotations"] == {SELECTED: "node"}
+    store.change(CLAIM, spec={"volumeName": "pv"}, metadata={"annotations": {COMPLETED: "yes"}})
+    assert (await pod.pre_bind()).status.code == status_pb2.CODE_SUCCESS
+
+
+@pytest.mark.parametrize("bindings", [TO_BIND, TO_PROVISION], ids=["to-bind", "to-provision"])
+async def test_a_lost_answer_is_found_again(bindings: volume_bindings.VolumeBindings) -> None:
+    """The write may have happened: it is read back, on this replica or by a call with the old state on another."""
+    store = Store()
+    store.lost = True
+    assert (await Pod(store, bindings).pre_bind()).status.code == status_pb2.CODE_WAIT
+    store.lost = False
+    assert (await Pod(store, bindings).pre_bind()).status.code == status_pb2.CODE_WAIT
+    assert len(store.patched) == 1
+
+
+@pytest.mark.parametrize(
+    ("bindings", "path"), [(TO_BIND, VOLUME), (TO_PROVISION, CLAIM)], ids=["to-bind", "to-provision"]
+)
+async def test_an_object_that_has_changed_since_is_not_written(
+    bindings: volume_bindings.VolumeBindings, path: str
+) -> None:
+    """Somebody else may have taken the volume: the pod goes back and looks again."""
+    store = Store()
+    store.change(path, metadata={"labels": {"changed": "yes"}})
+    text = await Pod(store, bindings).failure()
+    assert text == f'running PreBind plugin "VolumeBinding": {CONFLICT}'
+    assert not store.patched
+
+
+def _affinity(zone: str) -> Json:
+    expression = {"key": "zone", "operator": "In", "values": [zone]}
+    return {"nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}}
+
+
+async def _gone(store: Store, path: str) -> None:
+    del store.objects[path]
+
+
+@pytest.mark.parametrize(
+    ("path", "change", "text"),
+    [
+        (VOLUME, {"spec": {"claimRef": None}}, 'ClaimRef got reset for pv "pv"'),
+        (
+            VOLUME,
+            {"spec": _affinity("b")},
+            'pv "pv" node affinity doesn\'t match node "node": no matching NodeSelectorTerms',
+        ),
+        (VOLUME, None, 'failed to check binding: persistentvolumes "pv" not found'),
+        (CLAIM, None, 'failed to check binding: persistentvolumeclaims "default/claim" not found'),
+        (POD, None, 'pod does not exist any more: pod "pod" not found'),
+    ],
+    ids=["claim-ref-reset", "out-of-reach", "volume-gone", "claim-gone", "pod-gone"],
+)
+async def test_what_ends_the_wait_for_a_volume(path: str, change: Json | None, text: str) -> None:
+    """Each in kube-scheduler's words; the pod is tried again."""
+    store = Store()
+    pod = Pod(store, TO_BIND)
+    await pod.pre_bind()
+    if change is None:
+        await _gone(store, path)
+    else:
+        store.change(path, **change)
+    assert await pod.failure() == f'running PreBind plugin "VolumeBinding": binding volumes: {text}'
+
+
+@pytest.mark.parametrize(
+    ("annotations", "text"),
+    [
+        ({SELECTED: None}, 'selectedNode annotation reset for PVC "claim"'),
+        ({SELECTED: None, "other": "kept"}, 'provisioning failed for PVC "claim"'),
+        ({SELECTED: "elsewhere"}, 'provisioning failed for PVC "claim"'),
+    ],
+    ids=["no-annotations", "given-up", "another-node"],
+)
+async def test_what_ends_the_wait_for_provisioning(annotations: Json, text: str) -> None:
+    """A provisioner that gives up takes the node away from the claim."""
+    store = Store()
+    pod = Pod(store, TO_PROVISION)
+    await pod.pre_bind()
+    store.change(CLAIM, metadata={"annotations": annotations})
+    assert await pod.failure() == f'running PreBind plugin "VolumeBinding": binding volumes: {text}'
+
+
+async def test_a_volume_in_reach_does_not_end_the_wait() -> None:
+    """The node's labels are compared, not only looked for."""
+    store = Store()
+    pod = Pod(store, TO_BIND)
+    await pod.pre_bind()
+    store.change(VOLUME, spec=_affinity("a"))
+    assert (await pod.pre_bind()).status.code == status_pb2.CODE_WAIT
+
+
+async def test_state_that_is_none_fails_the_pod_alone() -> None:
+    """Bytes that Reserve never gave must not end the call for other pods."""
+    pod = Pod(Store(), None)
+    pod.state = b"not json"
+    assert "not what Reserve gave" in await pod.failure()
