@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack, aclosing
 from pathlib import Path
 from typing import Any
 
+import certificates
 import grpc
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from plugin_servers import fill, on_the_sdk
 from trireme import sdk
 from trireme.framework import status
 from trireme.plugins import interfaces
-from trireme.replica import remote_client, remote_connection, remote_plugin, remote_stages
+from trireme.replica import grpc_server, listening, remote_client, remote_connection, remote_plugin, remote_stages
 from trireme.snapshot import classes, snapshot
 from trireme.v1 import (
     bind_pb2,
@@ -482,3 +483,37 @@ async def test_a_plugin_calls_the_scheduler_back(tmp_path: Path) -> None:
         assert not await handle.reject(other, "too late")
         assert await handle.activate([waits, other]) == [waits]
     await server.stop(0)
+
+
+async def test_a_plugin_behind_tls_is_asked_by_who_may(tmp_path: Path) -> None:
+    """Broken, pods are decided by whoever listens at the address, or the plugin is asked by whoever finds it."""
+    authority = certificates.Authority()
+    certificate, key = authority.issue("plugin").write(tmp_path, "plugin")
+    client_ca = tmp_path / "ca.crt"
+    client_ca.write_bytes(authority.certificate)
+    listener = listening.make_listener(
+        "127.0.0.1:0",
+        certificate=str(certificate),
+        private_key=str(key),
+        client_ca=str(client_ca),
+        identities=("filter",),
+    )
+    server = grpc_server.ReplicaServer(listener, sdk.services(PerNode()))
+    address = (await server.start()).text
+    outcomes = []
+    try:
+        for name in ("filter", "somebody"):
+            pair = authority.issue(name)
+            credentials = grpc.ssl_channel_credentials(authority.certificate, pair.key, pair.certificate)
+            config = snapshot_pb2.RemotePlugin(name="PerNode", endpoints=[address], deadline_ms=5000)
+            snap = snapshot.Snapshot()
+            remotes = remote_plugin.RemotePlugins(snap, credentials=credentials)
+            plugin = remotes.filter_plugin(config)
+            outcomes.append(await plugin.pre_filter("p", fill(snap, 1), 7))
+            await remotes.close()
+    finally:
+        await server.stop(0)
+    allowed, refused = outcomes
+    assert allowed.state == b"shop"
+    assert refused.status is not None
+    assert "PERMISSION_DENIED: the client's identity is not allowed to call" in refused.status.message
