@@ -185,12 +185,20 @@ def to_float32(value: float) -> float:
     return float(rounded)
 
 
+def _rounded32(value: float) -> float:
+    """As `to_float32`, with infinity for what is too large."""
+    try:
+        return to_float32(value)
+    except OverflowError:
+        return math.inf
+
+
 def _shortest(value: float, bits: int) -> tuple[str, int]:
     """The fewest digits that read back as the value, and the decimal exponent of the first."""
     text = ""
     for precision in range(17 if bits == 64 else 9):
         text = f"{value:.{precision}e}"
-        if (float(text) if bits == 64 else to_float32(float(text))) == value:
+        if (float(text) if bits == 64 else _rounded32(float(text))) == value:
             break
     mantissa, _, exponent = text.partition("e")
     return mantissa.replace(".", "").rstrip("0") or "0", int(exponent)

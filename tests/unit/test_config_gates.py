@@ -1,0 +1,108 @@
+"""Feature gates: names, stages, emulated versions, and what cannot be set."""
+
+import re
+
+import pytest
+from config_starts import feature_gates
+
+from trireme.config import gates, versions
+from trireme.config.gates import GateError, GateResult, Stage
+
+
+def _from_flags(*texts: str, emulated: str = "", oldest: str = "") -> GateResult:
+    return gates.from_flags((emulated,) if emulated else (), (oldest,) if oldest else (), {"": texts} if texts else {})
+
+
+def test_a_gate_has_the_default_of_its_stage() -> None:
+    """Else a feature runs that kube-scheduler leaves off, or the other way round."""
+    enabled = feature_gates()
+    known = gates.table()
+    for name in known.gates:
+        spec = known.at(name, enabled.effective)
+        assert enabled.enabled(name) is spec.default
+        if spec.stage is Stage.ALPHA:
+            assert not spec.default, name
+
+
+def test_a_gate_can_be_set() -> None:
+    """Else --feature-gates has no effect."""
+    assert not feature_gates().enabled("GenericWorkload")
+    assert feature_gates(GenericWorkload=True).enabled("GenericWorkload")
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        (("Bogus=true",), "unrecognized feature gate: Bogus"),
+        (("GenericWorkload",), "missing bool value for GenericWorkload"),
+        (
+            ("GenericWorkload=maybe",),
+            'invalid value of GenericWorkload=maybe, err: strconv.ParseBool: parsing "maybe": invalid syntax',
+        ),
+    ],
+    ids=["unknown", "no-value", "no-boolean"],
+)
+def test_a_gate_that_cannot_be_set_is_named(texts: tuple[str, ...], message: str) -> None:
+    """Else a mistyped gate is passed over."""
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        _from_flags(*texts)
+
+
+def test_a_locked_gate_cannot_be_changed_but_confirmed() -> None:
+    """Else a behaviour that has no switch any more seems to have one."""
+    known, effective = gates.table(), versions.effective((), ())
+    name = next(name for name in known.gates if known.at(name, effective).locked)
+    default = known.at(name, effective).default
+    with pytest.raises(GateError, match=f"cannot set feature gate {name} to .*, feature is locked to"):
+        gates.set_gates({name: not default}, effective)
+    assert gates.set_gates({name: default}, effective).gates.enabled(name) is default
+
+
+def test_a_gate_that_needs_another_is_refused_without_it() -> None:
+    """Else half a feature runs."""
+    known = gates.table()
+    name, needs = next((name, needs) for name, needs in known.dependencies.items() if not feature_gates().enabled(name))
+    asked = {name: True, **dict.fromkeys(needs, False)}
+    with pytest.raises(GateError, match=f"{name} is enabled, but depends on features that are disabled"):
+        gates.set_gates(asked, versions.effective((), ()))
+
+
+def test_an_emulated_version_brings_its_own_defaults() -> None:
+    """Else --emulated-version changes nothing."""
+    today, before = feature_gates(), _from_flags(emulated="1.36").gates
+    assert today.effective.emulated == (1, 37)
+    assert before.effective.emulated == (1, 36)
+    assert {name for name in gates.table().gates if today.enabled(name) != before.enabled(name)}
+
+
+def test_all_alpha_sets_what_nobody_else_set() -> None:
+    """Else AllAlpha overrides what was asked for by name, or sets too little."""
+    known, effective = gates.table(), versions.effective((), ())
+    alphas = [name for name in known.gates if known.at(name, effective).stage is Stage.ALPHA and name != "AllAlpha"]
+    free = [name for name in alphas if name not in known.dependencies and not _needed(name)]
+    enabled = gates.set_gates({free[0]: False, "AllAlpha": True, "GenericWorkload": True}, effective).gates
+    assert not enabled.enabled(free[0])
+    assert all(enabled.enabled(name) for name in free[1:])
+
+
+def _needed(name: str) -> bool:
+    return any(name in needs for needs in gates.table().dependencies.values())
+
+
+@pytest.mark.parametrize(
+    ("emulated", "oldest", "message"),
+    [
+        ("1.12", "", "1.12"),
+        ("1.38", "", "1.38"),
+        ("x", "", "x"),
+        ("other=1.37", "", "other"),
+    ],
+    ids=["too-old", "too-new", "malformed", "another-component"],
+)
+def test_a_version_that_cannot_be_emulated_is_refused(emulated: str, oldest: str, message: str) -> None:
+    """Else the scheduler runs as a version that it does not know."""
+    try:
+        problems = _from_flags(emulated=emulated, oldest=oldest).gates.effective.problems()
+    except ValueError as error:
+        problems = [str(error)]
+    assert message in "".join(problems)
