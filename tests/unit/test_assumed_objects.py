@@ -1,0 +1,129 @@
+"""Objects that are assumed to be as PreBind will write them, and waiting for their changes."""
+
+import asyncio
+
+import pytest
+
+from trireme.frontend import assumed_objects, class_registry, cluster_cache, object_waits
+from trireme.v1 import snapshot_pb2
+
+KEY = ("persistent_volume", "", "pv")
+
+
+def _volume(version: str, claim: str = "") -> snapshot_pb2.ClusterObject:
+    entry = snapshot_pb2.ClusterObject()
+    entry.persistent_volume.metadata.name = "pv"
+    entry.persistent_volume.metadata.resource_version = version
+    if claim:
+        entry.persistent_volume.spec.claim_ref.name = claim
+    return entry
+
+
+def _cache() -> cluster_cache.ClusterCache:
+    cache = cluster_cache.ClusterCache(class_registry.ClassRegistry())
+    cache.set_object(_volume("1"))
+    cache.take_delta()
+    return cache
+
+
+def _streamed(cache: cluster_cache.ClusterCache) -> str | None:
+    """The claim of the volume as replicas are told of it; None: they are told nothing."""
+    delta = cache.take_delta()
+    if delta is None:
+        return None
+    return delta.objects[0].persistent_volume.spec.claim_ref.name
+
+
+def _synced(cache: cluster_cache.ClusterCache) -> str:
+    """The claim of the volume as a replica gets it that comes now."""
+    (entry,) = [entry for delta in cache.full_sync() for entry in delta.objects]
+    return entry.persistent_volume.spec.claim_ref.name
+
+
+def test_an_assumption_is_streamed_and_taken_back() -> None:
+    """Else another replica would give the volume away again, or never again."""
+    cache = _cache()
+    cache.assume_objects("uid", [_volume("1", "claim")])
+    assert _streamed(cache) == "claim"
+    assert _synced(cache) == "claim"
+    cache.forget_objects("uid")
+    assert _streamed(cache) == ""
+    assert _synced(cache) == ""
+
+
+def test_what_the_informer_shows_later_counts() -> None:
+    """Somebody else took the volume: an assumption that outlived that would hide it."""
+    cache = _cache()
+    cache.assume_objects("uid", [_volume("1", "claim")])
+    cache.take_delta()
+    cache.set_object(_volume("2", "another"))
+    assert _streamed(cache) == "another"
+    cache.forget_objects("uid")
+    assert _streamed(cache) is None
+
+
+def test_the_same_version_shown_again_changes_nothing() -> None:
+    """A list made anew shows what is known: what is assumed of it stays."""
+    cache = _cache()
+    cache.assume_objects("uid", [_volume("1", "claim")])
+    cache.take_delta()
+    cache.set_object(_volume("1"))
+    assert _synced(cache) == "claim"
+
+
+def test_an_object_that_goes_takes_the_assumption_with_it() -> None:
+    """A volume that is gone must not be promised any more."""
+    cache = _cache()
+    cache.assume_objects("uid", [_volume("1", "claim")])
+    cache.take_delta()
+    cache.remove_object(*KEY)
+    delta = cache.take_delta()
+    assert delta is not None
+    assert [key.name for key in delta.removed_objects] == ["pv"]
+    assert not [entry for chunk in cache.full_sync() for entry in chunk.objects]
+
+
+@pytest.mark.parametrize("shown", ["2", None], ids=["another-version", "gone"])
+def test_an_old_version_is_not_assumed(shown: str | None) -> None:
+    """Filter looked at a version that is not there any more: what it chose may be somebody else's."""
+    cache = _cache()
+    if shown is None:
+        cache.remove_object(*KEY)
+    else:
+        cache.set_object(_volume(shown))
+    cache.take_delta()
+    with pytest.raises(assumed_objects.OutOfSyncError, match="pv"):
+        cache.assume_objects("uid", [_volume("1", "claim")])
+    assert cache.take_delta() is None
+
+
+def test_each_pod_gives_back_what_is_its_own() -> None:
+    """Taking one pod back must not free what another was promised."""
+    cache = _cache()
+    cache.assume_objects("uid", [_volume("1", "claim")])
+    cache.take_delta()
+    cache.forget_objects("another")
+    assert _streamed(cache) is None
+    assert _synced(cache) == "claim"
+
+
+async def test_a_change_between_question_and_wait_is_not_missed() -> None:
+    """The volume is bound while bind's answer is on its way: waiting for the next change would take for ever."""
+    waits = object_waits.ObjectWaits()
+    with waits.interested():
+        asked_at = waits.now()
+        waits.touched([KEY])
+        await asyncio.wait_for(waits.changed([KEY], asked_at), 1)
+
+
+async def test_only_the_objects_named_end_the_wait() -> None:
+    """Else every change in the cluster would ask bind again for every pod that waits."""
+    waits = object_waits.ObjectWaits()
+    with waits.interested():
+        waiting = asyncio.create_task(waits.changed([KEY], waits.now()))
+        await asyncio.sleep(0)
+        waits.touched([("persistent_volume", "", "another")])
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        waits.touched([KEY])
+        await asyncio.wait_for(waiting, 1)
