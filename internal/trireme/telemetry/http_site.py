@@ -150,7 +150,8 @@ async def _refusal(request: web.Request, guard: Guard) -> Reply | None:
 def _response(request: web.Request, reply: Reply) -> web.Response:
     headers = {"Cache-Control": "no-cache, private", "Content-Type": reply.content_type, **reply.headers}
     response = web.Response(body=reply.body, status=reply.status, headers=headers)
-    if len(reply.body) > _CHUNKED_BYTES and request.method != "HEAD" and request.version >= (1, 1):
+    streamed = len(reply.body) > _CHUNKED_BYTES or "Content-Encoding" in reply.headers
+    if streamed and request.method != "HEAD" and request.version >= (1, 1):
         response.enable_chunked_encoding()
     return response
 

@@ -1,0 +1,216 @@
+"""A frontend to serve, made of its real parts without what runs them, and an API server that reviews who may ask."""
+
+import contextlib
+import socket
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import kube_fake_server as fake
+import yaml
+from aiohttp import web
+
+from trireme.config import commandline
+from trireme.frontend import (
+    app,
+    children,
+    class_answers,
+    class_registry,
+    cluster_cache,
+    cluster_watch,
+    metrics_observed,
+    pod_projection,
+    queue_hints,
+    queue_places,
+    queue_pod,
+    scheduling_queue,
+    serving,
+    serving_site,
+    waiting_pods,
+)
+from trireme.telemetry import klog
+
+USERS = {
+    "admin": ("admin", ["system:masters"]),
+    "nobody": ("system:serviceaccount:default:nobody", ["system:serviceaccounts", "system:authenticated"]),
+}
+TOKENS = {"admin": "admin-token", "nobody": "nobody-token", "badToken": "not-a-token"}
+# What everybody may read in a cluster with its default roles.
+_PUBLIC = ("/healthz", "/livez", "/readyz", "/version", "/version/")
+_DISCOVERY = ("/api", "/apis", "/openapi", "/version")
+
+
+class Replicas:
+    """Replicas of a phase, without any."""
+
+    def __init__(self) -> None:
+        self.links: list[Any] = []
+
+    def statistics(self) -> list[Any]:
+        """How each stands."""
+        return self.links
+
+
+class Binding:
+    """Pods being bound: none."""
+
+    binding = 0
+
+
+@dataclass
+class FakeFrontend:
+    """What `FrontendSite` reads of a frontend."""
+
+    leading: bool = True
+    synced: bool = True
+    absent: list[str] = field(default_factory=list)
+    lease_seconds: float = 10.0
+
+    def __post_init__(self) -> None:
+        self.observed = metrics_observed.Observations()
+        self.registry = class_registry.ClassRegistry()
+        self.cache = cluster_cache.ClusterCache(self.registry)
+        self.answers = class_answers.ClassAnswers()
+        self.waiting = waiting_pods.WaitingPods()
+        self.queue = scheduling_queue.SchedulingQueue(
+            queue_hints.HintTable({"default-scheduler": ()}), lambda pod: queue_places.Gate.OPEN
+        )
+        self.filters, self.scores, self.binders = Replicas(), Replicas(), Replicas()
+        self.binding = Binding()
+        self.informers: list[Any] = []
+
+    def place(self, pod: dict[str, Any]) -> None:
+        """A pod that is on a node."""
+        parsed = pod_projection.parse(pod)
+        base = self.registry.base_of(parsed.base)
+        self.cache.set_pod(parsed, self.registry.intern(base, parsed.labels), base)
+
+    def wait(self, pod: dict[str, Any]) -> queue_pod.QueuedPod:
+        """A pod that waits for a node."""
+        parsed = pod_projection.parse(pod)
+        base = self.registry.base_of(parsed.base)
+        pending = cluster_watch.PendingPod(parsed, base, self.registry.intern(base, parsed.labels))
+        record = queue_pod.by_priority(
+            parsed.key, parsed.uid, pending.class_id, parsed.scheduler_name, parsed.priority, pod=pending
+        )
+        self.queue.add(record, time.time())
+        found = self.queue.get(parsed.key)
+        assert found is not None
+        return found
+
+    def missing(self) -> list[str]:
+        """The phases that cannot be asked."""
+        return self.absent
+
+    @property
+    def term(self) -> app.Term | None:
+        """The term of leadership."""
+        return app.Term(7, "me", lambda: self.lease_seconds) if self.leading else None
+
+    def children_statistics(self) -> list[children.ChildStatistics]:
+        """Own phases: none."""
+        return []
+
+
+async def review(_: web.Request, seen: fake.Seen) -> web.StreamResponse:
+    """An API server that knows the users and the default roles."""
+    if seen.path.endswith("tokenreviews"):
+        token = seen.json["spec"]["token"]
+        known = next((USERS[user] for user, text in TOKENS.items() if text == token and user in USERS), None)
+        if known is None:
+            return fake.answer({"status": {"authenticated": False}}, 201)
+        return fake.answer({"status": {"authenticated": True, "user": {"username": known[0], "groups": known[1]}}}, 201)
+    if seen.path.endswith("subjectaccessreviews"):
+        spec = seen.json["spec"]
+        path = spec["nonResourceAttributes"]["path"]
+        discovers = "system:authenticated" in spec.get("groups", ()) and path in _DISCOVERY
+        return fake.answer({"status": {"allowed": path in _PUBLIC or discovers}}, 201)
+    return fake.failure(404, "NotFound")
+
+
+def pod(name: str, node: str = "", **spec: Any) -> dict[str, Any]:
+    """A pod as the API has it."""
+    container = {"name": "c", "image": "x", "resources": {"requests": {"cpu": "100m", "memory": "1Gi"}}}
+    return {
+        "metadata": {"namespace": "default", "name": name, "uid": f"uid-{name}", "resourceVersion": "1"},
+        "spec": {
+            "schedulerName": "default-scheduler",
+            "priority": 0,
+            "containers": [container],
+            **({"nodeName": node} if node else {}),
+            **spec,
+        },
+    }
+
+
+@dataclass
+class Served:
+    """A site that is served, and where."""
+
+    port: int
+    folder: Path
+    kubeconfig: Path
+    frontend: FakeFrontend
+    site: serving_site.FrontendSite
+    api: fake.FakeServer
+
+
+def kubeconfig_for(url: str) -> str:
+    """A kubeconfig without credentials."""
+    return yaml.safe_dump(
+        {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "c",
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+            "clusters": [{"name": "c", "cluster": {"server": url}}],
+            "users": [{"name": "u", "user": {}}],
+        }
+    )
+
+
+def free_port() -> int:
+    """A port of loopback that nobody uses now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@contextlib.asynccontextmanager
+async def served(
+    folder: Path,
+    frontend: FakeFrontend,
+    *flags: str,
+    reviews: bool = True,
+    document: dict[str, Any] | None = None,
+    own: dict[str, Any] | None = None,
+) -> AsyncIterator[Served]:
+    """Serve the frontend as a command line with these flags does; `document` is its configuration."""
+    async with fake.serving(review) as api:
+        kubeconfig, config, port = folder / "kubeconfig", folder / "A.yaml", free_port()
+        kubeconfig.write_text(kubeconfig_for(api.url))
+        head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+        connection = {"clientConnection": {"kubeconfig": str(kubeconfig)}}
+        config.write_text(yaml.safe_dump({**head, **connection, **(document or {})}))
+        arguments = [f"--config={config}", "--bind-address=127.0.0.1", f"--secure-port={port}", "-v=2", *flags]
+        if reviews:
+            arguments += [f"--authentication-kubeconfig={kubeconfig}", f"--authorization-kubeconfig={kubeconfig}"]
+        if own is not None:
+            own_file = folder / "trireme.yaml"
+            own_head = {"apiVersion": "trireme.dev/v1alpha1", "kind": "TriremeConfiguration"}
+            own_file.write_text(yaml.safe_dump({**own_head, **own}))
+            arguments.append(f"--trireme-config={own_file}")
+        errors = StringIO()
+        start = commandline.Start(arguments, {"PATH": "", "HOME": str(folder)}, StringIO(), errors, lambda line: None)
+        outcome = start.run()
+        assert outcome.completed is not None, outcome
+        before = klog.LogOptions()
+        try:
+            async with serving.serve(outcome.completed, frontend) as site:  # type: ignore[arg-type]  # as far as it is read
+                yield Served(port, folder, kubeconfig, frontend, site, api)
+        finally:
+            klog.set_verbosity(before.verbosity)
