@@ -103,6 +103,23 @@ class Observations:
             "scheduler_pod_scheduled_after_flush_total",
             "Pods scheduled after no event but the time limit had woken them; many mean that a hint misses something.",
         )
+        self.preemption_attempts = Counter(
+            "scheduler_preemption_attempts_total", "Attempts to make room for a pod by evicting others.", (), STABLE
+        )
+        self.preemption_victims = Histogram(
+            "scheduler_preemption_victims", "Pods chosen to make room for one.", exponential(1, 2, 7), (), STABLE
+        )
+        self.preemptions = Counter(
+            "scheduler_preemption_goroutines_execution_total",
+            "Evictions for a pod carried out beside scheduling, by how they ended.",
+            ("result",),
+        )
+        self.preemption_seconds = Histogram(
+            "scheduler_preemption_goroutines_duration_seconds",
+            "Time that the evictions for a pod took.",
+            exponential(0.01, 2, 20),
+            ("result",),
+        )
         self.batch_attempts = Counter(
             "scheduler_batch_attempts_total",
             "Pods by whether they were placed by the evaluation made for a pod before them (hint_used) or by one of "
@@ -206,6 +223,20 @@ class Observations:
             self.sli_seconds.observe(now - pod.initial_attempt_timestamp, (label,))
         if pod.flushed:
             self.after_flush.add()
+
+    # Preemption
+
+    def preemption_tried(self, victims: int) -> None:
+        """PostFilter looked for pods to evict for one, and chose so many; 0: there are none that would help."""
+        self.preemption_attempts.add()
+        if victims:
+            self.preemption_victims.observe(victims)
+
+    def preempted(self, succeeded: bool, seconds: float) -> None:
+        """The evictions for a pod were carried out, or failed."""
+        values = ("success" if succeeded else "error",)
+        self.preemptions.add(values)
+        self.preemption_seconds.observe(seconds, values)
 
     # Phases and plugins
 

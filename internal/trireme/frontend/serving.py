@@ -121,7 +121,7 @@ async def _secure(
                 time.monotonic,
             ),
         )
-        async with _accepting(serving, contexts, served.site.application(guard)):
+        async with _accepting(serving, contexts, served.site.application(served.access.ask(guard))):
             following = asyncio.create_task(trust.follow(), name="authorities")
             try:
                 yield

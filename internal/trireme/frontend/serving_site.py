@@ -14,6 +14,7 @@ from trireme.config import command_flags, commandline, versions
 from trireme.config.yaml_writer import write_yaml
 from trireme.frontend import metrics_collector, metrics_resources, status_report
 from trireme.telemetry import (
+    access_metrics,
     event_loop,
     exposition,
     health,
@@ -24,7 +25,7 @@ from trireme.telemetry import (
     status_documents,
 )
 from trireme.telemetry.http_site import Asked, Page, Reply
-from trireme.telemetry.instruments import CountedElsewhere, Registry
+from trireme.telemetry.instruments import ALPHA, BETA, CountedElsewhere, Counter, Registry
 
 if TYPE_CHECKING:
     from trireme.frontend import app
@@ -44,6 +45,7 @@ class FrontendSite:
         self._started = own_process.start_time()
         self._ending = False
         self.loop_lag = event_loop.LoopLag()
+        self.access = access_metrics.MeasuredGuard()
         options = completed.options.metrics
         allowed = {
             (name.partition(",")[0], name.partition(",")[2]): frozenset(values.split(","))
@@ -55,6 +57,7 @@ class FrontendSite:
             *frontend.observed.instruments(),
             *metrics_collector.instruments(frontend, completed),
             *own_process.instruments(),
+            *self.access.instruments(),
             self.loop_lag.instrument,
         )
         self._registry.add(
@@ -63,17 +66,18 @@ class FrontendSite:
                 "Metrics that are registered, by stability level.",
                 lambda: metrics_collector.by_stability(self._registry),
                 ("stability_level", "deprecated_version"),
-                "BETA",
+                BETA,
             ),
             CountedElsewhere(
                 "disabled_metrics_total",
                 "Metrics that are not shown because that was asked for.",
                 lambda: {(): self._registry.disabled()},
-                stability="BETA",
+                stability=BETA,
             ),
+            Counter("hidden_metrics_total", "Metrics that are hidden because they are deprecated.", (), BETA),
         )
         self._slis = Registry(options.disabled, allowed)
-        self._slis.add(*self._health.instruments())
+        self._slis.add(*self._health.instruments(), own_process.started(ALPHA))
         self.site = http_site.Site(self._pages())
 
     def ending(self) -> None:

@@ -35,16 +35,18 @@ def instruments() -> list[Instrument]:
         _Count("process_network_receive_bytes_total", "Bytes received, of all of this network namespace.", _received),
         _Count("process_network_transmit_bytes_total", "Bytes sent, of all of this network namespace.", _sent),
         _Gauge("process_resident_memory_bytes", "Resident memory size in bytes.", _resident),
-        _Gauge(
-            "process_start_time_seconds",
-            "Start time of the process since unix epoch in seconds.",
-            lambda: _one(start_time()),
-        ),
+        started(""),
         _Gauge("process_virtual_memory_bytes", "Virtual memory size in bytes.", _virtual),
         _Gauge(
             "process_virtual_memory_max_bytes", "Maximum amount of virtual memory available in bytes.", _max_virtual
         ),
     ]
+
+
+def started(stability: str) -> Instrument:
+    """When this process began, as a metric of the stability that its place gives it."""
+    text = "Start time of the process since unix epoch in seconds."
+    return Gauge("process_start_time_seconds", text, lambda: _one(start_time()), stability=stability)
 
 
 def start_time() -> float:
