@@ -32,7 +32,9 @@ class DecisionCluster:
 
     def __init__(self, case: Json) -> None:
         self._case = case
-        self._nominated: list[Json] = case.get("nominated") or []
+        self.pod: Json = case["pod"]
+        # A pod that tries again may be nominated itself; it must not count for itself.
+        self._nominated: list[Json] = [*(case.get("nominated") or ()), self.pod]
         self.registry = class_registry.ClassRegistry()
         self.cache = cluster_cache.ClusterCache(self.registry)
 
@@ -41,11 +43,11 @@ class DecisionCluster:
         for change in self._changes():
             change()
         # A nomination names its pod's class for good, so nothing may make classes finer after it.
-        for pod in (*self._nominated, self._case["pod"]):
+        for pod in self._nominated:
             self.class_of(pod)
         for pod in self._nominated:
             self.nominate(pod)
-        self.class_of(self._case["pod"])
+        self.class_of(self.pod)
 
     def grow(self, draw: random.Random) -> Iterator[None]:
         """Near the case by steps, after each of which the cache has changes to be taken as a delta. `fill` does the
@@ -60,6 +62,16 @@ class DecisionCluster:
             for change in some:
                 change()
             yield
+        for number, pod in enumerate(self._nominated):
+            # Nominated elsewhere, and under another name.
+            node = draw.choice(self._case["nodes"])["metadata"]["name"]
+            elsewhere = {**pod, "status": {**(pod.get("status") or {}), "nominatedNodeName": node}}
+            self.nominate(elsewhere)
+            metadata = {**pod["metadata"], "name": f"{_DETOUR}{number}", "uid": f"{_DETOUR}{number}"}
+            self.nominate({**elsewhere, "metadata": metadata})
+        yield
+        for number in range(len(self._nominated)):
+            self.cache.nominate(f"{_DETOUR}{number}", None)
         for name in self.cache.node_names():
             if name.startswith(_DETOUR):
                 self.cache.remove_node(name)
@@ -106,6 +118,7 @@ class DecisionCluster:
         parsed = pod_projection.parse(pod)
         slot = self.cache.slot_of(parsed.nominated_node)
         if slot == cluster_cache.NO_SLOT:
+            self.cache.nominate(parsed.uid, None)
             return
         identity = cycle_pb2.PodIdentity(namespace=parsed.namespace, name=parsed.name, uid=parsed.uid)
         nomination = snapshot_pb2.Nomination(pod=identity, pod_class=self.class_of(pod), slot=slot)

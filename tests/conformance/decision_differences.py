@@ -19,10 +19,7 @@ from golden_rows import Row, category_of
 
 Json = Mapping[str, Any]
 
-# What PostFilter decides: no in-tree plugin serves it yet.
-NOT_YET = frozenset({"preemption"})
-
-# Who decides what Reserve keeps for claims.
+# Who decides what Reserve keeps for claims. It is also the first plugin at PostFilter.
 _ALLOCATES = "DynamicResources"
 
 
@@ -110,9 +107,19 @@ class _Comparison:
         return self._same("allocations", _ALLOCATES, *_only_differing(expected, named))
 
     def _preemption(self) -> Finding:
-        if "preemption" in NOT_YET or self._involved:
+        expected: Json = self._expect["preemption"]
+        if self._involved or self._ends_before_preemption():
             return self._finding("preemption", "", Verdict.NOT_YET)
-        return self._same("preemption", "", self._expect["preemption"], self._answer.get("preemption"))
+        answered: Json = self._answer.get("preemption") or {}
+        if _ALLOCATES in self._setup.missing:
+            # A refusal by all plugins goes by the name of the first, which is not there.
+            expected, answered = _unnamed(expected), _unnamed(answered)
+        return self._same("preemption", "", expected, answered)
+
+    def _ends_before_preemption(self) -> bool:
+        """A plugin that is not there fails at PostFilter, so that preemption is not tried."""
+        status: Json = (self._expect.get("preemption") or {}).get("status") or {}
+        return _ALLOCATES in self._setup.missing and status.get("code") == "Error"
 
     def _alone(self) -> Iterator[Finding]:
         expected: Json = self._expect.get("byPlugin") or {}
@@ -189,11 +196,11 @@ class _Comparison:
             yield self._same("total", "", *_only_differing(self._expect["total"], self._answer.get("total") or {}))
 
     def _message(self) -> Finding:
-        """The whole text; while nothing preempts, all of it but what preemption said."""
+        """The whole text; all of it but what PostFilter said where not all of that can be said yet."""
         if self._involved:
             return self._finding("message", "", Verdict.NOT_YET)
         expected, answered = self._expect["message"], str(self._answer.get("message", ""))
-        if "preemption" in NOT_YET:
+        if self._ends_before_preemption():
             expected = _without_end(expected, self._expect.get("preemption"))
             answered = _without_end(answered, self._answer.get("preemption"))
         return self._same("message", "", expected, answered)
@@ -216,6 +223,11 @@ def _only_differing(expected: Json, answered: Json) -> tuple[dict[str, Any], dic
     """Both sides without what they agree about, so that a difference can be read."""
     names = sorted(name for name in {*expected, *answered} if expected.get(name) != answered.get(name))
     return {name: expected.get(name) for name in names}, {name: answered.get(name) for name in names}
+
+
+def _unnamed(preemption: Json) -> Json:
+    status = preemption.get("status") or {}
+    return {**preemption, "status": {name: value for name, value in status.items() if name != "plugin"}}
 
 
 def _without_end(message: str, preemption: Json | None) -> str:

@@ -18,7 +18,7 @@ from golden_rows import Row
 from trireme.framework import status
 from trireme.frontend import fit_error
 from trireme.kube import encode
-from trireme.v1 import bind_pb2, cycle_pb2, filter_pb2, score_pb2
+from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, filter_pb2, score_pb2
 from trireme.wire import node_columns
 from trireme.wire import status as wire_status
 
@@ -62,7 +62,7 @@ class Decider:
                 self._phases.sync(self._phases.others(), cluster.cache.full_sync(), cluster.cache.generation)
             else:
                 self._tell_others(cluster)
-            self._prepare(cluster, class_id)
+            self._prepare(cluster, class_id, draw)
 
     def _tell_others(self, cluster: DecisionCluster) -> None:
         delta = cluster.cache.take_delta()
@@ -70,8 +70,10 @@ class Decider:
             for replica in self._phases.others():
                 replica.tell([delta])
 
-    def _prepare(self, cluster: DecisionCluster, class_id: int) -> None:
-        for profile in self._setup.configuration.profiles:
+    def _prepare(self, cluster: DecisionCluster, class_id: int, draw: random.Random) -> None:
+        # Some each time: what was not asked lately is brought up to date by more than one delta.
+        profiles = self._setup.configuration.profiles
+        for profile in draw.sample(list(profiles), len(profiles) // 2):
             cycle = _cycle_of(self._phases, profile.scheduler_name, cluster, class_id)
             for replica in self._phases.filters[1:]:
                 replica.filter.Filter(filter_pb2.FilterRequest(cycle=cycle, prepare=True), timeout=DEADLINE)
@@ -214,12 +216,18 @@ class _Cycle:
 
 
 def _cycle_of(phases: Phases, profile: str, cluster: DecisionCluster, class_id: int) -> cycle_pb2.Cycle:
+    metadata = cluster.pod["metadata"]
+    pod = core_pb2.Pod()
+    pod.metadata.namespace, pod.metadata.name = metadata["namespace"], metadata["name"]
+    pod.metadata.uid = metadata.get("uid", "")
+    pod.status.nominated_node_name = (cluster.pod.get("status") or {}).get("nominatedNodeName", "")
     return cycle_pb2.Cycle(
         fence=phases.fence,
         generation=cluster.cache.generation,
         config_hash=phases.config_hash,
         profile=profile,
         attempt=1,
+        pod=pod,
         pod_class=class_id,
     )
 
