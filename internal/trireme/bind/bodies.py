@@ -43,7 +43,8 @@ def nomination_patch(node_name: str) -> dict[str, Any]:
 def disruption_patch(pod: Mapping[str, Any], evict: bind_pb2.Evict, now: str) -> dict[str, Any] | None:
     """The status patch that marks a pod as evicted by the scheduler, or None if it is marked already."""
     conditions = (pod.get("status") or {}).get("conditions") or []
-    marked = status_patch.Condition(DISRUPTION_TARGET, "True", PREEMPTED, evict.message, evict.observed_generation)
+    generation = evict.observed_generation or pod["metadata"].get("generation", 0)
+    marked = status_patch.Condition(DISRUPTION_TARGET, "True", PREEMPTED, evict.message, generation)
     return status_patch.pod_status_patch(conditions, marked, now)
 
 

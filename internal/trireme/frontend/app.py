@@ -29,6 +29,7 @@ from trireme.frontend import (
     fallback,
     hints,
     metrics_observed,
+    nominator,
     object_kinds,
     object_waits,
     outcomes,
@@ -38,6 +39,7 @@ from trireme.frontend import (
     pod_projection,
     pre_binding,
     pre_enqueue,
+    preempting,
     queue_backoff,
     queue_hints,
     queue_pod,
@@ -145,11 +147,14 @@ class Frontend:
         self.queue: scheduling_queue.SchedulingQueue = metrics_observed.TimedQueue(
             self.observed,
             table,
-            self.observed.timed_gate(pre_enqueue.gate_of(completed.profiles, self.remote_queue.gated)),
+            self.observed.timed_gate(
+                pre_enqueue.gate_of(completed.profiles, self.remote_queue.gated, self._preempting_for)
+            ),
             policy=queue_backoff.BackoffPolicy(
                 float(config.pod_initial_backoff_seconds), float(config.pod_max_backoff_seconds)
             ),
             max_in_unschedulable=completed.pod_max_in_unschedulable_pods_seconds,
+            nominator=nominator.Nominator(self._still_pending, self._nominated),
         )
         self.watch = cluster_watch.ClusterWatch(
             self.cache,
@@ -231,6 +236,10 @@ class Frontend:
                 if any(plugin.name in self._infos for plugin in profile.plugins.get(ExtensionPoint.PRE_BIND) or ())
             ),
         )
+        self.preemptions = preempting.Preempting(
+            self.cache, self.queue.nominator, self.waiting, self.results, self.binders.apply, self.activate
+        )
+        asynchronous = self._completed.gates.enabled("SchedulerAsyncPreemption")
         self.cycle = scheduling_cycle.SchedulingCycle(
             self.cache,
             self.queue,
@@ -241,6 +250,12 @@ class Frontend:
             time.time,
             self.observed,
             reserved,
+            self.preemptions,
+            {
+                profile.scheduler_name: asynchronous
+                for profile in self._completed.profiles
+                if profile.plugins.get(ExtensionPoint.POST_FILTER)
+            },
         )
         self.scheduler = scheduler.Scheduler(
             self.queue,
@@ -323,6 +338,18 @@ class Frontend:
     def _hint_answered(self, ask_id: int, said: Sequence[queue_hints.Hint] | None) -> None:
         self._carry_out(self.queue.hint_answered(ask_id, said, time.time()))
         self.wake()
+
+    def _still_pending(self, key: str, uid: str) -> bool:
+        return self.watch.pending(uid) is not None and self.cache.pod(uid) is None
+
+    def _nominated(self, pod: nominator.Nominated, before: str, after: str) -> None:
+        """The replicas are told of promises with the next delta."""
+        namespace, _, name = pod.key.partition("/")
+        identity = cycle_pb2.PodIdentity(namespace=namespace, name=name, uid=pod.uid)
+        self.cache.promise(snapshot_pb2.Nomination(pod=identity, pod_class=pod.class_id), after)
+
+    def _preempting_for(self, uid: str) -> bool:
+        return self.preemptions.holds(uid)
 
     def activate(self, pods: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
         """Have these pods (key, UID) tried now; answers those that are in the active queue."""
@@ -433,6 +460,7 @@ class Frontend:
 
     async def close(self) -> None:
         """End what is under way: what was not bound is somebody else's to schedule."""
+        await self.preemptions.close()
         await self.binding.close()
         with contextlib.suppress(asyncio.CancelledError):
             await self.recorder.flush(2.0)

@@ -43,6 +43,10 @@ class ClassAnswer:
         """Whether any node passes."""
         return bool(((self.index == 0) & (self.capacity > 0)).any())
 
+    def admits(self, slot: int) -> bool:
+        """Whether the node at the slot, if there is one, passes."""
+        return 0 <= slot < self.index.shape[0] and self.index[slot] == 0 and bool(self.capacity[slot] > 0)
+
     def take(self, answer: node_columns.NodeColumns) -> None:
         """The next answer, complete or a patch to this one. Raises: ValueError for a patch to another."""
         if answer.slots is None:

@@ -80,6 +80,8 @@ class ClusterCache:
         self._objects: dict[tuple[str, str, str], snapshot_pb2.ClusterObject] = {}
         self._overlay = assumed_objects.AssumedObjects(self._objects)
         self._nominations: dict[str, snapshot_pb2.Nomination] = {}
+        # What nominations the pods have, by UID: node and nomination, also where the node is not known (yet).
+        self._promises: dict[str, tuple[str, snapshot_pb2.Nomination]] = {}
         self._changes = _Changes()
 
     def statistics(self) -> CacheStatistics:
@@ -133,6 +135,9 @@ class ClusterCache:
         self._changes.new_slots.add(slot)
         for uid in self._homeless.pop(name, ()):
             self._settle(self._pods[uid], slot)
+        for uid, promised in self._promises.items():
+            if promised[0] == name:
+                self._promise(uid, slot)
         return True, None
 
     def remove_node(self, name: str) -> core_pb2.Node | None:
@@ -275,6 +280,24 @@ class ClusterCache:
         else:
             self._nominations[uid] = nomination
         self._changes.nominations.add(uid)
+
+    def promise(self, nomination: snapshot_pb2.Nomination, node_name: str) -> None:
+        """The pod waits for the node, known or not, from now on; empty: for none."""
+        uid = nomination.pod.uid
+        if not node_name:
+            self._promises.pop(uid, None)
+            self.nominate(uid, None)
+            return
+        self._promises[uid] = (node_name, nomination)
+        self._promise(uid, self.slot_of(node_name))
+
+    def _promise(self, uid: str, slot: int) -> None:
+        if slot == NO_SLOT:
+            self.nominate(uid, None)
+            return
+        nomination = self._promises[uid][1]
+        nomination.slot = slot
+        self.nominate(uid, nomination)
 
     # Deltas
 

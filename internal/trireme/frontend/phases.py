@@ -9,7 +9,7 @@ from grpc import aio
 
 from trireme.framework import status
 from trireme.frontend import class_answers, metrics_observed, replica_link, replicas
-from trireme.v1 import cycle_pb2, filter_pb2, filter_pb2_grpc, score_pb2, score_pb2_grpc
+from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, filter_pb2, filter_pb2_grpc, score_pb2, score_pb2_grpc
 from trireme.wire import node_columns
 from trireme.wire import status as wire_status
 
@@ -38,6 +38,8 @@ class Filtered:
     needs_pre_bind: bool
     evaluated: tuple[str, ...]
     timings: Sequence[filter_pb2.Timing] = ()
+    # It holds for one pod, not for all of the class.
+    of_one: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,15 @@ class Placed:
     failure: status.Status | None
     more: bool
     timings: Sequence[filter_pb2.Timing] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WayOut:
+    """PostFilter's answer. `nominated_node` None: leave the nomination as it is; empty: clear it."""
+
+    message: str
+    actions: Sequence[bind_pb2.Action]
+    nominated_node: str | None
 
 
 class Phases:
@@ -80,12 +91,18 @@ class Phases:
             attempt=attempt,
         )
 
-    async def filter(self, profile: str, class_id: int, count: int, generation: int) -> Filtered:
-        """Where the class may run. Raises: PhaseUnavailable, PhaseFault."""
-        answer = self._answers.of((profile, class_id))
+    async def filter(
+        self, profile: str, class_id: int, count: int, generation: int, nominee: core_pb2.Pod | None = None
+    ) -> Filtered:
+        """Where the class may run; `nominee` is the pod that is asked about where a node is promised to it, by name
+        and UID. Raises: PhaseUnavailable, PhaseFault.
+        """
+        answer = self._answers.of((profile, class_id)) if nominee is None else class_answers.ClassAnswer()
         request = filter_pb2.FilterRequest(
             cycle=self.cycle(profile, class_id, generation), count=count, known_generation=answer.generation
         )
+        if nominee is not None:
+            request.cycle.pod.CopyFrom(nominee)
 
         async def call(link: replica_link.ReplicaLink) -> filter_pb2.FilterResponse:
             return await filter_pb2_grpc.FilterServiceStub(link.channel).Filter(request, timeout=_DEADLINE_SECONDS)
@@ -110,7 +127,29 @@ class Phases:
             response.needs_pre_bind,
             tuple(response.evaluated_plugins),
             response.timings,
+            nominee is not None,
         )
+
+    async def post_filter(
+        self, profile: str, class_id: int, generation: int, pod: core_pb2.Pod, filtered: Filtered
+    ) -> WayOut:
+        """The way out for a pod that fits nowhere; `pod` is its name, UID and nomination. Raises: PhaseUnavailable,
+        PhaseFault.
+        """
+        request = filter_pb2.PostFilterRequest(cycle=self.cycle(profile, class_id, generation))
+        request.cycle.pod.CopyFrom(pod)
+        if filtered.refusal is not None:
+            request.pre_filter.CopyFrom(wire_status.to_message(filtered.refusal))
+        else:
+            request.columns.CopyFrom(filtered.answer.message())
+
+        async def call(link: replica_link.ReplicaLink) -> filter_pb2.PostFilterResponse:
+            stub = filter_pb2_grpc.FilterServiceStub(link.channel)
+            return await stub.PostFilter(request, timeout=_DEADLINE_SECONDS)
+
+        response = await self._asked("filter", "PostFilter", self._filters.ask(profile, class_id, call))
+        nominated = response.nominated_node or ("" if response.clear_nomination else None)
+        return WayOut(", ".join(response.status.messages), tuple(response.actions), nominated)
 
     async def place(self, profile: str, class_id: int, count: int, filtered: Filtered) -> Placed:
         """The hosts of the next pods. Raises: PhaseUnavailable, PhaseFault."""
@@ -135,7 +174,8 @@ class Phases:
                     raise
                 request.capacities.CopyFrom(filtered.answer.message())
                 response = await stub.Place(request, timeout=_DEADLINE_SECONDS)
-            link.capacities[key] = generation
+            if not filtered.of_one:
+                link.capacities[key] = generation
             return response
 
         response = await self._asked("score", "Place", self._scores.ask(profile, class_id, call))

@@ -5,7 +5,7 @@ One batch at a time, so that the outcome is that of one pod after the other. Bin
 
 import dataclasses
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from trireme.framework import status
 from trireme.frontend import (
@@ -15,12 +15,13 @@ from trireme.frontend import (
     metrics_observed,
     outcomes,
     phases,
+    preempting,
     queue_pod,
     replicas,
     reservations,
     scheduling_queue,
 )
-from trireme.v1 import cycle_pb2
+from trireme.v1 import core_pb2, cycle_pb2
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +40,12 @@ class SchedulingCycle:
         now: Callable[[], float],
         observed: metrics_observed.Observations,
         reserved: reservations.Reservations,
+        preemptions: preempting.Preempting,
+        post_filtering: Mapping[str, bool],
     ) -> None:
+        """`post_filtering` are the profiles that have PostFilter plugins, and whether what these decide is carried out
+        beside the scheduling of other pods.
+        """
         self._cache = cache
         self._queue = queue
         self._calls = calls
@@ -49,6 +55,8 @@ class SchedulingCycle:
         self._now = now
         self._observed = observed
         self._reserved = reserved
+        self._preemptions = preemptions
+        self._post_filtering = post_filtering
 
     async def run(self, batch: scheduling_queue.Batch) -> None:
         """Place the pods of the batch, or say of each why not."""
@@ -81,13 +89,20 @@ class SchedulingCycle:
         if not self._cache.node_count:
             self._fail_all(pods, outcomes.Failure(fit_error.NO_NODES, unschedulable=True, nominated_node=""))
             return []
-        filtered = await self._calls.filter(profile, class_id, len(pods), generation)
+        promised = self._queue.nominator.node_of(pods[0].uid) if len(pods) == 1 else ""
+        nominee = _named(pods[0]) if promised else None
+        filtered = await self._calls.filter(profile, class_id, len(pods), generation, nominee)
         if filtered.refusal is not None or not filtered.answer.admissible:
-            await self._refused(pods, filtered)
-            self._observed.refused(profile, len(pods), self._observed.clock() - started, filtered)
-            return []
-        count = min(len(pods), filtered.max_batch or len(pods))
-        placed = await self._calls.place(profile, class_id, count, filtered)
+            left = await self._refused(profile, class_id, generation, pods, filtered)
+            self._observed.refused(profile, len(pods) - len(left), self._observed.clock() - started, filtered)
+            return [pod for pod in left if self._still_wanted(pod)]
+        slot = self._cache.slot_of(promised)
+        if filtered.answer.admits(slot):
+            # What was promised to the pod is taken without a look at other nodes.
+            placed = phases.Placed((slot,), None, False)
+        else:
+            count = min(len(pods), filtered.max_batch or len(pods))
+            placed = await self._calls.place(profile, class_id, count, filtered)
         if placed.failure is not None:
             self._fail_all(pods, outcomes.Failure(placed.failure.message))
             return []
@@ -135,7 +150,17 @@ class SchedulingCycle:
     def _still_wanted(self, pod: queue_pod.QueuedPod) -> bool:
         return pod.flight is not None and not pod.flight.deleted
 
-    async def _refused(self, pods: list[queue_pod.QueuedPod], filtered: phases.Filtered) -> None:
+    async def _refused(
+        self,
+        profile: str,
+        class_id: int,
+        generation: int,
+        pods: list[queue_pod.QueuedPod],
+        filtered: phases.Filtered,
+    ) -> list[queue_pod.QueuedPod]:
+        """Look for a way out for the first pod. If there is none, that holds for all of them; answers those that are
+        left.
+        """
         answer = filtered.answer
         if filtered.refusal is not None:
             refusals = [(filtered.refusal, self._cache.node_count)]
@@ -144,14 +169,42 @@ class SchedulingCycle:
         for refusal, _ in refusals:
             if refusal.code == status.Code.ERROR:
                 self._fail_all(pods, outcomes.Failure(refusal.message))
-                return
+                return []
+        way = phases.WayOut("", (), None)
+        if profile in self._post_filtering:
+            way = await self._calls.post_filter(profile, class_id, generation, _named(pods[0]), filtered)
         rejectors, pending_plugins = outcomes.rejectors_of(refusals)
-        text = fit_error.message(self._cache.node_count, filtered.refusal, refusals, "")
-        self._fail_all(pods, outcomes.Failure(text, rejectors, pending_plugins, unschedulable=True))
+        text = fit_error.message(self._cache.node_count, filtered.refusal, refusals, way.message)
+        failure = outcomes.Failure(text, rejectors, pending_plugins, way.nominated_node, unschedulable=True)
+        if not way.actions and not way.nominated_node:
+            self._fail_all(pods, failure)
+            return []
+        first, *left = pods
+        await self._take(first, way, self._post_filtering[profile])
+        self._results.failed(first, failure)
+        return left
+
+    async def _take(self, pod: queue_pod.QueuedPod, way: phases.WayOut, asynchronous: bool) -> None:
+        """Take the way out. Whatever makes room on a node may take its time; the rest is done before the pod waits."""
+        later = [action for action in way.actions if action.HasField("evict")] if asynchronous else []
+        now = [action for action in way.actions if action not in later]
+        failed = await self._preemptions.carry_out(now) if now else ""
+        if failed:
+            log.warning("what PostFilter decided for pod %s failed: %s", pod.key, failed)
+        self._preemptions.start(pod, way.nominated_node or "", later)
 
     def _fail_all(self, pods: list[queue_pod.QueuedPod], failure: outcomes.Failure) -> None:
         for pod in pods:
             self._results.failed(pod, failure)
+
+
+def _named(pod: queue_pod.QueuedPod) -> core_pb2.Pod:
+    """What makes the pod another one than others of its class: name, UID and nomination."""
+    parsed = pod.record.pod.parsed
+    out = core_pb2.Pod()
+    out.metadata.namespace, out.metadata.name, out.metadata.uid = parsed.namespace, parsed.name, parsed.uid
+    out.status.nominated_node_name = parsed.nominated_node
+    return out
 
 
 def _not_reserved(refusal: status.Status) -> outcomes.Failure:

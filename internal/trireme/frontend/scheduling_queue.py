@@ -137,6 +137,9 @@ class SchedulingQueue:
             popped.flight.newest = (popped.flight.newest or popped.record)._replace(class_id=class_id)
         elif pod is not None and pod.record.uid == uid:
             self._places.replace_record(pod, pod.record._replace(class_id=class_id))
+            promised = self.nominator.node_of(uid)
+            if promised:
+                self.nominator.nominate(pod.record, promised)
 
     def delete(self, key: str, uid: str, now: float) -> None:
         """The pod is gone, or has a node. Without effect if it is unknown. If it was popped, it is not taken back."""

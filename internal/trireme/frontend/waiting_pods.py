@@ -58,6 +58,10 @@ class WaitingPods:
         finally:
             del self._pods[uid]
 
+    def waits(self, uid: str) -> bool:
+        """Whether the pod waits."""
+        return uid in self._pods
+
     def allow(self, uid: str, plugin: str) -> bool:
         """The plugin lets the pod go; False if it does not wait."""
         entry = self._pods.get(uid)

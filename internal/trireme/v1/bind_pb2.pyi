@@ -529,7 +529,7 @@ class Evict(_message.Message):
     message: _builtins.str
     """REQUIRED. The condition's message."""
     observed_generation: _builtins.int
-    """REQUIRED. The pod's generation, for the condition's observedGeneration."""
+    """OPTIONAL. The pod's generation, for the condition's observedGeneration; 0: the one that the pod has when it is read."""
     node_name: _builtins.str
     """OPTIONAL. The node, for the event."""
     @_builtins.property

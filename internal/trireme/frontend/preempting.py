@@ -1,0 +1,127 @@
+"""Preempting: what PostFilter decided is carried out beside the scheduling of the next pods.
+
+Victims are deleted by bind, all at once but for the last one, and that one only if all others went; one that waits on
+Permit is refused in memory instead. Meanwhile the preemptor is held back from the queue, so that it does not preempt
+again. It is let go as soon as the last victim is seen to be going: the event of that victim's deletion must not find it
+held back. Where something failed, or nothing will be heard of the last victim, it is tried again at once.
+
+Source: pkg/scheduler/framework/preemption/executor.go.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+
+from trireme.framework import status
+from trireme.frontend import cluster_cache, nominator, outcomes, queue_pod, waiting_pods
+from trireme.frontend.pod_projection import TERMINATING
+from trireme.kube.event_series import ObjectReference
+from trireme.v1 import bind_pb2, cycle_pb2
+from trireme.wire import status as wire_status
+
+log = logging.getLogger(__name__)
+
+NAME = "DefaultPreemption"
+
+Apply = Callable[[Sequence[bind_pb2.Action]], Awaitable[list[bind_pb2.BindResult]]]
+
+
+class Preempting:
+    """The preemptions under way."""
+
+    def __init__(
+        self,
+        cache: cluster_cache.ClusterCache,
+        nominations: nominator.Nominator,
+        waiting: waiting_pods.WaitingPods,
+        results: outcomes.Outcomes,
+        apply: Apply,
+        activate: Callable[[Sequence[tuple[str, str]]], object],
+    ) -> None:
+        """`apply` has bind carry out actions; `activate` has pods (key, UID) tried now."""
+        self._cache = cache
+        self._nominations = nominations
+        self._waiting = waiting
+        self._results = results
+        self._apply = apply
+        self._activate = activate
+        # UID of the preemptor → UID of its last victim, once that one's turn has come.
+        self._under_way: dict[str, str | None] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def holds(self, uid: str) -> bool:
+        """Whether the pod is to be held back: victims of it are still to be deleted."""
+        if uid not in self._under_way:
+            return False
+        last = self._under_way[uid]
+        if last is None:
+            return True
+        victim = self._cache.pod(last)
+        return victim is not None and not victim.flags & TERMINATING
+
+    def start(self, pod: queue_pod.QueuedPod, node_name: str, actions: Sequence[bind_pb2.Action]) -> None:
+        """Delete the victims for the pod, in a task of its own; from now on the pod is held back."""
+        victims = [action for action in actions if action.HasField("evict")]
+        if not victims:
+            return
+        self._under_way[pod.uid] = None
+        task = asyncio.create_task(self._run(pod, node_name, victims))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def carry_out(self, actions: Sequence[bind_pb2.Action]) -> str:
+        """Carry out actions now; answers what failed first, empty where nothing did."""
+        for result in await self._apply(actions):
+            said = wire_status.from_message(result.status)
+            if said.code is not status.Code.SUCCESS:
+                return said.message
+        return ""
+
+    async def close(self) -> None:
+        """Give up what is under way: whoever leads next decides anew."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _run(self, pod: queue_pod.QueuedPod, node_name: str, victims: list[bind_pb2.Action]) -> None:
+        failed, in_memory = True, False
+        try:
+            await self._clear_nominations(pod, node_name)
+            *others, last = victims
+            failed = not all(await asyncio.gather(*(self._preempt(pod, node_name, victim) for victim in others)))
+            if not failed:
+                self._under_way[pod.uid] = last.pod.uid
+                in_memory = self._waiting.waits(last.pod.uid)
+                failed = not await self._preempt(pod, node_name, last)
+        finally:
+            del self._under_way[pod.uid]
+        if failed or in_memory:
+            self._activate([(pod.key, pod.uid)])
+
+    async def _clear_nominations(self, pod: queue_pod.QueuedPod, node_name: str) -> None:
+        """Less important pods that were promised the node look for another one."""
+        actions = []
+        for other in self._nominations.pods_for(node_name):
+            if other.priority < pod.record.priority:
+                namespace, _, name = other.key.partition("/")
+                identity = cycle_pb2.PodIdentity(namespace=namespace, name=name, uid=other.uid)
+                actions.append(bind_pb2.Action(pod=identity, clear_nomination=bind_pb2.ClearNomination()))
+        failure = await self.carry_out(actions) if actions else ""
+        if failure:
+            log.warning("cannot clear the nomination of pods on node %s: %s", node_name, failure)
+
+    async def _preempt(self, pod: queue_pod.QueuedPod, node_name: str, victim: bind_pb2.Action) -> bool:
+        """Have one victim go; whether it does."""
+        text = f"Preempted by pod {pod.uid} on node {node_name}"
+        if self._waiting.reject(victim.pod.uid, NAME, "preempted"):
+            text += " (in kube-scheduler memory)."
+        elif self._cache.pod(victim.pod.uid) is None:
+            return True
+        else:
+            failure = await self.carry_out([victim])
+            if failure:
+                log.error("pod %s/%s could not be preempted: %s", victim.pod.namespace, victim.pod.name, failure)
+                return False
+        reference = ObjectReference("Pod", victim.pod.namespace, victim.pod.name, victim.pod.uid, "v1", "")
+        self._results.preempted(reference, text, pod.record.profile)
+        return True
