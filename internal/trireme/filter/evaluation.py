@@ -16,6 +16,7 @@ import numpy as np
 from trireme.filter import as_if, columns
 from trireme.framework import status
 from trireme.plugins import interfaces
+from trireme.replica import stopwatch
 from trireme.snapshot import arrays, classes, rehearsal, snapshot
 from trireme.v1 import cycle_pb2
 
@@ -89,40 +90,55 @@ class Evaluator:
         """Whether the configuration names the profile."""
         return profile in self._chains
 
-    async def evaluate(self, profile: str, pod_class: classes.PodClass) -> columns.ClassColumns:
-        """The class's columns, no older than the snapshot was when this was called.
+    async def evaluate(
+        self, profile: str, pod_class: classes.PodClass, watch: stopwatch.Stopwatch | None = None
+    ) -> columns.ClassColumns:
+        """The class's columns, no older than the snapshot was when this was called. `watch` gets what took how long.
 
         Raises: OutOfStepError where the snapshot was replaced while a remote plugin was asked.
         """
         kept = self._columns_of(profile, pod_class)
+        watch = watch or stopwatch.Stopwatch()
         incarnation = self._snap.incarnation
         # Who asks about a class that is being asked about waits, and then finds its answers here.
         async with kept.asking if self._chains[profile].remote else contextlib.nullcontext():
             for remote in self._chains[profile].remote:
                 self._must_be(incarnation)
+                started = watch.now()
                 failed = await self._ask(remote, profile, pod_class, kept)
+                code = status.Code.SUCCESS if failed is None else failed.code
+                watch.plugin(remote.name, "Filter", started, code)
+                watch.point("Filter", started, code)
                 if failed is not None:
                     kept.refusal = failed
                     kept.generation = -1
                     return kept
-        self._bring_up(profile, pod_class, kept)
+        self._bring_up(profile, pod_class, kept, watch)
         return kept
 
     def evaluate_now(self, profile: str, pod_class: classes.PodClass) -> columns.ClassColumns:
         """As evaluate, for a profile without remote plugins."""
         kept = self._columns_of(profile, pod_class)
-        self._bring_up(profile, pod_class, kept)
+        self._bring_up(profile, pod_class, kept, stopwatch.Stopwatch())
         return kept
 
-    def _bring_up(self, profile: str, pod_class: classes.PodClass, kept: columns.ClassColumns) -> None:
+    def _bring_up(
+        self, profile: str, pod_class: classes.PodClass, kept: columns.ClassColumns, watch: stopwatch.Stopwatch
+    ) -> None:
         """Bring the in-tree plugins' columns to the snapshot's generation, and combine what has changed."""
         generation = self._snap.generation
+        started = watch.now()
         if kept.generation == generation and not kept.uncombined:
+            watch.point("PreFilter", started)
+            watch.point("Filter", started)
             return
-        touched = self._pre_filter(profile, pod_class, kept)
+        touched = self._pre_filter(profile, pod_class, kept, watch)
         if kept.refusal is not None:
+            watch.point("PreFilter", started, kept.refusal.code)
             kept.generation = -1
             return
+        watch.point("PreFilter", started)
+        started = watch.now()
         size = self._snap.nodes.size
         kept.reserve(max(size, self._snap.nodes.capacity))
         live = self._snap.nodes.alive[:size]
@@ -131,7 +147,9 @@ class Evaluator:
             column = kept.plugins[plugin.name]
             if not column.prefilter.skip:
                 slots = self._due(plugin, column, live)
+                asked = watch.now()
                 changed[self._run(plugin, pod_class, column, slots, kept)] = True
+                watch.plugin(plugin.name, "Filter", asked)
         for slots in kept.uncombined:
             changed[slots] = True
         kept.uncombined.clear()
@@ -148,6 +166,7 @@ class Evaluator:
         kept.clear(np.flatnonzero(changed & ~live), stamp)
         kept.generation = generation
         kept.next_stamp = generation + 1
+        watch.point("Filter", started)
 
     def own_verdict(self, cycle: cycle_pb2.Cycle, kept: columns.ClassColumns) -> tuple[int, int, int] | None:
         """Slot, status and capacity where the cycle's pod is nominated to itself: there it does not count for itself.
@@ -198,7 +217,9 @@ class Evaluator:
         while total > limit and len(self._kept) > MIN_CLASSES:
             total -= self._kept.popitem(last=False)[1].nbytes
 
-    def _pre_filter(self, profile: str, pod_class: classes.PodClass, kept: columns.ClassColumns) -> bool:
+    def _pre_filter(
+        self, profile: str, pod_class: classes.PodClass, kept: columns.ClassColumns, watch: stopwatch.Stopwatch
+    ) -> bool:
         """Run PreFilter where its answer may have changed; whether an answer did, so that all slots are combined
         anew.
         """
@@ -209,7 +230,9 @@ class Evaluator:
         for plugin in self._chains[profile].local:
             column = kept.plugins.get(plugin.name)
             if column is None or self._stale(plugin, column):
+                asked = watch.now()
                 answer = plugin.pre_filter(pod_class, self._snap, kept.table)
+                watch.plugin(plugin.name, "PreFilter", asked, _code(answer))
                 if column is None:
                     column = kept.plugins[plugin.name] = columns.PluginColumn(answer, self._snap.generation)
                     touched = True
@@ -322,6 +345,13 @@ class Evaluator:
 
 def _ask_again(remote: RemoteFilter, column: columns.PluginColumn) -> bool:
     return column.prefilter.unanswered or remote.depends_on == interfaces.Dependency.CLUSTER
+
+
+def _code(answer: interfaces.PreFilterResult) -> status.Code:
+    """How a PreFilter ended, as metrics say it."""
+    if answer.status is not None:
+        return answer.status.code
+    return status.Code.SKIP if answer.skip else status.Code.SUCCESS
 
 
 def outside_status(narrowing: Sequence[str]) -> status.Status:

@@ -14,7 +14,7 @@ from grpc import aio
 from trireme.filter import assembly, columns, evaluation, post_filtering, preemption, reserving
 from trireme.framework import domain_rules, status
 from trireme.plugins import interfaces
-from trireme.replica import follower
+from trireme.replica import follower, stopwatch
 from trireme.snapshot import classes, snapshot
 from trireme.v1 import filter_pb2, filter_pb2_grpc, snapshot_pb2
 from trireme.wire import domain_constraints, node_columns
@@ -39,6 +39,7 @@ class FilterService(filter_pb2_grpc.FilterServiceServicer):
         self._reservers: Mapping[str, Sequence[reserving.Reserver]] = {}
         self._post_filters: Mapping[str, Sequence[post_filtering.PostFilter]] = {}
         self._evaluator = evaluation.Evaluator(snap, self._chains)
+        self._stopwatches = stopwatch.Stopwatches()
         self.follow = follower.Follower(snap, self._configured)
 
     @property
@@ -67,7 +68,8 @@ class FilterService(filter_pb2_grpc.FilterServiceServicer):
         self, request: filter_pb2.FilterRequest, context: aio.ServicerContext[Any, Any]
     ) -> filter_pb2.FilterResponse:
         """The class on all nodes, or a patch to what the caller has."""
-        kept = await self._evaluate(request.cycle, context)
+        watch = self._stopwatches.next()
+        kept = await self._evaluate(request.cycle, context, watch)
         response = filter_pb2.FilterResponse()
         if request.prepare:
             return response
@@ -75,6 +77,7 @@ class FilterService(filter_pb2_grpc.FilterServiceServicer):
         response.evaluated_plugins.extend(
             name for name in chain.order if name in kept.plugins and not kept.plugins[name].prefilter.skip
         )
+        response.timings.extend(watch.messages())
         if kept.refusal is not None or kept.narrowed is not None:
             response.pre_filter.CopyFrom(_pre_filter(kept))
         own = self._evaluator.own_verdict(request.cycle, kept)
@@ -161,10 +164,12 @@ class FilterService(filter_pb2_grpc.FilterServiceServicer):
         index[own[0]], capacity[own[0]] = own[1:]
         return node_columns.pack(kept.generation, 0, size, None, kept.table.statuses, index, capacity)
 
-    async def _evaluate(self, cycle: Any, context: aio.ServicerContext[Any, Any]) -> columns.ClassColumns:
+    async def _evaluate(
+        self, cycle: Any, context: aio.ServicerContext[Any, Any], watch: stopwatch.Stopwatch | None = None
+    ) -> columns.ClassColumns:
         pod_class = await self._class_of(cycle, context)
         try:
-            return await self._evaluator.evaluate(cycle.profile, pod_class)
+            return await self._evaluator.evaluate(cycle.profile, pod_class, watch)
         except snapshot.OutOfStepError as error:
             await context.abort(grpc.StatusCode.FAILED_PRECONDITION, f"cycle.generation: {error}")
             raise AssertionError("abort does not return") from error

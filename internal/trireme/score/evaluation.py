@@ -10,6 +10,7 @@ import numpy as np
 
 from trireme.framework import status
 from trireme.plugins import interfaces
+from trireme.replica import stopwatch
 from trireme.score import columns
 from trireme.snapshot import arrays, classes, snapshot
 
@@ -120,39 +121,54 @@ class Evaluator:
         self._kept.move_to_end(key)
         return kept
 
-    async def evaluate(self, profile: str, pod_class: classes.PodClass) -> columns.ClassColumns | status.Status:
+    async def evaluate(
+        self, profile: str, pod_class: classes.PodClass, watch: stopwatch.Stopwatch | None = None
+    ) -> columns.ClassColumns | status.Status:
         """The class's raw scores, no older than the snapshot was when this was called; a status where one failed.
+        `watch` gets what took how long.
 
         Raises: OutOfStepError where the snapshot was replaced while a remote plugin was asked.
         """
         kept = self.columns_of(profile, pod_class)
+        watch = watch or stopwatch.Stopwatch()
         incarnation = self._snap.incarnation
         # Who asks about a class that is being asked about waits, and then finds its answers here.
         async with kept.asking if self._chains[profile].remote else contextlib.nullcontext():
             for remote in self._chains[profile].remote:
                 self._must_be(incarnation)
+                started = watch.now()
                 failed = await self._ask(remote, profile, pod_class, kept)
+                code = status.Code.SUCCESS if failed is None else failed.code
+                watch.plugin(remote.name, "Score", started, code)
+                watch.point("Score", started, code)
                 if failed is not None:
                     return failed
-        failed = self._bring_up(profile, pod_class, kept)
+        failed = self._bring_up(profile, pod_class, kept, watch)
         return kept if failed is None else failed
 
     def evaluate_now(self, profile: str, pod_class: classes.PodClass) -> columns.ClassColumns | status.Status:
         """As evaluate, for a profile without remote plugins."""
         kept = self.columns_of(profile, pod_class)
-        failed = self._bring_up(profile, pod_class, kept)
+        failed = self._bring_up(profile, pod_class, kept, stopwatch.Stopwatch())
         return kept if failed is None else failed
 
-    def _bring_up(self, profile: str, pod_class: classes.PodClass, kept: columns.ClassColumns) -> status.Status | None:
+    def _bring_up(
+        self, profile: str, pod_class: classes.PodClass, kept: columns.ClassColumns, watch: stopwatch.Stopwatch
+    ) -> status.Status | None:
         """Bring the in-tree plugins' columns to the snapshot's generation; the status where one cannot score."""
         live = self._snap.nodes.alive[: self._snap.nodes.size]
         for plugin in self._chains[profile].local:
             column = kept.plugins.get(plugin.name)
+            started = watch.now()
             if column is None or self._stale(plugin, column):
                 state = plugin.pre_score(pod_class, self._snap)
                 column = kept.plugins[plugin.name] = columns.ScoreColumn(state, self._snap.generation)
+                watch.plugin(plugin.name, "PreScore", started, _code(state))
             if isinstance(column.state, status.Status):
+                watch.point("PreScore", started, column.state.code)
                 return column.state
+            watch.point("PreScore", started)
+            started = watch.now()
             scorer = self._roles[profile].plain.get(plugin.name)
             if column.state is not None and scorer is not None:
                 slots = self._due(plugin.depends_on, column.generation, live)
@@ -160,7 +176,9 @@ class Evaluator:
                     raw = scorer.score(pod_class, self._snap, column.state, slots)
                     column.write(slots, raw, self._snap.nodes.capacity)
                     self._slots_evaluated += slots.size
+                    watch.plugin(plugin.name, "Score", started)
             column.generation = self._snap.generation
+            watch.point("Score", started)
         return None
 
     def _forget_oldest(self) -> None:
@@ -208,3 +226,10 @@ class Evaluator:
     def _must_be(self, incarnation: int) -> None:
         if self._snap.incarnation != incarnation:
             raise snapshot.OutOfStepError("the snapshot was replaced meanwhile")
+
+
+def _code(state: object) -> status.Code:
+    """How a PreScore ended, as metrics say it."""
+    if isinstance(state, status.Status):
+        return state.code
+    return status.Code.SKIP if state is None else status.Code.SUCCESS

@@ -10,7 +10,7 @@ from grpc import aio
 
 from trireme.framework import domain_rules, status
 from trireme.plugins import interfaces
-from trireme.replica import follower
+from trireme.replica import follower, stopwatch
 from trireme.score import assembly, columns, domain_placement, domain_state, evaluation, placement, sampling
 from trireme.snapshot import arrays, classes, snapshot
 from trireme.v1 import filter_pb2, score_pb2, score_pb2_grpc, snapshot_pb2
@@ -40,6 +40,7 @@ class ScoreService(score_pb2_grpc.ScoreServiceServicer):
         self._ties = np.zeros(0, dtype=np.int64)
         self._placed = 0
         self._batches = 0
+        self._stopwatches = stopwatch.Stopwatches()
         self.follow = follower.Follower(snap, self._configured)
 
     @property
@@ -122,7 +123,8 @@ class ScoreService(score_pb2_grpc.ScoreServiceServicer):
             slots = self._open(known)
             if slots.size < 2:
                 return self._without_choice(request.count, known, slots, bool(constraints))
-        kept = await self._evaluate(request.cycle, pod_class, context)
+        watch = self._stopwatches.next()
+        kept = await self._evaluate(request.cycle, pod_class, context, watch)
         if isinstance(kept, status.Status):
             return score_pb2.PlaceResponse(status=wire_status.to_message(kept))
         if request.prepare:
@@ -142,16 +144,19 @@ class ScoreService(score_pb2_grpc.ScoreServiceServicer):
             slots = self._candidates(known, constraints)
         if chain.percentage:
             slots = sampling.sample(slots, self._snap.nodes.count, chain.percentage, request.cycle.generation)
+        started = watch.now()
         placer = await self._placer(request.cycle.profile, pod_class, kept, known.capacity[slots], slots, constraints)
         if isinstance(placer, status.Status):
             return score_pb2.PlaceResponse(status=wire_status.to_message(placer))
         choices = placer.place(count)
+        watch.point("Score", started)
         self._placed += len(choices)
         self._batches += 1
         return score_pb2.PlaceResponse(
             slots=[int(slots[choice.node]) for choice in choices],
             totals=[choice.total for choice in choices],
             more=bool(one_by_one and len(choices) == count < request.count),
+            timings=watch.messages(),
         )
 
     def _open(self, known: columns.ClassColumns) -> arrays.SlotArray:
@@ -317,10 +322,14 @@ class ScoreService(score_pb2_grpc.ScoreServiceServicer):
         kept.take_capacities(answer.slots, answer.size, answer.index != 0, answer.capacity, answer.generation)
 
     async def _evaluate(
-        self, cycle: Any, pod_class: classes.PodClass, context: aio.ServicerContext[Any, Any]
+        self,
+        cycle: Any,
+        pod_class: classes.PodClass,
+        context: aio.ServicerContext[Any, Any],
+        watch: stopwatch.Stopwatch | None = None,
     ) -> columns.ClassColumns | status.Status:
         try:
-            return await self._evaluator.evaluate(cycle.profile, pod_class)
+            return await self._evaluator.evaluate(cycle.profile, pod_class, watch)
         except snapshot.OutOfStepError as error:
             await context.abort(grpc.StatusCode.FAILED_PRECONDITION, f"cycle.generation: {error}")
             raise AssertionError("abort does not return") from error

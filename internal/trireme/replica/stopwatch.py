@@ -1,0 +1,73 @@
+"""How long extension points and plugins take in one call of a phase, for the frontend's metrics.
+
+Extension points are timed in every call, because there are few; plugins in one call of ten, because there are many and
+kube-scheduler samples them so too.
+"""
+
+import itertools
+import time
+from collections.abc import Callable, Iterator
+
+from trireme.framework import status
+from trireme.v1 import filter_pb2
+
+SAMPLED_ONE_IN = 10
+
+Clock = Callable[[], float]
+
+
+class Stopwatch:
+    """The times of one call. `sampled`: plugins are timed too."""
+
+    __slots__ = ("_clock", "_plugins", "_points", "sampled")
+
+    def __init__(self, sampled: bool = False, clock: Clock = time.perf_counter) -> None:
+        self.sampled = sampled
+        self._clock = clock
+        self._points: dict[str, tuple[status.Code, float]] = {}
+        self._plugins: dict[tuple[str, str], tuple[status.Code, float]] = {}
+
+    def now(self) -> float:
+        """The time, to be given back as `since`."""
+        return self._clock()
+
+    def point(self, point: str, since: float, code: status.Code = status.Code.SUCCESS) -> None:
+        """So long went into an extension point; several times add up, and the last code counts."""
+        spent = self._clock() - since
+        known = self._points.get(point)
+        self._points[point] = (code, spent + (known[1] if known else 0.0))
+
+    def plugin(self, plugin: str, point: str, since: float, code: status.Code = status.Code.SUCCESS) -> None:
+        """So long went into a plugin at an extension point."""
+        if self.sampled:
+            spent = self._clock() - since
+            known = self._plugins.get((plugin, point))
+            self._plugins[plugin, point] = (code, spent + (known[1] if known else 0.0))
+
+    def messages(self) -> Iterator[filter_pb2.Timing]:
+        """What was timed."""
+        for point, (code, spent) in self._points.items():
+            yield filter_pb2.Timing(extension_point=point, code=code.value, duration_us=_micros(spent))  # type: ignore[arg-type]
+        for (plugin, point), (code, spent) in self._plugins.items():
+            yield filter_pb2.Timing(
+                plugin=plugin,
+                extension_point=point,
+                code=code.value,  # type: ignore[arg-type]
+                duration_us=_micros(spent),
+            )
+
+
+class Stopwatches:
+    """A stopwatch for each call, every tenth of them for plugins too."""
+
+    def __init__(self, clock: Clock = time.perf_counter) -> None:
+        self._calls = itertools.count()
+        self._clock = clock
+
+    def next(self) -> Stopwatch:
+        """The next call's."""
+        return Stopwatch(next(self._calls) % SAMPLED_ONE_IN == 0, self._clock)
+
+
+def _micros(seconds: float) -> int:
+    return min(max(round(seconds * 1_000_000), 0), 0xFFFF_FFFF)
