@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from google.protobuf.descriptor import FileDescriptor
 from google.protobuf.message import Message
+
 from trireme.framework.quantity import INT64_MAX, parse_quantity
 from trireme.kube.decode import decode, map_value
 from trireme.kube.encode import encode

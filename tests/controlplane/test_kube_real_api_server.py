@@ -55,7 +55,7 @@ def _settings(cluster: launcher.ControlPlane, user: launcher.User) -> client.Cli
 
 async def _until(holds: Callable[[], bool]) -> None:
     async with asyncio.timeout(30):
-        while not holds():  # noqa: ASYNC110  (what is waited for happens in another process)
+        while not holds():
             await asyncio.sleep(0.02)
 
 

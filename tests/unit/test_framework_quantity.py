@@ -6,6 +6,7 @@ from fractions import Fraction
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from trireme.framework.quantity import INT64_MAX, WRONG_FORM, WRONG_SUFFIX, Format, Quantity, parse_quantity
 
 FACTORS = {

@@ -7,6 +7,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from trireme.kube.decode import INLINED, FieldError, decode, map_value
 from trireme.kube.encode import encode
 from trireme.v1 import coordination_pb2, core_pb2, meta_pb2, policy_pb2, resource_pb2, storage_pb2

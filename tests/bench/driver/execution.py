@@ -279,7 +279,7 @@ class Execution:
     async def _barrier(self, each: step.Barrier) -> None:
         namespaces = each.namespaces or tuple(self._pending)
         if each.attempted:
-            while not await self._all_attempted(frozenset(namespaces)):  # noqa: ASYNC110 - only asking can tell
+            while not await self._all_attempted(frozenset(namespaces)):
                 await asyncio.sleep(0.5)
             return
         for namespace in namespaces:
