@@ -54,7 +54,7 @@ def _elector(server: FakeServer, identity: str, notices: list[Notice], **more: A
 
 async def _until(holds: Any) -> None:
     async with asyncio.timeout(20):
-        while not holds():  # noqa: ASYNC110  (what is waited for happens in another thread)
+        while not holds():
             await asyncio.sleep(0.01)
 
 
