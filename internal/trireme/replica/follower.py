@@ -90,9 +90,15 @@ class Follower(snapshot_pb2_grpc.SnapshotServiceServicer):
                 acknowledging.cancel()
 
     async def _acknowledge(self, context: aio.ServicerContext[Any, Any], delay: float) -> None:
-        await asyncio.sleep(delay)
-        if self._snap.synced:
-            self._acknowledged = True
+        """Acknowledge all that was applied, what comes while it writes included: nothing else may follow for long, and
+        the leader takes who does not acknowledge for gone.
+        """
+        told = -1
+        while told != self._deltas:
+            await asyncio.sleep(delay)
+            if not self._snap.synced:
+                return
+            self._acknowledged, told, delay = True, self._deltas, ACK_SECONDS
             answer = snapshot_pb2.SyncResponse(applied_generation=self._snap.generation, instance=self.instance)
             await context.write(answer)
 
