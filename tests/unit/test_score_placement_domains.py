@@ -37,51 +37,63 @@ def nodes(draw: st.DrawFn) -> list[Json]:
                 unique=True,
             )
         )
-        size = {"cpu": draw(st.sampled_from((1, 4))), "pods": draw(st.sampled_from((1, 3, 20)))}
+        size = {"cpu": draw(st.sampled_from((1, 4, 4))), "pods": draw(st.sampled_from((2, 5, 20, 20)))}
         out.append(domain_cluster.node(f"n{number}", labels, taints=taints, **size))
     return out
 
 
-def _terms() -> st.SearchStrategy[Json]:
-    return st.builds(
-        lambda key, app: domain_cluster.term(key, {"app": app}), st.sampled_from(KEYS), st.sampled_from(APPS)
-    )
+def _terms(apps: st.SearchStrategy[str]) -> st.SearchStrategy[Json]:
+    return st.builds(lambda key, app: domain_cluster.term(key, {"app": app}), st.sampled_from(KEYS), apps)
 
 
 def _some(what: st.SearchStrategy[Any], most: int = 2) -> st.SearchStrategy[list[Any]]:
     return st.one_of(st.just([]), st.lists(what, max_size=most))
 
 
+def _constraints(apps: st.SearchStrategy[str]) -> st.SearchStrategy[Json]:
+    def build(key: str, hard: bool, app: str, skew: int, domains: int, taints: bool) -> Json:
+        fields: Json = {"minDomains": domains} if hard and domains else {}
+        if taints:
+            fields["nodeTaintsPolicy"] = "Honor"
+        return domain_cluster.spread(key, hard, {"app": app}, skew, **fields)
+
+    keys, skews = st.sampled_from(KEYS), st.integers(1, 2)
+    return st.builds(build, keys, st.booleans(), apps, skews, st.sampled_from((0, 0, 2, 3)), st.booleans())
+
+
+def _own_wish(app: str) -> st.SearchStrategy[Json]:
+    """One wish of a pod about pods like itself."""
+    own = st.just(app)
+    terms = _terms(own)
+    weighted = st.tuples(st.integers(1, 100), terms)
+    return st.one_of(
+        _constraints(own).map(lambda constraint: {"topologySpreadConstraints": [constraint]}),
+        terms.map(lambda term: {"affinity": domain_cluster.affinity([term])}),
+        terms.map(lambda term: {"affinity": domain_cluster.affinity((), [term])}),
+        weighted.map(lambda pair: {"affinity": domain_cluster.affinity(rather_near=[pair])}),
+        weighted.map(lambda pair: {"affinity": domain_cluster.affinity(rather_apart=[pair])}),
+    )
+
+
 @st.composite
 def pods(draw: st.DrawFn) -> Json:
-    """A pod of a class that spreads, attracts or keeps apart."""
-    labels = {"app": draw(st.sampled_from(APPS))}
-    weighted = st.tuples(st.integers(1, 100), _terms())
-    constraints = draw(
-        _some(
-            st.builds(
-                lambda key, hard, app, skew, domains: domain_cluster.spread(
-                    key, hard, {"app": app}, skew, **({"minDomains": domains} if hard and domains else {})
-                ),
-                st.sampled_from(KEYS),
-                st.booleans(),
-                st.sampled_from(APPS),
-                st.integers(1, 2),
-                st.integers(0, 3),
-            )
-        )
-    )
-    for constraint in constraints:
-        if draw(st.booleans()):
-            constraint["nodeTaintsPolicy"] = "Honor"
+    """A pod of a class that spreads, attracts or keeps apart: pods like itself, or many kinds in many ways."""
+    app = draw(st.sampled_from(APPS))
+    if draw(st.booleans()):
+        wishes = draw(_own_wish(app))
+    else:
+        apps = st.sampled_from(APPS)
+        weighted = st.tuples(st.integers(1, 100), _terms(apps))
+        lists = [draw(_some(each)) for each in (_terms(apps), _terms(apps), weighted, weighted)]
+        wishes = {
+            "topologySpreadConstraints": draw(_some(_constraints(apps))),
+            "affinity": domain_cluster.affinity(*lists),
+        }
     return domain_cluster.pod(
-        labels,
-        topologySpreadConstraints=constraints,
-        affinity=domain_cluster.affinity(
-            draw(_some(_terms())), draw(_some(_terms())), draw(_some(weighted)), draw(_some(weighted))
-        ),
+        {"app": app},
         tolerations=draw(_some(st.sampled_from(({"key": "t", "operator": "Exists"}, {"operator": "Exists"})), 1)),
-        requests={"cpu": draw(st.sampled_from(("100m", "400m"))), "memory": "64Mi"},
+        requests={"cpu": draw(st.sampled_from(("10m", "400m"))), "memory": "64Mi"},
+        **wishes,
     )
 
 
@@ -173,6 +185,7 @@ def _zones(count: int, each: int, **fields: Any) -> list[Json]:
 
 
 OWN = {"app": "red"}
+BY_ZONE = domain_cluster.term(ZONE, OWN)
 BATCHES = [
     pytest.param(
         {"topologySpreadConstraints": [domain_cluster.spread(ZONE, True, OWN)]}, 12, [4, 4, 4], 12, id="hard-spread"
@@ -203,6 +216,42 @@ def test_a_batch_is_placed_by_one_answer(spec: Json, count: int, by_zone: list[i
     assert sorted((zones.count(zone) for zone in set(zones)), reverse=True) == by_zone
     assert cluster.most_at_once == batch
     cluster.close()
+
+
+def test_who_follows_the_first_stays_where_it_went() -> None:
+    """The first of a group may go anywhere, the others only beside it: also when its domain is full."""
+    cluster = domain_cluster.Cluster()
+    for node in _zones(3, 2, pods=2):
+        cluster.add_node(node)
+    hosts = cluster.schedule(domain_cluster.pod(OWN, affinity=domain_cluster.affinity([BY_ZONE])), 8, 16)
+    assert len(hosts) == 4
+    assert len({host[0] for host in hosts}) == 1
+    assert cluster.most_at_once == 4
+    cluster.close()
+
+
+SOFT_TAINTS = [(key, "1", "PreferNoSchedule") for key in ("t", "u", "v")]
+
+
+def test_static_scores_are_normalised_over_what_is_left() -> None:
+    """When the domain with the most taints closes, taints weigh otherwise on the nodes that are left."""
+    hosts = []
+    for at_once in (1, 16):
+        cluster = domain_cluster.Cluster()
+        for zone, (taints, labels) in enumerate(((2, {"q": ""}), (2, {"p": "", "q": ""}), (3, {"q": ""}), (2, {}))):
+            in_zone = {ZONE: f"z{zone}"}
+            cluster.add_node(domain_cluster.node(f"n{zone}", labels | in_zone, taints=SOFT_TAINTS[:taints]))
+        for zone, taints in enumerate((2, 2, 3, 2)):
+            cluster.add_node(domain_cluster.node(f"m{zone}", {ZONE: f"z{zone}"}, taints=SOFT_TAINTS[:taints]))
+        preferred = [
+            {"weight": weight, "preference": {"matchExpressions": [{"key": key, "operator": "Exists"}]}}
+            for key, weight in (("p", 3), ("q", 1))
+        ]
+        affinity = domain_cluster.affinity((), [BY_ZONE])
+        affinity["nodeAffinity"] = {"preferredDuringSchedulingIgnoredDuringExecution": preferred}
+        hosts.append(cluster.schedule(domain_cluster.pod(OWN, affinity=affinity), 4, at_once))
+        cluster.close()
+    assert hosts == [["n1", "n0", "n2", "m3"]] * 2
 
 
 def test_another_class_sees_what_a_batch_changed() -> None:
