@@ -19,6 +19,7 @@ _SOURCE = "config/commandline.py:1"
 _QUOTED = r'"(?:[^"\\]|\\.)*"'
 _STRUCTURED = re.compile(rf"({_QUOTED})((?: [A-Za-z]+=(?:{_QUOTED}|\S+))*)", re.DOTALL)
 _PAIR = re.compile(rf" ([A-Za-z]+)=({_QUOTED}|\S+)", re.DOTALL)
+_INTEGER = re.compile(r"-?[0-9]{1,18}")
 _ESCAPE = re.compile(r"\\(x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}|.)", re.DOTALL)
 _SIMPLE = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 
@@ -34,6 +35,8 @@ def unquote(text: str) -> object:
     """The value of a quoted string, a boolean or a number in a log line."""
     if text.startswith('"'):
         return _ESCAPE.sub(_unescaped, text[1:-1])
+    if _INTEGER.fullmatch(text):
+        return int(text)
     return {"true": True, "false": False}.get(text, text)
 
 

@@ -1,0 +1,166 @@
+"""`trireme config`: what goes to which stream, and the exit code."""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from config_starts import HEADER
+
+from trireme.cli.main import main
+
+OWN = "apiVersion: trireme.dev/v1alpha1\nkind: TriremeConfiguration\n"
+POLICY = json.dumps({"kind": "Policy", "apiVersion": "v1", "predicates": [{"name": "HostName"}], "priorities": []})
+MINE = "profiles: [{plugins: {score: {enabled: [{name: Mine, weight: 4}]}}}]\n"
+
+Run = tuple[int, str, str]
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with files of every kind, to be in."""
+    for name, text in {
+        "good": HEADER,
+        "bad": f"{HEADER}parallelism: 0\npercentageOfNodesToScore: 101\n",
+        "strict": f"{HEADER}one: 1\ntwo: 2\n",
+        "mine": HEADER + MINE,
+        "own": OWN,
+        "own-bad": f"{OWN}batch: {{maxPods: 0}}\ncolumnCacheClasses: 0\n",
+        "own-mine": f"{OWN}remotePlugins: [{{name: Mine, address: 'unix:/p', extensionPoints: [score]}}]\n",
+        "policy": POLICY,
+        "never": f"{HEADER}leaderElection: {{retryPeriod: 9s}}\n",
+        "key": f'{HEADER}extenders: [{{urlPrefix: "http://x", filterVerb: f, tlsConfig: {{insecure: true, '
+        "keyData: aHVzaA==}}]\n",
+    }.items():
+        (tmp_path / name).write_text(text)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def _run(capsys: pytest.CaptureFixture[str], *arguments: str) -> Run:
+    code = main(["config", *arguments])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "out", "err"),
+    [
+        (["good"], 0, "good: valid\n", ""),
+        (["good", "own"], 0, "good: valid\nown: valid\n", ""),
+        (
+            ["bad"],
+            1,
+            "",
+            "bad: parallelism: Invalid value: 0: should be an integer value greater than zero\n"
+            "bad: percentageOfNodesToScore: Invalid value: 101: not in valid range [0-100]\n",
+        ),
+        (["strict", "good"], 1, "good: valid\n", 'strict: unknown field "one"\nstrict: unknown field "two"\n'),
+        (
+            ["own-bad"],
+            1,
+            "",
+            "own-bad: batch.maxPods: Invalid value: 0: must be greater than zero\n"
+            "own-bad: columnCacheClasses: Invalid value: 0: must be greater than zero\n",
+        ),
+        (["none"], 1, "", "none: open none: no such file or directory\n"),
+        (["mine", "--trireme-config=own-mine"], 0, "mine: valid\n", ""),
+        (
+            ["never"],
+            1,
+            "",
+            "never: couldn't create leader elector: renewDeadline must be greater than retryPeriod*JitterFactor\n",
+        ),
+        (["good", "--feature-gates=Bogus=true"], 1, "", "good: unrecognized feature gate: Bogus\n"),
+    ],
+    ids=["valid", "several", "bad", "strict", "own", "missing", "remote-plugin", "election", "gate"],
+)
+def test_files_are_checked(
+    files: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, out: str, err: str
+) -> None:
+    """Else a file that the scheduler refuses is called valid, or CI cannot tell."""
+    assert _run(capsys, "validate", *arguments) == (code, out, err)
+
+
+def test_a_plugin_that_nobody_has_is_invalid(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Else a mistyped plugin shows when the scheduler starts, and not before."""
+    code, _, err = _run(capsys, "validate", "mine")
+    assert (code, 'ScorePlugin "Mine" does not exist' in err) == (1, True)
+
+
+def test_an_old_file_is_invalid_with_a_way_out(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Else somebody who comes from an old version does not find out what to do."""
+    code, _, err = _run(capsys, "validate", "policy")
+    assert (code, "`trireme config convert policy`" in err) == (1, True)
+
+
+def test_a_configuration_is_shown_with_its_defaults(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Else nobody can see what a default is; or a key is on somebody's screen."""
+    code, out, err = _run(capsys, "print", "key")
+    shown = yaml.safe_load(out)
+    assert (code, err, shown["parallelism"]) == (0, "", 16)
+    assert shown["extenders"][0]["httpTimeout"] == "5s"
+    assert "aHVzaA==" not in out
+
+
+def test_what_profiles_run_is_shown(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Else nobody can see what `multiPoint` and lists come to."""
+    code, out, _ = _run(capsys, "print", "mine", "--plugins", "--trireme-config", "own-mine")
+    lines = [line.split(maxsplit=1) for line in out.splitlines()]
+    assert (code, lines[0]) == (0, ["default-scheduler:"])
+    assert dict(lines[1:])["bind"] == "DefaultBinder"
+    assert dict(lines[1:])["score"].endswith("Mine (4)")
+
+
+def test_what_cannot_be_shown_is_said(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Else an empty output looks like a configuration."""
+    code, out, err = _run(capsys, "print", "strict")
+    assert (code, out) == (1, "")
+    assert err == 'Error: unknown field "one"\nError: unknown field "two"\n'
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["policy", "--port=0", "-v", "2"],
+        ["--policy-config-file=policy"],
+        ["--policy_config_file", "policy"],
+        ["--", "policy"],
+    ],
+    ids=" ".join,
+)
+def test_an_old_configuration_is_converted(
+    files: Path, capsys: pytest.CaptureFixture[str], arguments: list[str]
+) -> None:
+    """Else old flags are taken for this program's own, and refused."""
+    code, out, err = _run(capsys, "convert", *arguments)
+    assert (code, err) == (0, "")
+    (files / "new").write_text(out)
+    assert _run(capsys, "validate", "new") == (0, "new: valid\n", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (["--bogus"], "unknown flag: --bogus"),
+        (["none"], "open none: no such file or directory"),
+        ([], "there is nothing to convert: name a file, or give the flags of an old scheduler"),
+        (["--policy-configmap=p", "--kubeconfig=none"], "ConfigMap kube-system/p: kubeconfig none: "),
+    ],
+    ids=["flag", "file", "nothing", "cluster"],
+)
+def test_what_cannot_be_converted_is_said(
+    files: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], error: str
+) -> None:
+    """Else an empty output is taken for a configuration."""
+    code, out, err = _run(capsys, "convert", *arguments)
+    assert (code, out) == (1, "")
+    assert err.startswith(f"Error: {error}")
+
+
+@pytest.mark.parametrize("flag", ["--help", "-h"])
+def test_help_of_convert_lists_the_old_flags(capsys: pytest.CaptureFixture[str], flag: str) -> None:
+    """Else nobody knows what can be converted."""
+    code, out, _ = _run(capsys, "convert", flag)
+    assert code == 0
+    assert "--policy-config-file string" in out

@@ -1,0 +1,200 @@
+"""Trireme's own settings: strictly decoded, with defaults that work, and every rule with its field."""
+
+from pathlib import Path
+
+import pytest
+
+from trireme.config import own, own_loading, own_validation
+from trireme.config.golang import Duration
+from trireme.config.loading import ConfigurationError
+from trireme.config.own import TriremeConfiguration
+from trireme.framework.registry import IN_TREE, ExtensionPoint
+
+HEADER = "apiVersion: trireme.dev/v1alpha1\nkind: TriremeConfiguration\n"
+PLUGIN = "name: P, address: 'unix:/p', extensionPoints: [filter]"
+
+
+def _parse(text: str) -> TriremeConfiguration:
+    return own_loading.parse((HEADER + text).encode())
+
+
+def _problems(text: str) -> tuple[str, ...]:
+    with pytest.raises(ConfigurationError) as caught:
+        _parse(text)
+    return caught.value.problems
+
+
+def test_without_a_file_everything_runs_on_one_machine() -> None:
+    """Else Trireme needs a file of its own to start."""
+    config = own_loading.load("")
+    assert config == TriremeConfiguration() == _parse("")
+    for name in own.PHASES:
+        assert (config.phase(name).endpoints, config.phase(name).local_replicas) == ((), 1)
+    assert config.fallback.mode == "local"
+    assert own_validation.validate(config) == []
+
+
+def test_every_field_arrives_where_it_belongs() -> None:
+    """Else a setting has no effect, or another's."""
+    config = _parse("""
+phases:
+  filter: {endpoints: ["10.0.0.1:70", "unix:/f", "dns:///f:70", "endpointslice:///ns/f:grpc"], deadline: 3s}
+  score: {localReplicas: 3}
+  bind: {endpoints: ["127.0.0.1:70"]}
+fallback: {mode: none, after: 1m}
+tls: {certFile: /c, keyFile: /k, caFile: /a, allowedIdentities: [x]}
+batch: {maxPods: 7, linger: 1ms}
+handle: {listen: "127.0.0.1:71"}
+columnCacheClasses: 9
+remotePlugins:
+- name: P
+  address: dns:///p:70
+  extensionPoints: [filter, score]
+  deadline: 2s
+  failurePolicy: Ignore
+  circuitBreaker: {failures: 2, openFor: 5s}
+  tls: {caFile: /pa}
+  args: {b: [1], a: x}
+""")
+    assert config.filter.endpoints == ("10.0.0.1:70", "unix:/f", "dns:///f:70", "endpointslice:///ns/f:grpc")
+    assert (config.filter.deadline, config.score.local_replicas) == (Duration.of(3), 3)
+    assert config.bind.endpoints == ("127.0.0.1:70",)
+    assert (config.fallback.mode, config.fallback.after) == ("none", Duration.of(60))
+    assert (config.tls.cert_file, config.tls.key_file, config.tls.ca_file) == ("/c", "/k", "/a")
+    assert (config.tls.allowed_identities, config.tls.enabled) == (("x",), True)
+    assert (config.batch.max_pods, config.batch.linger) == (7, Duration.of(0.001))
+    assert (config.handle_listen, config.column_cache_classes) == ("127.0.0.1:71", 9)
+    plugin = config.remote_plugin("P")
+    assert plugin is not None
+    assert plugin.extension_points == (ExtensionPoint.FILTER, ExtensionPoint.SCORE)
+    assert (plugin.deadline, plugin.failure_policy) == (Duration.of(2), "Ignore")
+    assert (plugin.circuit_breaker.failures, plugin.circuit_breaker.open_for) == (2, Duration.of(5))
+    assert plugin.tls == own.TLS(ca_file="/pa")
+    assert plugin.args_json() == b'{"a":"x","b":[1]}'
+    assert config.remote_plugin("Q") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("bogus: 1", 'unknown field "bogus"'),
+        ("phases: {filter: {endpoint: x}}", 'unknown field "phases.filter.endpoint"'),
+        ("batch: {}\nbatch: {}", 'yaml: unmarshal errors:\n  line 4: key "batch" already set in map'),
+        (
+            "phases: {filter: {endpoints: [nowhere]}}",
+            'phases.filter.endpoints[0]: Invalid value: "nowhere": must be host:port, unix:/path, dns:///name:port or '
+            "endpointslice:///namespace/service:port",
+        ),
+        (
+            "phases: {score: {endpoints: ['a:70000']}}",
+            'phases.score.endpoints[0]: Invalid value: "a:70000": must be host:port, unix:/path, dns:///name:port or '
+            "endpointslice:///namespace/service:port",
+        ),
+        ("phases: {filter: {endpoints: ['a:1', 'a:1']}}", 'phases.filter.endpoints[1]: Duplicate value: "a:1"'),
+        (
+            "phases: {filter: {localReplicas: 0}}",
+            "phases.filter.localReplicas: Invalid value: 0: must be greater than zero",
+        ),
+        ("phases: {bind: {deadline: 0s}}", 'phases.bind.deadline: Invalid value: "0s": must be greater than zero'),
+        (
+            "phases: {bind: {endpoints: ['10.0.0.1:70']}}",
+            "tls: Required value: 10.0.0.1:70 of phases.bind is beyond loopback and Unix sockets",
+        ),
+        ("fallback: {mode: maybe}", 'fallback.mode: Unsupported value: "maybe": supported values: "local", "none"'),
+        ("fallback: {after: -1s}", 'fallback.after: Invalid value: "-1s": must be greater than zero'),
+        ("tls: {certFile: /c, caFile: /a}", "tls.keyFile: Required value: must be given with certFile"),
+        ("tls: {keyFile: /k, caFile: /a}", "tls.certFile: Required value: must be given with keyFile"),
+        ("tls: {certFile: /c, keyFile: /k}", "tls.caFile: Required value: TLS between the services is mutual"),
+        ("tls: {allowedIdentities: [x]}", "tls.caFile: Required value: identities are those of certificates"),
+        ("batch: {maxPods: 0}", "batch.maxPods: Invalid value: 0: must be greater than zero"),
+        ("batch: {linger: -1s}", 'batch.linger: Invalid value: "-1s": must be zero or positive'),
+        ("columnCacheClasses: 0", "columnCacheClasses: Invalid value: 0: must be greater than zero"),
+        (
+            "handle: {listen: '10.0.0.1:70'}",
+            'handle.listen: Invalid value: "10.0.0.1:70": must be unix:/path, or host:port on a loopback address',
+        ),
+        ("remotePlugins: [{address: 'unix:/p', extensionPoints: [filter]}]", "remotePlugins[0].name: Required value"),
+        ("remotePlugins: [{name: P, extensionPoints: [filter]}]", "remotePlugins[0].address: Required value"),
+        (
+            "remotePlugins: [{name: P, address: 'unix:/p'}]",
+            "remotePlugins[0].extensionPoints: Required value: at least one extension point must be named",
+        ),
+        (
+            "remotePlugins: [{name: '*', address: 'unix:/p', extensionPoints: [filter]}]",
+            'remotePlugins[0].name: Invalid value: "*": is no name that a profile can use',
+        ),
+        (f"remotePlugins: [{{{PLUGIN}}}, {{{PLUGIN}}}]", 'remotePlugins[1].name: Duplicate value: "P"'),
+        (
+            f"remotePlugins: [{{{PLUGIN}, failurePolicy: Maybe}}]",
+            'remotePlugins[0].failurePolicy: Unsupported value: "Maybe": supported values: "Fail", "Ignore"',
+        ),
+        (
+            f"remotePlugins: [{{{PLUGIN}, circuitBreaker: {{failures: 0}}}}]",
+            "remotePlugins[0].circuitBreaker.failures: Invalid value: 0: must be greater than zero",
+        ),
+        (
+            f"remotePlugins: [{{{PLUGIN}, tls: {{certFile: /c, caFile: /a}}}}]",
+            "remotePlugins[0].tls.keyFile: Required value: must be given with certFile",
+        ),
+    ],
+    ids=lambda text: "" if "value" in text or "field" in text or "yaml:" in text else text[:50],
+)
+def test_a_broken_rule_is_reported_with_its_field(text: str, problem: str) -> None:
+    """Else a mistyped or unsafe setting is passed over."""
+    assert _problems(text) == (problem,)
+
+
+def test_an_extension_point_that_does_not_exist_is_named() -> None:
+    """Else a plugin is never called, and nobody is told."""
+    (problem,) = _problems("remotePlugins: [{name: P, address: 'unix:/p', extensionPoints: [filter, filters]}]")
+    assert problem.startswith('remotePlugins[0].extensionPoints[1]: Unsupported value: "filters": supported values: ')
+
+
+@pytest.mark.parametrize("endpoint", ["unix:/b", "127.0.0.1:70", "localhost:70", "[::1]:70"])
+def test_bind_on_this_machine_needs_no_tls(endpoint: str) -> None:
+    """Else the simple installation needs certificates."""
+    assert _parse(f"phases: {{bind: {{endpoints: ['{endpoint}']}}}}").bind.endpoints == (endpoint,)
+
+
+def test_bind_elsewhere_is_taken_with_tls() -> None:
+    """Else a split installation is impossible."""
+    text = "phases: {bind: {endpoints: ['10.0.0.1:70']}}\ntls: {certFile: /c, keyFile: /k, caFile: /a}"
+    assert _parse(text).bind.endpoints == ("10.0.0.1:70",)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n",
+            'no kind "KubeSchedulerConfiguration" is registered for version "kubescheduler.config.k8s.io/v1"',
+        ),
+        ("{}", "apiVersion must be trireme.dev/v1alpha1 and kind TriremeConfiguration"),
+        ("{", "unexpected end of JSON input"),
+        ("a: b: c", "mapping values are not allowed in this context"),
+    ],
+    ids=["stock-file", "empty", "malformed-json", "malformed-yaml"],
+)
+def test_another_file_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    """Else a stock file given to the wrong flag is taken for one of ours without settings."""
+    path = tmp_path / "own.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigurationError, match=message) as caught:
+        own_loading.load(str(path))
+    assert str(caught.value).startswith(f"{path}: ")
+
+
+def test_remote_plugins_can_be_named_in_a_profile() -> None:
+    """Else a profile that enables a remote plugin is refused; or it may be enabled where it does nothing."""
+    registry = own.registry(IN_TREE, _parse(f"remotePlugins: [{{{PLUGIN}}}]"))
+    assert registry.implements("P", ExtensionPoint.FILTER)
+    assert not registry.implements("P", ExtensionPoint.SCORE)
+    assert registry["P"].remote
+    assert not registry["P"].signs
+
+
+def test_a_remote_plugin_cannot_take_the_name_of_another() -> None:
+    """Else NodeName may mean somebody else's code."""
+    config = _parse("remotePlugins: [{name: NodeName, address: 'unix:/p', extensionPoints: [filter]}]")
+    with pytest.raises(ConfigurationError, match="a plugin named NodeName already exists"):
+        own.registry(IN_TREE, config)

@@ -1,0 +1,224 @@
+"""The start as a whole: what is printed where, which settings win, what the rest of the program gets."""
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from config_starts import HEADER, Desk
+
+from trireme.config import commandline
+from trireme.config.commandline import CompletedConfig
+from trireme.config.golang import Duration
+from trireme.config.start_log import StartLog, parts
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    """A folder to start in."""
+    return Desk(tmp_path)
+
+
+def _run(desk: Desk, *arguments: str, built: list[CompletedConfig] | None = None) -> tuple[int, str, str]:
+    stdout, stderr = io.StringIO(), io.StringIO()
+
+    def build(completed: CompletedConfig) -> int:
+        if built is not None:
+            built.append(completed)
+        return 7
+
+    arguments = (*arguments, "--secure-port=0", f"--kubeconfig={desk.folder}/kubeconfig")
+    code = commandline.run(arguments, build=build, environment={}, stdout=stdout, stderr=stderr)
+    return code, stdout.getvalue(), stderr.getvalue()
+
+
+def test_the_rest_of_the_program_gets_what_was_configured(desk: Desk) -> None:
+    """Else nothing runs, or its exit code is lost."""
+    built: list[CompletedConfig] = []
+    code, stdout, _ = _run(desk, "--pod-max-in-unschedulable-pods-duration=90s", built=built)
+    assert (code, stdout) == (7, "")
+    (completed,) = built
+    assert completed.pod_max_in_unschedulable_pods_seconds == 90.0
+    assert completed.connection.host == "https://127.0.0.1:6443"
+    assert completed.profiles[0].scheduler_name == "default-scheduler"
+    assert completed.document()["kind"] == "KubeSchedulerConfiguration"
+
+
+@pytest.mark.parametrize("flag", ["--help", "-h", "--version", "--version=raw"])
+def test_information_is_printed_and_nothing_runs(desk: Desk, flag: str) -> None:
+    """Else asking for help starts a scheduler."""
+    built: list[CompletedConfig] = []
+    code, stdout, stderr = _run(desk, flag, built=built)
+    assert (code, built, stderr) == (0, [], "")
+    assert ("Usage:" in stdout) is (flag in ("--help", "-h"))
+    assert ("v1.37.0" in stdout) is ("version" in flag)
+
+
+def test_an_old_flag_is_refused_naming_the_command_that_replaces_it(desk: Desk) -> None:
+    """Else somebody who comes from an old version does not find out what to do."""
+    code, stdout, stderr = _run(desk, "--policy-config-file=f")
+    assert (code, stdout) == (1, "")
+    assert "`trireme config convert`" in stderr.splitlines()[0]
+    assert stderr.endswith("\nError: unknown flag: --policy-config-file\n")
+
+
+def test_a_wrong_file_is_reported_in_the_log(desk: Desk) -> None:
+    """Else the reason why nothing runs is not where it is looked for."""
+    path = desk.write("c.yaml", HEADER + "bogus: 1\n")
+    code, stdout, stderr = _run(desk, f"--config={path}")
+    assert (code, stdout) == (1, "")
+    last = stderr.splitlines()[-1]
+    assert last.startswith("E")
+    assert last.endswith('] "command failed" err="strict decoding error: unknown field \\"bogus\\""')
+
+
+def test_deprecated_flags_count_without_a_file_only(desk: Desk) -> None:
+    """Else a flag overrides a file that kube-scheduler lets win, or has no effect at all."""
+    flags = ("--kube-api-qps=7", "--profiling=false", "--kubeconfig=kubeconfig")
+    alone = desk.start(*flags, "--secure-port=0").completed.configuration
+    beside = desk.configure("", *flags).completed.configuration
+    assert (alone.client_connection.qps, alone.enable_profiling) == (7.0, False)
+    assert (beside.client_connection.qps, beside.enable_profiling) == (50.0, True)
+
+
+def test_leader_election_flags_win_over_the_file(desk: Desk) -> None:
+    """Else an operator cannot turn leader election off for one instance."""
+    text = "leaderElection: {leaderElect: true, leaseDuration: 40s, renewDeadline: 30s}"
+    election = desk.configure(text, "--leader-elect-lease-duration=50s").completed.configuration.leader_election
+    assert (election.lease_duration, election.renew_deadline) == (Duration.of(50), Duration.of(30))
+    assert not desk.configure(text, "--leader-elect=false").completed.configuration.leader_election.leader_elect
+
+
+@pytest.mark.parametrize(
+    ("flags", "error"),
+    [
+        pytest.param(
+            ["--leader-elect-lease-duration=5s"], "leaseDuration must be greater than renewDeadline", id="lease"
+        ),
+        pytest.param(
+            ["--leader-elect-retry-period=9s"],
+            "renewDeadline must be greater than retryPeriod*JitterFactor",
+            id="retry",
+        ),
+        pytest.param(["--leader-elect-retry-period=-1s"], "retryPeriod must be greater than zero", id="negative"),
+    ],
+)
+def test_election_times_that_cannot_work_end_the_start(desk: Desk, flags: list[str], error: str) -> None:
+    """Else an instance runs that can never lead, or two lead at once."""
+    ended = desk.start("--kubeconfig=kubeconfig", "--secure-port=0", *flags)
+    assert (ended.outcome.code, ended.outcome.stage) == (1, "run")
+    assert ended.error == f"couldn't create leader elector: {error}"
+    assert desk.start("--kubeconfig=kubeconfig", "--secure-port=0", "--leader-elect=false", *flags).outcome.code == 0
+
+
+@pytest.mark.parametrize(
+    ("lock", "error"),
+    [
+        ("endpoints", "endpoints lock is removed, migrate to leases"),
+        ("configmapsleases", "configmapsleases lock is removed, migrated to leases"),
+        ("other", "Invalid lock-type other"),
+    ],
+)
+def test_a_lock_that_is_none_ends_the_start(desk: Desk, lock: str, error: str) -> None:
+    """Else two instances believe that they lead, each by its own lock."""
+    ended = desk.start("--kubeconfig=kubeconfig", "--secure-port=0", f"--leader-elect-resource-lock={lock}")
+    assert ended.error == f"couldn't create resource lock: {error}"
+
+
+def test_what_is_written_is_read_back_as_the_same(desk: Desk) -> None:
+    """Else --write-config-to loses a setting."""
+    text = """
+parallelism: 3
+profiles:
+- schedulerName: a
+  plugins: {score: {enabled: [{name: ImageLocality, weight: 9}]}, multiPoint: {disabled: [{name: VolumeZone}]}}
+  pluginConfig: [{name: InterPodAffinity, args: {hardPodAffinityWeight: 4}}]
+- schedulerName: b
+extenders: [{urlPrefix: "http://x", filterVerb: f, httpTimeout: 3s}]
+"""
+    assert desk.configure(text, "--write-config-to=one.yaml").outcome.code == 0
+    first = (desk.folder / "one.yaml").read_text()
+    again = desk.start("--config=one.yaml", "--secure-port=0", "--write-config-to=two.yaml")
+    assert again.outcome.code == 0
+    assert (desk.folder / "two.yaml").read_text() == first
+    written = yaml.safe_load(first)
+    assert (written["parallelism"], written["extenders"][0]["httpTimeout"]) == (3, "3s")
+
+
+def test_a_private_key_is_written_but_not_logged(desk: Desk) -> None:
+    """Else a key is in the log, for everybody who reads logs."""
+    text = 'extenders: [{urlPrefix: "http://x", filterVerb: f, tlsConfig: {insecure: true, keyData: aHVzaA==}}]'
+    ended = desk.configure(text, "--write-config-to=one.yaml", "-v=2")
+    assert ended.outcome.code == 0
+    assert "aHVzaA==" in (desk.folder / "one.yaml").read_text()
+    logged = "\n".join(ended.logs)
+    assert "aHVzaA==" not in logged
+    assert "REDACTED" in logged
+
+
+def test_the_plugins_of_each_profile_are_logged(desk: Desk) -> None:
+    """Else nobody can see from a log what ran."""
+    ended = desk.configure("profiles: [{schedulerName: a}, {schedulerName: b}]", "-v=2")
+    lines = [line for line in ended.logs if "starts to work with those plugins" in line]
+    assert len(lines) == 2
+    lists = json.loads(lines[0].partition("Plugins=")[2])
+    assert lists["Bind"]["Enabled"] == [{"Name": "DefaultBinder", "Weight": 0}]
+
+
+def test_trireme_settings_come_from_their_own_file(desk: Desk) -> None:
+    """Else --trireme-config has no effect, or a stock file would have to be changed."""
+    own = desk.write(
+        "own.yaml",
+        "apiVersion: trireme.dev/v1alpha1\nkind: TriremeConfiguration\n"
+        "remotePlugins: [{name: Mine, address: 'unix:/p', extensionPoints: [score], args: {a: 1}}]\n",
+    )
+    text = "profiles: [{plugins: {score: {enabled: [{name: Mine, weight: 4}]}}}]"
+    completed = desk.configure(text, f"--trireme-config={own}").completed
+    assert [p.name for p in completed.trireme.remote_plugins] == ["Mine"]
+    assert completed.registry["Mine"].remote
+    assert 'ScorePlugin "Mine" does not exist' in desk.configure(text).error
+
+
+def test_a_gate_changes_what_runs(desk: Desk) -> None:
+    """Else --feature-gates is read and forgotten."""
+    completed = desk.configure("", "--feature-gates=GenericWorkload=true").completed
+    assert "GangScheduling" in completed.profiles[0].all_names()
+    assert completed.gates.enabled("GenericWorkload")
+
+
+# The log of the start.
+
+
+def test_lines_are_written_as_text_and_as_json() -> None:
+    """Else --logging-format=json has lines that no log collector can read."""
+    stream = io.StringIO()
+    log = StartLog(stream, clock=lambda: 1_700_000_000.5, process=42)
+    log.write("W something is odd")
+    log.format = "json"
+    log.write('E "command failed" err="a \\"b\\"\\n" count=3 on=true')
+    text, record = stream.getvalue().splitlines()
+    assert text.startswith("W11")
+    assert text.endswith("] something is odd")
+    assert "     42 " in text
+    assert json.loads(record) == {
+        "ts": 1_700_000_000_500.0,
+        "caller": json.loads(record)["caller"],
+        "msg": "command failed",
+        "err": 'a "b"\n',
+        "count": 3,
+        "on": True,
+    }
+
+
+@pytest.mark.parametrize(
+    ("line", "message", "values"),
+    [
+        ('"a b"', "a b", {}),
+        ('"a" x="1" y=2', "a", {"x": "1", "y": 2}),
+        ("plain text x=1", "plain text x=1", {}),
+    ],
+)
+def test_a_line_is_taken_apart(line: str, message: str, values: dict[str, object]) -> None:
+    """Else values are lost from a structured log."""
+    assert parts(line) == (message, values)
