@@ -15,7 +15,9 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from trireme.config import model
 from trireme.framework import cluster_event, status
+from trireme.framework.registry import ExtensionPoint
 from trireme.frontend import queue_hints, queue_places, queue_pod, scheduling_queue
 from trireme.frontend.queue_remote import Instructions
 from trireme.telemetry.instruments import BETA, STABLE, Counter, Histogram, Instrument, exponential
@@ -40,8 +42,16 @@ _REQUEST_SECONDS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0
 class Observations:
     """The instruments, and what is done with them."""
 
-    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+    def __init__(
+        self, profiles: Iterable[model.CompletedProfile] = (), clock: Callable[[], float] = time.perf_counter
+    ) -> None:
+        """`profiles` tell which plugins have a PreFilter and a PreScore, which the phases do not say apart."""
         self.clock = clock
+        self._before = {
+            (profile.scheduler_name, point): frozenset(profile.names(before))
+            for profile in profiles
+            for point, before in (("Filter", ExtensionPoint.PRE_FILTER), ("Score", ExtensionPoint.PRE_SCORE))
+        }
         self._make_attempts()
         self._make_framework()
         self._make_own()
@@ -193,6 +203,7 @@ class Observations:
         self.algorithm_seconds.observe(seconds / pods, (), pods)
         self.plugins(profile, "Filter", filtered.evaluated, pods)
         self.timings(profile, filtered.timings, pods)
+        self.plugins(profile, "Score", placed.evaluated, pods)
         self.timings(profile, placed.timings, pods)
         self.batch_attempts.add((profile, "no_hint"))
         if pods > 1:
@@ -259,9 +270,14 @@ class Observations:
                 self.point_seconds.observe(seconds / pods, (timing.extension_point, label, profile), pods)
 
     def plugins(self, profile: str, point: str, names: Iterable[str], pods: int) -> None:
-        """These plugins took part in the attempts of so many pods."""
+        """These plugins took part in the attempts of so many pods, at this point and, if they have it, the one before
+        it.
+        """
+        before = self._before.get((profile, point), frozenset())
         for name in names:
             self.plugin_evaluations.add((name, point, profile), pods)
+            if name in before:
+                self.plugin_evaluations.add((name, f"Pre{point}", profile), pods)
 
     def waited_on_permit(self, code: status.Code, seconds: float) -> None:
         """A pod is not waiting on Permit any more."""

@@ -50,6 +50,7 @@ class Placed:
     failure: status.Status | None
     more: bool
     timings: Sequence[filter_pb2.Timing] = ()
+    evaluated: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +184,7 @@ class Phases:
         if response.HasField("status"):
             said = wire_status.from_message(response.status)
             failure = None if said.code == status.Code.SUCCESS else said
-        return Placed(tuple(response.slots), failure, response.more, response.timings)
+        return Placed(tuple(response.slots), failure, response.more, response.timings, response.evaluated_plugins)
 
     async def reserve(
         self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]

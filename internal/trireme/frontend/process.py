@@ -71,7 +71,7 @@ async def _run(completed: commandline.CompletedConfig) -> int:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, _on_signal, stopping)
-    observed = metrics_observed.Observations()
+    observed = metrics_observed.Observations(completed.profiles)
     watching = observed.request_observer(completed.connection.host)
     async with (
         await client.connect(settings, watching) as scheduling,

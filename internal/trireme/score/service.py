@@ -157,6 +157,7 @@ class ScoreService(score_pb2_grpc.ScoreServiceServicer):
             totals=[choice.total for choice in choices],
             more=bool(one_by_one and len(choices) == count < request.count),
             timings=watch.messages(),
+            evaluated_plugins=[name for name, column in kept.plugins.items() if column.state is not None],
         )
 
     def _open(self, known: columns.ClassColumns) -> arrays.SlotArray:

@@ -304,6 +304,7 @@ class PlaceResponse(_message.Message):
     TIMINGS_FIELD_NUMBER: _builtins.int
     STATUS_FIELD_NUMBER: _builtins.int
     MORE_FIELD_NUMBER: _builtins.int
+    EVALUATED_PLUGINS_FIELD_NUMBER: _builtins.int
     more: _builtins.bool
     """OPTIONAL. More of the pods may fit, but the choice depends on something that these placements change: ask again
     once they are assumed.
@@ -324,6 +325,10 @@ class PlaceResponse(_message.Message):
     def status(self) -> _status_pb2.Status:
         """OPTIONAL. Set where a plugin failed: then no slot is answered and the pods go back by error."""
 
+    @_builtins.property
+    def evaluated_plugins(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """OPTIONAL. The plugins that were not skipped: they scored the nodes."""
+
     def __init__(
         self,
         *,
@@ -332,10 +337,11 @@ class PlaceResponse(_message.Message):
         timings: _abc.Iterable[_filter_pb2.Timing] | None = ...,
         status: _status_pb2.Status | None = ...,
         more: _builtins.bool = ...,
+        evaluated_plugins: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["status", b"status"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["more", b"more", "slots", b"slots", "status", b"status", "timings", b"timings", "totals", b"totals"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["evaluated_plugins", b"evaluated_plugins", "more", b"more", "slots", b"slots", "status", b"status", "timings", b"timings", "totals", b"totals"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
