@@ -74,7 +74,8 @@ class SchedulingQueue:
         nominator: Nominator | None = None,
         event_limit: int = DEFAULT_LIMIT,
     ) -> None:
-        self.nominator = nominator or Nominator()
+        # One without nominations is as good as any, though its length is 0.
+        self.nominator = Nominator() if nominator is None else nominator
         self._hints = hints
         self._policy = policy
         self._max_in_unschedulable = max_in_unschedulable
