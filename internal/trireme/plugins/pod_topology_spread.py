@@ -107,15 +107,20 @@ class PodTopologySpread:
     ) -> interfaces.Verdicts:
         """Refuse slots by the first constraint that they do not meet."""
         hard: tuple[_Hard, ...] = state
+        everywhere = slots.shape[0] == snap.nodes.size
         index = np.zeros(slots.shape[0], dtype=np.int16)
         liftable = np.ones(slots.shape[0], dtype=np.bool_)
         for each in hard:
-            has_key = each.has_key[slots]
-            fits = each.fits()[each.domain[slots]]
             missing, skewed = self._numbers(each.constraint.key, table)
-            refusal = np.where(has_key, np.where(fits, interfaces.PASSES, skewed), missing).astype(np.int16)
+            by_domain = np.where(each.fits(), interfaces.PASSES, skewed).astype(np.int16)
+            refusal = by_domain[each.domain if everywhere else each.domain[slots]]
+            has_key = each.has_key if everywhere else each.has_key[slots]
+            if not each.adds:
+                liftable &= refusal == interfaces.PASSES
+            if not has_key.all():
+                refusal[~has_key] = missing
+                liftable &= has_key
             np.copyto(index, refusal, where=index == interfaces.PASSES)
-            liftable &= has_key if each.adds else has_key & fits
         return interfaces.Verdicts(index, liftable=liftable & (index != interfaces.PASSES))
 
     def constraints(
