@@ -176,7 +176,7 @@ class BindReplicas:
             answers = call(link.stub)
             while True:
                 response = await asyncio.wait_for(answers.read(), SILENCE_SECONDS)
-                if response is aio.EOF:  # type: ignore[attr-defined]  # the stubs lack it
+                if response is aio.EOF:
                     return
                 for result in response.results:
                     yield result

@@ -82,7 +82,7 @@ class ReplicaServer:
     ) -> None:
         self._listener = listener
         self._names = [service.descriptor.full_name for service in services]
-        self._health = health.aio.HealthServicer()  # type: ignore[attr-defined]  # the stubs know the synchronous one only
+        self._health = health.aio.HealthServicer()
         interceptors = [_IdentityInterceptor(listener.identities)] if listener.identities else []
         self._server = aio.server(
             interceptors=interceptors,
@@ -225,7 +225,7 @@ def _check_free(address: Address) -> None:
         raise ListenError(f"--listen: {address.text}: {error.strerror or error}") from error
 
 
-class _IdentityInterceptor(aio.ServerInterceptor):  # type: ignore[type-arg]  # generic in the stubs only
+class _IdentityInterceptor(aio.ServerInterceptor):
     """Lets only callers with an allowed identity through. Health is for everybody who could connect."""
 
     def __init__(self, allowed: frozenset[str]) -> None:
@@ -233,9 +233,9 @@ class _IdentityInterceptor(aio.ServerInterceptor):  # type: ignore[type-arg]  # 
 
     async def intercept_service(
         self,
-        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[_Handler]],
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Any]],
         handler_call_details: grpc.HandlerCallDetails,
-    ) -> _Handler:
+    ) -> Any:
         handler = await continuation(handler_call_details)
         if handler is None or handler_call_details.method.startswith(_HEALTH_PREFIX):
             return handler
