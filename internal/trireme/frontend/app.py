@@ -237,7 +237,13 @@ class Frontend:
             ),
         )
         self.preemptions = preempting.Preempting(
-            self.cache, self.queue.nominator, self.waiting, self.results, self.binders.apply, self.activate
+            self.cache,
+            self.queue.nominator,
+            self.waiting,
+            self.results,
+            self.binders.apply,
+            self.activate,
+            self.observed,
         )
         asynchronous = self._completed.gates.enabled("SchedulerAsyncPreemption")
         self.cycle = scheduling_cycle.SchedulingCycle(

@@ -30,6 +30,8 @@ SCHEDULED = "scheduled"
 UNSCHEDULABLE = "unschedulable"
 ERROR = "error"
 
+_PREEMPTION = "DefaultPreemption"
+
 # From so many attempts on they share a label.
 _MANY_ATTEMPTS = 15
 
@@ -43,10 +45,15 @@ class Observations:
     """The instruments, and what is done with them."""
 
     def __init__(
-        self, profiles: Iterable[model.CompletedProfile] = (), clock: Callable[[], float] = time.perf_counter
+        self, profiles: Sequence[model.CompletedProfile] = (), clock: Callable[[], float] = time.perf_counter
     ) -> None:
-        """`profiles` tell which plugins have a PreFilter and a PreScore, which the phases do not say apart."""
+        """`profiles` tell which plugins have a PreFilter and a PreScore, which the phases do not say apart, and where
+        pods are preempted.
+        """
         self.clock = clock
+        self._preempting = frozenset(
+            profile.scheduler_name for profile in profiles if _PREEMPTION in profile.names(ExtensionPoint.POST_FILTER)
+        )
         self._before = {
             (profile.scheduler_name, point): frozenset(profile.names(before))
             for profile in profiles
@@ -199,7 +206,7 @@ class Observations:
     def placed(
         self, profile: str, pods: int, seconds: float, filtered: "phases.Filtered", placed: "phases.Placed"
     ) -> None:
-        """One answer of filter and score placed so many pods."""
+        """One answer of filter and score placed so many pods, at least one."""
         self.algorithm_seconds.observe(seconds / pods, (), pods)
         self.plugins(profile, "Filter", filtered.evaluated, pods)
         self.timings(profile, filtered.timings, pods)
@@ -210,7 +217,7 @@ class Observations:
             self.batch_attempts.add((profile, "hint_used"), pods - 1)
 
     def refused(self, profile: str, pods: int, seconds: float, filtered: "phases.Filtered") -> None:
-        """One answer of filter said of so many pods that no node takes them."""
+        """One answer of filter said of so many pods, at least one, that no node takes them."""
         self.algorithm_seconds.observe(seconds / pods, (), pods)
         self.plugins(profile, "Filter", filtered.evaluated, pods)
         self.timings(profile, filtered.timings, pods)
@@ -237,9 +244,13 @@ class Observations:
 
     # Preemption
 
-    def preemption_tried(self, victims: int) -> None:
-        """PostFilter looked for pods to evict for one, and chose so many; 0: there are none that would help."""
-        self.preemption_attempts.add()
+    def post_filtered(self, profile: str, way: "phases.WayOut", pods: int, seconds: float) -> None:
+        """PostFilter was asked for a way out, and its answer holds for so many pods."""
+        self.point("PostFilter", way.code, profile, seconds, pods)
+        if profile not in self._preempting:
+            return
+        self.preemption_attempts.add((), pods)
+        victims = sum(action.HasField("evict") for action in way.actions)
         if victims:
             self.preemption_victims.observe(victims)
 

@@ -60,6 +60,7 @@ class WayOut:
     message: str
     actions: Sequence[bind_pb2.Action]
     nominated_node: str | None
+    code: status.Code = status.Code.UNSCHEDULABLE
 
 
 class Phases:
@@ -99,15 +100,19 @@ class Phases:
         and UID. Raises: PhaseUnavailable, PhaseFault.
         """
         answer = self._answers.of((profile, class_id)) if nominee is None else class_answers.ClassAnswer()
-        request = filter_pb2.FilterRequest(
-            cycle=self.cycle(profile, class_id, generation), count=count, known_generation=answer.generation
-        )
+        request = filter_pb2.FilterRequest(cycle=self.cycle(profile, class_id, generation), count=count)
         if nominee is not None:
             request.cycle.pod.CopyFrom(nominee)
 
         async def call(link: replica_link.ReplicaLink) -> filter_pb2.FilterResponse:
-            return await filter_pb2_grpc.FilterServiceStub(link.channel).Filter(request, timeout=_DEADLINE_SECONDS)
+            # Statuses are numbered by each replica for itself: only who gave the whole answer can patch it.
+            request.known_generation = answer.generation if answer.source == link.identity else 0
+            stub = filter_pb2_grpc.FilterServiceStub(link.channel)
+            said = await stub.Filter(request, timeout=_DEADLINE_SECONDS)
+            answered_by.append(link.identity)
+            return said
 
+        answered_by: list[tuple[str, int]] = []
         response = await self._asked("filter", "Filter", self._filters.ask(profile, class_id, call))
         refusal = None
         if response.HasField("pre_filter"):
@@ -116,6 +121,7 @@ class Phases:
         if refusal is None:
             try:
                 answer.take(node_columns.unpack(response.columns))
+                answer.source = answered_by[-1]
             except ValueError as error:
                 raise PhaseFault(f"filter answered columns that do not fit together: {error}") from error
         return Filtered(
@@ -150,7 +156,8 @@ class Phases:
 
         response = await self._asked("filter", "PostFilter", self._filters.ask(profile, class_id, call))
         nominated = response.nominated_node or ("" if response.clear_nomination else None)
-        return WayOut(", ".join(response.status.messages), tuple(response.actions), nominated)
+        code = wire_status.from_message(response.status).code
+        return WayOut(", ".join(response.status.messages), tuple(response.actions), nominated, code)
 
     async def place(self, profile: str, class_id: int, count: int, filtered: Filtered) -> Placed:
         """The hosts of the next pods. Raises: PhaseUnavailable, PhaseFault."""

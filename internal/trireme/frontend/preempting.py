@@ -13,7 +13,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 
 from trireme.framework import status
-from trireme.frontend import cluster_cache, nominator, outcomes, queue_pod, waiting_pods
+from trireme.frontend import cluster_cache, metrics_observed, nominator, outcomes, queue_pod, waiting_pods
 from trireme.frontend.pod_projection import TERMINATING
 from trireme.kube.event_series import ObjectReference
 from trireme.v1 import bind_pb2, cycle_pb2
@@ -37,6 +37,7 @@ class Preempting:
         results: outcomes.Outcomes,
         apply: Apply,
         activate: Callable[[Sequence[tuple[str, str]]], object],
+        observed: metrics_observed.Observations,
     ) -> None:
         """`apply` has bind carry out actions; `activate` has pods (key, UID) tried now."""
         self._cache = cache
@@ -45,6 +46,7 @@ class Preempting:
         self._results = results
         self._apply = apply
         self._activate = activate
+        self._observed = observed
         # UID of the preemptor → UID of its last victim, once that one's turn has come.
         self._under_way: dict[str, str | None] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -85,6 +87,7 @@ class Preempting:
 
     async def _run(self, pod: queue_pod.QueuedPod, node_name: str, victims: list[bind_pb2.Action]) -> None:
         failed, in_memory = True, False
+        started = self._observed.clock()
         try:
             await self._clear_nominations(pod, node_name)
             *others, last = victims
@@ -95,6 +98,7 @@ class Preempting:
                 failed = not await self._preempt(pod, node_name, last)
         finally:
             del self._under_way[pod.uid]
+            self._observed.preempted(not failed, self._observed.clock() - started)
         if failed or in_memory:
             self._activate([(pod.key, pod.uid)])
 

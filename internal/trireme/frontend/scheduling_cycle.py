@@ -172,7 +172,10 @@ class SchedulingCycle:
                 return []
         way = phases.WayOut("", (), None)
         if profile in self._post_filtering:
+            asked = self._observed.clock()
             way = await self._calls.post_filter(profile, class_id, generation, _named(pods[0]), filtered)
+            handled = 1 if way.actions or way.nominated_node else len(pods)
+            self._observed.post_filtered(profile, way, handled, self._observed.clock() - asked)
         rejectors, pending_plugins = outcomes.rejectors_of(refusals)
         text = fit_error.message(self._cache.node_count, filtered.refusal, refusals, way.message)
         failure = outcomes.Failure(text, rejectors, pending_plugins, way.nominated_node, unschedulable=True)
