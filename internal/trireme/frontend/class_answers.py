@@ -29,6 +29,8 @@ class ClassAnswer:
     """Filter's answer about one class. Shapes: (slot,). Generation 0: none yet."""
 
     generation: int = 0
+    # The replica, and which of its streams, that answered; it alone can answer by a patch.
+    source: tuple[str, int] | None = None
     statuses: tuple[status.Status, ...] = ()
     index: arrays.Int16Array = field(default_factory=lambda: np.zeros(0, dtype=np.int16))
     capacity: arrays.Int32Array = field(default_factory=lambda: np.zeros(0, dtype=np.int32))

@@ -103,6 +103,11 @@ class ReplicaLink:
         self.capacities: dict[tuple[str, int], int] = {}
 
     @property
+    def identity(self) -> tuple[str, int]:
+        """This replica, and which of its streams: what it knew before the last full sync it has forgotten."""
+        return self.address, self._full_syncs
+
+    @property
     def in_step(self) -> bool:
         """It follows, and was heard of lately where there was something to hear."""
         # An empty cluster is at generation 0, so the generation does not tell whether there was an acknowledgement.
