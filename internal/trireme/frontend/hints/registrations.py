@@ -1,13 +1,17 @@
 """Which events each in-tree plugin registers. Source: EventsToRegister of pkg/scheduler/framework/plugins."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from trireme.config import model
 from trireme.framework import cluster_event
-from trireme.frontend import queue_hints
+from trireme.frontend import queue_hints, queue_pod
 from trireme.frontend.hints.cluster_view import CacheView
 
+_PREEMPTION = "DefaultPreemption"
+
 _TABLE: Mapping[str, Sequence[tuple[str, tuple[str, ...]]]] = {
+    _PREEMPTION: (("AssignedPod", ("Delete",)),),
     "DynamicResources": (
         ("Node", ("Add", "UpdateNodeAllocatable", "UpdateNodeLabel")),
         ("resource.k8s.io/ResourceClaim", ("Add", "Delete", "Update")),
@@ -69,10 +73,20 @@ _TABLE: Mapping[str, Sequence[tuple[str, tuple[str, ...]]]] = {
 }
 
 
+def _never(
+    event: cluster_event.ClusterEvent, old: Any, new: Any, pods: Sequence[queue_pod.QueuedPod]
+) -> Sequence[queue_hints.Hint]:
+    """A pod that waits for its victims is looked at again when one is gone, but whether that helps others say."""
+    return [queue_hints.Hint.SKIP] * len(pods)
+
+
+_HINTS: Mapping[str, queue_hints.HintFunction] = {_PREEMPTION: _never}
+
+
 def registrations(profile: model.CompletedProfile, cluster: CacheView) -> list[queue_hints.Registration]:
     """The registrations of a profile's in-tree plugins."""
     return [
-        queue_hints.Registration(plugin, cluster_event.parse(resource, actions))
+        queue_hints.Registration(plugin, cluster_event.parse(resource, actions), _HINTS.get(plugin))
         for plugin in profile.all_names()
         for resource, actions in _TABLE.get(plugin, ())
     ]

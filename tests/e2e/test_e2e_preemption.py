@@ -1,0 +1,129 @@
+"""Preemption by the four processes: pods that have to go, the pod that comes instead, and what is told of both."""
+
+import asyncio
+from typing import Any
+
+import clusters
+import installation
+import pytest
+from installation import pod
+
+pytestmark = pytest.mark.timeout(180)
+
+Json = dict[str, Any]
+
+_CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
+
+
+async def _priorities(here: installation.Installation) -> None:
+    """The priority classes of these tests; a cluster of several tests may have them already."""
+    known = {entry["metadata"]["name"] for entry in (await here.request("GET", _CLASSES))["items"]}
+    classes: list[Json] = [
+        {"metadata": {"name": "high"}, "value": 1000},
+        {"metadata": {"name": "middle"}, "value": 500},
+        {"metadata": {"name": "polite"}, "value": 1000, "preemptionPolicy": "Never"},
+    ]
+    for each in classes:
+        if each["metadata"]["name"] not in known:
+            await here.request("POST", _CLASSES, each)
+
+
+def _victim(name: str, cpu: str = "1", **spec: Any) -> Json:
+    return pod(name, cpu=cpu, terminationGracePeriodSeconds=0, **spec)
+
+
+async def _node_of(here: installation.Installation, name: str) -> str:
+    return str((await here.pod(name))["spec"].get("nodeName", ""))
+
+
+async def _on_a_node(here: installation.Installation, name: str, seconds: float = 30.0) -> str:
+    async def bound() -> bool:
+        return bool(await _node_of(here, name))
+
+    await installation.until(bound, seconds, lambda: f"{name} on a node")
+    return await _node_of(here, name)
+
+
+async def test_a_pod_that_matters_more_takes_the_place_of_others(cluster: clusters.OpenCluster) -> None:
+    """The least important pod goes, with condition and event, and no other; the preemptor gets its node."""
+    async with cluster(nodes=2, cpu="2") as here:
+        await _priorities(here)
+        await here.start()
+        await here.create_pods([_victim("low", cpu="1500m"), _victim("mid", cpu="1500m", priorityClassName="middle")])
+        await here.bound(2)
+        node = await _node_of(here, "low")
+        uid = (await here.pod("low"))["metadata"]["uid"]
+        await here.create_pods([pod("vip", cpu="1500m", priorityClassName="high")])
+        assert await _on_a_node(here, "vip") == node
+        names = {each["metadata"]["name"] for each in await here.pods()}
+        assert names == {"mid", "vip"}
+        vip = (await here.pod("vip"))["metadata"]["uid"]
+        (told,) = await here.events_of("low", "Preempted")
+        assert told["note"] == f"Preempted by pod {vip} on node {node}"
+        assert (told["type"], told["action"], told["regarding"]["uid"]) == ("Normal", "Preempting", uid)
+        (failed,) = await here.events_of("vip", "FailedScheduling")
+        assert failed["note"] == (
+            "0/2 nodes are available: 2 Insufficient cpu. preemption: found a potential placement for pod on node "
+            f"{node}, preempting 1 victims"
+        )
+
+
+async def test_a_pod_that_nobody_makes_room_for_is_told_so(cluster: clusters.OpenCluster) -> None:
+    """Without less important pods, or by its own policy, a pod preempts nobody; its condition says why."""
+    async with cluster(nodes=2, cpu="2") as here:
+        await _priorities(here)
+        await here.start()
+        await here.create_pods([_victim(f"peer{n}", cpu="1500m") for n in range(2)])
+        await here.bound(2)
+        await here.create_pods(
+            [
+                pod("equal", cpu="1500m"),
+                pod("huge", cpu="3"),
+                pod("polite", cpu="1500m", priorityClassName="polite"),
+            ]
+        )
+        full = "0/2 nodes are available: 2 Insufficient cpu. preemption:"
+        await here.condition(
+            "equal", f"{full} 0/2 nodes are available: 2 No preemption victims found for incoming pod."
+        )
+        await here.condition("huge", f"{full} 0/2 nodes are available: 2 Preemption is not helpful for scheduling.")
+        await here.condition("polite", f"{full} not eligible due to preemptionPolicy=Never.")
+        assert len(await here.pods()) == 5
+
+
+async def test_the_room_is_kept_for_the_preemptor(cluster: clusters.OpenCluster) -> None:
+    """While a victim takes its time to go, the preemptor is nominated, and nobody less important takes it."""
+    async with cluster(nodes=1, cpu="2") as here:
+        await _priorities(here)
+        await here.start()
+        held = _victim("slow", cpu="1500m")
+        held["metadata"]["finalizers"] = ["example.com/wait"]
+        await here.create_pods([held])
+        await here.bound(1)
+        await here.create_pods([pod("vip", cpu="1500m", priorityClassName="high")])
+
+        async def nominated() -> bool:
+            return bool((await here.pod("vip"))["status"].get("nominatedNodeName"))
+
+        await installation.until(nominated, 20, lambda: "the nomination")
+        await here.create_pods([pod("mid", cpu="1500m", priorityClassName="middle")])
+        await here.condition("mid", "Insufficient cpu")
+        free = {"metadata": {"finalizers": []}}
+        await here.request("PATCH", "/api/v1/namespaces/default/pods/slow", free, "application/merge-patch+json")
+        await _on_a_node(here, "vip")
+        assert not await _node_of(here, "mid")
+        target = [c for c in (await here.pod("vip"))["status"]["conditions"] if c["type"] == "DisruptionTarget"]
+        assert not target
+
+
+async def test_many_preemptors_each_find_their_own_place(cluster: clusters.OpenCluster) -> None:
+    """On a full cluster each of many preemptors evicts what it needs and no more: no pod goes in vain."""
+    async with cluster(nodes=10, cpu="4") as here:
+        await _priorities(here)
+        await here.start()
+        await here.create_pods(_victim(f"low{n}") for n in range(40))
+        await here.bound(40)
+        await here.create_pods(pod(f"vip{n}", cpu="1", priorityClassName="high") for n in range(20))
+        await asyncio.gather(*(_on_a_node(here, f"vip{n}", 60) for n in range(20)))
+        left = [each for each in await here.pods() if each["metadata"]["name"].startswith("low")]
+        assert len(left) == 20
