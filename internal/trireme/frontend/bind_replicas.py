@@ -181,6 +181,7 @@ class BindReplicas:
                 for result in response.results:
                     yield result
         except (aio.AioRpcError, TimeoutError) as error:
+            _unless_cancelled(error)
             self._broke(link, error)
             await asyncio.sleep(RETRY_SECONDS)
         finally:
@@ -212,6 +213,7 @@ class BindReplicas:
                 try:
                     answer = await link.stub.Fence(self._fence_request(), timeout=FENCE_SECONDS)
                 except aio.AioRpcError as error:
+                    _unless_cancelled(error)
                     reason = f"{error.code().name}: {error.details()}"
                     if reason != link.last_error:
                         log.warning("bind %s does not take the epoch: %s", link.address, reason)
@@ -248,3 +250,12 @@ class BindReplicas:
 
     def _unfenced(self) -> list[str]:
         return [link.address for link in self._links.values() if not link.fenced]
+
+
+def _unless_cancelled(error: BaseException) -> None:
+    """Raise CancelledError where the task was cancelled: of a call that fails at that moment gRPC tells the failure
+    alone, and whoever then went on would never end.
+    """
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError from error

@@ -237,15 +237,18 @@ class ReplicaLink:
         await writing
 
     async def _read(self, call: Any) -> None:
-        async for answer in _answers(call):
-            first, self._synced = not self._synced, True
-            self._acknowledged = answer.applied_generation
-            self._unheard_since = 0.0 if self._acknowledged >= self._published else self._clock()
-            if first:
-                self._last_error = ""
-                log.info("%s: in step at generation %d", self.address, self._acknowledged)
-                self._changed()
-        self._wake.set()
+        try:
+            async for answer in _answers(call):
+                first, self._synced = not self._synced, True
+                self._acknowledged = answer.applied_generation
+                self._unheard_since = 0.0 if self._acknowledged >= self._published else self._clock()
+                if first:
+                    self._last_error = ""
+                    log.info("%s: in step at generation %d", self.address, self._acknowledged)
+                    self._changed()
+        finally:
+            # However the stream ended, the writer must learn of it: without changes it would wait for ever.
+            self._wake.set()
 
 
 async def _answers(call: Any) -> AsyncIterator[snapshot_pb2.SyncResponse]:
