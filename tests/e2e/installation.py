@@ -18,6 +18,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mappi
 from typing import Any
 
 import aiohttp
+import launcher
 import orjson
 import witness
 import yaml
@@ -76,6 +77,12 @@ class Process:
         if self._process is not None:
             self._process.wait()
 
+    async def ended(self, seconds: float = 30.0) -> int:
+        """Return its exit code once it has ended by itself, or by a signal sent before."""
+        await until(lambda: not self.running, seconds, lambda: f"{self.name} runs on\n{self.said[-3000:]}")
+        assert self._process is not None
+        return self._process.wait()
+
     def stop(self) -> int:
         """SIGTERM; answers the exit code."""
         if self._process is None:
@@ -103,16 +110,19 @@ class Installation:
         kubeconfig: pathlib.Path,
         url: str,
         headers: Mapping[str, str],
-        tls: ssl.SSLContext | None = None,
+        tls: ssl.SSLContext | bool = True,
     ) -> None:
         self.folder = folder
         self.kubeconfig = kubeconfig
         self.bind_kubeconfig = kubeconfig
+        """Bind's way to the API server, where it is not that of all."""
         self.url = url
         self.headers = headers
         self.tls = tls
         self.witness: witness.Witness
         self.relayed: dict[str, str] = {}
+        """Address of a replica → that of the relay before it."""
+        self._ports: dict[Process, int] = {}
         self.phases: dict[str, list[Process]] = {"filter": [], "score": [], "bind": []}
         self.frontends: list[Process] = []
         self.session: aiohttp.ClientSession
@@ -167,10 +177,11 @@ class Installation:
         config.write_text(yaml.safe_dump(document))
         own_config.write_text(yaml.safe_dump(own_document))
         command = [*program("trireme.frontend.process"), "--config", str(config), "--trireme-config", str(own_config)]
-        process = Process(
-            f"frontend-{number}", [*command, "--secure-port", "0"], self.folder / f"frontend-{number}.log"
-        )
+        (port,) = launcher.free_ports(1)
+        command += ["--secure-port", str(port), "--bind-address", "127.0.0.1"]
+        process = Process(f"frontend-{number}", command, self.folder / f"frontend-{number}.log")
         self.frontends.append(process)
+        self._ports[process] = port
         return process
 
     async def start(self, filters: int = 1, scores: int = 1, binds: int = 1, spare: int = 0, **frontend: Any) -> None:
@@ -191,6 +202,19 @@ class Installation:
         """Return once the frontend schedules."""
         await self.logged(process, "caches are synced", seconds)
 
+    async def ready(self, process: Process) -> None:
+        """Return once the frontend is ready, whether it leads or waits for the Lease."""
+        url = f"https://127.0.0.1:{self._ports[process]}/readyz"
+
+        async def answers() -> bool:
+            try:
+                async with self.session.get(url, ssl=False) as response:  # its certificate is one of its own making
+                    return response.status == 200
+            except aiohttp.ClientError:
+                return False
+
+        await until(answers, START_SECONDS, lambda: process.said[-3000:])
+
     async def logged(self, process: Process, text: str, seconds: float = START_SECONDS) -> None:
         """Return once the process's log has the text."""
         await until(
@@ -202,7 +226,7 @@ class Installation:
     def welcomes(self, phase: str, number: int) -> int:
         """How often the first frontend has begun to use a replica."""
         word = "knows epoch" if phase == "bind" else "in step"
-        return self.frontends[0].said.count(f"{self.socket(phase, number)}: {word}")
+        return self.frontends[0].said.count(f"{self._endpoint(phase, number)}: {word}")
 
     def stop(self) -> None:
         for process in (*self.frontends, *(one for group in self.phases.values() for one in group)):

@@ -7,8 +7,10 @@ knows at any moment how many pods there are and how many of them have a node, fo
 
 import asyncio
 import contextlib
+import ssl
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import aiohttp
@@ -32,6 +34,8 @@ class Witness:
         """The names of the pods that exist."""
         self.failure = ""
         """Why it does not watch any more."""
+        self._version = "0"
+        self._began = asyncio.Event()
 
     @property
     def bound(self) -> int:
@@ -58,32 +62,50 @@ class Witness:
         else:
             self.names[uid] = name
 
+    async def follow(self, watch: Callable[[str], AbstractAsyncContextManager[aiohttp.ClientResponse]]) -> None:
+        """Watch until cancelled. An API server ends the watch of a reader that falls behind: it goes on from there."""
+        while not self.failure:
+            async with watch(self._version) as response:
+                if response.status != 200:
+                    self.failure = await response.text()
+                    return
+                self._began.set()
+                await self._read(response)
+
+    async def began(self) -> None:
+        """Return once it watches."""
+        await self._began.wait()
+
     async def _read(self, response: aiohttp.ClientResponse) -> None:
         rest = b""
         async for chunk in response.content.iter_any():
             *lines, rest = (rest + chunk).split(b"\n")
             for line in lines:
                 event = orjson.loads(line)
-                if event["type"] == "ERROR":
+                if event["type"] == "ERROR":  # versions that are gone: what happened meanwhile nobody can tell
                     self.failure = str(event["object"])
                     return
+                self._version = event["object"]["metadata"]["resourceVersion"]
                 self.take(event)
-        self.failure = "the API server ended the watch"
 
 
 @contextlib.asynccontextmanager
 async def watching(
-    session: aiohttp.ClientSession, url: str, headers: Mapping[str, str], tls: Any
+    session: aiohttp.ClientSession, url: str, headers: Mapping[str, str], tls: ssl.SSLContext | bool
 ) -> AsyncIterator[Witness]:
     """A witness that has begun to watch, until the block ends."""
     witness = Witness()
-    path = f"{url}/api/v1/pods?watch=1&resourceVersion=0"
-    async with session.get(path, headers=headers, ssl=tls, timeout=_FOREVER) as response:
-        assert response.status == 200, await response.text()
-        reading = asyncio.create_task(witness._read(response))
-        try:
-            yield witness
-        finally:
-            reading.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await reading
+
+    def watch(version: str) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
+        path = f"{url}/api/v1/pods?watch=1&resourceVersion={version}"
+        return session.get(path, headers=headers, ssl=tls, timeout=_FOREVER)
+
+    following = asyncio.create_task(witness.follow(watch))
+    try:
+        async with asyncio.timeout(10):
+            await witness.began()
+        yield witness
+    finally:
+        following.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await following

@@ -1,0 +1,70 @@
+"""Two frontends on one cluster, of which one leads: it dies, hangs or ends in the middle of a thousand pods."""
+
+import signal
+import time
+
+import clusters
+import installation
+import pytest
+from test_chaos_kills import NODES, PODS, _before, burst, killed_at_work, relays
+
+pytestmark = [pytest.mark.timeout(300), pytest.mark.slow]
+
+LEASE_SECONDS = 5.0
+"""As the installation configures it."""
+MARGIN_SECONDS = 5.0
+"""For noticing that it ran out (retry period, stretched by chance), the announcement to bind and the first list."""
+
+
+async def _two(here: installation.Installation) -> tuple[installation.Process, installation.Process]:
+    """A leader that schedules, and another frontend that is ready to."""
+    await here.start()
+    other = here.add_frontend()
+    other.start()
+    await here.ready(other)
+    return here.frontends[0], other
+
+
+async def test_the_leader_killed_in_the_middle_of_a_burst(cluster: clusters.OpenCluster) -> None:
+    """After kill -9 of the leader the other goes on within the lease time: nothing is lost, none bound twice."""
+    async with cluster(nodes=NODES, cpu="4") as here, relays(here) as between:
+        leader, other = await _two(here)
+        names, creating = burst(here)
+        when, _ = await killed_at_work(here, leader, between["bind"])
+        await here.leads(other, LEASE_SECONDS + MARGIN_SECONDS)
+        await creating
+        await here.bound(PODS, seconds=120)
+        await here.check_promises(names, excused=_before(here, when))
+
+
+async def test_the_leader_told_to_end_in_the_middle_of_a_burst(cluster: clusters.OpenCluster) -> None:
+    """A leader that ends gives the Lease back: the other goes on without waiting for it to run out."""
+    async with cluster(nodes=NODES, cpu="4") as here:
+        leader, other = await _two(here)
+        names, creating = burst(here)
+        await here.bound(PODS // 5)
+        leader.signal(signal.SIGTERM)
+        assert here.witness.bound < PODS, "the burst was over before the end of the leader"
+        when = time.monotonic()
+        await here.leads(other, LEASE_SECONDS)
+        assert await leader.ended() == 0
+        await creating
+        await here.bound(PODS, seconds=120)
+        await here.check_promises(names, excused=_before(here, when))
+
+
+async def test_a_leader_that_hangs_is_deposed_and_does_no_harm(cluster: clusters.OpenCluster) -> None:
+    """A leader that wakes up after another has taken over binds nothing more, and ends saying why."""
+    async with cluster(nodes=NODES, cpu="4") as here, relays(here) as between:
+        leader, other = await _two(here)
+        names, creating = burst(here)
+        await here.bound(PODS // 5)
+        await between["bind"].struck(lambda: leader.signal(signal.SIGSTOP), seconds=30)
+        assert here.witness.bound < PODS, "the burst was over before the leader hung"
+        when = time.monotonic()
+        await here.leads(other, LEASE_SECONDS + MARGIN_SECONDS)
+        leader.signal(signal.SIGCONT)
+        assert await leader.ended() == 1
+        await creating
+        await here.bound(PODS, seconds=120)
+        await here.check_promises(names, excused=_before(here, when))
