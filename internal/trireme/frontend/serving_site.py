@@ -80,6 +80,10 @@ class FrontendSite:
         self._slis.add(*self._health.instruments(), own_process.started(ALPHA))
         self.site = http_site.Site(self._pages())
 
+    def registries(self) -> tuple[Registry, Registry]:
+        """The metrics, and those of health alone."""
+        return self._registry, self._slis
+
     def ending(self) -> None:
         """The process ends: it is not ready from now on."""
         self._ending = True

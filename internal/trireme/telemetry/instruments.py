@@ -98,7 +98,8 @@ class Histogram(Instrument):
     ) -> None:
         super().__init__(name, text, labels, stability)
         self.bounds = tuple(bounds)
-        self._texts = (*(number_text(bound) for bound in self.bounds), "+Inf")
+        #: The bounds as they are shown.
+        self.bound_texts = (*(number_text(bound) for bound in self.bounds), "+Inf")
         # One list for each set of label values: a count for each bucket, then the sum of all values.
         self._series: dict[Values, list[float]] = {}
         self.reset()
@@ -121,7 +122,7 @@ class Histogram(Instrument):
         for values, series in self._series.items():
             named = self._named(values)
             total: float = 0
-            for text, count in zip(self._texts, series[:-1], strict=True):
+            for text, count in zip(self.bound_texts, series[:-1], strict=True):
                 total += count
                 metric.add_sample(f"{self.name}_bucket", {**named, "le": text}, total)
             metric.add_sample(f"{self.name}_sum", named, series[-1])

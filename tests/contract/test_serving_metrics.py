@@ -1,0 +1,193 @@
+"""The frontend's metrics: as kube-scheduler declares them, and moving when something happens."""
+
+import gzip
+import io
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import serving_frontend as support
+from prometheus_client.parser import text_string_to_metric_families
+
+from trireme.config import commandline
+from trireme.framework import status
+from trireme.frontend import metrics_resources, phases, serving_site
+from trireme.telemetry import exposition
+from trireme.telemetry.instruments import Instrument, Registry
+from trireme.v1 import filter_pb2
+
+DATA = json.loads(gzip.decompress((Path(__file__).parent / "data/surface_metrics.json.gz").read_bytes()))
+DOCUMENT = Path(__file__).parents[2] / "docs/metrics.md"
+_ROW = re.compile(r"^\| `([a-z0-9_]+)` \| (same|absent) \|", re.MULTILINE)
+
+
+def _said(state: str) -> list[str]:
+    """The metrics of kube-scheduler of which the document says this."""
+    return [name for name, said in _ROW.findall(DOCUMENT.read_text()) if said == state]
+
+
+def _recorded() -> dict[str, dict[str, Any]]:
+    """kube-scheduler's metrics by name; those of one name on several pages are alike but for their stability."""
+    out: dict[str, dict[str, Any]] = {}
+    for page in ("declared", "/metrics/resources", "/metrics/slis", "/metrics"):
+        for metric in DATA[page]:
+            out[metric["name"]] = metric
+    return out
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> serving_site.FrontendSite:
+    """A site that is not served."""
+    return _site(tmp_path, support.FakeFrontend())
+
+
+def _site(folder: Path, frontend: support.FakeFrontend, *flags: str) -> serving_site.FrontendSite:
+    kubeconfig = folder / "kubeconfig"
+    kubeconfig.write_text(support.kubeconfig_for("http://127.0.0.1:1"))
+    arguments = [f"--kubeconfig={kubeconfig}", "--secure-port=0", *flags]
+    start = commandline.Start(arguments, {}, io.StringIO(), io.StringIO(), lambda line: None)
+    completed = start.run().completed
+    assert completed is not None
+    return serving_site.FrontendSite(completed, frontend)  # type: ignore[arg-type]  # as far as it is read
+
+
+def _instruments(site: serving_site.FrontendSite) -> dict[str, Instrument]:
+    return {instrument.name: instrument for registry in site.registries() for instrument in registry}
+
+
+def test_every_metric_of_kube_scheduler_is_in_the_document() -> None:
+    """An operator could not find out what became of a metric that a dashboard uses."""
+    assert {*_said("same"), *_said("absent")} == _recorded().keys()
+
+
+def test_the_document_says_what_is_served(site: serving_site.FrontendSite) -> None:
+    """The document would promise metrics that nobody serves, or deny some that are."""
+    served = _instruments(site).keys() | {"kube_pod_resource_request", "kube_pod_resource_limit"}
+    assert set(_said("same")) == served & _recorded().keys()
+
+
+@pytest.mark.parametrize("name", [name for name in _said("same") if not name.startswith("kube_pod")])
+def test_a_metric_is_declared_as_by_kube_scheduler(site: serving_site.FrontendSite, name: str) -> None:
+    """A dashboard's query would find other labels or buckets."""
+    instrument, recorded = _instruments(site)[name], _recorded()[name]
+    assert instrument.kind == recorded["type"]
+    assert sorted(instrument.labels) == sorted(recorded["labels"])
+    if name != "process_start_time_seconds":
+        assert instrument.stability == (recorded["stability"] or "")
+    buckets = list(getattr(instrument, "bound_texts", ()))
+    assert buckets == recorded.get("buckets", [])
+
+
+def test_a_text_that_other_parsers_read(site: serving_site.FrontendSite) -> None:
+    """A scraper could not read the page at all."""
+    families = list(text_string_to_metric_families(exposition.text(site.registries()[0].families())))
+    assert {"scheduler_pending_pods", "process_open_fds"} <= {family.name for family in families}
+
+
+def test_attempts_move_their_metrics(tmp_path: Path) -> None:
+    """Alerts on attempts, latency or the queue would never fire."""
+    frontend = support.FakeFrontend()
+    values = _values(_site(tmp_path, frontend).registries()[0])
+    frontend.wait(support.pod("a"))
+    batch = frontend.queue.pop(100.0, 10)
+    assert batch is not None
+    observed, pod = frontend.observed, batch.pods[0]
+    observed.popped("default-scheduler", 1)
+    timing = filter_pb2.Timing(plugin="Fit", extension_point="Filter", code=status.Code.SUCCESS, duration_us=30)
+    filtered = _filtered(timing)
+    observed.placed("default-scheduler", 1, 0.003, filtered, phases.Placed((0,), None, False, (), ("Fit",)))
+    observed.bound(pod, pod.popped_at + 0.2)
+    observed.failed(pod, "unschedulable", pod.popped_at + 0.4)
+    after = _values(_site(tmp_path, frontend).registries()[0])
+    moved = {name for name in after if after[name] != values.get(name)}
+    assert {
+        "scheduler_schedule_attempts_total{result=scheduled,profile=default-scheduler}",
+        "scheduler_schedule_attempts_total{result=unschedulable,profile=default-scheduler}",
+        "scheduler_scheduling_attempt_duration_seconds_sum{result=scheduled,profile=default-scheduler}",
+        "scheduler_scheduling_algorithm_duration_seconds_count{}",
+        "scheduler_pod_scheduling_attempts_count{}",
+        "scheduler_plugin_evaluation_total{plugin=Fit,extension_point=Score,profile=default-scheduler}",
+        "scheduler_plugin_execution_duration_seconds_count{plugin=Fit,extension_point=Filter,status=Success}",
+        "trireme_batch_size_pods_count{profile=default-scheduler}",
+        "scheduler_queue_incoming_pods_total{queue=active,event=UnscheduledPodAdd}",
+        "scheduler_inflight_events{event=PodPopped}",
+    } <= moved
+    assert after["scheduler_scheduling_attempt_duration_seconds_sum{result=scheduled,profile=default-scheduler}"] == (
+        pytest.approx(0.2)
+    )
+
+
+def test_disabled_metrics_are_not_shown(tmp_path: Path) -> None:
+    """An operator could not get rid of a metric that is too large."""
+    site = _site(tmp_path, support.FakeFrontend(), "--disabled-metrics=scheduler_cache_size")
+    values = _values(site.registries()[0])
+    assert not [name for name in values if name.startswith("scheduler_cache_size")]
+    assert values["disabled_metrics_total{}"] == 1
+
+
+def test_labels_that_are_not_allowed_become_unexpected(tmp_path: Path) -> None:
+    """A label could grow without bound although its values were limited."""
+    site = _site(
+        tmp_path, support.FakeFrontend(), "--allow-metric-labels=scheduler_pending_pods,queue=active,unschedulable"
+    )
+    names = {name for name in _values(site.registries()[0]) if name.startswith("scheduler_pending_pods")}
+    assert names == {
+        "scheduler_pending_pods{queue=active}",
+        "scheduler_pending_pods{queue=unschedulable}",
+        "scheduler_pending_pods{queue=unexpected}",
+    }
+
+
+def test_resources_are_those_of_the_specification() -> None:
+    """Capacity planning would count init containers, sidecars or overhead wrongly."""
+    frontend = support.FakeFrontend()
+    frontend.place(
+        support.pod(
+            "a",
+            "node-1",
+            initContainers=[
+                {"name": "once", "resources": {"requests": {"cpu": "2"}}},
+                {"name": "beside", "restartPolicy": "Always", "resources": {"requests": {"cpu": "1"}}},
+            ],
+            overhead={"cpu": "250m"},
+        )
+    )
+    frontend.wait(support.pod("b"))
+    found = {
+        (sample.labels["pod"], sample.labels["resource"]): sample
+        for family in metrics_resources.families(frontend)  # type: ignore[arg-type]  # as far as it is read
+        for sample in family.samples
+        if sample.name == "kube_pod_resource_request"
+    }
+    assert {key: sample.value for key, sample in found.items()} == {
+        ("a", "cpu"): 2.25,
+        ("a", "memory"): 2**30,
+        ("b", "cpu"): 0.1,
+        ("b", "memory"): 2**30,
+    }
+    assert found["a", "cpu"].labels == {
+        "namespace": "default",
+        "pod": "a",
+        "node": "node-1",
+        "scheduler": "default-scheduler",
+        "priority": "0",
+        "resource": "cpu",
+        "unit": "cores",
+    }
+    assert found["b", "cpu"].labels["node"] == ""
+
+
+def _filtered(timing: filter_pb2.Timing) -> phases.Filtered:
+    answer = support.FakeFrontend().answers.of(("default-scheduler", 1))
+    return phases.Filtered(answer, filter_pb2.NodeColumns(), None, (), 0, False, False, ("Fit",), (timing,))
+
+
+def _values(registry: Registry) -> dict[str, float]:
+    """All samples by name and labels."""
+    return {
+        f"{sample.name}{{{','.join(f'{name}={value}' for name, value in sample.labels.items())}}}": sample.value
+        for family in registry.families()
+        for sample in family.samples
+    }
