@@ -1,0 +1,127 @@
+"""Preempting: victims in order, the preemptor held back meanwhile, and let go when something fails."""
+
+import asyncio
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+from trireme.framework import status
+from trireme.frontend import metrics_observed, nominator, preempting, queue_pod, waiting_pods
+from trireme.v1 import bind_pb2, cycle_pb2
+from trireme.wire import status as wire_status
+
+
+def _evict(uid: str) -> bind_pb2.Action:
+    action = bind_pb2.Action(pod=cycle_pb2.PodIdentity(namespace="ns", name=f"name-{uid}", uid=uid))
+    action.evict.message = "m"
+    return action
+
+
+class World:
+    """Placed pods, and a bind that deletes them when it is let."""
+
+    def __init__(self, *uids: str) -> None:
+        self.placed = {uid: SimpleNamespace(flags=0) for uid in uids}
+        self.failing: set[str] = set()
+        self.asked: list[list[str]] = []
+        self.go = asyncio.Event()
+        self.activated: list[tuple[str, str]] = []
+        self.told: list[str] = []
+        self.waiting = waiting_pods.WaitingPods()
+        self.nominations = nominator.Nominator()
+        self.preempting = preempting.Preempting(
+            SimpleNamespace(pod=self.placed.get),  # type: ignore[arg-type]
+            self.nominations,
+            self.waiting,
+            SimpleNamespace(preempted=self._preempted),  # type: ignore[arg-type]
+            self._apply,
+            self.activated.extend,
+            metrics_observed.Observations(),
+        )
+        record = queue_pod.by_priority("ns/vip", "vip", 1, "p", 100)
+        self.vip = queue_pod.QueuedPod(record, 0.0)
+
+    def start(self, *uids: str) -> None:
+        self.preempting.start(self.vip, "node", [_evict(uid) for uid in uids])
+
+    async def settle(self) -> None:
+        for _ in range(20):
+            await asyncio.sleep(0)
+
+    def _preempted(self, victim: Any, message: str, profile: str) -> None:
+        self.told.append(f"{victim.name}: {message}")
+
+    async def _apply(self, actions: Sequence[bind_pb2.Action]) -> list[bind_pb2.BindResult]:
+        self.asked.append([f"{action.WhichOneof('action')} {action.pod.uid}" for action in actions])
+        await self.go.wait()
+        results = []
+        for action in actions:
+            failed = action.pod.uid in self.failing
+            said = status.error("", "no") if failed else status.SUCCESS
+            results.append(bind_pb2.BindResult(status=wire_status.to_message(said)))
+            if not failed:
+                self.placed.pop(action.pod.uid, None)
+        return results
+
+
+async def test_the_last_victim_goes_last_and_the_pod_is_held_until_it_is_going() -> None:
+    """The event of the last deletion must find the preemptor free, or nothing wakes it."""
+    world = World("a", "b", "c")
+    world.start("a", "b", "c")
+    await world.settle()
+    assert world.asked == [["evict a"], ["evict b"]]
+    assert world.preempting.holds("vip")
+    world.go.set()
+    await world.settle()
+    assert world.asked[2:] == [["evict c"]]
+    assert not world.preempting.holds("vip")
+    assert world.told[0] == "name-a: Preempted by pod vip on node node"
+    assert world.activated == []
+
+
+async def test_it_is_free_once_the_last_victim_is_seen_to_be_terminating() -> None:
+    """Bind's answer may come later than the informer's."""
+    world = World("a")
+    world.start("a")
+    await world.settle()
+    assert world.preempting.holds("vip")
+    world.placed["a"].flags = 1
+    assert not world.preempting.holds("vip")
+    await world.preempting.close()
+
+
+async def test_after_a_failure_the_last_victim_is_spared_and_the_pod_tried_again() -> None:
+    """Half a preemption must not evict more, and the preemptor must not wait for what will not come."""
+    world = World("a", "b")
+    world.failing.add("a")
+    world.go.set()
+    world.start("a", "b")
+    await world.settle()
+    assert world.asked == [["evict a"]]
+    assert world.activated == [("ns/vip", "vip")]
+    assert not world.preempting.holds("vip")
+    assert world.told == []
+
+
+async def test_a_victim_that_waits_on_permit_is_refused_in_memory() -> None:
+    """Nothing is deleted, and no deletion will wake the preemptor: it is activated."""
+    world = World("a")
+    waiting = asyncio.create_task(world.waiting.wait("a", "ns/name-a", {"Plugin": 60.0}))
+    await world.settle()
+    world.start("a")
+    await world.settle()
+    assert (await waiting).message == "preempted"
+    assert world.asked == []
+    assert world.told == ["name-a: Preempted by pod vip on node node (in kube-scheduler memory)."]
+    assert world.activated == [("ns/vip", "vip")]
+
+
+async def test_less_important_pods_lose_their_promise_of_the_node() -> None:
+    """They would find their room taken: kube-scheduler has them look elsewhere at once."""
+    world = World("a")
+    for uid, priority in (("less", 5), ("same", 100)):
+        world.nominations.nominate(queue_pod.by_priority(f"ns/{uid}", uid, 1, "p", priority), "node")
+    world.go.set()
+    world.start("a")
+    await world.settle()
+    assert world.asked == [["clear_nomination less"], ["evict a"]]
