@@ -216,6 +216,7 @@ def test_lines_are_written_as_text_and_as_json() -> None:
     [
         ('"a b"', "a b", {}),
         ('"a" x="1" y=2', "a", {"x": "1", "y": 2}),
+        ('"a" x=<\n\tone\n\t two\n > y=true', "a", {"x": "one\n two", "y": True}),
         ("plain text x=1", "plain text x=1", {}),
     ],
 )

@@ -26,6 +26,7 @@ from trireme.config import (
     own,
     own_loading,
     serving,
+    start_log,
     validation,
     versions,
 )
@@ -41,7 +42,6 @@ from trireme.config.options import LoggingOptions, Options
 from trireme.config.own import TriremeConfiguration
 from trireme.config.profiles import construct
 from trireme.config.serving import Lookup, Serving
-from trireme.config.start_log import StartLog
 from trireme.config.yaml_writer import write_yaml
 from trireme.framework.registry import IN_TREE, ExtensionPoint, Registry
 
@@ -145,7 +145,7 @@ class Start:
             return stopped.outcome
 
     def _fail(self, stage: str, error: str) -> _Stopped:
-        self.log(f'E "command failed" err={quote(error)}')
+        self.log(f'E "command failed" err={start_log.value(error)}')
         return _Stopped(Outcome(1, stage, error, "log"))
 
     # The command line.
@@ -318,8 +318,8 @@ class Start:
             raise self._fail("write", str(error)) from error
         text = write_yaml(document)
         if verbose:
-            shown = "".join(f"\t{line}\n" for line in write_yaml(without_secrets(document)).splitlines())
-            self.log(f'I "Using component config" config=<\n{shown} >')
+            shown = start_log.value(write_yaml(without_secrets(document)))
+            self.log(f'I "Using component config" config={shown}')
         if not path:
             return
         try:
@@ -376,10 +376,10 @@ def run(
     """Runs the program: `build` takes over with the completed configuration and answers the exit code."""
     error_stream = stderr or sys.stderr
     output = stdout or sys.stdout
-    start_log = StartLog(error_stream)
+    lines = start_log.StartLog(error_stream)
 
     def adopt(logging: LoggingOptions) -> None:
-        start_log.format = logging.format
+        lines.format = logging.format
 
     columns = shutil.get_terminal_size((0, 0)).columns if output.isatty() else 0
     start = Start(
@@ -387,7 +387,7 @@ def run(
         environment=os.environ if environment is None else environment,
         stdout=output,
         stderr=error_stream,
-        log=log or start_log.write,
+        log=log or lines.write,
         columns=columns,
         lookup=lookup,
         on_logging=adopt,

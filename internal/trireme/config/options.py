@@ -218,7 +218,7 @@ class MetricsOptions:
             return [invalid(path, file, f"failed to parse allow list manifest: {error}")]
         problems = _label_problems(path, mapping)
         if problems:
-            return [invalid(path, file, f"invalid allow list mapping in manifest: {' '.join(problems)}")]
+            return [invalid(path, file, f"invalid allow list mapping in manifest: [{' '.join(problems)}]")]
         return []
 
 

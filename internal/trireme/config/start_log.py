@@ -15,10 +15,14 @@ from typing import TextIO
 
 import orjson
 
+from trireme.config.golang import quote
+
 _SOURCE = "config/commandline.py:1"
 _QUOTED = r'"(?:[^"\\]|\\.)*"'
-_STRUCTURED = re.compile(rf"({_QUOTED})((?: [A-Za-z]+=(?:{_QUOTED}|\S+))*)", re.DOTALL)
-_PAIR = re.compile(rf" ([A-Za-z]+)=({_QUOTED}|\S+)", re.DOTALL)
+_BLOCK = r"<\n(?:\t[^\n]*\n)* >"
+_VALUE = rf"{_QUOTED}|{_BLOCK}|\S+"
+_STRUCTURED = re.compile(rf"({_QUOTED})((?: [A-Za-z]+=(?:{_VALUE}))*)", re.DOTALL)
+_PAIR = re.compile(rf" ([A-Za-z]+)=({_VALUE})", re.DOTALL)
 _INTEGER = re.compile(r"-?[0-9]{1,18}")
 _ESCAPE = re.compile(r"\\(x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}|.)", re.DOTALL)
 _SIMPLE = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
@@ -31,8 +35,17 @@ def _unescaped(found: re.Match[str]) -> str:
     return _SIMPLE.get(code, code)
 
 
+def value(text: str) -> str:
+    """A string as the value of a pair: quoted, or as a block where it has several lines."""
+    if "\n" not in text:
+        return quote(text)
+    return "<\n" + "".join(f"\t{line}\n" for line in text.removesuffix("\n").split("\n")) + " >"
+
+
 def unquote(text: str) -> object:
-    """The value of a quoted string, a boolean or a number in a log line."""
+    """The value of a quoted string, a block, a boolean or a number in a log line."""
+    if text.startswith("<\n"):
+        return "\n".join(line.removeprefix("\t") for line in text.splitlines()[1:-1])
     if text.startswith('"'):
         return _ESCAPE.sub(_unescaped, text[1:-1])
     if _INTEGER.fullmatch(text):
