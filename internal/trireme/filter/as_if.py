@@ -111,6 +111,10 @@ class AsIf:
             capacity[said.index != interfaces.PASSES] = 0
             if said.capacity is not None:
                 np.minimum(capacity, said.capacity, out=capacity)
+            if (index != interfaces.PASSES).all():
+                # The first refusal is what counts.
+                capacity[:] = 0
+                break
         return interfaces.Verdicts(index, capacity)
 
     def _ask(
