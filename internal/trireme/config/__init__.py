@@ -2,10 +2,10 @@
 
 It is a package of its own because an operator's first hour with a scheduler is spent here: everything that
 kube-scheduler accepts is accepted, what it refuses is refused with the same words, and nothing later has to check a
-setting again. All of it is pure (text and a file system in, values and messages out): no process, no network.
+setting again. It is pure (text and a file system in, values and messages out) but for the port that `serving` binds.
 
-Where to look: `commandline` runs the whole of it in kube-scheduler's order; `options` turns parsed flags into a
-`CompletedConfig`; `loading` decodes a KubeSchedulerConfiguration, `defaults`, `conversion` and `validation` are its
+Where to look: `commandline` runs the whole of it in kube-scheduler's order, up to a `CompletedConfig`; `options` types
+the flags; `loading` decodes a KubeSchedulerConfiguration, `defaults`, `conversion` and `validation` are its
 steps, `profiles` expands what each profile runs; `own` is Trireme's own TriremeConfiguration; `convert` brings
 configurations of older schedulers up to date. `golang` and the `*_document` modules keep the conventions of the text
 formats (how a duration, a number or a quoted string reads), which messages depend on.
