@@ -188,11 +188,12 @@ async def served(
     reviews: bool = True,
     document: dict[str, Any] | None = None,
     own: dict[str, Any] | None = None,
+    api: fake.Script = review,
 ) -> AsyncIterator[Served]:
-    """Serve the frontend as a command line with these flags does; `document` is its configuration."""
-    async with fake.serving(review) as api:
+    """Serve the frontend as a command line with these flags does; `document` is its configuration, `own` Trireme's."""
+    async with fake.serving(api) as api_server:
         kubeconfig, config, port = folder / "kubeconfig", folder / "A.yaml", free_port()
-        kubeconfig.write_text(kubeconfig_for(api.url))
+        kubeconfig.write_text(kubeconfig_for(api_server.url))
         head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
         connection = {"clientConnection": {"kubeconfig": str(kubeconfig)}}
         config.write_text(yaml.safe_dump({**head, **connection, **(document or {})}))
@@ -211,6 +212,6 @@ async def served(
         before = klog.LogOptions()
         try:
             async with serving.serve(outcome.completed, frontend) as site:  # type: ignore[arg-type]  # as far as it is read
-                yield Served(port, folder, kubeconfig, frontend, site, api)
+                yield Served(port, folder, kubeconfig, frontend, site, api_server)
         finally:
             klog.set_verbosity(before.verbosity)

@@ -95,6 +95,7 @@ async def _secure(
     """The site over TLS, for whom the cluster vouches."""
     options = completed.options
     async with contextlib.AsyncExitStack() as stack:
+        stack.callback(serving.listener.close)
         tokens = await _reviewer(stack, completed, serving.token_review is not None, options.authentication.kubeconfig)
         access = await _reviewer(stack, completed, serving.access_review is not None, options.authorization.kubeconfig)
         trust = serving_trust.ClusterTrust(options.authentication, tokens)

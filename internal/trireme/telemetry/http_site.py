@@ -13,7 +13,7 @@ from typing import Protocol
 from aiohttp import web
 
 from trireme.telemetry import klog, status_documents
-from trireme.telemetry.authentication import Unauthenticated, User
+from trireme.telemetry.authentication import ReviewError, Unauthenticated, User
 from trireme.telemetry.authorization import Verdict, forbidden_message
 
 log = logging.getLogger(__name__)
@@ -116,6 +116,9 @@ class Site:
             return await self.answer(Asked(request.method, request.path, query, request.headers, body))
         except web.HTTPException:
             raise
+        except ReviewError as error:
+            log.error("a request cannot be authorised: %s", error)
+            return text(f'Internal Server Error: "{request.path}": {error}\n', 500)
         except Exception as error:
             log.exception("a request cannot be answered: %s %s", request.method, request.path)
             return text(f'Internal Server Error: "{request.path}": {error}\n', 500)

@@ -97,11 +97,12 @@ def setup(options: LogOptions, stdout: TextIO | None = None, stderr: TextIO | No
         root.addHandler(handler)
     root.setLevel(logging.WARNING)  # other people's libraries
     set_verbosity(options.verbosity)
-    for name in list(logging.root.manager.loggerDict):
-        if name.startswith(f"{_ROOT}."):
+    for name, logger in list(logging.root.manager.loggerDict.items()):
+        # What is no logger stands for a package, whose modules have loggers of their own.
+        if name.startswith(f"{_ROOT}.") and isinstance(logger, logging.Logger):
             # Whoever comes first among the patterns that match decides.
             own = next((verbosity for pattern, verbosity in options.modules if _matches(pattern, name)), None)
-            logging.getLogger(name).setLevel(logging.NOTSET if own is None else level_of(own))
+            logger.setLevel(logging.NOTSET if own is None else level_of(own))
 
 
 def set_verbosity(verbosity: int) -> None:

@@ -1,0 +1,264 @@
+"""Who may read what of the frontend's server, over TLS and on its Unix socket; certificates that change."""
+
+import asyncio
+import ssl
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import certificates
+import kube_fake_server as fake
+import orjson
+import pytest
+import serving_frontend as support
+from aiohttp import web
+
+from trireme.cli import main
+from trireme.frontend import serving
+from trireme.telemetry import tls_contexts
+
+
+async def _get(
+    served: support.Served,
+    path: str,
+    headers: Mapping[str, str] | None = None,
+    pair: certificates.Pair | None = None,
+) -> tuple[int, str]:
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    if pair is not None:
+        context.load_cert_chain(*pair.write(served.folder, "client"))
+    async with (
+        aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context)) as session,
+        session.get(f"https://127.0.0.1:{served.port}{path}", headers=headers) as response,
+    ):
+        return response.status, await response.text()
+
+
+def _token(user: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {support.TOKENS[user]}"}
+
+
+@pytest.fixture
+def frontend() -> support.FakeFrontend:
+    """A frontend with a pod that waits."""
+    made = support.FakeFrontend()
+    made.wait(support.pod("waits"))
+    return made
+
+
+@pytest.mark.parametrize("phase", ["filter", "score", "bind"])
+async def test_readiness_names_the_phase_that_is_missing(tmp_path: Path, phase: str) -> None:
+    """An operator would not know which service to look at."""
+    frontend = support.FakeFrontend(absent=[phase])
+    async with support.served(tmp_path, frontend) as served:
+        code, text = await _get(served, "/readyz")
+        assert (code, f"[-]{phase} failed: reason withheld" in text.splitlines()) == (500, True)
+        assert "readyz check failed" in text
+        assert await _get(served, f"/readyz/{phase}", _token("admin")) == (
+            500,
+            f"internal server error: no replica of {phase} can be asked\n",
+        )
+        assert (await _get(served, f"/readyz?exclude={phase}"))[0] == 200
+        assert (await _get(served, "/livez"))[0] == (await _get(served, "/healthz"))[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("frontend", "check"),
+    [
+        pytest.param(support.FakeFrontend(synced=False), "sched-handler-sync", id="not synced"),
+        pytest.param(support.FakeFrontend(lease_seconds=-30.0), "leaderElection", id="lease not renewed"),
+    ],
+)
+async def test_readiness_fails_with(tmp_path: Path, frontend: support.FakeFrontend, check: str) -> None:
+    """A frontend that cannot schedule would be called ready."""
+    async with support.served(tmp_path, frontend) as served:
+        code, text = await _get(served, "/readyz")
+        assert (code, f"[-]{check} failed: reason withheld" in text.splitlines()) == (500, True)
+
+
+async def test_a_process_that_ends_is_not_ready(tmp_path: Path) -> None:
+    """A rollout would count on a frontend that is about to end."""
+    async with support.served(tmp_path, support.FakeFrontend()) as served:
+        served.site.ending()
+        assert "[-]shutdown failed: reason withheld" in (await _get(served, "/readyz"))[1]
+
+
+async def test_a_standby_misses_no_phase(tmp_path: Path) -> None:
+    """A standby, which asks no phase anything, would never be ready."""
+    async with support.served(tmp_path, support.FakeFrontend(leading=False, absent=["filter"])) as served:
+        assert await _get(served, "/readyz") == (200, "ok")
+
+
+async def test_client_certificates_of_the_named_authority(tmp_path: Path) -> None:
+    """A person with the cluster's certificate would be nobody, or anybody's certificate would do."""
+    authority, other = certificates.Authority(), certificates.Authority("another")
+    bundle = tmp_path / "clients.crt"
+    bundle.write_bytes(authority.certificate)
+    async with support.served(tmp_path, support.FakeFrontend(), f"--client-ca-file={bundle}") as served:
+        code, text = await _get(served, "/metrics", pair=authority.issue("jane"))
+        assert (code, orjson.loads(text)["message"]) == (403, 'forbidden: User "jane" cannot get path "/metrics"')
+        with pytest.raises((aiohttp.ClientError, OSError)):
+            await _get(served, "/metrics", pair=other.issue("jane"))
+
+
+async def test_a_proxy_speaks_for_others_only_with_its_own_certificate(tmp_path: Path) -> None:
+    """Anybody could name himself an administrator in a header."""
+    people, proxies = certificates.Authority(), certificates.Authority("proxies")
+    (tmp_path / "clients.crt").write_bytes(people.certificate)
+    (tmp_path / "proxies.crt").write_bytes(proxies.certificate)
+    flags = (
+        f"--client-ca-file={tmp_path}/clients.crt",
+        f"--requestheader-client-ca-file={tmp_path}/proxies.crt",
+        "--requestheader-allowed-names=front",
+    )
+    said = {"X-Remote-User": "root", "X-Remote-Group": "system:masters"}
+    async with support.served(tmp_path, support.FakeFrontend(), *flags) as served:
+        assert (await _get(served, "/metrics", said, proxies.issue("front")))[0] == 200
+        assert (await _get(served, "/metrics", said, proxies.issue("another")))[0] == 403
+        assert (await _get(served, "/metrics", said, people.issue("front")))[0] == 403
+        assert (await _get(served, "/metrics", said))[0] == 403
+
+
+async def test_the_authorities_of_the_cluster_are_looked_up(tmp_path: Path) -> None:
+    """Without flags no client certificate of the cluster would be believed."""
+    authority = certificates.Authority()
+
+    async def answer(request: web.Request, seen: fake.Seen) -> web.StreamResponse:
+        if "extension-apiserver-authentication" in seen.path:
+            return fake.answer({"data": {"client-ca-file": authority.certificate.decode()}})
+        return await support.review(request, seen)
+
+    async with support.served(tmp_path, support.FakeFrontend(), api=answer) as served:
+        code, text = await _get(served, "/metrics", pair=authority.issue("jane"))
+        assert (code, "jane" in text) == (403, True)
+
+
+async def test_a_lookup_that_fails_ends_the_start_where_that_is_not_tolerated(tmp_path: Path) -> None:
+    """Certificates that should count would silently not."""
+
+    async def refuse(request: web.Request, seen: fake.Seen) -> web.StreamResponse:
+        return fake.failure(403, "Forbidden")
+
+    flag = "--authentication-tolerate-lookup-failure=false"
+    with pytest.raises(serving.ServingError, match="unable to load configmap based request-header-client-ca-file"):
+        async with support.served(tmp_path, support.FakeFrontend(), flag, api=refuse):
+            pass
+
+
+async def test_reviews_are_remembered_for_a_while(tmp_path: Path) -> None:
+    """Each scrape would cost the API server two reviews."""
+    async with support.served(tmp_path, support.FakeFrontend()) as served:
+        for _ in range(3):
+            assert (await _get(served, "/metrics", _token("nobody")))[0] == 403
+        asked = [seen.path.rpartition("/")[2] for seen in served.api.of("POST")]
+        assert sorted(asked) == ["subjectaccessreviews", "tokenreviews"]
+
+
+async def test_an_api_server_that_cannot_be_asked_lets_nobody_in(tmp_path: Path) -> None:
+    """Whoever breaks the connection to the API server could read everything."""
+
+    async def broken(request: web.Request, seen: fake.Seen) -> web.StreamResponse:
+        return fake.failure(500, "InternalError")
+
+    async with support.served(tmp_path, support.FakeFrontend(), api=broken) as served:
+        assert (await _get(served, "/metrics", _token("admin")))[0] == 401
+        assert (await _get(served, "/metrics"))[0] == 500
+        assert (await _get(served, "/healthz"))[0] == 200
+
+
+async def test_a_renewed_serving_certificate_counts_from_the_next_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A certificate renewed by its issuer would expire in the running server."""
+    monkeypatch.setattr(tls_contexts, "LOOK_SECONDS", 0.0)
+    authority = certificates.Authority()
+    pair = authority.issue("one").write(tmp_path, "server")
+    flags = (f"--tls-cert-file={pair[0]}", f"--tls-private-key-file={pair[1]}")
+    async with support.served(tmp_path, support.FakeFrontend(), *flags) as served:
+        before = await _certificate(served.port)
+        pair[1].write_bytes(b"half written")
+        assert await _certificate(served.port) == before
+        authority.issue("two").write(tmp_path, "server")
+        assert await _certificate(served.port) != before
+
+
+async def _certificate(port: int) -> bytes:
+    pem = await asyncio.to_thread(ssl.get_server_certificate, ("127.0.0.1", port))
+    return pem.encode()
+
+
+async def test_status_and_explanations_need_the_right_to_read_them(
+    tmp_path: Path, frontend: support.FakeFrontend
+) -> None:
+    """Names of pods and nodes would be open to whoever reaches the port."""
+    async with support.served(tmp_path, frontend) as served:
+        for path in ("/trireme/v1/status", "/trireme/v1/explain?pod=default/waits"):
+            assert (await _get(served, path))[0] == 403
+            assert (await _get(served, path, _token("nobody")))[0] == 403
+            assert (await _get(served, path, _token("admin")))[0] == 200
+
+
+async def test_an_explanation_is_of_one_pod(tmp_path: Path, frontend: support.FakeFrontend) -> None:
+    """A wrong name would be answered with another pod's story, or with an error of the server."""
+    frontend.place(support.pod("runs", "node-1"))
+    async with support.served(tmp_path, frontend) as served:
+        explain = "/trireme/v1/explain"
+        waits = orjson.loads((await _get(served, f"{explain}?pod=default/waits", _token("admin")))[1])
+        assert (waits["pod"], waits["place"]) == ("default/waits", "active")
+        runs = orjson.loads((await _get(served, f"{explain}?pod=default/runs", _token("admin")))[1])
+        assert (runs["place"], runs["node"]) == ("bound", "node-1")
+        assert (await _get(served, f"{explain}?pod=default/nope", _token("admin")))[0] == 404
+        assert (await _get(served, explain, _token("admin")))[0] == 400
+
+
+async def _run(*arguments: str) -> int:
+    """The command, in a thread of its own, as it has a loop of its own."""
+    return await asyncio.to_thread(main.main, list(arguments))
+
+
+async def test_the_commands_ask_by_the_socket_of_this_user(
+    tmp_path: Path, frontend: support.FakeFrontend, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`trireme status` and `trireme explain` would not work on the machine where the frontend runs."""
+    path = tmp_path / "admin.sock"
+    async with support.served(tmp_path, frontend, own={"admin": {"socket": str(path)}}):
+        mode = path.stat().st_mode
+        assert (stat.S_ISSOCK(mode), stat.S_IMODE(mode)) == (True, 0o600)
+        assert await _run("status", "--socket", str(path)) == 0
+        assert "default/waits: waits for its turn" in capsys.readouterr().out
+        assert await _run("explain", "waits", "--socket", str(path)) == 0
+        assert capsys.readouterr().out.startswith("default/waits waits for its turn")
+        assert await _run("explain", "other/waits", "--socket", str(path)) == 1
+        assert "no pod of this name" in capsys.readouterr().err
+        assert await _run("status", "-o", "json", "--socket", str(path)) == 0
+        report: dict[str, Any] = orjson.loads(capsys.readouterr().out)
+        assert report["leadership"]["epoch"] == 7
+    assert not path.exists()
+    assert await _run("status", "--socket", str(path)) == 1
+    assert str(path) in capsys.readouterr().err
+
+
+async def test_the_commands_ask_by_https_with_a_token(
+    tmp_path: Path, frontend: support.FakeFrontend, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The state of a frontend in a cluster could not be asked for from outside."""
+    token = tmp_path / "token"
+    async with support.served(tmp_path, frontend) as served:
+        server = ("--server", f"https://127.0.0.1:{served.port}", "--insecure", "--token-file", str(token))
+        token.write_text(f"{support.TOKENS['admin']}\n")
+        assert await _run("status", *server) == 0
+        token.write_text(support.TOKENS["nobody"])
+        assert await _run("status", *server) == 1
+        assert 'cannot get path "/trireme/v1/status"' in capsys.readouterr().err
+
+
+async def test_a_socket_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    """The frontend would end with a stack trace."""
+    own = {"admin": {"socket": str(tmp_path / "missing" / "admin.sock")}}
+    with pytest.raises(serving.ServingError, match=r"admin\.socket: .*admin\.sock: No such file or directory"):
+        async with support.served(tmp_path, support.FakeFrontend(), own=own):
+            pass

@@ -1,0 +1,143 @@
+"""Who calls and what they may do, where no network is needed."""
+
+import asyncio
+
+import pytest
+
+from trireme.telemetry import authentication, authorization
+from trireme.telemetry.authentication import ANONYMOUS, ReviewError, Unauthenticated, User
+from trireme.telemetry.expiring import MAX_ENTRIES, Expiring
+
+BEARER = (("Authorization", "Bearer secret"),)
+
+
+class Clock:
+    """A clock that a test sets."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Tokens:
+    """An API server that knows one token, and counts the questions."""
+
+    def __init__(self, fails: bool = False) -> None:
+        self.asked = 0
+        self.fails = fails
+
+    async def review(self, token: str) -> User | None:
+        """Whose it is."""
+        self.asked += 1
+        await asyncio.sleep(0)
+        if self.fails:
+            raise ReviewError("no answer")
+        return User("jane", ("people",)) if token == "secret" else None
+
+
+def _authenticator(tokens: Tokens | None, clock: Clock | None = None) -> authentication.Authenticator:
+    review = None if tokens is None else tokens.review
+    return authentication.Authenticator(authentication.Trust, review, 10.0, clock or Clock())
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        (),
+        (("Authorization", "Basic c2VjcmV0"),),
+        (("Authorization", "Bearer "),),
+        (("X-Remote-User", "root"), ("X-Remote-Group", "system:masters")),
+    ],
+    ids=["nothing", "no token", "empty token", "headers of a proxy"],
+)
+async def test_who_proves_nothing_is_anonymous(headers: authentication.Headers) -> None:
+    """Anybody could be whom he says he is, or probes without credentials would be refused."""
+    assert await _authenticator(Tokens()).user_of(headers, None) == ANONYMOUS
+
+
+async def test_a_token_names_its_user() -> None:
+    """Nobody could be told apart."""
+    user = await _authenticator(Tokens()).user_of(BEARER, None)
+    assert user == User("jane", ("people", "system:authenticated"))
+
+
+@pytest.mark.parametrize("tokens", [Tokens(fails=True), Tokens()], ids=["no answer", "nobody's"])
+async def test_a_token_that_nobody_vouches_for_is_refused(tokens: Tokens) -> None:
+    """A wrong token would be as good as none, and hide that it is wrong."""
+    wrong = (("Authorization", "Bearer other"),)
+    with pytest.raises(Unauthenticated):
+        await _authenticator(tokens).user_of(wrong, None)
+
+
+async def test_without_reviews_tokens_are_not_looked_at() -> None:
+    """A frontend without a kubeconfig for reviews would refuse every caller that sends a token."""
+    assert await _authenticator(None).user_of(BEARER, None) == ANONYMOUS
+
+
+async def test_a_token_is_asked_about_once_at_a_time_and_again_when_its_time_is_over() -> None:
+    """Each request would cost a review, or a token that was taken back would be good for ever."""
+    tokens, clock = Tokens(), Clock()
+    authenticator = _authenticator(tokens, clock)
+    await asyncio.gather(*(authenticator.user_of(BEARER, None) for _ in range(5)))
+    await authenticator.user_of(BEARER, None)
+    assert tokens.asked == 1
+    clock.now = 10.0
+    await authenticator.user_of(BEARER, None)
+    assert tokens.asked == 2
+
+
+@pytest.mark.parametrize(
+    ("user", "path", "allowed"),
+    [
+        (User("a"), "/healthz", True),
+        (User("a"), "/healthz/ping", False),
+        (User("a"), "/open", True),
+        (User("a"), "/open/below", True),
+        (User("a"), "/metrics", False),
+        (User("root", ("system:masters",)), "/metrics", True),
+        (User("system:masters"), "/metrics", False),
+    ],
+)
+async def test_what_is_allowed_without_a_review(user: User, path: str, allowed: bool) -> None:
+    """Probes would be refused, or more than them be open."""
+    authorizer = authorization.Authorizer(("/healthz", "/open*"), None, 1.0, 1.0, Clock())
+    assert (await authorizer.verdict(user, "get", path)).allowed is allowed
+
+
+async def test_verdicts_are_remembered_for_their_own_time() -> None:
+    """A right that was given would be missed for long, or one that was taken kept."""
+    asked: list[str] = []
+
+    async def review(user: User, verb: str, path: str) -> authorization.Verdict:
+        asked.append(path)
+        return authorization.Verdict(path == "/yes")
+
+    clock = Clock()
+    authorizer = authorization.Authorizer((), review, 30.0, 10.0, clock)
+    for moment in (0.0, 5.0, 10.0, 29.0, 30.0):
+        clock.now = moment
+        await authorizer.verdict(User("a"), "get", "/yes")
+        await authorizer.verdict(User("a"), "get", "/no")
+    assert (asked.count("/yes"), asked.count("/no")) == (2, 3)
+
+
+def test_a_cache_of_reviews_is_bounded() -> None:
+    """Whoever sends many tokens could fill the memory."""
+    cache: Expiring[int, int] = Expiring(Clock())
+    for number in range(MAX_ENTRIES + 10):
+        cache.put(number, number, 10.0)
+    assert (cache.get(9), cache.get(10), cache.get(MAX_ENTRIES + 9)) == (None, 10, MAX_ENTRIES + 9)
+
+
+@pytest.mark.parametrize(
+    ("reason", "text"),
+    [
+        ("", 'forbidden: User "a" cannot get path "/metrics"'),
+        ("so it is", 'forbidden: User "a" cannot get path "/metrics": so it is'),
+    ],
+)
+def test_who_may_not_is_told_why(reason: str, text: str) -> None:
+    """Nobody would know which right is missing."""
+    assert authorization.forbidden_message(User("a"), "get", "/metrics", reason) == text

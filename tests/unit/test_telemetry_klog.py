@@ -1,0 +1,152 @@
+"""Logs as klog writes them."""
+
+import io
+import json
+import logging
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from trireme.telemetry import klog
+
+LOG = logging.getLogger("trireme.frontend.some_module")
+_HEADER = re.compile(r"([IWEF])\d{4} \d\d:\d\d:\d\d\.\d{6} +\d+ unit/test_telemetry_klog\.py:\d+\] (.*)\Z", re.DOTALL)
+
+
+@pytest.fixture(autouse=True)
+def _restored() -> Iterator[None]:
+    """The logging of the test run itself comes back."""
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    for handler in handlers:
+        root.removeHandler(handler)
+    yield
+    for handler in list(root.handlers):
+        root.removeHandler(handler)
+    for handler in handlers:
+        root.addHandler(handler)
+    root.setLevel(level)
+    logging.getLogger("trireme").setLevel(logging.NOTSET)
+    LOG.setLevel(logging.NOTSET)
+
+
+def _written(options: klog.LogOptions) -> io.StringIO:
+    stream = io.StringIO()
+    klog.setup(options, io.StringIO(), stream)
+    return stream
+
+
+def _text(stream: io.StringIO) -> tuple[str, str]:
+    found = _HEADER.match(stream.getvalue().rstrip("\n"))
+    assert found, stream.getvalue()
+    return found[1], found[2]
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        pytest.param({"pod": "ns/name", "node": "n"}, '"said" pod="ns/name" node="n"', id="text"),
+        pytest.param({"count": 3, "on": True, "none": None}, '"said" count=3 on=true none=null', id="numbers"),
+        pytest.param({"err": 'a "quoted" one'}, '"said" err="a \\"quoted\\" one"', id="quotes"),
+        pytest.param({"lines": "a\nb"}, '"said" lines=<\n\ta\n\tb\n >', id="lines"),
+        pytest.param({"list": ["a", 1]}, '"said" list=["a",1]', id="list"),
+    ],
+)
+def test_a_structured_line(values: dict[str, object], text: str) -> None:
+    """A log collector made for kube-scheduler could not parse the line."""
+    stream = _written(klog.LogOptions())
+    klog.info(LOG, 0, "said", **values)
+    assert _text(stream) == ("I", text)
+
+
+@pytest.mark.parametrize(
+    ("level", "severity"), [(logging.INFO, "I"), (logging.WARNING, "W"), (logging.ERROR, "E"), (logging.CRITICAL, "F")]
+)
+def test_an_unstructured_line_has_its_severity(level: int, severity: str) -> None:
+    """Errors would not be found by their letter."""
+    stream = _written(klog.LogOptions())
+    LOG.log(level, "%d things", 3)
+    assert _text(stream) == (severity, "3 things")
+
+
+@pytest.mark.parametrize(("verbosity", "shown"), [(0, [0]), (2, [0, 1, 2]), (4, [0, 1, 2, 3, 4]), (5, [*range(6)])])
+def test_verbosity(verbosity: int, shown: list[int]) -> None:
+    """-v would show more or less than it does for kube-scheduler."""
+    stream = _written(klog.LogOptions(verbosity=verbosity))
+    for level in range(8):
+        klog.info(LOG, level, f"line {level}")
+    assert re.findall(r'"line (\d)"', stream.getvalue()) == [str(level) for level in shown]
+
+
+def test_debug_is_verbosity_four() -> None:
+    """Lines of the standard library's kind would never be seen, or always."""
+    assert klog.verbosity_of(logging.DEBUG) == 4
+    assert [klog.verbosity_of(klog.level_of(verbosity)) for verbosity in range(11)] == [*range(11)]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "matches"),
+    [
+        ("some_module", True),
+        ("some*", True),
+        ("other", False),
+        ("frontend", False),
+        ("*/frontend/*", True),
+    ],
+)
+def test_modules_have_a_verbosity_of_their_own(pattern: str, matches: bool) -> None:
+    """--vmodule would be without effect, or concern all modules."""
+    stream = _written(klog.LogOptions(modules=[(pattern, 5)]))
+    klog.info(LOG, 5, "detail")
+    assert ("detail" in stream.getvalue()) == matches
+
+
+def test_json_lines() -> None:
+    """A collector of JSON logs would miss the message, the values or the level."""
+    stream = _written(klog.LogOptions(format="json", verbosity=2))
+    klog.info(LOG, 2, "said", pod="ns/name")
+    klog.error(LOG, "failed", err="why")
+    said, failed = (json.loads(line) for line in stream.getvalue().splitlines())
+    assert said.pop("ts") > 1e12
+    assert said.pop("caller").startswith("unit/test_telemetry_klog.py:")
+    assert said == {"msg": "said", "v": 2, "pod": "ns/name"}
+    assert (failed["msg"], failed["err"], "v" in failed) == ("failed", "why", False)
+
+
+def test_an_exception_comes_with_its_trace() -> None:
+    """Nobody could tell where a defect is."""
+    stream = _written(klog.LogOptions())
+    try:
+        raise RuntimeError("broken")
+    except RuntimeError:
+        LOG.exception("it failed")
+    assert "RuntimeError: broken" in stream.getvalue()
+
+
+def test_errors_apart_from_the_rest() -> None:
+    """With split streams errors would be held back, or written twice."""
+    out, errors = io.StringIO(), io.StringIO()
+    klog.setup(klog.LogOptions(split=True, buffer_bytes=1000, flush_seconds=3600), out, errors)
+    klog.info(LOG, 0, "said")
+    klog.error(LOG, "failed")
+    assert (out.getvalue(), "failed" in errors.getvalue(), "said" in errors.getvalue()) == ("", True, False)
+    for handler in logging.getLogger().handlers:
+        handler.flush()
+    assert '"said"' in out.getvalue()
+
+
+def test_a_full_buffer_is_written() -> None:
+    """Lines would be held back without bound."""
+    out = io.StringIO()
+    klog.setup(klog.LogOptions(split=True, buffer_bytes=10, flush_seconds=3600), out, io.StringIO())
+    klog.info(LOG, 0, "said")
+    assert '"said"' in out.getvalue()
+
+
+def test_the_verbosity_can_be_changed() -> None:
+    """Nobody could look closer without a restart."""
+    stream = _written(klog.LogOptions())
+    klog.set_verbosity(3)
+    klog.info(LOG, 3, "detail")
+    assert "detail" in stream.getvalue()
