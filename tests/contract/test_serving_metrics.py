@@ -4,6 +4,8 @@ import gzip
 import io
 import json
 import re
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from trireme.config import commandline
 from trireme.framework import status
 from trireme.frontend import metrics_resources, phases, serving_site
-from trireme.telemetry import exposition
+from trireme.telemetry import exposition, http_site
 from trireme.telemetry.instruments import Instrument, Registry
 from trireme.v1 import filter_pb2
 
@@ -43,14 +45,16 @@ def site(tmp_path: Path) -> serving_site.FrontendSite:
     return _site(tmp_path, support.FakeFrontend())
 
 
-def _site(folder: Path, frontend: support.FakeFrontend, *flags: str) -> serving_site.FrontendSite:
+def _site(
+    folder: Path, frontend: support.FakeFrontend, *flags: str, clock: Callable[[], float] = time.monotonic
+) -> serving_site.FrontendSite:
     kubeconfig = folder / "kubeconfig"
     kubeconfig.write_text(support.kubeconfig_for("http://127.0.0.1:1"))
     arguments = [f"--kubeconfig={kubeconfig}", "--secure-port=0", *flags]
     start = commandline.Start(arguments, {}, io.StringIO(), io.StringIO(), lambda line: None)
     completed = start.run().completed
     assert completed is not None
-    return serving_site.FrontendSite(completed, frontend)  # type: ignore[arg-type]  # as far as it is read
+    return serving_site.FrontendSite(completed, frontend, clock)  # type: ignore[arg-type]  # as far as it is read
 
 
 def _instruments(site: serving_site.FrontendSite) -> dict[str, Instrument]:
@@ -117,6 +121,19 @@ def test_attempts_move_their_metrics(tmp_path: Path) -> None:
     assert after["scheduler_scheduling_attempt_duration_seconds_sum{result=scheduled,profile=default-scheduler}"] == (
         pytest.approx(0.2)
     )
+
+
+async def test_a_lease_that_ran_out_long_ago_is_unhealthy(tmp_path: Path) -> None:
+    """A leader whose election hangs would live on, and nobody would schedule."""
+    now = [100.0]
+    frontend = support.FakeFrontend(lease_seconds=0.0)
+    site = _site(tmp_path, frontend, clock=lambda: now[0]).site
+    answers = []
+    for now[0] in (100.0, 119.0, 121.0):
+        answers.append((await site.answer(http_site.Asked("GET", "/healthz", {}, {}))).status)
+    frontend.lease_seconds = 10.0
+    answers.append((await site.answer(http_site.Asked("GET", "/healthz", {}, {}))).status)
+    assert answers == [200, 200, 500, 200]
 
 
 def test_disabled_metrics_are_not_shown(tmp_path: Path) -> None:

@@ -135,6 +135,7 @@ class _Elector:
         self._settings = settings
         self._elector: lease.LeaseElector | None = None
         self._leading: asyncio.Future[election.Leading] = asyncio.get_running_loop().create_future()
+        self._stopping = False
         self.lost = asyncio.Event()
 
     async def elected(self) -> app.Term:
@@ -154,13 +155,17 @@ class _Elector:
             self._settings,
             self._on_notice,
         )
+        lock = f"{config.resource_namespace}/{config.resource_name}"
+        klog.info(log, 0, "Attempting to acquire leader lease...", lock=lock)
         self._elector.start()
         leading = await self._leading
+        klog.info(log, 0, "Successfully acquired lease", lock=lock)
         first = leading.lease.transitions == 0
         return app.Term(leading.epoch, self._elector.settings.identity, self._seconds_left, first)
 
     async def stop(self) -> None:
         """Give the Lease back."""
+        self._stopping = True
         if self._elector is not None:
             await self._elector.stop()
 
@@ -182,7 +187,7 @@ class _Elector:
     def _on_notice(self, notice: election.Notice) -> None:
         if isinstance(notice, election.Leading) and not self._leading.done():
             self._leading.set_result(notice)
-        elif isinstance(notice, election.Lost):
+        elif isinstance(notice, election.Lost) and not self._stopping:
             log.error("the Lease is lost: %s", notice.reason)
             self.lost.set()
 

@@ -7,7 +7,7 @@ Source: cmd/kube-scheduler/app/server.go.
 import json
 import platform
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from trireme.config import command_flags, commandline, versions
@@ -39,11 +39,19 @@ _PATHS = ("/configz", "/flagz", "/healthz", "/livez", "/metrics", "/readyz")
 class FrontendSite:
     """What is served, however it is reached."""
 
-    def __init__(self, completed: commandline.CompletedConfig, frontend: "app.Frontend") -> None:
+    def __init__(
+        self,
+        completed: commandline.CompletedConfig,
+        frontend: "app.Frontend",
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._completed = completed
         self._frontend = frontend
         self._started = own_process.start_time()
         self._ending = False
+        self._clock = clock
+        # Since when no lease has been seen in force, though we lead.
+        self._expired_since: float | None = None
         self.loop_lag = event_loop.LoopLag()
         self.access = access_metrics.MeasuredGuard()
         options = completed.options.metrics
@@ -113,7 +121,12 @@ class FrontendSite:
 
     def _election_problem(self) -> str:
         term = self._frontend.term
-        if term is None or term.seconds_left() > -_LEASE_TOLERANCE_SECONDS:
+        if term is None or term.seconds_left() > 0:
+            self._expired_since = None
+            return ""
+        if self._expired_since is None:
+            self._expired_since = self._clock()
+        if self._clock() - self._expired_since < _LEASE_TOLERANCE_SECONDS:
             return ""
         name = self._completed.configuration.leader_election.resource_name
         return f"failed election to renew leadership on lease {name}"
