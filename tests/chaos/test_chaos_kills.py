@@ -64,7 +64,7 @@ async def killed_at_work(
 async def test_a_service_killed_in_the_middle_of_a_burst(cluster: clusters.OpenCluster, service: str) -> None:
     """SIGKILL of any service with calls under way drops no pod, binds none twice and overcommits no node."""
     async with cluster(nodes=NODES, cpu="4") as here, relays(here) as between:
-        await here.start()
+        await here.start(configuration=installation.SHORT_LEASE if service == "frontend" else None)
         names, creating = burst(here)
         if service == "frontend":
             victim, at = here.frontends[0], between["bind"]
@@ -75,10 +75,10 @@ async def test_a_service_killed_in_the_middle_of_a_burst(cluster: clusters.OpenC
         victim.start()
         await creating
         await here.bound(PODS, seconds=120)
-        await here.check_promises(names, excused=_before(here, when) if service == "frontend" else ())
+        await here.check_promises(names, excused=before(here, when) if service == "frontend" else ())
 
 
-def _before(here: installation.Installation, when: float) -> list[str]:
+def before(here: installation.Installation, when: float) -> list[str]:
     """The pods that a frontend killed then may have bound without having told of it."""
     return [uid for uid, bound in here.witness.bound_at.items() if bound < when + LATE_SECONDS]
 

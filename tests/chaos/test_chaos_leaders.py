@@ -6,20 +6,18 @@ import time
 import clusters
 import installation
 import pytest
-from test_chaos_kills import NODES, PODS, _before, burst, killed_at_work, relays
+from test_chaos_kills import NODES, PODS, before, burst, killed_at_work, relays
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.slow]
 
-LEASE_SECONDS = 5.0
-"""As the installation configures it."""
 MARGIN_SECONDS = 5.0
 """For noticing that it ran out (retry period, stretched by chance), the announcement to bind and the first list."""
 
 
 async def _two(here: installation.Installation) -> tuple[installation.Process, installation.Process]:
     """A leader that schedules, and another frontend that is ready to."""
-    await here.start()
-    other = here.add_frontend()
+    await here.start(configuration=installation.SHORT_LEASE)
+    other = here.add_frontend(installation.SHORT_LEASE)
     other.start()
     await here.ready(other)
     return here.frontends[0], other
@@ -31,10 +29,10 @@ async def test_the_leader_killed_in_the_middle_of_a_burst(cluster: clusters.Open
         leader, other = await _two(here)
         names, creating = burst(here)
         when, _ = await killed_at_work(here, leader, between["bind"])
-        await here.leads(other, LEASE_SECONDS + MARGIN_SECONDS)
+        await here.leads(other, installation.LEASE_SECONDS + MARGIN_SECONDS)
         await creating
         await here.bound(PODS, seconds=120)
-        await here.check_promises(names, excused=_before(here, when))
+        await here.check_promises(names, excused=before(here, when))
 
 
 async def test_the_leader_told_to_end_in_the_middle_of_a_burst(cluster: clusters.OpenCluster) -> None:
@@ -46,11 +44,11 @@ async def test_the_leader_told_to_end_in_the_middle_of_a_burst(cluster: clusters
         leader.signal(signal.SIGTERM)
         assert here.witness.bound < PODS, "the burst was over before the end of the leader"
         when = time.monotonic()
-        await here.leads(other, LEASE_SECONDS)
+        await here.leads(other, installation.LEASE_SECONDS - 2)
         assert await leader.ended() == 0
         await creating
         await here.bound(PODS, seconds=120)
-        await here.check_promises(names, excused=_before(here, when))
+        await here.check_promises(names, excused=before(here, when))
 
 
 async def test_a_leader_that_hangs_is_deposed_and_does_no_harm(cluster: clusters.OpenCluster) -> None:
@@ -62,9 +60,9 @@ async def test_a_leader_that_hangs_is_deposed_and_does_no_harm(cluster: clusters
         await between["bind"].struck(lambda: leader.signal(signal.SIGSTOP), seconds=30)
         assert here.witness.bound < PODS, "the burst was over before the leader hung"
         when = time.monotonic()
-        await here.leads(other, LEASE_SECONDS + MARGIN_SECONDS)
+        await here.leads(other, installation.LEASE_SECONDS + MARGIN_SECONDS)
         leader.signal(signal.SIGCONT)
         assert await leader.ended() == 1
         await creating
         await here.bound(PODS, seconds=120)
-        await here.check_promises(names, excused=_before(here, when))
+        await here.check_promises(names, excused=before(here, when))
