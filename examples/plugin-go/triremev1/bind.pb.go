@@ -950,7 +950,7 @@ type Evict struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. The condition's message.
 	Message string `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
-	// REQUIRED. The pod's generation, for the condition's observedGeneration.
+	// OPTIONAL. The pod's generation, for the condition's observedGeneration; 0: the one that the pod has when it is read.
 	ObservedGeneration int64 `protobuf:"varint,2,opt,name=observed_generation,json=observedGeneration,proto3" json:"observed_generation,omitempty"`
 	// REQUIRED. Who preempts.
 	Preemptor *PodIdentity `protobuf:"bytes,3,opt,name=preemptor,proto3" json:"preemptor,omitempty"`

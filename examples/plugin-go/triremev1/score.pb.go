@@ -539,9 +539,11 @@ type PlaceResponse struct {
 	Status *Status `protobuf:"bytes,4,opt,name=status,proto3" json:"status,omitempty"`
 	// OPTIONAL. More of the pods may fit, but the choice depends on something that these placements change: ask again
 	// once they are assumed.
-	More          bool `protobuf:"varint,5,opt,name=more,proto3" json:"more,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	More bool `protobuf:"varint,5,opt,name=more,proto3" json:"more,omitempty"`
+	// OPTIONAL. The plugins that were not skipped: they scored the nodes.
+	EvaluatedPlugins []string `protobuf:"bytes,6,rep,name=evaluated_plugins,json=evaluatedPlugins,proto3" json:"evaluated_plugins,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *PlaceResponse) Reset() {
@@ -609,6 +611,13 @@ func (x *PlaceResponse) GetMore() bool {
 	return false
 }
 
+func (x *PlaceResponse) GetEvaluatedPlugins() []string {
+	if x != nil {
+		return x.EvaluatedPlugins
+	}
+	return nil
+}
+
 var File_trireme_v1_score_proto protoreflect.FileDescriptor
 
 const file_trireme_v1_score_proto_rawDesc = "" +
@@ -647,13 +656,14 @@ const file_trireme_v1_score_proto_rawDesc = "" +
 	"capacities\x12>\n" +
 	"\vconstraints\x18\x04 \x03(\v2\x1c.trireme.v1.DomainConstraintR\vconstraints\x12\x18\n" +
 	"\aprepare\x18\x05 \x01(\bR\aprepare\x12!\n" +
-	"\fextra_scores\x18\x06 \x03(\x12R\vextraScores\"\xab\x01\n" +
+	"\fextra_scores\x18\x06 \x03(\x12R\vextraScores\"\xd8\x01\n" +
 	"\rPlaceResponse\x12\x14\n" +
 	"\x05slots\x18\x01 \x03(\rR\x05slots\x12\x16\n" +
 	"\x06totals\x18\x02 \x03(\x03R\x06totals\x12,\n" +
 	"\atimings\x18\x03 \x03(\v2\x12.trireme.v1.TimingR\atimings\x12*\n" +
 	"\x06status\x18\x04 \x01(\v2\x12.trireme.v1.StatusR\x06status\x12\x12\n" +
-	"\x04more\x18\x05 \x01(\bR\x04more2\xaa\x02\n" +
+	"\x04more\x18\x05 \x01(\bR\x04more\x12+\n" +
+	"\x11evaluated_plugins\x18\x06 \x03(\tR\x10evaluatedPlugins2\xaa\x02\n" +
 	"\fScoreService\x12E\n" +
 	"\bPreScore\x12\x1b.trireme.v1.PreScoreRequest\x1a\x1c.trireme.v1.PreScoreResponse\x12<\n" +
 	"\x05Score\x12\x18.trireme.v1.ScoreRequest\x1a\x19.trireme.v1.ScoreResponse\x12W\n" +
