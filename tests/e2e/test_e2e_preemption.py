@@ -126,7 +126,7 @@ async def test_many_preemptors_each_find_their_own_place(
         await here.create_pods(_victim(f"low{n}") for n in range(40))
         await here.bound(40)
         await here.create_pods(pod(f"vip{n}", cpu="1", priorityClassName="high") for n in range(20))
-        await asyncio.gather(*(_on_a_node(here, f"vip{n}", 60) for n in range(20)))
+        await asyncio.gather(*(_on_a_node(here, f"vip{n}", 100) for n in range(20)))
         left = [each for each in await here.pods() if each["metadata"]["name"].startswith("low")]
         # Without kubelets a victim is gone before its preemptor is tried again, and another may take the room: it then
         # evicts once more. What must not happen is that evictions run away.
