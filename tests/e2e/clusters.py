@@ -5,6 +5,7 @@ instead of three a test) and emptied before each. It has no kubelets, so nodes a
 creates and bound pods stay Pending; nothing else differs, and no test asks which of the two it has.
 """
 
+import asyncio
 import contextlib
 import pathlib
 import ssl
@@ -20,6 +21,9 @@ import witness
 
 OpenCluster = Callable[..., AbstractAsyncContextManager[installation.Installation]]
 """Opens a cluster of `nodes` nodes with `cpu` CPUs each."""
+
+CLOSING_SECONDS = 0.25
+"""For TLS connections to say goodbye: they are closed by the loop, after the session that owned them."""
 
 _PLANE = pytest.StashKey[launcher.ControlPlane]()
 
@@ -75,7 +79,13 @@ def cluster(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> OpenClust
     @contextlib.asynccontextmanager
     async def opened(nodes: int, cpu: str = "8") -> AsyncIterator[installation.Installation]:
         opening = _real(plane, tmp_path, nodes, cpu) if plane else _embedded(tmp_path, nodes, cpu)
-        async with opening as here, witness.watching(here.session, here.url, here.headers, here.tls) as here.witness:
-            yield here
+        try:
+            async with (
+                opening as here,
+                witness.watching(here.session, here.url, here.headers, here.tls) as here.witness,
+            ):
+                yield here
+        finally:
+            await asyncio.sleep(CLOSING_SECONDS)
 
     return opened
