@@ -1,5 +1,5 @@
-"""What all tests share: test folders are on the path, so that their helpers can be imported by name; and tests that need
-the real control plane are skipped, or fail, where it is not built.
+"""What all tests share: test folders are on the path, so that their helpers can be imported by name; and tests that
+need the real control plane are skipped, or fail, where it is not built.
 """
 
 import pathlib
