@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncIterator
 
 from trireme.frontend import class_registry, cluster_cache, pod_projection, replicas
-from trireme.replica import follower, grpc_server, listening, phase_process
+from trireme.replica import dialing, follower, grpc_server, listening, phase_process
 from trireme.snapshot import snapshot
 from trireme.v1 import core_pb2, cycle_pb2, plugin_pb2, snapshot_pb2
 
@@ -21,7 +21,7 @@ class Frontend:
     def __init__(self) -> None:
         self.registry = class_registry.ClassRegistry()
         self.cache = cluster_cache.ClusterCache(self.registry)
-        self.links = replicas.Replicas("filter", self, None, time.monotonic, lambda: None)
+        self.links = replicas.Replicas("filter", self, dialing.Dialer(), time.monotonic, lambda: None)
 
     def hello(self) -> snapshot_pb2.Hello:
         return snapshot_pb2.Hello(fence=cycle_pb2.Fence(epoch=1), config_hash=1)

@@ -11,6 +11,7 @@ from trireme.config.own import TriremeConfiguration
 from trireme.framework.registry import IN_TREE, ExtensionPoint
 
 HEADER = "apiVersion: trireme.dev/v1alpha1\nkind: TriremeConfiguration\n"
+TLS = "tls: {certFile: /c, keyFile: /k, caFile: /a}"
 PLUGIN = "name: P, address: 'unix:/p', extensionPoints: [filter]"
 
 
@@ -39,12 +40,12 @@ def test_every_field_arrives_where_it_belongs() -> None:
     config = _parse("""
 phases:
   filter: {endpoints: ["10.0.0.1:70", "unix:/f", "dns:///f:70", "endpointslice:///ns/f:grpc"], deadline: 3s}
-  score: {localReplicas: 3}
+  score: {localReplicas: 3, allowedIdentities: [y]}
   bind: {endpoints: ["127.0.0.1:70"]}
 fallback: {mode: none, after: 1m}
 tls: {certFile: /c, keyFile: /k, caFile: /a, allowedIdentities: [x]}
 batch: {maxPods: 7, linger: 1ms}
-handle: {listen: "127.0.0.1:71"}
+handle: {listen: "127.0.0.1:71", allowedIdentities: ["spiffe://a/b"]}
 columnCacheClasses: 9
 remotePlugins:
 - name: P
@@ -63,6 +64,8 @@ remotePlugins:
     assert (config.tls.cert_file, config.tls.key_file, config.tls.ca_file) == ("/c", "/k", "/a")
     assert (config.tls.allowed_identities, config.tls.enabled) == (("x",), True)
     assert (config.batch.max_pods, config.batch.linger) == (7, Duration.of(0.001))
+    assert (config.identities("filter"), config.identities("score")) == (("x",), ("y",))
+    assert config.handle_identities == ("spiffe://a/b",)
     assert (config.handle_listen, config.column_cache_classes) == ("127.0.0.1:71", 9)
     plugin = config.remote_plugin("P")
     assert plugin is not None
@@ -110,8 +113,42 @@ remotePlugins:
         ("batch: {linger: -1s}", 'batch.linger: Invalid value: "-1s": must be zero or positive'),
         ("columnCacheClasses: 0", "columnCacheClasses: Invalid value: 0: must be greater than zero"),
         (
-            "handle: {listen: '10.0.0.1:70'}",
-            'handle.listen: Invalid value: "10.0.0.1:70": must be unix:/path, or host:port on a loopback address',
+            "handle: {listen: '10.0.0.1:70', allowedIdentities: [p]}",
+            "tls: Required value: 10.0.0.1:70 is beyond loopback and Unix sockets",
+        ),
+        (
+            f"handle: {{listen: '10.0.0.1:70'}}\n{TLS}",
+            "handle.allowedIdentities: Required value: 10.0.0.1:70 is beyond loopback and Unix sockets",
+        ),
+        (
+            "handle: {listen: 'dns:///h:70'}",
+            'handle.listen: Invalid value: "dns:///h:70": must be unix:/path or host:port',
+        ),
+        (
+            "tls: {caFile: /a, allowedIdentities: ['spiffe://a/b']}",
+            'tls.allowedIdentities[0]: Invalid value: "spiffe://a/b": must be a DNS name or an IP address',
+        ),
+        (
+            f"phases: {{score: {{allowedIdentities: ['']}}}}\n{TLS}",
+            'phases.score.allowedIdentities[0]: Invalid value: "": must be a DNS name or an IP address',
+        ),
+        (
+            "phases: {score: {allowedIdentities: [x]}}",
+            "tls: Required value: phases.score.allowedIdentities are those of certificates",
+        ),
+        (
+            f"phases: {{filter: {{endpoints: ['endpointslice:///ns/f:grpc']}}}}\n{TLS}",
+            "phases.filter.allowedIdentities: Required value: no certificate names the addresses that "
+            "endpointslice:///ns/f:grpc stands for",
+        ),
+        (
+            "phases: {bind: {endpoints: ['10.0.0.1:70']}}\ntls: {caFile: /a}",
+            "tls: Required value: 10.0.0.1:70 of phases.bind is beyond loopback and Unix sockets",
+        ),
+        (
+            "remotePlugins: [{name: P, address: 'endpointslice:///ns/p:grpc', extensionPoints: [filter]}]",
+            'remotePlugins[0].address: Invalid value: "endpointslice:///ns/p:grpc": must be host:port, unix:/path or '
+            "dns:///name:port",
         ),
         ("remotePlugins: [{address: 'unix:/p', extensionPoints: [filter]}]", "remotePlugins[0].name: Required value"),
         ("remotePlugins: [{name: P, extensionPoints: [filter]}]", "remotePlugins[0].address: Required value"),

@@ -562,7 +562,9 @@ type RemotePlugin struct {
 	// OPTIONAL. For how long it is not asked then, in milliseconds.
 	BreakerOpenMs uint32 `protobuf:"varint,6,opt,name=breaker_open_ms,json=breakerOpenMs,proto3" json:"breaker_open_ms,omitempty"`
 	// OPTIONAL. The answer of its GetPluginInfo as the frontend got it, so that all replicas agree on it.
-	Info          *PluginInfo `protobuf:"bytes,7,opt,name=info,proto3" json:"info,omitempty"`
+	Info *PluginInfo `protobuf:"bytes,7,opt,name=info,proto3" json:"info,omitempty"`
+	// OPTIONAL. TLS towards it; unset: none.
+	Tls           *RemotePluginTls `protobuf:"bytes,8,opt,name=tls,proto3" json:"tls,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -646,6 +648,87 @@ func (x *RemotePlugin) GetInfo() *PluginInfo {
 	return nil
 }
 
+func (x *RemotePlugin) GetTls() *RemotePluginTls {
+	if x != nil {
+		return x.Tls
+	}
+	return nil
+}
+
+// RemotePluginTls is TLS as the plugin's callers have it. The files are on the machine of whoever calls; they are read
+// again when they change. Towards a Unix socket nothing of it holds.
+type RemotePluginTls struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// OPTIONAL. The authorities, PEM, that the plugin's certificate must come from; empty: the system's.
+	CaFile string `protobuf:"bytes,1,opt,name=ca_file,json=caFile,proto3" json:"ca_file,omitempty"`
+	// OPTIONAL. The certificate that the caller shows, PEM; empty: none.
+	CertificateFile string `protobuf:"bytes,2,opt,name=certificate_file,json=certificateFile,proto3" json:"certificate_file,omitempty"`
+	// OPTIONAL. Its private key, PEM; set exactly if certificate_file is.
+	PrivateKeyFile string `protobuf:"bytes,3,opt,name=private_key_file,json=privateKeyFile,proto3" json:"private_key_file,omitempty"`
+	// OPTIONAL. DNS names or IP addresses, one of which the plugin's certificate must have; empty: the endpoint's host.
+	AllowedIdentities []string `protobuf:"bytes,4,rep,name=allowed_identities,json=allowedIdentities,proto3" json:"allowed_identities,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
+}
+
+func (x *RemotePluginTls) Reset() {
+	*x = RemotePluginTls{}
+	mi := &file_trireme_v1_snapshot_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemotePluginTls) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemotePluginTls) ProtoMessage() {}
+
+func (x *RemotePluginTls) ProtoReflect() protoreflect.Message {
+	mi := &file_trireme_v1_snapshot_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemotePluginTls.ProtoReflect.Descriptor instead.
+func (*RemotePluginTls) Descriptor() ([]byte, []int) {
+	return file_trireme_v1_snapshot_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *RemotePluginTls) GetCaFile() string {
+	if x != nil {
+		return x.CaFile
+	}
+	return ""
+}
+
+func (x *RemotePluginTls) GetCertificateFile() string {
+	if x != nil {
+		return x.CertificateFile
+	}
+	return ""
+}
+
+func (x *RemotePluginTls) GetPrivateKeyFile() string {
+	if x != nil {
+		return x.PrivateKeyFile
+	}
+	return ""
+}
+
+func (x *RemotePluginTls) GetAllowedIdentities() []string {
+	if x != nil {
+		return x.AllowedIdentities
+	}
+	return nil
+}
+
 // Delta takes the snapshot from one generation to the next. Applying it is all or nothing.
 type Delta struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -683,7 +766,7 @@ type Delta struct {
 
 func (x *Delta) Reset() {
 	*x = Delta{}
-	mi := &file_trireme_v1_snapshot_proto_msgTypes[8]
+	mi := &file_trireme_v1_snapshot_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -695,7 +778,7 @@ func (x *Delta) String() string {
 func (*Delta) ProtoMessage() {}
 
 func (x *Delta) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_snapshot_proto_msgTypes[8]
+	mi := &file_trireme_v1_snapshot_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -708,7 +791,7 @@ func (x *Delta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delta.ProtoReflect.Descriptor instead.
 func (*Delta) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_snapshot_proto_rawDescGZIP(), []int{8}
+	return file_trireme_v1_snapshot_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Delta) GetFromGeneration() uint64 {
@@ -825,7 +908,7 @@ type PodClass struct {
 
 func (x *PodClass) Reset() {
 	*x = PodClass{}
-	mi := &file_trireme_v1_snapshot_proto_msgTypes[9]
+	mi := &file_trireme_v1_snapshot_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -837,7 +920,7 @@ func (x *PodClass) String() string {
 func (*PodClass) ProtoMessage() {}
 
 func (x *PodClass) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_snapshot_proto_msgTypes[9]
+	mi := &file_trireme_v1_snapshot_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -850,7 +933,7 @@ func (x *PodClass) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodClass.ProtoReflect.Descriptor instead.
 func (*PodClass) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_snapshot_proto_rawDescGZIP(), []int{9}
+	return file_trireme_v1_snapshot_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *PodClass) GetId() uint32 {
@@ -889,7 +972,7 @@ type NodeEntry struct {
 
 func (x *NodeEntry) Reset() {
 	*x = NodeEntry{}
-	mi := &file_trireme_v1_snapshot_proto_msgTypes[10]
+	mi := &file_trireme_v1_snapshot_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -901,7 +984,7 @@ func (x *NodeEntry) String() string {
 func (*NodeEntry) ProtoMessage() {}
 
 func (x *NodeEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_snapshot_proto_msgTypes[10]
+	mi := &file_trireme_v1_snapshot_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -914,7 +997,7 @@ func (x *NodeEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeEntry.ProtoReflect.Descriptor instead.
 func (*NodeEntry) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_snapshot_proto_rawDescGZIP(), []int{10}
+	return file_trireme_v1_snapshot_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *NodeEntry) GetSlot() uint32 {
@@ -961,7 +1044,7 @@ type PodColumns struct {
 
 func (x *PodColumns) Reset() {
 	*x = PodColumns{}
-	mi := &file_trireme_v1_snapshot_proto_msgTypes[11]
+	mi := &file_trireme_v1_snapshot_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -973,7 +1056,7 @@ func (x *PodColumns) String() string {
 func (*PodColumns) ProtoMessage() {}
 
 func (x *PodColumns) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_snapshot_proto_msgTypes[11]
+	mi := &file_trireme_v1_snapshot_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -986,7 +1069,7 @@ func (x *PodColumns) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodColumns.ProtoReflect.Descriptor instead.
 func (*PodColumns) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_snapshot_proto_rawDescGZIP(), []int{11}
+	return file_trireme_v1_snapshot_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *PodColumns) GetRow() []uint32 {
@@ -1072,7 +1155,7 @@ type ClusterObject struct {
 
 func (x *ClusterObject) Reset() {
 	*x = ClusterObject{}
-	mi := &file_trireme_v1_snapshot_proto_msgTypes[12]
+	mi := &file_trireme_v1_snapshot_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1084,7 +1167,7 @@ func (x *ClusterObject) String() string {
 func (*ClusterObject) ProtoMessage() {}
 
 func (x *ClusterObject) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_snapshot_proto_msgTypes[12]
+	mi := &file_trireme_v1_snapshot_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1097,7 +1180,7 @@ func (x *ClusterObject) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterObject.ProtoReflect.Descriptor instead.
 func (*ClusterObject) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_snapshot_proto_rawDescGZIP(), []int{12}
+	return file_trireme_v1_snapshot_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ClusterObject) GetObject() isClusterObject_Object {
@@ -1421,7 +1504,7 @@ type ObjectKey struct {
 
 func (x *ObjectKey) Reset() {
 	*x = ObjectKey{}
-	mi := &file_trireme_v1_snapshot_proto_msgTypes[13]
+	mi := &file_trireme_v1_snapshot_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1433,7 +1516,7 @@ func (x *ObjectKey) String() string {
 func (*ObjectKey) ProtoMessage() {}
 
 func (x *ObjectKey) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_snapshot_proto_msgTypes[13]
+	mi := &file_trireme_v1_snapshot_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1446,7 +1529,7 @@ func (x *ObjectKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObjectKey.ProtoReflect.Descriptor instead.
 func (*ObjectKey) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_snapshot_proto_rawDescGZIP(), []int{13}
+	return file_trireme_v1_snapshot_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ObjectKey) GetKind() string {
@@ -1485,7 +1568,7 @@ type Nomination struct {
 
 func (x *Nomination) Reset() {
 	*x = Nomination{}
-	mi := &file_trireme_v1_snapshot_proto_msgTypes[14]
+	mi := &file_trireme_v1_snapshot_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1497,7 +1580,7 @@ func (x *Nomination) String() string {
 func (*Nomination) ProtoMessage() {}
 
 func (x *Nomination) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_snapshot_proto_msgTypes[14]
+	mi := &file_trireme_v1_snapshot_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1510,7 +1593,7 @@ func (x *Nomination) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Nomination.ProtoReflect.Descriptor instead.
 func (*Nomination) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_snapshot_proto_rawDescGZIP(), []int{14}
+	return file_trireme_v1_snapshot_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Nomination) GetPod() *PodIdentity {
@@ -1547,7 +1630,7 @@ type SyncResponse struct {
 
 func (x *SyncResponse) Reset() {
 	*x = SyncResponse{}
-	mi := &file_trireme_v1_snapshot_proto_msgTypes[15]
+	mi := &file_trireme_v1_snapshot_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1559,7 +1642,7 @@ func (x *SyncResponse) String() string {
 func (*SyncResponse) ProtoMessage() {}
 
 func (x *SyncResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_snapshot_proto_msgTypes[15]
+	mi := &file_trireme_v1_snapshot_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1572,7 +1655,7 @@ func (x *SyncResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncResponse.ProtoReflect.Descriptor instead.
 func (*SyncResponse) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_snapshot_proto_rawDescGZIP(), []int{15}
+	return file_trireme_v1_snapshot_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *SyncResponse) GetAppliedGeneration() uint64 {
@@ -1629,7 +1712,7 @@ const file_trireme_v1_snapshot_proto_rawDesc = "" +
 	"\n" +
 	"PluginArgs\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1b\n" +
-	"\targs_json\x18\x02 \x01(\fR\bargsJson\"\xa2\x02\n" +
+	"\targs_json\x18\x02 \x01(\fR\bargsJson\"\xd1\x02\n" +
 	"\fRemotePlugin\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1c\n" +
 	"\tendpoints\x18\x02 \x03(\tR\tendpoints\x12\x1f\n" +
@@ -1638,7 +1721,13 @@ const file_trireme_v1_snapshot_proto_rawDesc = "" +
 	"\x0efailure_policy\x18\x04 \x01(\x0e2\x19.trireme.v1.FailurePolicyR\rfailurePolicy\x12)\n" +
 	"\x10breaker_failures\x18\x05 \x01(\rR\x0fbreakerFailures\x12&\n" +
 	"\x0fbreaker_open_ms\x18\x06 \x01(\rR\rbreakerOpenMs\x12*\n" +
-	"\x04info\x18\a \x01(\v2\x16.trireme.v1.PluginInfoR\x04info\"\xdf\x04\n" +
+	"\x04info\x18\a \x01(\v2\x16.trireme.v1.PluginInfoR\x04info\x12-\n" +
+	"\x03tls\x18\b \x01(\v2\x1b.trireme.v1.RemotePluginTlsR\x03tls\"\xae\x01\n" +
+	"\x0fRemotePluginTls\x12\x17\n" +
+	"\aca_file\x18\x01 \x01(\tR\x06caFile\x12)\n" +
+	"\x10certificate_file\x18\x02 \x01(\tR\x0fcertificateFile\x12(\n" +
+	"\x10private_key_file\x18\x03 \x01(\tR\x0eprivateKeyFile\x12-\n" +
+	"\x12allowed_identities\x18\x04 \x03(\tR\x11allowedIdentities\"\xdf\x04\n" +
 	"\x05Delta\x12'\n" +
 	"\x0ffrom_generation\x18\x01 \x01(\x04R\x0efromGeneration\x12#\n" +
 	"\rto_generation\x18\x02 \x01(\x04R\ftoGeneration\x12\x14\n" +
@@ -1730,7 +1819,7 @@ func file_trireme_v1_snapshot_proto_rawDescGZIP() []byte {
 }
 
 var file_trireme_v1_snapshot_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_trireme_v1_snapshot_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_trireme_v1_snapshot_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_trireme_v1_snapshot_proto_goTypes = []any{
 	(FailurePolicy)(0),            // 0: trireme.v1.FailurePolicy
 	(*SyncRequest)(nil),           // 1: trireme.v1.SyncRequest
@@ -1741,88 +1830,90 @@ var file_trireme_v1_snapshot_proto_goTypes = []any{
 	(*WeightedPlugin)(nil),        // 6: trireme.v1.WeightedPlugin
 	(*PluginArgs)(nil),            // 7: trireme.v1.PluginArgs
 	(*RemotePlugin)(nil),          // 8: trireme.v1.RemotePlugin
-	(*Delta)(nil),                 // 9: trireme.v1.Delta
-	(*PodClass)(nil),              // 10: trireme.v1.PodClass
-	(*NodeEntry)(nil),             // 11: trireme.v1.NodeEntry
-	(*PodColumns)(nil),            // 12: trireme.v1.PodColumns
-	(*ClusterObject)(nil),         // 13: trireme.v1.ClusterObject
-	(*ObjectKey)(nil),             // 14: trireme.v1.ObjectKey
-	(*Nomination)(nil),            // 15: trireme.v1.Nomination
-	(*SyncResponse)(nil),          // 16: trireme.v1.SyncResponse
-	nil,                           // 17: trireme.v1.Configuration.FeatureGatesEntry
-	(*Fence)(nil),                 // 18: trireme.v1.Fence
-	(ExtensionPoint)(0),           // 19: trireme.v1.ExtensionPoint
-	(*PluginInfo)(nil),            // 20: trireme.v1.PluginInfo
-	(*Pod)(nil),                   // 21: trireme.v1.Pod
-	(*Node)(nil),                  // 22: trireme.v1.Node
-	(*Namespace)(nil),             // 23: trireme.v1.Namespace
-	(*Service)(nil),               // 24: trireme.v1.Service
-	(*ReplicationController)(nil), // 25: trireme.v1.ReplicationController
-	(*ReplicaSet)(nil),            // 26: trireme.v1.ReplicaSet
-	(*StatefulSet)(nil),           // 27: trireme.v1.StatefulSet
-	(*PodDisruptionBudget)(nil),   // 28: trireme.v1.PodDisruptionBudget
-	(*PersistentVolume)(nil),      // 29: trireme.v1.PersistentVolume
-	(*PersistentVolumeClaim)(nil), // 30: trireme.v1.PersistentVolumeClaim
-	(*StorageClass)(nil),          // 31: trireme.v1.StorageClass
-	(*CSINode)(nil),               // 32: trireme.v1.CSINode
-	(*CSIDriver)(nil),             // 33: trireme.v1.CSIDriver
-	(*CSIStorageCapacity)(nil),    // 34: trireme.v1.CSIStorageCapacity
-	(*VolumeAttachment)(nil),      // 35: trireme.v1.VolumeAttachment
-	(*ResourceSlice)(nil),         // 36: trireme.v1.ResourceSlice
-	(*DeviceClass)(nil),           // 37: trireme.v1.DeviceClass
-	(*ResourceClaim)(nil),         // 38: trireme.v1.ResourceClaim
-	(*DeviceTaintRule)(nil),       // 39: trireme.v1.DeviceTaintRule
-	(*PodGroup)(nil),              // 40: trireme.v1.PodGroup
-	(*PodIdentity)(nil),           // 41: trireme.v1.PodIdentity
+	(*RemotePluginTls)(nil),       // 9: trireme.v1.RemotePluginTls
+	(*Delta)(nil),                 // 10: trireme.v1.Delta
+	(*PodClass)(nil),              // 11: trireme.v1.PodClass
+	(*NodeEntry)(nil),             // 12: trireme.v1.NodeEntry
+	(*PodColumns)(nil),            // 13: trireme.v1.PodColumns
+	(*ClusterObject)(nil),         // 14: trireme.v1.ClusterObject
+	(*ObjectKey)(nil),             // 15: trireme.v1.ObjectKey
+	(*Nomination)(nil),            // 16: trireme.v1.Nomination
+	(*SyncResponse)(nil),          // 17: trireme.v1.SyncResponse
+	nil,                           // 18: trireme.v1.Configuration.FeatureGatesEntry
+	(*Fence)(nil),                 // 19: trireme.v1.Fence
+	(ExtensionPoint)(0),           // 20: trireme.v1.ExtensionPoint
+	(*PluginInfo)(nil),            // 21: trireme.v1.PluginInfo
+	(*Pod)(nil),                   // 22: trireme.v1.Pod
+	(*Node)(nil),                  // 23: trireme.v1.Node
+	(*Namespace)(nil),             // 24: trireme.v1.Namespace
+	(*Service)(nil),               // 25: trireme.v1.Service
+	(*ReplicationController)(nil), // 26: trireme.v1.ReplicationController
+	(*ReplicaSet)(nil),            // 27: trireme.v1.ReplicaSet
+	(*StatefulSet)(nil),           // 28: trireme.v1.StatefulSet
+	(*PodDisruptionBudget)(nil),   // 29: trireme.v1.PodDisruptionBudget
+	(*PersistentVolume)(nil),      // 30: trireme.v1.PersistentVolume
+	(*PersistentVolumeClaim)(nil), // 31: trireme.v1.PersistentVolumeClaim
+	(*StorageClass)(nil),          // 32: trireme.v1.StorageClass
+	(*CSINode)(nil),               // 33: trireme.v1.CSINode
+	(*CSIDriver)(nil),             // 34: trireme.v1.CSIDriver
+	(*CSIStorageCapacity)(nil),    // 35: trireme.v1.CSIStorageCapacity
+	(*VolumeAttachment)(nil),      // 36: trireme.v1.VolumeAttachment
+	(*ResourceSlice)(nil),         // 37: trireme.v1.ResourceSlice
+	(*DeviceClass)(nil),           // 38: trireme.v1.DeviceClass
+	(*ResourceClaim)(nil),         // 39: trireme.v1.ResourceClaim
+	(*DeviceTaintRule)(nil),       // 40: trireme.v1.DeviceTaintRule
+	(*PodGroup)(nil),              // 41: trireme.v1.PodGroup
+	(*PodIdentity)(nil),           // 42: trireme.v1.PodIdentity
 }
 var file_trireme_v1_snapshot_proto_depIdxs = []int32{
 	2,  // 0: trireme.v1.SyncRequest.hello:type_name -> trireme.v1.Hello
-	9,  // 1: trireme.v1.SyncRequest.delta:type_name -> trireme.v1.Delta
-	18, // 2: trireme.v1.Hello.fence:type_name -> trireme.v1.Fence
+	10, // 1: trireme.v1.SyncRequest.delta:type_name -> trireme.v1.Delta
+	19, // 2: trireme.v1.Hello.fence:type_name -> trireme.v1.Fence
 	3,  // 3: trireme.v1.Hello.configuration:type_name -> trireme.v1.Configuration
 	4,  // 4: trireme.v1.Configuration.profiles:type_name -> trireme.v1.Profile
-	17, // 5: trireme.v1.Configuration.feature_gates:type_name -> trireme.v1.Configuration.FeatureGatesEntry
+	18, // 5: trireme.v1.Configuration.feature_gates:type_name -> trireme.v1.Configuration.FeatureGatesEntry
 	8,  // 6: trireme.v1.Configuration.remote_plugins:type_name -> trireme.v1.RemotePlugin
 	5,  // 7: trireme.v1.Profile.plugin_sets:type_name -> trireme.v1.PluginSet
 	7,  // 8: trireme.v1.Profile.plugin_args:type_name -> trireme.v1.PluginArgs
-	19, // 9: trireme.v1.PluginSet.extension_point:type_name -> trireme.v1.ExtensionPoint
+	20, // 9: trireme.v1.PluginSet.extension_point:type_name -> trireme.v1.ExtensionPoint
 	6,  // 10: trireme.v1.PluginSet.plugins:type_name -> trireme.v1.WeightedPlugin
 	0,  // 11: trireme.v1.RemotePlugin.failure_policy:type_name -> trireme.v1.FailurePolicy
-	20, // 12: trireme.v1.RemotePlugin.info:type_name -> trireme.v1.PluginInfo
-	10, // 13: trireme.v1.Delta.classes:type_name -> trireme.v1.PodClass
-	11, // 14: trireme.v1.Delta.nodes:type_name -> trireme.v1.NodeEntry
-	12, // 15: trireme.v1.Delta.pods:type_name -> trireme.v1.PodColumns
-	13, // 16: trireme.v1.Delta.objects:type_name -> trireme.v1.ClusterObject
-	14, // 17: trireme.v1.Delta.removed_objects:type_name -> trireme.v1.ObjectKey
-	15, // 18: trireme.v1.Delta.nominations:type_name -> trireme.v1.Nomination
-	21, // 19: trireme.v1.PodClass.pod:type_name -> trireme.v1.Pod
-	22, // 20: trireme.v1.NodeEntry.node:type_name -> trireme.v1.Node
-	23, // 21: trireme.v1.ClusterObject.namespace:type_name -> trireme.v1.Namespace
-	24, // 22: trireme.v1.ClusterObject.service:type_name -> trireme.v1.Service
-	25, // 23: trireme.v1.ClusterObject.replication_controller:type_name -> trireme.v1.ReplicationController
-	26, // 24: trireme.v1.ClusterObject.replica_set:type_name -> trireme.v1.ReplicaSet
-	27, // 25: trireme.v1.ClusterObject.stateful_set:type_name -> trireme.v1.StatefulSet
-	28, // 26: trireme.v1.ClusterObject.pod_disruption_budget:type_name -> trireme.v1.PodDisruptionBudget
-	29, // 27: trireme.v1.ClusterObject.persistent_volume:type_name -> trireme.v1.PersistentVolume
-	30, // 28: trireme.v1.ClusterObject.persistent_volume_claim:type_name -> trireme.v1.PersistentVolumeClaim
-	31, // 29: trireme.v1.ClusterObject.storage_class:type_name -> trireme.v1.StorageClass
-	32, // 30: trireme.v1.ClusterObject.csi_node:type_name -> trireme.v1.CSINode
-	33, // 31: trireme.v1.ClusterObject.csi_driver:type_name -> trireme.v1.CSIDriver
-	34, // 32: trireme.v1.ClusterObject.csi_storage_capacity:type_name -> trireme.v1.CSIStorageCapacity
-	35, // 33: trireme.v1.ClusterObject.volume_attachment:type_name -> trireme.v1.VolumeAttachment
-	36, // 34: trireme.v1.ClusterObject.resource_slice:type_name -> trireme.v1.ResourceSlice
-	37, // 35: trireme.v1.ClusterObject.device_class:type_name -> trireme.v1.DeviceClass
-	38, // 36: trireme.v1.ClusterObject.resource_claim:type_name -> trireme.v1.ResourceClaim
-	39, // 37: trireme.v1.ClusterObject.device_taint_rule:type_name -> trireme.v1.DeviceTaintRule
-	40, // 38: trireme.v1.ClusterObject.pod_group:type_name -> trireme.v1.PodGroup
-	41, // 39: trireme.v1.Nomination.pod:type_name -> trireme.v1.PodIdentity
-	1,  // 40: trireme.v1.SnapshotService.Sync:input_type -> trireme.v1.SyncRequest
-	16, // 41: trireme.v1.SnapshotService.Sync:output_type -> trireme.v1.SyncResponse
-	41, // [41:42] is the sub-list for method output_type
-	40, // [40:41] is the sub-list for method input_type
-	40, // [40:40] is the sub-list for extension type_name
-	40, // [40:40] is the sub-list for extension extendee
-	0,  // [0:40] is the sub-list for field type_name
+	21, // 12: trireme.v1.RemotePlugin.info:type_name -> trireme.v1.PluginInfo
+	9,  // 13: trireme.v1.RemotePlugin.tls:type_name -> trireme.v1.RemotePluginTls
+	11, // 14: trireme.v1.Delta.classes:type_name -> trireme.v1.PodClass
+	12, // 15: trireme.v1.Delta.nodes:type_name -> trireme.v1.NodeEntry
+	13, // 16: trireme.v1.Delta.pods:type_name -> trireme.v1.PodColumns
+	14, // 17: trireme.v1.Delta.objects:type_name -> trireme.v1.ClusterObject
+	15, // 18: trireme.v1.Delta.removed_objects:type_name -> trireme.v1.ObjectKey
+	16, // 19: trireme.v1.Delta.nominations:type_name -> trireme.v1.Nomination
+	22, // 20: trireme.v1.PodClass.pod:type_name -> trireme.v1.Pod
+	23, // 21: trireme.v1.NodeEntry.node:type_name -> trireme.v1.Node
+	24, // 22: trireme.v1.ClusterObject.namespace:type_name -> trireme.v1.Namespace
+	25, // 23: trireme.v1.ClusterObject.service:type_name -> trireme.v1.Service
+	26, // 24: trireme.v1.ClusterObject.replication_controller:type_name -> trireme.v1.ReplicationController
+	27, // 25: trireme.v1.ClusterObject.replica_set:type_name -> trireme.v1.ReplicaSet
+	28, // 26: trireme.v1.ClusterObject.stateful_set:type_name -> trireme.v1.StatefulSet
+	29, // 27: trireme.v1.ClusterObject.pod_disruption_budget:type_name -> trireme.v1.PodDisruptionBudget
+	30, // 28: trireme.v1.ClusterObject.persistent_volume:type_name -> trireme.v1.PersistentVolume
+	31, // 29: trireme.v1.ClusterObject.persistent_volume_claim:type_name -> trireme.v1.PersistentVolumeClaim
+	32, // 30: trireme.v1.ClusterObject.storage_class:type_name -> trireme.v1.StorageClass
+	33, // 31: trireme.v1.ClusterObject.csi_node:type_name -> trireme.v1.CSINode
+	34, // 32: trireme.v1.ClusterObject.csi_driver:type_name -> trireme.v1.CSIDriver
+	35, // 33: trireme.v1.ClusterObject.csi_storage_capacity:type_name -> trireme.v1.CSIStorageCapacity
+	36, // 34: trireme.v1.ClusterObject.volume_attachment:type_name -> trireme.v1.VolumeAttachment
+	37, // 35: trireme.v1.ClusterObject.resource_slice:type_name -> trireme.v1.ResourceSlice
+	38, // 36: trireme.v1.ClusterObject.device_class:type_name -> trireme.v1.DeviceClass
+	39, // 37: trireme.v1.ClusterObject.resource_claim:type_name -> trireme.v1.ResourceClaim
+	40, // 38: trireme.v1.ClusterObject.device_taint_rule:type_name -> trireme.v1.DeviceTaintRule
+	41, // 39: trireme.v1.ClusterObject.pod_group:type_name -> trireme.v1.PodGroup
+	42, // 40: trireme.v1.Nomination.pod:type_name -> trireme.v1.PodIdentity
+	1,  // 41: trireme.v1.SnapshotService.Sync:input_type -> trireme.v1.SyncRequest
+	17, // 42: trireme.v1.SnapshotService.Sync:output_type -> trireme.v1.SyncResponse
+	42, // [42:43] is the sub-list for method output_type
+	41, // [41:42] is the sub-list for method input_type
+	41, // [41:41] is the sub-list for extension type_name
+	41, // [41:41] is the sub-list for extension extendee
+	0,  // [0:41] is the sub-list for field type_name
 }
 
 func init() { file_trireme_v1_snapshot_proto_init() }
@@ -1842,7 +1933,7 @@ func file_trireme_v1_snapshot_proto_init() {
 		(*SyncRequest_Hello)(nil),
 		(*SyncRequest_Delta)(nil),
 	}
-	file_trireme_v1_snapshot_proto_msgTypes[12].OneofWrappers = []any{
+	file_trireme_v1_snapshot_proto_msgTypes[13].OneofWrappers = []any{
 		(*ClusterObject_Namespace)(nil),
 		(*ClusterObject_Service)(nil),
 		(*ClusterObject_ReplicationController)(nil),
@@ -1868,7 +1959,7 @@ func file_trireme_v1_snapshot_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_trireme_v1_snapshot_proto_rawDesc), len(file_trireme_v1_snapshot_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   17,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

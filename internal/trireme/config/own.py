@@ -41,14 +41,18 @@ class TLS:
     key_file: str = ""
     #: The authorities that the other side's certificate must come from.
     ca_file: str = ""
-    #: The identities (URI or DNS names in the certificate, or its common name) that the other side may have; empty
-    #: means any that the authorities vouch for.
+    #: DNS names or IP addresses, one of which the certificate of who is called must have; empty: the address called.
     allowed_identities: tuple[str, ...] = ()
 
     @property
     def enabled(self) -> bool:
         """Whether any of it is set."""
         return bool(self.cert_file or self.key_file or self.ca_file)
+
+    @property
+    def mutual(self) -> bool:
+        """Whether both sides show a certificate."""
+        return bool(self.cert_file and self.key_file and self.ca_file)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,8 @@ class Phase:
     local_replicas: int = 1
     #: How long a call may take.
     deadline: Duration = _PHASE_DEADLINE
+    #: As those of `tls`, for this phase alone; empty: those of `tls`.
+    allowed_identities: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +95,7 @@ class RemotePlugin:
     """A plugin that is a service of its own. A profile names it like any other plugin."""
 
     name: str
-    #: As a phase's endpoints.
+    #: `host:port`, `unix:/path` or `dns:///name:port`.
     address: str
     #: Where profiles may enable it; what it says itself is checked against this when it is reached.
     extension_points: tuple[ExtensionPoint, ...]
@@ -127,11 +133,14 @@ class TriremeConfiguration:
     bind: Phase = Phase()
     fallback: Fallback = Fallback()
     remote_plugins: tuple[RemotePlugin, ...] = ()
-    #: Between the services.
+    #: Between the services, as the frontend calls them; where the frontend is called, it shows the same certificate.
     tls: TLS = TLS()
     batch: Batch = Batch()
-    #: Where the frontend serves HandleService to plugins (`host:port` on loopback, or `unix:/path`); empty: nowhere.
+    #: Where the frontend serves HandleService to plugins (`unix:/path` or `host:port`); empty: nowhere. Beyond loopback
+    #: it takes mutual TLS, and the identities below.
     handle_listen: str = ""
+    #: Which of its names (URI, DNS name, common name) a plugin's certificate must have one of.
+    handle_identities: tuple[str, ...] = ()
     #: The Unix socket on which the frontend tells this user alone of its state; empty: none.
     admin_socket: str = ""
     #: How many recent classes a replica of filter and score keeps columns of.
@@ -140,6 +149,10 @@ class TriremeConfiguration:
     def phase(self, name: str) -> Phase:
         """One of `filter`, `score` and `bind`."""
         return {"filter": self.filter, "score": self.score, "bind": self.bind}[name]
+
+    def identities(self, name: str) -> tuple[str, ...]:
+        """Whom the frontend expects at a phase's endpoints."""
+        return self.phase(name).allowed_identities or self.tls.allowed_identities
 
     def remote_plugin(self, name: str) -> RemotePlugin | None:
         """The remote plugin of that name."""

@@ -81,6 +81,7 @@ def _phase(value: Value) -> Phase:
         endpoints=tuple(value.get("endpoints") or ()),
         local_replicas=value.get("localReplicas", default.local_replicas),
         deadline=value.get("deadline", default.deadline),
+        allowed_identities=tuple(value.get("allowedIdentities") or ()),
     )
 
 
@@ -135,6 +136,7 @@ def _configuration(value: Value) -> TriremeConfiguration:
     phases: Value = value.get("phases") or {}
     fallback: Value = value.get("fallback") or {}
     batch: Value = value.get("batch") or {}
+    handle: Value = value.get("handle") or {}
     default = TriremeConfiguration()
     return TriremeConfiguration(
         filter=_phase(phases.get("filter") or {}),
@@ -144,7 +146,8 @@ def _configuration(value: Value) -> TriremeConfiguration:
         remote_plugins=tuple(_remote_plugin(plugin) for plugin in value.get("remotePlugins") or ()),
         tls=_tls(value.get("tls") or {}),
         batch=Batch(batch.get("maxPods", default.batch.max_pods), batch.get("linger", default.batch.linger)),
-        handle_listen=(value.get("handle") or {}).get("listen", ""),
+        handle_listen=handle.get("listen", ""),
+        handle_identities=tuple(handle.get("allowedIdentities") or ()),
         admin_socket=(value.get("admin") or {}).get("socket", ""),
         column_cache_classes=value.get("columnCacheClasses", default.column_cache_classes),
     )

@@ -15,6 +15,7 @@ PHASE = struct(
     Field("endpoints", Many(STRING)),
     Field("localReplicas", INT32),
     Field("deadline", DURATION),
+    Field("allowedIdentities", Many(STRING)),
 )
 REMOTE_PLUGIN = struct(
     "v1alpha1",
@@ -44,7 +45,7 @@ CONFIGURATION = struct(
     Field("remotePlugins", Many(REMOTE_PLUGIN)),
     Field("tls", TLS),
     Field("batch", struct("v1alpha1", "Batch", Field("maxPods", INT32), Field("linger", DURATION))),
-    Field("handle", struct("v1alpha1", "Handle", Field("listen", STRING))),
+    Field("handle", struct("v1alpha1", "Handle", Field("listen", STRING), Field("allowedIdentities", Many(STRING)))),
     Field("admin", struct("v1alpha1", "Admin", Field("socket", STRING))),
     Field("columnCacheClasses", INT32),
 )

@@ -5,13 +5,16 @@ with mutual TLS or not at all.
 """
 
 import re
+from collections.abc import Sequence
 
 from trireme.config.field_errors import Problem, child, duplicate, index, invalid, not_supported, required
 from trireme.config.golang import Duration
-from trireme.config.own import FAILURE_POLICIES, FALLBACKS, PHASES, TLS, Phase, RemotePlugin, TriremeConfiguration
+from trireme.config.own import FAILURE_POLICIES, FALLBACKS, PHASES, TLS, RemotePlugin, TriremeConfiguration
 
 _HOST_PORT = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?):([0-9]{1,5})")
 _SLICE = re.compile(r"endpointslice:///[a-z0-9]([-a-z0-9]*[a-z0-9])?/[a-z0-9]([-a-z0-9]*[a-z0-9])?:[A-Za-z0-9-]+")
+_IDENTITY = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?|[0-9a-fA-F:.]+")
+_RESOLVED = ("dns:///", "endpointslice:///")
 _LOOPBACK = re.compile(r"(localhost|127\.[0-9.]+|\[::1\]):[0-9]+")
 
 
@@ -19,8 +22,8 @@ def validate(config: TriremeConfiguration) -> list[Problem]:
     """Everything that is wrong with a configuration."""
     problems: list[Problem] = []
     for name in PHASES:
-        problems.extend(_phase_problems(child("phases", name), config.phase(name)))
-    if not config.tls.enabled:
+        problems.extend(_phase_problems(child("phases", name), config, name))
+    if not config.tls.mutual:
         problems.extend(
             required("tls", f"{endpoint} of phases.bind is beyond loopback and Unix sockets")
             for endpoint in config.bind.endpoints
@@ -37,9 +40,7 @@ def validate(config: TriremeConfiguration) -> list[Problem]:
             problems.append(duplicate(child(path, "name"), plugin.name))
         seen.add(plugin.name)
     problems.extend(_tls_problems("tls", config.tls))
-    if config.handle_listen and not _may_listen(config.handle_listen):
-        rule = "must be unix:/path, or host:port on a loopback address"
-        problems.append(invalid("handle.listen", config.handle_listen, rule))
+    problems.extend(_handle_problems(config))
     if config.batch.max_pods <= 0:
         problems.append(invalid("batch.maxPods", config.batch.max_pods, "must be greater than zero"))
     if config.batch.linger < Duration():
@@ -59,8 +60,20 @@ def _is_local(address: str) -> bool:
     return address.startswith("unix:") or _LOOPBACK.fullmatch(address) is not None
 
 
-def _may_listen(address: str) -> bool:
-    return _is_local(address) and not address_problem(address)
+def _handle_problems(config: TriremeConfiguration) -> list[Problem]:
+    listen = config.handle_listen
+    if not listen:
+        return []
+    if address_problem(listen) or listen.startswith(_RESOLVED):
+        return [invalid("handle.listen", listen, "must be unix:/path or host:port")]
+    problems: list[Problem] = []
+    if not _is_local(listen):
+        why = f"{listen} is beyond loopback and Unix sockets"
+        if not config.tls.mutual:
+            problems.append(required("tls", why))
+        if not config.handle_identities:
+            problems.append(required("handle.allowedIdentities", why))
+    return problems
 
 
 def address_problem(address: str) -> str:
@@ -76,8 +89,11 @@ def address_problem(address: str) -> str:
     return ""
 
 
-def _phase_problems(path: str, phase: Phase) -> list[Problem]:
-    problems: list[Problem] = []
+def _phase_problems(path: str, config: TriremeConfiguration, name: str) -> list[Problem]:
+    phase = config.phase(name)
+    problems = _identity_problems(path, phase.allowed_identities)
+    if phase.allowed_identities and not config.tls.enabled:
+        problems.append(required("tls", f"{path}.allowedIdentities are those of certificates"))
     seen: set[str] = set()
     for position, endpoint in enumerate(phase.endpoints):
         where = index(child(path, "endpoints"), position)
@@ -86,6 +102,9 @@ def _phase_problems(path: str, phase: Phase) -> list[Problem]:
             problems.append(invalid(where, endpoint, rule))
         elif endpoint in seen:
             problems.append(duplicate(where, endpoint))
+        elif endpoint.startswith(_RESOLVED) and config.tls.enabled and not config.identities(name):
+            why = f"no certificate names the addresses that {endpoint} stands for"
+            problems.append(required(child(path, "allowedIdentities"), why))
         seen.add(endpoint)
     if phase.local_replicas <= 0:
         problems.append(invalid(child(path, "localReplicas"), phase.local_replicas, "must be greater than zero"))
@@ -100,8 +119,9 @@ def _plugin_problems(path: str, plugin: RemotePlugin) -> list[Problem]:
         problems.append(invalid(child(path, "name"), plugin.name, "is no name that a profile can use"))
     if not plugin.address:
         problems.append(required(child(path, "address")))
-    elif address_problem(plugin.address):
-        problems.append(invalid(child(path, "address"), plugin.address, address_problem(plugin.address)))
+    elif address_problem(plugin.address) or plugin.address.startswith(_RESOLVED[1]):
+        rule = "must be host:port, unix:/path or dns:///name:port"
+        problems.append(invalid(child(path, "address"), plugin.address, rule))
     problems.extend(_positive(child(path, "deadline"), plugin.deadline))
     if plugin.failure_policy not in FAILURE_POLICIES:
         problems.append(not_supported(child(path, "failurePolicy"), plugin.failure_policy, FAILURE_POLICIES))
@@ -125,4 +145,14 @@ def _tls_problems(path: str, tls: TLS) -> list[Problem]:
         problems.append(required(child(path, "caFile"), "TLS between the services is mutual"))
     if tls.allowed_identities and not tls.ca_file:
         problems.append(required(child(path, "caFile"), "identities are those of certificates"))
-    return problems
+    return problems + _identity_problems(path, tls.allowed_identities)
+
+
+def _identity_problems(path: str, identities: Sequence[str]) -> list[Problem]:
+    """gRPC compares the name that it expects with the DNS names and IP addresses of a server's certificate alone."""
+    where = child(path, "allowedIdentities")
+    return [
+        invalid(index(where, position), identity, "must be a DNS name or an IP address")
+        for position, identity in enumerate(identities)
+        if not _IDENTITY.fullmatch(identity)
+    ]

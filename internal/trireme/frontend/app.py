@@ -55,6 +55,7 @@ from trireme.frontend import (
 )
 from trireme.frontend import endpoints as phase_endpoints
 from trireme.kube import client, decode, events, informer, resources
+from trireme.replica import dialing
 from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, plugin_pb2, snapshot_pb2
 
 log = logging.getLogger(__name__)
@@ -96,7 +97,11 @@ class Frontend:
         make_children: Callable[[str], children.Children],
         observed: metrics_observed.Observations,
     ) -> None:
-        """`infos` are what the remote plugins said of themselves, by name; `make_children` makes a phase of our own."""
+        """`infos` are what the remote plugins said of themselves, by name; `make_children` makes a phase of our own.
+
+        Raises:
+            ListenError: a certificate of the configuration cannot be used.
+        """
         self._make_children = make_children
         self.observed = observed
         self._completed = completed
@@ -197,10 +202,18 @@ class Frontend:
             )
 
     def _make_phases(self) -> None:
-        self.filters = replicas.Replicas("filter", self, None, time.monotonic, self.wake)
-        self.scores = replicas.Replicas("score", self, None, time.monotonic, self.wake)
-        self.binders = bind_replicas.BindReplicas(self._fence_request, None, self.wake)
+        self.filters = replicas.Replicas("filter", self, self._dialer("filter"), time.monotonic, self.wake)
+        self.scores = replicas.Replicas("score", self, self._dialer("score"), time.monotonic, self.wake)
+        self.binders = bind_replicas.BindReplicas(self._fence_request, self._dialer("bind"), self.wake)
         self.outbox = status_outbox.StatusOutbox(self.binders.apply)
+
+    def _dialer(self, phase: str) -> dialing.Dialer:
+        config = self._completed.trireme
+        tls = config.tls
+        if not tls.enabled:
+            return dialing.Dialer()
+        identities = config.identities(phase)
+        return dialing.Dialer(dialing.Settings(tls.ca_file, tls.cert_file, tls.key_file, identities))
 
     def _make_cycle(self) -> None:
         permitting = frozenset(

@@ -15,6 +15,7 @@ import grpc
 from grpc import aio
 
 from trireme.frontend import replica_link
+from trireme.replica import dialing
 from trireme.v1 import bind_pb2, bind_pb2_grpc
 
 log = logging.getLogger(__name__)
@@ -41,15 +42,20 @@ class BindLinkStatistics:
 class _BindLink:
     """One bind replica."""
 
-    def __init__(self, address: str, credentials: grpc.ChannelCredentials | None) -> None:
+    def __init__(self, address: str, dialer: dialing.Dialer) -> None:
         self.address = address
-        self.channel = replica_link.make_channel(address, credentials)
-        self.stub = bind_pb2_grpc.BindServiceStub(self.channel)
+        self.line = dialer.line(address, replica_link.CHANNEL_OPTIONS)
+        self.stub = bind_pb2_grpc.BindServiceStub(self.line.channel)
         self.fenced = False
         self.drain_seconds = 0.0
         self.in_flight = 0
         self.last_error = ""
         self.broken = asyncio.Event()
+
+    def renew(self) -> None:
+        """Before it is asked again after a failure."""
+        if self.line.renew():
+            self.stub = bind_pb2_grpc.BindServiceStub(self.line.channel)
 
 
 class BindReplicas:
@@ -58,11 +64,11 @@ class BindReplicas:
     def __init__(
         self,
         fence_request: Callable[[], bind_pb2.FenceRequest],
-        credentials: grpc.ChannelCredentials | None,
+        dialer: dialing.Dialer,
         changed: Callable[[], None],
     ) -> None:
         self._fence_request = fence_request
-        self._credentials = credentials
+        self._dialer = dialer
         self._changed = changed
         self._links: dict[str, _BindLink] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -92,7 +98,7 @@ class BindReplicas:
             del self._links[address]
         for address in addresses:
             if address not in self._links:
-                link = self._links[address] = _BindLink(address, self._credentials)
+                link = self._links[address] = _BindLink(address, self._dialer)
                 self._tasks[address] = asyncio.create_task(self._keep_fenced(link), name=f"bind {address}")
         self._changed()
 
@@ -220,6 +226,7 @@ class BindReplicas:
                     link.last_error = reason
                     await asyncio.sleep(delay)
                     delay = min(delay * 2, MAX_RETRY_SECONDS)
+                    link.renew()
                     continue
                 link.drain_seconds = answer.drain_ms / 1000
                 link.broken.clear()
@@ -230,19 +237,21 @@ class BindReplicas:
                 self._fenced.set()
                 self._changed()
                 await self._broken_or_disconnected(link)
+                link.renew()
         finally:
             link.fenced = False
-            await link.channel.close(None)
+            await link.line.close()
 
     async def _broken_or_disconnected(self, link: _BindLink) -> None:
         broken = asyncio.create_task(link.broken.wait())
         try:
-            state = link.channel.get_state()
+            channel = link.line.channel
+            state = channel.get_state()
             while state == grpc.ChannelConnectivity.READY and not broken.done():
-                changing = asyncio.create_task(link.channel.wait_for_state_change(state))
+                changing = asyncio.create_task(channel.wait_for_state_change(state))
                 await asyncio.wait({broken, changing}, return_when=asyncio.FIRST_COMPLETED)
                 changing.cancel()
-                state = link.channel.get_state()
+                state = channel.get_state()
         finally:
             broken.cancel()
         link.fenced = False

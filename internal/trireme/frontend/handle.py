@@ -7,6 +7,7 @@ from typing import Any
 import grpc
 from grpc import aio
 
+from trireme.config import own
 from trireme.frontend import waiting_pods
 from trireme.replica import grpc_server, listening
 from trireme.v1 import cycle_pb2, frontend_pb2, frontend_pb2_grpc
@@ -47,13 +48,13 @@ class HandleService(frontend_pb2_grpc.HandleServiceServicer):
 
 
 @contextlib.asynccontextmanager
-async def served(listen: str, service: HandleService) -> AsyncIterator[None]:
-    """Serve at this address; nothing where it is empty. Raises: ListenError."""
-    if not listen:
+async def served(config: own.TriremeConfiguration, service: HandleService) -> AsyncIterator[None]:
+    """Serve where the configuration says. Raises: ListenError."""
+    if not config.handle_listen:
         yield
         return
     server = grpc_server.ReplicaServer(
-        listening.make_listener(listen, guarded=True),
+        _listener(config),
         [
             grpc_server.Service(
                 frontend_pb2.DESCRIPTOR.services_by_name["HandleService"],
@@ -66,6 +67,20 @@ async def served(listen: str, service: HandleService) -> AsyncIterator[None]:
         yield
     finally:
         await server.stop(0)
+
+
+def _listener(config: own.TriremeConfiguration) -> listening.Listener:
+    listen, tls = config.handle_listen, config.tls
+    if listen.startswith(listening.UNIX) or not tls.mutual:
+        return listening.make_listener(listen, guarded=True)
+    return listening.make_listener(
+        listen,
+        certificate=tls.cert_file,
+        private_key=tls.key_file,
+        client_ca=tls.ca_file,
+        identities=config.handle_identities,
+        guarded=True,
+    )
 
 
 async def _does_not_wait(pod: cycle_pb2.PodIdentity, context: aio.ServicerContext[Any, Any]) -> None:

@@ -42,7 +42,10 @@ def configuration(
     return snapshot_pb2.Configuration(
         profiles=[_profile(profile) for profile in completed.profiles],
         feature_gates=completed.gates.all(),
-        remote_plugins=[_remote(plugin, infos.get(plugin.name)) for plugin in completed.trireme.remote_plugins],
+        remote_plugins=[
+            remote_plugin(plugin, completed.trireme.tls, infos.get(plugin.name))
+            for plugin in completed.trireme.remote_plugins
+        ],
         column_cache_classes=completed.trireme.column_cache_classes,
         tie_seed=tie_seed,
     )
@@ -70,8 +73,11 @@ def _profile(profile: model.CompletedProfile) -> snapshot_pb2.Profile:
     return message
 
 
-def _remote(plugin: own.RemotePlugin, info: plugin_pb2.PluginInfo | None) -> snapshot_pb2.RemotePlugin:
-    return snapshot_pb2.RemotePlugin(
+def remote_plugin(
+    plugin: own.RemotePlugin, between_services: own.TLS, info: plugin_pb2.PluginInfo | None = None
+) -> snapshot_pb2.RemotePlugin:
+    """How a plugin is reached; without TLS of its own, by that between the services."""
+    message = snapshot_pb2.RemotePlugin(
         name=plugin.name,
         endpoints=[plugin.address],
         deadline_ms=max(1, round(plugin.deadline.seconds * 1000)),
@@ -80,3 +86,14 @@ def _remote(plugin: own.RemotePlugin, info: plugin_pb2.PluginInfo | None) -> sna
         breaker_open_ms=round(plugin.circuit_breaker.open_for.seconds * 1000),
         info=info,
     )
+    tls = between_services if plugin.tls is None else plugin.tls
+    if tls.enabled:
+        message.tls.CopyFrom(
+            snapshot_pb2.RemotePluginTls(
+                ca_file=tls.ca_file,
+                certificate_file=tls.cert_file,
+                private_key_file=tls.key_file,
+                allowed_identities=tls.allowed_identities,
+            )
+        )
+    return message

@@ -87,7 +87,7 @@ async def _run(completed: commandline.CompletedConfig) -> int:
             handles = handle.HandleService(frontend.waiting, frontend.activate)
             async with (
                 serving.serve(completed, frontend) as served,
-                handle.served(completed.trireme.handle_listen, handles),
+                handle.served(completed.trireme, handles),
             ):
                 return await _until_stopped(completed, settings, frontend, local, stopping, served)
         finally:

@@ -11,12 +11,12 @@ from typing import Any
 import orjson
 from google.protobuf import message
 
-from trireme.config import commandline, model
+from trireme.config import commandline, model, own
 from trireme.framework import cluster_event, status
 from trireme.framework.registry import ExtensionPoint
-from trireme.frontend import cluster_watch, queue_hints, queue_pod, queue_remote
+from trireme.frontend import cluster_watch, phase_configuration, queue_hints, queue_pod, queue_remote
 from trireme.kube import encode
-from trireme.replica import remote_client, remote_pod, remote_stages
+from trireme.replica import dialing, remote_client, remote_pod, remote_stages
 from trireme.v1 import core_pb2, plugin_pb2, snapshot_pb2
 
 log = logging.getLogger(__name__)
@@ -37,11 +37,12 @@ class PodsSeen:
 async def introduced(completed: commandline.CompletedConfig) -> dict[str, plugin_pb2.PluginInfo]:
     """What each configured plugin says of itself, by name. Raises: HandshakeError naming the plugin and its address."""
 
-    async def greet(name: str, address: str) -> plugin_pb2.PluginInfo:
-        return await remote_client.handshake(name, address, deadline_seconds=HANDSHAKE_SECONDS)
+    async def greet(plugin: own.RemotePlugin) -> plugin_pb2.PluginInfo:
+        tls = dialing.remote_settings(phase_configuration.remote_plugin(plugin, completed.trireme.tls))
+        return await remote_client.handshake(plugin.name, plugin.address, deadline_seconds=HANDSHAKE_SECONDS, tls=tls)
 
     plugins = completed.trireme.remote_plugins
-    infos = await asyncio.gather(*(greet(plugin.name, plugin.address) for plugin in plugins))
+    infos = await asyncio.gather(*(greet(plugin) for plugin in plugins))
     for profile in completed.profiles:
         for name in profile.names(ExtensionPoint.QUEUE_SORT):
             if completed.trireme.remote_plugin(name) is not None:

@@ -12,9 +12,9 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import grpc
 from grpc import aio
 
+from trireme.replica import dialing
 from trireme.v1 import snapshot_pb2
 
 log = logging.getLogger(__name__)
@@ -65,13 +65,6 @@ class LinkStatistics:
     last_error: str
 
 
-def make_channel(address: str, credentials: grpc.ChannelCredentials | None) -> aio.Channel:
-    """A channel to a phase."""
-    if credentials is None:
-        return aio.insecure_channel(address, options=CHANNEL_OPTIONS)
-    return aio.secure_channel(address, credentials, options=CHANNEL_OPTIONS)
-
-
 class ReplicaLink:
     """The link to one replica; `run` keeps it up until it is cancelled."""
 
@@ -79,12 +72,12 @@ class ReplicaLink:
         self,
         address: str,
         source: Source,
-        credentials: grpc.ChannelCredentials | None,
+        dialer: dialing.Dialer,
         clock: Callable[[], float],
         changed: Callable[[], None],
     ) -> None:
         self.address = address
-        self.channel = make_channel(address, credentials)
+        self._line = dialer.line(address, CHANNEL_OPTIONS)
         self._source = source
         self._clock = clock
         self._changed = changed
@@ -101,6 +94,11 @@ class ReplicaLink:
         self._last_error = ""
         # Generation of the capacities that this replica has, by (profile, class): patches build on them.
         self.capacities: dict[tuple[str, int], int] = {}
+
+    @property
+    def channel(self) -> aio.Channel:
+        """For calls; another one once the connection broke and certificates have changed."""
+        return self._line.channel
 
     @property
     def identity(self) -> tuple[str, int]:
@@ -169,10 +167,11 @@ class ReplicaLink:
             log.info("%s: the snapshot stream ended: %s", self.address, self._last_error or "closed by the replica")
             await asyncio.sleep(delay)
             delay = min(delay * 2, MAX_RECONNECT_SECONDS)
+            self._line.renew()
 
     async def close(self) -> None:
         """Close the channel."""
-        await self.channel.close(None)
+        await self._line.close()
 
     def _silent(self, seconds: float) -> bool:
         return bool(self._unheard_since) and self.silent_for > seconds
@@ -189,7 +188,7 @@ class ReplicaLink:
             self._changed()
 
     async def _follow(self) -> None:
-        call: Any = self.channel.stream_stream(
+        call: Any = self._line.channel.stream_stream(
             _SYNC, request_serializer=_identity, response_deserializer=snapshot_pb2.SyncResponse.FromString
         )(None)
         reader = asyncio.create_task(self._read(call))

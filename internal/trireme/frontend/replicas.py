@@ -14,6 +14,7 @@ import grpc
 from grpc import aio
 
 from trireme.frontend import replica_link
+from trireme.replica import dialing
 
 log = logging.getLogger(__name__)
 
@@ -47,13 +48,13 @@ class Replicas:
         self,
         phase: str,
         source: replica_link.Source,
-        credentials: grpc.ChannelCredentials | None,
+        dialer: dialing.Dialer,
         clock: Callable[[], float],
         changed: Callable[[], None],
     ) -> None:
         self.phase = phase
         self._source = source
-        self._credentials = credentials
+        self._dialer = dialer
         self._clock = clock
         self._changed = changed
         self._links: dict[str, replica_link.ReplicaLink] = {}
@@ -83,7 +84,7 @@ class Replicas:
             self._closing = asyncio.create_task(self._links.pop(address).close())
         for address in addresses:
             if address not in self._links:
-                link = replica_link.ReplicaLink(address, self._source, self._credentials, self._clock, self._changed)
+                link = replica_link.ReplicaLink(address, self._source, self._dialer, self._clock, self._changed)
                 self._links[address] = link
                 self._tasks[address] = asyncio.create_task(link.run(), name=f"{self.phase} {address}")
         self._changed()

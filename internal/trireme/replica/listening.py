@@ -16,7 +16,7 @@ _HOST_PORT = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%]+\]|[^:\[\]/]*):(?P<port>[0-9
 
 
 class ListenError(ValueError):
-    """A flag or a file makes listening impossible or unsafe; the message is one line that names it."""
+    """A flag, a field or a file makes listening or dialling impossible or unsafe; the message is one line naming it."""
 
 
 @dataclass(frozen=True, slots=True)

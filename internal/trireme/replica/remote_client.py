@@ -15,7 +15,7 @@ from grpc import aio
 
 from trireme.framework import status
 from trireme.plugins import interfaces
-from trireme.replica import remote_connection, remote_pod, remote_request
+from trireme.replica import dialing, remote_connection, remote_pod, remote_request
 from trireme.snapshot import classes
 from trireme.v1 import core_pb2, cycle_pb2, plugin_pb2, snapshot_pb2
 
@@ -85,11 +85,10 @@ class PluginClient:
 
 def connect(
     config: snapshot_pb2.RemotePlugin,
-    credentials: grpc.ChannelCredentials | None = None,
     asker: Asker = cycle_pb2.Cycle,
 ) -> PluginClient:
     """The plugin over a connection of its own. Raises: ValueError naming the plugin and the field that is wrong."""
-    return PluginClient(config, asker, remote_connection.PluginConnection(config, credentials))
+    return PluginClient(config, asker, remote_connection.PluginConnection(config))
 
 
 async def handshake(
@@ -97,7 +96,7 @@ async def handshake(
     address: str,
     *,
     deadline_seconds: float,
-    credentials: grpc.ChannelCredentials | None = None,
+    tls: dialing.Settings | None = None,
 ) -> plugin_pb2.PluginInfo:
     """What the plugin called `name` says of itself at this address.
 
@@ -107,7 +106,7 @@ async def handshake(
     where = f"plugin {name} at {address}"
     try:
         remote_connection.check_target(address, "address")
-        response = await _plugin_info(address, deadline_seconds, credentials)
+        response = await _plugin_info(address, deadline_seconds, dialing.Dialer(tls))
     except (ValueError, message.DecodeError) as error:
         raise HandshakeError(f"{where}: {error}") from error
     except aio.AioRpcError as error:
@@ -146,7 +145,7 @@ def check_info(info: plugin_pb2.PluginInfo) -> None:
 
 
 async def _plugin_info(
-    address: str, deadline_seconds: float, credentials: grpc.ChannelCredentials | None
+    address: str, deadline_seconds: float, dialer: dialing.Dialer
 ) -> plugin_pb2.GetPluginInfoResponse:
     method = "/trireme.v1.PluginService/GetPluginInfo"
     request = plugin_pb2.GetPluginInfoRequest(contract_version=CONTRACT_VERSION)
@@ -157,15 +156,20 @@ async def _plugin_info(
         wait=tenacity.wait_random(0.1, 0.3),
         reraise=True,
     )
-    async with remote_connection.channel_to(address, credentials) as channel:
-        call: Any = channel.unary_unary(
-            method,
-            request_serializer=plugin_pb2.GetPluginInfoRequest.SerializeToString,
-            response_deserializer=None,
-        )
+    line = dialer.line(address, remote_connection.OPTIONS)
+    try:
         async for attempt in retrying:
+            if attempt.retry_state.attempt_number > 1:
+                line.renew()
+            call: Any = line.channel.unary_unary(
+                method,
+                request_serializer=plugin_pb2.GetPluginInfoRequest.SerializeToString,
+                response_deserializer=None,
+            )
             with attempt:
                 return plugin_pb2.GetPluginInfoResponse.FromString(await call(request, timeout=deadline_seconds))
+    finally:
+        await line.close()
     raise AssertionError("the last attempt either answers or raises")
 
 

@@ -22,7 +22,7 @@ import grpc
 from google.protobuf import message
 from grpc import aio
 
-from trireme.replica import remote_breaker
+from trireme.replica import dialing, remote_breaker
 from trireme.v1 import snapshot_pb2
 
 log = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ MAX_DETAIL = 300
 
 MAX_MESSAGE_BYTES = 16 << 20
 
-_OPTIONS = (
+OPTIONS = (
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
     # A plugin that was restarted is found again soon, not after gRPC's two minutes.
@@ -95,16 +95,16 @@ class ConnectionStatistics:
 class _Endpoint:
     """One replica of the plugin."""
 
-    __slots__ = ("_calls", "_channel", "_turns", "avoid_until", "in_flight", "target", "waiting")
+    __slots__ = ("_calls", "_line", "_turns", "avoid_until", "in_flight", "target", "waiting")
 
-    def __init__(self, target: str, credentials: grpc.ChannelCredentials | None, max_calls: int) -> None:
+    def __init__(self, target: str, dialer: dialing.Dialer, max_calls: int) -> None:
         self.target = target
         self.avoid_until = 0.0
         self.waiting = 0
         self.in_flight = 0
         self._turns = asyncio.Semaphore(max_calls) if max_calls else None
         self._calls: dict[tuple[str, bool], Any] = {}
-        self._channel = channel_to(target, credentials)
+        self._line = dialer.line(target, OPTIONS)
 
     @property
     def busy(self) -> int:
@@ -115,7 +115,8 @@ class _Endpoint:
         key = (method.path, streaming)
         call = self._calls.get(key)
         if call is None:
-            make = self._channel.unary_stream if streaming else self._channel.unary_unary
+            channel = self._line.channel
+            make = channel.unary_stream if streaming else channel.unary_unary
             call = make(method.path, request_serializer=None, response_deserializer=None)
             self._calls[key] = call
         return call
@@ -141,8 +142,13 @@ class _Endpoint:
             self.in_flight -= 1
             self._turns.release()
 
+    def renew(self) -> None:
+        """After it could not be reached."""
+        if self._line.renew():
+            self._calls.clear()
+
     async def close(self) -> None:
-        await self._channel.close(None)
+        await self._line.close()
 
 
 class PluginConnection:
@@ -151,10 +157,9 @@ class PluginConnection:
     def __init__(
         self,
         config: snapshot_pb2.RemotePlugin,
-        credentials: grpc.ChannelCredentials | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Raises: ValueError naming the field that is wrong."""
+        """Raises: ValueError naming the field or file that is wrong."""
         if not config.name:
             raise ValueError("remote_plugins: a plugin has no name")
         if not config.endpoints:
@@ -168,7 +173,8 @@ class PluginConnection:
         self._clock = clock
         self._breaker = remote_breaker.Breaker(config.breaker_failures, config.breaker_open_ms / 1000, clock)
         max_calls = config.info.max_concurrent_calls
-        self._endpoints = [_Endpoint(target, credentials, max_calls) for target in config.endpoints]
+        dialer = dialing.Dialer(dialing.remote_settings(config))
+        self._endpoints = [_Endpoint(target, dialer, max_calls) for target in config.endpoints]
         self._answered = self._failed = self._not_asked = 0
         self._last_error = ""
 
@@ -267,6 +273,7 @@ class PluginConnection:
 
     def _avoid(self, endpoint: _Endpoint) -> None:
         endpoint.avoid_until = self._clock() + AVOID_SECONDS
+        endpoint.renew()
 
     def _on_answer(self, endpoint: _Endpoint) -> None:
         if self._breaker.failures_in_a_row:
@@ -298,13 +305,6 @@ class PluginConnection:
         elif first:
             log.warning("plugin %s failed: %s", self.name, self._last_error)
         return PluginError(self._last_error)
-
-
-def channel_to(target: str, credentials: grpc.ChannelCredentials | None) -> aio.Channel:
-    """A channel to a plugin."""
-    if credentials is None:
-        return aio.insecure_channel(target, options=_OPTIONS)
-    return aio.secure_channel(target, credentials, options=_OPTIONS)
 
 
 def check_target(target: str, field: str) -> None:

@@ -14,7 +14,6 @@ import itertools
 import weakref
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 
-import grpc
 import numpy as np
 
 from trireme.framework import status
@@ -40,11 +39,9 @@ class RemotePlugins:
         self,
         snap: snapshot.Snapshot,
         asker: remote_client.Asker = cycle_pb2.Cycle,
-        credentials: grpc.ChannelCredentials | None = None,
     ) -> None:
         self._snap = snap
         self._asker = asker
-        self._credentials = credentials
         # A connection lives as long as a chain of plugins uses it; a new configuration makes new chains.
         self._connections: weakref.WeakValueDictionary[bytes, remote_connection.PluginConnection] = (
             weakref.WeakValueDictionary()
@@ -75,7 +72,7 @@ class RemotePlugins:
         key = config.SerializeToString(deterministic=True)
         connection = self._connections.get(key)
         if connection is None:
-            connection = remote_connection.PluginConnection(config, self._credentials)
+            connection = remote_connection.PluginConnection(config)
             self._connections[key] = connection
         self._snap.keep_nodes(
             messages=config.info.node_data == plugin_pb2.NODE_DATA_MESSAGES,

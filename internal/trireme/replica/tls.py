@@ -1,24 +1,14 @@
 """Server certificates that are replaced while the server runs, and the identities of clients.
 
-Certificates are short-lived and mounted by something that renews them, so the files are looked at before every
-handshake and read when they changed. A pair that does not fit together (the writer is half done) is not taken: the
-server goes on with the one it has, and says so once.
+The files are looked at before every handshake; a connection that stands keeps what it was made with.
 """
 
-import logging
-import pathlib
 from collections.abc import Iterable, Mapping
 
 import grpc
-from cryptography import x509
-from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.hazmat.primitives import serialization
 
-from trireme.replica.listening import ListenError, TlsFiles
-
-log = logging.getLogger(__name__)
-
-_Stamp = tuple[tuple[int, int, int], ...]
+from trireme.replica import tls_files
+from trireme.replica.listening import TlsFiles
 
 
 class ReloadedCertificates:
@@ -30,37 +20,33 @@ class ReloadedCertificates:
         Raises:
             ListenError: a file cannot be read, or certificate and key do not belong together.
         """
-        self._files = files
-        self._stamp = _look(files)
-        self._unusable: _Stamp | None = None
-        self._initial = _load(files)
-        self.reloads = 0
+        self._watched = tls_files.WatchedFiles(_files(files))
+        self._mutual = files.client_ca is not None
+
+    @property
+    def reloads(self) -> int:
+        """How often the files were read again."""
+        return self._watched.reloads
 
     def credentials(self) -> grpc.ServerCredentials:
         """The server credentials; clients must show a certificate if there is an authority for them."""
         return grpc.dynamic_ssl_server_credentials(
-            self._initial,
+            self._configuration(),
             self.fetch,  # type: ignore[arg-type]  # None means no change, which the stubs do not know
-            require_client_authentication=self._files.client_ca is not None,
+            require_client_authentication=self._mutual,
         )
 
     def fetch(self) -> grpc.ServerCertificateConfiguration | None:
         """The new configuration if the files changed, else None."""
-        stamp: _Stamp = ()
-        try:
-            stamp = _look(self._files)
-            if stamp in (self._stamp, self._unusable):
-                return None
-            configuration = _load(self._files)
-        except ListenError as error:
-            if stamp != self._unusable:
-                self._unusable = stamp
-                log.error("keeping the certificate in use: %s", error)
-            return None
-        self._stamp, self._unusable = stamp, None
-        self.reloads += 1
-        log.info("took the new certificate in %s", self._files.certificate)
-        return configuration
+        return self._configuration() if self._watched.look() else None
+
+    def _configuration(self) -> grpc.ServerCertificateConfiguration:
+        content = self._watched.content
+        assert content.private_key is not None
+        assert content.certificate is not None
+        return grpc.ssl_server_certificate_configuration(
+            [(content.private_key, content.certificate)], root_certificates=content.authorities
+        )
 
 
 def identities(auth_context: Mapping[str, Iterable[bytes]]) -> set[str]:
@@ -71,50 +57,9 @@ def identities(auth_context: Mapping[str, Iterable[bytes]]) -> set[str]:
     return names
 
 
-def _named(files: TlsFiles) -> Iterable[tuple[str, pathlib.Path]]:
-    yield "--tls-cert-file", files.certificate
-    yield "--tls-private-key-file", files.private_key
-    if files.client_ca is not None:
-        yield "--client-ca-file", files.client_ca
-
-
-def _look(files: TlsFiles) -> _Stamp:
-    stamps = []
-    for flag, path in _named(files):
-        try:
-            status = path.stat()
-        except OSError as error:
-            raise ListenError(f"{flag}: {path}: {error.strerror or error}") from error
-        stamps.append((status.st_ino, status.st_mtime_ns, status.st_size))
-    return tuple(stamps)
-
-
-def _load(files: TlsFiles) -> grpc.ServerCertificateConfiguration:
-    certificate = _read("--tls-cert-file", files.certificate)
-    key = _read("--tls-private-key-file", files.private_key)
-    authority = _read("--client-ca-file", files.client_ca) if files.client_ca is not None else None
-    # gRPC would only complain in its own log, handshake after handshake.
-    leaf = _certificates("--tls-cert-file", files.certificate, certificate)[0]
-    try:
-        private = serialization.load_pem_private_key(key, password=None)
-    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-        raise ListenError(f"--tls-private-key-file: {files.private_key}: no PEM key without a password") from error
-    if private.public_key() != leaf.public_key():
-        raise ListenError(f"--tls-private-key-file: {files.private_key}: not the key of {files.certificate}")
-    if authority is not None and files.client_ca is not None:
-        _certificates("--client-ca-file", files.client_ca, authority)
-    return grpc.ssl_server_certificate_configuration([(key, certificate)], root_certificates=authority)
-
-
-def _certificates(flag: str, path: pathlib.Path, content: bytes) -> list[x509.Certificate]:
-    try:
-        return x509.load_pem_x509_certificates(content)
-    except ValueError as error:
-        raise ListenError(f"{flag}: {path}: no PEM certificate") from error
-
-
-def _read(flag: str, path: pathlib.Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise ListenError(f"{flag}: {path}: {error.strerror or error}") from error
+def _files(files: TlsFiles) -> tls_files.Files:
+    return tls_files.Files(
+        tls_files.NamedFile("--tls-cert-file", files.certificate),
+        tls_files.NamedFile("--tls-private-key-file", files.private_key),
+        tls_files.NamedFile("--client-ca-file", files.client_ca) if files.client_ca is not None else None,
+    )

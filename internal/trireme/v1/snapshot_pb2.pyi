@@ -312,6 +312,7 @@ class RemotePlugin(_message.Message):
     BREAKER_FAILURES_FIELD_NUMBER: _builtins.int
     BREAKER_OPEN_MS_FIELD_NUMBER: _builtins.int
     INFO_FIELD_NUMBER: _builtins.int
+    TLS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """REQUIRED. The name that profiles use."""
     deadline_ms: _builtins.int
@@ -330,6 +331,10 @@ class RemotePlugin(_message.Message):
     def info(self) -> _plugin_pb2.PluginInfo:
         """OPTIONAL. The answer of its GetPluginInfo as the frontend got it, so that all replicas agree on it."""
 
+    @_builtins.property
+    def tls(self) -> Global___RemotePluginTls:
+        """OPTIONAL. TLS towards it; unset: none."""
+
     def __init__(
         self,
         *,
@@ -340,14 +345,53 @@ class RemotePlugin(_message.Message):
         breaker_failures: _builtins.int = ...,
         breaker_open_ms: _builtins.int = ...,
         info: _plugin_pb2.PluginInfo | None = ...,
+        tls: Global___RemotePluginTls | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["info", b"info"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["info", b"info", "tls", b"tls"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["breaker_failures", b"breaker_failures", "breaker_open_ms", b"breaker_open_ms", "deadline_ms", b"deadline_ms", "endpoints", b"endpoints", "failure_policy", b"failure_policy", "info", b"info", "name", b"name"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["breaker_failures", b"breaker_failures", "breaker_open_ms", b"breaker_open_ms", "deadline_ms", b"deadline_ms", "endpoints", b"endpoints", "failure_policy", b"failure_policy", "info", b"info", "name", b"name", "tls", b"tls"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RemotePlugin: _TypeAlias = RemotePlugin  # noqa: Y015
+
+@_typing.final
+class RemotePluginTls(_message.Message):
+    """RemotePluginTls is TLS as the plugin's callers have it. The files are on the machine of whoever calls; they are read
+    again when they change. Towards a Unix socket nothing of it holds.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CA_FILE_FIELD_NUMBER: _builtins.int
+    CERTIFICATE_FILE_FIELD_NUMBER: _builtins.int
+    PRIVATE_KEY_FILE_FIELD_NUMBER: _builtins.int
+    ALLOWED_IDENTITIES_FIELD_NUMBER: _builtins.int
+    ca_file: _builtins.str
+    """OPTIONAL. The authorities, PEM, that the plugin's certificate must come from; empty: the system's."""
+    certificate_file: _builtins.str
+    """OPTIONAL. The certificate that the caller shows, PEM; empty: none."""
+    private_key_file: _builtins.str
+    """OPTIONAL. Its private key, PEM; set exactly if certificate_file is."""
+    @_builtins.property
+    def allowed_identities(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """OPTIONAL. DNS names or IP addresses, one of which the plugin's certificate must have; empty: the endpoint's host."""
+
+    def __init__(
+        self,
+        *,
+        ca_file: _builtins.str = ...,
+        certificate_file: _builtins.str = ...,
+        private_key_file: _builtins.str = ...,
+        allowed_identities: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allowed_identities", b"allowed_identities", "ca_file", b"ca_file", "certificate_file", b"certificate_file", "private_key_file", b"private_key_file"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RemotePluginTls: _TypeAlias = RemotePluginTls  # noqa: Y015
 
 @_typing.final
 class Delta(_message.Message):

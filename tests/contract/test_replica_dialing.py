@@ -1,0 +1,193 @@
+"""How one service calls another: with which certificates, whom it expects there, and what a renewal does to streams."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import test_replica_stream
+from certificates import Authority
+
+from trireme.frontend import replica_link, replicas
+from trireme.replica import dialing, follower, grpc_server, listening, phase_process, remote_client
+from trireme.snapshot import snapshot
+from trireme.v1 import plugin_pb2
+
+NAME = "trireme-filter.kube-system.svc"
+
+
+class Side:
+    """The files of one side of a connection."""
+
+    def __init__(self, folder: Path, authority: Authority, common_name: str, *names: str) -> None:
+        self.folder = folder
+        self.common_name = common_name
+        self.names = names
+        self.issue(authority)
+
+    def issue(self, authority: Authority, trusted: bytes = b"") -> None:
+        """New files; `trusted` is who vouches for the other side, where that is not the same authority alone."""
+        authority.issue(self.common_name, *self.names).write(self.folder, "tls")
+        (self.folder / "ca.crt").write_bytes(trusted or authority.certificate)
+
+    def dialer(self, *identities: str) -> dialing.Dialer:
+        folder = self.folder
+        return dialing.Dialer(
+            dialing.Settings(f"{folder}/ca.crt", f"{folder}/tls.crt", f"{folder}/tls.key", identities)
+        )
+
+
+@contextlib.asynccontextmanager
+async def served(side: Side, address: str = "127.0.0.1:0") -> AsyncIterator[str]:
+    """A follower that the frontend alone may call; its address."""
+    follow = follower.Follower(snapshot.Snapshot(), lambda configuration: None)
+    hosted = phase_process.HostedPlugins("i", plugin_pb2.EXTENSION_POINT_FILTER, dict)
+    listener = listening.make_listener(
+        address,
+        certificate=f"{side.folder}/tls.crt",
+        private_key=f"{side.folder}/tls.key",
+        client_ca=f"{side.folder}/ca.crt",
+        identities=("frontend",),
+        guarded=True,
+    )
+    server = grpc_server.ReplicaServer(listener, phase_process.shared_services(follow, hosted))
+    found = await server.start()
+    try:
+        yield found.text
+    finally:
+        await server.stop(0)
+
+
+class Frontend(test_replica_stream.Frontend):
+    """A frontend whose links are made by a dialer."""
+
+    def __init__(self, dialer: dialing.Dialer) -> None:
+        super().__init__()
+        self.links = replicas.Replicas("filter", self, dialer, asyncio.get_running_loop().time, lambda: None)
+
+    @property
+    def link(self) -> replica_link.LinkStatistics:
+        (found,) = self.links.statistics()
+        return found
+
+    async def follows(self) -> None:
+        async with asyncio.timeout(20):
+            while not self.link.in_step:
+                await asyncio.sleep(0.01)
+
+    async def fails(self) -> str:
+        async with asyncio.timeout(20):
+            while not self.link.last_error:
+                assert not self.link.in_step
+                await asyncio.sleep(0.01)
+        return self.link.last_error
+
+
+async def test_a_phase_that_is_not_whom_we_expect_is_not_used(tmp_path: Path) -> None:
+    """Any certificate of the authority would do else: a filter could stand in for bind, and be told of every pod."""
+    authority = Authority()
+    caller = Side(tmp_path / "frontend", authority, "frontend")
+    async with served(Side(tmp_path / "filter", authority, "filter", NAME)) as address:
+        for identities, expected in (((NAME,), True), (("trireme-bind.kube-system.svc",), False)):
+            frontend = Frontend(caller.dialer(*identities))
+            frontend.links.set_endpoints([address])
+            if expected:
+                await frontend.follows()
+            else:
+                assert "Hostname Verification Check failed" in await frontend.fails()
+            await frontend.links.close()
+
+
+async def test_one_of_several_identities_is_enough(tmp_path: Path) -> None:
+    """A name that is being changed is allowed in the old and the new form for a while."""
+    authority = Authority()
+    caller = Side(tmp_path / "frontend", authority, "frontend")
+    async with served(Side(tmp_path / "filter", authority, "filter", NAME)) as address:
+        frontend = Frontend(caller.dialer("old-name", NAME))
+        frontend.links.set_endpoints([address])
+        await frontend.follows()
+        await frontend.links.close()
+
+
+@pytest.mark.parametrize("wrong", ["no certificate", "another authority", "another identity"])
+async def test_a_wrong_caller_gets_no_stream(tmp_path: Path, wrong: str) -> None:
+    """The stream brings every pod and node: who is not the frontend must neither open nor replace it."""
+    authority = Authority()
+    stranger = Side(tmp_path / "stranger", authority, "stranger" if wrong == "another identity" else "frontend")
+    if wrong == "another authority":
+        stranger.issue(Authority("another"), trusted=authority.certificate)
+    dialer = stranger.dialer(NAME)
+    if wrong == "no certificate":
+        dialer = dialing.Dialer(dialing.Settings(f"{stranger.folder}/ca.crt", identities=(NAME,)))
+    async with served(Side(tmp_path / "filter", authority, "filter", NAME)) as address:
+        frontend = Frontend(dialer)
+        frontend.links.set_endpoints([address])
+        error = await frontend.fails()
+        assert ("PERMISSION_DENIED" in error) == (wrong == "another identity")
+        await frontend.links.close()
+
+
+async def test_a_renewal_on_both_sides_drops_no_stream_and_counts_for_the_next(tmp_path: Path) -> None:
+    """Certificates live for hours, streams for weeks. After a renewal by a new authority the old certificates are worth
+    nothing, and a frontend that went on with them could never connect again.
+    """
+    old, new = Authority("old"), Authority("new")
+    caller = Side(tmp_path / "frontend", old, "frontend")
+    phase = Side(tmp_path / "filter", old, "filter", NAME)
+    frontend = Frontend(caller.dialer(NAME))
+    async with served(phase) as address:
+        frontend.links.set_endpoints([address])
+        await frontend.follows()
+        for side in (caller, phase):
+            side.issue(new)
+        frontend.add_nodes(3)
+        generation = frontend.publish()
+        async with asyncio.timeout(20):
+            while frontend.link.acknowledged < generation:
+                await asyncio.sleep(0.01)
+        assert frontend.link.full_syncs == 1
+    async with served(phase, address):
+        async with asyncio.timeout(20):
+            while frontend.link.full_syncs < 2 or not frontend.link.in_step:
+                await asyncio.sleep(0.01)
+        await frontend.links.close()
+
+
+async def test_a_certificate_that_is_half_written_is_not_taken(tmp_path: Path) -> None:
+    """Whoever writes certificates writes one file after the other."""
+    authority = Authority()
+    caller = Side(tmp_path / "frontend", authority, "frontend")
+    dialer = caller.dialer(NAME)
+    (caller.folder / "tls.crt").write_bytes(authority.issue("frontend").certificate)
+    async with served(Side(tmp_path / "filter", authority, "filter", NAME)) as address:
+        frontend = Frontend(dialer)
+        frontend.links.set_endpoints([address])
+        await frontend.follows()
+        assert dialer.reloads == 0
+        await frontend.links.close()
+
+
+async def test_files_that_cannot_be_used_are_named_at_the_start(tmp_path: Path) -> None:
+    """The operator reads which field of the configuration is wrong, not a handshake error hours later."""
+    side = Side(tmp_path / "frontend", Authority(), "frontend")
+    (side.folder / "ca.crt").unlink()
+    with pytest.raises(listening.ListenError, match=r"^tls\.caFile: .*ca\.crt: No such file"):
+        side.dialer()
+
+
+async def test_a_plugin_is_asked_over_tls_and_recognised(tmp_path: Path) -> None:
+    """A remote plugin sees pods: it is as much a service of ours as a phase."""
+    authority = Authority()
+    caller = Side(tmp_path / "frontend", authority, "frontend")
+    folder = caller.folder
+
+    async def greet(address: str, identity: str) -> str:
+        tls = dialing.Settings(f"{folder}/ca.crt", f"{folder}/tls.crt", f"{folder}/tls.key", (identity,))
+        with pytest.raises(remote_client.HandshakeError) as caught:
+            await remote_client.handshake("P", address, deadline_seconds=1, tls=tls)
+        return str(caught.value)
+
+    async with served(Side(tmp_path / "plugin", authority, "plugin", "plugin.default.svc")) as address:
+        assert "hosts no plugin" in await greet(address, "plugin.default.svc")
+        assert "Verification" in await greet(address, "another.default.svc")
