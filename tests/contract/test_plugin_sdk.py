@@ -503,11 +503,13 @@ async def test_a_plugin_behind_tls_is_asked_by_who_may(tmp_path: Path) -> None:
     outcomes = []
     try:
         for name in ("filter", "somebody"):
-            pair = authority.issue(name)
-            credentials = grpc.ssl_channel_credentials(authority.certificate, pair.key, pair.certificate)
-            config = snapshot_pb2.RemotePlugin(name="PerNode", endpoints=[address], deadline_ms=5000)
+            own_certificate, own_key = authority.issue(name).write(tmp_path, name)
+            tls = snapshot_pb2.RemotePluginTls(
+                ca_file=str(client_ca), certificate_file=str(own_certificate), private_key_file=str(own_key)
+            )
+            config = snapshot_pb2.RemotePlugin(name="PerNode", endpoints=[address], deadline_ms=5000, tls=tls)
             snap = snapshot.Snapshot()
-            remotes = remote_plugin.RemotePlugins(snap, credentials=credentials)
+            remotes = remote_plugin.RemotePlugins(snap)
             plugin = remotes.filter_plugin(config)
             outcomes.append(await plugin.pre_filter("p", fill(snap, 1), 7))
             await remotes.close()

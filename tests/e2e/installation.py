@@ -128,6 +128,9 @@ class Installation:
         self.witness: witness.Witness
         self.relayed: dict[str, str] = {}
         """Address of a replica → that of the relay before it."""
+        self.certificates: pathlib.Path | None = None
+        """A folder of deploy/make_certificates.py: with it the phases listen on TCP, with mutual TLS."""
+        self._addresses: dict[tuple[str, int], str] = {}
         self._ports: dict[Process, int] = {}
         self.phases: dict[str, list[Process]] = {"filter": [], "score": [], "bind": []}
         self.frontends: list[Process] = []
@@ -139,13 +142,39 @@ class Installation:
         """One replica more; to be named in the configuration before the frontend starts."""
         number = len(self.phases[phase])
         extra = ["--kubeconfig", str(self.bind_kubeconfig), "--kube-api-qps", "-1"] if phase == "bind" else []
+        extra += self._tls_flags(phase)
         command = [*program(f"trireme.{phase}.process"), "--listen", self.socket(phase, number), *extra]
         process = Process(f"{phase}-{number}", command, self.folder / f"{phase}-{number}.log")
         self.phases[phase].append(process)
         return process
 
     def socket(self, phase: str, number: int) -> str:
-        return f"unix:{self.folder}/{phase}-{number}.sock"
+        if self.certificates is None:
+            return f"unix:{self.folder}/{phase}-{number}.sock"
+        if (phase, number) not in self._addresses:
+            (port,) = launcher.free_ports(1)
+            self._addresses[phase, number] = f"127.0.0.1:{port}"
+        return self._addresses[phase, number]
+
+    def _tls_flags(self, phase: str) -> list[str]:
+        if self.certificates is None:
+            return []
+        folder = self.certificates / phase
+        return [
+            f"--tls-cert-file={folder}/tls.crt",
+            f"--tls-private-key-file={folder}/tls.key",
+            f"--client-ca-file={folder}/ca.crt",
+            "--allowed-identities=spiffe://cluster.local/ns/kube-system/sa/trireme-frontend",
+        ]
+
+    def _phases(self) -> Json:
+        out: Json = {}
+        for phase, replicas in self.phases.items():
+            if replicas:
+                out[phase] = {"endpoints": [self._endpoint(phase, number) for number in range(len(replicas))]}
+                if self.certificates is not None:
+                    out[phase]["allowedIdentities"] = [f"trireme-{phase}.kube-system.svc"]
+        return out
 
     def _endpoint(self, phase: str, number: int) -> str:
         """Where frontends find a replica: at its socket, or at the relay before it."""
@@ -167,13 +196,13 @@ class Installation:
         own_document = {
             "apiVersion": "trireme.dev/v1alpha1",
             "kind": "TriremeConfiguration",
-            "phases": {
-                phase: {"endpoints": [self._endpoint(phase, n) for n in range(len(replicas))]}
-                for phase, replicas in self.phases.items()
-                if replicas
-            },
+            "phases": self._phases(),
             **(own or {}),
         }
+        if self.certificates is not None:
+            folder = self.certificates / "frontend"
+            files = {"certFile": f"{folder}/tls.crt", "keyFile": f"{folder}/tls.key", "caFile": f"{folder}/ca.crt"}
+            own_document["tls"] = files
         config, own_config = self.folder / f"config-{number}.yaml", self.folder / f"own-{number}.yaml"
         config.write_text(yaml.safe_dump(document))
         own_config.write_text(yaml.safe_dump(own_document))

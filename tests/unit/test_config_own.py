@@ -40,7 +40,7 @@ def test_every_field_arrives_where_it_belongs() -> None:
     config = _parse("""
 phases:
   filter: {endpoints: ["10.0.0.1:70", "unix:/f", "dns:///f:70", "endpointslice:///ns/f:grpc"], deadline: 3s}
-  score: {localReplicas: 3, allowedIdentities: [y]}
+  score: {localReplicas: 3, allowedIdentities: [s]}
   bind: {endpoints: ["127.0.0.1:70"]}
 fallback: {mode: none, after: 1m}
 tls: {certFile: /c, keyFile: /k, caFile: /a, allowedIdentities: [x]}
@@ -64,7 +64,7 @@ remotePlugins:
     assert (config.tls.cert_file, config.tls.key_file, config.tls.ca_file) == ("/c", "/k", "/a")
     assert (config.tls.allowed_identities, config.tls.enabled) == (("x",), True)
     assert (config.batch.max_pods, config.batch.linger) == (7, Duration.of(0.001))
-    assert (config.identities("filter"), config.identities("score")) == (("x",), ("y",))
+    assert (config.identities("filter"), config.identities("score")) == (("x",), ("s",))
     assert config.handle_identities == ("spiffe://a/b",)
     assert (config.handle_listen, config.column_cache_classes) == ("127.0.0.1:71", 9)
     plugin = config.remote_plugin("P")

@@ -1,0 +1,108 @@
+"""The four processes on TCP with mutual TLS, as in pods of their own; and whoever else would call them."""
+
+import pathlib
+import subprocess
+import sys
+
+import clusters
+import grpc
+import installation
+import pytest
+from grpc import aio
+from installation import pod
+
+from trireme.v1 import bind_pb2, bind_pb2_grpc, filter_pb2, filter_pb2_grpc, snapshot_pb2, snapshot_pb2_grpc
+
+pytestmark = pytest.mark.timeout(180)
+
+SCRIPT = pathlib.Path(__file__).parents[2] / "deploy" / "make_certificates.py"
+
+embedded_only = pytest.mark.parametrize("cluster", ["embedded"], indirect=True)
+
+
+def make_certificates(folder: pathlib.Path) -> pathlib.Path:
+    """What `make certs` makes; made again, the certificates are new and the authority is the same."""
+    subprocess.run([sys.executable, str(SCRIPT), "--directory", str(folder)], check=True, capture_output=True)
+    return folder
+
+
+def _credentials(authority: pathlib.Path, caller: pathlib.Path | None) -> grpc.ChannelCredentials:
+    pair = ((caller / "tls.key").read_bytes(), (caller / "tls.crt").read_bytes()) if caller else (None, None)
+    return grpc.ssl_channel_credentials((authority / "ca.crt").read_bytes(), *pair)
+
+
+async def _codes(address: str, name: str, credentials: grpc.ChannelCredentials) -> set[grpc.StatusCode]:
+    """How the calls end that would do the most harm, of those that are served there."""
+    override = (("grpc.ssl_target_name_override", name),)
+    codes = set()
+    async with aio.secure_channel(address, credentials, options=override) as channel:
+        binding, filtering = bind_pb2_grpc.BindServiceStub(channel), filter_pb2_grpc.FilterServiceStub(channel)
+        syncing = snapshot_pb2_grpc.SnapshotServiceStub(channel)
+        for call in (
+            binding.Apply(bind_pb2.ApplyRequest(), timeout=5).read(),
+            binding.Fence(bind_pb2.FenceRequest(), timeout=5),
+            filtering.Filter(filter_pb2.FilterRequest(), timeout=5),
+            syncing.Sync(iter([snapshot_pb2.SyncRequest()]), timeout=5).read(),
+        ):
+            try:
+                await call
+            except aio.AioRpcError as error:
+                codes.add(error.code())
+            else:
+                codes.add(grpc.StatusCode.OK)
+    return codes - {grpc.StatusCode.UNIMPLEMENTED}
+
+
+@embedded_only
+async def test_mutual_tls_between_all_services(cluster: clusters.OpenCluster, tmp_path: pathlib.Path) -> None:
+    """Pods are scheduled over mutual TLS, no wrong party is answered, and renewed certificates stop nothing: without
+    this the phases cannot be apart, because bind deletes pods for whoever may call it.
+    """
+    async with cluster(nodes=3) as here:
+        certificates = here.certificates = make_certificates(tmp_path / "certificates")
+        await here.start()
+        await here.create_pods(pod(f"p{n}") for n in range(20))
+        await here.bound(20)
+        await here.check_promises(f"p{n}" for n in range(20))
+        others = make_certificates(tmp_path / "others")
+        refused, nobody = {grpc.StatusCode.PERMISSION_DENIED}, {grpc.StatusCode.UNAVAILABLE}
+        for phase in ("filter", "bind"):
+            ours, address, name = certificates / phase, here.socket(phase, 0), f"trireme-{phase}.kube-system.svc"
+            assert await _codes(address, name, _credentials(ours, None)) == nobody, "no certificate"
+            assert await _codes(address, name, _credentials(ours, others / "frontend")) == nobody, "another authority"
+            assert await _codes(address, name, _credentials(ours, certificates / "score")) == refused, "score calls"
+        bind, name = here.socket("bind", 0), "trireme-bind.kube-system.svc"
+        filter_calls = _credentials(certificates / "bind", certificates / "filter")
+        assert await _codes(bind, name, filter_calls) == refused, "a filter calls bind"
+        # All have new certificates; a replica that starts again has, and is given, the new ones.
+        syncs = [here.welcomes(phase, 0) for phase in here.phases]
+        make_certificates(certificates)
+        await here.create_pods(pod(f"q{n}") for n in range(10))
+        await here.bound(30)
+        assert [here.welcomes(phase, 0) for phase in here.phases] == syncs
+        for phase, replicas in here.phases.items():
+            replicas[0].kill()
+            replicas[0].start()
+            await replicas[0].listening()
+            await installation.until(lambda phase=phase: here.welcomes(phase, 0) == 2, 30, lambda: "it is not used")
+        await here.create_pods(pod(f"r{n}") for n in range(10))
+        await here.bound(40)
+
+
+@embedded_only
+async def test_a_phase_under_another_name_is_not_used(cluster: clusters.OpenCluster, tmp_path: pathlib.Path) -> None:
+    """Score at bind's address, with a certificate of the same authority, is told of no pod and binds none."""
+    async with cluster(nodes=1) as here:
+        here.certificates = make_certificates(tmp_path / "certificates")
+        for file in ("tls.crt", "tls.key"):
+            score, bind = here.certificates / "score" / file, here.certificates / "bind" / file
+            bind.write_bytes(score.read_bytes())
+        for phase in here.phases:
+            here.add_phase(phase).start()
+        for replicas in here.phases.values():
+            await replicas[0].listening()
+        frontend = here.add_frontend()
+        frontend.start()
+        await here.logged(frontend, "Hostname Verification Check failed")
+        await installation.until(lambda: here.welcomes("filter", 0), 30, lambda: "filter is not used either")
+        assert not here.welcomes("bind", 0)
