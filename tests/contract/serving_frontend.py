@@ -1,5 +1,6 @@
 """A frontend to serve, made of its real parts without what runs them, and an API server that reviews who may ask."""
 
+import asyncio
 import contextlib
 import socket
 import time
@@ -29,6 +30,7 @@ from trireme.frontend import (
     scheduling_queue,
     serving,
     serving_site,
+    serving_trust,
     waiting_pods,
 )
 from trireme.telemetry import klog
@@ -206,8 +208,15 @@ async def served(
             own_file.write_text(yaml.safe_dump({**own_head, **own}))
             arguments.append(f"--trireme-config={own_file}")
         errors = StringIO()
-        start = commandline.Start(arguments, {"PATH": "", "HOME": str(folder)}, StringIO(), errors, lambda line: None)
-        outcome = start.run()
+        start = commandline.Start(
+            arguments,
+            {"PATH": "", "HOME": str(folder)},
+            StringIO(),
+            errors,
+            lambda line: None,
+            lookup=serving_trust.look_up,
+        )
+        outcome = await asyncio.to_thread(start.run)  # it has a loop of its own while it looks up
         assert outcome.completed is not None, outcome
         before = klog.LogOptions()
         try:

@@ -14,6 +14,8 @@ from grpc import aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
+from trireme.frontend import replica_link
+from trireme.replica import grpc_server
 from trireme.replica.fencing import REASON_METADATA, Refusal, RefusalReason
 from trireme.replica.grpc_server import ReplicaServer, Service, refuse
 from trireme.replica.listening import Listener, ListenError, make_listener
@@ -280,3 +282,21 @@ async def test_a_refusal_reaches_the_caller_with_its_reason(tmp_path: Path, reas
     expected = grpc.StatusCode.UNAVAILABLE if plugin.refusal.transient else grpc.StatusCode.FAILED_PRECONDITION
     assert caught.value.code() is expected
     assert dict(caught.value.trailing_metadata() or ())[REASON_METADATA] == reason.value
+
+
+async def test_the_pings_of_the_frontend_are_welcome(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else an idle snapshot stream is ended for too_many_pings, and every call on its connection with it."""
+    keepalive = dict(replica_link.CHANNEL_OPTIONS)["grpc.keepalive_time_ms"]
+    assert keepalive > 2 * grpc_server.MIN_PING_INTERVAL_MS
+    # As often as gRPC lets it, once a second; the third that is not welcome is the last.
+    monkeypatch.setattr(grpc_server, "MIN_PING_INTERVAL_MS", 100)
+    options = [("grpc.keepalive_time_ms", 1000), ("grpc.http2.max_pings_without_data", 0)]
+    async with (
+        serving(make_listener(f"unix:{tmp_path}/s.sock")) as (_, address),
+        aio.insecure_channel(address, options=options) as channel,
+    ):
+        watch = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest())
+        await watch.read()
+        with pytest.raises(TimeoutError):  # the stream has nothing more to say, and is not ended either
+            async with asyncio.timeout(4.5):
+                await watch.read()

@@ -154,8 +154,21 @@ async def test_the_end_is_clean(cluster: clusters.OpenCluster) -> None:
     async with cluster(nodes=1) as here:
         await here.start()
         assert here.frontends[0].stop() == 0
+        said = here.frontends[0].said
+        assert said.splitlines()[-1].endswith('] "Requested to terminate, exiting"')
+        assert not [line for line in said.splitlines() if line.startswith("E")], "a normal end is no error"
         lease = await here.request("GET", "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler")
         assert not lease["spec"].get("holderIdentity")
+
+
+async def test_the_end_without_leader_election(cluster: clusters.OpenCluster) -> None:
+    """kube-scheduler takes the end of one that is alone for an error: what restarts it goes by the exit code."""
+    async with cluster(nodes=1) as here:
+        await here.start(configuration={"leaderElection": {"leaderElect": False}})
+        assert here.frontends[0].stop() == 1
+        last = here.frontends[0].said.splitlines()[-1]
+        assert last.startswith("E")
+        assert last.endswith('] "command failed" err="finished without leader elect"')
 
 
 async def test_the_frontend_stands_in_for_phases_that_are_all_gone(cluster: clusters.OpenCluster) -> None:

@@ -1,9 +1,12 @@
 """The frontend process: configuration, children, clients, leader election; and a clean end.
 
-Exit codes as kube-scheduler's: 0 when told to end, 1 when the configuration is wrong or the Lease is lost.
+Exit codes as kube-scheduler's: 0 when told to end, 1 when the configuration is wrong or the Lease is lost. Without
+leader election kube-scheduler takes every end for an error, and so do we: whoever watches exit codes of one sees the
+same of the other.
 """
 
 import asyncio
+import enum
 import gc
 import logging
 import signal
@@ -16,7 +19,16 @@ import uvloop
 
 from trireme.config import commandline
 from trireme.config.options import LoggingOptions
-from trireme.frontend import app, children, handle, metrics_observed, remote_plugins, serving, serving_site
+from trireme.frontend import (
+    app,
+    children,
+    handle,
+    metrics_observed,
+    remote_plugins,
+    serving,
+    serving_site,
+    serving_trust,
+)
 from trireme.kube import client, credentials, election, informer, lease, resources
 from trireme.kube.errors import ApiError, ApiUnreachable, KubeconfigError
 from trireme.replica import remote_client
@@ -34,7 +46,15 @@ _PHASES = ("filter", "score", "bind")
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run until told to end, or until the Lease is lost. Returns the exit code."""
-    return commandline.run(sys.argv[1:] if argv is None else argv, build=_build)
+    return commandline.run(sys.argv[1:] if argv is None else argv, build=_build, lookup=serving_trust.look_up)
+
+
+class _Ending(enum.Enum):
+    """Why the frontend ends."""
+
+    ASKED = "asked"
+    LEASE_LOST = "lease lost"
+    FAILED = "failed"
 
 
 def _build(completed: commandline.CompletedConfig) -> int:
@@ -42,7 +62,7 @@ def _build(completed: commandline.CompletedConfig) -> int:
     klog.info(log, 0, "Starting Kubernetes Scheduler", version=completed.version)
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            return runner.run(_run(completed))
+            ending = runner.run(_run(completed))
     except (
         KubeconfigError,
         children.ChildError,
@@ -50,11 +70,24 @@ def _build(completed: commandline.CompletedConfig) -> int:
         ListenError,
         serving.ServingError,
     ) as error:
-        print(f"Error: {error}", file=sys.stderr)
+        klog.error(log, "command failed", err=str(error))
         return 1
+    return _last_words(ending, completed.configuration.leader_election.leader_elect)
 
 
-async def _run(completed: commandline.CompletedConfig) -> int:
+def _last_words(ending: _Ending, elects: bool) -> int:
+    """The log line that kube-scheduler ends with, and its exit code."""
+    if ending is _Ending.LEASE_LOST:
+        klog.error(log, "Leaderelection lost")
+    elif ending is _Ending.ASKED and elects:
+        klog.info(log, 0, "Requested to terminate, exiting")
+        return 0
+    elif ending is _Ending.ASKED:
+        klog.error(log, "command failed", err="finished without leader elect")
+    return 1
+
+
+async def _run(completed: commandline.CompletedConfig) -> _Ending:
     source = _source(completed)
     connection = completed.configuration.client_connection
     settings = client.ClientSettings(
@@ -102,7 +135,7 @@ async def _until_stopped(
     local: children.Children,
     stopping: asyncio.Event,
     served: serving_site.FrontendSite,
-) -> int:
+) -> _Ending:
     elector = _Elector(completed, settings)
     running = asyncio.create_task(frontend.run(elector.elected), name="frontend")
     keeping = asyncio.create_task(local.keep(frontend.wake), name="children")
@@ -110,12 +143,7 @@ async def _until_stopped(
     lost = asyncio.create_task(elector.lost.wait())
     done, _ = await asyncio.wait({running, keeping, stop, lost}, return_when=asyncio.FIRST_COMPLETED)
     served.ending()
-    code = 0
-    if lost in done:
-        log.error("Leaderelection lost")
-        code = 1
-    elif stop in done:
-        log.info("Requested to terminate, exiting")
+    ending = _Ending.LEASE_LOST if lost in done else _Ending.ASKED if stop in done else _Ending.FAILED
     for task in (running, keeping, stop, lost):
         task.cancel()
     results = await asyncio.gather(running, keeping, return_exceptions=True)
@@ -123,8 +151,8 @@ async def _until_stopped(
     for result in results:
         if isinstance(result, BaseException) and not isinstance(result, asyncio.CancelledError):
             log.error("the frontend ended with an error", exc_info=result)
-            code = 1
-    return code
+            ending = _Ending.FAILED
+    return ending
 
 
 class _Elector:
@@ -135,7 +163,6 @@ class _Elector:
         self._settings = settings
         self._elector: lease.LeaseElector | None = None
         self._leading: asyncio.Future[election.Leading] = asyncio.get_running_loop().create_future()
-        self._stopping = False
         self.lost = asyncio.Event()
 
     async def elected(self) -> app.Term:
@@ -165,7 +192,6 @@ class _Elector:
 
     async def stop(self) -> None:
         """Give the Lease back."""
-        self._stopping = True
         if self._elector is not None:
             await self._elector.stop()
 
@@ -187,7 +213,7 @@ class _Elector:
     def _on_notice(self, notice: election.Notice) -> None:
         if isinstance(notice, election.Leading) and not self._leading.done():
             self._leading.set_result(notice)
-        elif isinstance(notice, election.Lost) and not self._stopping:
+        elif isinstance(notice, election.Lost) and not notice.asked:
             log.error("the Lease is lost: %s", notice.reason)
             self.lost.set()
 

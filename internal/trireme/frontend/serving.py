@@ -98,13 +98,9 @@ async def _secure(
         stack.callback(serving.listener.close)
         tokens = await _reviewer(stack, completed, serving.token_review is not None, options.authentication.kubeconfig)
         access = await _reviewer(stack, completed, serving.access_review is not None, options.authorization.kubeconfig)
-        trust = serving_trust.ClusterTrust(options.authentication, tokens)
+        trust = serving_trust.ClusterTrust(options.authentication, tokens, serving.looked_up)
         try:
-            await trust.start()
             contexts = tls_contexts.TlsContexts(_tls_settings(serving), trust.pem, time.monotonic)
-        except serving_trust.LookupFailure as error:
-            text = f"unable to load configmap based request-header-client-ca-file: {error}"
-            raise ServingError(text) from error
         except (OSError, ValueError) as error:  # ssl.SSLError is one
             raise ServingError(f"the serving certificate cannot be used: {error}") from error
         guard = _Guard(
@@ -150,6 +146,7 @@ async def _accepting(
         await asyncio.gather(accepting, return_exceptions=True)
         await acceptor.close()
         log.info("Stopped listening on %s", where)
+        klog.info(log, 0, "[graceful-termination] secure server has stopped listening")
         await server.shutdown(SHUTDOWN_SECONDS)
         await runner.cleanup()
         klog.info(log, 0, "[graceful-termination] secure server is exiting")

@@ -1,9 +1,9 @@
 """Who the HTTPS server believes, and whom it asks: authorities from files and from the cluster, reviews by the API
 server.
 
-The authorities in the cluster are those of the ConfigMap that every extension server reads. It is read when serving
-starts and once a minute after that; a file that is named counts instead of it. What cannot be read later is kept as it
-was.
+The authorities in the cluster are those of the ConfigMap that every extension server reads. It is read at the start,
+before anything else runs (`look_up`), and once a minute after that; a file that is named counts instead of it. What
+cannot be read later is kept as it was.
 
 Source: k8s.io/apiserver/pkg/server/options/authentication.go.
 """
@@ -17,9 +17,11 @@ from typing import Any
 import orjson
 from cryptography import x509
 
+from trireme.config.connection import Connection
+from trireme.config.loading import ConfigurationError
 from trireme.config.options import AuthenticationOptions
-from trireme.kube import client
-from trireme.kube.errors import ApiError, ApiUnreachable
+from trireme.kube import client, credentials
+from trireme.kube.errors import ApiError, ApiUnreachable, KubeconfigError
 from trireme.telemetry.authentication import RequestHeaders, ReviewError, Trust, User
 from trireme.telemetry.authorization import Verdict
 
@@ -30,43 +32,27 @@ REFRESH_SECONDS = 60.0
 REVIEW_SECONDS = 10.0
 
 
-class LookupFailure(Exception):
-    """The authentication settings of the cluster cannot be had."""
-
-
 class ClusterTrust:
     """The authorities in force. `api` None: nothing is looked up."""
 
-    def __init__(self, options: AuthenticationOptions, api: client.ApiClient | None) -> None:
+    def __init__(
+        self, options: AuthenticationOptions, api: client.ApiClient | None, looked_up: Mapping[str, str]
+    ) -> None:
         self._options = options
         self._api = None if options.skip_lookup else api
-        self._looked_up: Mapping[str, str] = {}
+        self._looked_up = looked_up
         # What was found last, and what of it is in force, by the key in the ConfigMap.
         self._usable: dict[str, tuple[bytes, bytes]] = {}
         self._made_of: tuple[bytes, bytes, Mapping[str, str]] | None = None
         self._trust = Trust()
 
-    async def start(self) -> None:
-        """Look up what is wanted of the cluster. Raises: LookupFailure where that is not tolerated."""
-        try:
-            await self._look_up()
-        except LookupFailure as error:
-            if not self._options.tolerate_lookup_failure:
-                raise
-            log.warning("Error looking up in-cluster authentication configuration: %s", error)
-            log.warning("Continuing without authentication configuration. This may treat all requests as anonymous.")
-            log.warning(
-                "To require authentication configuration lookup to succeed, "
-                "set --authentication-tolerate-lookup-failure=false"
-            )
-
     async def follow(self) -> None:
         """Look again, until cancelled."""
-        while self._wanted:
+        while self._api is not None and self._wanted:
             await asyncio.sleep(REFRESH_SECONDS)
             try:
-                await self._look_up()
-            except LookupFailure as error:
+                self._looked_up = await _settings(self._api)
+            except (ApiError, ApiUnreachable) as error:
                 log.warning("keeping the authentication configuration in use: %s", error)
 
     def pem(self) -> bytes:
@@ -85,8 +71,7 @@ class ClusterTrust:
 
     @property
     def _wanted(self) -> bool:
-        both = self._options.client_ca_file and self._options.request_header_client_ca_file
-        return self._api is not None and not both
+        return not (self._options.client_ca_file and self._options.request_header_client_ca_file)
 
     def _bundles(self) -> tuple[bytes, bytes]:
         """The authorities of clients and of proxies, PEM. Small files, read when a connection comes."""
@@ -137,20 +122,35 @@ class ClusterTrust:
             return ()
         return tuple(str(entry) for entry in value) if isinstance(value, list) else ()
 
-    async def _look_up(self) -> None:
-        if self._api is None or not self._wanted:
-            return
-        try:
-            answer = (await self._api.read(CONFIG_MAP, deadline=REVIEW_SECONDS)).json()
-        except ApiError as error:
-            if error.not_found:
-                self._looked_up = {}
-                return
-            raise LookupFailure(str(error)) from error
-        except ApiUnreachable as error:
-            raise LookupFailure(str(error)) from error
-        data = answer.get("data") or {}
-        self._looked_up = {str(key): str(value) for key, value in data.items()}
+
+def look_up(connection: Connection) -> Mapping[str, str]:
+    """The cluster's authentication settings, asked for once, before there is an event loop.
+
+    Raises: ConfigurationError with what went wrong.
+    """
+    try:
+        return asyncio.run(_look_up(connection))
+    except (ApiError, ApiUnreachable, KubeconfigError) as error:
+        raise ConfigurationError(str(error)) from error
+
+
+async def _look_up(connection: Connection) -> Mapping[str, str]:
+    agent = client.user_agent("kube-scheduler", "", "serving")
+    settings = client.ClientSettings(credentials.Source(connection.kubeconfig), agent, max_connections=1)
+    async with await client.connect(settings) as api:
+        return await _settings(api)
+
+
+async def _settings(api: client.ApiClient) -> Mapping[str, str]:
+    """What the ConfigMap has; nothing where there is none. Raises: ApiError, ApiUnreachable."""
+    try:
+        answer = (await api.read(CONFIG_MAP, deadline=REVIEW_SECONDS)).json()
+    except ApiError as error:
+        if error.not_found:
+            return {}
+        raise
+    data = answer.get("data") or {}
+    return {str(key): str(value) for key, value in data.items()}
 
 
 class Reviews:

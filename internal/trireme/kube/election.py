@@ -133,9 +133,10 @@ class Leading:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Lost:
-    """We do not lead any more, and will not again."""
+    """We do not lead any more, and will not again. `asked`: because somebody told us to stop."""
 
     reason: str
+    asked: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -209,7 +210,7 @@ class Election:
         """Somebody wants us to stop; the last instruction was broken off. Gives the Lease back if we may have it."""
         writing = isinstance(self._instruction, (Create, Update))
         if self.phase is Phase.LEADING:
-            return self._lose(now, "asked to stop", release=True)
+            return self._lose(now, "asked to stop", release=True, asked=True)
         if self.phase is Phase.ACQUIRING and writing:
             return self._release(now)  # the write may have been carried out
         if self.phase is Phase.RELEASING:
@@ -262,10 +263,10 @@ class Election:
             return self._turn(Wait(max(min(period, self._give_up_at - now), 0.0)), None, notices)
         return self._turn(Wait(period * (1 + JITTER_FACTOR * self._random())), None, notices)
 
-    def _lose(self, now: float, reason: str, *, release: bool) -> Turn:
+    def _lose(self, now: float, reason: str, *, release: bool, asked: bool = False) -> Turn:
         self.phase = Phase.ENDED
         turn = self._release(now) if release else self._turn(End())
-        return Turn(turn.instruction, (Lost(reason), *turn.notices))
+        return Turn(turn.instruction, (Lost(reason, asked), *turn.notices))
 
     # Giving the Lease back: Read, then Update with an empty holder, again on a conflict.
 

@@ -52,6 +52,9 @@ class Follower(snapshot_pb2_grpc.SnapshotServiceServicer):
         self._configured = configured
         self._guard = fencing.EpochGuard()
         self._config_hash = 0
+        # Whose snapshot this is: the epoch of the leader whose full sync came last. A new leader counts generations
+        # anew, so what one of them names says nothing about the state that its predecessor left here.
+        self._synced_epoch = 0
         self._advanced = asyncio.Event()
         self._stream = 0
         self._acknowledged = False
@@ -73,6 +76,7 @@ class Follower(snapshot_pb2_grpc.SnapshotServiceServicer):
         """Apply what comes until the stream ends or another one replaces it."""
         self._stream += 1
         stream = self._stream
+        epoch = 0
         acknowledging: asyncio.Task[None] | None = None
         try:
             async for request in request_iterator:
@@ -80,8 +84,12 @@ class Follower(snapshot_pb2_grpc.SnapshotServiceServicer):
                     await context.abort(grpc.StatusCode.ABORTED, "another stream has replaced this one")
                 if request.WhichOneof("message") == "hello":
                     await self._greet(request.hello, context)
+                    epoch = request.hello.fence.epoch
                     continue
                 await self._apply(request.delta, context)
+                if self._snap.synced:
+                    self._synced_epoch = epoch
+                self._advanced.set()
                 if acknowledging is None or acknowledging.done():
                     delay = ACK_SECONDS if self._acknowledged else 0
                     acknowledging = asyncio.create_task(self._acknowledge(context, delay))
@@ -108,11 +116,12 @@ class Follower(snapshot_pb2_grpc.SnapshotServiceServicer):
             self._guard.admit(cycle.fence.epoch)
         except fencing.Refusal as refusal:
             await grpc_server.refuse(context, refusal)
-        if not await self._reaches(cycle.generation, context.time_remaining()):
+        if not await self._reaches(cycle, context.time_remaining()):
             self._refused += 1
             await context.abort(
                 grpc.StatusCode.FAILED_PRECONDITION,
-                f"cycle.generation: {cycle.generation} is not reached, the snapshot is at {self._snap.generation}",
+                f"cycle.generation: {cycle.generation} of epoch {cycle.fence.epoch} is not reached, the snapshot is at "
+                f"{self._snap.generation} of epoch {self._synced_epoch}",
             )
         if cycle.config_hash != self._config_hash:
             self._refused += 1
@@ -121,13 +130,17 @@ class Follower(snapshot_pb2_grpc.SnapshotServiceServicer):
                 fencing.Refusal(fencing.RefusalReason.CONFIG_MISMATCH, "cycle.config_hash: not this configuration"),
             )
 
-    async def _reaches(self, generation: int, remaining: float | None) -> bool:
-        if self._snap.synced and self._snap.generation >= generation:
+    def _at(self, cycle: cycle_pb2.Cycle) -> bool:
+        followed = self._snap.synced and self._synced_epoch == cycle.fence.epoch
+        return followed and self._snap.generation >= cycle.generation
+
+    async def _reaches(self, cycle: cycle_pb2.Cycle, remaining: float | None) -> bool:
+        if self._at(cycle):
             return True
         seconds = WAIT_SECONDS if remaining is None else min(WAIT_SECONDS, max(remaining - 0.05, 0))
         try:
             async with asyncio.timeout(seconds):
-                while not (self._snap.synced and self._snap.generation >= generation):
+                while not self._at(cycle):
                     self._advanced.clear()
                     await self._advanced.wait()
         except TimeoutError:
@@ -154,4 +167,3 @@ class Follower(snapshot_pb2_grpc.SnapshotServiceServicer):
         except snapshot.OutOfStepError as error:
             await context.abort(grpc.StatusCode.FAILED_PRECONDITION, f"delta: {error}")
         self._deltas += 1
-        self._advanced.set()

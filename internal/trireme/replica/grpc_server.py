@@ -36,6 +36,10 @@ MAX_MESSAGE_BYTES = 16 << 20
 MAX_CONCURRENT_CALLS = 1024
 """Beyond it a call is answered RESOURCE_EXHAUSTED at once, and the caller asks another replica."""
 
+MIN_PING_INTERVAL_MS = 5_000
+"""Callers may ping an idle stream so often; the frontend does every 20 s. gRPC's own limit, five minutes, would end its
+connection for too_many_pings, with every call on it."""
+
 GRACE_SECONDS = 20.0
 """How long calls under way may take after SIGTERM; below the 30 s that Kubernetes waits before it kills."""
 
@@ -187,11 +191,11 @@ def _options(max_message_bytes: int) -> list[tuple[str, Any]]:
         ("grpc.max_send_message_length", max_message_bytes),
         # Two processes on one port would share the calls by chance.
         ("grpc.so_reuseport", 0),
-        # A frontend that vanished without a word is noticed after a minute; pings of its own are welcome.
+        # A frontend that vanished without a word is noticed after a minute.
         ("grpc.keepalive_time_ms", 45_000),
         ("grpc.keepalive_timeout_ms", 15_000),
         ("grpc.keepalive_permit_without_calls", 1),
-        ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
+        ("grpc.http2.min_ping_interval_without_data_ms", MIN_PING_INTERVAL_MS),
     ]
 
 
