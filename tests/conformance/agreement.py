@@ -132,7 +132,15 @@ def _hinted(rows: list[Row], options: argparse.Namespace) -> list[Finding]:
         for row in rows:
             _print_answer(row, hint_agreement.answer(row))
         return []
-    return [finding for row in rows for finding in hint_agreement.compare(row, hint_agreement.answer(row))]
+    findings: list[Finding] = []
+    for row in rows:
+        try:
+            findings += hint_agreement.compare(row, hint_agreement.answer(row))
+        except (LookupError, TypeError, ValueError) as error:
+            said = f"{type(error).__name__}: {error}"
+            plugin = row["case"]["plugin"]
+            findings.append(Finding(row["name"], "hints", "answer", plugin, Verdict.DIFFERS, "an answer", said))
+    return findings
 
 
 def _print_answer(row: Row, answer: object) -> None:

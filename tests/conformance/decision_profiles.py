@@ -65,7 +65,7 @@ def only(plugin: str) -> str:
 def make(strategies: Iterable[str] = ()) -> Setup:
     """The configuration for cases that name these ways of scoring resources."""
     feature_gates = gates.FeatureGates()
-    completed = {name: _completed(name, feature_gates) for name in sorted({DEFAULT_STRATEGY, *strategies})}
+    completed = {name: completed_profile(name, feature_gates) for name in sorted({DEFAULT_STRATEGY, *strategies})}
     default = completed[DEFAULT_STRATEGY]
     features = feature_gates.all()
     order = default.names(ExtensionPoint.FILTER)
@@ -85,7 +85,8 @@ def make(strategies: Iterable[str] = ()) -> Setup:
     return Setup(configuration, filters, frozenset(order) - {*filters}, scores, frozenset(scoring) - {*scores}, order)
 
 
-def _completed(strategy: str, feature_gates: gates.FeatureGates) -> model.CompletedProfile:
+def completed_profile(strategy: str, feature_gates: gates.FeatureGates) -> model.CompletedProfile:
+    """The default profile with a way of scoring resources."""
     scoring = {"type": strategy, "resources": [{"name": "cpu", "weight": 1}, {"name": "memory", "weight": 1}]}
     document = {
         "apiVersion": model.API_VERSION,

@@ -1,37 +1,106 @@
 """Comparing what plugins register and what their queueing hints say to golden rows.
 
-Which events an update is taken for is known by `trireme.framework.cluster_event`; what each plugin registers, and its
-hints, are asked of `REGISTERED` and `HINTS` below. A plugin that is in neither counts as *not yet*.
+Both are asked of what the frontend makes its own table from: the registrations of the default profile, over a cluster
+cache that has the case's objects. Which events an update is taken for is asked of `trireme.framework.cluster_event`.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+import functools
+from collections.abc import Iterator
 from typing import Any
 
+import decision_profiles
+from decision_cluster import DecisionCluster
 from decision_differences import Finding, Verdict
 from golden_rows import Row
 
+from trireme.config import gates, model
 from trireme.framework import cluster_event
+from trireme.frontend import cluster_watch, hints, object_kinds, pod_projection, queue_hints, queue_pod
 from trireme.kube import decode
 from trireme.v1 import core_pb2
 
 Json = dict[str, Any]
 
-# By plugin: the events that it registers, in the form of the rows.
-REGISTERED: Mapping[str, Callable[[], list[Json]]] = {}
-
-# By plugin: its answer to a case, `Queue` or `QueueSkip`.
-HINTS: Mapping[str, Callable[[Json], str]] = {}
+_FEATURES = gates.FeatureGates()
+_MESSAGES: dict[str, Any] = {kind.message.DESCRIPTOR.name: kind.message for kind in object_kinds.KINDS}
+_MESSAGES["Node"] = core_pb2.Node
 
 
 def answer(row: Row) -> Json:
-    """What we say, in the form of a row's `expect`; what nobody answers yet is left out."""
+    """What we say, in the form of a row's `expect`."""
     case = row["case"]
-    plugin = case["plugin"]
     if "event" not in case:
-        return {"events": REGISTERED[plugin]()} if plugin in REGISTERED else {}
-    out = {"hint": HINTS[plugin](case)} if plugin in HINTS else {}
+        nothing = DecisionCluster({"nodes": [], "pod": {"metadata": {"namespace": "", "name": ""}}})
+        return {"events": [_registered(entry) for entry in _registrations(case["plugin"], nothing)]}
     changes = _changes(case)
-    return out if changes is None else {**out, "changes": changes}
+    said = {"hint": _hint(case)}
+    return said if changes is None else {**said, "changes": changes}
+
+
+@functools.cache
+def _profile() -> model.CompletedProfile:
+    return decision_profiles.completed_profile(decision_profiles.DEFAULT_STRATEGY, _FEATURES)
+
+
+def _registrations(plugin: str, cluster: DecisionCluster) -> list[queue_hints.Registration]:
+    view = hints.CacheView(cluster.cache)
+    return [entry for entry in hints.registrations(_profile(), _FEATURES, view) if entry.plugin == plugin]
+
+
+def _registered(entry: queue_hints.Registration) -> Json:
+    actions = cluster_event.action_names(entry.event.action)
+    return {"resource": str(entry.event.resource), "actions": actions, "hint": entry.hint is not None}
+
+
+def _hint(case: Json) -> str:
+    """Queue or QueueSkip, as the queue takes it: of the one registration that the case names."""
+    cluster = DecisionCluster({**case, "nodes": case.get("nodes") or []})
+    cluster.fill()
+    # What the three pods select each other by must be known before any is told as its class.
+    for pod in (case["pod"], *_pods(case)):
+        cluster.class_of(pod)
+    wanted = cluster_event.parse(case["event"]["resource"], case["event"]["actions"])
+    (registration,) = (entry for entry in _registrations(case["plugin"], cluster) if entry.event == wanted)
+    table = queue_hints.HintTable({"": [registration]})
+    old, new = (_in_event(case, side, cluster) for side in ("old", "new"))
+    decisions, _ = table.weigh("", _happened(case, wanted), old, new, [_waiting(case, cluster)])
+    return "QueueSkip" if decisions[0] is queue_hints.Decision.STAY else "Queue"
+
+
+def _happened(case: Json, registered: cluster_event.ClusterEvent) -> cluster_event.ClusterEvent:
+    """The event as it would come: one of those that are registered."""
+    if not case.get("old"):
+        action = cluster_event.ActionType.ADD
+    elif not case.get("new"):
+        action = cluster_event.ActionType.DELETE
+    else:
+        action = registered.action & cluster_event.ActionType.UPDATE
+    return cluster_event.ClusterEvent(registered.resource, action)
+
+
+def _waiting(case: Json, cluster: DecisionCluster) -> queue_pod.QueuedPod:
+    parsed = pod_projection.parse(case["pod"])
+    record = queue_pod.by_priority(parsed.key, parsed.uid, cluster.class_of(case["pod"]), "", parsed.priority)
+    pod = queue_pod.QueuedPod(record, 0.0)
+    pod.rejectors = frozenset({case["plugin"]})
+    return pod
+
+
+def _pods(case: Json) -> list[Json]:
+    sides = (case.get(side) for side in ("old", "new"))
+    return [entry for entry in sides if entry and entry["kind"] == "Pod"]
+
+
+def _in_event(case: Json, side: str, cluster: DecisionCluster) -> Any:
+    """The object before or after, as hints get it."""
+    entry = case.get(side)
+    if not entry:
+        return None
+    if entry["kind"] != "Pod":
+        return decode.decode(entry, _MESSAGES[entry["kind"]])
+    parsed = pod_projection.parse(entry)
+    pod = cluster.registry[cluster.class_of(entry)].pod
+    return cluster_watch.PodInEvent(pod, parsed.key, parsed.uid, parsed.node_name, parsed.nominated_node)
 
 
 def compare(row: Row, said: Json) -> list[Finding]:
@@ -45,9 +114,7 @@ def _findings(row: Row, said: Json) -> Iterator[Finding]:
             continue
         expected, answered = _ordered(row["expect"][field]), _ordered(said.get(field))
         about = (row["name"], "hints", field, row["case"]["plugin"])
-        if field not in said:
-            yield Finding(*about, Verdict.NOT_YET)
-        elif expected == answered:
+        if expected == answered:
             yield Finding(*about, Verdict.AGREES)
         else:
             yield Finding(*about, Verdict.DIFFERS, str(expected), str(answered))

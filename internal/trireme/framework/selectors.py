@@ -4,7 +4,7 @@ Source: k8s.io/component-helpers/scheduling/corev1/nodeaffinity.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import orjson
@@ -38,6 +38,25 @@ class NodeTerm:
     requirements: tuple[Requirement, ...]
     names: frozenset[str] | None = None
     not_names: frozenset[str] = frozenset()
+
+    def matches(self, name: str, labels: Mapping[str, str]) -> bool:
+        """Whether a node of this name and these labels is as the term asks."""
+        if (self.names is not None and name not in self.names) or name in self.not_names:
+            return False
+        return all(_holds(requirement, labels.get(requirement.key)) for requirement in self.requirements)
+
+
+def _holds(requirement: Requirement, value: str | None) -> bool:
+    if requirement.operator == IN:
+        return value in requirement.values
+    if requirement.operator == NOT_IN:
+        return value not in requirement.values
+    if requirement.operator in (EXISTS, DOES_NOT_EXIST):
+        return (value is not None) == (requirement.operator == EXISTS)
+    number = None if value is None else parse_int64(value)
+    if number is None:
+        return False
+    return number > requirement.bound if requirement.operator == GREATER else number < requirement.bound
 
 
 def parse_terms(terms: Sequence[core_pb2.NodeSelectorTerm]) -> tuple[NodeTerm, ...]:

@@ -135,7 +135,7 @@ class Frontend:
             {
                 profile.scheduler_name: self.observed.timed_hints(
                     [
-                        *hints.registrations(profile, view),
+                        *hints.registrations(profile, completed.gates, view),
                         *remote_plugins.registrations(profile, self._infos),
                     ]
                 )

@@ -76,15 +76,8 @@ def _volume_binding(args: Args, features: Features) -> volume_binding.VolumeBind
 
 
 def _spread(args: Args, features: Features) -> pod_topology_spread.PodTopologySpread:
-    system = args.get("defaultingType", "System") == "System"
-    stated = [decode.decode(each, core_pb2.TopologySpreadConstraint) for each in args.get("defaultConstraints") or ()]
-    return pod_topology_spread.PodTopologySpread(
-        pod_topology_spread_constraints.Args(
-            defaults=pod_topology_spread_constraints.SYSTEM_DEFAULTS if system else tuple(stated),
-            system_defaults=system,
-            match_label_keys=features.get("MatchLabelKeysInPodTopologySpread", True),
-        )
-    )
+    match_label_keys = features.get("MatchLabelKeysInPodTopologySpread", True)
+    return pod_topology_spread.PodTopologySpread(pod_topology_spread_constraints.args_of(args, match_label_keys))
 
 
 def _inter_pod(args: Args, features: Features) -> inter_pod_affinity.InterPodAffinity:

@@ -55,6 +55,16 @@ def terms_of(pod_class: classes.PodClass) -> Terms:
     return pod_class.memo("affinity_terms", _read)
 
 
+def required_terms(pod_class: classes.PodClass) -> tuple[tuple[Term, ...], tuple[Term, ...]]:
+    """The terms of affinity, and of anti-affinity, that must hold, as stated. Raises: InvalidSelectorError."""
+    affinity = pod_class.pod.spec.affinity
+    pod, anti = affinity.pod_affinity, affinity.pod_anti_affinity
+    return (
+        tuple(_term(pod_class, each) for each in pod.required_during_scheduling_ignored_during_execution),
+        tuple(_term(pod_class, each) for each in anti.required_during_scheduling_ignored_during_execution),
+    )
+
+
 class ResolvedTerms:
     """A class's terms with namespace selectors resolved; resolved again when a namespace changes."""
 

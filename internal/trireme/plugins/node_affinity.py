@@ -42,13 +42,14 @@ def required_affinity(pod_class: classes.PodClass) -> RequiredAffinity:
 
     def parse(of: classes.PodClass) -> RequiredAffinity:
         node_affinity = of.pod.spec.affinity.node_affinity
-        terms = _required_terms(node_affinity)
+        terms = required_terms(node_affinity)
         return RequiredAffinity(dict(of.pod.spec.node_selector), terms)
 
     return pod_class.memo("required_affinity", parse)
 
 
-def _required_terms(affinity: core_pb2.NodeAffinity) -> tuple[selectors.NodeTerm, ...] | None:
+def required_terms(affinity: core_pb2.NodeAffinity) -> tuple[selectors.NodeTerm, ...] | None:
+    """The terms of which one must match; None: there is no such demand."""
     if not affinity.HasField("required_during_scheduling_ignored_during_execution"):
         return None
     return selectors.parse_terms(affinity.required_during_scheduling_ignored_during_execution.node_selector_terms)
@@ -73,7 +74,7 @@ class NodeAffinity:
 
     def __init__(self, added_affinity: core_pb2.NodeAffinity | None = None) -> None:
         added = core_pb2.NodeAffinity() if added_affinity is None else added_affinity
-        self._added_terms = _required_terms(added)
+        self._added_terms = required_terms(added)
         self._added_preferred = _preferred(added)
         self._refusal = status.unresolvable(self.name, _REASON, reasons=(status.Reason("nodeAffinity"),))
         self._enforced = status.unresolvable(

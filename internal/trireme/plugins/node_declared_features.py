@@ -34,7 +34,7 @@ class NodeDeclaredFeatures:
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, table: interfaces.StatusTable
     ) -> interfaces.PreFilterResult:
         """State: the features that the class needs; without any there is nothing to filter."""
-        needed = pod_class.memo(self.name, lambda of: frozenset(_needed(of.pod)))
+        needed = pod_class.memo(self.name, lambda of: needed_features(of.pod))
         if not self._enabled or not needed:
             return interfaces.SKIPPED
         return interfaces.PreFilterResult(state=needed)
@@ -54,6 +54,11 @@ class NodeDeclaredFeatures:
         declared = [frozenset[str](), *snap.nodes.feature_sets.values_from(1)]
         by_set = np.array([interfaces.PASSES if needed <= each else refusal for each in declared], dtype=np.int16)
         return interfaces.Verdicts(by_set[snap.nodes.feature_set[slots]])
+
+
+def needed_features(pod: core_pb2.Pod) -> frozenset[str]:
+    """The features that the pod needs of its node."""
+    return frozenset(_needed(pod))
 
 
 def _needed(pod: core_pb2.Pod) -> Iterable[str]:

@@ -3,10 +3,12 @@
 Source: pkg/scheduler/framework/plugins/podtopologyspread (common.go), plugins/helper/spread.go.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 from trireme.framework import label_selectors
+from trireme.kube import decode
 from trireme.snapshot import classes, snapshot
 from trireme.v1 import core_pb2
 
@@ -31,6 +33,25 @@ class Args:
     defaults: Sequence[core_pb2.TopologySpreadConstraint] = SYSTEM_DEFAULTS
     system_defaults: bool = True
     match_label_keys: bool = True
+
+
+def args_of(stated: Mapping[str, Any], match_label_keys: bool) -> Args:
+    """The arguments from their JSON."""
+    system = stated.get("defaultingType", "System") == "System"
+    listed = [decode.decode(each, core_pb2.TopologySpreadConstraint) for each in stated.get("defaultConstraints") or ()]
+    return Args(SYSTEM_DEFAULTS if system else tuple(listed), system, match_label_keys)
+
+
+class Objects(Protocol):
+    """The services and owners that default constraints find their selector by."""
+
+    def get(self, kind: str, namespace: str, name: str) -> Any:
+        """The object, or None."""
+        ...
+
+    def all(self, kind: str) -> Iterator[Any]:
+        """All objects of a kind."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +89,16 @@ class SpreadConstraints:
         own = pod_class.pod.spec.topology_spread_constraints
         generation = 0 if own else snap.changed(OWNER_KINDS)
         if self._generation != generation:
-            stated = own or args.defaults
-            read = tuple(_read(each, pod_class, args) for each in stated if each.when_unsatisfiable == self._action)
-            self._known = read if own or not read else _with_selector(read, default_selector(pod_class, snap))
+            self._known = read(self._action, pod_class, args, snap.objects)
             self._generation = generation
         return self._known
+
+
+def read(action: str, pod_class: classes.PodClass, args: Args, objects: Objects) -> tuple[Constraint, ...]:
+    """The constraints of a class for one action. Raises: InvalidSelectorError."""
+    own = pod_class.pod.spec.topology_spread_constraints
+    found = tuple(_read(each, pod_class, args) for each in own or args.defaults if each.when_unsatisfiable == action)
+    return found if own or not found else _with_selector(found, default_selector(pod_class, objects))
 
 
 def _with_selector(
@@ -105,16 +131,16 @@ def _read(stated: core_pb2.TopologySpreadConstraint, pod_class: classes.PodClass
     )
 
 
-def default_selector(pod_class: classes.PodClass, snap: snapshot.Snapshot) -> label_selectors.LabelSelector:
+def default_selector(pod_class: classes.PodClass, objects: Objects) -> label_selectors.LabelSelector:
     """What the services and the owner of the class select by, together; empty where there are none."""
     namespace = pod_class.namespace
     merged: dict[str, str] = {}
-    for service in snap.objects.all("service"):
+    for service in objects.all("service"):
         if service.metadata.namespace == namespace and _selects(service.spec.selector, pod_class.labels):
             merged.update(service.spec.selector)
     owner = next((each for each in pod_class.pod.metadata.owner_references if each.controller), None)
     kind = None if owner is None else _OWNERS.get((owner.api_version, owner.kind))
-    found = None if owner is None or kind is None else snap.objects.get(kind, namespace, owner.name)
+    found = None if owner is None or kind is None else objects.get(kind, namespace, owner.name)
     if found is None:
         return label_selectors.from_labels(merged)
     if kind == "replication_controller":

@@ -79,11 +79,11 @@ class VolumeRestrictions:
         conflicting = [
             class_id
             for class_id in volumes_index.index_of(snap).classes_with_disks()
-            if _conflict(pod_class.pod, snap.classes[class_id].pod)
+            if conflict(pod_class.pod, snap.classes[class_id].pod)
         ]
         taken = snap.pods.count_by_slot(snap.chosen_classes(conflicting), snap.nodes.size)[slots] > 0
         index[taken] = table.intern(self._disk_conflict)
-        if not _conflict(pod_class.pod, pod_class.pod):
+        if not conflict(pod_class.pod, pod_class.pod):
             return interfaces.Verdicts(index)
         return interfaces.Verdicts(index, np.ones(slots.shape[0], dtype=np.int32))
 
@@ -94,7 +94,7 @@ def _any_in_use(namespace: str, claims: list[str], snap: snapshot.Snapshot) -> b
     return bool(users) and bool(snap.pods.rows_of(snap.chosen_classes(users)).size)
 
 
-def _conflict(wanted: core_pb2.Pod, placed: core_pb2.Pod) -> bool:
+def conflict(wanted: core_pb2.Pod, placed: core_pb2.Pod) -> bool:
     """Whether a pod on the same node has one of the wanted pod's disks in a way that excludes it."""
     return any(
         _same_disk(mine.volume_source, theirs.volume_source)

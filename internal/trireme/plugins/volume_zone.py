@@ -26,7 +26,7 @@ _TODAYS = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Topology:
+class Topology:
     """A label that a volume has, and the values of it that it can be used with."""
 
     key: str
@@ -47,7 +47,7 @@ class VolumeZone:
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, table: interfaces.StatusTable
     ) -> interfaces.PreFilterResult:
         """Refuse what cannot be looked up; skip where no volume is labelled."""
-        topologies: list[_Topology] = []
+        topologies: list[Topology] = []
         for use in volumes_claims.claims_of(pod_class):
             if use.ephemeral:
                 continue
@@ -56,7 +56,7 @@ class VolumeZone:
                 refusal = status.unresolvable(self.name, found, reasons=(status.Reason("claim"),))
                 return interfaces.PreFilterResult(status=refusal)
             if found is not None:
-                topologies += _topologies(found)
+                topologies += topologies_of(found)
         return interfaces.PreFilterResult(state=tuple(topologies)) if topologies else interfaces.SKIPPED
 
     def filter(
@@ -73,7 +73,7 @@ class VolumeZone:
         for key in _TODAYS:
             zoned |= labels.column(key).at(slots) != 0
         matches = np.ones(slots.shape[0], dtype=np.bool_)
-        topologies: tuple[_Topology, ...] = state
+        topologies: tuple[Topology, ...] = state
         for topology in topologies:
             own, todays = labels.column(topology.key), labels.column(_TODAYS[topology.key])
             stated = own.at(slots)
@@ -109,7 +109,8 @@ def _volume_of(namespace: str, name: str, snap: snapshot.Snapshot) -> core_pb2.P
     return "PersistentVolume had no name"
 
 
-def _topologies(volume: core_pb2.PersistentVolume) -> list[_Topology]:
+def topologies_of(volume: core_pb2.PersistentVolume) -> list[Topology]:
+    """The zones and regions that the volume is labelled with."""
     out = []
     for key in _TODAYS:
         value = volume.metadata.labels.get(key)
@@ -117,5 +118,5 @@ def _topologies(volume: core_pb2.PersistentVolume) -> list[_Topology]:
             continue
         values = [part.strip() for part in value.split(volumes_translation.ZONE_DELIMITER)]
         if all(values):
-            out.append(_Topology(key, frozenset(values)))
+            out.append(Topology(key, frozenset(values)))
     return out

@@ -1,4 +1,9 @@
-"""Queueing hints: what each in-tree plugin wants to hear of, and whether an event helps a pod that it refused."""
+"""Queueing hints: what each in-tree plugin wants to hear of, and whether an event helps a pod that it refused.
+
+One module for each plugin, or for plugins that look at the same objects; `registrations` puts them together. What a
+hint answers is kube-scheduler's to the letter, because a pod that is woken in vain costs an attempt, and one that is
+not woken sleeps.
+"""
 
 from trireme.frontend.hints.cluster_view import CacheView
 from trireme.frontend.hints.registrations import registrations

@@ -1,92 +1,82 @@
-"""Which events each in-tree plugin registers. Source: EventsToRegister of pkg/scheduler/framework/plugins."""
+"""Which events each in-tree plugin registers, with its hints. Source: EventsToRegister of the plugins.
 
-from collections.abc import Mapping, Sequence
+A plugin that is not named here refuses nobody, or nobody whom an event could help.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from trireme.config import model
+from trireme.config import gates, model
 from trireme.framework import cluster_event
 from trireme.frontend import queue_hints, queue_pod
+from trireme.frontend.hints import dynamic_resources, nodes, pod_groups, pods, resources, volumes
 from trireme.frontend.hints.cluster_view import CacheView
+from trireme.frontend.hints.wanted import Helps, Reading, Setting, Wanted, always, never
 
-_PREEMPTION = "DefaultPreemption"
 
-_TABLE: Mapping[str, Sequence[tuple[str, tuple[str, ...]]]] = {
-    _PREEMPTION: (("AssignedPod", ("Delete",)),),
-    "DynamicResources": (
-        ("Node", ("Add", "UpdateNodeAllocatable", "UpdateNodeLabel")),
-        ("resource.k8s.io/ResourceClaim", ("Add", "Delete", "Update")),
-        ("TargetPod", ("UpdatePodGeneratedResourceClaim",)),
-        ("resource.k8s.io/DeviceClass", ("Add", "Update")),
-        ("resource.k8s.io/ResourceSlice", ("Add", "Update")),
-    ),
-    "InterPodAffinity": (
-        ("AssignedPod", ("Add", "Delete", "UpdatePodLabel")),
-        ("TargetPod", ("UpdatePodLabel",)),
-        ("Node", ("Add", "UpdateNodeLabel")),
-    ),
-    "NodeAffinity": (("Node", ("Add", "UpdateNodeLabel")),),
-    "NodeDeclaredFeatures": (("Node", ("Add", "UpdateNodeDeclaredFeature")), ("TargetPod", ("Update",))),
-    "NodeName": (("Node", ("Add",)),),
-    "NodePorts": (("AssignedPod", ("Delete",)), ("Node", ("Add",))),
-    "NodeResourcesFit": (
-        ("AssignedPod", ("Delete",)),
-        ("Node", ("Add", "UpdateNodeAllocatable")),
-        ("resource.k8s.io/DeviceClass", ("Add", "Update")),
-        ("AssignedPod", ("UpdatePodScaleDown",)),
-        ("TargetPod", ("UpdatePodScaleDown",)),
-    ),
-    "NodeUnschedulable": (("Node", ("Add", "UpdateNodeTaint")), ("TargetPod", ("UpdatePodToleration",))),
-    "NodeVolumeLimits": (
-        ("storage.k8s.io/CSINode", ("Add",)),
-        ("storage.k8s.io/CSINode", ("Update",)),
-        ("AssignedPod", ("Delete",)),
-        ("PersistentVolumeClaim", ("Add",)),
-        ("storage.k8s.io/VolumeAttachment", ("Delete",)),
-    ),
-    "PodTopologySpread": (
-        ("AssignedPod", ("Add", "Delete", "UpdatePodLabel")),
-        ("TargetPod", ("UpdatePodLabel", "UpdatePodToleration")),
-        ("Node", ("Add", "Delete", "UpdateNodeLabel", "UpdateNodeTaint")),
-    ),
-    "SchedulingGates": (("TargetPod", ("UpdatePodSchedulingGatesEliminated",)),),
-    "TaintToleration": (("Node", ("Add", "UpdateNodeTaint")), ("TargetPod", ("UpdatePodToleration",))),
-    "VolumeBinding": (
-        ("storage.k8s.io/StorageClass", ("Add", "Update")),
-        ("PersistentVolumeClaim", ("Add", "Update")),
-        ("PersistentVolume", ("Add", "Update")),
-        ("Node", ("Add", "UpdateNodeLabel")),
-        ("storage.k8s.io/CSINode", ("Add", "Update")),
-        ("storage.k8s.io/CSIDriver", ("Update",)),
-        ("storage.k8s.io/CSIStorageCapacity", ("Add", "Update")),
-    ),
-    "VolumeRestrictions": (
-        ("AssignedPod", ("Delete",)),
-        ("Node", ("Add",)),
-        ("PersistentVolumeClaim", ("Add",)),
-    ),
-    "VolumeZone": (
-        ("storage.k8s.io/StorageClass", ("Add",)),
-        ("Node", ("Add", "UpdateNodeLabel")),
-        ("PersistentVolumeClaim", ("Add", "Update")),
-        ("PersistentVolume", ("Add", "Update")),
-    ),
+def _default_preemption(setting: Setting) -> Sequence[Wanted]:
+    """A pod that waits for its victims hears when one is gone, but whether that helps is for others to say."""
+    if not setting.features.enabled("SchedulerAsyncPreemption"):
+        return ()
+    return (Wanted("AssignedPod", ("Delete",), never),)
+
+
+def _scheduling_gates(setting: Setting) -> Sequence[Wanted]:
+    return (Wanted("TargetPod", ("UpdatePodSchedulingGatesEliminated",), always),)
+
+
+_PLUGINS: Mapping[str, Callable[[Setting], Sequence[Wanted]]] = {
+    "DefaultPreemption": _default_preemption,
+    "DynamicResources": dynamic_resources.dynamic_resources,
+    "GangScheduling": pod_groups.gang_scheduling,
+    "InterPodAffinity": pods.inter_pod_affinity,
+    "NodeAffinity": nodes.node_affinity_hints,
+    "NodeDeclaredFeatures": nodes.declared_features,
+    "NodeName": nodes.node_name,
+    "NodePorts": resources.node_ports_hints,
+    "NodeResourcesFit": resources.node_resources_fit,
+    "NodeUnschedulable": nodes.node_unschedulable,
+    "NodeVolumeLimits": volumes.node_volume_limits,
+    "PodTopologySpread": pods.pod_topology_spread,
+    "SchedulingGates": _scheduling_gates,
+    "TaintToleration": nodes.taint_toleration,
+    "VolumeBinding": volumes.volume_binding,
+    "VolumeRestrictions": volumes.volume_restrictions_hints,
+    "VolumeZone": volumes.volume_zone_hints,
 }
 
 
-def _never(
-    event: cluster_event.ClusterEvent, old: Any, new: Any, pods: Sequence[queue_pod.QueuedPod]
-) -> Sequence[queue_hints.Hint]:
-    """A pod that waits for its victims is looked at again when one is gone, but whether that helps others say."""
-    return [queue_hints.Hint.SKIP] * len(pods)
-
-
-_HINTS: Mapping[str, queue_hints.HintFunction] = {_PREEMPTION: _never}
-
-
-def registrations(profile: model.CompletedProfile, cluster: CacheView) -> list[queue_hints.Registration]:
+def registrations(
+    profile: model.CompletedProfile, features: gates.FeatureGates, cluster: CacheView
+) -> list[queue_hints.Registration]:
     """The registrations of a profile's in-tree plugins."""
     return [
-        queue_hints.Registration(plugin, cluster_event.parse(resource, actions), _HINTS.get(plugin))
+        queue_hints.Registration(plugin, cluster_event.parse(wanted.resource, wanted.actions), _hint(wanted, cluster))
         for plugin in profile.all_names()
-        for resource, actions in _TABLE.get(plugin, ())
+        if plugin in _PLUGINS
+        for wanted in _PLUGINS[plugin](Setting(profile.args(plugin), features, cluster))
     ]
+
+
+def _hint(wanted: Wanted, cluster: CacheView) -> queue_hints.HintFunction | None:
+    return None if wanted.reading is None else _by_class(wanted.reading, cluster)
+
+
+def _by_class(reading: Reading, cluster: CacheView) -> queue_hints.HintFunction:
+    """Reads the event once, and asks about each pod's class. An error about one pod concerns no other."""
+
+    def hint(
+        event: cluster_event.ClusterEvent, old: Any, new: Any, pods: Sequence[queue_pod.QueuedPod]
+    ) -> Sequence[queue_hints.Hint]:
+        helps = reading(old, new)
+        return [_answer(helps, cluster, pod) for pod in pods]
+
+    return hint
+
+
+def _answer(helps: Helps, cluster: CacheView, pod: queue_pod.QueuedPod) -> queue_hints.Hint:
+    try:
+        return queue_hints.Hint.QUEUE if helps(cluster.waiting(pod.record.class_id)) else queue_hints.Hint.SKIP
+    except Exception:
+        # Whatever is wrong must not put the pod to sleep; the metric shows it.
+        return queue_hints.Hint.ERROR
