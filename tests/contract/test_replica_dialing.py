@@ -64,7 +64,7 @@ class Frontend(test_replica_stream.Frontend):
 
     def __init__(self, dialer: dialing.Dialer) -> None:
         super().__init__()
-        self.links = replicas.Replicas("filter", self, dialer, asyncio.get_running_loop().time, lambda: None)
+        self.links = replicas.Replicas("filter", self, dialer, 30.0, asyncio.get_running_loop().time, lambda: None)
 
     @property
     def link(self) -> replica_link.LinkStatistics:

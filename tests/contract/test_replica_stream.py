@@ -6,7 +6,9 @@ import pathlib
 import time
 from collections.abc import AsyncIterator
 
-from trireme.frontend import class_registry, cluster_cache, pod_projection, replicas
+import pytest
+
+from trireme.frontend import class_registry, cluster_cache, pod_projection, replica_link, replicas
 from trireme.replica import dialing, follower, grpc_server, listening, phase_process
 from trireme.snapshot import snapshot
 from trireme.v1 import core_pb2, cycle_pb2, plugin_pb2, snapshot_pb2
@@ -18,10 +20,10 @@ MAX_CHUNK_BYTES = 4 << 20
 class Frontend:
     """What links need of the frontend: a cache, and where streams begin."""
 
-    def __init__(self) -> None:
+    def __init__(self, deadline_seconds: float = 30.0) -> None:
         self.registry = class_registry.ClassRegistry()
         self.cache = cluster_cache.ClusterCache(self.registry)
-        self.links = replicas.Replicas("filter", self, dialing.Dialer(), time.monotonic, lambda: None)
+        self.links = replicas.Replicas("filter", self, dialing.Dialer(), deadline_seconds, time.monotonic, lambda: None)
 
     def hello(self) -> snapshot_pb2.Hello:
         return snapshot_pb2.Hello(fence=cycle_pb2.Fence(epoch=1), config_hash=1)
@@ -137,4 +139,23 @@ async def test_a_replica_that_comes_back_gets_everything_again(tmp_path: pathlib
     async with replica(tmp_path, 0) as (_, again):
         await until_at(again, generation)
         assert (again.nodes.count, again.pods.count) == (5, 1)
+        await frontend.links.close()
+
+
+async def test_a_call_ends_at_the_deadline_of_its_phase(tmp_path: pathlib.Path) -> None:
+    """A replica that acknowledges deltas and yet never answers would hold its pods for ever."""
+    frontend = Frontend(deadline_seconds=0.4)
+
+    async def unanswered(link: replica_link.ReplicaLink) -> None:
+        await asyncio.Event().wait()
+
+    async with replica(tmp_path, 0) as (address, _):
+        frontend.links.set_endpoints([address])
+        while not frontend.links.answering():
+            await asyncio.sleep(0.01)
+        began = time.monotonic()
+        async with asyncio.timeout(20):
+            with pytest.raises(replicas.PhaseUnavailable, match="does not answer"):
+                await frontend.links.ask("p", 1, unanswered)
+        assert time.monotonic() - began >= 0.4
         await frontend.links.close()

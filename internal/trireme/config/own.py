@@ -26,7 +26,9 @@ FALLBACKS = ("local", "none")
 FAILURE_POLICIES = ("Fail", "Ignore")
 
 _FALLBACK_AFTER = Duration(30 * SECOND)
-_PHASE_DEADLINE = Duration(10 * SECOND)
+_PHASE_DEADLINE = Duration(30 * SECOND)
+# A batch of bindings waits for the rate limit of the API client, and tells of each as it is known.
+_BIND_DEADLINE = Duration(60 * SECOND)
 _DEADLINE = Duration(SECOND)
 _OPEN_FOR = Duration(30 * SECOND)
 _LINGER = Duration(5 * MILLISECOND)
@@ -130,7 +132,7 @@ class TriremeConfiguration:
 
     filter: Phase = Phase()
     score: Phase = Phase()
-    bind: Phase = Phase()
+    bind: Phase = Phase(deadline=_BIND_DEADLINE)
     fallback: Fallback = Fallback()
     remote_plugins: tuple[RemotePlugin, ...] = ()
     #: Between the services, as the frontend calls them; where the frontend is called, it shows the same certificate.

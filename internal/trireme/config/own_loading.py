@@ -75,8 +75,7 @@ def parse(data: bytes) -> TriremeConfiguration:
     return config
 
 
-def _phase(value: Value) -> Phase:
-    default = Phase()
+def _phase(value: Value, default: Phase) -> Phase:
     return Phase(
         endpoints=tuple(value.get("endpoints") or ()),
         local_replicas=value.get("localReplicas", default.local_replicas),
@@ -139,9 +138,9 @@ def _configuration(value: Value) -> TriremeConfiguration:
     handle: Value = value.get("handle") or {}
     default = TriremeConfiguration()
     return TriremeConfiguration(
-        filter=_phase(phases.get("filter") or {}),
-        score=_phase(phases.get("score") or {}),
-        bind=_phase(phases.get("bind") or {}),
+        filter=_phase(phases.get("filter") or {}, default.filter),
+        score=_phase(phases.get("score") or {}, default.score),
+        bind=_phase(phases.get("bind") or {}, default.bind),
         fallback=Fallback(fallback.get("mode", "local"), fallback.get("after", default.fallback.after)),
         remote_plugins=tuple(_remote_plugin(plugin) for plugin in value.get("remotePlugins") or ()),
         tls=_tls(value.get("tls") or {}),

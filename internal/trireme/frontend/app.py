@@ -202,9 +202,16 @@ class Frontend:
             )
 
     def _make_phases(self) -> None:
-        self.filters = replicas.Replicas("filter", self, self._dialer("filter"), time.monotonic, self.wake)
-        self.scores = replicas.Replicas("score", self, self._dialer("score"), time.monotonic, self.wake)
-        self.binders = bind_replicas.BindReplicas(self._fence_request, self._dialer("bind"), self.wake)
+        own = self._completed.trireme
+        self.filters, self.scores = (
+            replicas.Replicas(
+                name, self, self._dialer(name), own.phase(name).deadline.seconds, time.monotonic, self.wake
+            )
+            for name in ("filter", "score")
+        )
+        self.binders = bind_replicas.BindReplicas(
+            self._fence_request, self._dialer("bind"), own.bind.deadline.seconds, self.wake
+        )
         self.outbox = status_outbox.StatusOutbox(self.binders.apply)
 
     def _dialer(self, phase: str) -> dialing.Dialer:
@@ -475,7 +482,8 @@ class Frontend:
                     group.create_task(standing_in.run(), name=f"fallback of {name}")
                     take = standing_in.set_endpoints
                 endpoints, local = own.phase(name).endpoints, self._children.addresses(name)
-                group.create_task(phase_endpoints.follow(endpoints, local, take), name=f"endpoints of {name}")
+                following = phase_endpoints.follow(endpoints, local, take, self._clients.scheduling)
+                group.create_task(following, name=f"endpoints of {name}")
 
     async def close(self) -> None:
         """End what is under way: what was not bound is somebody else's to schedule."""

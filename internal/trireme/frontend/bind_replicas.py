@@ -23,8 +23,6 @@ log = logging.getLogger(__name__)
 FENCE_SECONDS = 5.0
 RETRY_SECONDS = 0.1
 MAX_RETRY_SECONDS = 2.0
-# How long one replica may take over a batch before another is asked as well.
-CALL_SECONDS = 60.0
 # A replica that has answered nothing for so long is not waited for.
 SILENCE_SECONDS = 5.0
 
@@ -65,8 +63,11 @@ class BindReplicas:
         self,
         fence_request: Callable[[], bind_pb2.FenceRequest],
         dialer: dialing.Dialer,
+        deadline_seconds: float,
         changed: Callable[[], None],
     ) -> None:
+        """`deadline_seconds` is how long one replica may take over a batch before another is asked as well."""
+        self._deadline = deadline_seconds
         self._fence_request = fence_request
         self._dialer = dialer
         self._changed = changed
@@ -128,7 +129,7 @@ class BindReplicas:
 
             def call(stub: Any, part: bind_pb2.BindRequest = part) -> Any:
                 part.cycle.fence.CopyFrom(self._fence_request().fence)
-                return stub.Bind(part, timeout=CALL_SECONDS)
+                return stub.Bind(part, timeout=self._deadline)
 
             async for result in self._stream(call):
                 index = indexes[result.index]
@@ -144,7 +145,7 @@ class BindReplicas:
 
             def call(stub: Any, part: list[bind_pb2.Action] = part) -> Any:
                 request = bind_pb2.ApplyRequest(fence=self._fence_request().fence, actions=part)
-                return stub.Apply(request, timeout=CALL_SECONDS)
+                return stub.Apply(request, timeout=self._deadline)
 
             async for result in self._stream(call):
                 results[indexes[result.index]] = result
@@ -153,20 +154,20 @@ class BindReplicas:
     async def permit(self, request: bind_pb2.PermitRequest) -> bind_pb2.PermitResponse:
         """Ask the Permit plugins. Raises: AioRpcError."""
         link = await self._next()
-        response: bind_pb2.PermitResponse = await link.stub.Permit(request, timeout=CALL_SECONDS)
+        response: bind_pb2.PermitResponse = await link.stub.Permit(request, timeout=self._deadline)
         return response
 
     async def pre_bind(self, request: bind_pb2.PreBindRequest) -> bind_pb2.PreBindResponse:
         """Ask the PreBind plugins. Raises: AioRpcError."""
         link = await self._next()
         request.cycle.fence.CopyFrom(self._fence_request().fence)
-        response: bind_pb2.PreBindResponse = await link.stub.PreBind(request, timeout=CALL_SECONDS)
+        response: bind_pb2.PreBindResponse = await link.stub.PreBind(request, timeout=self._deadline)
         return response
 
     async def post_bind(self, request: bind_pb2.PostBindRequest) -> None:
         """Tell the PostBind plugins. Raises: AioRpcError."""
         link = await self._next()
-        await link.stub.PostBind(request, timeout=CALL_SECONDS)
+        await link.stub.PostBind(request, timeout=self._deadline)
 
     async def close(self) -> None:
         """End all links."""

@@ -15,9 +15,6 @@ from trireme.wire import status as wire_status
 
 Answer = TypeVar("Answer")
 
-# Longer than any answer takes; what counts is replicas.PROBE_SECONDS.
-_DEADLINE_SECONDS = 30.0
-
 
 class PhaseFault(Exception):
     """A phase answered what it must not: the pods go back by error, the text says what was wrong."""
@@ -108,7 +105,7 @@ class Phases:
             # Statuses are numbered by each replica for itself: only who gave the whole answer can patch it.
             request.known_generation = answer.generation if answer.source == link.identity else 0
             stub = filter_pb2_grpc.FilterServiceStub(link.channel)
-            said = await stub.Filter(request, timeout=_DEADLINE_SECONDS)
+            said = await stub.Filter(request, timeout=self._filters.deadline_seconds)
             answered_by.append(link.identity)
             return said
 
@@ -152,7 +149,7 @@ class Phases:
 
         async def call(link: replica_link.ReplicaLink) -> filter_pb2.PostFilterResponse:
             stub = filter_pb2_grpc.FilterServiceStub(link.channel)
-            return await stub.PostFilter(request, timeout=_DEADLINE_SECONDS)
+            return await stub.PostFilter(request, timeout=self._filters.deadline_seconds)
 
         response = await self._asked("filter", "PostFilter", self._filters.ask(profile, class_id, call))
         nominated = response.nominated_node or ("" if response.clear_nomination else None)
@@ -176,12 +173,12 @@ class Phases:
             stub = score_pb2_grpc.ScoreServiceStub(link.channel)
             link.capacities.pop(key, None)
             try:
-                response = await stub.Place(request, timeout=_DEADLINE_SECONDS)
+                response = await stub.Place(request, timeout=self._scores.deadline_seconds)
             except aio.AioRpcError as error:
                 if error.code() != grpc.StatusCode.FAILED_PRECONDITION or not known:
                     raise
                 request.capacities.CopyFrom(filtered.answer.message())
-                response = await stub.Place(request, timeout=_DEADLINE_SECONDS)
+                response = await stub.Place(request, timeout=self._scores.deadline_seconds)
             if not filtered.of_one:
                 link.capacities[key] = generation
             return response
@@ -200,7 +197,9 @@ class Phases:
         request = filter_pb2.ReserveRequest(cycle=cycle, placements=placements)
 
         async def call(link: replica_link.ReplicaLink) -> filter_pb2.ReserveResponse:
-            return await filter_pb2_grpc.FilterServiceStub(link.channel).Reserve(request, timeout=_DEADLINE_SECONDS)
+            return await filter_pb2_grpc.FilterServiceStub(link.channel).Reserve(
+                request, timeout=self._filters.deadline_seconds
+            )
 
         response = await self._asked("filter", "Reserve", self._filters.ask(cycle.profile, cycle.pod_class, call))
         if len(response.reservations) != len(placements):
@@ -212,7 +211,9 @@ class Phases:
         request = filter_pb2.UnreserveRequest(cycle=cycle, placements=placements)
 
         async def call(link: replica_link.ReplicaLink) -> filter_pb2.UnreserveResponse:
-            return await filter_pb2_grpc.FilterServiceStub(link.channel).Unreserve(request, timeout=_DEADLINE_SECONDS)
+            return await filter_pb2_grpc.FilterServiceStub(link.channel).Unreserve(
+                request, timeout=self._filters.deadline_seconds
+            )
 
         await self._asked("filter", "Unreserve", self._filters.ask(cycle.profile, cycle.pod_class, call))
 
@@ -221,11 +222,11 @@ class Phases:
         cycle = self.cycle(profile, class_id, generation)
         for link in self._filters.preferred(profile, class_id)[:1]:
             await filter_pb2_grpc.FilterServiceStub(link.channel).Filter(
-                filter_pb2.FilterRequest(cycle=cycle, count=1, prepare=True), timeout=_DEADLINE_SECONDS
+                filter_pb2.FilterRequest(cycle=cycle, count=1, prepare=True), timeout=self._filters.deadline_seconds
             )
         for link in self._scores.preferred(profile, class_id)[:1]:
             await score_pb2_grpc.ScoreServiceStub(link.channel).Place(
-                score_pb2.PlaceRequest(cycle=cycle, count=1, prepare=True), timeout=_DEADLINE_SECONDS
+                score_pb2.PlaceRequest(cycle=cycle, count=1, prepare=True), timeout=self._scores.deadline_seconds
             )
 
     async def _asked(self, phase: str, rpc: str, asking: Awaitable[Answer]) -> Answer:

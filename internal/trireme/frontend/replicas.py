@@ -22,8 +22,6 @@ Answer = TypeVar("Answer")
 
 # How long an answer may take before it is asked whether the replica is there at all.
 PROBE_SECONDS = 0.15
-# A call takes at most this long, remote plugins included.
-CALL_SECONDS = 30.0
 
 _ELSEWHERE = frozenset(
     {
@@ -49,10 +47,13 @@ class Replicas:
         phase: str,
         source: replica_link.Source,
         dialer: dialing.Dialer,
+        deadline_seconds: float,
         clock: Callable[[], float],
         changed: Callable[[], None],
     ) -> None:
+        """`deadline_seconds` is how long a call may take, remote plugins included."""
         self.phase = phase
+        self.deadline_seconds = deadline_seconds
         self._source = source
         self._dialer = dialer
         self._clock = clock
@@ -124,7 +125,7 @@ class Replicas:
             # Where nobody else can be asked, a busy replica is better than none.
             alone = link is candidates[-1]
             try:
-                answer = await self._ask_one(link, call, PROBE_SECONDS * 2 if not alone else CALL_SECONDS)
+                answer = await self._ask_one(link, call, PROBE_SECONDS * 2 if not alone else self.deadline_seconds)
             except aio.AioRpcError as error:
                 if error.code() not in _ELSEWHERE:
                     raise
@@ -147,7 +148,7 @@ class Replicas:
         """One replica's answer. One that neither answers nor acknowledges anything for so long is not waited for."""
         asking = asyncio.ensure_future(call(link))
         try:
-            end = self._clock() + CALL_SECONDS
+            end = self._clock() + self.deadline_seconds
             while True:
                 done, _ = await asyncio.wait({asking}, timeout=PROBE_SECONDS)
                 if done:

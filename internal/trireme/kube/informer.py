@@ -180,13 +180,11 @@ class Informer(Generic[T]):
             pass
 
     async def _list(self, step: listwatch.ListPage) -> None:
-        params: dict[str, str | int] = {}
+        params = self._selectors()
         if step.limit:
             params["limit"] = step.limit
         if step.continue_token:
             params["continue"] = step.continue_token
-        if self.resource.field_selector:
-            params["fieldSelector"] = self.resource.field_selector
         try:
             response = await self._api.get(self.resource.path, params, deadline=LIST_DEADLINE_SECONDS)
             items, metadata = _list_of(response.json())
@@ -196,15 +194,19 @@ class Informer(Generic[T]):
         self._last_contact = self._clock()
         await self._deliver(self._protocol.page(items, metadata))
 
+    def _selectors(self) -> dict[str, str | int]:
+        resource = self.resource
+        named = (("fieldSelector", resource.field_selector), ("labelSelector", resource.label_selector))
+        return {name: selector for name, selector in named if selector}
+
     async def _watch(self, step: listwatch.OpenWatch) -> None:
-        params: dict[str, str | int] = {
+        params = {
+            **self._selectors(),
             "watch": "true",
             "allowWatchBookmarks": "true",
             "resourceVersion": step.version,
             "timeoutSeconds": step.seconds,
         }
-        if self.resource.field_selector:
-            params["fieldSelector"] = self.resource.field_selector
         started = self._clock()
         try:
             async with self._api.stream(

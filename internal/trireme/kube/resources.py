@@ -24,6 +24,7 @@ class Resource:
     kind: str
     path: str
     field_selector: str = ""
+    label_selector: str = ""
     optional: bool = False
     page: int = 500
 

@@ -1,0 +1,61 @@
+"""Endpoints of a phase that come from the API: found through EndpointSlices, and followed as they change."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from trireme.embedded.cluster import EmbeddedCluster
+from trireme.frontend import endpoints
+from trireme.kube import client
+from trireme.kube.credentials import Source
+
+PATH = "/apis/discovery.k8s.io/v1/namespaces/kube-system/endpointslices"
+
+
+def _slice(name: str, service: str, *addresses: str) -> Mapping[str, Any]:
+    return {
+        "apiVersion": "discovery.k8s.io/v1",
+        "kind": "EndpointSlice",
+        "metadata": {"name": name, "namespace": "kube-system", "labels": {"kubernetes.io/service-name": service}},
+        "addressType": "IPv4",
+        "endpoints": [{"addresses": [address], "conditions": {"ready": True}} for address in addresses],
+        "ports": [{"name": "grpc", "port": 7001}],
+    }
+
+
+async def test_slices_of_the_service_are_followed(tmp_path: Path) -> None:
+    """Replicas come and go with every rollout: a frontend that looked once would soon ask nobody."""
+    told: list[Sequence[str]] = []
+    new = asyncio.Event()
+
+    def take(addresses: Sequence[str]) -> None:
+        told.append(addresses)
+        new.set()
+
+    async def until(true: Callable[[], bool]) -> None:
+        async with asyncio.timeout(20):
+            while not true():
+                new.clear()
+                await new.wait()
+
+    async with EmbeddedCluster(nodes=0) as cluster:
+        cluster.write_kubeconfig(tmp_path / "kubeconfig")
+        settings = client.ClientSettings(Source(str(tmp_path / "kubeconfig")), "test")
+        async with await client.connect(settings) as api:
+            await api.post(PATH, orjson.dumps(_slice("a", "filter", "10.0.0.1", "10.0.0.2")), deadline=10)
+            await api.post(PATH, orjson.dumps(_slice("b", "score", "10.0.0.9")), deadline=10)
+            configured = ["unix:/one-more", "endpointslice:///kube-system/filter:grpc"]
+            following = asyncio.create_task(endpoints.follow(configured, (), take, api))
+            try:
+                await until(lambda: told[-1:] == [["10.0.0.1:7001", "10.0.0.2:7001", "unix:/one-more"]])
+                await api.post(PATH, orjson.dumps(_slice("c", "filter", "10.0.0.3")), deadline=10)
+                await until(lambda: "10.0.0.3:7001" in told[-1])
+                for name in ("a", "c"):
+                    await api.delete(f"{PATH}/{name}", deadline=10)
+                await until(lambda: told[-1] == ["unix:/one-more"])
+            finally:
+                following.cancel()
+                await asyncio.gather(following, return_exceptions=True)

@@ -1,0 +1,50 @@
+"""Which addresses the EndpointSlices of a Service stand for."""
+
+from typing import Any
+
+import pytest
+
+from trireme.frontend import endpoint_slices
+
+PORTS = [{"name": "grpc", "port": 7001}, {"name": "metrics", "port": 8080}]
+
+
+def _slice(*endpoints: dict[str, Any], ports: list[dict[str, Any]] | None = None, **more: Any) -> endpoint_slices.Slice:
+    metadata = {"namespace": "kube-system", "name": "filter-x"}
+    return endpoint_slices.parse(
+        {"metadata": metadata, "endpoints": list(endpoints), "ports": PORTS if ports is None else ports, **more}
+    )
+
+
+def _at(address: str, **conditions: bool) -> dict[str, Any]:
+    return {"addresses": [address], "conditions": conditions}
+
+
+@pytest.mark.parametrize(
+    ("slices", "port", "expected"),
+    [
+        pytest.param([_slice(_at("10.0.0.1"))], "grpc", ["10.0.0.1:7001"], id="unset-is-ready"),
+        pytest.param([_slice(_at("10.0.0.1", ready=True))], "7001", ["10.0.0.1:7001"], id="port-by-number"),
+        pytest.param([_slice(_at("10.0.0.1", ready=False))], "grpc", [], id="not-ready"),
+        pytest.param([_slice(_at("10.0.0.1", ready=True, terminating=True))], "grpc", [], id="terminating"),
+        pytest.param([_slice(_at("fd00::1"), addressType="IPv6")], "grpc", ["[fd00::1]:7001"], id="ipv6"),
+        pytest.param(
+            [_slice(_at("10.0.0.2"), _at("10.0.0.1")), _slice(_at("10.0.0.1"), _at("10.0.0.3"))],
+            "grpc",
+            ["10.0.0.1:7001", "10.0.0.2:7001", "10.0.0.3:7001"],
+            id="each-once-from-all-slices",
+        ),
+        pytest.param([_slice(_at("10.0.0.1"))], "http", [], id="no-such-port"),
+        pytest.param([_slice(_at("10.0.0.1"), ports=[{"name": "grpc"}])], "grpc", [], id="any-port"),
+        pytest.param([_slice(ports=None), _slice()], "grpc", [], id="nobody"),
+    ],
+)
+def test_the_addresses_that_may_be_asked(slices: list[endpoint_slices.Slice], port: str, expected: list[str]) -> None:
+    """A replica that is left out idles; one that is gone, asked all the same, costs each pod a failed call."""
+    assert endpoint_slices.addresses_of(slices, port) == expected
+
+
+def test_null_lists_are_read_as_empty() -> None:
+    """Go writes an empty list as null; who stumbles over it follows nobody."""
+    parsed = endpoint_slices.parse({"metadata": {}, "endpoints": None, "ports": None})
+    assert endpoint_slices.addresses_of([parsed], "grpc") == []
