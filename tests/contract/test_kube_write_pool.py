@@ -1,0 +1,193 @@
+"""The connections of writes, against servers that answer byte by byte as the tests say."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from trireme.kube import write_pool
+from trireme.kube.errors import ApiUnreachable
+
+OK = b"HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\n{}"
+
+Script = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+class Server:
+    """Counts connections."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.connections = 0
+
+
+@asynccontextmanager
+async def serving(script: Script) -> AsyncIterator[Server]:
+    """A server that runs the script on each connection."""
+    seen = Server()
+    open_writers: list[asyncio.StreamWriter] = []
+
+    async def on_connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        seen.connections += 1
+        open_writers.append(writer)
+        try:
+            await script(reader, writer)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(on_connection, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    seen.url = f"http://127.0.0.1:{port}"
+    try:
+        yield seen
+    finally:
+        for writer in open_writers:
+            writer.close()
+        server.close()
+        await server.wait_closed()
+
+
+async def _request(reader: asyncio.StreamReader) -> bytes:
+    head = await reader.readuntil(b"\r\n\r\n")
+    length = next(
+        int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length")
+    )
+    return head + await reader.readexactly(length)
+
+
+def _answers(*answers: bytes, then_close: bool = False) -> Script:
+    async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for answer in answers:
+            await _request(reader)
+            writer.write(answer)
+            await writer.drain()
+        if not then_close:
+            await reader.read()
+
+    return script
+
+
+def _pool(server: Server, limit: int = 4) -> write_pool.WritePool:
+    return write_pool.WritePool(server.url, None, None, limit)
+
+
+async def _send(pool: write_pool.WritePool, seconds: float = 5.0, body: bytes = b"{}") -> write_pool.Answer:
+    return await pool.send("POST", "/x", {"Accept": "application/json"}, body, seconds)
+
+
+@pytest.mark.parametrize(
+    ("answer", "body"),
+    [
+        pytest.param(OK, b"{}", id="with-a-length"),
+        pytest.param(
+            b"HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n1\r\n}\r\n0\r\n\r\n",
+            b"{}",
+            id="chunked",
+        ),
+        pytest.param(b"HTTP/1.1 100 Continue\r\n\r\n" + OK, b"{}", id="after-a-provisional-one"),
+        pytest.param(b"HTTP/1.1 204 No Content\r\n\r\n", b"", id="without-a-body"),
+    ],
+)
+async def test_answers_of_every_form_are_read_and_the_connection_is_kept(answer: bytes, body: bytes) -> None:
+    """If this fails, an answer is misread, or the next one on the connection is taken for this one."""
+    async with serving(_answers(answer, OK)) as server:
+        pool = _pool(server)
+        assert (await _send(pool)).body == body
+        assert (await _send(pool)).status == 201
+        assert server.connections == 1
+        pool.close()
+
+
+async def test_a_connection_that_the_server_ends_is_not_used_again() -> None:
+    """If this fails, each write after an answer with Connection: close is lost."""
+    last = OK.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
+    async with serving(_answers(last, then_close=True)) as server:
+        pool = _pool(server)
+        for _ in range(3):
+            assert (await _send(pool)).status == 201
+        assert server.connections == 3
+        pool.close()
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        pytest.param(b"SSH-2.0-OpenSSH\r\n", "not HTTP", id="another-protocol"),
+        pytest.param(b"HTTP/1.1 201 Created\r\nContent-Length: 10\r\n\r\n{", "closed the connection", id="cut-short"),
+    ],
+)
+async def test_an_answer_that_is_none_may_follow_a_write_that_happened(answer: bytes, text: str) -> None:
+    """If this fails, bind takes a binding that may exist for one that does not."""
+    async with serving(_answers(answer, then_close=True)) as server:
+        pool = _pool(server)
+        with pytest.raises(ApiUnreachable, match=text) as caught:
+            await _send(pool)
+        assert caught.value.sent
+        pool.close()
+
+
+async def test_no_more_connections_than_allowed() -> None:
+    """If this fails, a burst of bindings opens as many connections as there are pods, or waits for ever."""
+    async with serving(_answers(*[OK] * 20)) as server:
+        pool = _pool(server, limit=2)
+        await asyncio.gather(*(_send(pool) for _ in range(20)))
+        assert server.connections == 2
+        pool.close()
+
+
+async def test_who_gives_up_waiting_passes_the_turn_on() -> None:
+    """If this fails, one cancelled write leaves a connection idle while others wait for it until their deadline."""
+
+    async def slow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            await _request(reader)
+            await asyncio.sleep(0.05)
+            writer.write(OK)
+
+    async with serving(slow) as server:
+        pool = _pool(server, limit=1)
+        first, second, third = (asyncio.create_task(_send(pool)) for _ in range(3))
+        await asyncio.sleep(0.02)
+        second.cancel()
+        assert (await first).status == (await third).status == 201
+        with pytest.raises(ApiUnreachable, match="no connection was free") as caught:
+            await asyncio.gather(_send(pool), _send(pool, seconds=0.01))
+        assert not caught.value.sent
+        pool.close()
+
+
+async def test_a_write_that_is_given_up_takes_its_connection_along() -> None:
+    """If this fails, the late answer to one write is taken for the answer to the next."""
+
+    async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        request = await _request(reader)
+        if request.endswith(b"slow"):
+            await asyncio.sleep(0.2)
+        writer.write(OK.replace(b"{}", request[-2:]))
+        await reader.read()
+
+    async with serving(script) as server:
+        pool = _pool(server, limit=1)
+        with pytest.raises(ApiUnreachable, match="no answer in time") as caught:
+            await _send(pool, seconds=0.05, body=b"slow")
+        assert caught.value.sent
+        task = asyncio.create_task(_send(pool, body=b"slow"))
+        await asyncio.sleep(0.05)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert (await _send(pool, body=b"ok")).body == b"ok"
+        assert server.connections == 3
+        pool.close()
+
+
+async def test_a_header_cannot_smuggle_another_request() -> None:
+    """If this fails, a token file with a line break in it writes requests of its own."""
+    async with serving(_answers(OK)) as server:
+        pool = _pool(server)
+        with pytest.raises(ApiUnreachable, match="the header Authorization holds a line break") as caught:
+            await pool.send("POST", "/x", {"Authorization": "Bearer a\r\nX: y"}, b"{}", 5.0)
+        assert not caught.value.sent
+        pool.close()
