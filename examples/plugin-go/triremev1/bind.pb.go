@@ -801,7 +801,8 @@ func (*PostBindResponse) Descriptor() ([]byte, []int) {
 // Action is one write that somebody decided on and bind carries out.
 type Action struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// REQUIRED. The pod that the write is about; for deallocate the pod on whose behalf.
+	// REQUIRED. The pod that the write is about; for deallocate the pod on whose behalf; for set_group_condition the
+	// PodGroup instead of a pod.
 	Pod *PodIdentity `protobuf:"bytes,1,opt,name=pod,proto3" json:"pod,omitempty"`
 	// REQUIRED. What is written.
 	//
@@ -812,6 +813,7 @@ type Action struct {
 	//	*Action_ClearNomination
 	//	*Action_Deallocate
 	//	*Action_SetCondition
+	//	*Action_SetGroupCondition
 	Action        isAction_Action `protobuf_oneof:"action"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -906,6 +908,15 @@ func (x *Action) GetSetCondition() *SetCondition {
 	return nil
 }
 
+func (x *Action) GetSetGroupCondition() *SetGroupCondition {
+	if x != nil {
+		if x, ok := x.Action.(*Action_SetGroupCondition); ok {
+			return x.SetGroupCondition
+		}
+	}
+	return nil
+}
+
 type isAction_Action interface {
 	isAction_Action()
 }
@@ -935,6 +946,11 @@ type Action_SetCondition struct {
 	SetCondition *SetCondition `protobuf:"bytes,6,opt,name=set_condition,json=setCondition,proto3,oneof"`
 }
 
+type Action_SetGroupCondition struct {
+	// Set a condition of a PodGroup.
+	SetGroupCondition *SetGroupCondition `protobuf:"bytes,7,opt,name=set_group_condition,json=setGroupCondition,proto3,oneof"`
+}
+
 func (*Action_Evict) isAction_Action() {}
 
 func (*Action_Nominate) isAction_Action() {}
@@ -944,6 +960,8 @@ func (*Action_ClearNomination) isAction_Action() {}
 func (*Action_Deallocate) isAction_Action() {}
 
 func (*Action_SetCondition) isAction_Action() {}
+
+func (*Action_SetGroupCondition) isAction_Action() {}
 
 // Evict deletes a pod after marking it with the condition DisruptionTarget.
 type Evict struct {
@@ -1229,6 +1247,52 @@ func (x *SetCondition) GetNominatedNodeName() string {
 	return ""
 }
 
+// SetGroupCondition patches one condition of a PodGroup's status.
+type SetGroupCondition struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED. The condition, complete.
+	Condition     *Condition `protobuf:"bytes,1,opt,name=condition,proto3" json:"condition,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetGroupCondition) Reset() {
+	*x = SetGroupCondition{}
+	mi := &file_trireme_v1_bind_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetGroupCondition) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetGroupCondition) ProtoMessage() {}
+
+func (x *SetGroupCondition) ProtoReflect() protoreflect.Message {
+	mi := &file_trireme_v1_bind_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetGroupCondition.ProtoReflect.Descriptor instead.
+func (*SetGroupCondition) Descriptor() ([]byte, []int) {
+	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *SetGroupCondition) GetCondition() *Condition {
+	if x != nil {
+		return x.Condition
+	}
+	return nil
+}
+
 // ApplyRequest is actions to carry out.
 type ApplyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1242,7 +1306,7 @@ type ApplyRequest struct {
 
 func (x *ApplyRequest) Reset() {
 	*x = ApplyRequest{}
-	mi := &file_trireme_v1_bind_proto_msgTypes[20]
+	mi := &file_trireme_v1_bind_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1254,7 +1318,7 @@ func (x *ApplyRequest) String() string {
 func (*ApplyRequest) ProtoMessage() {}
 
 func (x *ApplyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_bind_proto_msgTypes[20]
+	mi := &file_trireme_v1_bind_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1267,7 +1331,7 @@ func (x *ApplyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyRequest.ProtoReflect.Descriptor instead.
 func (*ApplyRequest) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{20}
+	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ApplyRequest) GetFence() *Fence {
@@ -1295,7 +1359,7 @@ type ApplyResponse struct {
 
 func (x *ApplyResponse) Reset() {
 	*x = ApplyResponse{}
-	mi := &file_trireme_v1_bind_proto_msgTypes[21]
+	mi := &file_trireme_v1_bind_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1307,7 +1371,7 @@ func (x *ApplyResponse) String() string {
 func (*ApplyResponse) ProtoMessage() {}
 
 func (x *ApplyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_bind_proto_msgTypes[21]
+	mi := &file_trireme_v1_bind_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1320,7 +1384,7 @@ func (x *ApplyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyResponse.ProtoReflect.Descriptor instead.
 func (*ApplyResponse) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{21}
+	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ApplyResponse) GetResults() []*BindResult {
@@ -1345,7 +1409,7 @@ type FenceRequest struct {
 
 func (x *FenceRequest) Reset() {
 	*x = FenceRequest{}
-	mi := &file_trireme_v1_bind_proto_msgTypes[22]
+	mi := &file_trireme_v1_bind_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1357,7 +1421,7 @@ func (x *FenceRequest) String() string {
 func (*FenceRequest) ProtoMessage() {}
 
 func (x *FenceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_bind_proto_msgTypes[22]
+	mi := &file_trireme_v1_bind_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1370,7 +1434,7 @@ func (x *FenceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceRequest.ProtoReflect.Descriptor instead.
 func (*FenceRequest) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{22}
+	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *FenceRequest) GetFence() *Fence {
@@ -1407,7 +1471,7 @@ type FenceResponse struct {
 
 func (x *FenceResponse) Reset() {
 	*x = FenceResponse{}
-	mi := &file_trireme_v1_bind_proto_msgTypes[23]
+	mi := &file_trireme_v1_bind_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1419,7 +1483,7 @@ func (x *FenceResponse) String() string {
 func (*FenceResponse) ProtoMessage() {}
 
 func (x *FenceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_bind_proto_msgTypes[23]
+	mi := &file_trireme_v1_bind_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1432,7 +1496,7 @@ func (x *FenceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceResponse.ProtoReflect.Descriptor instead.
 func (*FenceResponse) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{23}
+	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *FenceResponse) GetEpoch() uint64 {
@@ -1454,7 +1518,7 @@ var File_trireme_v1_bind_proto protoreflect.FileDescriptor
 const file_trireme_v1_bind_proto_rawDesc = "" +
 	"\n" +
 	"\x15trireme/v1/bind.proto\x12\n" +
-	"trireme.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x15trireme/v1/core.proto\x1a\x16trireme/v1/cycle.proto\x1a\x19trireme/v1/snapshot.proto\x1a\x17trireme/v1/status.proto\"\x9d\x01\n" +
+	"trireme.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x15trireme/v1/core.proto\x1a\x16trireme/v1/cycle.proto\x1a\x15trireme/v1/meta.proto\x1a\x19trireme/v1/snapshot.proto\x1a\x17trireme/v1/status.proto\"\x9d\x01\n" +
 	"\bBindItem\x12)\n" +
 	"\x03pod\x18\x01 \x01(\v2\x17.trireme.v1.PodIdentityR\x03pod\x12\x1b\n" +
 	"\tnode_name\x18\x02 \x01(\tR\bnodeName\x123\n" +
@@ -1501,7 +1565,7 @@ const file_trireme_v1_bind_proto_rawDesc = "" +
 	"\x0fPostBindRequest\x12'\n" +
 	"\x05cycle\x18\x01 \x01(\v2\x11.trireme.v1.CycleR\x05cycle\x12*\n" +
 	"\x05items\x18\x02 \x03(\v2\x14.trireme.v1.BindItemR\x05items\"\x12\n" +
-	"\x10PostBindResponse\"\xe1\x02\n" +
+	"\x10PostBindResponse\"\xb2\x03\n" +
 	"\x06Action\x12)\n" +
 	"\x03pod\x18\x01 \x01(\v2\x17.trireme.v1.PodIdentityR\x03pod\x12)\n" +
 	"\x05evict\x18\x02 \x01(\v2\x11.trireme.v1.EvictH\x00R\x05evict\x122\n" +
@@ -1510,7 +1574,8 @@ const file_trireme_v1_bind_proto_rawDesc = "" +
 	"\n" +
 	"deallocate\x18\x05 \x01(\v2\x16.trireme.v1.DeallocateH\x00R\n" +
 	"deallocate\x12?\n" +
-	"\rset_condition\x18\x06 \x01(\v2\x18.trireme.v1.SetConditionH\x00R\fsetConditionB\b\n" +
+	"\rset_condition\x18\x06 \x01(\v2\x18.trireme.v1.SetConditionH\x00R\fsetCondition\x12O\n" +
+	"\x13set_group_condition\x18\a \x01(\v2\x1d.trireme.v1.SetGroupConditionH\x00R\x11setGroupConditionB\b\n" +
 	"\x06action\"\xa6\x01\n" +
 	"\x05Evict\x12\x18\n" +
 	"\amessage\x18\x01 \x01(\tR\amessage\x12/\n" +
@@ -1529,7 +1594,9 @@ const file_trireme_v1_bind_proto_rawDesc = "" +
 	"\fSetCondition\x126\n" +
 	"\tcondition\x18\x01 \x01(\v2\x18.trireme.v1.PodConditionR\tcondition\x123\n" +
 	"\x13nominated_node_name\x18\x02 \x01(\tH\x00R\x11nominatedNodeName\x88\x01\x01B\x16\n" +
-	"\x14_nominated_node_name\"e\n" +
+	"\x14_nominated_node_name\"H\n" +
+	"\x11SetGroupCondition\x123\n" +
+	"\tcondition\x18\x01 \x01(\v2\x15.trireme.v1.ConditionR\tcondition\"e\n" +
 	"\fApplyRequest\x12'\n" +
 	"\x05fence\x18\x01 \x01(\v2\x11.trireme.v1.FenceR\x05fence\x12,\n" +
 	"\aactions\x18\x02 \x03(\v2\x12.trireme.v1.ActionR\aactions\"A\n" +
@@ -1563,7 +1630,7 @@ func file_trireme_v1_bind_proto_rawDescGZIP() []byte {
 	return file_trireme_v1_bind_proto_rawDescData
 }
 
-var file_trireme_v1_bind_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_trireme_v1_bind_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_trireme_v1_bind_proto_goTypes = []any{
 	(*BindItem)(nil),            // 0: trireme.v1.BindItem
 	(*HostState)(nil),           // 1: trireme.v1.HostState
@@ -1585,74 +1652,78 @@ var file_trireme_v1_bind_proto_goTypes = []any{
 	(*ClearNomination)(nil),     // 17: trireme.v1.ClearNomination
 	(*Deallocate)(nil),          // 18: trireme.v1.Deallocate
 	(*SetCondition)(nil),        // 19: trireme.v1.SetCondition
-	(*ApplyRequest)(nil),        // 20: trireme.v1.ApplyRequest
-	(*ApplyResponse)(nil),       // 21: trireme.v1.ApplyResponse
-	(*FenceRequest)(nil),        // 22: trireme.v1.FenceRequest
-	(*FenceResponse)(nil),       // 23: trireme.v1.FenceResponse
-	nil,                         // 24: trireme.v1.HostState.PluginStatesEntry
-	(*PodIdentity)(nil),         // 25: trireme.v1.PodIdentity
-	(*ClusterObject)(nil),       // 26: trireme.v1.ClusterObject
-	(*Cycle)(nil),               // 27: trireme.v1.Cycle
-	(*Status)(nil),              // 28: trireme.v1.Status
-	(*durationpb.Duration)(nil), // 29: google.protobuf.Duration
-	(*ObjectKey)(nil),           // 30: trireme.v1.ObjectKey
-	(*PodCondition)(nil),        // 31: trireme.v1.PodCondition
-	(*Fence)(nil),               // 32: trireme.v1.Fence
-	(*Configuration)(nil),       // 33: trireme.v1.Configuration
+	(*SetGroupCondition)(nil),   // 20: trireme.v1.SetGroupCondition
+	(*ApplyRequest)(nil),        // 21: trireme.v1.ApplyRequest
+	(*ApplyResponse)(nil),       // 22: trireme.v1.ApplyResponse
+	(*FenceRequest)(nil),        // 23: trireme.v1.FenceRequest
+	(*FenceResponse)(nil),       // 24: trireme.v1.FenceResponse
+	nil,                         // 25: trireme.v1.HostState.PluginStatesEntry
+	(*PodIdentity)(nil),         // 26: trireme.v1.PodIdentity
+	(*ClusterObject)(nil),       // 27: trireme.v1.ClusterObject
+	(*Cycle)(nil),               // 28: trireme.v1.Cycle
+	(*Status)(nil),              // 29: trireme.v1.Status
+	(*durationpb.Duration)(nil), // 30: google.protobuf.Duration
+	(*ObjectKey)(nil),           // 31: trireme.v1.ObjectKey
+	(*PodCondition)(nil),        // 32: trireme.v1.PodCondition
+	(*Condition)(nil),           // 33: trireme.v1.Condition
+	(*Fence)(nil),               // 34: trireme.v1.Fence
+	(*Configuration)(nil),       // 35: trireme.v1.Configuration
 }
 var file_trireme_v1_bind_proto_depIdxs = []int32{
-	25, // 0: trireme.v1.BindItem.pod:type_name -> trireme.v1.PodIdentity
-	26, // 1: trireme.v1.BindItem.assumed:type_name -> trireme.v1.ClusterObject
-	24, // 2: trireme.v1.HostState.plugin_states:type_name -> trireme.v1.HostState.PluginStatesEntry
-	27, // 3: trireme.v1.PermitRequest.cycle:type_name -> trireme.v1.Cycle
+	26, // 0: trireme.v1.BindItem.pod:type_name -> trireme.v1.PodIdentity
+	27, // 1: trireme.v1.BindItem.assumed:type_name -> trireme.v1.ClusterObject
+	25, // 2: trireme.v1.HostState.plugin_states:type_name -> trireme.v1.HostState.PluginStatesEntry
+	28, // 3: trireme.v1.PermitRequest.cycle:type_name -> trireme.v1.Cycle
 	0,  // 4: trireme.v1.PermitRequest.items:type_name -> trireme.v1.BindItem
-	28, // 5: trireme.v1.PermitResult.status:type_name -> trireme.v1.Status
-	29, // 6: trireme.v1.PermitResult.timeout:type_name -> google.protobuf.Duration
+	29, // 5: trireme.v1.PermitResult.status:type_name -> trireme.v1.Status
+	30, // 6: trireme.v1.PermitResult.timeout:type_name -> google.protobuf.Duration
 	4,  // 7: trireme.v1.PermitResult.waits:type_name -> trireme.v1.PermitWait
-	29, // 8: trireme.v1.PermitWait.timeout:type_name -> google.protobuf.Duration
+	30, // 8: trireme.v1.PermitWait.timeout:type_name -> google.protobuf.Duration
 	3,  // 9: trireme.v1.PermitResponse.results:type_name -> trireme.v1.PermitResult
-	27, // 10: trireme.v1.PreBindRequest.cycle:type_name -> trireme.v1.Cycle
+	28, // 10: trireme.v1.PreBindRequest.cycle:type_name -> trireme.v1.Cycle
 	0,  // 11: trireme.v1.PreBindRequest.items:type_name -> trireme.v1.BindItem
-	28, // 12: trireme.v1.PreBindResult.status:type_name -> trireme.v1.Status
-	30, // 13: trireme.v1.PreBindResult.wait_for:type_name -> trireme.v1.ObjectKey
-	29, // 14: trireme.v1.PreBindResult.timeout:type_name -> google.protobuf.Duration
+	29, // 12: trireme.v1.PreBindResult.status:type_name -> trireme.v1.Status
+	31, // 13: trireme.v1.PreBindResult.wait_for:type_name -> trireme.v1.ObjectKey
+	30, // 14: trireme.v1.PreBindResult.timeout:type_name -> google.protobuf.Duration
 	7,  // 15: trireme.v1.PreBindResponse.results:type_name -> trireme.v1.PreBindResult
-	27, // 16: trireme.v1.BindRequest.cycle:type_name -> trireme.v1.Cycle
+	28, // 16: trireme.v1.BindRequest.cycle:type_name -> trireme.v1.Cycle
 	0,  // 17: trireme.v1.BindRequest.items:type_name -> trireme.v1.BindItem
-	28, // 18: trireme.v1.BindResult.status:type_name -> trireme.v1.Status
+	29, // 18: trireme.v1.BindResult.status:type_name -> trireme.v1.Status
 	10, // 19: trireme.v1.BindResponse.results:type_name -> trireme.v1.BindResult
-	27, // 20: trireme.v1.PostBindRequest.cycle:type_name -> trireme.v1.Cycle
+	28, // 20: trireme.v1.PostBindRequest.cycle:type_name -> trireme.v1.Cycle
 	0,  // 21: trireme.v1.PostBindRequest.items:type_name -> trireme.v1.BindItem
-	25, // 22: trireme.v1.Action.pod:type_name -> trireme.v1.PodIdentity
+	26, // 22: trireme.v1.Action.pod:type_name -> trireme.v1.PodIdentity
 	15, // 23: trireme.v1.Action.evict:type_name -> trireme.v1.Evict
 	16, // 24: trireme.v1.Action.nominate:type_name -> trireme.v1.Nominate
 	17, // 25: trireme.v1.Action.clear_nomination:type_name -> trireme.v1.ClearNomination
 	18, // 26: trireme.v1.Action.deallocate:type_name -> trireme.v1.Deallocate
 	19, // 27: trireme.v1.Action.set_condition:type_name -> trireme.v1.SetCondition
-	25, // 28: trireme.v1.Evict.preemptor:type_name -> trireme.v1.PodIdentity
-	31, // 29: trireme.v1.SetCondition.condition:type_name -> trireme.v1.PodCondition
-	32, // 30: trireme.v1.ApplyRequest.fence:type_name -> trireme.v1.Fence
-	14, // 31: trireme.v1.ApplyRequest.actions:type_name -> trireme.v1.Action
-	10, // 32: trireme.v1.ApplyResponse.results:type_name -> trireme.v1.BindResult
-	32, // 33: trireme.v1.FenceRequest.fence:type_name -> trireme.v1.Fence
-	33, // 34: trireme.v1.FenceRequest.configuration:type_name -> trireme.v1.Configuration
-	2,  // 35: trireme.v1.BindService.Permit:input_type -> trireme.v1.PermitRequest
-	6,  // 36: trireme.v1.BindService.PreBind:input_type -> trireme.v1.PreBindRequest
-	9,  // 37: trireme.v1.BindService.Bind:input_type -> trireme.v1.BindRequest
-	12, // 38: trireme.v1.BindService.PostBind:input_type -> trireme.v1.PostBindRequest
-	20, // 39: trireme.v1.BindService.Apply:input_type -> trireme.v1.ApplyRequest
-	22, // 40: trireme.v1.BindService.Fence:input_type -> trireme.v1.FenceRequest
-	5,  // 41: trireme.v1.BindService.Permit:output_type -> trireme.v1.PermitResponse
-	8,  // 42: trireme.v1.BindService.PreBind:output_type -> trireme.v1.PreBindResponse
-	11, // 43: trireme.v1.BindService.Bind:output_type -> trireme.v1.BindResponse
-	13, // 44: trireme.v1.BindService.PostBind:output_type -> trireme.v1.PostBindResponse
-	21, // 45: trireme.v1.BindService.Apply:output_type -> trireme.v1.ApplyResponse
-	23, // 46: trireme.v1.BindService.Fence:output_type -> trireme.v1.FenceResponse
-	41, // [41:47] is the sub-list for method output_type
-	35, // [35:41] is the sub-list for method input_type
-	35, // [35:35] is the sub-list for extension type_name
-	35, // [35:35] is the sub-list for extension extendee
-	0,  // [0:35] is the sub-list for field type_name
+	20, // 28: trireme.v1.Action.set_group_condition:type_name -> trireme.v1.SetGroupCondition
+	26, // 29: trireme.v1.Evict.preemptor:type_name -> trireme.v1.PodIdentity
+	32, // 30: trireme.v1.SetCondition.condition:type_name -> trireme.v1.PodCondition
+	33, // 31: trireme.v1.SetGroupCondition.condition:type_name -> trireme.v1.Condition
+	34, // 32: trireme.v1.ApplyRequest.fence:type_name -> trireme.v1.Fence
+	14, // 33: trireme.v1.ApplyRequest.actions:type_name -> trireme.v1.Action
+	10, // 34: trireme.v1.ApplyResponse.results:type_name -> trireme.v1.BindResult
+	34, // 35: trireme.v1.FenceRequest.fence:type_name -> trireme.v1.Fence
+	35, // 36: trireme.v1.FenceRequest.configuration:type_name -> trireme.v1.Configuration
+	2,  // 37: trireme.v1.BindService.Permit:input_type -> trireme.v1.PermitRequest
+	6,  // 38: trireme.v1.BindService.PreBind:input_type -> trireme.v1.PreBindRequest
+	9,  // 39: trireme.v1.BindService.Bind:input_type -> trireme.v1.BindRequest
+	12, // 40: trireme.v1.BindService.PostBind:input_type -> trireme.v1.PostBindRequest
+	21, // 41: trireme.v1.BindService.Apply:input_type -> trireme.v1.ApplyRequest
+	23, // 42: trireme.v1.BindService.Fence:input_type -> trireme.v1.FenceRequest
+	5,  // 43: trireme.v1.BindService.Permit:output_type -> trireme.v1.PermitResponse
+	8,  // 44: trireme.v1.BindService.PreBind:output_type -> trireme.v1.PreBindResponse
+	11, // 45: trireme.v1.BindService.Bind:output_type -> trireme.v1.BindResponse
+	13, // 46: trireme.v1.BindService.PostBind:output_type -> trireme.v1.PostBindResponse
+	22, // 47: trireme.v1.BindService.Apply:output_type -> trireme.v1.ApplyResponse
+	24, // 48: trireme.v1.BindService.Fence:output_type -> trireme.v1.FenceResponse
+	43, // [43:49] is the sub-list for method output_type
+	37, // [37:43] is the sub-list for method input_type
+	37, // [37:37] is the sub-list for extension type_name
+	37, // [37:37] is the sub-list for extension extendee
+	0,  // [0:37] is the sub-list for field type_name
 }
 
 func init() { file_trireme_v1_bind_proto_init() }
@@ -1662,6 +1733,7 @@ func file_trireme_v1_bind_proto_init() {
 	}
 	file_trireme_v1_core_proto_init()
 	file_trireme_v1_cycle_proto_init()
+	file_trireme_v1_meta_proto_init()
 	file_trireme_v1_snapshot_proto_init()
 	file_trireme_v1_status_proto_init()
 	file_trireme_v1_bind_proto_msgTypes[14].OneofWrappers = []any{
@@ -1670,6 +1742,7 @@ func file_trireme_v1_bind_proto_init() {
 		(*Action_ClearNomination)(nil),
 		(*Action_Deallocate)(nil),
 		(*Action_SetCondition)(nil),
+		(*Action_SetGroupCondition)(nil),
 	}
 	file_trireme_v1_bind_proto_msgTypes[19].OneofWrappers = []any{}
 	type x struct{}
@@ -1678,7 +1751,7 @@ func file_trireme_v1_bind_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_trireme_v1_bind_proto_rawDesc), len(file_trireme_v1_bind_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   25,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -127,6 +127,8 @@ class Actor:
                 case "set_condition":
                     patch = bodies.condition_patch(action.set_condition, timestamps.seconds(self._wall()))
                     return await self._patch(pod, patch)
+                case "set_group_condition":
+                    return await self._patch_group(pod, bodies.group_condition_patch(action.set_group_condition))
                 case "nominate":
                     return await self._patch(pod, bodies.nomination_patch(action.nominate.node_name))
                 case "clear_nomination":
@@ -144,6 +146,15 @@ class Actor:
         for _ in range(ROUNDS):
             outcome = await self._writer.patch_pod_status(pod, patch, DEADLINE_SECONDS)
             if not isinstance(outcome, writes.Uncertain):
+                break
+        return _status_of(outcome)
+
+    async def _patch_group(self, group: writes.PodName, patch: dict[str, Any]) -> Status:
+        path = f"/apis/scheduling.k8s.io/v1beta1/namespaces/{group.namespace}/podgroups/{group.name}/status"
+        outcome: writes.Outcome = writes.Uncertain("")
+        for _ in range(ROUNDS):
+            outcome = await self._writer.patch(path, patch, DEADLINE_SECONDS)
+            if not isinstance(outcome, (writes.Uncertain, writes.Conflict)):
                 break
         return _status_of(outcome)
 

@@ -35,6 +35,20 @@ def condition_patch(wanted: bind_pb2.SetCondition, now: str) -> dict[str, Any]:
     return patch
 
 
+def group_condition_patch(wanted: bind_pb2.SetGroupCondition) -> dict[str, Any]:
+    """The status patch that sets a PodGroup's condition."""
+    condition = wanted.condition
+    complete = {
+        "type": condition.type,
+        "status": condition.status,
+        "observedGeneration": condition.observed_generation,
+        "lastTransitionTime": timestamps.seconds(condition.last_transition_time.seconds * 1_000_000_000),
+        "reason": condition.reason,
+        "message": condition.message,
+    }
+    return {"status": {"conditions": [complete]}}
+
+
 def nomination_patch(node_name: str) -> dict[str, Any]:
     """The status patch that sets the nomination; "" clears it."""
     return {"status": {"nominatedNodeName": node_name or None}}

@@ -36,6 +36,11 @@ from trireme.frontend import (
     pacing,
     phase_configuration,
     phases,
+    pod_group_conditions,
+    pod_group_cycle,
+    pod_group_queue,
+    pod_group_trial,
+    pod_groups,
     pod_projection,
     pre_binding,
     pre_enqueue,
@@ -120,6 +125,7 @@ class Frontend:
         self.pacer = pacing.Pacer(time.monotonic)
         self._configuration = phase_configuration.configuration(completed, infos, tie_seed=0)
         self._config_hash = phase_configuration.config_hash(self._configuration)
+        self._with_groups = completed.gates.enabled("GenericWorkload")
         self._make_queue()
         self._make_informers()
         self._make_phases()
@@ -149,7 +155,11 @@ class Frontend:
             self._pre_enqueue_answered,
             self._hint_answered,
         )
-        self.queue: scheduling_queue.SchedulingQueue = metrics_observed.TimedQueue(
+        make_queue: Callable[..., scheduling_queue.SchedulingQueue] = metrics_observed.TimedQueue
+        self.group_queue: pod_group_queue.PodGroupQueue | None = None
+        if self._with_groups:
+            make_queue = self._make_group_queue
+        self.queue = make_queue(
             self.observed,
             table,
             self.observed.timed_gate(
@@ -168,7 +178,24 @@ class Frontend:
             time.time,
             self._carry_out,
             self._pod_deleted,
+            self.group_queue,
         )
+
+    def _make_group_queue(self, *arguments: Any, **named: Any) -> scheduling_queue.SchedulingQueue:
+        self.group_conditions = pod_group_conditions.PodGroupConditions(self._write_later, self.recorder, time.time)
+        self.group_queue = pod_group_queue.PodGroupQueue(
+            *arguments,
+            gang_profiles=frozenset(
+                profile.scheduler_name
+                for profile in self._completed.profiles
+                if pod_groups.GANG_SCHEDULING in profile.names(ExtensionPoint.PRE_ENQUEUE)
+            ),
+            preempting=self._preempting_for,
+            tell=self.group_conditions.tell_lack,
+            gone=self.group_conditions.gone,
+            **named,
+        )
+        return self.group_queue
 
     def _make_informers(self) -> None:
         api = self._clients.scheduling
@@ -189,7 +216,7 @@ class Frontend:
             ),
         ]
         for kind in object_kinds.KINDS:
-            if kind.field == "pod_group" and not self._completed.gates.enabled("GenericWorkload"):
+            if kind.field == "pod_group" and not self._with_groups:
                 continue
             self.informers.append(
                 informer.Informer(
@@ -224,7 +251,9 @@ class Frontend:
 
     def _make_cycle(self) -> None:
         permitting = frozenset(
-            profile.scheduler_name for profile in self._completed.profiles if profile.plugins.get(ExtensionPoint.PERMIT)
+            profile.scheduler_name
+            for profile in self._completed.profiles
+            if not phase_configuration.OWN_PERMIT.issuperset(profile.names(ExtensionPoint.PERMIT))
         )
         self.results = outcomes.Outcomes(
             self.queue, self.recorder, self.watch.pending, self._carry_out, self.outbox.send, time.time, self.observed
@@ -295,7 +324,30 @@ class Frontend:
             self.available,
             time.time,
             self._completed.trireme.batch.max_pods,
+            self._make_groups(reserved),
         )
+
+    def _make_groups(
+        self, reserved: reservations.Reservations
+    ) -> Callable[[scheduling_queue.Batch], Awaitable[None]] | None:
+        """The cycle of groups of pods; None: there are none."""
+        if self.group_queue is None:
+            return None
+        return pod_group_cycle.PodGroupCycle(
+            self.cache,
+            self.group_queue,
+            pod_group_trial.PodGroupTrials(self.cache, self.queue, self.calls, self.publish, self.observed, reserved),
+            self.binding,
+            self.results,
+            self.group_conditions,
+            time.time,
+            frozenset(
+                profile.scheduler_name
+                for profile in self._completed.profiles
+                if pod_groups.GANG_SCHEDULING in profile.all_names()
+            ),
+            self._completed.trireme.batch.max_pods,
+        ).run
 
     # Where streams begin (replica_link.Source)
 
@@ -373,6 +425,9 @@ class Frontend:
         namespace, _, name = pod.key.partition("/")
         identity = cycle_pb2.PodIdentity(namespace=namespace, name=name, uid=pod.uid)
         self.cache.promise(snapshot_pb2.Nomination(pod=identity, pod_class=pod.class_id), after)
+
+    def _write_later(self, action: bind_pb2.Action) -> None:
+        self.outbox.send(action)
 
     def _preempting_for(self, uid: str) -> bool:
         return self.preemptions.holds(uid)

@@ -7,7 +7,7 @@ again until bind knows. Nothing is guessed, and no pod is forgotten while it mig
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +34,8 @@ log = logging.getLogger(__name__)
 
 # Pods that may be on their way to being bound; beyond, no more are placed until some are bound.
 MAX_BINDING = 1000
+
+_NO_WAITS: Mapping[str, float] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,12 +113,19 @@ class BindingCycle:
         """Return when more may be placed."""
         await self._room.wait()
 
-    def start(self, cycle: cycle_pb2.Cycle, assumed: list[Assumed]) -> None:
-        """Bind these pods of one class, in a task of its own."""
+    def start(self, cycle: cycle_pb2.Cycle, assumed: list[Assumed], waits: Mapping[str, float] = _NO_WAITS) -> None:
+        """Bind these pods of one class, in a task of its own; `waits` are our own plugins that let them wait on Permit,
+        and for how many seconds.
+        """
         self._binding += len(assumed)
         if self._binding >= MAX_BINDING:
             self._room.clear()
-        self._start_task(self._bind(cycle, assumed))
+        self._start_task(self._bind(cycle, assumed, waits))
+
+    def allow(self, uids: Iterable[str], plugin: str) -> None:
+        """The plugin lets all of these pods go that wait for it on Permit."""
+        for uid in uids:
+            self._waiting.allow(uid, plugin)
 
     async def close(self) -> None:
         """Give up what is under way: whoever leads next reads what became of it."""
@@ -125,13 +134,16 @@ class BindingCycle:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._reserved.close()
 
-    async def _bind(self, cycle: cycle_pb2.Cycle, assumed: list[Assumed]) -> None:
+    async def _bind(self, cycle: cycle_pb2.Cycle, assumed: list[Assumed], waits: Mapping[str, float]) -> None:
         if cycle.profile in self._permit_profiles:
-            await self._permit(cycle, assumed)
-            return
-        await self._bind_permitted(cycle, assumed)
+            await self._permit(cycle, assumed, waits)
+        elif waits:
+            for one in assumed:
+                self._wait_on_permit(cycle, one, waits)
+        else:
+            await self._bind_permitted(cycle, assumed)
 
-    async def _permit(self, cycle: cycle_pb2.Cycle, assumed: list[Assumed]) -> None:
+    async def _permit(self, cycle: cycle_pb2.Cycle, assumed: list[Assumed], waits: Mapping[str, float]) -> None:
         request = bind_pb2.PermitRequest(cycle=cycle, items=[one.item for one in assumed])
         started = self._observed.clock()
         try:
@@ -146,18 +158,17 @@ class BindingCycle:
             said = wire_status.from_message(result.status)
             seconds = (self._observed.clock() - started) / len(assumed)
             self._observed.point("Permit", said.code, cycle.profile, seconds)
-            if said.code == status.Code.SUCCESS:
+            asked = {wait.plugin: wait.timeout.ToTimedelta().total_seconds() for wait in result.waits}
+            if said.code == status.Code.SUCCESS and not waits:
                 permitted.append(one)
-            elif said.code == status.Code.WAIT:
-                self._wait_on_permit(cycle, one, result)
+            elif said.code in (status.Code.SUCCESS, status.Code.WAIT):
+                self._wait_on_permit(cycle, one, {**asked, **waits})
             else:
                 self._take_back(cycle, one, said)
         if permitted:
             await self._bind_permitted(cycle, permitted)
 
-    def _wait_on_permit(self, cycle: cycle_pb2.Cycle, one: Assumed, result: bind_pb2.PermitResult) -> None:
-        waits = {wait.plugin: wait.timeout.ToTimedelta().total_seconds() for wait in result.waits}
-
+    def _wait_on_permit(self, cycle: cycle_pb2.Cycle, one: Assumed, waits: Mapping[str, float]) -> None:
         async def until_decided() -> None:
             started = self._observed.clock()
             said, _ = await asyncio.gather(

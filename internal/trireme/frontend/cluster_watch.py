@@ -7,13 +7,13 @@ had to be started over may leave out objects that are gone: they are dropped whe
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from trireme.framework import cluster_event
 from trireme.frontend import class_registry, cluster_cache, object_kinds, queue_pod, queue_remote, scheduling_queue
 from trireme.frontend.pod_projection import ParsedPod
 from trireme.kube.watch import Event, EventKind
-from trireme.v1 import core_pb2, snapshot_pb2
+from trireme.v1 import core_pb2, scheduling_pb2, snapshot_pb2
 
 ActionType = cluster_event.ActionType
 
@@ -26,6 +26,22 @@ class PodInEvent(NamedTuple):
     uid: str
     node_name: str
     nominated_node: str
+
+
+class GroupWatcher(Protocol):
+    """Who hears of pod groups, and of their members that have a node."""
+
+    def member_placed(self, key: str, uid: str, now: float) -> None:
+        """A member of the group (namespace/name) is on a node; may be said again."""
+
+    def member_removed(self, uid: str, now: float) -> None:
+        """A pod that was on a node is gone; it need not be anybody's member."""
+
+    def set_group(self, pod_group: scheduling_pb2.PodGroup, now: float) -> None:
+        """The PodGroup is this from now on."""
+
+    def remove_group(self, key: str, uid: str, now: float) -> None:
+        """The PodGroup (namespace/name, UID) is gone."""
 
 
 @dataclass(slots=True)
@@ -49,8 +65,11 @@ class ClusterWatch:
         now: Callable[[], float],
         carry_out: Callable[[queue_remote.Instructions], None],
         deleted: Callable[[str], None],
+        groups: "GroupWatcher | None" = None,
     ) -> None:
-        """`carry_out` gets what the queue wants done; `deleted` the UID of each pending pod that is gone."""
+        """`carry_out` gets what the queue wants done; `deleted` the UID of each pending pod that is gone; `groups`
+        hears of pod groups, where there are any.
+        """
         self._cache = cache
         self._registry = cache.registry
         self._queue = queue
@@ -58,6 +77,7 @@ class ClusterWatch:
         self._now = now
         self._carry_out = carry_out
         self._deleted = deleted
+        self._groups = groups
         self._pending: dict[str, PendingPod] = {}
         self._listed: dict[str, set[Any]] = {}
 
@@ -88,6 +108,8 @@ class ClusterWatch:
             if parsed.scheduler_name in self._profiles:
                 self._set_pending(parsed)
             return
+        if parsed.group and self._groups is not None:
+            self._groups.member_placed(f"{parsed.namespace}/{parsed.group}", parsed.uid, self._now())
         self._leave_pending(parsed)
         try:
             base = self._registry.base_of(parsed.base)
@@ -172,6 +194,8 @@ class ClusterWatch:
             pod = self._registry[placed.class_id].pod
             gone = PodInEvent(pod, placed.key, uid, placed.node_name, "")
             self._cache.remove_pod(uid)
+            if self._groups is not None:
+                self._groups.member_removed(uid, self._now())
             self._tell(cluster_event.ASSIGNED_POD_DELETE, gone, None)
 
     def _nomination_gone(self, pending: PendingPod) -> None:
@@ -265,6 +289,8 @@ class ClusterWatch:
         changed = snapshot_pb2.ClusterObject()
         getattr(changed, kind.field).CopyFrom(entry)
         self._cache.set_object(changed)
+        if kind.field == "pod_group" and self._groups is not None:
+            self._groups.set_group(entry, self._now())
         if kind.event:
             action = ActionType.ADD if before is None else ActionType.UPDATE
             self._tell(cluster_event.event(kind.event, action), before, entry)
@@ -274,6 +300,8 @@ class ClusterWatch:
         if known is None:
             return
         self._cache.remove_object(kind.field, *key)
+        if kind.field == "pod_group" and self._groups is not None:
+            self._groups.remove_group("/".join(key), known.pod_group.metadata.uid, self._now())
         if kind.event:
             self._tell(cluster_event.event(kind.event, ActionType.DELETE), getattr(known, kind.field), None)
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from trireme.frontend import app
 
 _NAME = "kube-scheduler"
-# Where kube-scheduler counts members of incomplete groups; there are none without groups.
-_GROUP_QUEUES = ("incomplete", "pending")
 _ATTEMPT_FAILED = "ScheduleAttemptFailure"
 
 
@@ -32,7 +30,21 @@ def instruments(frontend: "app.Frontend", completed: commandline.CompletedConfig
 
 def _queue(frontend: "app.Frontend") -> Iterable[Instrument]:
     def pending() -> Mapping[Values, float]:
-        return {**_labelled(frontend.queue.statistics().pending), **dict.fromkeys(((q,) for q in _GROUP_QUEUES), 0)}
+        statistics = frontend.queue.statistics()
+        members: dict[Values, float] = {
+            ("incomplete",): statistics.incomplete,
+            ("pending",): statistics.pending_members,
+        }
+        return {**members, **_labelled(statistics.pending)}
+
+    def queued() -> Mapping[Values, float]:
+        statistics = frontend.queue.statistics()
+        members = statistics.members_by_queue
+        pods: dict[Values, float] = {
+            (queue, "pod"): count - members.get(queue, 0) for queue, count in statistics.pending.items()
+        }
+        groups: dict[Values, float] = {(queue, "podgroup"): n for queue, n in statistics.groups_by_queue.items()}
+        return pods | groups
 
     def in_flight() -> Mapping[Values, float]:
         statistics = frontend.queue.statistics()
@@ -51,7 +63,7 @@ def _queue(frontend: "app.Frontend") -> Iterable[Instrument]:
     yield Gauge(
         "scheduler_queued_entities",
         "What is queued, by queue and by type.",
-        lambda: {(queue, "pod"): count for queue, count in frontend.queue.statistics().pending.items()},
+        queued,
         ("queue", "type"),
     )
     yield Gauge(

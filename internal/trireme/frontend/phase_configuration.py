@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 from trireme.config import commandline, model, own
 from trireme.framework.registry import ExtensionPoint
+from trireme.frontend import pod_groups
 from trireme.v1 import plugin_pb2, snapshot_pb2
 
 POINTS: Mapping[ExtensionPoint, plugin_pb2.ExtensionPoint.ValueType] = {
@@ -28,6 +29,9 @@ NOT_BUILT = frozenset(
         "DynamicResources",
     }
 )
+
+# In-tree plugins whose part at Permit is the frontend's own.
+OWN_PERMIT = frozenset({pod_groups.GANG_SCHEDULING})
 
 _FAILURE_POLICIES = {
     "Fail": snapshot_pb2.FAILURE_POLICY_FAIL,
@@ -63,7 +67,8 @@ def _profile(profile: model.CompletedProfile) -> snapshot_pb2.Profile:
         percentage_of_nodes_to_score=profile.percentage_of_nodes_to_score,
     )
     for point, number in POINTS.items():
-        plugins = [plugin for plugin in profile.plugins.get(point, ()) if plugin.name not in NOT_BUILT]
+        left_out = NOT_BUILT | OWN_PERMIT if point is ExtensionPoint.PERMIT else NOT_BUILT
+        plugins = [plugin for plugin in profile.plugins.get(point, ()) if plugin.name not in left_out]
         if plugins:
             entry = message.plugin_sets.add(extension_point=number)
             for plugin in plugins:

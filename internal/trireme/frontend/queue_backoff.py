@@ -37,12 +37,14 @@ class BackoffPolicy:
         maximum = self.maximum * math.sqrt(size) if size > 1 else self.maximum
         return min(maximum, self.initial * 2 ** min(failures - 1, _MAX_DOUBLINGS))
 
-    def expiry(self, pod: QueuedPod) -> float:
-        """When the pod's back-off ends; 0: it has none. Computed once for each time that it was put back."""
+    def expiry(self, pod: QueuedPod, size: int = 1) -> float:
+        """When the pod's back-off ends; 0: it has none. Computed once for each time that it was put back. `size`: how
+        many pods it stands for.
+        """
         if not pod.expiry:
             failures = pod.consecutive_errors or pod.unschedulable_count
             if failures and self.maximum:
-                pod.expiry = self._aligned(pod.timestamp + self.duration(failures))
+                pod.expiry = self._aligned(pod.timestamp + self.duration(failures, size))
         return pod.expiry
 
     def backing_off(self, pod: QueuedPod, now: float) -> bool:

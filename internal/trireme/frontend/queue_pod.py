@@ -26,6 +26,9 @@ class Place(enum.Enum):
     BACKOFF = "backoff"
     UNSCHEDULABLE = "unschedulable"
     ASKED = "pre-enqueue asked"
+    # Of members of a group (`pod_group_queue`): its PodGroup is not there, or is being tried without them.
+    INCOMPLETE = "incomplete"
+    PENDING = "pending"
     IN_FLIGHT = "in flight"
     DONE = "done"
     GONE = "gone"
@@ -87,8 +90,8 @@ class Flight:
 
     __slots__ = ("cell", "deleted", "newest", "own_events", "woken")
 
-    def __init__(self, cell: Cell) -> None:
-        #: Since when events are kept for it; None: it is done.
+    def __init__(self, cell: Cell | None) -> None:
+        #: Since when events are kept for it; None: it is done, or none are kept.
         self.cell: Cell | None = cell
         #: Its object as updated meanwhile.
         self.newest: PodRecord | None = None

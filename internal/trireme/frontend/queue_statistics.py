@@ -1,7 +1,7 @@
 """What the scheduling queue says about itself: numbers for metrics, and where one pod is for `trireme status`."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from trireme.frontend.queue_pod import Place
 
@@ -44,6 +44,13 @@ class QueueStatistics:
     refused_by: Mapping[tuple[str, str], int]
     #: (plugin, event label, answer) -> pods weighed.
     hints: Mapping[tuple[str, str, str], int]
+    #: Members of groups whose PodGroup is not there.
+    incomplete: int = 0
+    #: Members of groups that are being tried without them.
+    pending_members: int = 0
+    #: Groups, by the queues of `pending`, and how many of the pods there are their members.
+    groups_by_queue: Mapping[str, int] = field(default_factory=dict)
+    members_by_queue: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def pending(self) -> Mapping[str, int]:
@@ -73,9 +80,17 @@ class Whereabouts:
     rejectors: tuple[str, ...]
     #: Labels of the events that may wake it, sorted.
     events: tuple[str, ...]
+    #: The group (namespace/name) that it is scheduled with; empty: none.
+    group: str = ""
 
     def __str__(self) -> str:
         match self.place:
+            case Place.INCOMPLETE:
+                return f"waits for the PodGroup {self.group} to appear"
+            case Place.PENDING:
+                return f"waits while its PodGroup {self.group} is being scheduled"
+            case Place.UNSCHEDULABLE if self.group:
+                return f"held back with its PodGroup {self.group} by {self.gate}"
             case Place.BACKOFF:
                 return f"backs off until {self.until:.0f}"
             case Place.UNSCHEDULABLE if self.gate:

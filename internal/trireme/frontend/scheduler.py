@@ -6,7 +6,7 @@ prepared.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from grpc import aio
 
@@ -44,7 +44,9 @@ class Scheduler:
         available: Callable[[], bool],
         now: Callable[[], float],
         max_batch: int,
+        run_group: Callable[[scheduling_queue.Batch], Awaitable[None]] | None = None,
     ) -> None:
+        """`run_group` runs the cycle of a group of pods, where there are groups."""
         self._queue = queue
         self._cycle = cycle
         self._binding = binding
@@ -56,6 +58,7 @@ class Scheduler:
         self._available = available
         self._now = now
         self._max_batch = max_batch
+        self._run_group = run_group
         self._wake = asyncio.Event()
         self._preparing: dict[class_answers.Key, asyncio.Task[None]] = {}
         # Of the classes that come next those that the replicas have prepared.
@@ -87,7 +90,10 @@ class Scheduler:
             batch = self._queue.pop(self._now(), self._max_batch)
             if batch is not None:
                 self._prepare_ahead()
-                await self._cycle.run(batch)
+                if batch.class_id < 0 and self._run_group is not None:
+                    await self._run_group(batch)
+                else:
+                    await self._cycle.run(batch)
 
     def _growth(self) -> float:
         ahead = self._queue.peek_next_classes(AHEAD * 4)
@@ -101,7 +107,7 @@ class Scheduler:
         coming = [(ahead.head.record.profile, ahead.class_id) for ahead in self._queue.peek_next_classes(AHEAD)]
         self._prepared.intersection_update(coming)
         for key in coming:
-            if not key[1] or key in self._answers or key in self._preparing or key in self._prepared:
+            if key[1] <= 0 or key in self._answers or key in self._preparing or key in self._prepared:
                 continue
             if len(self._preparing) >= MAX_PREPARING:
                 return

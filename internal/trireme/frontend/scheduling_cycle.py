@@ -90,7 +90,7 @@ class SchedulingCycle:
             self._fail_all(pods, outcomes.Failure(fit_error.NO_NODES, unschedulable=True, nominated_node=""))
             return []
         promised = self._queue.nominator.node_of(pods[0].uid) if len(pods) == 1 else ""
-        nominee = _named(pods[0]) if promised else None
+        nominee = named(pods[0]) if promised else None
         filtered = await self._calls.filter(profile, class_id, len(pods), generation, nominee)
         if filtered.refusal is not None or not filtered.answer.admissible:
             left = await self._refused(profile, class_id, generation, pods, filtered)
@@ -144,7 +144,7 @@ class SchedulingCycle:
                 continue
             self._reserved.unreserve(cycle, [one.placement])
             self._cache.forget(one.pod.uid)
-            self._results.failed(one.pod, _not_reserved(answer))
+            self._results.failed(one.pod, not_reserved(answer))
         return kept
 
     def _still_wanted(self, pod: queue_pod.QueuedPod) -> bool:
@@ -173,7 +173,7 @@ class SchedulingCycle:
         way = phases.WayOut("", (), None)
         if profile in self._post_filtering:
             asked = self._observed.clock()
-            way = await self._calls.post_filter(profile, class_id, generation, _named(pods[0]), filtered)
+            way = await self._calls.post_filter(profile, class_id, generation, named(pods[0]), filtered)
             handled = 1 if way.actions or way.nominated_node else len(pods)
             self._observed.post_filtered(profile, way, handled, self._observed.clock() - asked)
         rejectors, pending_plugins = outcomes.rejectors_of(refusals)
@@ -201,7 +201,7 @@ class SchedulingCycle:
             self._results.failed(pod, failure)
 
 
-def _named(pod: queue_pod.QueuedPod) -> core_pb2.Pod:
+def named(pod: queue_pod.QueuedPod) -> core_pb2.Pod:
     """What makes the pod another one than others of its class: name, UID and nomination."""
     parsed = pod.record.pod.parsed
     out = core_pb2.Pod()
@@ -210,7 +210,7 @@ def _named(pod: queue_pod.QueuedPod) -> core_pb2.Pod:
     return out
 
 
-def _not_reserved(refusal: status.Status) -> outcomes.Failure:
+def not_reserved(refusal: status.Status) -> outcomes.Failure:
     if not refusal.rejected:
         return outcomes.Failure(refusal.message, nominated_node="")
     # A refusal is told as if the one node that was chosen were all there is.

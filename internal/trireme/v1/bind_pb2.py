@@ -25,11 +25,12 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 from trireme.v1 import core_pb2 as trireme_dot_v1_dot_core__pb2
 from trireme.v1 import cycle_pb2 as trireme_dot_v1_dot_cycle__pb2
+from trireme.v1 import meta_pb2 as trireme_dot_v1_dot_meta__pb2
 from trireme.v1 import snapshot_pb2 as trireme_dot_v1_dot_snapshot__pb2
 from trireme.v1 import status_pb2 as trireme_dot_v1_dot_status__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15trireme/v1/bind.proto\x12\ntrireme.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x15trireme/v1/core.proto\x1a\x16trireme/v1/cycle.proto\x1a\x19trireme/v1/snapshot.proto\x1a\x17trireme/v1/status.proto\"~\n\x08\x42indItem\x12$\n\x03pod\x18\x01 \x01(\x0b\x32\x17.trireme.v1.PodIdentity\x12\x11\n\tnode_name\x18\x02 \x01(\t\x12*\n\x07\x61ssumed\x18\x03 \x03(\x0b\x32\x19.trireme.v1.ClusterObject\x12\r\n\x05state\x18\x04 \x01(\x0c\"\x80\x01\n\tHostState\x12>\n\rplugin_states\x18\x01 \x03(\x0b\x32\'.trireme.v1.HostState.PluginStatesEntry\x1a\x33\n\x11PluginStatesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x0c:\x02\x38\x01\"V\n\rPermitRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\x12#\n\x05items\x18\x02 \x03(\x0b\x32\x14.trireme.v1.BindItem\"\x85\x01\n\x0cPermitResult\x12\"\n\x06status\x18\x01 \x01(\x0b\x32\x12.trireme.v1.Status\x12*\n\x07timeout\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12%\n\x05waits\x18\x03 \x03(\x0b\x32\x16.trireme.v1.PermitWait\"H\n\nPermitWait\x12\x0e\n\x06plugin\x18\x01 \x01(\t\x12*\n\x07timeout\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\";\n\x0ePermitResponse\x12)\n\x07results\x18\x01 \x03(\x0b\x32\x18.trireme.v1.PermitResult\"j\n\x0ePreBindRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\x12#\n\x05items\x18\x02 \x03(\x0b\x32\x14.trireme.v1.BindItem\x12\x11\n\tpreflight\x18\x03 \x01(\x08\"\x97\x01\n\rPreBindResult\x12\"\n\x06status\x18\x01 \x01(\x0b\x32\x12.trireme.v1.Status\x12\'\n\x08wait_for\x18\x02 \x03(\x0b\x32\x15.trireme.v1.ObjectKey\x12*\n\x07timeout\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\r\n\x05state\x18\x04 \x01(\x0c\"=\n\x0fPreBindResponse\x12*\n\x07results\x18\x01 \x03(\x0b\x32\x19.trireme.v1.PreBindResult\"T\n\x0b\x42indRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\x12#\n\x05items\x18\x02 \x03(\x0b\x32\x14.trireme.v1.BindItem\"?\n\nBindResult\x12\r\n\x05index\x18\x01 \x01(\r\x12\"\n\x06status\x18\x02 \x01(\x0b\x32\x12.trireme.v1.Status\"7\n\x0c\x42indResponse\x12\'\n\x07results\x18\x01 \x03(\x0b\x32\x16.trireme.v1.BindResult\"X\n\x0fPostBindRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\x12#\n\x05items\x18\x02 \x03(\x0b\x32\x14.trireme.v1.BindItem\"\x12\n\x10PostBindResponse\"\xa0\x02\n\x06\x41\x63tion\x12$\n\x03pod\x18\x01 \x01(\x0b\x32\x17.trireme.v1.PodIdentity\x12\"\n\x05\x65vict\x18\x02 \x01(\x0b\x32\x11.trireme.v1.EvictH\x00\x12(\n\x08nominate\x18\x03 \x01(\x0b\x32\x14.trireme.v1.NominateH\x00\x12\x37\n\x10\x63lear_nomination\x18\x04 \x01(\x0b\x32\x1b.trireme.v1.ClearNominationH\x00\x12,\n\ndeallocate\x18\x05 \x01(\x0b\x32\x16.trireme.v1.DeallocateH\x00\x12\x31\n\rset_condition\x18\x06 \x01(\x0b\x32\x18.trireme.v1.SetConditionH\x00\x42\x08\n\x06\x61\x63tion\"t\n\x05\x45vict\x12\x0f\n\x07message\x18\x01 \x01(\t\x12\x1b\n\x13observed_generation\x18\x02 \x01(\x03\x12*\n\tpreemptor\x18\x03 \x01(\x0b\x32\x17.trireme.v1.PodIdentity\x12\x11\n\tnode_name\x18\x04 \x01(\t\"\x1d\n\x08Nominate\x12\x11\n\tnode_name\x18\x01 \x01(\t\"\x11\n\x0f\x43learNomination\"J\n\nDeallocate\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0b\n\x03uid\x18\x03 \x01(\t\x12\x0e\n\x06\x64\x65lete\x18\x04 \x01(\x08\"u\n\x0cSetCondition\x12+\n\tcondition\x18\x01 \x01(\x0b\x32\x18.trireme.v1.PodCondition\x12 \n\x13nominated_node_name\x18\x02 \x01(\tH\x00\x88\x01\x01\x42\x16\n\x14_nominated_node_name\"U\n\x0c\x41pplyRequest\x12 \n\x05\x66\x65nce\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Fence\x12#\n\x07\x61\x63tions\x18\x02 \x03(\x0b\x32\x12.trireme.v1.Action\"8\n\rApplyResponse\x12\'\n\x07results\x18\x01 \x03(\x0b\x32\x16.trireme.v1.BindResult\"w\n\x0c\x46\x65nceRequest\x12 \n\x05\x66\x65nce\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Fence\x12\x13\n\x0b\x63onfig_hash\x18\x02 \x01(\x06\x12\x30\n\rconfiguration\x18\x03 \x01(\x0b\x32\x19.trireme.v1.Configuration\"0\n\rFenceResponse\x12\r\n\x05\x65poch\x18\x01 \x01(\x04\x12\x10\n\x08\x64rain_ms\x18\x02 \x01(\r2\x94\x03\n\x0b\x42indService\x12?\n\x06Permit\x12\x19.trireme.v1.PermitRequest\x1a\x1a.trireme.v1.PermitResponse\x12\x42\n\x07PreBind\x12\x1a.trireme.v1.PreBindRequest\x1a\x1b.trireme.v1.PreBindResponse\x12;\n\x04\x42ind\x12\x17.trireme.v1.BindRequest\x1a\x18.trireme.v1.BindResponse0\x01\x12\x45\n\x08PostBind\x12\x1b.trireme.v1.PostBindRequest\x1a\x1c.trireme.v1.PostBindResponse\x12>\n\x05\x41pply\x12\x18.trireme.v1.ApplyRequest\x1a\x19.trireme.v1.ApplyResponse0\x01\x12<\n\x05\x46\x65nce\x12\x18.trireme.v1.FenceRequest\x1a\x19.trireme.v1.FenceResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15trireme/v1/bind.proto\x12\ntrireme.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x15trireme/v1/core.proto\x1a\x16trireme/v1/cycle.proto\x1a\x15trireme/v1/meta.proto\x1a\x19trireme/v1/snapshot.proto\x1a\x17trireme/v1/status.proto\"~\n\x08\x42indItem\x12$\n\x03pod\x18\x01 \x01(\x0b\x32\x17.trireme.v1.PodIdentity\x12\x11\n\tnode_name\x18\x02 \x01(\t\x12*\n\x07\x61ssumed\x18\x03 \x03(\x0b\x32\x19.trireme.v1.ClusterObject\x12\r\n\x05state\x18\x04 \x01(\x0c\"\x80\x01\n\tHostState\x12>\n\rplugin_states\x18\x01 \x03(\x0b\x32\'.trireme.v1.HostState.PluginStatesEntry\x1a\x33\n\x11PluginStatesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x0c:\x02\x38\x01\"V\n\rPermitRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\x12#\n\x05items\x18\x02 \x03(\x0b\x32\x14.trireme.v1.BindItem\"\x85\x01\n\x0cPermitResult\x12\"\n\x06status\x18\x01 \x01(\x0b\x32\x12.trireme.v1.Status\x12*\n\x07timeout\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12%\n\x05waits\x18\x03 \x03(\x0b\x32\x16.trireme.v1.PermitWait\"H\n\nPermitWait\x12\x0e\n\x06plugin\x18\x01 \x01(\t\x12*\n\x07timeout\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\";\n\x0ePermitResponse\x12)\n\x07results\x18\x01 \x03(\x0b\x32\x18.trireme.v1.PermitResult\"j\n\x0ePreBindRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\x12#\n\x05items\x18\x02 \x03(\x0b\x32\x14.trireme.v1.BindItem\x12\x11\n\tpreflight\x18\x03 \x01(\x08\"\x97\x01\n\rPreBindResult\x12\"\n\x06status\x18\x01 \x01(\x0b\x32\x12.trireme.v1.Status\x12\'\n\x08wait_for\x18\x02 \x03(\x0b\x32\x15.trireme.v1.ObjectKey\x12*\n\x07timeout\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\r\n\x05state\x18\x04 \x01(\x0c\"=\n\x0fPreBindResponse\x12*\n\x07results\x18\x01 \x03(\x0b\x32\x19.trireme.v1.PreBindResult\"T\n\x0b\x42indRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\x12#\n\x05items\x18\x02 \x03(\x0b\x32\x14.trireme.v1.BindItem\"?\n\nBindResult\x12\r\n\x05index\x18\x01 \x01(\r\x12\"\n\x06status\x18\x02 \x01(\x0b\x32\x12.trireme.v1.Status\"7\n\x0c\x42indResponse\x12\'\n\x07results\x18\x01 \x03(\x0b\x32\x16.trireme.v1.BindResult\"X\n\x0fPostBindRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\x12#\n\x05items\x18\x02 \x03(\x0b\x32\x14.trireme.v1.BindItem\"\x12\n\x10PostBindResponse\"\xde\x02\n\x06\x41\x63tion\x12$\n\x03pod\x18\x01 \x01(\x0b\x32\x17.trireme.v1.PodIdentity\x12\"\n\x05\x65vict\x18\x02 \x01(\x0b\x32\x11.trireme.v1.EvictH\x00\x12(\n\x08nominate\x18\x03 \x01(\x0b\x32\x14.trireme.v1.NominateH\x00\x12\x37\n\x10\x63lear_nomination\x18\x04 \x01(\x0b\x32\x1b.trireme.v1.ClearNominationH\x00\x12,\n\ndeallocate\x18\x05 \x01(\x0b\x32\x16.trireme.v1.DeallocateH\x00\x12\x31\n\rset_condition\x18\x06 \x01(\x0b\x32\x18.trireme.v1.SetConditionH\x00\x12<\n\x13set_group_condition\x18\x07 \x01(\x0b\x32\x1d.trireme.v1.SetGroupConditionH\x00\x42\x08\n\x06\x61\x63tion\"t\n\x05\x45vict\x12\x0f\n\x07message\x18\x01 \x01(\t\x12\x1b\n\x13observed_generation\x18\x02 \x01(\x03\x12*\n\tpreemptor\x18\x03 \x01(\x0b\x32\x17.trireme.v1.PodIdentity\x12\x11\n\tnode_name\x18\x04 \x01(\t\"\x1d\n\x08Nominate\x12\x11\n\tnode_name\x18\x01 \x01(\t\"\x11\n\x0f\x43learNomination\"J\n\nDeallocate\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0b\n\x03uid\x18\x03 \x01(\t\x12\x0e\n\x06\x64\x65lete\x18\x04 \x01(\x08\"u\n\x0cSetCondition\x12+\n\tcondition\x18\x01 \x01(\x0b\x32\x18.trireme.v1.PodCondition\x12 \n\x13nominated_node_name\x18\x02 \x01(\tH\x00\x88\x01\x01\x42\x16\n\x14_nominated_node_name\"=\n\x11SetGroupCondition\x12(\n\tcondition\x18\x01 \x01(\x0b\x32\x15.trireme.v1.Condition\"U\n\x0c\x41pplyRequest\x12 \n\x05\x66\x65nce\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Fence\x12#\n\x07\x61\x63tions\x18\x02 \x03(\x0b\x32\x12.trireme.v1.Action\"8\n\rApplyResponse\x12\'\n\x07results\x18\x01 \x03(\x0b\x32\x16.trireme.v1.BindResult\"w\n\x0c\x46\x65nceRequest\x12 \n\x05\x66\x65nce\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Fence\x12\x13\n\x0b\x63onfig_hash\x18\x02 \x01(\x06\x12\x30\n\rconfiguration\x18\x03 \x01(\x0b\x32\x19.trireme.v1.Configuration\"0\n\rFenceResponse\x12\r\n\x05\x65poch\x18\x01 \x01(\x04\x12\x10\n\x08\x64rain_ms\x18\x02 \x01(\r2\x94\x03\n\x0b\x42indService\x12?\n\x06Permit\x12\x19.trireme.v1.PermitRequest\x1a\x1a.trireme.v1.PermitResponse\x12\x42\n\x07PreBind\x12\x1a.trireme.v1.PreBindRequest\x1a\x1b.trireme.v1.PreBindResponse\x12;\n\x04\x42ind\x12\x17.trireme.v1.BindRequest\x1a\x18.trireme.v1.BindResponse0\x01\x12\x45\n\x08PostBind\x12\x1b.trireme.v1.PostBindRequest\x1a\x1c.trireme.v1.PostBindResponse\x12>\n\x05\x41pply\x12\x18.trireme.v1.ApplyRequest\x1a\x19.trireme.v1.ApplyResponse0\x01\x12<\n\x05\x46\x65nce\x12\x18.trireme.v1.FenceRequest\x1a\x19.trireme.v1.FenceResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -38,56 +39,58 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_HOSTSTATE_PLUGINSTATESENTRY']._loaded_options = None
   _globals['_HOSTSTATE_PLUGINSTATESENTRY']._serialized_options = b'8\001'
-  _globals['_BINDITEM']._serialized_start=168
-  _globals['_BINDITEM']._serialized_end=294
-  _globals['_HOSTSTATE']._serialized_start=297
-  _globals['_HOSTSTATE']._serialized_end=425
-  _globals['_HOSTSTATE_PLUGINSTATESENTRY']._serialized_start=374
-  _globals['_HOSTSTATE_PLUGINSTATESENTRY']._serialized_end=425
-  _globals['_PERMITREQUEST']._serialized_start=427
-  _globals['_PERMITREQUEST']._serialized_end=513
-  _globals['_PERMITRESULT']._serialized_start=516
-  _globals['_PERMITRESULT']._serialized_end=649
-  _globals['_PERMITWAIT']._serialized_start=651
-  _globals['_PERMITWAIT']._serialized_end=723
-  _globals['_PERMITRESPONSE']._serialized_start=725
-  _globals['_PERMITRESPONSE']._serialized_end=784
-  _globals['_PREBINDREQUEST']._serialized_start=786
-  _globals['_PREBINDREQUEST']._serialized_end=892
-  _globals['_PREBINDRESULT']._serialized_start=895
-  _globals['_PREBINDRESULT']._serialized_end=1046
-  _globals['_PREBINDRESPONSE']._serialized_start=1048
-  _globals['_PREBINDRESPONSE']._serialized_end=1109
-  _globals['_BINDREQUEST']._serialized_start=1111
-  _globals['_BINDREQUEST']._serialized_end=1195
-  _globals['_BINDRESULT']._serialized_start=1197
-  _globals['_BINDRESULT']._serialized_end=1260
-  _globals['_BINDRESPONSE']._serialized_start=1262
-  _globals['_BINDRESPONSE']._serialized_end=1317
-  _globals['_POSTBINDREQUEST']._serialized_start=1319
-  _globals['_POSTBINDREQUEST']._serialized_end=1407
-  _globals['_POSTBINDRESPONSE']._serialized_start=1409
-  _globals['_POSTBINDRESPONSE']._serialized_end=1427
-  _globals['_ACTION']._serialized_start=1430
-  _globals['_ACTION']._serialized_end=1718
-  _globals['_EVICT']._serialized_start=1720
-  _globals['_EVICT']._serialized_end=1836
-  _globals['_NOMINATE']._serialized_start=1838
-  _globals['_NOMINATE']._serialized_end=1867
-  _globals['_CLEARNOMINATION']._serialized_start=1869
-  _globals['_CLEARNOMINATION']._serialized_end=1886
-  _globals['_DEALLOCATE']._serialized_start=1888
-  _globals['_DEALLOCATE']._serialized_end=1962
-  _globals['_SETCONDITION']._serialized_start=1964
-  _globals['_SETCONDITION']._serialized_end=2081
-  _globals['_APPLYREQUEST']._serialized_start=2083
-  _globals['_APPLYREQUEST']._serialized_end=2168
-  _globals['_APPLYRESPONSE']._serialized_start=2170
-  _globals['_APPLYRESPONSE']._serialized_end=2226
-  _globals['_FENCEREQUEST']._serialized_start=2228
-  _globals['_FENCEREQUEST']._serialized_end=2347
-  _globals['_FENCERESPONSE']._serialized_start=2349
-  _globals['_FENCERESPONSE']._serialized_end=2397
-  _globals['_BINDSERVICE']._serialized_start=2400
-  _globals['_BINDSERVICE']._serialized_end=2804
+  _globals['_BINDITEM']._serialized_start=191
+  _globals['_BINDITEM']._serialized_end=317
+  _globals['_HOSTSTATE']._serialized_start=320
+  _globals['_HOSTSTATE']._serialized_end=448
+  _globals['_HOSTSTATE_PLUGINSTATESENTRY']._serialized_start=397
+  _globals['_HOSTSTATE_PLUGINSTATESENTRY']._serialized_end=448
+  _globals['_PERMITREQUEST']._serialized_start=450
+  _globals['_PERMITREQUEST']._serialized_end=536
+  _globals['_PERMITRESULT']._serialized_start=539
+  _globals['_PERMITRESULT']._serialized_end=672
+  _globals['_PERMITWAIT']._serialized_start=674
+  _globals['_PERMITWAIT']._serialized_end=746
+  _globals['_PERMITRESPONSE']._serialized_start=748
+  _globals['_PERMITRESPONSE']._serialized_end=807
+  _globals['_PREBINDREQUEST']._serialized_start=809
+  _globals['_PREBINDREQUEST']._serialized_end=915
+  _globals['_PREBINDRESULT']._serialized_start=918
+  _globals['_PREBINDRESULT']._serialized_end=1069
+  _globals['_PREBINDRESPONSE']._serialized_start=1071
+  _globals['_PREBINDRESPONSE']._serialized_end=1132
+  _globals['_BINDREQUEST']._serialized_start=1134
+  _globals['_BINDREQUEST']._serialized_end=1218
+  _globals['_BINDRESULT']._serialized_start=1220
+  _globals['_BINDRESULT']._serialized_end=1283
+  _globals['_BINDRESPONSE']._serialized_start=1285
+  _globals['_BINDRESPONSE']._serialized_end=1340
+  _globals['_POSTBINDREQUEST']._serialized_start=1342
+  _globals['_POSTBINDREQUEST']._serialized_end=1430
+  _globals['_POSTBINDRESPONSE']._serialized_start=1432
+  _globals['_POSTBINDRESPONSE']._serialized_end=1450
+  _globals['_ACTION']._serialized_start=1453
+  _globals['_ACTION']._serialized_end=1803
+  _globals['_EVICT']._serialized_start=1805
+  _globals['_EVICT']._serialized_end=1921
+  _globals['_NOMINATE']._serialized_start=1923
+  _globals['_NOMINATE']._serialized_end=1952
+  _globals['_CLEARNOMINATION']._serialized_start=1954
+  _globals['_CLEARNOMINATION']._serialized_end=1971
+  _globals['_DEALLOCATE']._serialized_start=1973
+  _globals['_DEALLOCATE']._serialized_end=2047
+  _globals['_SETCONDITION']._serialized_start=2049
+  _globals['_SETCONDITION']._serialized_end=2166
+  _globals['_SETGROUPCONDITION']._serialized_start=2168
+  _globals['_SETGROUPCONDITION']._serialized_end=2229
+  _globals['_APPLYREQUEST']._serialized_start=2231
+  _globals['_APPLYREQUEST']._serialized_end=2316
+  _globals['_APPLYRESPONSE']._serialized_start=2318
+  _globals['_APPLYRESPONSE']._serialized_end=2374
+  _globals['_FENCEREQUEST']._serialized_start=2376
+  _globals['_FENCEREQUEST']._serialized_end=2495
+  _globals['_FENCERESPONSE']._serialized_start=2497
+  _globals['_FENCERESPONSE']._serialized_end=2545
+  _globals['_BINDSERVICE']._serialized_start=2548
+  _globals['_BINDSERVICE']._serialized_end=2952
 # @@protoc_insertion_point(module_scope)

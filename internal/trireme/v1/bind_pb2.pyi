@@ -10,6 +10,7 @@ from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
 from trireme.v1 import core_pb2 as _core_pb2
 from trireme.v1 import cycle_pb2 as _cycle_pb2
+from trireme.v1 import meta_pb2 as _meta_pb2
 from trireme.v1 import snapshot_pb2 as _snapshot_pb2
 from trireme.v1 import status_pb2 as _status_pb2
 import builtins as _builtins
@@ -472,9 +473,12 @@ class Action(_message.Message):
     CLEAR_NOMINATION_FIELD_NUMBER: _builtins.int
     DEALLOCATE_FIELD_NUMBER: _builtins.int
     SET_CONDITION_FIELD_NUMBER: _builtins.int
+    SET_GROUP_CONDITION_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def pod(self) -> _cycle_pb2.PodIdentity:
-        """REQUIRED. The pod that the write is about; for deallocate the pod on whose behalf."""
+        """REQUIRED. The pod that the write is about; for deallocate the pod on whose behalf; for set_group_condition the
+        PodGroup instead of a pod.
+        """
 
     @_builtins.property
     def evict(self) -> Global___Evict:
@@ -496,6 +500,10 @@ class Action(_message.Message):
     def set_condition(self) -> Global___SetCondition:
         """Set a condition, and with it the nomination."""
 
+    @_builtins.property
+    def set_group_condition(self) -> Global___SetGroupCondition:
+        """Set a condition of a PodGroup."""
+
     def __init__(
         self,
         *,
@@ -505,12 +513,13 @@ class Action(_message.Message):
         clear_nomination: Global___ClearNomination | None = ...,
         deallocate: Global___Deallocate | None = ...,
         set_condition: Global___SetCondition | None = ...,
+        set_group_condition: Global___SetGroupCondition | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "clear_nomination", b"clear_nomination", "deallocate", b"deallocate", "evict", b"evict", "nominate", b"nominate", "pod", b"pod", "set_condition", b"set_condition"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "clear_nomination", b"clear_nomination", "deallocate", b"deallocate", "evict", b"evict", "nominate", b"nominate", "pod", b"pod", "set_condition", b"set_condition", "set_group_condition", b"set_group_condition"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "clear_nomination", b"clear_nomination", "deallocate", b"deallocate", "evict", b"evict", "nominate", b"nominate", "pod", b"pod", "set_condition", b"set_condition"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "clear_nomination", b"clear_nomination", "deallocate", b"deallocate", "evict", b"evict", "nominate", b"nominate", "pod", b"pod", "set_condition", b"set_condition", "set_group_condition", b"set_group_condition"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_action: _TypeAlias = _typing.Literal["evict", "nominate", "clear_nomination", "deallocate", "set_condition"]  # noqa: Y015
+    _WhichOneofReturnType_action: _TypeAlias = _typing.Literal["evict", "nominate", "clear_nomination", "deallocate", "set_condition", "set_group_condition"]  # noqa: Y015
     _WhichOneofArgType_action: _TypeAlias = _typing.Literal["action", b"action"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_action) -> _WhichOneofReturnType_action | None: ...
 
@@ -654,6 +663,30 @@ class SetCondition(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__nominated_node_name) -> _WhichOneofReturnType__nominated_node_name | None: ...
 
 Global___SetCondition: _TypeAlias = SetCondition  # noqa: Y015
+
+@_typing.final
+class SetGroupCondition(_message.Message):
+    """SetGroupCondition patches one condition of a PodGroup's status."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONDITION_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def condition(self) -> _meta_pb2.Condition:
+        """REQUIRED. The condition, complete."""
+
+    def __init__(
+        self,
+        *,
+        condition: _meta_pb2.Condition | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["condition", b"condition"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["condition", b"condition"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SetGroupCondition: _TypeAlias = SetGroupCondition  # noqa: Y015
 
 @_typing.final
 class ApplyRequest(_message.Message):

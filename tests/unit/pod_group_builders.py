@@ -1,0 +1,70 @@
+"""What the tests of pod groups build them from: PodGroups, members, and a queue that knows groups."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from trireme.frontend import cluster_watch, metrics_observed, pod_projection
+from trireme.frontend.pod_group_queue import PodGroupQueue
+from trireme.frontend.queue_hints import HintTable, Registration
+from trireme.frontend.queue_places import Gate
+from trireme.frontend.queue_pod import PodRecord, QueuedPod, by_priority
+from trireme.v1 import scheduling_pb2
+
+T0 = 1_000_000.0
+PROFILE = "default-scheduler"
+
+
+def pod_group(name: str, min_count: int = 0, priority: int = 0, uid: str = "") -> scheduling_pb2.PodGroup:
+    """A PodGroup in namespace ns; with no minimum any number goes."""
+    group = scheduling_pb2.PodGroup()
+    group.metadata.namespace, group.metadata.name, group.metadata.uid = "ns", name, uid or f"uid-of-{name}"
+    group.spec.priority = priority
+    if min_count:
+        group.spec.scheduling_policy.gang.min_count = min_count
+    else:
+        group.spec.scheduling_policy.basic.SetInParent()
+    return group
+
+
+def parsed(name: str, group: str, **more: Any) -> pod_projection.ParsedPod:
+    """A member as the informer sees it."""
+    raw = {
+        "metadata": {"namespace": "ns", "name": name, "uid": more.pop("uid", f"uid-{name}"), "resourceVersion": "1"},
+        "spec": {"schedulerName": PROFILE, "schedulingGroup": {"podGroupName": group}, **more},
+    }
+    return pod_projection.parse(raw)
+
+
+def member(name: str, group: str, class_id: int = 1, priority: int = 0, **more: Any) -> PodRecord:
+    """The record of a member."""
+    pod = parsed(name, group, priority=priority, **more)
+    return by_priority(
+        f"ns/{name}", pod.uid, class_id, PROFILE, priority, pod=cluster_watch.PendingPod(pod, class_id, class_id)
+    )
+
+
+class Told:
+    """Who was told of a lack, and which PodGroups are gone."""
+
+    def __init__(self) -> None:
+        self.lacking: list[str] = []
+        self.gone: list[str] = []
+
+
+def grouping_queue(
+    told: Told | None = None,
+    registrations: Iterable[Registration] = (),
+    pre_enqueue: Callable[[QueuedPod], str | Gate] = lambda pod: Gate.OPEN,
+    preempting: Callable[[str], bool] = lambda key: False,
+) -> PodGroupQueue:
+    """A queue of one profile with GangScheduling."""
+    told = told or Told()
+    return PodGroupQueue(
+        metrics_observed.Observations(),
+        HintTable({PROFILE: registrations}),
+        pre_enqueue,
+        gang_profiles=frozenset({PROFILE}),
+        preempting=preempting,
+        tell=lambda group: told.lacking.append(group.key),
+        gone=told.gone.append,
+    )

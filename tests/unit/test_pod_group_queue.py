@@ -1,0 +1,326 @@
+"""The queue with groups: members are queued as one, wherever they come from and whatever happens to their PodGroup."""
+
+import pytest
+from pod_group_builders import PROFILE, T0, Told, grouping_queue, member, pod_group
+
+from trireme.framework.cluster_event import ActionType, ClusterEvent, Resource
+from trireme.frontend.pod_group_queue import TELL_AFTER, Attempt, PodGroupQueue
+from trireme.frontend.pod_groups import GroupState, in_order
+from trireme.frontend.queue_hints import Registration
+from trireme.frontend.queue_places import Gate
+from trireme.frontend.queue_pod import Place, QueuedPod, by_priority
+from trireme.frontend.queue_story import ImpossibleTransition
+
+NODE_ADD = ClusterEvent(Resource.NODE, ActionType.ADD)
+
+
+def place(queue: PodGroupQueue, name: str) -> Place:
+    where = queue.where(f"ns/{name}")
+    return where.place if where else Place.GONE
+
+
+def popped(queue: PodGroupQueue, now: float = T0) -> tuple[GroupState, list[QueuedPod]]:
+    batch = queue.pop(now, 100)
+    assert batch is not None
+    assert batch.class_id < 0
+    group: GroupState = batch.pods[0].record.pod
+    assert group.attempt is not None
+    return group, in_order([group.members[uid] for uid in group.attempt])
+
+
+def names(pods: list[QueuedPod]) -> list[str]:
+    return [pod.key.removeprefix("ns/") for pod in pods]
+
+
+def of_three(queue: PodGroupQueue, count: int = 3) -> None:
+    queue.set_group(pod_group("g", min_count=3), T0)
+    for number in range(count):
+        queue.add(member(f"p{number}", "g"), T0 + number)
+
+
+def test_a_gang_is_handed_out_whole_once_its_minimum_is_there() -> None:
+    """Else a gang would be tried with pods missing, or pod by pod."""
+    queue = grouping_queue()
+    of_three(queue, 2)
+    assert queue.pop(T0, 100) is None
+    assert place(queue, "p0") is Place.UNSCHEDULABLE
+    queue.add(member("p2", "g"), T0 + 2)
+    assert [place(queue, f"p{n}") for n in range(3)] == [Place.ACTIVE] * 3
+    _, pods = popped(queue)
+    assert names(pods) == ["p0", "p1", "p2"]
+    assert [pod.attempts for pod in pods] == [1, 1, 1]
+    assert queue.pop(T0, 100) is None
+
+
+def test_members_come_by_priority_then_attempts_then_age_then_name() -> None:
+    """The order in which members are tried decides which of them fit."""
+    queue = grouping_queue()
+    queue.set_group(pod_group("g"), T0)
+    for name, priority, now in (("b", 0, T0), ("a", 0, T0), ("late", 0, T0 + 1), ("vip", 5, T0 + 2)):
+        queue.add(member(name, "g", priority=priority), now)
+    group, pods = popped(queue)
+    assert names(pods) == ["vip", "a", "b", "late"]
+    queue.put_back(next(pod for pod in pods if pod.key == "ns/late"), T0 + 9, rejectors=frozenset({"Fit"}))
+    for pod in pods:
+        queue.done(pod.uid, T0)
+    queue.attempted(group, Attempt.SCHEDULED, T0 + 9)
+    queue.add(member("new", "g"), T0)
+    assert names(popped(queue, T0 + 9)[1]) == ["late", "new"]
+
+
+def test_members_without_their_pod_group_are_held_and_come_with_it() -> None:
+    """A pod may be made before its group; it must neither be scheduled alone nor be forgotten."""
+    queue = grouping_queue()
+    queue.add(member("p0", "g"), T0)
+    assert (place(queue, "p0"), queue.statistics().incomplete) == (Place.INCOMPLETE, 1)
+    assert queue.pop(T0, 100) is None
+    queue.set_group(pod_group("g"), T0)
+    assert names(popped(queue)[1]) == ["p0"]
+
+
+def test_the_group_has_the_priority_of_its_pod_group() -> None:
+    """Groups and single pods share one order."""
+    queue = grouping_queue()
+    queue.set_group(pod_group("g", priority=10), T0)
+    single = by_priority("ns/single", "uid-single", 7, PROFILE, 5, pod=member("single", "").pod)
+    queue.add(single, T0)
+    queue.add(member("p", "g", priority=10), T0 + 1)
+    first, second = queue.pop(T0, 100), queue.pop(T0, 100)
+    assert first is not None
+    assert second is not None
+    assert (first.class_id < 0, names(second.pods)) == (True, ["single"])
+
+
+def test_one_gated_member_holds_back_all_until_its_gate_is_gone() -> None:
+    """All go or none: a gated member counts."""
+    queue = grouping_queue(pre_enqueue=lambda pod: "SchedulingGates" if pod.record.pod.parsed.gates else Gate.OPEN)
+    queue.set_group(pod_group("g", min_count=2), T0)
+    queue.add(member("p0", "g"), T0)
+    queue.add(member("p1", "g", schedulingGates=[{"name": "wait"}]), T0)
+    where = queue.where("ns/p0")
+    assert where is not None
+    assert (where.place, where.gate, where.group) == (Place.UNSCHEDULABLE, "SchedulingGates", "ns/g")
+    queue.update(member("p1", "g"), (), None, None, T0)
+    assert len(popped(queue)[1]) == 2
+
+
+def test_a_gated_member_that_comes_late_takes_the_group_out_of_the_active_queue() -> None:
+    """What is active must be what may be tried."""
+    queue = grouping_queue(pre_enqueue=lambda pod: "SchedulingGates" if pod.record.pod.parsed.gates else Gate.OPEN)
+    of_three(queue)
+    queue.add(member("p3", "g", schedulingGates=[{"name": "wait"}]), T0)
+    assert queue.pop(T0, 100) is None
+    queue.delete("ns/p3", "uid-p3", T0)
+    assert len(popped(queue)[1]) == 3
+
+
+def test_an_event_that_the_gate_registered_lets_the_group_be_looked_at_again() -> None:
+    """A plugin's PreEnqueue may wait for any object; without this its groups would sleep until the flush."""
+    closed = {"closed": True}
+    queue = grouping_queue(
+        registrations=[Registration("Claims", NODE_ADD)],
+        pre_enqueue=lambda pod: "Claims" if closed["closed"] else Gate.OPEN,
+    )
+    of_three(queue)
+    assert place(queue, "p0") is Place.UNSCHEDULABLE
+    closed["closed"] = False
+    queue.on_event(ClusterEvent(Resource.NODE, ActionType.DELETE), None, None, T0)
+    assert place(queue, "p0") is Place.UNSCHEDULABLE
+    queue.on_event(NODE_ADD, None, None, T0)
+    assert place(queue, "p0") is Place.ACTIVE
+
+
+@pytest.mark.parametrize("how", [Attempt.UNSCHEDULABLE, Attempt.WAITING, Attempt.ERROR])
+def test_a_group_that_failed_backs_off_as_a_whole_and_comes_again_by_itself(how: Attempt) -> None:
+    """Hints are not asked about groups: time alone brings them back, and not before."""
+    queue = grouping_queue()
+    of_three(queue)
+    group, pods = popped(queue)
+    for pod in pods:
+        queue.put_back(pod, T0, rejectors=frozenset({"Fit"}))
+    assert [place(queue, f"p{n}") for n in range(3)] == [Place.PENDING] * 3
+    queue.attempted(group, how, T0)
+    assert [place(queue, f"p{n}") for n in range(3)] == [Place.BACKOFF] * 3
+    assert queue.pop(T0, 100) is None
+    queue.flush_backoff(T0 + 2)
+    assert len(popped(queue, T0 + 2)[1]) == 3
+
+
+@pytest.mark.parametrize(("failures", "members", "seconds"), [(1, 3, 1), (3, 3, 4), (5, 1, 10), (5, 4, 16), (6, 4, 20)])
+def test_a_big_group_may_back_off_for_longer(failures: int, members: int, seconds: int) -> None:
+    """The maximum grows with the root of the number of members."""
+    queue = grouping_queue()
+    queue.set_group(pod_group("g"), T0)
+    for number in range(members):
+        queue.add(member(f"p{number}", "g"), T0)
+    for _ in range(failures):
+        queue.activate([("ns/p0", "uid-p0")], T0)
+        group, pods = popped(queue)
+        for pod in pods:
+            queue.put_back(pod, T0, rejectors=frozenset({"Fit"}))
+        queue.attempted(group, Attempt.UNSCHEDULABLE, T0)
+    where = queue.where("ns/p0")
+    assert where is not None
+    assert where.until == T0 + seconds
+
+
+def test_what_is_left_of_a_group_that_went_is_tried_again_at_once() -> None:
+    """Those beyond the minimum that did not fit must not wait for an event that will not come."""
+    queue = grouping_queue()
+    of_three(queue)
+    group, pods = popped(queue)
+    queue.put_back(pods[0], T0, rejectors=frozenset({"Fit"}))
+    for pod in pods[1:]:
+        queue.done(pod.uid, T0)
+    queue.attempted(group, Attempt.SCHEDULED, T0)
+    assert (place(queue, "p0"), place(queue, "p1")) == (Place.ACTIVE, Place.DONE)
+
+
+def test_who_comes_during_the_attempt_joins_after_it() -> None:
+    """A late member must neither be lost nor be tried beside its group."""
+    queue = grouping_queue()
+    of_three(queue)
+    group, pods = popped(queue)
+    queue.add(member("late", "g"), T0)
+    assert (place(queue, "late"), queue.statistics().pending_members) == (Place.PENDING, 1)
+    assert queue.pop(T0, 100) is None
+    for pod in pods:
+        queue.done(pod.uid, T0)
+    queue.attempted(group, Attempt.SCHEDULED, T0)
+    assert names(popped(queue)[1]) == ["late"]
+
+
+def test_a_pod_group_that_is_deleted_leaves_its_members_waiting_for_another() -> None:
+    """Wherever they are: queued, or being tried."""
+    told = Told()
+    queue = grouping_queue(told)
+    of_three(queue)
+    queue.remove_group("ns/g", "uid-of-g", T0)
+    assert [place(queue, f"p{n}") for n in range(3)] == [Place.INCOMPLETE] * 3
+    assert (queue.pop(T0, 100), told.gone) == (None, ["uid-of-g"])
+    queue.set_group(pod_group("g", min_count=3), T0)
+    group, pods = popped(queue)
+    queue.remove_group("ns/g", "uid-of-g", T0)
+    for pod in pods:
+        queue.put_back(pod, T0)
+    queue.attempted(group, Attempt.ERROR, T0)
+    assert [place(queue, f"p{n}") for n in range(3)] == [Place.INCOMPLETE] * 3
+    queue.flush_unschedulable(T0 + TELL_AFTER)
+    queue.flush_unschedulable(T0 + 2 * TELL_AFTER)
+    assert told.lacking == ["ns/g"]
+    queue.set_group(pod_group("g", min_count=3, uid="another"), T0)
+    assert len(popped(queue)[1]) == 3
+
+
+def test_a_pod_group_that_comes_again_during_the_attempt_keeps_its_pods() -> None:
+    """Deleted and made anew while it was being tried: what failed is tried under the new one."""
+    queue = grouping_queue()
+    of_three(queue)
+    group, pods = popped(queue)
+    queue.remove_group("ns/g", "uid-of-g", T0)
+    queue.set_group(pod_group("g", min_count=3, uid="another"), T0)
+    assert queue.pop(T0, 100) is None
+    for pod in pods:
+        queue.put_back(pod, T0)
+    queue.attempted(group, Attempt.ERROR, T0)
+    assert [place(queue, f"p{n}") for n in range(3)] == [Place.BACKOFF] * 3
+
+
+def test_a_gang_that_shrinks_below_its_minimum_is_held_back_and_told_of_once() -> None:
+    """Its pods cannot go, and only the owner can help: that has to be said."""
+    told = Told()
+    queue = grouping_queue(told)
+    of_three(queue)
+    queue.delete("ns/p1", "uid-p1", T0)
+    assert [place(queue, name) for name in ("p0", "p1", "p2")] == [Place.UNSCHEDULABLE, Place.GONE, Place.UNSCHEDULABLE]
+    queue.flush_unschedulable(T0 + TELL_AFTER - 1)
+    assert not told.lacking
+    queue.flush_unschedulable(T0 + TELL_AFTER)
+    queue.flush_unschedulable(T0 + 2 * TELL_AFTER)
+    assert told.lacking == ["ns/g"]
+    queue.add(member("p1", "g", uid="again"), T0)
+    assert len(popped(queue)[1]) == 3
+
+
+def test_a_lower_minimum_lets_a_waiting_gang_go_and_a_higher_one_holds_it_back() -> None:
+    """minCount may be changed while its pods wait."""
+    queue = grouping_queue()
+    of_three(queue, 2)
+    queue.set_group(pod_group("g", min_count=2), T0)
+    assert place(queue, "p0") is Place.ACTIVE
+    queue.set_group(pod_group("g", min_count=4), T0)
+    assert place(queue, "p0") is Place.UNSCHEDULABLE
+
+
+def test_members_that_have_a_node_count_for_the_minimum() -> None:
+    """A gang of which some run already must not wait for pods that will never come; nor run on when they are gone."""
+    queue = grouping_queue()
+    of_three(queue, 2)
+    queue.member_placed("ns/g", "uid-elsewhere", T0)
+    assert place(queue, "p0") is Place.ACTIVE
+    queue.member_removed("uid-elsewhere", T0)
+    assert place(queue, "p0") is Place.UNSCHEDULABLE
+    queue.member_placed("ns/g", "uid-p0", T0)
+    assert place(queue, "p0") is Place.GONE
+    assert place(queue, "p1") is Place.UNSCHEDULABLE
+
+
+def test_a_member_whose_binding_failed_forms_its_group_anew() -> None:
+    """It comes back when the attempt is long over."""
+    queue = grouping_queue()
+    of_three(queue)
+    group, pods = popped(queue)
+    for pod in pods:
+        queue.done(pod.uid, T0)
+    queue.attempted(group, Attempt.SCHEDULED, T0)
+    queue.put_back(pods[0], T0, nominated_node="")
+    assert names(popped(queue)[1]) == ["p0"]
+
+
+def test_a_member_deleted_during_its_attempt_does_not_come_back() -> None:
+    """Nor does the queue keep anything of a group of which nothing is left."""
+    queue = grouping_queue()
+    queue.set_group(pod_group("g"), T0)
+    queue.add(member("p0", "g"), T0)
+    group, pods = popped(queue)
+    queue.delete("ns/p0", "uid-p0", T0)
+    queue.put_back(pods[0], T0)
+    queue.attempted(group, Attempt.ERROR, T0)
+    assert (place(queue, "p0"), queue.pop(T0, 100)) == (Place.GONE, None)
+    queue.remove_group("ns/g", "uid-of-g", T0)
+    assert len(queue.groups) == 0
+
+
+def test_a_group_waits_while_victims_of_it_are_being_deleted_and_is_activated_after() -> None:
+    """Else it would preempt again."""
+    under_way = {"podgroup/ns/g"}
+    queue = grouping_queue(preempting=lambda key: key in under_way)
+    of_three(queue)
+    assert place(queue, "p0") is Place.UNSCHEDULABLE
+    under_way.clear()
+    queue.activate([("podgroup/ns/g", "podgroup/ns/g")], T0)
+    assert len(popped(queue)[1]) == 3
+
+
+def test_putting_back_a_waiting_member_is_impossible() -> None:
+    """A defect of the caller must not be hidden: the pod would be in two places."""
+    queue = grouping_queue()
+    of_three(queue)
+    waiting = queue.get("ns/p0")
+    assert waiting is not None
+    with pytest.raises(ImpossibleTransition, match="cannot be put back"):
+        queue.put_back(waiting, T0)
+
+
+def test_statistics_count_pods_and_groups_apart() -> None:
+    """pending_pods counts pods, queued_entities counts a group once."""
+    queue = grouping_queue()
+    of_three(queue)
+    queue.set_group(pod_group("h", min_count=9), T0)
+    queue.add(member("x", "h"), T0)
+    said = queue.statistics()
+    assert (said.active, said.gated, said.pending["active"]) == (3, 1, 3)
+    assert said.groups_by_queue == {"active": 1, "backoff": 0, "gated": 1}
+    assert sorted(pod.key for pod in queue.waiting_pods()) == ["ns/p0", "ns/p1", "ns/p2", "ns/x"]
+    popped(queue)
+    assert (queue.statistics().in_flight, len(queue.in_flight_pods())) == (3, 3)
