@@ -291,6 +291,12 @@ class Installation:
     async def pod(self, name: str) -> Json:
         return await self.request("GET", f"/api/v1/namespaces/default/pods/{name}")
 
+    async def clear(self) -> None:
+        """Delete all pods and what was told of them, and return once they are gone."""
+        for path in ("/api/v1/namespaces/default/pods", "/apis/events.k8s.io/v1/namespaces/default/events"):
+            await self.request("DELETE", f"{path}?gracePeriodSeconds=0")
+        await until(lambda: not self.witness.names, 60, lambda: f"{len(self.witness.names)} pods are left")
+
     async def nodes(self) -> list[Json]:
         return (await self.request("GET", "/api/v1/nodes"))["items"] or []
 
@@ -357,7 +363,11 @@ class Installation:
             told.update(await self.scheduled_events())
             return uids <= told.keys() | set(excused)
 
-        await until(all_told, 20, lambda: f"no Scheduled event of {len(uids - told.keys() - set(excused))} pods")
+        def untold() -> str:
+            bound_at = sorted(self.witness.bound_at[uid] for uid in uids - told.keys() - set(excused))
+            return f"no Scheduled event of {len(bound_at)} pods, bound at {bound_at[:10]} by the monotonic clock"
+
+        await until(all_told, 20, untold)
         often = {uid: found for uid, found in told.items() if len(found) > 1 or found[0].get("series")}
         assert not often, f"told of more than once: {list(often.values())[:2]}"
 

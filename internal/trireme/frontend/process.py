@@ -88,6 +88,10 @@ def _last_words(ending: _Ending, elects: bool) -> int:
 
 
 async def _run(completed: commandline.CompletedConfig) -> _Ending:
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, _on_signal, stopping)
     source = _source(completed)
     connection = completed.configuration.client_connection
     settings = client.ClientSettings(
@@ -100,10 +104,6 @@ async def _run(completed: commandline.CompletedConfig) -> _Ending:
     def make_children(phase: str) -> children.Children:
         return children.Children(arguments, {phase: completed.trireme.phase(phase).local_replicas})
 
-    stopping = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, _on_signal, stopping)
     observed = metrics_observed.Observations(completed.profiles)
     watching = observed.request_observer(completed.connection.host)
     async with (

@@ -35,20 +35,30 @@ class PodsSeen:
 
 
 async def introduced(completed: commandline.CompletedConfig) -> dict[str, plugin_pb2.PluginInfo]:
-    """What each configured plugin says of itself, by name. Raises: HandshakeError naming the plugin and its address."""
+    """What each configured plugin says of itself, by name.
 
-    async def greet(plugin: own.RemotePlugin) -> plugin_pb2.PluginInfo:
-        tls = dialing.remote_settings(phase_configuration.remote_plugin(plugin, completed.trireme.tls))
-        return await remote_client.handshake(plugin.name, plugin.address, deadline_seconds=HANDSHAKE_SECONDS, tls=tls)
-
-    plugins = completed.trireme.remote_plugins
-    infos = await asyncio.gather(*(greet(plugin) for plugin in plugins))
+    Raises: HandshakeError naming the profiles that want the plugin, the plugin and its address.
+    """
     for profile in completed.profiles:
         for name in profile.names(ExtensionPoint.QUEUE_SORT):
             if completed.trireme.remote_plugin(name) is not None:
                 raise remote_client.HandshakeError(
                     f"profile {profile.scheduler_name}: plugin {name}: a QueueSort plugin must be in-tree"
                 )
+
+    async def greet(plugin: own.RemotePlugin) -> plugin_pb2.PluginInfo:
+        tls = dialing.remote_settings(phase_configuration.remote_plugin(plugin, completed.trireme.tls))
+        try:
+            return await remote_client.handshake(
+                plugin.name, plugin.address, deadline_seconds=HANDSHAKE_SECONDS, tls=tls
+            )
+        except remote_client.HandshakeError as error:
+            names = [entry.scheduler_name for entry in completed.profiles if plugin.name in entry.all_names()]
+            where = "".join(f"profile {name}: " for name in names)
+            raise remote_client.HandshakeError(f"{where}{error}") from error
+
+    plugins = completed.trireme.remote_plugins
+    infos = await asyncio.gather(*(greet(plugin) for plugin in plugins))
     return {plugin.name: info for plugin, info in zip(plugins, infos, strict=True)}
 
 
