@@ -7,21 +7,19 @@ Source: pkg/scheduler/framework/runtime (RunPostFilterPlugins).
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 import orjson
 
-from trireme.filter import evaluation, preemption, reserving
+from trireme.filter import deallocation, evaluation, preemption, reserving
 from trireme.framework import status
+from trireme.plugins.dynamic_resources import plugin as dynamic_resources
 from trireme.snapshot import snapshot
 from trireme.v1 import filter_pb2, plugin_pb2, snapshot_pb2, status_pb2
 from trireme.wire import profiles
 from trireme.wire import status as wire_status
 
-_DEVICES = "DynamicResources"
 
-
-@runtime_checkable
 class PostFilterPlugin(Protocol):
     """An in-tree plugin that looks for a way out."""
 
@@ -30,29 +28,6 @@ class PostFilterPlugin(Protocol):
     def post_filter(self, question: preemption.Question, snap: snapshot.Snapshot) -> filter_pb2.PostFilterResponse:
         """The way out, or why there is none. It writes nothing."""
         ...
-
-
-class Silent:
-    """Stands where a plugin's PostFilter only matters for what comes after: it refuses without a word.
-
-    DynamicResources fails, though, where PreFilter ended before its turn: it does not find what it keeps there.
-    """
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def post_filter(self, question: preemption.Question, snap: snapshot.Snapshot) -> filter_pb2.PostFilterResponse:
-        """Nothing to offer."""
-        if question.pre_filter is not None and not self._reached(question):
-            return filter_pb2.PostFilterResponse(status=wire_status.to_message(status.error(self.name, "not found")))
-        return filter_pb2.PostFilterResponse(status=wire_status.to_message(status.unschedulable(self.name)))
-
-    def _reached(self, question: preemption.Question) -> bool:
-        refusal, order = question.pre_filter, list(question.chain.order)
-        ended = refusal is not None and refusal.code == status.Code.UNSCHEDULABLE_AND_UNRESOLVABLE
-        if not ended or refusal is None or refusal.plugin not in order:
-            return True
-        return self.name in order and order.index(self.name) <= order.index(refusal.plugin)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +62,10 @@ def post_filters(
             plugin = local.get(entry.name)
             if entry.name == preemption.NAME:
                 found.append(_preemption(profiles.args_of(profile, entry.name)))
-            elif isinstance(plugin, PostFilterPlugin):
-                found.append(plugin)
+            elif isinstance(plugin, dynamic_resources.DynamicResources):
+                found.append(deallocation.Deallocation(plugin))
             elif entry.name in remotes and make_remote is not None:
                 found.append(Remote(make_remote(remotes[entry.name])))
-            elif entry.name == _DEVICES:
-                found.append(Silent(_DEVICES))
     return out
 
 

@@ -23,13 +23,6 @@ POINTS: Mapping[ExtensionPoint, plugin_pb2.ExtensionPoint.ValueType] = {
     ExtensionPoint.POST_BIND: plugin_pb2.EXTENSION_POINT_POST_BIND,
 }
 
-# In-tree plugins that no phase runs yet: a profile may name them, and they refuse and prefer nothing.
-NOT_BUILT = frozenset(
-    {
-        "DynamicResources",
-    }
-)
-
 # In-tree plugins whose part at Permit is the frontend's own.
 OWN_PERMIT = frozenset({pod_groups.GANG_SCHEDULING})
 
@@ -67,7 +60,7 @@ def _profile(profile: model.CompletedProfile) -> snapshot_pb2.Profile:
         percentage_of_nodes_to_score=profile.percentage_of_nodes_to_score,
     )
     for point, number in POINTS.items():
-        left_out = NOT_BUILT | OWN_PERMIT if point is ExtensionPoint.PERMIT else NOT_BUILT
+        left_out = OWN_PERMIT if point is ExtensionPoint.PERMIT else frozenset()
         plugins = [plugin for plugin in profile.plugins.get(point, ()) if plugin.name not in left_out]
         if plugins:
             entry = message.plugin_sets.add(extension_point=number)

@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 
+from trireme.framework import durations
 from trireme.kube import decode
 from trireme.plugins import (
     image_locality,
@@ -29,6 +30,8 @@ from trireme.plugins import (
     volume_restrictions,
     volume_zone,
 )
+from trireme.plugins.dynamic_resources import features as device_features
+from trireme.plugins.dynamic_resources import plugin as dynamic_resources
 from trireme.v1 import core_pb2
 
 Args = Mapping[str, Any]
@@ -93,6 +96,16 @@ def _declared_features(args: Args, features: Features) -> node_declared_features
     return node_declared_features.NodeDeclaredFeatures(features.get("NodeDeclaredFeatures", True))
 
 
+def _devices(args: Args, features: Features) -> dynamic_resources.DynamicResources:
+    return dynamic_resources.DynamicResources(
+        dynamic_resources.Args(
+            filter_timeout=durations.seconds(args.get("filterTimeout", "10s")),
+            binding_timeout=durations.seconds(args.get("bindingTimeout", "600s")),
+            on=device_features.of_gates(features),
+        )
+    )
+
+
 _FILTERS: dict[str, Callable[[Args, Features], interfaces.FilterPlugin]] = {
     "NodeName": lambda args, features: node_name.NodeName(),
     "NodeUnschedulable": lambda args, features: node_unschedulable.NodeUnschedulable(),
@@ -107,6 +120,7 @@ _FILTERS: dict[str, Callable[[Args, Features], interfaces.FilterPlugin]] = {
     "PodTopologySpread": _spread,
     "InterPodAffinity": _inter_pod,
     "NodeDeclaredFeatures": _declared_features,
+    "DynamicResources": _devices,
 }
 
 _SCORES: dict[str, Callable[[Args, Features], interfaces.AnyScorePlugin]] = {
@@ -118,6 +132,7 @@ _SCORES: dict[str, Callable[[Args, Features], interfaces.AnyScorePlugin]] = {
     "NodeResourcesBalancedAllocation": _balanced,
     "VolumeBinding": _volume_binding,
     "ImageLocality": lambda args, features: image_locality.ImageLocality(),
+    "DynamicResources": _devices,
 }
 
 

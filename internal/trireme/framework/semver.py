@@ -1,0 +1,104 @@
+"""Semantic versions as device attributes state them and selectors compare them.
+
+Two versions that differ in their build metadata alone are equal, so the metadata is checked and then dropped.
+Source: github.com/blang/semver/v4, whose error texts reach the events of pods.
+"""
+
+import functools
+import json
+import re
+from dataclasses import dataclass
+
+_UINT64_MAX = 2**64 - 1
+_ALPHANUMERIC = re.compile(r"[0-9A-Za-z-]*")
+_DIGITS = re.compile(r"[0-9]+")
+
+Prerelease = tuple[int | str, ...]
+
+
+@functools.total_ordering
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One version, ordered by precedence."""
+
+    major: int
+    minor: int
+    patch: int
+    prerelease: Prerelease = ()
+
+    def __lt__(self, other: "Version") -> bool:
+        return self._rank() < other._rank()
+
+    def _rank(self) -> tuple[object, ...]:
+        # A release comes after all its prereleases; numbers come before words, and fewer parts before more.
+        parts = tuple((0, part, "") if isinstance(part, int) else (1, 0, part) for part in self.prerelease)
+        return self.major, self.minor, self.patch, not self.prerelease, parts
+
+    def __str__(self) -> str:
+        """As it is written, without build metadata."""
+        suffix = "-" + ".".join(map(str, self.prerelease)) if self.prerelease else ""
+        return f"{self.major}.{self.minor}.{self.patch}{suffix}"
+
+
+@functools.lru_cache(maxsize=4096)
+def parse(text: str) -> Version:
+    """The version that the text states. Raises: ValueError in the library's words."""
+    if not text:
+        raise ValueError("Version string empty")
+    parts = text.split(".", 2)
+    if len(parts) != 3:
+        raise ValueError("No Major.Minor.Patch elements found")
+    major, minor = _number(parts[0], "Major"), _number(parts[1], "Minor")
+    rest, plus, build = parts[2].partition("+")
+    rest, dash, prerelease = rest.partition("-")
+    patch = _number(rest, "Patch")
+    identifiers = tuple(_identifier(part) for part in prerelease.split(".")) if dash else ()
+    for part in build.split(".") if plus else ():
+        if not part:
+            raise ValueError("Build meta data is empty")
+        if _ALPHANUMERIC.fullmatch(part) is None:
+            raise ValueError(f"Invalid character(s) found in build meta data {json.dumps(part)}")
+    return Version(major, minor, patch, identifiers)
+
+
+def normalized(text: str) -> str:
+    """The text with what people like to add or leave out put right: a leading v, leading zeros, missing parts.
+
+    Raises: ValueError.
+    """
+    parts = text.removeprefix("v").split(".", 2)
+    for at, part in enumerate(parts):
+        if len(part) > 1:
+            stripped = part.lstrip("0")
+            parts[at] = stripped if stripped[:1].isdigit() else "0" + stripped
+    if len(parts) < 3 and set("+-") & set(parts[-1]):
+        raise ValueError("short version cannot contain PreRelease/Build meta data")
+    return ".".join([*parts, "0", "0"][: max(3, len(parts))])
+
+
+def _number(text: str, what: str) -> int:
+    if not text:
+        raise ValueError('strconv.ParseUint: parsing "": invalid syntax')
+    if _DIGITS.fullmatch(text) is None:
+        raise ValueError(f"Invalid character(s) found in {what.lower()} number {json.dumps(text)}")
+    if len(text) > 1 and text[0] == "0":
+        raise ValueError(f"{what} number must not contain leading zeroes {json.dumps(text)}")
+    return _uint64(text)
+
+
+def _uint64(text: str) -> int:
+    if len(text) > 20 or int(text) > _UINT64_MAX:
+        raise ValueError(f"strconv.ParseUint: parsing {json.dumps(text)}: value out of range")
+    return int(text)
+
+
+def _identifier(text: str) -> int | str:
+    if not text:
+        raise ValueError("Prerelease is empty")
+    if _DIGITS.fullmatch(text) is not None:
+        if len(text) > 1 and text[0] == "0":
+            raise ValueError(f"Numeric PreRelease version must not contain leading zeroes {json.dumps(text)}")
+        return _uint64(text)
+    if _ALPHANUMERIC.fullmatch(text) is None:
+        raise ValueError(f"Invalid character(s) found in prerelease {json.dumps(text)}")
+    return text

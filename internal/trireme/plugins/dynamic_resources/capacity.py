@@ -1,0 +1,132 @@
+"""Shares of a device: what a request takes of each capacity, and whether that is left.
+
+A request is rounded up to what the device's policy offers. What cannot be computed exactly in 64 bits is an error that
+ends the search, and not a reason to try another device.
+
+Source: k8s.io/dynamic-resource-allocation/structured/internal/incubating/consumable_capacity.go.
+"""
+
+from collections.abc import Mapping
+
+from trireme.framework import quantity
+from trireme.plugins.dynamic_resources import devices
+
+_INT64_MAX = quantity.INT64_MAX
+_NANOS = quantity.NANOS_PER_UNIT
+_MILLI = quantity.NANOS_PER_MILLI
+
+_NOT_REPRESENTABLE = "capacity request cannot be represented in the device's range arithmetic"
+_NEGATIVE = "capacity value is negative"
+
+Requests = Mapping[str, quantity.Quantity]
+Capacities = Mapping[str, devices.Capacity]
+
+
+class CapacityError(Exception):
+    """What is asked for cannot be computed."""
+
+
+def fits(
+    used: devices.Amounts, taking: devices.Amounts, requests: Requests, capacities: Capacities, fractional: bool
+) -> bool:
+    """Whether the request fits beside what is used and what is being taken. Raises: CapacityError."""
+    if any(name not in capacities for name in requests):
+        return False
+    consumed = {}
+    for name, capacity in capacities.items():
+        try:
+            consumed[name] = _consumed(requests.get(name), capacity, fractional)
+        except CapacityError as error:
+            raise CapacityError(f'capacity "{name}": {error}') from error
+        if consumed[name].nanos < 0:
+            raise CapacityError(f'capacity "{name}": {_NEGATIVE}')
+    for name, capacity in capacities.items():
+        if _violates(consumed[name], capacity.policy, fractional):
+            return False
+        if used.get(name, 0) + consumed[name].nanos + taking.get(name, 0) > capacity.value.nanos:
+            return False
+    return True
+
+
+def consumption(requests: Requests, capacities: Capacities, fractional: bool) -> dict[str, quantity.Quantity]:
+    """What the request takes, by capacity name. Raises: CapacityError."""
+    out = {}
+    for name, capacity in capacities.items():
+        try:
+            out[name] = _consumed(requests.get(name), capacity, fractional)
+        except CapacityError as error:
+            raise CapacityError(f'capacity "{name}": {error}') from error
+    return out
+
+
+def _consumed(asked: quantity.Quantity | None, capacity: devices.Capacity, fractional: bool) -> quantity.Quantity:
+    policy = capacity.policy
+    if asked is None:
+        return policy.default if policy is not None and policy.default is not None else capacity.value
+    if policy is None:
+        return asked
+    if policy.valid_range is not None and policy.valid_range.min is not None:
+        return _rounded_up(asked, policy.valid_range, policy.valid_range.min, fractional)
+    return next((value for value in policy.valid_values if asked.nanos <= value.nanos), asked)
+
+
+def _rounded_up(
+    asked: quantity.Quantity, limits: devices.Range, least: quantity.Quantity, fractional: bool
+) -> quantity.Quantity:
+    if asked.nanos < least.nanos:
+        return least
+    step = limits.step
+    if step is None:
+        return asked
+    if _in_milli(limits, fractional):
+        if asked.nanos % _MILLI or abs(asked.nanos) > _INT64_MAX * _MILLI:
+            raise CapacityError(f"{_NOT_REPRESENTABLE}: request {asked} is not a representable milli value")
+        milli = _up(asked.milli_value(), least.milli_value(), step.milli_value())
+        if milli > _INT64_MAX:
+            raise CapacityError(
+                f"{_NOT_REPRESENTABLE}: rounding request {asked} up to the next step passes the milli-value range"
+            )
+        return quantity.Quantity(milli * _MILLI, step.format)
+    if asked.nanos > _INT64_MAX * _NANOS:
+        raise CapacityError(f"{_NOT_REPRESENTABLE}: request {asked} exceeds MaxInt64")
+    whole = _up(asked.value(), least.value(), step.value())
+    if least.value() >= 0 and whole > _INT64_MAX:
+        raise CapacityError(f"{_NOT_REPRESENTABLE}: rounding request {asked} up to the next step passes MaxInt64")
+    return quantity.Quantity(whole * _NANOS, step.format)
+
+
+def _up(asked: int, least: int, step: int) -> int:
+    if step == 0:
+        raise CapacityError("integer divide by zero")
+    return least - (least - asked) // step * step
+
+
+def _violates(taken: quantity.Quantity, policy: devices.Policy | None, fractional: bool) -> bool:
+    if policy is None or (policy.default is not None and taken == policy.default):
+        return False
+    if policy.valid_range is not None:
+        return _out_of_range(taken, policy.valid_range, fractional)
+    return bool(policy.valid_values) and all(value.nanos != taken.nanos for value in policy.valid_values)
+
+
+def _out_of_range(taken: quantity.Quantity, limits: devices.Range, fractional: bool) -> bool:
+    if limits.max is not None and taken.nanos > limits.max.nanos:
+        return True
+    if limits.step is None or limits.min is None:
+        return False
+    if _in_milli(limits, fractional):
+        if taken.nanos % _MILLI or abs(taken.nanos) > _INT64_MAX * _MILLI:
+            return True
+        return (taken.milli_value() - limits.min.milli_value()) % limits.step.milli_value() != 0
+    step = limits.step.value()
+    return step != 0 and (taken.value() - limits.min.value()) % step != 0
+
+
+def _in_milli(limits: devices.Range, fractional: bool) -> bool:
+    """Whether the range is computed in thousandths: all of it can be."""
+    if not fractional:
+        return False
+    for bound in (limits.min, limits.max, limits.step):
+        if bound is not None and (bound.nanos % _MILLI or abs(bound.nanos) > _INT64_MAX * _MILLI):
+            return False
+    return limits.step is None or limits.step.nanos >= _MILLI

@@ -1,0 +1,183 @@
+"""The CEL library, and the environment that Kubernetes gives selectors: variables, types and functions.
+
+There are two environments. The first declares everything with the types that Kubernetes has and only checks. The second
+evaluates; there all quantities and versions are of one type, because the library chooses among functions at run time by
+kinds of values, and both are messages. Whatever passes the first is compiled by the second.
+
+Source: k8s.io/dynamic-resource-allocation/cel (newCompiler), k8s.io/apiserver/pkg/cel/environment.
+"""
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from trireme.plugins.dynamic_resources import cel_values
+
+_ACCEPTED = ("BOOL", "DYN", "ANY")
+
+
+class Refused(Exception):
+    """What the compiler says of an expression."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What an evaluation came to: a value, or an error."""
+
+    value: Any
+    type_name: str
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Function:
+    """One overload. Types: q, v (quantity, version), s, b, i, d (double), l (list), * (anything)."""
+
+    name: str
+    parameters: str
+    result: str
+    call: Callable[..., Any]
+    member: bool = True
+
+
+_FUNCTIONS = (
+    _Function("quantity", "s", "q", cel_values.quantity_of, member=False),
+    _Function("isQuantity", "s", "b", cel_values.is_quantity, member=False),
+    _Function("sign", "q", "i", cel_values.sign, member=False),
+    _Function("compareTo", "qq", "i", cel_values.compare_to),
+    _Function("isGreaterThan", "qq", "b", cel_values.is_greater_than),
+    _Function("isLessThan", "qq", "b", cel_values.is_less_than),
+    _Function("asApproximateFloat", "q", "d", cel_values.as_float),
+    _Function("asInteger", "q", "i", cel_values.as_integer),
+    _Function("isInteger", "q", "b", cel_values.is_integer),
+    _Function("add", "qq", "q", cel_values.add),
+    _Function("add", "qi", "q", cel_values.add_int),
+    _Function("sub", "qq", "q", cel_values.sub),
+    _Function("sub", "qi", "q", cel_values.sub_int),
+    _Function("semver", "s", "v", cel_values.version_of, member=False),
+    _Function("semver", "sb", "v", cel_values.normalized_version_of, member=False),
+    _Function("isSemver", "s", "b", cel_values.is_version, member=False),
+    _Function("isSemver", "sb", "b", cel_values.is_normalized_version, member=False),
+    _Function("compareTo", "vv", "i", cel_values.compare_to),
+    _Function("isGreaterThan", "vv", "b", cel_values.is_greater_than),
+    _Function("isLessThan", "vv", "b", cel_values.is_less_than),
+    _Function("major", "v", "i", cel_values.major),
+    _Function("minor", "v", "i", cel_values.minor),
+    _Function("patch", "v", "i", cel_values.patch),
+    _Function("sets.contains", "ll", "b", cel_values.contains, member=False),
+    _Function("sets.intersects", "ll", "b", cel_values.intersects, member=False),
+    _Function("sets.equivalent", "ll", "b", cel_values.equivalent, member=False),
+    _Function("find", "ss", "s", cel_values.find),
+    _Function("findAll", "ss", "L", cel_values.find_all),
+)
+
+
+def compiled(expression: str) -> Any:
+    """The expression, ready to be evaluated. Raises: Refused."""
+    checking, evaluating = _environments()
+    try:
+        result = checking.compile(expression).return_type().name()
+    except RuntimeError as error:
+        raise Refused(f"compilation failed: {_without_code(str(error))}") from error
+    if result not in _ACCEPTED:
+        raise Refused(f"must evaluate to bool or the unknown type, not {_written(result)}")
+    try:
+        return evaluating.compile(expression)
+    except RuntimeError as error:
+        raise Refused(f"program instantiation failed: {_without_code(str(error))}") from error
+
+
+def evaluate(
+    expression: Any,
+    driver: str,
+    allow_multiple: bool,
+    attributes: Mapping[str, Any],
+    capacity: Mapping[str, Any],
+) -> Found:
+    """What the expression says of a device."""
+    device = {
+        "driver": driver,
+        "allowMultipleAllocations": allow_multiple,
+        "attributes": attributes,
+        "capacity": capacity,
+    }
+    data = {"device": device, **{f"device.{name}": value for name, value in device.items()}}
+    try:
+        result = expression.eval(data=data)
+    except RuntimeError as error:
+        return Found(None, "error", str(error))
+    kind, value = result.type().name(), result.value()
+    if kind == "ERROR":
+        return Found(None, "error", str(value))
+    return Found(value, cel_values.type_name(value) or _written(kind))
+
+
+@functools.cache
+def _environments() -> tuple[Any, Any]:
+    """One that checks, one that evaluates."""
+    from cel_expr_python import cel
+    from cel_expr_python.ext import ext_bindings, ext_optional, ext_strings
+    from google.protobuf import descriptor_pool
+
+    kind = cel.Type
+    amount, version = kind(cel_values.QUANTITY_TYPE), kind(cel_values.VERSION_TYPE)
+    by_letter = {
+        "s": kind.STRING,
+        "b": kind.BOOL,
+        "i": kind.INT,
+        "d": kind.DOUBLE,
+        "l": kind.List(kind.DYN),
+        "L": kind.List(kind.STRING),
+        "*": kind.DYN,
+        "q": amount,
+    }
+    made = []
+    for precise in (True, False):
+        letters = {**by_letter, "v": version if precise else amount}
+        made.append(
+            cel.NewEnv(
+                descriptor_pool.Default(),
+                variables={
+                    "device": kind.DYN,
+                    "device.driver": kind.STRING,
+                    "device.allowMultipleAllocations": kind.BOOL,
+                    "device.attributes": kind.Map(kind.STRING, kind.Map(kind.STRING, kind.DYN)),
+                    "device.capacity": kind.Map(kind.STRING, kind.Map(kind.STRING, amount)),
+                },
+                extensions=[ext_bindings.ExtBindings(), ext_optional.ExtOptional(), ext_strings.ExtStrings()],
+                functions=_declarations(cel, letters, precise),
+            )
+        )
+    return made[0], made[1]
+
+
+def _declarations(cel: Any, letters: Mapping[str, Any], precise: bool) -> list[Any]:
+    by_name: dict[str, dict[tuple[str, str], _Function]] = {}
+    for function in _FUNCTIONS:
+        shape = function.parameters if precise else function.parameters.replace("v", "q")
+        by_name.setdefault(function.name, {})[shape, function.result] = function
+    out = []
+    for name, overloads in by_name.items():
+        declared = [
+            cel.Overload(
+                f"trireme_{name.replace('.', '_')}_{shape.replace('*', 'any')}",
+                return_type=letters[result],
+                parameters=[letters[letter] for letter in shape],
+                is_member=function.member,
+                # Without an implementation it can be checked against, and that is all.
+                **({} if precise else {"impl": function.call}),
+            )
+            for (shape, result), function in overloads.items()
+        ]
+        out.append(cel.FunctionDecl(name, declared))
+    return out
+
+
+def _without_code(text: str) -> str:
+    head, colon, rest = text.partition(": ")
+    return rest if colon and head.isupper() else text
+
+
+def _written(name: str) -> str:
+    return {"NULL": "null_type"}.get(name, name.lower() if name.isupper() else name)

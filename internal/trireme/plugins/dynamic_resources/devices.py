@@ -1,0 +1,268 @@
+"""ResourceSlices as the allocator reads them: devices with their amounts parsed, where they are, what they draw on.
+
+A slice is read once per version. What selectors say of a device is remembered on the device, and so is forgotten with
+it. A slice that cannot be read (an amount that is none) is left out: its pool is incomplete then.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from trireme.framework import quantity, selectors, semver
+from trireme.plugins.dynamic_resources import cel_values, expressions
+from trireme.v1 import core_pb2, meta_pb2, resource_pb2
+
+DeviceId = tuple[str, str, str]  # driver, pool, device
+PoolId = tuple[str, str]  # driver, pool
+Amounts = Mapping[str, int]  # nanos by name
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """The shares of a capacity that may be asked for."""
+
+    min: quantity.Quantity | None
+    max: quantity.Quantity | None
+    step: quantity.Quantity | None
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What shares of a capacity may be asked for."""
+
+    default: quantity.Quantity | None
+    valid_values: tuple[quantity.Quantity, ...]
+    valid_range: Range | None
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """How much of something a device has."""
+
+    value: quantity.Quantity
+    policy: Policy | None
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where devices are: on one node, on nodes that match, everywhere; nowhere where nothing is set."""
+
+    node_name: str
+    all_nodes: bool
+    selector: core_pb2.NodeSelector | None
+    terms: tuple[selectors.NodeTerm, ...] = ()
+
+    @property
+    def stated(self) -> bool:
+        """Whether anything is set."""
+        return bool(self.node_name) or self.all_nodes or self.selector is not None
+
+
+@dataclass(slots=True, eq=False)
+class Device:
+    """One device of one version of its slice."""
+
+    id: DeviceId
+    message: resource_pb2.Device
+    slice: "Slice"
+    capacity: Mapping[str, Capacity]
+    allow_multiple: bool
+    consumes: tuple[tuple[str, Amounts], ...]
+    placement: Placement
+    taints: tuple[resource_pb2.DeviceTaint, ...]
+    # By expression: whether it matches, or why that cannot be told.
+    matched: dict[str, "bool | expressions.EvaluationError"] = field(default_factory=dict)
+    _values: "expressions.DeviceValues | expressions.EvaluationError | None" = None
+
+    @property
+    def name(self) -> str:
+        """driver/pool/device."""
+        return "/".join(self.id)
+
+    def matches(self, expression: str, known: expressions.Expressions) -> bool:
+        """Whether the device meets the expression. Raises: CompileError, EvaluationError."""
+        said = self.matched.get(expression)
+        if said is None:
+            known.compiled(expression)
+            try:
+                said = known.matches(expression, self.values())
+            except expressions.EvaluationError as error:
+                said = error
+            self.matched[expression] = said
+        if isinstance(said, expressions.EvaluationError):
+            raise said
+        return said
+
+    def values(self) -> expressions.DeviceValues:
+        """As expressions see it. Raises: EvaluationError where an attribute cannot be read."""
+        if self._values is None:
+            try:
+                self._values = _values(self)
+            except expressions.EvaluationError as error:
+                self._values = error
+        if isinstance(self._values, expressions.EvaluationError):
+            raise self._values
+        return self._values
+
+    def attribute(self, name: str) -> resource_pb2.DeviceAttribute | None:
+        """The attribute of this full name; one of the driver's own may be stated without the domain."""
+        attributes = self.message.attributes
+        if name in attributes:
+            return attributes[name]
+        domain, slash, bare = name.partition("/")
+        if slash and domain == self.id[0] and bare in attributes:
+            return attributes[bare]
+        return None
+
+
+@dataclass(slots=True, eq=False)
+class Slice:
+    """One version of a ResourceSlice."""
+
+    name: str
+    pool: PoolId
+    generation: int
+    pool_size: int
+    placement: Placement
+    per_device: bool
+    message: resource_pb2.ResourceSlice
+    counter_sets: tuple[tuple[str, Amounts], ...] = ()
+    devices: Sequence[Device] = ()
+
+    @property
+    def uses_groups(self) -> bool:
+        """Whether a device names compatibility groups, which are behind a gate that is off."""
+        return any(
+            consumption.compatibility_groups
+            for device in self.message.spec.devices
+            for consumption in device.consumes_counters
+        )
+
+
+def read(message: resource_pb2.ResourceSlice, rules: Iterable[resource_pb2.DeviceTaintRule]) -> Slice:
+    """The slice, with the taints that the rules put on its devices. Raises: ValueError where it cannot be read."""
+    spec = message.spec
+    pool = (spec.driver, spec.pool.name)
+    out = Slice(
+        message.metadata.name,
+        pool,
+        spec.pool.generation,
+        spec.pool.resource_slice_count,
+        _placement(spec),
+        spec.per_device_node_selection,
+        message,
+        tuple((entry.name, _amounts(entry.counters)) for entry in spec.shared_counters),
+    )
+    applying = [rule for rule in rules if _applies(rule.spec, pool)]
+    out.devices = tuple(_device(device, out, applying) for device in spec.devices)
+    return out
+
+
+def _device(message: resource_pb2.Device, owner: Slice, rules: Sequence[resource_pb2.DeviceTaintRule]) -> Device:
+    added = [
+        rule.spec.taint
+        for rule in rules
+        if not rule.spec.device_selector.HasField("device") or rule.spec.device_selector.device == message.name
+    ]
+    return Device(
+        (*owner.pool, message.name),
+        message,
+        owner,
+        {name: _capacity(entry) for name, entry in message.capacity.items()},
+        message.allow_multiple_allocations,
+        tuple((entry.counter_set, _amounts(entry.counters)) for entry in message.consumes_counters),
+        _placement(message),
+        (*message.taints, *added),
+    )
+
+
+def _applies(spec: resource_pb2.DeviceTaintRuleSpec, pool: PoolId) -> bool:
+    """Whether a rule is about devices of the pool; one without a selector is about all."""
+    selector = spec.device_selector
+    if selector.HasField("driver") and selector.driver != pool[0]:
+        return False
+    return not selector.HasField("pool") or selector.pool == pool[1]
+
+
+def _placement(spec: resource_pb2.ResourceSliceSpec | resource_pb2.Device) -> Placement:
+    selector = spec.node_selector if spec.HasField("node_selector") else None
+    terms = () if selector is None else selectors.parse_terms(selector.node_selector_terms)
+    return Placement(spec.node_name, spec.all_nodes, selector, terms)
+
+
+def _amounts(counters: Mapping[str, resource_pb2.Counter]) -> Amounts:
+    return {name: quantity.parse_quantity(counter.value.string).nanos for name, counter in counters.items()}
+
+
+def _capacity(message: resource_pb2.DeviceCapacity) -> Capacity:
+    policy = None
+    if message.HasField("request_policy"):
+        stated = message.request_policy
+        limits = stated.valid_range
+        policy = Policy(
+            _optional(stated, "default"),
+            tuple(quantity.parse_quantity(value.string) for value in stated.valid_values),
+            Range(_optional(limits, "min"), _optional(limits, "max"), _optional(limits, "step"))
+            if stated.HasField("valid_range")
+            else None,
+        )
+    return Capacity(quantity.parse_quantity(message.value.string), policy)
+
+
+def _optional(message: Any, name: str) -> quantity.Quantity | None:
+    if not message.HasField(name):
+        return None
+    value: meta_pb2.Quantity = getattr(message, name)
+    return quantity.parse_quantity(value.string)
+
+
+def _values(device: Device) -> expressions.DeviceValues:
+    driver = device.id[0]
+    attributes: dict[str, dict[str, Any]] = {}
+    for full, attribute in device.message.attributes.items():
+        domain, name = _qualified(full, driver)
+        try:
+            attributes.setdefault(domain, {})[name] = _attribute_value(attribute)
+        except ValueError as error:
+            raise expressions.EvaluationError(f"attribute {full}: {error}") from error
+    capacity: dict[str, dict[str, Any]] = {}
+    for full, entry in device.capacity.items():
+        domain, name = _qualified(full, driver)
+        capacity.setdefault(domain, {})[name] = cel_values.of_quantity(entry.value.nanos)
+    return expressions.DeviceValues(driver, device.allow_multiple, attributes, capacity)
+
+
+def _qualified(name: str, driver: str) -> tuple[str, str]:
+    domain, slash, bare = name.partition("/")
+    return (domain, bare) if slash else (driver, name)
+
+
+def _attribute_value(attribute: resource_pb2.DeviceAttribute) -> Any:
+    for name in ("ints", "bools", "strings"):
+        if getattr(attribute, name):
+            return list(getattr(attribute, name))
+    if attribute.versions:
+        return [_version(text) for text in attribute.versions]
+    stated = scalar(attribute)
+    if stated is None:
+        raise ValueError("unsupported attribute value")
+    kind, value = stated
+    return _version(str(value)) if kind == "version" else value
+
+
+def scalar(attribute: resource_pb2.DeviceAttribute) -> tuple[str, int | bool | str] | None:
+    """Kind and value of an attribute that is one value; None where it is none of a known kind."""
+    if attribute.HasField("int"):
+        return "int", attribute.int
+    if attribute.HasField("bool"):
+        return "bool", attribute.bool
+    if attribute.HasField("string"):
+        return "string", attribute.string
+    return ("version", attribute.version) if attribute.HasField("version") else None
+
+
+def _version(text: str) -> Any:
+    try:
+        return cel_values.of_version(semver.parse(text))
+    except ValueError as error:
+        raise ValueError(f"parse semantic version: {error}") from error

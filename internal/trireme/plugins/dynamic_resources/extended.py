@@ -1,0 +1,126 @@
+"""Extended resources that devices stand for: the claim that is made for a pod which asks for them without a claim.
+
+What a node has in `allocatable` its device plugin gives; the rest becomes requests of one claim, a request for each
+container and resource. What only runs before the other containers may use their devices, and asks for more only where
+these are too few.
+
+Source: pkg/scheduler/framework/plugins/dynamicresources/extendeddynamicresources.go.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from trireme.framework import amounts, quantity
+from trireme.plugins.dynamic_resources import inventory
+from trireme.snapshot import classes
+from trireme.v1 import core_pb2, resource_pb2
+
+# A claim that exists in memory alone; the pod's UID follows, for there is one for each pod.
+IN_MEMORY = "<extended-resources>"
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """Which request gives a container its resource."""
+
+    container: str
+    resource: str
+    request: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    name: str
+    count: int
+
+
+def asked(pod_class: classes.PodClass) -> Mapping[str, int]:
+    """The resources among those asked for that devices might stand for, with amounts."""
+    return pod_class.memo("DynamicResources.extended", _asked)
+
+
+def _asked(pod_class: classes.PodClass) -> dict[str, int]:
+    return {
+        name: amount
+        for name, amount in pod_class.amounts.filtering.items()
+        if amount > 0 and (amounts.is_extended(name) or name.startswith(inventory.CLASS_RESOURCE_PREFIX))
+    }
+
+
+def claim(
+    namespace: str, requests: Iterable[resource_pb2.DeviceRequest] = (), uid: str = ""
+) -> resource_pb2.ResourceClaim:
+    """The claim of a pod for these requests, as it is before the API server has it."""
+    out = resource_pb2.ResourceClaim()
+    out.metadata.namespace, out.metadata.name = namespace, IN_MEMORY + uid
+    out.metadata.annotations[inventory.EXTENDED_CLAIM] = "true"
+    out.spec.devices.requests.extend(requests)
+    return out
+
+
+def requests(
+    pod: core_pb2.Pod, resources: Iterable[str], class_of: Mapping[str, resource_pb2.DeviceClass]
+) -> tuple[list[resource_pb2.DeviceRequest], list[Given]]:
+    """The requests for these resources, by name, and which container's each is."""
+    made: list[resource_pb2.DeviceRequest] = []
+    mappings: list[Given] = []
+    for resource in sorted(resources):
+        device_class = class_of.get(resource)
+        if device_class is None:
+            continue
+        found, mapped = _of_resource(pod, resource)
+        mappings += mapped
+        for request in found:
+            exactly = resource_pb2.ExactDeviceRequest(
+                device_class_name=device_class.metadata.name, allocation_mode="ExactCount", count=request.count
+            )
+            made.append(resource_pb2.DeviceRequest(name=request.name, exactly=exactly))
+    return sorted(made, key=lambda request: request.name), mappings
+
+
+def _of_resource(pod: core_pb2.Pod, resource: str) -> tuple[list[_Request], list[Given]]:
+    containers = [*pod.spec.init_containers, *pod.spec.containers]
+    early = [at for at, container in enumerate(pod.spec.init_containers) if container.restart_policy != "Always"]
+    lasting: list[_Request | None] = [None] * len(containers)
+    mappings: list[Given] = []
+    for at, container in enumerate(containers):
+        if at not in early:
+            lasting[at], mapped = _of_container(at, container, resource, ())
+            mappings += mapped
+    largest: _Request | None = None
+    early_names = set()
+    early_mappings: list[Given] = []
+    for at in early:
+        request, mapped = _of_container(at, containers[at], resource, [each for each in lasting[at:] if each])
+        early_mappings += mapped
+        if request is not None:
+            early_names.add(request.name)
+            if largest is None or largest.count < request.count:
+                largest = request
+    if largest is not None:
+        early_mappings = [
+            replace(each, request=largest.name) if each.request in early_names else each for each in early_mappings
+        ]
+    found = [*([largest] if largest else []), *(each for each in lasting if each)]
+    return found, [*mappings, *early_mappings]
+
+
+def _of_container(
+    at: int, container: core_pb2.Container, resource: str, reusable: Sequence[_Request]
+) -> tuple[_Request | None, list[Given]]:
+    stated = container.resources.requests
+    if resource not in stated:
+        return None, []
+    wanted = quantity.parse_quantity(stated[resource].string)
+    if wanted.nanos <= 0 or wanted.nanos % quantity.NANOS_PER_UNIT:
+        return None, []
+    mappings = []
+    there = 0
+    for request in reusable:
+        there += request.count
+        mappings.append(Given(container.name, resource, request.name))
+        if there >= wanted.value():
+            return None, mappings
+    name = f"container-{at}-request-{sorted(stated).index(resource)}"
+    mappings.append(Given(container.name, resource, name))
+    return _Request(name, wanted.value() - there), mappings

@@ -1,0 +1,264 @@
+"""All that is known of devices at one snapshot: slices, classes, taint rules, and what claims hold; and what of it
+each node sees.
+
+There is one `Inventory` a snapshot, made when first asked for and gone with it. It is brought up to date by what
+changed: a slice is read again when it changes, a claim counted again, a node looked at again when its labels may be
+others. Nodes that see the same slices share one `View`, and so whatever is found out for one of them.
+"""
+
+import logging
+import weakref
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from trireme.plugins.dynamic_resources import devices, expressions, features, ledger, pools
+from trireme.snapshot import arrays, node_selection, objects, snapshot
+from trireme.v1 import resource_pb2
+
+log = logging.getLogger(__name__)
+
+SLICE = "resource_slice"
+CLAIM = "resource_claim"
+CLASS = "device_class"
+RULE = "device_taint_rule"
+
+CLASS_RESOURCE_PREFIX = "deviceclass.resource.kubernetes.io/"
+EXTENDED_CLAIM = "resource.kubernetes.io/extended-resource-claim"
+
+
+@dataclass(slots=True, eq=False)
+class View:
+    """What some nodes see alike: slices, and of those that say so device by device, the devices within reach."""
+
+    slices: tuple[devices.Slice, ...]
+    reachable: frozenset[devices.DeviceId]
+    pools: "tuple[pools.Pool, ...] | None" = field(default=None)
+
+    def reaches(self, device: devices.Device) -> bool:
+        """Whether the nodes reach a device of a slice that says so device by device."""
+        return device.id in self.reachable
+
+
+_Key = tuple[tuple[str, ...], frozenset[devices.DeviceId]]
+
+
+class Inventory:
+    """See the module. `follow` before anything is read."""
+
+    def __init__(self, snap: snapshot.Snapshot, on: features.Features) -> None:
+        self._snap = weakref.proxy(snap)
+        self._on = on
+        self.selectors = expressions.Expressions()
+        self._begin()
+
+    def _begin(self) -> None:
+        self._incarnation = self._snap.incarnation
+        self._generation = -1
+        self._rules_at = self._classes_at = -1
+        self._slices: dict[str, devices.Slice] = {}
+        self._held: dict[objects.Key, tuple[ledger.Taken, ...]] = {}
+        self._views: list[View | None] = []
+        self._view_of: dict[_Key, View] = {}
+        self.by_pool: dict[devices.PoolId, list[devices.Slice]] = {}
+        self.taken = ledger.Ledger()
+        self.classes: dict[str, resource_pb2.DeviceClass] = {}
+        self.class_of_resource: dict[str, resource_pb2.DeviceClass] = {}
+        # Claims made for extended resources, by the UID of their pod.
+        self.made_for: dict[str, resource_pb2.ResourceClaim] = {}
+
+    def follow(self) -> None:
+        """Come to the snapshot's generation."""
+        snap = self._snap
+        if self._incarnation != snap.incarnation:
+            self._begin()
+        if self._generation == snap.generation:
+            return
+        seen = self._generation
+        self._follow_classes()
+        self._follow_claims(seen)
+        if self._follow_slices(seen):
+            self._view_of.clear()
+            self._look(snap.nodes.live_slots())
+        else:
+            changed = snap.nodes.changed_since(seen, pods=False)
+            self._look(changed[snap.nodes.alive[changed]])
+        self._generation = snap.generation
+
+    def view(self, slot: int) -> View:
+        """What the node at the slot sees."""
+        view = self._views[slot]
+        assert view is not None, f"slot {slot} holds no node"
+        return view
+
+    def pools(self, view: View) -> tuple[pools.Pool, ...]:
+        """The pools of a view."""
+        if view.pools is None:
+            view.pools = pools.gather(view.slices, self.by_pool, self._on)
+        return view.pools
+
+    # Classes
+
+    def _follow_classes(self) -> None:
+        generation = self._snap.objects.generation(CLASS)
+        if generation == self._classes_at:
+            return
+        self._classes_at = generation
+        known: list[resource_pb2.DeviceClass] = list(self._snap.objects.all(CLASS))
+        self.classes = {entry.metadata.name: entry for entry in known}
+        self.class_of_resource = {CLASS_RESOURCE_PREFIX + name: entry for name, entry in self.classes.items()}
+        # Of several classes for one resource the newest counts, and of these the first by name.
+        for entry in sorted(known, key=lambda entry: entry.metadata.name, reverse=True):
+            name = entry.spec.extended_resource_name
+            if name and (name not in self.class_of_resource or _age(entry) >= _age(self.class_of_resource[name])):
+                self.class_of_resource[name] = entry
+
+    # Claims
+
+    def _follow_claims(self, seen: int) -> None:
+        keys = self._snap.objects.changed_since(CLAIM, seen)
+        if keys is None:
+            self._held.clear()
+            self.made_for.clear()
+            self.taken = ledger.Ledger()
+            claims = self._snap.objects.all(CLAIM)
+            keys = [(claim.metadata.namespace, claim.metadata.name) for claim in claims]
+        for key in keys:
+            self._count(key, self._snap.objects.get(CLAIM, *key))
+
+    def _count(self, key: objects.Key, claim: resource_pb2.ResourceClaim | None) -> None:
+        for held in self._held.pop(key, ()):
+            self.taken.remove(held)
+        for uid in [uid for uid, made in self.made_for.items() if _key(made) == key]:
+            del self.made_for[uid]
+        if claim is None:
+            return
+        if claim.status.HasField("allocation"):
+            now = tuple(ledger.held_by(claim.status.allocation, self._on.consumable))
+            self._held[key] = now
+            for held in now:
+                self.taken.add(held)
+        if claim.metadata.annotations.get(EXTENDED_CLAIM) == "true":
+            owner = next((owner for owner in claim.metadata.owner_references if owner.controller), None)
+            if owner is not None:
+                self.made_for[owner.uid] = claim
+
+    # Slices
+
+    def _follow_slices(self, seen: int) -> bool:
+        """Read what changed; whether anything did."""
+        table = self._snap.objects
+        rules_at = table.generation(RULE) if self._on.taint_rules else 0
+        keys = table.changed_since(SLICE, seen)
+        if rules_at != self._rules_at:
+            self._rules_at, keys = rules_at, None
+        if keys is None:
+            self._slices.clear()
+            self.by_pool.clear()
+            keys = [("", entry.metadata.name) for entry in table.all(SLICE)]
+        rules = list(table.all(RULE)) if self._on.taint_rules else []
+        for _, name in keys:
+            self._set_slice(name, table.get(SLICE, "", name), rules)
+        return bool(keys) or seen < 0
+
+    def _set_slice(
+        self, name: str, message: resource_pb2.ResourceSlice | None, rules: list[resource_pb2.DeviceTaintRule]
+    ) -> None:
+        old = self._slices.pop(name, None)
+        if old is not None:
+            self.by_pool[old.pool].remove(old)
+            if not self.by_pool[old.pool]:
+                del self.by_pool[old.pool]
+        if message is None:
+            return
+        try:
+            entry = devices.read(message, rules)
+        except ValueError as error:
+            # Its pool is incomplete without it; nothing else suffers.
+            log.warning("resourceslice %s is left out: %s", name, error)
+            return
+        self._slices[name] = entry
+        self.by_pool.setdefault(entry.pool, []).append(entry)
+
+    # Views
+
+    def _look(self, slots: arrays.SlotArray) -> None:
+        """Find out what these slots' nodes see."""
+        self._views.extend([None] * (self._snap.nodes.size - len(self._views)))
+        if not slots.size:
+            return
+        names: dict[int, list[str]] = {slot: [] for slot in slots.tolist()}
+        reached: dict[int, list[devices.DeviceId]] = {}
+        everywhere = []
+        for name, entry in self._slices.items():
+            if not pools.usable(entry, self._on):
+                continue
+            if entry.placement.all_nodes and not entry.placement.node_name:
+                everywhere.append(name)
+            elif entry.placement.stated:
+                for slot in self._where(entry.placement, slots):
+                    names[slot].append(name)
+            else:
+                self._look_at_devices(entry, slots, names, reached)
+        for slot in slots.tolist():
+            key = (tuple(sorted([*names[slot], *everywhere])), frozenset(reached.get(slot, ())))
+            self._views[slot] = self._view(key)
+
+    def _look_at_devices(
+        self,
+        entry: devices.Slice,
+        slots: arrays.SlotArray,
+        names: Mapping[int, list[str]],
+        reached: dict[int, list[devices.DeviceId]],
+    ) -> None:
+        """A slice is seen where any of its devices is."""
+        seen = set()
+        for device in entry.devices:
+            for slot in self._where(device.placement, slots):
+                reached.setdefault(slot, []).append(device.id)
+                seen.add(slot)
+        for slot in seen:
+            names[slot].append(entry.name)
+
+    def _where(self, placement: devices.Placement, slots: arrays.SlotArray) -> list[int]:
+        """Those of the slots that it is about."""
+        nodes = self._snap.nodes
+        if placement.node_name:
+            slot = nodes.slots.get(placement.node_name)
+            return [slot] if slot is not None and bool(np.isin(slot, slots)) else []
+        if placement.all_nodes:
+            return list(slots.tolist())
+        if not placement.terms:
+            return []
+        return list(slots[node_selection.matches_any(nodes, placement.terms, slots)].tolist())
+
+    def _view(self, key: _Key) -> View:
+        view = self._view_of.get(key)
+        if view is None:
+            view = self._view_of[key] = View(tuple(self._slices[name] for name in key[0]), key[1])
+        return view
+
+
+def _age(entry: resource_pb2.DeviceClass) -> tuple[int, int]:
+    created = entry.metadata.creation_timestamp
+    return created.seconds, created.nanos
+
+
+def _key(claim: resource_pb2.ResourceClaim) -> objects.Key:
+    return claim.metadata.namespace, claim.metadata.name
+
+
+_inventories: "weakref.WeakKeyDictionary[snapshot.Snapshot, dict[features.Features, Inventory]]" = (
+    weakref.WeakKeyDictionary()
+)
+
+
+def of(snap: snapshot.Snapshot, on: features.Features) -> Inventory:
+    """The snapshot's inventory, at the snapshot's generation."""
+    known = _inventories.setdefault(snap, {})
+    found = known.get(on)
+    if found is None:
+        found = known[on] = Inventory(snap, on)
+    found.follow()
+    return found

@@ -1,0 +1,474 @@
+"""DynamicResources: the extension points.
+
+Everything is found out anew for each question from the snapshot: Filter searches devices for the nodes, Score looks at
+which alternatives were taken, Reserve writes down what was found for the one node that was picked. The same search on
+the same snapshot has the same result, so that nothing has to be carried from one to the other.
+
+A pod with claims is a class of its own, because its claims are. Pods that ask for extended resources are one class,
+but go one at a time where devices are to be found for them: the next must see what the one before has taken.
+"""
+
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from trireme.framework import selectors, status
+from trireme.kube import encode
+from trireme.plugins import interfaces
+from trireme.plugins.dynamic_resources import (
+    allocator,
+    extended,
+    features,
+    inventory,
+    pod_claims,
+    readiness,
+    results,
+)
+from trireme.snapshot import arrays, classes, node_selection, snapshot
+from trireme.v1 import cycle_pb2, resource_pb2, snapshot_pb2
+from trireme.wire import device_claims
+
+NAME = "DynamicResources"
+
+NOT_AVAILABLE = "resourceclaim not available on the node"
+_CANNOT_ALLOCATE = "cannot allocate all claims"
+_STALE_CLAIM = "cannot schedule extended resource claim"
+_CANNOT_FIT = "cannot fit resource"
+
+# The first alternative of a prioritized list counts so much, each further one less by one.
+_BEST_ALTERNATIVE = 8
+
+_READS = (inventory.CLAIM, inventory.SLICE, inventory.CLASS, inventory.RULE)
+
+
+@dataclass(frozen=True, slots=True)
+class Args:
+    """DynamicResourcesArgs, in seconds, and the features that are on. No filter timeout: 0."""
+
+    filter_timeout: float = 10.0
+    binding_timeout: float = 600.0
+    on: features.Features = field(default_factory=features.Features)
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """What the pods of a class ask for at one generation."""
+
+    claims: tuple[resource_pb2.ResourceClaim, ...]
+    known: inventory.Inventory
+    # Extended resources that are not all given by device plugins.
+    resources: Mapping[str, int]
+    stale: resource_pb2.ResourceClaim | None
+
+    @property
+    def to_allocate(self) -> list[resource_pb2.ResourceClaim]:
+        """The pod's own claims that have nothing yet."""
+        return [claim for claim in self.claims if not claim.status.HasField("allocation")]
+
+    @property
+    def allocates(self) -> bool:
+        """Whether devices have to be found."""
+        return bool(self.resources) or bool(self.to_allocate)
+
+
+@dataclass(frozen=True, slots=True)
+class _Refused(Exception):
+    """PreFilter ends with this."""
+
+    said: status.Status
+
+
+@dataclass(slots=True, eq=False)
+class _Outcome:
+    """What the search came to for all nodes of one kind."""
+
+    solutions: list[allocator.Solution] | None = None
+    refusal: status.Status | None = None
+
+
+# What the nodes of one kind have in common: their view, and which resources devices must give there.
+_Kind = tuple[inventory.View, tuple[str, ...]]
+
+
+class DynamicResources:
+    """Source: pkg/scheduler/framework/plugins/dynamicresources."""
+
+    name = NAME
+    depends_on = interfaces.Dependency.NODE
+    normalization = interfaces.Normalization.MAX
+    reads: tuple[str, ...] = _READS
+
+    def __init__(
+        self, args: Args, clock: Callable[[], float] = time.monotonic, wall: Callable[[], float] = time.time
+    ) -> None:
+        self._args = args
+        self._on = args.on
+        self._clock = clock
+        self._wall = wall
+
+    # PreFilter, Filter
+
+    def pre_filter(
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, table: interfaces.StatusTable
+    ) -> interfaces.PreFilterResult:
+        """Skip pods without claims; refuse those whose claims are missing, in the making, or of no class."""
+        try:
+            state = self._state(pod_class, snap)
+        except _Refused as refused:
+            return interfaces.PreFilterResult(status=refused.said)
+        if state is None:
+            return interfaces.SKIPPED
+        return interfaces.PreFilterResult(state=state, max_batch=1, reserves=True)
+
+    def filter(
+        self,
+        pod_class: classes.PodClass,
+        snap: snapshot.Snapshot,
+        state: Any,
+        slots: arrays.SlotArray,
+        table: interfaces.StatusTable,
+    ) -> interfaces.Verdicts:
+        """Refuse slots from which a claim's devices cannot be used, and where none can be found."""
+        index = np.full(slots.shape[0], interfaces.PASSES, dtype=np.int16)
+        unavailable: arrays.BoolArray = np.logical_or.reduce(self._unavailable(state, snap, slots), axis=0)
+        not_available = self._unresolvable(NOT_AVAILABLE)
+        for at, outcome in self._outcomes(pod_class, state, snap, slots):
+            if outcome is not None and outcome.refusal is not None:
+                index[at] = table.intern(outcome.refusal)
+            elif outcome is not None or state.claims:
+                index[at[unavailable[at]]] = table.intern(not_available) if unavailable[at].any() else 0
+        return interfaces.Verdicts(index)
+
+    def unavailable_claims(
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, slots: arrays.SlotArray
+    ) -> list[resource_pb2.ResourceClaim]:
+        """The allocated claims of the class that cannot be used on one of these slots at least."""
+        state = self._known_state(pod_class, snap)
+        if state is None:
+            return []
+        lacking: arrays.BoolArray = np.logical_or.reduce(self._unavailable(state, snap, slots), axis=1)
+        return [claim for claim, lacks in zip(state.claims, lacking.tolist(), strict=True) if lacks]
+
+    def stale_claim(self, snap: snapshot.Snapshot, uid: str) -> resource_pb2.ResourceClaim | None:
+        """The claim that was made for the pod's extended resources in an attempt before this one."""
+        return inventory.of(snap, self._on).made_for.get(uid) if self._on.extended_resources else None
+
+    # Score
+
+    def pre_score(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> Any:
+        """The claims; a pod without any gets 0 on every node."""
+        return _Unscored() if not _concerned(pod_class) else self._known_state(pod_class, snap) or _Unscored()
+
+    def score(
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray
+    ) -> arrays.Int64Array:
+        """How early in their lists the alternatives are that claims get."""
+        scores = np.zeros(slots.shape[0], dtype=np.int64)
+        if not self._on.prioritized_list or not isinstance(state, _State) or not state.allocates:
+            return scores
+        if not any(request.first_available for claim in state.claims for request in claim.spec.devices.requests):
+            return scores
+        fixed = sum(_value_of(claim, _allocated_names(claim)) for claim in state.claims)
+        for at, outcome in self._outcomes(pod_class, state, snap, slots):
+            if outcome is not None and outcome.solutions is not None:
+                scores[at] = fixed + sum(_value_of(each.claim, _chosen_names(each)) for each in outcome.solutions)
+        return scores
+
+    # Reserve
+
+    def reserve(
+        self, pod_class: classes.PodClass, pod: cycle_pb2.PodIdentity, snap: snapshot.Snapshot, slot: int
+    ) -> interfaces.Reserved:
+        """The claims with the devices found for them on the node."""
+        try:
+            state = self._state(pod_class, snap)
+        except _Refused as refused:
+            return interfaces.Reserved(refused.said)
+        if state is None:
+            return interfaces.Reserved()
+        if self.stale_claim(snap, pod.uid) is not None:
+            return interfaces.Reserved(self._unresolvable(_STALE_CLAIM))
+        [(_, outcome)] = self._outcomes(pod_class, state, snap, np.array([slot]))
+        if outcome is not None and outcome.refusal is not None:
+            return interfaces.Reserved(self._not_reserved("claim allocation not found for node"))
+        solutions = [] if outcome is None else outcome.solutions or []
+        try:
+            return self._reserved(pod_class, pod, state, snap, slot, solutions)
+        except results.UnsupportedSelectorError as error:
+            return interfaces.Reserved(self._not_reserved(str(error)))
+
+    def _reserved(
+        self,
+        pod_class: classes.PodClass,
+        pod: cycle_pb2.PodIdentity,
+        state: _State,
+        snap: snapshot.Snapshot,
+        slot: int,
+        solutions: Sequence[allocator.Solution],
+    ) -> interfaces.Reserved:
+        assumed = []
+        entries = []
+        found = {_identity(solution.claim): solution for solution in solutions}
+        for claim in state.claims:
+            solution = found.pop(_identity(claim), None)
+            if solution is None:
+                entries.append(_entry(claim, None, pod_claims.reserved_for(claim, pod.uid)))
+                continue
+            allocated = self._allocated(solution, claim.metadata.uid, snap, slot)
+            assumed.append(snapshot_pb2.ClusterObject(resource_claim=allocated, assumed=True))
+            entries.append(_entry(allocated, allocated.status.allocation, False))
+        for solution in found.values():
+            if not solution.claim.spec.devices.requests:
+                # Device plugins give all of it on this node.
+                continue
+            allocated = self._allocated(solution, pod.uid, snap, slot)
+            allocated.metadata.name = extended.IN_MEMORY + pod.uid
+            assumed.append(snapshot_pb2.ClusterObject(resource_claim=allocated, assumed=True))
+            lacking = self._lacking(state, snap, slot)
+            _, mappings = extended.requests(pod_class.pod, lacking, state.known.class_of_resource)
+            entries.append(_entry_to_make(allocated, mappings))
+        if not entries:
+            return interfaces.Reserved()
+        return interfaces.Reserved(None, tuple(assumed), device_claims.DeviceClaims(tuple(entries)).to_bytes())
+
+    def _allocated(
+        self, solution: allocator.Solution, owner: str, snap: snapshot.Snapshot, slot: int
+    ) -> resource_pb2.ResourceClaim:
+        """The claim as it will be."""
+        # The same question has the same answer, so shares are named after it.
+        names = (str(uuid.uuid5(uuid.NAMESPACE_OID, f"{owner} {snap.generation} {number}")) for number in range(1000))
+        out = resource_pb2.ResourceClaim()
+        out.CopyFrom(solution.claim)
+        out.status.allocation.CopyFrom(
+            results.allocation(solution, snap.nodes.names[slot], self._on.binding_conditions, lambda: next(names))
+        )
+        return out
+
+    # What a class asks for
+
+    def _known_state(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> "_State | None":
+        try:
+            return self._state(pod_class, snap)
+        except _Refused:
+            return None
+
+    def _state(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> "_State | None":
+        """None: the plugin has nothing to do with the class. Raises: _Refused."""
+        if not _concerned(pod_class):
+            return None
+        known = inventory.of(snap, self._on)
+        try:
+            claims = tuple(pod_claims.of(pod_class.pod, snap))
+        except pod_claims.ClaimError as error:
+            raise _Refused(self._unresolvable(str(error))) from error
+        resources: Mapping[str, int] = {}
+        if self._on.extended_resources:
+            asked = extended.asked(pod_class)
+            if any(name in known.class_of_resource for name in asked):
+                resources = asked
+        if not claims and not resources:
+            return None
+        for claim in claims:
+            self._check(claim, known, snap)
+        uid = pod_class.pod.metadata.uid
+        return _State(claims, known, resources, known.made_for.get(uid) if uid and resources else None)
+
+    def _check(self, claim: resource_pb2.ResourceClaim, known: inventory.Inventory, snap: snapshot.Snapshot) -> None:
+        """Raises: _Refused where the claim cannot be worked with."""
+        full = f"{claim.metadata.namespace}/{claim.metadata.name}"
+        if snap.objects.assumed(inventory.CLAIM, claim.metadata.namespace, claim.metadata.name):
+            raise _Refused(self._unresolvable(f"resource claim {full} is in the process of being allocated"))
+        if claim.status.HasField("allocation"):
+            return
+        for request in claim.spec.devices.requests:
+            if request.HasField("exactly"):
+                self._check_class(request.exactly.device_class_name, request.name, known)
+            elif not request.first_available:
+                raise _Refused(
+                    self._unresolvable(f"resource claim {full}, request {request.name}: unknown request type")
+                )
+            elif not self._on.prioritized_list:
+                disabled = "has subrequests, but the DRAPrioritizedList feature is disabled"
+                raise _Refused(self._unresolvable(f"resource claim {full}, request {request.name}: {disabled}"))
+            for each in request.first_available if not request.HasField("exactly") else ():
+                self._check_class(each.device_class_name, f"{request.name}/{each.name}", known)
+
+    def _check_class(self, name: str, request: str, known: inventory.Inventory) -> None:
+        if not name:
+            text = f'running PreFilter plugin "{NAME}": request {request}: unsupported request type'
+            raise _Refused(status.error(NAME, text))
+        if name not in known.classes:
+            raise _Refused(self._unresolvable(f"request {request}: device class {name} does not exist"))
+
+    # What is so on nodes
+
+    def _unavailable(self, state: _State, snap: snapshot.Snapshot, slots: arrays.SlotArray) -> arrays.BoolArray:
+        """Which allocated claims cannot be used where. Shape: (claim, slot asked)."""
+        out = np.zeros((len(state.claims), slots.shape[0]), dtype=np.bool_)
+        for at, claim in enumerate(state.claims):
+            if not claim.status.HasField("allocation"):
+                continue
+            if self._on.binding_conditions and self._is_lost(claim):
+                out[at] = True
+            elif claim.status.allocation.HasField("node_selector"):
+                terms = selectors.parse_terms(claim.status.allocation.node_selector.node_selector_terms)
+                out[at] = ~node_selection.matches_any(snap.nodes, terms, slots)
+        return out
+
+    def _is_lost(self, claim: resource_pb2.ResourceClaim) -> bool:
+        """Whether the claim's devices are waited for in vain."""
+        try:
+            ready = readiness.ready(claim)
+        except readiness.BindingFailedError:
+            return True
+        return not ready and readiness.timed_out(claim, self._args.binding_timeout, self._wall())
+
+    def _lacking(self, state: _State, snap: snapshot.Snapshot, slot: int) -> tuple[str, ...]:
+        """The extended resources that devices must give on the node, by name."""
+        lacking = [name for name in state.resources if not _allocatable(snap, name, slot)]
+        return tuple(sorted(name for name in lacking if name in state.known.class_of_resource))
+
+    def _outcomes(
+        self, pod_class: classes.PodClass, state: _State, snap: snapshot.Snapshot, slots: arrays.SlotArray
+    ) -> Iterator[tuple[arrays.SlotArray, "_Outcome | None"]]:
+        """Positions in `slots` of nodes of one kind, and what the search comes to there; None: there is nothing to
+        search for.
+        """
+        kinds: dict[_Kind | None, list[int]] = {}
+        unfit = []
+        for at, slot in enumerate(slots.tolist()):
+            lacking: tuple[str, ...] = ()
+            if state.resources:
+                lacking = self._lacking(state, snap, slot)
+                if any(
+                    name not in state.known.class_of_resource and not _allocatable(snap, name, slot)
+                    for name in state.resources
+                ):
+                    unfit.append(at)
+                    continue
+            if (not state.claims and not lacking) or not state.allocates:
+                kinds.setdefault(None, []).append(at)
+            else:
+                kinds.setdefault((state.known.view(slot), lacking), []).append(at)
+        if state.stale is not None:
+            yield np.arange(slots.shape[0]), _Outcome(refusal=self._unresolvable(_STALE_CLAIM))
+            return
+        if unfit:
+            yield np.array(unfit), _Outcome(refusal=self._unresolvable(_CANNOT_FIT))
+        late: _Outcome | None = None
+        for kind, positions in kinds.items():
+            if kind is None:
+                yield np.array(positions), None
+                continue
+            outcome = late or self._search(pod_class, state, snap, kind, int(slots[positions[0]]))
+            if outcome.refusal is not None and outcome.refusal.code is status.Code.ERROR and late is None:
+                late = outcome if "timed out" in outcome.refusal.message else None
+            yield np.array(positions), outcome
+
+    def _search(
+        self, pod_class: classes.PodClass, state: _State, snap: snapshot.Snapshot, kind: _Kind, slot: int
+    ) -> _Outcome:
+        view, lacking = kind
+        claims = state.to_allocate
+        if state.resources:
+            requests, _ = extended.requests(pod_class.pod, lacking, state.known.class_of_resource)
+            claims.append(extended.claim(pod_class.namespace, requests))
+        known = state.known
+        given = allocator.Given(known.classes, known.taken, known.selectors, self._on)
+        search = allocator.Search(given, known.pools(view), claims, view.reaches, self._deadline())
+        try:
+            solutions = search.run()
+        except allocator.TimedOutError:
+            return self._failed(f"node {snap.nodes.names[slot]}: timed out trying to allocate devices")
+        except allocator.InvalidPoolsError as error:
+            return _Outcome(refusal=self._unresolvable(str(error)))
+        except allocator.AllocationError as error:
+            return self._failed(str(error))
+        if solutions is None:
+            return _Outcome(refusal=self._unresolvable(_CANNOT_ALLOCATE))
+        return _Outcome(solutions=solutions)
+
+    def _deadline(self) -> Callable[[], bool]:
+        if not self._on.filter_timeout or self._args.filter_timeout <= 0:
+            return lambda: False
+        ends = self._clock() + self._args.filter_timeout
+        return lambda: self._clock() > ends
+
+    def _failed(self, text: str) -> _Outcome:
+        return _Outcome(refusal=status.error(NAME, f'running "{NAME}" filter plugin: {text}'))
+
+    def _unresolvable(self, text: str) -> status.Status:
+        return status.unresolvable(NAME, text, reasons=(status.Reason("claim"),))
+
+    def _not_reserved(self, text: str) -> status.Status:
+        return status.error(NAME, f'running Reserve plugin "{NAME}": {text}')
+
+
+class _Unscored:
+    """The class has no claims."""
+
+
+def _concerned(pod_class: classes.PodClass) -> bool:
+    """Whether devices may be something for the class at all."""
+    return bool(pod_class.pod.spec.resource_claims) or bool(extended.asked(pod_class))
+
+
+def _allocatable(snap: snapshot.Snapshot, name: str, slot: int) -> int:
+    """How much of the resource the node itself has."""
+    number = snap.nodes.resource_names.intern(name)
+    snap.nodes.reserve_resources()
+    return int(snap.nodes.allocatable[number, slot])
+
+
+def _identity(claim: resource_pb2.ResourceClaim) -> tuple[str, str]:
+    return claim.metadata.namespace, claim.metadata.name
+
+
+def _entry(
+    claim: resource_pb2.ResourceClaim, allocation: resource_pb2.AllocationResult | None, reserved: bool
+) -> device_claims.ToReserve:
+    return device_claims.ToReserve(
+        claim.metadata.namespace,
+        claim.metadata.name,
+        claim.metadata.uid,
+        None if allocation is None else encode.encode(allocation),
+        reserved,
+    )
+
+
+def _entry_to_make(claim: resource_pb2.ResourceClaim, mappings: Sequence[extended.Given]) -> device_claims.ToReserve:
+    return device_claims.ToReserve(
+        claim.metadata.namespace,
+        "",
+        "",
+        encode.encode(claim.status.allocation),
+        make=True,
+        requests=tuple(encode.encode(request) for request in claim.spec.devices.requests),
+        mappings=tuple(
+            {"containerName": each.container, "resourceName": each.resource, "requestName": each.request}
+            for each in mappings
+        ),
+    )
+
+
+def _value_of(claim: resource_pb2.ResourceClaim, names: set[str]) -> int:
+    """How good the alternatives are that were taken for the claim's requests."""
+    return sum(
+        _BEST_ALTERNATIVE - at
+        for request in claim.spec.devices.requests
+        if not request.HasField("exactly")
+        for at, each in enumerate(request.first_available)
+        if f"{request.name}/{each.name}" in names
+    )
+
+
+def _chosen_names(solution: allocator.Solution) -> set[str]:
+    return {picked.wanted.full_name for picked in solution.picked}
+
+
+def _allocated_names(claim: resource_pb2.ResourceClaim) -> set[str]:
+    return {result.request for result in claim.status.allocation.devices.results}

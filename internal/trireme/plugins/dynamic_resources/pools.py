@@ -1,0 +1,111 @@
+"""Pools as one node sees them: the slices that count there, complete or not, and the counters that devices draw on.
+
+Which slices a node sees is found out elsewhere; nodes that see the same slices share the answer. Out-dated slices do
+not count. A pool of which not all slices are known gives no device; where two devices have one name, or a device draws
+on a counter that is not there, the pool is invalid.
+
+Source: k8s.io/dynamic-resource-allocation/structured/internal/incubating (GatherPools).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from trireme.plugins.dynamic_resources import devices, features
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pool:
+    """One pool. `offered` are the slices whose devices the node can reach, by name; `elsewhere` the others."""
+
+    id: devices.PoolId
+    incomplete: bool = False
+    invalid: bool = False
+    offered: tuple[devices.Slice, ...] = ()
+    elsewhere: tuple[devices.Slice, ...] = ()
+    counter_sets: Mapping[str, devices.Amounts] | None = None
+
+    @property
+    def name(self) -> str:
+        """driver/pool."""
+        return "/".join(self.id)
+
+    @property
+    def binding_conditions(self) -> bool:
+        """Whether a device of it must be prepared before a pod is bound."""
+        return any(device.message.binding_conditions for entry in self.offered for device in entry.devices)
+
+
+def usable(entry: devices.Slice, on: features.Features) -> bool:
+    """Whether slices like this one are looked at at all."""
+    if not on.partitionable and (entry.message.spec.HasField("per_device_node_selection") or entry.counter_sets):
+        return False
+    return not entry.uses_groups and (entry.placement.stated or entry.per_device)
+
+
+def gather(
+    seen: Iterable[devices.Slice],
+    by_pool: Mapping[devices.PoolId, Sequence[devices.Slice]],
+    on: features.Features,
+) -> tuple[Pool, ...]:
+    """The pools of the slices that a node sees, in the order in which devices are looked for. `by_pool` has all slices
+    of each pool, whatever their generation.
+    """
+    newest: dict[devices.PoolId, list[devices.Slice]] = {}
+    for entry in seen:
+        kept = newest.setdefault(entry.pool, [])
+        if kept and entry.generation < kept[0].generation:
+            continue
+        if kept and entry.generation > kept[0].generation:
+            kept.clear()
+        kept.append(entry)
+    found = (_pool(pool, entries, by_pool.get(pool, ()), on) for pool, entries in newest.items())
+    # Devices that need no preparation come first.
+    return tuple(
+        sorted((pool for pool in found if pool is not None), key=lambda pool: (pool.binding_conditions, pool.id))
+    )
+
+
+def _pool(
+    pool: devices.PoolId, entries: list[devices.Slice], everywhere: Sequence[devices.Slice], on: features.Features
+) -> Pool | None:
+    """None: a newer generation replaces these slices, of which the node sees none."""
+    generation, size = entries[0].generation, entries[0].pool_size
+    rest: Sequence[devices.Slice] = ()
+    if len(entries) != size:
+        if any(entry.generation > generation for entry in everywhere):
+            return None
+        whole = [entry for entry in everywhere if entry.generation == generation and not entry.uses_groups]
+        if len(whole) != size:
+            return Pool(pool, incomplete=True)
+        rest = [entry for entry in whole if entry not in entries]
+    return _complete(pool, sorted(entries, key=lambda entry: entry.name), rest, on)
+
+
+def _complete(
+    pool: devices.PoolId, entries: Sequence[devices.Slice], rest: Sequence[devices.Slice], on: features.Features
+) -> Pool:
+    offered = [entry for entry in entries if not (on.partitionable and entry.counter_sets)]
+    elsewhere = [entry for entry in rest if not (on.partitionable and entry.counter_sets)]
+    names = [device.id for entry in offered for device in entry.devices]
+    if len(names) != len(set(names)):
+        return Pool(pool, invalid=True)
+    if not on.partitionable:
+        return Pool(pool, offered=tuple(offered))
+    counter_sets: dict[str, devices.Amounts] = {}
+    for entry in (*entries, *rest):
+        for name, counters in entry.counter_sets:
+            if name in counter_sets:
+                return Pool(pool, invalid=True)
+            counter_sets[name] = counters
+    if not all(_draws_on(entry, counter_sets) for entry in (*offered, *elsewhere)):
+        return Pool(pool, invalid=True)
+    return Pool(pool, offered=tuple(offered), elsewhere=tuple(elsewhere), counter_sets=counter_sets)
+
+
+def _draws_on(entry: devices.Slice, counter_sets: Mapping[str, devices.Amounts]) -> bool:
+    """Whether all counters that its devices draw on are there."""
+    return all(
+        name in counter_sets and counters.keys() <= counter_sets[name].keys()
+        for device in entry.devices
+        for name, counters in device.consumes
+    )

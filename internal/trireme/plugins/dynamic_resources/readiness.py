@@ -1,0 +1,61 @@
+"""Binding conditions: whether the devices of an allocated claim are prepared, have failed, or were waited for too long.
+
+Source: pkg/scheduler/framework/plugins/dynamicresources (isClaimReadyForBinding, isClaimTimeout).
+"""
+
+from trireme.v1 import meta_pb2, resource_pb2
+
+
+class BindingFailedError(Exception):
+    """A device could not be prepared; the text is kube-scheduler's."""
+
+
+def ready(claim: resource_pb2.ResourceClaim) -> bool:
+    """Whether all devices are prepared. Raises: BindingFailedError."""
+    if not claim.status.HasField("allocation"):
+        return False
+    for result in claim.status.allocation.devices.results:
+        if not result.binding_conditions:
+            continue
+        conditions = _conditions(claim, result)
+        if conditions is None:
+            return False
+        for name in result.binding_failure_conditions:
+            failed = conditions.get(name)
+            if failed is not None and failed.status == "True":
+                why = f"reason={failed.reason}, message={_quoted(failed.message)}"
+                raise BindingFailedError(f"device binding failed: claim={claim.metadata.name}, {why}")
+        for name in result.binding_conditions:
+            condition = conditions.get(name)
+            if condition is None or condition.status != "True":
+                return False
+    return True
+
+
+def timed_out(claim: resource_pb2.ResourceClaim, timeout_seconds: float, now: float) -> bool:
+    """Whether its devices have been waited for long enough. `now` in seconds since 1970."""
+    allocation = claim.status.allocation
+    if not allocation.HasField("allocation_timestamp"):
+        return False
+    since = allocation.allocation_timestamp.seconds + allocation.allocation_timestamp.nanos / 1e9
+    return waited_for(claim) and since + timeout_seconds < now
+
+
+def waited_for(claim: resource_pb2.ResourceClaim) -> bool:
+    """Whether any of its devices must be prepared."""
+    return any(result.binding_conditions for result in claim.status.allocation.devices.results)
+
+
+def _conditions(
+    claim: resource_pb2.ResourceClaim, result: resource_pb2.DeviceRequestAllocationResult
+) -> dict[str, meta_pb2.Condition] | None:
+    wanted = (result.driver, result.pool, result.device)
+    for device in claim.status.devices:
+        if (device.driver, device.pool, device.device) == wanted:
+            return {condition.type: condition for condition in reversed(device.conditions)}
+    return None
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'

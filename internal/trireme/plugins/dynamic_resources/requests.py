@@ -1,0 +1,68 @@
+"""The requests of a claim as the allocator works with them: exact ones, and the alternatives of a prioritized list.
+
+Nothing is filled in here: what the API server has defaulted is there, and a request that it has not is refused as
+kube-scheduler refuses it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from trireme.framework import quantity
+from trireme.plugins.dynamic_resources import devices
+from trireme.v1 import resource_pb2
+
+EXACT_COUNT = "ExactCount"
+ALL = "All"
+
+
+@dataclass(slots=True)
+class Wanted:
+    """One request, or one alternative of one. `matching` are those of mode All, found before the search."""
+
+    name: str
+    parent: str  # the request that it is an alternative of; empty: none
+    stated: "resource_pb2.ExactDeviceRequest | resource_pb2.DeviceSubRequest"
+    device_class: resource_pb2.DeviceClass
+    capacity: Mapping[str, quantity.Quantity]
+    count: int = 0
+    matching: list[devices.Device] = field(default_factory=list)
+
+    @property
+    def full_name(self) -> str:
+        """As an allocation names it."""
+        return f"{self.parent}/{self.name}" if self.parent else self.name
+
+    @property
+    def all(self) -> bool:
+        """Whether all matching devices are wanted."""
+        return self.stated.allocation_mode == ALL
+
+    @property
+    def admin_access(self) -> bool:
+        """Whether devices are looked at, whoever has them."""
+        return isinstance(self.stated, resource_pb2.ExactDeviceRequest) and self.stated.admin_access
+
+    @property
+    def base(self) -> tuple[str, str]:
+        """Request and alternative, as constraints name them."""
+        return (self.parent, self.name) if self.parent else (self.name, "")
+
+
+def amounts(stated: "resource_pb2.ExactDeviceRequest | resource_pb2.DeviceSubRequest") -> dict[str, quantity.Quantity]:
+    """What the request asks of each capacity. Raises: ValueError where one cannot be read."""
+    return {name: quantity.parse_quantity(value.string) for name, value in stated.capacity.requests.items()}
+
+
+def tolerated(taint: resource_pb2.DeviceTaint, tolerations: Sequence[resource_pb2.DeviceToleration]) -> bool:
+    """Whether any of the tolerations accepts the taint."""
+    return any(_tolerates(toleration, taint) for toleration in tolerations)
+
+
+def _tolerates(toleration: resource_pb2.DeviceToleration, taint: resource_pb2.DeviceTaint) -> bool:
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    if toleration.operator in ("", "Equal"):
+        return toleration.value == taint.value
+    return toleration.operator == "Exists"

@@ -1,0 +1,111 @@
+"""What a search found, as a claim's status states it.
+
+Source: k8s.io/dynamic-resource-allocation/structured/internal/incubating/allocator_incubating.go (Allocate).
+"""
+
+from collections.abc import Callable, Iterable, MutableSequence, Sequence
+
+from trireme.plugins.dynamic_resources import allocator, devices, requests
+from trireme.v1 import core_pb2, resource_pb2
+
+_FROM_CLASS = "FromClass"
+_FROM_CLAIM = "FromClaim"
+
+
+class UnsupportedSelectorError(Exception):
+    """A slice's node selector has more terms than an allocation can state."""
+
+
+def allocation(
+    solution: allocator.Solution, node_name: str, binding: bool, new_share: Callable[[], str]
+) -> resource_pb2.AllocationResult:
+    """The allocation on a node. `binding`: with conditions to wait for. Raises: UnsupportedSelectorError."""
+    out = resource_pb2.AllocationResult()
+    for picked in solution.picked:
+        result = out.devices.results.add(
+            request=picked.wanted.full_name,
+            driver=picked.device.id[0],
+            pool=picked.device.id[1],
+            device=picked.device.id[2],
+            tolerations=picked.wanted.stated.tolerations,
+        )
+        if picked.wanted.admin_access:
+            result.admin_access = True
+        if picked.consumed is not None:
+            result.share_id = new_share()
+            for name, amount in picked.consumed.items():
+                result.consumed_capacity[name].string = str(amount)
+        if binding:
+            result.binding_conditions.extend(picked.device.message.binding_conditions)
+            result.binding_failure_conditions.extend(picked.device.message.binding_failure_conditions)
+    _configure(out, solution)
+    selector = _selector(solution, node_name)
+    if selector is not None:
+        out.node_selector.CopyFrom(selector)
+    return out
+
+
+def _configure(out: resource_pb2.AllocationResult, solution: allocator.Solution) -> None:
+    """Parameters of the classes first, each class once; then those of the claim that are about what was chosen."""
+    configs = out.devices.config
+    of_class: dict[str, range] = {}
+    for wanted in solution.chosen:
+        name = wanted.device_class.metadata.name
+        known = of_class.get(name)
+        if known is None:
+            start = len(configs)
+            for parameters in wanted.device_class.spec.config:
+                configs.add(source=_FROM_CLASS, device_configuration=parameters.device_configuration)
+            known = of_class[name] = range(start, len(configs))
+        for at in known:
+            configs[at].requests.append(wanted.full_name)
+    for stated in solution.claim.spec.devices.config:
+        concerned = any(
+            {wanted.parent or wanted.name, wanted.full_name} & {*stated.requests} for wanted in solution.chosen
+        )
+        if not stated.requests or concerned:
+            configs.add(source=_FROM_CLAIM, requests=stated.requests, device_configuration=stated.device_configuration)
+    for config in configs:
+        # None named means all of them.
+        if config.requests and all(_names(config.requests, wanted) for wanted in solution.chosen):
+            del config.requests[:]
+
+
+def _names(named: Iterable[str], wanted: requests.Wanted) -> bool:
+    return bool({wanted.parent or wanted.name, wanted.full_name} & set(named))
+
+
+def _selector(solution: allocator.Solution, node_name: str) -> core_pb2.NodeSelector | None:
+    """Where all devices can be used; None: everywhere."""
+    term = core_pb2.NodeSelectorTerm()
+    for picked in solution.picked:
+        placement = _placement(picked.device)
+        if placement.node_name or picked.device.message.binds_to_node:
+            only = core_pb2.NodeSelector()
+            only.node_selector_terms.add().match_fields.add(key="metadata.name", operator="In", values=[node_name])
+            return only
+        if placement.selector is None or not placement.selector.node_selector_terms:
+            continue
+        terms = placement.selector.node_selector_terms
+        if len(terms) > 1:
+            raise UnsupportedSelectorError(f"unsupported ResourceSlice.NodeSelector with {len(terms)} terms")
+        _add_new(terms[0].match_fields, term.match_fields)
+        _add_new(terms[0].match_expressions, term.match_expressions)
+    if not term.match_fields and not term.match_expressions:
+        return None
+    return core_pb2.NodeSelector(node_selector_terms=[term])
+
+
+def _placement(device: devices.Device) -> devices.Placement:
+    return device.placement if device.slice.per_device else device.slice.placement
+
+
+def _add_new(
+    stated: Sequence[core_pb2.NodeSelectorRequirement], to: MutableSequence[core_pb2.NodeSelectorRequirement]
+) -> None:
+    known = {(each.key, each.operator, frozenset(each.values)) for each in to}
+    for requirement in stated:
+        key = (requirement.key, requirement.operator, frozenset(requirement.values))
+        if key not in known:
+            known.add(key)
+            to.append(requirement)

@@ -1,0 +1,55 @@
+"""What DynamicResources' Reserve leaves for its PreBind: the claims that are to be allocated and reserved for the pod.
+
+Filter makes it, the frontend carries it unread, and bind reads it; between two calls of PreBind it also remembers what
+was written, so that a call on another replica goes on where the one before stopped.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import orjson
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ToReserve:
+    """One claim. `allocation` is to be written; None: it has one. `reserved`: the pod is known to use it.
+
+    A claim that is still to be made has `requests`, and `mappings` for the pod's status; name and UID come later.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    allocation: Json | None = None
+    reserved: bool = False
+    make: bool = False
+    requests: tuple[Json, ...] = ()
+    mappings: tuple[Json, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceClaims:
+    """All that PreBind has to do for one pod. `told`: people were told what is waited for."""
+
+    claims: tuple[ToReserve, ...] = field(default=())
+    told: bool = False
+
+    def to_bytes(self) -> bytes:
+        """As it travels."""
+        return orjson.dumps(asdict(self))
+
+    @staticmethod
+    def from_bytes(data: bytes) -> "DeviceClaims":
+        """Raises: ValueError where it is something else."""
+        try:
+            fields: Mapping[str, Any] = orjson.loads(data)
+            return DeviceClaims(tuple(_claim(entry) for entry in fields["claims"]), fields["told"])
+        except (orjson.JSONDecodeError, LookupError, TypeError) as error:
+            raise ValueError(f"not what Reserve gave: {error}") from error
+
+
+def _claim(entry: Mapping[str, Any]) -> ToReserve:
+    return ToReserve(**{**entry, "requests": tuple(entry["requests"]), "mappings": tuple(entry["mappings"])})
