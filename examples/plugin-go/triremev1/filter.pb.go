@@ -1040,7 +1040,11 @@ type PostFilterRequest struct {
 	// REQUIRED. Why it runs nowhere: complete columns.
 	Columns *NodeColumns `protobuf:"bytes,2,opt,name=columns,proto3" json:"columns,omitempty"`
 	// OPTIONAL. PreFilter's refusal, which then holds for all nodes.
-	PreFilter     *Status `protobuf:"bytes,3,opt,name=pre_filter,json=preFilter,proto3" json:"pre_filter,omitempty"`
+	PreFilter *Status `protobuf:"bytes,3,opt,name=pre_filter,json=preFilter,proto3" json:"pre_filter,omitempty"`
+	// OPTIONAL. Answer the candidates of preemption instead of choosing one: somebody else has a say in them.
+	OfferCandidates bool `protobuf:"varint,4,opt,name=offer_candidates,json=offerCandidates,proto3" json:"offer_candidates,omitempty"`
+	// OPTIONAL. What became of the candidates: choose among these and look for no others.
+	Chosen        *PreemptionCandidates `protobuf:"bytes,5,opt,name=chosen,proto3" json:"chosen,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1096,6 +1100,130 @@ func (x *PostFilterRequest) GetPreFilter() *Status {
 	return nil
 }
 
+func (x *PostFilterRequest) GetOfferCandidates() bool {
+	if x != nil {
+		return x.OfferCandidates
+	}
+	return false
+}
+
+func (x *PostFilterRequest) GetChosen() *PreemptionCandidates {
+	if x != nil {
+		return x.Chosen
+	}
+	return nil
+}
+
+// PreemptionCandidate is a node that has room for the pod once other pods are gone from it.
+type PreemptionCandidate struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED. The name of the node.
+	NodeName string `protobuf:"bytes,1,opt,name=node_name,json=nodeName,proto3" json:"node_name,omitempty"`
+	// REQUIRED. The pods that have to go, the most important first.
+	Victims []*PodIdentity `protobuf:"bytes,2,rep,name=victims,proto3" json:"victims,omitempty"`
+	// OPTIONAL. For how many of them a disruption budget has nothing left.
+	Violations    int64 `protobuf:"varint,3,opt,name=violations,proto3" json:"violations,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PreemptionCandidate) Reset() {
+	*x = PreemptionCandidate{}
+	mi := &file_trireme_v1_filter_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PreemptionCandidate) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PreemptionCandidate) ProtoMessage() {}
+
+func (x *PreemptionCandidate) ProtoReflect() protoreflect.Message {
+	mi := &file_trireme_v1_filter_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PreemptionCandidate.ProtoReflect.Descriptor instead.
+func (*PreemptionCandidate) Descriptor() ([]byte, []int) {
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *PreemptionCandidate) GetNodeName() string {
+	if x != nil {
+		return x.NodeName
+	}
+	return ""
+}
+
+func (x *PreemptionCandidate) GetVictims() []*PodIdentity {
+	if x != nil {
+		return x.Victims
+	}
+	return nil
+}
+
+func (x *PreemptionCandidate) GetViolations() int64 {
+	if x != nil {
+		return x.Violations
+	}
+	return 0
+}
+
+// PreemptionCandidates are the nodes to choose from; there may be none.
+type PreemptionCandidates struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// OPTIONAL. One entry a node.
+	Candidates    []*PreemptionCandidate `protobuf:"bytes,1,rep,name=candidates,proto3" json:"candidates,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PreemptionCandidates) Reset() {
+	*x = PreemptionCandidates{}
+	mi := &file_trireme_v1_filter_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PreemptionCandidates) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PreemptionCandidates) ProtoMessage() {}
+
+func (x *PreemptionCandidates) ProtoReflect() protoreflect.Message {
+	mi := &file_trireme_v1_filter_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PreemptionCandidates.ProtoReflect.Descriptor instead.
+func (*PreemptionCandidates) Descriptor() ([]byte, []int) {
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *PreemptionCandidates) GetCandidates() []*PreemptionCandidate {
+	if x != nil {
+		return x.Candidates
+	}
+	return nil
+}
+
 // PostFilterResponse is the way out, if there is one.
 type PostFilterResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1107,13 +1235,15 @@ type PostFilterResponse struct {
 	NominatedNode string `protobuf:"bytes,3,opt,name=nominated_node,json=nominatedNode,proto3" json:"nominated_node,omitempty"`
 	// OPTIONAL. The pod's nomination, if it had one, is to be cleared.
 	ClearNomination bool `protobuf:"varint,4,opt,name=clear_nomination,json=clearNomination,proto3" json:"clear_nomination,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// OPTIONAL. Where candidates were asked for and there are some: these, and neither actions nor a nominated node.
+	Candidates    *PreemptionCandidates `protobuf:"bytes,5,opt,name=candidates,proto3" json:"candidates,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PostFilterResponse) Reset() {
 	*x = PostFilterResponse{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[14]
+	mi := &file_trireme_v1_filter_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1125,7 +1255,7 @@ func (x *PostFilterResponse) String() string {
 func (*PostFilterResponse) ProtoMessage() {}
 
 func (x *PostFilterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[14]
+	mi := &file_trireme_v1_filter_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1138,7 +1268,7 @@ func (x *PostFilterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PostFilterResponse.ProtoReflect.Descriptor instead.
 func (*PostFilterResponse) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{14}
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *PostFilterResponse) GetStatus() *Status {
@@ -1169,6 +1299,13 @@ func (x *PostFilterResponse) GetClearNomination() bool {
 	return false
 }
 
+func (x *PostFilterResponse) GetCandidates() *PreemptionCandidates {
+	if x != nil {
+		return x.Candidates
+	}
+	return nil
+}
+
 // Placement is one pod on one node.
 type Placement struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1184,7 +1321,7 @@ type Placement struct {
 
 func (x *Placement) Reset() {
 	*x = Placement{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[15]
+	mi := &file_trireme_v1_filter_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1196,7 +1333,7 @@ func (x *Placement) String() string {
 func (*Placement) ProtoMessage() {}
 
 func (x *Placement) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[15]
+	mi := &file_trireme_v1_filter_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1209,7 +1346,7 @@ func (x *Placement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Placement.ProtoReflect.Descriptor instead.
 func (*Placement) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{15}
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Placement) GetPod() *PodIdentity {
@@ -1246,7 +1383,7 @@ type ReserveRequest struct {
 
 func (x *ReserveRequest) Reset() {
 	*x = ReserveRequest{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[16]
+	mi := &file_trireme_v1_filter_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1258,7 +1395,7 @@ func (x *ReserveRequest) String() string {
 func (*ReserveRequest) ProtoMessage() {}
 
 func (x *ReserveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[16]
+	mi := &file_trireme_v1_filter_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1271,7 +1408,7 @@ func (x *ReserveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReserveRequest.ProtoReflect.Descriptor instead.
 func (*ReserveRequest) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{16}
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ReserveRequest) GetCycle() *Cycle {
@@ -1303,7 +1440,7 @@ type Reservation struct {
 
 func (x *Reservation) Reset() {
 	*x = Reservation{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[17]
+	mi := &file_trireme_v1_filter_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1315,7 +1452,7 @@ func (x *Reservation) String() string {
 func (*Reservation) ProtoMessage() {}
 
 func (x *Reservation) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[17]
+	mi := &file_trireme_v1_filter_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1328,7 +1465,7 @@ func (x *Reservation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reservation.ProtoReflect.Descriptor instead.
 func (*Reservation) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{17}
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Reservation) GetStatus() *Status {
@@ -1363,7 +1500,7 @@ type ReserveResponse struct {
 
 func (x *ReserveResponse) Reset() {
 	*x = ReserveResponse{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[18]
+	mi := &file_trireme_v1_filter_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1375,7 +1512,7 @@ func (x *ReserveResponse) String() string {
 func (*ReserveResponse) ProtoMessage() {}
 
 func (x *ReserveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[18]
+	mi := &file_trireme_v1_filter_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1388,7 +1525,7 @@ func (x *ReserveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReserveResponse.ProtoReflect.Descriptor instead.
 func (*ReserveResponse) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{18}
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ReserveResponse) GetReservations() []*Reservation {
@@ -1411,7 +1548,7 @@ type UnreserveRequest struct {
 
 func (x *UnreserveRequest) Reset() {
 	*x = UnreserveRequest{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[19]
+	mi := &file_trireme_v1_filter_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1423,7 +1560,7 @@ func (x *UnreserveRequest) String() string {
 func (*UnreserveRequest) ProtoMessage() {}
 
 func (x *UnreserveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[19]
+	mi := &file_trireme_v1_filter_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1436,7 +1573,7 @@ func (x *UnreserveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnreserveRequest.ProtoReflect.Descriptor instead.
 func (*UnreserveRequest) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{19}
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *UnreserveRequest) GetCycle() *Cycle {
@@ -1462,7 +1599,7 @@ type UnreserveResponse struct {
 
 func (x *UnreserveResponse) Reset() {
 	*x = UnreserveResponse{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[20]
+	mi := &file_trireme_v1_filter_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1474,7 +1611,7 @@ func (x *UnreserveResponse) String() string {
 func (*UnreserveResponse) ProtoMessage() {}
 
 func (x *UnreserveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[20]
+	mi := &file_trireme_v1_filter_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1487,7 +1624,7 @@ func (x *UnreserveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnreserveResponse.ProtoReflect.Descriptor instead.
 func (*UnreserveResponse) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{20}
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{22}
 }
 
 var File_trireme_v1_filter_proto protoreflect.FileDescriptor
@@ -1572,17 +1709,32 @@ const file_trireme_v1_filter_proto_rawDesc = "" +
 	"\x0fextension_point\x18\x02 \x01(\tR\x0eextensionPoint\x12$\n" +
 	"\x04code\x18\x03 \x01(\x0e2\x10.trireme.v1.CodeR\x04code\x12\x1f\n" +
 	"\vduration_us\x18\x04 \x01(\rR\n" +
-	"durationUs\"\xa2\x01\n" +
+	"durationUs\"\x87\x02\n" +
 	"\x11PostFilterRequest\x12'\n" +
 	"\x05cycle\x18\x01 \x01(\v2\x11.trireme.v1.CycleR\x05cycle\x121\n" +
 	"\acolumns\x18\x02 \x01(\v2\x17.trireme.v1.NodeColumnsR\acolumns\x121\n" +
 	"\n" +
-	"pre_filter\x18\x03 \x01(\v2\x12.trireme.v1.StatusR\tpreFilter\"\xc0\x01\n" +
+	"pre_filter\x18\x03 \x01(\v2\x12.trireme.v1.StatusR\tpreFilter\x12)\n" +
+	"\x10offer_candidates\x18\x04 \x01(\bR\x0fofferCandidates\x128\n" +
+	"\x06chosen\x18\x05 \x01(\v2 .trireme.v1.PreemptionCandidatesR\x06chosen\"\x85\x01\n" +
+	"\x13PreemptionCandidate\x12\x1b\n" +
+	"\tnode_name\x18\x01 \x01(\tR\bnodeName\x121\n" +
+	"\avictims\x18\x02 \x03(\v2\x17.trireme.v1.PodIdentityR\avictims\x12\x1e\n" +
+	"\n" +
+	"violations\x18\x03 \x01(\x03R\n" +
+	"violations\"W\n" +
+	"\x14PreemptionCandidates\x12?\n" +
+	"\n" +
+	"candidates\x18\x01 \x03(\v2\x1f.trireme.v1.PreemptionCandidateR\n" +
+	"candidates\"\x82\x02\n" +
 	"\x12PostFilterResponse\x12*\n" +
 	"\x06status\x18\x01 \x01(\v2\x12.trireme.v1.StatusR\x06status\x12,\n" +
 	"\aactions\x18\x02 \x03(\v2\x12.trireme.v1.ActionR\aactions\x12%\n" +
 	"\x0enominated_node\x18\x03 \x01(\tR\rnominatedNode\x12)\n" +
-	"\x10clear_nomination\x18\x04 \x01(\bR\x0fclearNomination\"g\n" +
+	"\x10clear_nomination\x18\x04 \x01(\bR\x0fclearNomination\x12@\n" +
+	"\n" +
+	"candidates\x18\x05 \x01(\v2 .trireme.v1.PreemptionCandidatesR\n" +
+	"candidates\"g\n" +
 	"\tPlacement\x12)\n" +
 	"\x03pod\x18\x01 \x01(\v2\x17.trireme.v1.PodIdentityR\x03pod\x12\x1b\n" +
 	"\tnode_name\x18\x02 \x01(\tR\bnodeName\x12\x12\n" +
@@ -1624,87 +1776,93 @@ func file_trireme_v1_filter_proto_rawDescGZIP() []byte {
 	return file_trireme_v1_filter_proto_rawDescData
 }
 
-var file_trireme_v1_filter_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_trireme_v1_filter_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_trireme_v1_filter_proto_goTypes = []any{
-	(*NodeSelection)(nil),      // 0: trireme.v1.NodeSelection
-	(*NodeView)(nil),           // 1: trireme.v1.NodeView
-	(*NodeColumns)(nil),        // 2: trireme.v1.NodeColumns
-	(*DomainConstraint)(nil),   // 3: trireme.v1.DomainConstraint
-	(*SkewRule)(nil),           // 4: trireme.v1.SkewRule
-	(*PresenceRule)(nil),       // 5: trireme.v1.PresenceRule
-	(*AbsenceRule)(nil),        // 6: trireme.v1.AbsenceRule
-	(*DryRun)(nil),             // 7: trireme.v1.DryRun
-	(*PreFilterRequest)(nil),   // 8: trireme.v1.PreFilterRequest
-	(*PreFilterResponse)(nil),  // 9: trireme.v1.PreFilterResponse
-	(*FilterRequest)(nil),      // 10: trireme.v1.FilterRequest
-	(*FilterResponse)(nil),     // 11: trireme.v1.FilterResponse
-	(*Timing)(nil),             // 12: trireme.v1.Timing
-	(*PostFilterRequest)(nil),  // 13: trireme.v1.PostFilterRequest
-	(*PostFilterResponse)(nil), // 14: trireme.v1.PostFilterResponse
-	(*Placement)(nil),          // 15: trireme.v1.Placement
-	(*ReserveRequest)(nil),     // 16: trireme.v1.ReserveRequest
-	(*Reservation)(nil),        // 17: trireme.v1.Reservation
-	(*ReserveResponse)(nil),    // 18: trireme.v1.ReserveResponse
-	(*UnreserveRequest)(nil),   // 19: trireme.v1.UnreserveRequest
-	(*UnreserveResponse)(nil),  // 20: trireme.v1.UnreserveResponse
-	(*Node)(nil),               // 21: trireme.v1.Node
-	(*Status)(nil),             // 22: trireme.v1.Status
-	(*Pod)(nil),                // 23: trireme.v1.Pod
-	(*Cycle)(nil),              // 24: trireme.v1.Cycle
-	(Code)(0),                  // 25: trireme.v1.Code
-	(*Action)(nil),             // 26: trireme.v1.Action
-	(*PodIdentity)(nil),        // 27: trireme.v1.PodIdentity
-	(*ClusterObject)(nil),      // 28: trireme.v1.ClusterObject
+	(*NodeSelection)(nil),        // 0: trireme.v1.NodeSelection
+	(*NodeView)(nil),             // 1: trireme.v1.NodeView
+	(*NodeColumns)(nil),          // 2: trireme.v1.NodeColumns
+	(*DomainConstraint)(nil),     // 3: trireme.v1.DomainConstraint
+	(*SkewRule)(nil),             // 4: trireme.v1.SkewRule
+	(*PresenceRule)(nil),         // 5: trireme.v1.PresenceRule
+	(*AbsenceRule)(nil),          // 6: trireme.v1.AbsenceRule
+	(*DryRun)(nil),               // 7: trireme.v1.DryRun
+	(*PreFilterRequest)(nil),     // 8: trireme.v1.PreFilterRequest
+	(*PreFilterResponse)(nil),    // 9: trireme.v1.PreFilterResponse
+	(*FilterRequest)(nil),        // 10: trireme.v1.FilterRequest
+	(*FilterResponse)(nil),       // 11: trireme.v1.FilterResponse
+	(*Timing)(nil),               // 12: trireme.v1.Timing
+	(*PostFilterRequest)(nil),    // 13: trireme.v1.PostFilterRequest
+	(*PreemptionCandidate)(nil),  // 14: trireme.v1.PreemptionCandidate
+	(*PreemptionCandidates)(nil), // 15: trireme.v1.PreemptionCandidates
+	(*PostFilterResponse)(nil),   // 16: trireme.v1.PostFilterResponse
+	(*Placement)(nil),            // 17: trireme.v1.Placement
+	(*ReserveRequest)(nil),       // 18: trireme.v1.ReserveRequest
+	(*Reservation)(nil),          // 19: trireme.v1.Reservation
+	(*ReserveResponse)(nil),      // 20: trireme.v1.ReserveResponse
+	(*UnreserveRequest)(nil),     // 21: trireme.v1.UnreserveRequest
+	(*UnreserveResponse)(nil),    // 22: trireme.v1.UnreserveResponse
+	(*Node)(nil),                 // 23: trireme.v1.Node
+	(*Status)(nil),               // 24: trireme.v1.Status
+	(*Pod)(nil),                  // 25: trireme.v1.Pod
+	(*Cycle)(nil),                // 26: trireme.v1.Cycle
+	(Code)(0),                    // 27: trireme.v1.Code
+	(*PodIdentity)(nil),          // 28: trireme.v1.PodIdentity
+	(*Action)(nil),               // 29: trireme.v1.Action
+	(*ClusterObject)(nil),        // 30: trireme.v1.ClusterObject
 }
 var file_trireme_v1_filter_proto_depIdxs = []int32{
 	1,  // 0: trireme.v1.NodeSelection.nodes:type_name -> trireme.v1.NodeView
-	21, // 1: trireme.v1.NodeView.node:type_name -> trireme.v1.Node
-	22, // 2: trireme.v1.NodeColumns.statuses:type_name -> trireme.v1.Status
-	22, // 3: trireme.v1.DomainConstraint.refusal:type_name -> trireme.v1.Status
+	23, // 1: trireme.v1.NodeView.node:type_name -> trireme.v1.Node
+	24, // 2: trireme.v1.NodeColumns.statuses:type_name -> trireme.v1.Status
+	24, // 3: trireme.v1.DomainConstraint.refusal:type_name -> trireme.v1.Status
 	4,  // 4: trireme.v1.DomainConstraint.skew:type_name -> trireme.v1.SkewRule
 	5,  // 5: trireme.v1.DomainConstraint.presence:type_name -> trireme.v1.PresenceRule
 	6,  // 6: trireme.v1.DomainConstraint.absence:type_name -> trireme.v1.AbsenceRule
 	1,  // 7: trireme.v1.DryRun.node:type_name -> trireme.v1.NodeView
-	23, // 8: trireme.v1.DryRun.removed_pods:type_name -> trireme.v1.Pod
-	23, // 9: trireme.v1.DryRun.added_pods:type_name -> trireme.v1.Pod
-	24, // 10: trireme.v1.PreFilterRequest.cycle:type_name -> trireme.v1.Cycle
-	22, // 11: trireme.v1.PreFilterResponse.status:type_name -> trireme.v1.Status
-	24, // 12: trireme.v1.FilterRequest.cycle:type_name -> trireme.v1.Cycle
+	25, // 8: trireme.v1.DryRun.removed_pods:type_name -> trireme.v1.Pod
+	25, // 9: trireme.v1.DryRun.added_pods:type_name -> trireme.v1.Pod
+	26, // 10: trireme.v1.PreFilterRequest.cycle:type_name -> trireme.v1.Cycle
+	24, // 11: trireme.v1.PreFilterResponse.status:type_name -> trireme.v1.Status
+	26, // 12: trireme.v1.FilterRequest.cycle:type_name -> trireme.v1.Cycle
 	0,  // 13: trireme.v1.FilterRequest.nodes:type_name -> trireme.v1.NodeSelection
 	7,  // 14: trireme.v1.FilterRequest.dry_runs:type_name -> trireme.v1.DryRun
 	9,  // 15: trireme.v1.FilterResponse.pre_filter:type_name -> trireme.v1.PreFilterResponse
 	2,  // 16: trireme.v1.FilterResponse.columns:type_name -> trireme.v1.NodeColumns
 	3,  // 17: trireme.v1.FilterResponse.constraints:type_name -> trireme.v1.DomainConstraint
 	12, // 18: trireme.v1.FilterResponse.timings:type_name -> trireme.v1.Timing
-	25, // 19: trireme.v1.Timing.code:type_name -> trireme.v1.Code
-	24, // 20: trireme.v1.PostFilterRequest.cycle:type_name -> trireme.v1.Cycle
+	27, // 19: trireme.v1.Timing.code:type_name -> trireme.v1.Code
+	26, // 20: trireme.v1.PostFilterRequest.cycle:type_name -> trireme.v1.Cycle
 	2,  // 21: trireme.v1.PostFilterRequest.columns:type_name -> trireme.v1.NodeColumns
-	22, // 22: trireme.v1.PostFilterRequest.pre_filter:type_name -> trireme.v1.Status
-	22, // 23: trireme.v1.PostFilterResponse.status:type_name -> trireme.v1.Status
-	26, // 24: trireme.v1.PostFilterResponse.actions:type_name -> trireme.v1.Action
-	27, // 25: trireme.v1.Placement.pod:type_name -> trireme.v1.PodIdentity
-	24, // 26: trireme.v1.ReserveRequest.cycle:type_name -> trireme.v1.Cycle
-	15, // 27: trireme.v1.ReserveRequest.placements:type_name -> trireme.v1.Placement
-	22, // 28: trireme.v1.Reservation.status:type_name -> trireme.v1.Status
-	28, // 29: trireme.v1.Reservation.assumed:type_name -> trireme.v1.ClusterObject
-	17, // 30: trireme.v1.ReserveResponse.reservations:type_name -> trireme.v1.Reservation
-	24, // 31: trireme.v1.UnreserveRequest.cycle:type_name -> trireme.v1.Cycle
-	15, // 32: trireme.v1.UnreserveRequest.placements:type_name -> trireme.v1.Placement
-	8,  // 33: trireme.v1.FilterService.PreFilter:input_type -> trireme.v1.PreFilterRequest
-	10, // 34: trireme.v1.FilterService.Filter:input_type -> trireme.v1.FilterRequest
-	13, // 35: trireme.v1.FilterService.PostFilter:input_type -> trireme.v1.PostFilterRequest
-	16, // 36: trireme.v1.FilterService.Reserve:input_type -> trireme.v1.ReserveRequest
-	19, // 37: trireme.v1.FilterService.Unreserve:input_type -> trireme.v1.UnreserveRequest
-	9,  // 38: trireme.v1.FilterService.PreFilter:output_type -> trireme.v1.PreFilterResponse
-	11, // 39: trireme.v1.FilterService.Filter:output_type -> trireme.v1.FilterResponse
-	14, // 40: trireme.v1.FilterService.PostFilter:output_type -> trireme.v1.PostFilterResponse
-	18, // 41: trireme.v1.FilterService.Reserve:output_type -> trireme.v1.ReserveResponse
-	20, // 42: trireme.v1.FilterService.Unreserve:output_type -> trireme.v1.UnreserveResponse
-	38, // [38:43] is the sub-list for method output_type
-	33, // [33:38] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	24, // 22: trireme.v1.PostFilterRequest.pre_filter:type_name -> trireme.v1.Status
+	15, // 23: trireme.v1.PostFilterRequest.chosen:type_name -> trireme.v1.PreemptionCandidates
+	28, // 24: trireme.v1.PreemptionCandidate.victims:type_name -> trireme.v1.PodIdentity
+	14, // 25: trireme.v1.PreemptionCandidates.candidates:type_name -> trireme.v1.PreemptionCandidate
+	24, // 26: trireme.v1.PostFilterResponse.status:type_name -> trireme.v1.Status
+	29, // 27: trireme.v1.PostFilterResponse.actions:type_name -> trireme.v1.Action
+	15, // 28: trireme.v1.PostFilterResponse.candidates:type_name -> trireme.v1.PreemptionCandidates
+	28, // 29: trireme.v1.Placement.pod:type_name -> trireme.v1.PodIdentity
+	26, // 30: trireme.v1.ReserveRequest.cycle:type_name -> trireme.v1.Cycle
+	17, // 31: trireme.v1.ReserveRequest.placements:type_name -> trireme.v1.Placement
+	24, // 32: trireme.v1.Reservation.status:type_name -> trireme.v1.Status
+	30, // 33: trireme.v1.Reservation.assumed:type_name -> trireme.v1.ClusterObject
+	19, // 34: trireme.v1.ReserveResponse.reservations:type_name -> trireme.v1.Reservation
+	26, // 35: trireme.v1.UnreserveRequest.cycle:type_name -> trireme.v1.Cycle
+	17, // 36: trireme.v1.UnreserveRequest.placements:type_name -> trireme.v1.Placement
+	8,  // 37: trireme.v1.FilterService.PreFilter:input_type -> trireme.v1.PreFilterRequest
+	10, // 38: trireme.v1.FilterService.Filter:input_type -> trireme.v1.FilterRequest
+	13, // 39: trireme.v1.FilterService.PostFilter:input_type -> trireme.v1.PostFilterRequest
+	18, // 40: trireme.v1.FilterService.Reserve:input_type -> trireme.v1.ReserveRequest
+	21, // 41: trireme.v1.FilterService.Unreserve:input_type -> trireme.v1.UnreserveRequest
+	9,  // 42: trireme.v1.FilterService.PreFilter:output_type -> trireme.v1.PreFilterResponse
+	11, // 43: trireme.v1.FilterService.Filter:output_type -> trireme.v1.FilterResponse
+	16, // 44: trireme.v1.FilterService.PostFilter:output_type -> trireme.v1.PostFilterResponse
+	20, // 45: trireme.v1.FilterService.Reserve:output_type -> trireme.v1.ReserveResponse
+	22, // 46: trireme.v1.FilterService.Unreserve:output_type -> trireme.v1.UnreserveResponse
+	42, // [42:47] is the sub-list for method output_type
+	37, // [37:42] is the sub-list for method input_type
+	37, // [37:37] is the sub-list for extension type_name
+	37, // [37:37] is the sub-list for extension extendee
+	0,  // [0:37] is the sub-list for field type_name
 }
 
 func init() { file_trireme_v1_filter_proto_init() }
@@ -1728,7 +1886,7 @@ func file_trireme_v1_filter_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_trireme_v1_filter_proto_rawDesc), len(file_trireme_v1_filter_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   21,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

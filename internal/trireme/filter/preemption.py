@@ -52,6 +52,9 @@ class Question:
     refusals: tuple[status.Status, ...]
     index: arrays.Int16Array | None
     pre_filter: status.Status | None
+    # Answer the candidates; or: choose among these. Somebody else has a say in them.
+    offer: bool = False
+    chosen: filter_pb2.PreemptionCandidates | None = None
 
     def status_at(self, slot: int) -> status.Status | None:
         """Why the node at the slot refuses; None: it does not, or is not there."""
@@ -96,14 +99,21 @@ class DefaultPreemption:
         ineligible = _ineligible(question, snap)
         if ineligible:
             return _answer(status.unschedulable(NAME, ineligible))
+        if question.chosen is not None:
+            left = _taken_back(question.chosen, snap)
+            if left:
+                return _preempt(question, snap, _best(left, snap))
+            return _answer(status.unschedulable(NAME, "no candidate node for preemption"))
         found = self._find(question, snap)
+        if found.candidates and question.offer:
+            return _offered(found.candidates, snap)
         if found.candidates:
             return _preempt(question, snap, _best(found.candidates, snap))
         if found.faults:
             texts = list(dict.fromkeys(found.faults))
             return _answer(status.error(NAME, texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"))
-        left = snap.nodes.count - found.refused.total()
-        refusals = [*found.refused.items(), (_NOT_HELPFUL, left)] if left else list(found.refused.items())
+        others = snap.nodes.count - found.refused.total()
+        refusals = [*found.refused.items(), (_NOT_HELPFUL, others)] if others else list(found.refused.items())
         text = fit_reasons.sentence(snap.nodes.count, refusals)
         return _answer(status.unschedulable(NAME, text), clear_nomination=True)
 
@@ -181,6 +191,39 @@ def _best(candidates: list[preemption_victims.Candidate], snap: snapshot.Snapsho
     return min(candidates, key=harm)
 
 
+def _offered(candidates: list[preemption_victims.Candidate], snap: snapshot.Snapshot) -> filter_pb2.PostFilterResponse:
+    """The candidates by name, for somebody else to have a say."""
+    answer = filter_pb2.PostFilterResponse(status=wire_status.to_message(status.SUCCESS))
+    for candidate in candidates:
+        answer.candidates.candidates.add(
+            node_name=snap.nodes.names[candidate.slot],
+            victims=[_identity(snap, row) for row in candidate.rows],
+            violations=candidate.violations,
+        )
+    answer.candidates.SetInParent()
+    return answer
+
+
+def _taken_back(chosen: filter_pb2.PreemptionCandidates, snap: snapshot.Snapshot) -> list[preemption_victims.Candidate]:
+    """The candidates that are left, without those whose node or victims have gone meanwhile."""
+    slots = {each.node_name: snap.nodes.slots.get(each.node_name, pods.NO_SLOT) for each in chosen.candidates}
+    named = [slot for slot in slots.values() if slot != pods.NO_SLOT]
+    placed = np.flatnonzero(np.isin(snap.pods.slot[: snap.pods.size], named)).tolist()
+    row_of = {(snap.pods.uids[row], int(snap.pods.slot[row])): row for row in placed}
+    out = []
+    for each in chosen.candidates:
+        slot = slots[each.node_name]
+        rows = [row_of[victim.uid, slot] for victim in each.victims if (victim.uid, slot) in row_of]
+        if rows and len(rows) == len(each.victims):
+            out.append(preemption_victims.Candidate(slot, tuple(rows), each.violations))
+    return out
+
+
+def _identity(snap: snapshot.Snapshot, row: int) -> cycle_pb2.PodIdentity:
+    namespace = snap.classes[int(snap.pods.pod_class[row])].namespace
+    return cycle_pb2.PodIdentity(namespace=namespace, name=snap.pods.names[row], uid=snap.pods.uids[row])
+
+
 def _preempt(
     question: Question, snap: snapshot.Snapshot, chosen: preemption_victims.Candidate
 ) -> filter_pb2.PostFilterResponse:
@@ -193,10 +236,7 @@ def _preempt(
         if snap.pods.flags[row] & pods.TERMINATING:
             # It is going already.
             continue
-        namespace = snap.classes[int(snap.pods.pod_class[row])].namespace
-        action = answer.actions.add(
-            pod=cycle_pb2.PodIdentity(namespace=namespace, name=snap.pods.names[row], uid=snap.pods.uids[row])
-        )
+        action = answer.actions.add(pod=_identity(snap, row))
         action.evict.CopyFrom(
             bind_pb2.Evict(
                 message=f"{question.cycle.profile}: preempting to accommodate a higher priority pod",

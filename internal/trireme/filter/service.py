@@ -113,6 +113,8 @@ class FilterService(filter_pb2_grpc.FilterServiceServicer):
             why.statuses,
             None if refused else why.index,
             wire_status.from_message(request.pre_filter) if refused else None,
+            request.offer_candidates,
+            request.chosen if request.HasField("chosen") else None,
         )
         plugins = self._post_filters[request.cycle.profile]
         return await post_filtering.post_filter(plugins, request, question, self._snap)

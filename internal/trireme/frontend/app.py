@@ -26,6 +26,7 @@ from trireme.frontend import (
     class_registry,
     cluster_cache,
     cluster_watch,
+    extender_calls,
     fallback,
     hints,
     metrics_observed,
@@ -126,6 +127,7 @@ class Frontend:
         self._configuration = phase_configuration.configuration(completed, infos, tie_seed=0)
         self._config_hash = phase_configuration.config_hash(self._configuration)
         self._with_groups = completed.gates.enabled("GenericWorkload")
+        self._extender_calls = extender_calls.of(completed.configuration.extenders, self.registry, self.cache)
         self._make_queue()
         self._make_informers()
         self._make_phases()
@@ -143,6 +145,7 @@ class Frontend:
                     [
                         *hints.registrations(profile, completed.gates, view),
                         *remote_plugins.registrations(profile, self._infos),
+                        *(hints.of_extenders(completed.gates) if config.extenders else ()),
                     ]
                 )
                 for profile in completed.profiles
@@ -199,19 +202,32 @@ class Frontend:
 
     def _make_informers(self) -> None:
         api = self._clients.scheduling
+        parse_pod: Callable[[Any], pod_projection.ParsedPod] = functools.partial(
+            pod_projection.parse, extra=self._seen.paths
+        )
+        decode_node: Callable[[Any], core_pb2.Node] = functools.partial(decode.decode, message_class=core_pb2.Node)
+        on_pods, on_nodes = [_Consumer(self._on_pods)], [_Consumer(self._on_nodes)]
+        kept = self._extender_calls.objects if self._extender_calls is not None else None
+        if kept is not None:
+            parse_pod = kept.pod_decoder(parse_pod)
+            # What is gone is forgotten once the others have heard of it.
+            on_pods.append(_Consumer(kept.on_pods))
+        if kept is not None and kept.keeps_nodes:
+            decode_node = kept.node_decoder(decode_node)
+            on_nodes.append(_Consumer(kept.on_nodes))
         self.informers: list[informer.Informer[Any]] = [
             informer.Informer(
                 api,
                 resources.PODS,
-                functools.partial(pod_projection.parse, extra=self._seen.paths),
-                [_Consumer(self._on_pods)],
+                parse_pod,
+                on_pods,
                 on_undecodable=_undecodable,
             ),
             informer.Informer(
                 api,
                 resources.NODES,
-                functools.partial(decode.decode, message_class=core_pb2.Node),
-                [_Consumer(self._on_nodes)],
+                decode_node,
+                on_nodes,
                 on_undecodable=_undecodable,
             ),
         ]
@@ -262,6 +278,7 @@ class Frontend:
             self.filters, self.scores, self.answers, self._fence, self._config_hash, self.observed
         )
         reserved = reservations.Reservations(self.cache, self.calls)
+        extension = self._extender_calls.extenders if self._extender_calls is not None else None
         self.binding = binding_cycle.BindingCycle(
             self.cache,
             self.queue,
@@ -284,6 +301,7 @@ class Frontend:
                 for profile in self._completed.profiles
                 if any(plugin.name in self._infos for plugin in profile.plugins.get(ExtensionPoint.PRE_BIND) or ())
             ),
+            extension,
         )
         self.preemptions = preempting.Preempting(
             self.cache,
@@ -311,6 +329,7 @@ class Frontend:
                 for profile in self._completed.profiles
                 if profile.plugins.get(ExtensionPoint.POST_FILTER)
             },
+            extension,
         )
         self.scheduler = scheduler.Scheduler(
             self.queue,
@@ -544,6 +563,8 @@ class Frontend:
         """End what is under way: what was not bound is somebody else's to schedule."""
         await self.preemptions.close()
         await self.binding.close()
+        if self._extender_calls is not None:
+            await self._extender_calls.close()
         with contextlib.suppress(asyncio.CancelledError):
             await self.recorder.flush(2.0)
         await self.filters.close()

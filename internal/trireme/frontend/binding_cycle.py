@@ -18,6 +18,7 @@ from trireme.frontend import (
     bind_replicas,
     cluster_cache,
     cluster_watch,
+    extenders,
     metrics_observed,
     outcomes,
     pre_binding,
@@ -86,7 +87,9 @@ class BindingCycle:
         reserved: reservations.Reservations,
         pre_binding: pre_binding.PreBinding,
         pre_bind_profiles: frozenset[str],
+        extension: extenders.Extenders | None = None,
     ) -> None:
+        """`extension` are the HTTP extenders, where there are any."""
         self._cache = cache
         self._queue = queue
         self._binders = binders
@@ -99,6 +102,7 @@ class BindingCycle:
         self._reserved = reserved
         self._pre_binding = pre_binding
         self._pre_bind_profiles = pre_bind_profiles
+        self._extension = extension
         self._tasks: set[asyncio.Task[None]] = set()
         self._binding = 0
         self._room = asyncio.Event()
@@ -213,7 +217,28 @@ class BindingCycle:
         if await self._pre_binding.nominate(one.item):
             self._results.expected(one.pod, one.node_name)
 
+    async def _bind_by_extender(self, cycle: cycle_pb2.Cycle, one: Assumed) -> None:
+        """Have an extender bind the pod; where it fails and may be ignored, the Bind plugins do."""
+        assert self._extension is not None
+        started = self._observed.clock()
+        said = await self._extension.bind(cycle.pod_class, one.item)
+        if said is None:
+            await self._bind_by_plugins(cycle, [one])
+            return
+        self._observed.point("Bind", said.code, cycle.profile, self._observed.clock() - started)
+        if said.code == status.Code.SUCCESS:
+            self._settled(1)
+            self._results.bound(one.pod, one.node_name)
+        else:
+            self._take_back(cycle, one, said)
+
     async def _bind_prepared(self, cycle: cycle_pb2.Cycle, assumed: list[Assumed]) -> None:
+        if self._extension is not None and self._extension.binds(cycle.pod_class):
+            await asyncio.gather(*(self._bind_by_extender(cycle, one) for one in assumed))
+            return
+        await self._bind_by_plugins(cycle, assumed)
+
+    async def _bind_by_plugins(self, cycle: cycle_pb2.Cycle, assumed: list[Assumed]) -> None:
         request = bind_pb2.BindRequest(cycle=cycle, items=[one.item for one in assumed])
         started = self._observed.clock()
         async for result in self._binders.bind(request):

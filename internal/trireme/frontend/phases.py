@@ -15,6 +15,9 @@ from trireme.wire import status as wire_status
 
 Answer = TypeVar("Answer")
 
+# Who has a say in preemption's candidates answers those that are left, perhaps with other victims.
+Trim = Callable[[filter_pb2.PreemptionCandidates], Awaitable[filter_pb2.PreemptionCandidates]]
+
 
 class PhaseFault(Exception):
     """A phase answered what it must not: the pods go back by error, the text says what was wrong."""
@@ -135,12 +138,20 @@ class Phases:
         )
 
     async def post_filter(
-        self, profile: str, class_id: int, generation: int, pod: core_pb2.Pod, filtered: Filtered
+        self,
+        profile: str,
+        class_id: int,
+        generation: int,
+        pod: core_pb2.Pod,
+        filtered: Filtered,
+        trim: Trim | None = None,
     ) -> WayOut:
-        """The way out for a pod that fits nowhere; `pod` is its name, UID and nomination. Raises: PhaseUnavailable,
-        PhaseFault.
+        """The way out for a pod that fits nowhere; `pod` is its name, UID and nomination, `trim` is whoever has a say
+        in preemption's candidates. Raises: PhaseUnavailable, PhaseFault.
         """
-        request = filter_pb2.PostFilterRequest(cycle=self.cycle(profile, class_id, generation))
+        request = filter_pb2.PostFilterRequest(
+            cycle=self.cycle(profile, class_id, generation), offer_candidates=trim is not None
+        )
         request.cycle.pod.CopyFrom(pod)
         if filtered.refusal is not None:
             request.pre_filter.CopyFrom(wire_status.to_message(filtered.refusal))
@@ -152,12 +163,20 @@ class Phases:
             return await stub.PostFilter(request, timeout=self._filters.deadline_seconds)
 
         response = await self._asked("filter", "PostFilter", self._filters.ask(profile, class_id, call))
+        if trim is not None and response.HasField("candidates"):
+            request.offer_candidates = False
+            request.chosen.CopyFrom(await trim(response.candidates))
+            response = await self._asked("filter", "PostFilter", self._filters.ask(profile, class_id, call))
         nominated = response.nominated_node or ("" if response.clear_nomination else None)
         code = wire_status.from_message(response.status).code
         return WayOut(", ".join(response.status.messages), tuple(response.actions), nominated, code)
 
-    async def place(self, profile: str, class_id: int, count: int, filtered: Filtered) -> Placed:
-        """The hosts of the next pods. Raises: PhaseUnavailable, PhaseFault."""
+    async def place(
+        self, profile: str, class_id: int, count: int, filtered: Filtered, extra_scores: Sequence[int] = ()
+    ) -> Placed:
+        """The hosts of the next pods; `extra_scores` are added to the plugins', by slot. Raises: PhaseUnavailable,
+        PhaseFault.
+        """
         key = (profile, class_id)
         generation = filtered.answer.generation
 
@@ -169,6 +188,7 @@ class Phases:
                 count=count,
                 capacities=filtered.columns if known or not patch else filtered.answer.message(),
                 constraints=filtered.constraints,
+                extra_scores=extra_scores,
             )
             stub = score_pb2_grpc.ScoreServiceStub(link.channel)
             link.capacities.pop(key, None)

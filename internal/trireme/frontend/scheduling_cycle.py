@@ -5,12 +5,13 @@ One batch at a time, so that the outcome is that of one pod after the other. Bin
 
 import dataclasses
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from trireme.framework import status
 from trireme.frontend import (
     binding_cycle,
     cluster_cache,
+    extenders,
     fit_error,
     metrics_observed,
     outcomes,
@@ -42,9 +43,10 @@ class SchedulingCycle:
         reserved: reservations.Reservations,
         preemptions: preempting.Preempting,
         post_filtering: Mapping[str, bool],
+        extension: extenders.Extenders | None = None,
     ) -> None:
         """`post_filtering` are the profiles that have PostFilter plugins, and whether what these decide is carried out
-        beside the scheduling of other pods.
+        beside the scheduling of other pods; `extension` are the HTTP extenders, where there are any.
         """
         self._cache = cache
         self._queue = queue
@@ -57,6 +59,7 @@ class SchedulingCycle:
         self._reserved = reserved
         self._preemptions = preemptions
         self._post_filtering = post_filtering
+        self._extension = extension
 
     async def run(self, batch: scheduling_queue.Batch) -> None:
         """Place the pods of the batch, or say of each why not."""
@@ -84,6 +87,9 @@ class SchedulingCycle:
 
     async def _round(self, profile: str, class_id: int, pods: list[queue_pod.QueuedPod]) -> list[queue_pod.QueuedPod]:
         """Place as many of the pods as one answer allows; answers those that are left."""
+        if self._extension is not None and len(pods) > 1 and self._extension.one_by_one(class_id):
+            first, *left = pods
+            return [*await self._round(profile, class_id, [first]), *left]
         started = self._observed.clock()
         generation = self._publish()
         if not self._cache.node_count:
@@ -92,6 +98,14 @@ class SchedulingCycle:
         promised = self._queue.nominator.node_of(pods[0].uid) if len(pods) == 1 else ""
         nominee = named(pods[0]) if promised else None
         filtered = await self._calls.filter(profile, class_id, len(pods), generation, nominee)
+        extra_scores: Sequence[int] = ()
+        if self._extension is not None and filtered.refusal is None:
+            slot = self._cache.slot_of(promised)
+            try:
+                filtered, extra_scores = await self._extension.consult(pods[0].uid, class_id, filtered, slot)
+            except extenders.ExtenderError as error:
+                self._fail_all(pods, outcomes.Failure(str(error)))
+                return []
         if filtered.refusal is not None or not filtered.answer.admissible:
             left = await self._refused(profile, class_id, generation, pods, filtered)
             self._observed.refused(profile, len(pods) - len(left), self._observed.clock() - started, filtered)
@@ -102,7 +116,7 @@ class SchedulingCycle:
             placed = phases.Placed((slot,), None, False)
         else:
             count = min(len(pods), filtered.max_batch or len(pods))
-            placed = await self._calls.place(profile, class_id, count, filtered)
+            placed = await self._calls.place(profile, class_id, count, filtered, extra_scores)
         if placed.failure is not None:
             self._fail_all(pods, outcomes.Failure(placed.failure.message))
             return []
@@ -173,7 +187,7 @@ class SchedulingCycle:
         way = phases.WayOut("", (), None)
         if profile in self._post_filtering:
             asked = self._observed.clock()
-            way = await self._calls.post_filter(profile, class_id, generation, named(pods[0]), filtered)
+            way = await self._way_out(profile, class_id, generation, pods[0], filtered)
             handled = 1 if way.actions or way.nominated_node else len(pods)
             self._observed.post_filtered(profile, way, handled, self._observed.clock() - asked)
         rejectors, pending_plugins = outcomes.rejectors_of(refusals)
@@ -186,6 +200,15 @@ class SchedulingCycle:
         await self._take(first, way, self._post_filtering[profile])
         self._results.failed(first, failure)
         return left
+
+    async def _way_out(
+        self, profile: str, class_id: int, generation: int, pod: queue_pod.QueuedPod, filtered: phases.Filtered
+    ) -> phases.WayOut:
+        trim = None if self._extension is None else self._extension.trimming(pod.uid, class_id)
+        try:
+            return await self._calls.post_filter(profile, class_id, generation, named(pod), filtered, trim)
+        except extenders.ExtenderError as error:
+            return phases.WayOut(f"preemption: {error}", (), None, status.Code.ERROR)
 
     async def _take(self, pod: queue_pod.QueuedPod, way: phases.WayOut, asynchronous: bool) -> None:
         """Take the way out. Whatever makes room on a node may take its time; the rest is done before the pod waits."""

@@ -140,7 +140,7 @@ async def load(source: Source, clock: Callable[[], float] = time.monotonic) -> C
         clock,
     )
     _check_tls(context, configuration)
-    configuration.proxy = configuration.proxy or _proxy_from_environment(credentials.host)
+    configuration.proxy = configuration.proxy or proxy_from_environment(credentials.host)
     return credentials
 
 
@@ -262,7 +262,7 @@ def _tls_reason(error: Exception) -> str:
     return str(getattr(error, "reason", None) or getattr(error, "strerror", None) or error)
 
 
-def _proxy_from_environment(host: str) -> str | None:
+def proxy_from_environment(host: str) -> str | None:
     """The proxy that the environment names for `host`, looked up once.
 
     aiohttp would look it up (and read ~/.netrc) for every request, at 250 µs each: three times what the request costs.

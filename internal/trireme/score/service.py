@@ -145,7 +145,12 @@ class ScoreService(score_pb2_grpc.ScoreServiceServicer):
         if chain.percentage:
             slots = sampling.sample(slots, self._snap.nodes.count, chain.percentage, request.cycle.generation)
         started = watch.now()
-        placer = await self._placer(request.cycle.profile, pod_class, kept, known.capacity[slots], slots, constraints)
+        extra = np.zeros(self._snap.nodes.size if request.extra_scores else 0, dtype=np.int64)
+        given = np.array(request.extra_scores, dtype=np.int64)[: extra.shape[0]]
+        extra[: given.shape[0]] = given
+        placer = await self._placer(
+            request.cycle.profile, pod_class, kept, known.capacity[slots], slots, constraints, extra
+        )
         if isinstance(placer, status.Status):
             return score_pb2.PlaceResponse(status=wire_status.to_message(placer))
         choices = placer.place(count)
@@ -199,6 +204,7 @@ class ScoreService(score_pb2_grpc.ScoreServiceServicer):
         capacity: arrays.Int32Array,
         slots: arrays.SlotArray,
         constraints: Sequence[domain_rules.DomainConstraint],
+        extra: arrays.Int64Array,
     ) -> "placement.Placer | domain_placement.DomainPlacer | status.Status":
         chain = self._chains[profile]
         static: list[placement.ScoredPlugin] = []
@@ -231,6 +237,9 @@ class ScoreService(score_pb2_grpc.ScoreServiceServicer):
             if isinstance(raw, status.Status):
                 return raw
             static.append(placement.ScoredPlugin(remote.name, chain.weights[remote.name], normalization, raw))
+
+        if extra.size:
+            static.append(placement.ScoredPlugin("", 1, interfaces.Normalization.NONE, extra[slots]))
 
         def own_scores(nodes: arrays.SlotArray, copies: int) -> arrays.Int64Array:
             total = np.zeros((nodes.shape[0], copies), dtype=np.int64)

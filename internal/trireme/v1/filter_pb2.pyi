@@ -549,6 +549,10 @@ class PostFilterRequest(_message.Message):
     CYCLE_FIELD_NUMBER: _builtins.int
     COLUMNS_FIELD_NUMBER: _builtins.int
     PRE_FILTER_FIELD_NUMBER: _builtins.int
+    OFFER_CANDIDATES_FIELD_NUMBER: _builtins.int
+    CHOSEN_FIELD_NUMBER: _builtins.int
+    offer_candidates: _builtins.bool
+    """OPTIONAL. Answer the candidates of preemption instead of choosing one: somebody else has a say in them."""
     @_builtins.property
     def cycle(self) -> _cycle_pb2.Cycle:
         """REQUIRED. The pod and the state of the cluster."""
@@ -561,20 +565,82 @@ class PostFilterRequest(_message.Message):
     def pre_filter(self) -> _status_pb2.Status:
         """OPTIONAL. PreFilter's refusal, which then holds for all nodes."""
 
+    @_builtins.property
+    def chosen(self) -> Global___PreemptionCandidates:
+        """OPTIONAL. What became of the candidates: choose among these and look for no others."""
+
     def __init__(
         self,
         *,
         cycle: _cycle_pb2.Cycle | None = ...,
         columns: Global___NodeColumns | None = ...,
         pre_filter: _status_pb2.Status | None = ...,
+        offer_candidates: _builtins.bool = ...,
+        chosen: Global___PreemptionCandidates | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns", "cycle", b"cycle", "pre_filter", b"pre_filter"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["chosen", b"chosen", "columns", b"columns", "cycle", b"cycle", "pre_filter", b"pre_filter"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns", "cycle", b"cycle", "pre_filter", b"pre_filter"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chosen", b"chosen", "columns", b"columns", "cycle", b"cycle", "offer_candidates", b"offer_candidates", "pre_filter", b"pre_filter"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___PostFilterRequest: _TypeAlias = PostFilterRequest  # noqa: Y015
+
+@_typing.final
+class PreemptionCandidate(_message.Message):
+    """PreemptionCandidate is a node that has room for the pod once other pods are gone from it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NODE_NAME_FIELD_NUMBER: _builtins.int
+    VICTIMS_FIELD_NUMBER: _builtins.int
+    VIOLATIONS_FIELD_NUMBER: _builtins.int
+    node_name: _builtins.str
+    """REQUIRED. The name of the node."""
+    violations: _builtins.int
+    """OPTIONAL. For how many of them a disruption budget has nothing left."""
+    @_builtins.property
+    def victims(self) -> _containers.RepeatedCompositeFieldContainer[_cycle_pb2.PodIdentity]:
+        """REQUIRED. The pods that have to go, the most important first."""
+
+    def __init__(
+        self,
+        *,
+        node_name: _builtins.str = ...,
+        victims: _abc.Iterable[_cycle_pb2.PodIdentity] | None = ...,
+        violations: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["node_name", b"node_name", "victims", b"victims", "violations", b"violations"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PreemptionCandidate: _TypeAlias = PreemptionCandidate  # noqa: Y015
+
+@_typing.final
+class PreemptionCandidates(_message.Message):
+    """PreemptionCandidates are the nodes to choose from; there may be none."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CANDIDATES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def candidates(self) -> _containers.RepeatedCompositeFieldContainer[Global___PreemptionCandidate]:
+        """OPTIONAL. One entry a node."""
+
+    def __init__(
+        self,
+        *,
+        candidates: _abc.Iterable[Global___PreemptionCandidate] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["candidates", b"candidates"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PreemptionCandidates: _TypeAlias = PreemptionCandidates  # noqa: Y015
 
 @_typing.final
 class PostFilterResponse(_message.Message):
@@ -586,6 +652,7 @@ class PostFilterResponse(_message.Message):
     ACTIONS_FIELD_NUMBER: _builtins.int
     NOMINATED_NODE_FIELD_NUMBER: _builtins.int
     CLEAR_NOMINATION_FIELD_NUMBER: _builtins.int
+    CANDIDATES_FIELD_NUMBER: _builtins.int
     nominated_node: _builtins.str
     """OPTIONAL. The node that the pod is nominated to."""
     clear_nomination: _builtins.bool
@@ -598,6 +665,10 @@ class PostFilterResponse(_message.Message):
     def actions(self) -> _containers.RepeatedCompositeFieldContainer[_bind_pb2.Action]:
         """OPTIONAL. What is to be done, in order; bind does it."""
 
+    @_builtins.property
+    def candidates(self) -> Global___PreemptionCandidates:
+        """OPTIONAL. Where candidates were asked for and there are some: these, and neither actions nor a nominated node."""
+
     def __init__(
         self,
         *,
@@ -605,10 +676,11 @@ class PostFilterResponse(_message.Message):
         actions: _abc.Iterable[_bind_pb2.Action] | None = ...,
         nominated_node: _builtins.str = ...,
         clear_nomination: _builtins.bool = ...,
+        candidates: Global___PreemptionCandidates | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["status", b"status"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["candidates", b"candidates", "status", b"status"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["actions", b"actions", "clear_nomination", b"clear_nomination", "nominated_node", b"nominated_node", "status", b"status"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actions", b"actions", "candidates", b"candidates", "clear_nomination", b"clear_nomination", "nominated_node", b"nominated_node", "status", b"status"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -6,6 +6,6 @@ not woken sleeps.
 """
 
 from trireme.frontend.hints.cluster_view import CacheView
-from trireme.frontend.hints.registrations import registrations
+from trireme.frontend.hints.registrations import of_extenders, registrations
 
-__all__ = ["CacheView", "registrations"]
+__all__ = ["CacheView", "of_extenders", "registrations"]

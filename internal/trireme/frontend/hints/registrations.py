@@ -46,6 +46,29 @@ _PLUGINS: Mapping[str, Callable[[Setting], Sequence[Wanted]]] = {
 }
 
 
+# An extender cannot say what would help a pod that it refused: every event of a kind that the scheduler follows may.
+_EXTENDER = "Extender"
+_EXTENDER_EVENTS = (
+    "Pod",
+    "Node",
+    "PersistentVolume",
+    "PersistentVolumeClaim",
+    "storage.k8s.io/CSINode",
+    "storage.k8s.io/CSIDriver",
+    "storage.k8s.io/CSIStorageCapacity",
+    "storage.k8s.io/StorageClass",
+    "resource.k8s.io/ResourceClaim",
+    "resource.k8s.io/DeviceClass",
+)
+_POD_GROUP = "scheduling.k8s.io/PodGroup"
+
+
+def of_extenders(features: gates.FeatureGates) -> list[queue_hints.Registration]:
+    """The registrations of a profile whose pods extenders may refuse."""
+    kinds = (*_EXTENDER_EVENTS, _POD_GROUP) if features.enabled("GenericWorkload") else _EXTENDER_EVENTS
+    return [queue_hints.Registration(_EXTENDER, cluster_event.parse(kind, ("All",))) for kind in kinds]
+
+
 def registrations(
     profile: model.CompletedProfile, features: gates.FeatureGates, cluster: CacheView
 ) -> list[queue_hints.Registration]:

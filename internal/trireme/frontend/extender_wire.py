@@ -1,0 +1,207 @@
+"""The JSON of HTTP extenders: the bodies that they are sent, and what they answer, read as Go reads it.
+
+Extenders are written against Go structs without field tags, so keys are those structs' field names, and an answer's
+keys are taken in any case. Pods and nodes are put into a body as the bytes that are kept of them: a body for a thousand
+nodes is joined, not built. A wrong answer is told in the words of Go's decoder, which is what their authors know.
+
+Source: k8s.io/kube-scheduler/extender/v1, encoding/json.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from trireme.config import json_document
+
+Json = dict[str, Any]
+
+_FIRST_VALUE = json.JSONDecoder()
+
+
+class ExtenderError(Exception):
+    """An extender failed, or its answer cannot be used; the text is for the event."""
+
+
+@dataclass(frozen=True, slots=True)
+class Victims:
+    """The pods (UIDs) that would have to go from a node, in the extender's order, and the budgets that this breaks."""
+
+    uids: tuple[str, ...]
+    violations: int
+
+
+@dataclass(frozen=True, slots=True)
+class FilterResult:
+    """What passes, by name, in the answer's order, and why the others do not."""
+
+    names: tuple[str, ...]
+    failed: Mapping[str, str]
+    unresolvable: Mapping[str, str]
+
+
+# Bodies
+
+
+def nodes_body(pod: bytes, names: Sequence[str], nodes: Sequence[bytes] | None) -> bytes:
+    """ExtenderArgs: with the nodes themselves, or, without, their names."""
+    if nodes is None:
+        return b'{"Pod":%b,"Nodes":null,"NodeNames":%b}' % (pod, orjson.dumps(names))
+    return b'{"Pod":%b,"Nodes":{"metadata":{},"items":[%b]},"NodeNames":null}' % (pod, b",".join(nodes))
+
+
+def preemption_body(pod: bytes, victims: Mapping[str, Victims], pod_of: Callable[[str, str], bytes] | None) -> bytes:
+    """ExtenderPreemptionArgs; `pod_of` gives a victim (UID, node) whole, without it only UIDs are sent."""
+    entries = []
+    for node in sorted(victims):
+        there = victims[node]
+        if pod_of is None:
+            pods = b",".join(b'{"UID":%b}' % orjson.dumps(uid) for uid in there.uids)
+        else:
+            pods = b",".join(pod_of(uid, node) for uid in there.uids)
+        entries.append(b'%b:{"Pods":[%b],"NumPDBViolations":%d}' % (orjson.dumps(node), pods, there.violations))
+    by_node = b"{%b}" % b",".join(entries)
+    whole, meta = (b"null", by_node) if pod_of is None else (by_node, b"null")
+    return b'{"Pod":%b,"NodeNameToVictims":%b,"NodeNameToMetaVictims":%b}' % (pod, whole, meta)
+
+
+def binding_body(namespace: str, name: str, uid: str, node: str) -> bytes:
+    """ExtenderBindingArgs."""
+    return orjson.dumps({"PodName": name, "PodNamespace": namespace, "PodUID": uid, "Node": node})
+
+
+# Answers
+
+
+def first_value(body: bytes) -> Any:
+    """The first JSON value of an answer; what comes after it is nobody's business. Raises: ExtenderError."""
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError:
+        text = body.decode("utf-8", "replace").lstrip(" \t\r\n")
+    if not text:
+        raise ExtenderError("EOF")
+    try:
+        return _FIRST_VALUE.raw_decode(text)[0]
+    except (ValueError, RecursionError):
+        pass
+    try:
+        json_document.parse(text)
+    except json_document.MalformedJSONError as error:
+        raise ExtenderError(str(error).replace("unexpected end of JSON input", "unexpected EOF")) from error
+    raise ExtenderError("the answer is not JSON")
+
+
+def filter_result(answer: Any, names_only: bool) -> FilterResult:
+    """ExtenderFilterResult; `names_only`: names were sent, and are taken where both come. Raises: ExtenderError."""
+    fields = _Fields(answer, "ExtenderFilterResult")
+    nodes = fields.object("Nodes", "v1.NodeList")
+    names = fields.texts("NodeNames")
+    failed, unresolvable = fields.text_map("FailedNodes"), fields.text_map("FailedAndUnresolvableNodes")
+    said = fields.text("Error")
+    if said:
+        raise ExtenderError(said)
+    if not names_only or names is None:
+        names = () if nodes is None else tuple(_node_names(nodes))
+    return FilterResult(names, failed, unresolvable)
+
+
+def priorities(answer: Any) -> list[tuple[str, int]]:
+    """HostPriorityList. Raises: ExtenderError."""
+    if answer is None:
+        return []
+    if not isinstance(answer, list):
+        raise ExtenderError(f"json: cannot unmarshal {_kind(answer)} into Go value of type v1.HostPriorityList")
+    entries = [_Fields(entry, "HostPriority") for entry in answer]
+    return [(entry.text("Host"), entry.number("Score")) for entry in entries]
+
+
+def preemption_result(answer: Any) -> dict[str, Victims]:
+    """ExtenderPreemptionResult. Raises: ExtenderError."""
+    found = _Fields(answer, "ExtenderPreemptionResult").object("NodeNameToMetaVictims", "map[string]*v1.MetaVictims")
+    out = {}
+    for node, entry in (found or {}).items():
+        fields = _Fields(entry, "MetaVictims")
+        pods = fields.list("Pods", "[]*v1.MetaPod")
+        uids = tuple(_Fields(pod, "MetaPod").text("UID") for pod in pods or ())
+        out[node] = Victims(uids, fields.number("NumPDBViolations"))
+    return out
+
+
+def check_bound(answer: Any) -> None:
+    """ExtenderBindingResult. Raises: ExtenderError: the extender says that it did not bind the pod."""
+    said = _Fields(answer, "ExtenderBindingResult").text("Error")
+    if said:
+        raise ExtenderError(said)
+
+
+def _node_names(nodes: Json) -> Iterable[str]:
+    for node in _Fields(nodes, "NodeList").list("items", "[]v1.Node") or ():
+        metadata = _Fields(node, "Node").object("metadata", "v1.ObjectMeta")
+        yield _Fields(metadata, "ObjectMeta").text("name")
+
+
+class _Fields:
+    """The members of an answered object by the names of a Go struct's fields. Null is a struct without content."""
+
+    def __init__(self, value: Any, struct: str) -> None:
+        if value is not None and not isinstance(value, dict):
+            raise ExtenderError(f"json: cannot unmarshal {_kind(value)} into Go value of type v1.{struct}")
+        self._struct = struct
+        self._members = {key.lower(): member for key, member in (value or {}).items()}
+
+    def object(self, name: str, type_name: str) -> Json | None:
+        value = self._members.get(name.lower())
+        if value is not None and not isinstance(value, dict):
+            raise self._wrong(name, value, type_name)
+        return value
+
+    def list(self, name: str, type_name: str) -> "list[Any] | None":
+        value = self._members.get(name.lower())
+        if value is not None and not isinstance(value, list):
+            raise self._wrong(name, value, type_name)
+        return value
+
+    def text(self, name: str) -> str:
+        value = self._members.get(name.lower())
+        return "" if value is None else self._text(name, value)
+
+    def number(self, name: str) -> int:
+        value = self._members.get(name.lower())
+        if value is None:
+            return 0
+        if isinstance(value, bool) or not isinstance(value, int) or not -(1 << 63) <= value < 1 << 63:
+            raise self._wrong(name, value, "int64")
+        return value
+
+    def texts(self, name: str) -> tuple[str, ...] | None:
+        values = self.list(name, "[]string")
+        return None if values is None else tuple("" if text is None else self._text(name, text) for text in values)
+
+    def text_map(self, name: str) -> Mapping[str, str]:
+        values = self.object(name, "v1.FailedNodesMap")
+        return {key: "" if text is None else self._text(name, text) for key, text in (values or {}).items()}
+
+    def _text(self, name: str, value: Any) -> str:
+        if not isinstance(value, str):
+            raise self._wrong(name, value, "string")
+        return value
+
+    def _wrong(self, name: str, value: Any, type_name: str) -> ExtenderError:
+        what = f"{_kind(value)} {value}" if type_name == "int64" and _kind(value) == "number" else _kind(value)
+        return ExtenderError(
+            f"json: cannot unmarshal {what} into Go struct field {self._struct}.{name} of type {type_name}"
+        )
+
+
+def _kind(value: Any) -> str:
+    """A JSON value as Go's decoder calls it."""
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, str):
+        return "string"
+    if isinstance(value, list):
+        return "array"
+    return "object" if isinstance(value, dict) else "number"
