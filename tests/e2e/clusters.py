@@ -71,6 +71,12 @@ async def _real(
             here.stop()
 
 
+@pytest.fixture
+def plane(request: pytest.FixtureRequest) -> launcher.ControlPlane:
+    """The real control plane, for tests that need more of it than a cluster: kube-scheduler, above all."""
+    return _plane(request.config)
+
+
 @pytest.fixture(params=["embedded", pytest.param("real", marks=pytest.mark.controlplane)])
 def cluster(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> OpenCluster:
     """A function that opens a cluster: an `Installation` on which nothing of the scheduler is started yet."""

@@ -1,5 +1,5 @@
 """Makes the clusters that these tests run on available to them."""
 
-from clusters import cluster
+from clusters import cluster, plane
 
-__all__ = ["cluster"]
+__all__ = ["cluster", "plane"]

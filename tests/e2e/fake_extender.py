@@ -69,7 +69,7 @@ async def serving(count: int = 1) -> AsyncIterator[list[FakeExtender]]:
 
 def passing(body: Json, *refused: str, reason: str = "not today") -> Json:
     """All nodes but these, in the form in which they were sent."""
-    failed = {name: reason for name in refused}
+    failed = dict.fromkeys(refused, reason)
     if body["NodeNames"] is not None:
         names = [name for name in body["NodeNames"] if name not in refused]
         return {"NodeNames": names, "FailedNodes": failed}

@@ -1,0 +1,189 @@
+"""The HTTP side of extenders: what a bad one is told to have done, and how connections to it are secured."""
+
+import asyncio
+import dataclasses
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import certificates
+import launcher
+import pytest
+from aiohttp import web
+
+from trireme.config import golang, model
+from trireme.frontend import extender_client, extender_wire
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+TIMEOUT = golang.Duration(300_000_000)
+
+
+@pytest.fixture
+async def session() -> AsyncIterator[aiohttp.ClientSession]:
+    """What the frontend shares between its extenders."""
+    async with aiohttp.ClientSession() as made:
+        yield made
+
+
+class _Server:
+    def __init__(self, handler: Handler, tls: ssl.SSLContext | None = None) -> None:
+        self._runner = web.AppRunner(web.Application(), shutdown_timeout=0.1)
+        self._runner.app.router.add_post("/ext/{verb}", handler)
+        self._tls = tls
+
+    async def __aenter__(self) -> str:
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", 0, ssl_context=self._tls).start()
+        return f"{'https' if self._tls else 'http'}://127.0.0.1:{self._runner.addresses[0][1]}/ext/"
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._runner.cleanup()
+        await asyncio.sleep(0.05)
+
+
+def _answering(body: bytes, status: int = 200) -> Handler:
+    async def handle(request: web.Request) -> web.StreamResponse:
+        await request.read()
+        return web.Response(body=body, status=status)
+
+    return handle
+
+
+async def _slow(request: web.Request) -> web.StreamResponse:
+    await asyncio.sleep(5)
+    return web.Response()
+
+
+async def _endless(request: web.Request) -> web.StreamResponse:
+    response = web.StreamResponse()
+    await response.prepare(request)
+    await response.write(b'{"NodeNames":[')
+    await asyncio.sleep(5)
+    return response
+
+
+async def _hangs_up(request: web.Request) -> web.StreamResponse:
+    assert request.transport is not None
+    request.transport.abort()
+    return web.Response()
+
+
+def _filter_of(answer: Any) -> Any:
+    return extender_wire.filter_result(answer, names_only=True)
+
+
+@pytest.mark.parametrize(
+    ("handler", "text"),
+    [
+        pytest.param(_answering(b"no", 500), "failed filter with extender at URL {url}filter, code 500", id="500"),
+        pytest.param(_answering(b"", 404), "failed filter with extender at URL {url}filter, code 404", id="404"),
+        pytest.param(_answering(b"{}", 201), "failed filter with extender at URL {url}filter, code 201", id="201"),
+        pytest.param(_answering(b""), "EOF", id="empty"),
+        pytest.param(_answering(b'{"NodeNames":'), "unexpected EOF", id="cut"),
+        pytest.param(_answering(b"<html>"), "invalid character '<' looking for beginning of value", id="html"),
+        pytest.param(
+            _answering(b'["n0"]'),
+            "json: cannot unmarshal array into Go value of type v1.ExtenderFilterResult",
+            id="list",
+        ),
+        pytest.param(
+            _answering(b'{"nodenames": "n0"}'),
+            "json: cannot unmarshal string into Go struct field ExtenderFilterResult.NodeNames of type []string",
+            id="string",
+        ),
+        pytest.param(
+            _answering(b'{"FailedNodes": {"n0": 1}}'),
+            "json: cannot unmarshal number into Go struct field ExtenderFilterResult.FailedNodes of type string",
+            id="number",
+        ),
+        pytest.param(_answering(b'{"Error": "no licence"}'), "no licence", id="its own error"),
+        pytest.param(
+            _slow,
+            'Post "{url}filter": context deadline exceeded (Client.Timeout exceeded while awaiting headers)',
+            id="slow",
+        ),
+        pytest.param(
+            _endless,
+            "context deadline exceeded (Client.Timeout or context cancellation while reading body)",
+            id="slow body",
+        ),
+        pytest.param(_hangs_up, 'Post "{url}filter": EOF', id="hangs up"),
+    ],
+)
+async def test_a_bad_answer_is_told_as_kube_scheduler_tells_it(
+    session: aiohttp.ClientSession, handler: Handler, text: str
+) -> None:
+    """The event of a pod says what its extender did; without the text nobody can tell which program is at fault."""
+    async with _Server(handler) as url:
+        client = extender_client.ExtenderClient(session, model.Extender(url_prefix=url, http_timeout=TIMEOUT))
+        with pytest.raises(extender_wire.ExtenderError) as caught:
+            _filter_of(await client.send("filter", b"{}"))
+    assert str(caught.value) == text.format(url=url)
+
+
+async def test_nobody_there_is_told_with_the_address(session: aiohttp.ClientSession) -> None:
+    """An extender that is down is named by its address."""
+    (port,) = launcher.free_ports(1)
+    client = extender_client.ExtenderClient(
+        session, model.Extender(url_prefix=f"http://127.0.0.1:{port}", http_timeout=TIMEOUT)
+    )
+    with pytest.raises(extender_wire.ExtenderError) as caught:
+        await client.send("filter", b"{}")
+    address = f"127.0.0.1:{port}"
+    assert str(caught.value) == f'Post "http://{address}/filter": dial tcp {address}: connect: connection refused'
+
+
+async def test_what_follows_the_first_value_is_nobodys_business(session: aiohttp.ClientSession) -> None:
+    """Go decodes one value and looks no further; an extender that appends something goes on working."""
+    async with _Server(_answering(b' {"nodeNames": ["n1"]}\n{"x": 1} trailing')) as url:
+        client = extender_client.ExtenderClient(session, model.Extender(url_prefix=url, http_timeout=TIMEOUT))
+        assert _filter_of(await client.send("filter", b"{}")).names == ("n1",)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Tls:
+    authority: certificates.Authority
+    server: ssl.SSLContext
+
+
+@pytest.fixture
+def tls(tmp_path: Path) -> _Tls:
+    """A server that wants client certificates of the same authority."""
+    authority = certificates.Authority()
+    certificate, key = authority.issue("server").write(tmp_path, "server")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    context.load_verify_locations(cadata=authority.certificate.decode())
+    context.verify_mode = ssl.CERT_OPTIONAL
+    return _Tls(authority, context)
+
+
+async def _subject(request: web.Request) -> web.StreamResponse:
+    assert request.transport is not None
+    peer = request.transport.get_extra_info("peercert") or {}
+    names = [value for entry in peer.get("subject", ()) for key, value in entry if key == "commonName"]
+    return web.json_response({"NodeNames": names})
+
+
+async def test_https_with_authority_and_client_certificate(session: aiohttp.ClientSession, tls: _Tls) -> None:
+    """The extender is checked by the authority named, and gets the client certificate."""
+    pair = tls.authority.issue("scheduler")
+    settings = model.ExtenderTLS(ca_data=tls.authority.certificate, cert_data=pair.certificate, key_data=pair.key)
+    async with _Server(_subject, tls.server) as url:
+        config = model.Extender(url_prefix=url, enable_https=True, tls_config=settings, http_timeout=TIMEOUT)
+        client = extender_client.ExtenderClient(session, config)
+        assert _filter_of(await client.send("filter", b"{}")).names == ("scheduler",)
+
+
+async def test_https_without_authority_trusts_anybody(session: aiohttp.ClientSession, tls: _Tls) -> None:
+    """As in kube-scheduler, enableHTTPS without an authority checks nothing; an unknown one named is refused."""
+    async with _Server(_subject, tls.server) as url:
+        config = model.Extender(url_prefix=url, enable_https=True, http_timeout=TIMEOUT)
+        assert _filter_of(await extender_client.ExtenderClient(session, config).send("filter", b"{}")).names == ()
+        other = model.ExtenderTLS(ca_data=certificates.Authority("another").certificate)
+        strict = extender_client.ExtenderClient(session, dataclasses.replace(config, tls_config=other))
+        with pytest.raises(extender_wire.ExtenderError, match="failed to verify certificate"):
+            await strict.send("filter", b"{}")
