@@ -155,6 +155,8 @@ async def test_extenders_have_a_say_in_who_is_preempted(cluster: clusters.OpenCl
         await here.start(configuration={"extenders": [extender.config("preempt", nodeCacheCapable=capable)]})
         await here.create_pods(pod(f"low{n}", cpu="1500m", terminationGracePeriodSeconds=0) for n in range(2))
         lows = {each["spec"]["nodeName"]: each["metadata"]["name"] for each in await here.bound(2)}
+        await here.create_pods([pod("nudge")])
+        await here.bound(3)
         await here.create_pods([pod("vip", cpu="1500m", priorityClassName=f"vip-{str(capable).lower()}")])
         await here.condition("vip", "preemption: no candidate node for preemption")
         asked = extender.bodies("preempt")[0]
@@ -165,7 +167,7 @@ async def test_extenders_have_a_say_in_who_is_preempted(cluster: clusters.OpenCl
                 node: node for node in lows
             }
         left[:] = [max(lows)]
-        await here.add_node("small", cpu="1")
+        await here.request("DELETE", "/api/v1/namespaces/default/pods/nudge?gracePeriodSeconds=0")
         assert await _node_of(here, "vip") == max(lows)
         assert {each["metadata"]["name"] for each in await here.pods()} == {"vip", lows[min(lows)]}
 
