@@ -1,6 +1,6 @@
 """Makes an authority and a certificate for each service, for trying out mutual TLS.
 
-    python deploy/make_certificates.py [--directory build/certificates] [--namespace kube-system] [--days 30]
+    python deploy/make_certificates.py [--directory build/certificates] [--namespace trireme-system] [--days 30]
 
 A second run keeps the authority and renews the certificates, so it shows a rotation too. Each service's folder has the
 keys of a cert-manager Secret: `kubectl create secret generic trireme-bind-tls --from-file=DIRECTORY/bind`. In
@@ -109,7 +109,7 @@ def main(argv: Sequence[str]) -> int:
     """The command line."""
     parser = argparse.ArgumentParser(description="Make certificates for trying out mutual TLS between the services.")
     parser.add_argument("--directory", type=pathlib.Path, default=pathlib.Path("build/certificates"))
-    parser.add_argument("--namespace", default="kube-system")
+    parser.add_argument("--namespace", default="trireme-system")
     parser.add_argument("--days", type=int, default=30)
     options = parser.parse_args(argv)
     make(options.directory, options.namespace, options.days)

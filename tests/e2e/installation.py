@@ -164,7 +164,7 @@ class Installation:
             f"--tls-cert-file={folder}/tls.crt",
             f"--tls-private-key-file={folder}/tls.key",
             f"--client-ca-file={folder}/ca.crt",
-            "--allowed-identities=spiffe://cluster.local/ns/kube-system/sa/trireme-frontend",
+            "--allowed-identities=spiffe://cluster.local/ns/trireme-system/sa/trireme-frontend",
         ]
 
     def _phases(self) -> Json:
@@ -173,7 +173,7 @@ class Installation:
             if replicas:
                 out[phase] = {"endpoints": [self._endpoint(phase, number) for number in range(len(replicas))]}
                 if self.certificates is not None:
-                    out[phase]["allowedIdentities"] = [f"trireme-{phase}.kube-system.svc"]
+                    out[phase]["allowedIdentities"] = [f"trireme-{phase}.trireme-system.svc"]
         return out
 
     def _endpoint(self, phase: str, number: int) -> str:

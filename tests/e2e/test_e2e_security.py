@@ -67,11 +67,11 @@ async def test_mutual_tls_between_all_services(cluster: clusters.OpenCluster, tm
         others = make_certificates(tmp_path / "others")
         refused, nobody = {grpc.StatusCode.PERMISSION_DENIED}, {grpc.StatusCode.UNAVAILABLE}
         for phase in ("filter", "bind"):
-            ours, address, name = certificates / phase, here.socket(phase, 0), f"trireme-{phase}.kube-system.svc"
+            ours, address, name = certificates / phase, here.socket(phase, 0), f"trireme-{phase}.trireme-system.svc"
             assert await _codes(address, name, _credentials(ours, None)) == nobody, "no certificate"
             assert await _codes(address, name, _credentials(ours, others / "frontend")) == nobody, "another authority"
             assert await _codes(address, name, _credentials(ours, certificates / "score")) == refused, "score calls"
-        bind, name = here.socket("bind", 0), "trireme-bind.kube-system.svc"
+        bind, name = here.socket("bind", 0), "trireme-bind.trireme-system.svc"
         filter_calls = _credentials(certificates / "bind", certificates / "filter")
         assert await _codes(bind, name, filter_calls) == refused, "a filter calls bind"
         # All have new certificates; a replica that starts again has, and is given, the new ones.

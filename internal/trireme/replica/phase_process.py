@@ -70,7 +70,7 @@ def shared_services(follow: follower.Follower, hosted: HostedPlugins) -> tuple[g
 
 def run(name: str, description: str, argv: Sequence[str] | None, lifespan: PhaseLifespan) -> int:
     """Parse the flags and serve until SIGTERM. Returns the exit code; what is wrong is one line on stderr."""
-    options = _parser(name, description).parse_args(argv)
+    options = parser(name, description).parse_args(argv)
     klog.setup(klog.LogOptions(options.logging_format, options.v))
     if options.exit_with_parent:
         parent_death.exit_with_parent(options.exit_with_parent)
@@ -89,17 +89,18 @@ def run(name: str, description: str, argv: Sequence[str] | None, lifespan: Phase
         return grpc_server.fail(str(error))
 
 
-def _parser(name: str, description: str) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog=name, description=description, allow_abbrev=False)
-    parser.add_argument("--listen", default="127.0.0.1:0", help="host:port or unix:/path (default %(default)s)")
-    parser.add_argument("--tls-cert-file", default="", help="certificate to serve with; reloaded when it changes")
-    parser.add_argument("--tls-private-key-file", default="", help="its private key")
-    parser.add_argument("--client-ca-file", default="", help="CA that callers' certificates must be signed by")
-    parser.add_argument("--allowed-identities", default="", help="names of callers' certificates, comma-separated")
-    parser.add_argument("--exit-with-parent", type=int, default=0, metavar="PID", help="end when this process ends")
-    parser.add_argument(
+def parser(name: str, description: str) -> argparse.ArgumentParser:
+    """The flags of a filter or score process."""
+    flags = argparse.ArgumentParser(prog=name, description=description, allow_abbrev=False)
+    flags.add_argument("--listen", default="127.0.0.1:0", help="host:port or unix:/path (default %(default)s)")
+    flags.add_argument("--tls-cert-file", default="", help="certificate to serve with; reloaded when it changes")
+    flags.add_argument("--tls-private-key-file", default="", help="its private key")
+    flags.add_argument("--client-ca-file", default="", help="CA that callers' certificates must be signed by")
+    flags.add_argument("--allowed-identities", default="", help="names of callers' certificates, comma-separated")
+    flags.add_argument("--exit-with-parent", type=int, default=0, metavar="PID", help="end when this process ends")
+    flags.add_argument(
         "--metrics-listen", default="", help="host:port for /metrics, /healthz and /readyz; empty: not served"
     )
-    parser.add_argument("--logging-format", choices=("text", "json"), default="text", help="default %(default)s")
-    parser.add_argument("-v", "--v", type=int, default=0, help="log verbosity")
-    return parser
+    flags.add_argument("--logging-format", choices=("text", "json"), default="text", help="default %(default)s")
+    flags.add_argument("-v", "--v", type=int, default=0, help="log verbosity")
+    return flags

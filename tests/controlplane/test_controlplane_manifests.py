@@ -1,0 +1,139 @@
+"""What deploy/ renders: an API server takes all of it, and the parts say the same of each other."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+import controlplane_fixture
+import deploy_manifests
+import launcher
+import pytest
+import yaml
+from controlplane_fixture import start_controlplane
+
+from trireme.bind import flags
+from trireme.config import gates, loading, own_loading
+from trireme.replica import phase_process
+
+__all__ = ["start_controlplane"]
+
+pytestmark = pytest.mark.controlplane
+
+PHASES = ("filter", "score", "bind")
+# What cert-manager brings, as far as an API server must know it to take the objects.
+KINDS_OF_CERT_MANAGER = {"issuers": "Issuer", "certificates": "Certificate"}
+
+Json = dict[str, Any]
+
+
+def _definition(plural: str, kind: str) -> Json:
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.cert-manager.io"},
+        "spec": {
+            "group": "cert-manager.io",
+            "scope": "Namespaced",
+            "names": {"plural": plural, "kind": kind},
+            "versions": [version],
+        },
+    }
+
+
+def test_an_api_server_takes_all_of_it(start_controlplane: controlplane_fixture.StartControlPlane) -> None:
+    """A misspelt field is dropped in silence where nobody validates, and a pod that asks for too much is refused by
+    the policy of its own namespace, hours later and in an event of a ReplicaSet.
+    """
+    cluster = start_controlplane(launcher.Options())
+    definitions = [_definition(plural, kind) for plural, kind in KINDS_OF_CERT_MANAGER.items()]
+    cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(definitions))
+    cluster.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+    namespace = deploy_manifests.of_kind(deploy_manifests.objects("base"), "Namespace")
+    cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(namespace))
+    for kustomization in deploy_manifests.KUSTOMIZATIONS:
+        rendered = deploy_manifests.objects(kustomization)
+        text = yaml.safe_dump_all(rendered)
+        applied = cluster.kubectl("apply", "--dry-run=server", "--validate=strict", "-f", "-", stdin=text)
+        assert len(applied.splitlines()) == len(rendered)
+        pods = [
+            {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": {**template["metadata"], "name": entry["metadata"]["name"], "namespace": "trireme-system"},
+                "spec": template["spec"],
+            }
+            for entry in deploy_manifests.of_kind(rendered, "Deployment")
+            for template in [entry["spec"]["template"]]
+        ]
+        assert len(pods) == 4
+        cluster.kubectl("create", "--dry-run=server", "-f", "-", stdin=yaml.safe_dump_all(pods))
+
+
+def _container(rendered: list[Json], name: str) -> Json:
+    (deployment,) = (
+        entry
+        for entry in deploy_manifests.of_kind(rendered, "Deployment")
+        if entry["metadata"]["name"] == f"trireme-{name}"
+    )
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    found: Json = container
+    return found
+
+
+@pytest.mark.parametrize("kustomization", deploy_manifests.KUSTOMIZATIONS)
+def test_flags_configuration_and_names_fit_together(kustomization: str) -> None:
+    """Each part is right by itself and the whole does not work: bind obeys another identity than the frontend shows, or
+    reads another Lease than the frontend holds.
+    """
+    rendered = deploy_manifests.objects(kustomization)
+    (config,) = deploy_manifests.of_kind(rendered, "ConfigMap")
+    own = own_loading.parse(config["data"]["trireme.yaml"].encode())
+    scheduler = loading.load(config["data"]["scheduler.yaml"].encode(), gates.FeatureGates(), lambda line: None)
+    election = scheduler.leader_election
+    assert own.tls.mutual
+    assert _container(rendered, "frontend")["command"][0] == "trireme-frontend"
+    for name in PHASES:
+        command = _container(rendered, name)["command"]
+        assert command[0] == f"trireme-{name}"
+        if name == "bind":
+            options = flags.parse(command[1:])
+            assert options.lease == (election.resource_namespace, election.resource_name)
+            identities = options.listener.identities
+        else:
+            parsed: argparse.Namespace = phase_process.parser("x", "").parse_args(command[1:])
+            identities = frozenset(parsed.allowed_identities.split(","))
+        assert identities == {"spiffe://cluster.local/ns/trireme-system/sa/trireme-frontend"}
+        assert own.phase(name).endpoints == (f"endpointslice:///trireme-system/trireme-{name}:grpc",)
+        assert own.identities(name) == (f"trireme-{name}.trireme-system.svc",)
+    for certificate in deploy_manifests.of_kind(rendered, "Certificate"):
+        if not certificate["spec"].get("isCA"):
+            account = certificate["metadata"]["name"]
+            assert certificate["spec"]["secretName"] == f"{account}-tls"
+            assert certificate["spec"]["dnsNames"] == [f"{account}.trireme-system.svc"]
+            assert certificate["spec"]["uris"] == [f"spiffe://cluster.local/ns/trireme-system/sa/{account}"]
+
+
+@pytest.mark.parametrize("kustomization", deploy_manifests.KUSTOMIZATIONS)
+def test_filter_and_score_have_no_way_to_the_api_server(kustomization: str) -> None:
+    """They take part in every decision and read what plugins say: a hole in one of them must not open the cluster."""
+    rendered = deploy_manifests.objects(kustomization)
+    bindings = deploy_manifests.of_kind(rendered, "RoleBinding", "ClusterRoleBinding")
+    bound = {subject["name"] for binding in bindings for subject in binding["subjects"]}
+    assert bound == {"trireme-frontend", "trireme-bind"}
+    for entry in deploy_manifests.of_kind(rendered, "ServiceAccount"):
+        assert entry["automountServiceAccountToken"] is False
+    mounting = {
+        entry["metadata"]["name"]
+        for entry in deploy_manifests.of_kind(rendered, "Deployment")
+        if entry["spec"]["template"]["spec"].get("automountServiceAccountToken")
+    }
+    assert mounting == {"trireme-frontend", "trireme-bind"}
+    policies = {
+        entry["metadata"]["name"]: entry["spec"] for entry in deploy_manifests.of_kind(rendered, "NetworkPolicy")
+    }
+    for name in ("trireme-filter", "trireme-score"):
+        assert policies[name].get("egress") in (None, [])
+        assert "Egress" in policies[name]["policyTypes"]
