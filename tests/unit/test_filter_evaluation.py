@@ -279,6 +279,14 @@ def test_plugins_that_leave_no_node_together_refuse_the_pod() -> None:
     assert _pre_filtered(_only("n0"), _only("n1")).refusal == status.unresolvable("", together)
 
 
+def test_who_narrowed_the_nodes_is_named_unless_another_plugin_ended_the_cycle() -> None:
+    """Else a pod for which no node is left waits for events of the wrong plugins, or is retried as after an error."""
+    assert _pre_filtered(_only("n0"), interfaces.PreFilterResult(), _only("n1")).narrowed_by == ("P0", "P2")
+    assert _pre_filtered(_only("n0", "n1"), LATER).narrowed_by == ("P0",)
+    assert _pre_filtered(_only("n0"), UNRESOLVABLE).narrowed_by == ()
+    assert _pre_filtered(interfaces.PreFilterResult()).narrowed_by == ()
+
+
 def test_which_refusal_of_the_pod_counts() -> None:
     """Else preemption is tried where it cannot help, or the event names another plugin than kube-scheduler's."""
     assert _pre_filtered(LATER, LATEST).refusal == LATEST.status

@@ -869,8 +869,11 @@ type FilterResponse struct {
 	Timings []*Timing `protobuf:"bytes,7,rep,name=timings,proto3" json:"timings,omitempty"`
 	// OPTIONAL. The plugins that were not skipped: they were evaluated for the pod.
 	EvaluatedPlugins []string `protobuf:"bytes,8,rep,name=evaluated_plugins,json=evaluatedPlugins,proto3" json:"evaluated_plugins,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// OPTIONAL. The plugins whose PreFilter narrowed the nodes: they refused all others, so events that they wait for may
+	// help a pod for which there is no node left.
+	NarrowedBy    []string `protobuf:"bytes,9,rep,name=narrowed_by,json=narrowedBy,proto3" json:"narrowed_by,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *FilterResponse) Reset() {
@@ -955,6 +958,13 @@ func (x *FilterResponse) GetTimings() []*Timing {
 func (x *FilterResponse) GetEvaluatedPlugins() []string {
 	if x != nil {
 		return x.EvaluatedPlugins
+	}
+	return nil
+}
+
+func (x *FilterResponse) GetNarrowedBy() []string {
+	if x != nil {
+		return x.NarrowedBy
 	}
 	return nil
 }
@@ -1693,7 +1703,7 @@ const file_trireme_v1_filter_proto_rawDesc = "" +
 	"\x05nodes\x18\x03 \x01(\v2\x19.trireme.v1.NodeSelectionR\x05nodes\x12)\n" +
 	"\x10known_generation\x18\x04 \x01(\x04R\x0fknownGeneration\x12\x18\n" +
 	"\aprepare\x18\x05 \x01(\bR\aprepare\x12-\n" +
-	"\bdry_runs\x18\x06 \x03(\v2\x12.trireme.v1.DryRunR\adryRuns\"\x84\x03\n" +
+	"\bdry_runs\x18\x06 \x03(\v2\x12.trireme.v1.DryRunR\adryRuns\"\xa5\x03\n" +
 	"\x0eFilterResponse\x12<\n" +
 	"\n" +
 	"pre_filter\x18\x01 \x01(\v2\x1d.trireme.v1.PreFilterResponseR\tpreFilter\x121\n" +
@@ -1703,7 +1713,9 @@ const file_trireme_v1_filter_proto_rawDesc = "" +
 	"\rneeds_reserve\x18\x05 \x01(\bR\fneedsReserve\x12$\n" +
 	"\x0eneeds_pre_bind\x18\x06 \x01(\bR\fneedsPreBind\x12,\n" +
 	"\atimings\x18\a \x03(\v2\x12.trireme.v1.TimingR\atimings\x12+\n" +
-	"\x11evaluated_plugins\x18\b \x03(\tR\x10evaluatedPlugins\"\x90\x01\n" +
+	"\x11evaluated_plugins\x18\b \x03(\tR\x10evaluatedPlugins\x12\x1f\n" +
+	"\vnarrowed_by\x18\t \x03(\tR\n" +
+	"narrowedBy\"\x90\x01\n" +
 	"\x06Timing\x12\x16\n" +
 	"\x06plugin\x18\x01 \x01(\tR\x06plugin\x12'\n" +
 	"\x0fextension_point\x18\x02 \x01(\tR\x0eextensionPoint\x12$\n" +

@@ -87,6 +87,8 @@ class ClassColumns:
     refusal: status.Status | None = None
     # The nodes that PreFilter narrowed to, and the status of all others.
     narrowed: frozenset[str] | None = None
+    # The plugins that narrowed them.
+    narrowed_by: tuple[str, ...] = ()
     index: arrays.Int16Array = field(default_factory=lambda: np.zeros(0, dtype=np.int16))
     capacity: arrays.Int32Array = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
     changed_at: arrays.Int64Array = field(default_factory=lambda: np.zeros(0, dtype=np.int64))

@@ -225,6 +225,7 @@ class Evaluator:
         """
         touched = False
         kept.refusal = None
+        kept.narrowed_by = ()
         narrowed: frozenset[str] | None = None
         narrowing: list[str] = []
         for plugin in self._chains[profile].local:
@@ -249,9 +250,10 @@ class Evaluator:
                 narrowing.append(name)
                 if not narrowed:
                     kept.refusal = _nothing_left(narrowing)
+                    kept.narrowed_by = tuple(narrowing)
                     return True
         touched |= kept.narrowed != narrowed
-        kept.narrowed = narrowed
+        kept.narrowed, kept.narrowed_by = narrowed, tuple(narrowing)
         return touched
 
     def _stale(self, plugin: interfaces.FilterPlugin, column: columns.PluginColumn) -> bool:

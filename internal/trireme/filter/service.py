@@ -80,6 +80,7 @@ class FilterService(filter_pb2_grpc.FilterServiceServicer):
         response.timings.extend(watch.messages())
         if kept.refusal is not None or kept.narrowed is not None:
             response.pre_filter.CopyFrom(_pre_filter(kept))
+            response.narrowed_by.extend(kept.narrowed_by)
         own = self._evaluator.own_verdict(request.cycle, kept)
         if own is not None:
             response.columns.CopyFrom(self._answer_of_one(kept, own))

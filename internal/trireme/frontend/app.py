@@ -277,7 +277,7 @@ class Frontend:
         self.calls = phases.Phases(
             self.filters, self.scores, self.answers, self._fence, self._config_hash, self.observed
         )
-        reserved = reservations.Reservations(self.cache, self.calls)
+        reserved = reservations.Reservations(self.cache, self.calls, self.watch.on_assumed)
         extension = self._extender_calls.extenders if self._extender_calls is not None else None
         self.binding = binding_cycle.BindingCycle(
             self.cache,

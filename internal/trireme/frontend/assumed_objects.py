@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from trireme.v1 import snapshot_pb2
 
 Key = tuple[str, str, str]  # kind, namespace, name
+#: An object as it was taken to be, and as it is from now on; None: there is none.
+Change = tuple[snapshot_pb2.ClusterObject | None, snapshot_pb2.ClusterObject | None]
 
 
 class OutOfSyncError(Exception):
@@ -60,9 +62,9 @@ class AssumedObjects:
         for key, entry in entries.items():
             self._assumed[key] = _Assumption(entry, version_of(entry), uid)
 
-    def forget(self, uid: str) -> list[Key]:
-        """Nothing is assumed for the pod any more; answers the objects that are as they are shown again."""
-        gone = [key for key, assumption in self._assumed.items() if assumption.uid == uid]
+    def forget(self, uid: str) -> dict[Key, snapshot_pb2.ClusterObject]:
+        """Nothing is assumed for the pod any more; answers what was assumed, by object."""
+        gone = {key: assumption.entry for key, assumption in self._assumed.items() if assumption.uid == uid}
         for key in gone:
             del self._assumed[key]
         return gone

@@ -256,18 +256,27 @@ class ClusterCache:
         """The object as the informer shows it."""
         return self._objects.get((kind, namespace, name))
 
-    def assume_objects(self, uid: str, entries: Iterable[snapshot_pb2.ClusterObject]) -> None:
-        """The objects are taken to be so for the pod, until their informer shows another version of them.
+    def get_assumed(self, kind: str, namespace: str, name: str) -> snapshot_pb2.ClusterObject | None:
+        """The object as it is assumed to be; as the informer shows it where nothing is assumed of it."""
+        return self._overlay.get((kind, namespace, name))
+
+    def assume_objects(self, uid: str, entries: Iterable[snapshot_pb2.ClusterObject]) -> list[assumed_objects.Change]:
+        """The objects are taken to be so for the pod, until their informer shows another version of them; answers what
+        that changed.
 
         Raises: OutOfSyncError where one of them is another version already; then nothing is assumed.
         """
         keyed = {_object_key(entry): entry for entry in entries}
+        changes: list[assumed_objects.Change] = [(self._overlay.get(key), entry) for key, entry in keyed.items()]
         self._overlay.assume(uid, keyed)
         self._changes.objects.update(keyed)
+        return changes
 
-    def forget_objects(self, uid: str) -> None:
-        """Nothing is assumed of objects for the pod any more."""
-        self._changes.objects.update(self._overlay.forget(uid))
+    def forget_objects(self, uid: str) -> list[assumed_objects.Change]:
+        """Nothing is assumed of objects for the pod any more; answers what that changed."""
+        gone = self._overlay.forget(uid)
+        self._changes.objects.update(gone)
+        return [(entry, self._overlay.get(key)) for key, entry in gone.items()]
 
     def object_keys(self, kind: str) -> set[tuple[str, str]]:
         """Namespace and name of all objects of a kind."""

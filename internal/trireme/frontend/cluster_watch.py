@@ -10,10 +10,18 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from trireme.framework import cluster_event
-from trireme.frontend import class_registry, cluster_cache, object_kinds, queue_pod, queue_remote, scheduling_queue
+from trireme.frontend import (
+    assumed_objects,
+    class_registry,
+    cluster_cache,
+    object_kinds,
+    queue_pod,
+    queue_remote,
+    scheduling_queue,
+)
 from trireme.frontend.pod_projection import ParsedPod
 from trireme.kube.watch import Event, EventKind
-from trireme.v1 import core_pb2, scheduling_pb2, snapshot_pb2
+from trireme.v1 import core_pb2, resource_pb2, scheduling_pb2, snapshot_pb2
 
 ActionType = cluster_event.ActionType
 
@@ -146,10 +154,10 @@ class ClusterWatch:
             new_object = self._in_event(self._registry[new.class_id].pod, parsed)
             events = cluster_event.pod_update_events(old_object.pod, new_object.pod, target=True)
         self._carry_out(self._queue.update(record, events, old_object, new_object, self._now()))
+        if pending.parsed.nominated_node and pending.parsed.nominated_node != parsed.nominated_node:
+            self._nomination_gone(pending)
         if pending.class_id:
             self._registry.release(pending.class_id)
-        if pending.parsed.nominated_node and pending.parsed.nominated_node != parsed.nominated_node:
-            self._nomination_gone(new)
 
     def _intern(self, parsed: ParsedPod) -> PendingPod:
         try:
@@ -199,7 +207,7 @@ class ClusterWatch:
             self._tell(cluster_event.ASSIGNED_POD_DELETE, gone, None)
 
     def _nomination_gone(self, pending: PendingPod) -> None:
-        """Pods of no higher priority may use the room that was promised to the pod."""
+        """Pods of no higher priority may use the room that was promised to the pod, as it was until now."""
         if pending.class_id:
             gone = self._in_event(self._registry[pending.class_id].pod, pending.parsed)
             self._carry_out(
@@ -285,6 +293,9 @@ class ClusterWatch:
         before = None if known is None else getattr(known, kind.field)
         if before == entry:
             return
+        if kind.event == cluster_event.Resource.RESOURCE_CLAIM:
+            # The scheduler's own allocations were told when they were assumed.
+            before = self._as_told(kind, key)
         self._registry.select_by(kind.selected_keys(entry))
         changed = snapshot_pb2.ClusterObject()
         getattr(changed, kind.field).CopyFrom(entry)
@@ -294,16 +305,44 @@ class ClusterWatch:
         if kind.event:
             action = ActionType.ADD if before is None else ActionType.UPDATE
             self._tell(cluster_event.event(kind.event, action), before, entry)
+        elif kind.message is resource_pb2.DeviceTaintRule and before is not None and before.spec != entry.spec:
+            self._rule_changed(before)
 
     def _drop_object(self, kind: object_kinds.ObjectKind, key: tuple[str, str]) -> None:
         known = self._cache.get_object(kind.field, *key)
         if known is None:
             return
+        before = self._as_told(kind, key)
         self._cache.remove_object(kind.field, *key)
         if kind.field == "pod_group" and self._groups is not None:
             self._groups.remove_group("/".join(key), known.pod_group.metadata.uid, self._now())
         if kind.event:
-            self._tell(cluster_event.event(kind.event, ActionType.DELETE), getattr(known, kind.field), None)
+            self._tell(cluster_event.event(kind.event, ActionType.DELETE), before, None)
+        elif kind.message is resource_pb2.DeviceTaintRule:
+            self._rule_changed(known.device_taint_rule)
+
+    def _as_told(self, kind: object_kinds.ObjectKind, key: tuple[str, str]) -> Any:
+        """The object as plugins were told of it last."""
+        known = self._cache.get_assumed(kind.field, *key)
+        return None if known is None else getattr(known, kind.field)
+
+    def on_assumed(self, changes: Sequence[assumed_objects.Change]) -> None:
+        """Objects are assumed to be so, or no longer. Of claims plugins hear at once: others wait for their devices."""
+        event = cluster_event.event(cluster_event.Resource.RESOURCE_CLAIM, ActionType.UPDATE)
+        for before, after in changes:
+            if before is not None and after is not None and after.WhichOneof("object") == "resource_claim":
+                self._tell(event, before.resource_claim, after.resource_claim)
+
+    def _rule_changed(self, rule: resource_pb2.DeviceTaintRule) -> None:
+        """Devices may have lost the taint that the rule put on them: told as if their slices had changed."""
+        selector = rule.spec.device_selector
+        if not rule.spec.HasField("device_selector"):
+            return
+        event = cluster_event.event(cluster_event.Resource.RESOURCE_SLICE, ActionType.UPDATE)
+        for key in sorted(self._cache.object_keys("resource_slice")):
+            found = self._cache.get_object("resource_slice", *key)
+            if found is not None and _selects(selector, found.resource_slice):
+                self._tell(event, found.resource_slice, found.resource_slice)
 
     # All
 
@@ -316,3 +355,13 @@ class ClusterWatch:
         elif kind == EventKind.LIST_END:
             for gone in known() - self._listed.pop(name, set()):
                 drop(gone)
+
+
+def _selects(selector: resource_pb2.DeviceTaintSelector, entry: resource_pb2.ResourceSlice) -> bool:
+    """Whether the selector may be about devices of the slice."""
+    spec = entry.spec
+    if selector.HasField("driver") and selector.driver != spec.driver:
+        return False
+    if selector.HasField("pool") and selector.pool != spec.pool.name:
+        return False
+    return not selector.HasField("device") or any(device.name == selector.device for device in spec.devices)

@@ -40,6 +40,8 @@ class Filtered:
     timings: Sequence[filter_pb2.Timing] = ()
     # It holds for one pod, not for all of the class.
     of_one: bool = False
+    # The plugins that left only some nodes to be filtered at all.
+    narrowed_by: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +137,7 @@ class Phases:
             tuple(response.evaluated_plugins),
             response.timings,
             nominee is not None,
+            frozenset(response.narrowed_by),
         )
 
     async def post_filter(

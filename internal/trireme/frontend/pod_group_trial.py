@@ -268,4 +268,4 @@ class PodGroupTrials:
                 return outcomes.Failure(refusal.message, nominated_node="")
         rejectors, pending_plugins = outcomes.rejectors_of(refusals)
         text = fit_error.message(self._cache.node_count, filtered.refusal, refusals, "")
-        return outcomes.Failure(text, rejectors, pending_plugins, unschedulable=True)
+        return outcomes.Failure(text, rejectors | filtered.narrowed_by, pending_plugins, unschedulable=True)

@@ -6,7 +6,7 @@ later gives its reservation back too.
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from trireme.framework import status
 from trireme.frontend import assumed_objects, cluster_cache, phases, replicas
@@ -19,8 +19,15 @@ log = logging.getLogger(__name__)
 class Reservations:
     """Reserves in filter, assumes in the cache."""
 
-    def __init__(self, cache: cluster_cache.ClusterCache, calls: phases.Phases) -> None:
+    def __init__(
+        self,
+        cache: cluster_cache.ClusterCache,
+        calls: phases.Phases,
+        changed: Callable[[Sequence[assumed_objects.Change]], None],
+    ) -> None:
+        """`changed` is told of objects that are assumed to be otherwise than before."""
         self._cache = cache
+        self._changed = changed
         self._calls = calls
         self._telling: set[asyncio.Task[None]] = set()
 
@@ -37,7 +44,7 @@ class Reservations:
     def unreserve(self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]) -> None:
         """Nothing is assumed beside these any more; plugins that keep something of their own are told, in time."""
         for placement in placements:
-            self._cache.forget_objects(placement.pod.uid)
+            self._changed(self._cache.forget_objects(placement.pod.uid))
         task = asyncio.create_task(self._tell(cycle, placements))
         self._telling.add(task)
         task.add_done_callback(self._telling.discard)
@@ -53,9 +60,10 @@ class Reservations:
         if said.code is not status.Code.SUCCESS:
             return said
         try:
-            self._cache.assume_objects(placement.pod.uid, answer.assumed)
+            changes = self._cache.assume_objects(placement.pod.uid, answer.assumed)
         except assumed_objects.OutOfSyncError as error:
             return status.error("", f"running Reserve plugins: {error}")
+        self._changed(changes)
         return answer.state
 
     async def _tell(self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]) -> None:

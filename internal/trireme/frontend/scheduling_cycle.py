@@ -192,6 +192,7 @@ class SchedulingCycle:
             self._observed.post_filtered(profile, way, handled, self._observed.clock() - asked)
         rejectors, pending_plugins = outcomes.rejectors_of(refusals)
         text = fit_error.message(self._cache.node_count, filtered.refusal, refusals, way.message)
+        rejectors |= filtered.narrowed_by
         failure = outcomes.Failure(text, rejectors, pending_plugins, way.nominated_node, unschedulable=True)
         if not way.actions and not way.nominated_node:
             self._fail_all(pods, failure)

@@ -460,6 +460,7 @@ class FilterResponse(_message.Message):
     NEEDS_PRE_BIND_FIELD_NUMBER: _builtins.int
     TIMINGS_FIELD_NUMBER: _builtins.int
     EVALUATED_PLUGINS_FIELD_NUMBER: _builtins.int
+    NARROWED_BY_FIELD_NUMBER: _builtins.int
     max_batch: _builtins.int
     """OPTIONAL. At most so many pods may be placed by this answer; 0: no limit."""
     needs_reserve: _builtins.bool
@@ -486,6 +487,12 @@ class FilterResponse(_message.Message):
     def evaluated_plugins(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """OPTIONAL. The plugins that were not skipped: they were evaluated for the pod."""
 
+    @_builtins.property
+    def narrowed_by(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """OPTIONAL. The plugins whose PreFilter narrowed the nodes: they refused all others, so events that they wait for may
+        help a pod for which there is no node left.
+        """
+
     def __init__(
         self,
         *,
@@ -497,10 +504,11 @@ class FilterResponse(_message.Message):
         needs_pre_bind: _builtins.bool = ...,
         timings: _abc.Iterable[Global___Timing] | None = ...,
         evaluated_plugins: _abc.Iterable[_builtins.str] | None = ...,
+        narrowed_by: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns", "pre_filter", b"pre_filter"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns", "constraints", b"constraints", "evaluated_plugins", b"evaluated_plugins", "max_batch", b"max_batch", "needs_pre_bind", b"needs_pre_bind", "needs_reserve", b"needs_reserve", "pre_filter", b"pre_filter", "timings", b"timings"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns", "constraints", b"constraints", "evaluated_plugins", b"evaluated_plugins", "max_batch", b"max_batch", "narrowed_by", b"narrowed_by", "needs_pre_bind", b"needs_pre_bind", "needs_reserve", b"needs_reserve", "pre_filter", b"pre_filter", "timings", b"timings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

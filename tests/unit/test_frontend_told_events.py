@@ -1,0 +1,142 @@
+"""What the consumer of the informers tells the queue of, beside what objects say of themselves."""
+
+from typing import Any
+
+import pytest
+from queue_builders import exact
+
+from trireme.framework.cluster_event import ClusterEvent
+from trireme.frontend import class_registry, cluster_cache, cluster_watch, object_kinds, pod_projection, queue_hints
+from trireme.frontend.queue_places import Gate
+from trireme.frontend.scheduling_queue import SchedulingQueue
+from trireme.kube import decode
+from trireme.kube.watch import Event, EventKind
+from trireme.v1 import snapshot_pb2
+
+PROFILE = "default-scheduler"
+KINDS = {kind.message.DESCRIPTOR.name: kind for kind in object_kinds.KINDS}
+Json = dict[str, Any]
+
+
+class Watched:
+    """A watch over an empty cluster, whose queue writes down what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, Any, Any]] = []
+
+        class Told(SchedulingQueue):
+            def on_event(queue, event: ClusterEvent, old: Any, new: Any, now: float, **more: Any) -> Any:
+                self.told.append((event.label, old, new))
+                return super().on_event(event, old, new, now, **more)
+
+        self.cache = cluster_cache.ClusterCache(class_registry.ClassRegistry())
+        queue = Told(queue_hints.HintTable({PROFILE: ()}), lambda pod: Gate.OPEN, policy=exact())
+        self.watch = cluster_watch.ClusterWatch(
+            self.cache, queue, frozenset({PROFILE}), lambda: 0.0, lambda _: None, lambda _: None
+        )
+
+    def show_pod(self, version: int, **status: Any) -> None:
+        """The pending pod p is so."""
+        metadata = {"namespace": "ns", "name": "p", "uid": "u", "resourceVersion": str(version)}
+        raw = {"metadata": metadata, "spec": {"schedulerName": PROFILE, "containers": []}, "status": status}
+        self.watch.on_pods([Event(EventKind.MODIFIED, pod_projection.parse(raw), version)])
+
+    def show(self, kind: str, change: EventKind = EventKind.MODIFIED, **fields: Any) -> None:
+        """The object changed so."""
+        message = decode.decode(fields, KINDS[kind].message)
+        self.watch.on_objects(KINDS[kind], [Event(change, message, 0)])
+
+    def take(self) -> list[tuple[str, Any, Any]]:
+        """What was told since the last time."""
+        told, self.told = self.told, []
+        return told
+
+
+@pytest.mark.parametrize("then", ["", "n2"], ids=["cleared", "moved"])
+def test_a_nomination_that_ends_is_told_with_the_node_that_it_was_for(then: str) -> None:
+    """Else hints take the promised room for a pod's that never had any, and those that wait for it sleep on."""
+    watched = Watched()
+    watched.show_pod(1, nominatedNodeName="n1")
+    assert watched.take() == []
+    watched.show_pod(2, nominatedNodeName=then)
+    ((label, old, new),) = watched.take()
+    assert (label, old.nominated_node, new) == ("AssignedPodDelete", "n1", None)
+
+
+def _claim(version: int, *devices: str) -> Json:
+    results = [{"request": "r", "driver": "d", "pool": "p", "device": name} for name in devices]
+    status = {"allocation": {"devices": {"results": results}}} if devices else {}
+    metadata = {"namespace": "ns", "name": "c", "uid": "c", "resourceVersion": str(version)}
+    return {"metadata": metadata, "spec": {}, "status": status}
+
+
+def _devices(claim: Any) -> list[str]:
+    return [result.device for result in claim.status.allocation.devices.results]
+
+
+def _assumed(*devices: str) -> snapshot_pb2.ClusterObject:
+    message = decode.decode(_claim(1, *devices), KINDS["ResourceClaim"].message)
+    entry = snapshot_pb2.ClusterObject()
+    entry.resource_claim.CopyFrom(message)
+    return entry
+
+
+def test_a_claims_assumed_allocation_is_told_when_it_begins_and_when_it_is_given_up() -> None:
+    """Else pods that were refused because of it are not tried when its devices are free again."""
+    watched = Watched()
+    watched.show("ResourceClaim", **_claim(1))
+    watched.take()
+    watched.watch.on_assumed(watched.cache.assume_objects("u", [_assumed("d1")]))
+    ((label, old, new),) = watched.take()
+    assert (label, _devices(old), _devices(new)) == ("resource.k8s.io/ResourceClaimUpdate", [], ["d1"])
+    watched.watch.on_assumed(watched.cache.forget_objects("u"))
+    ((label, old, new),) = watched.take()
+    assert (label, _devices(old), _devices(new)) == ("resource.k8s.io/ResourceClaimUpdate", ["d1"], [])
+
+
+def test_a_claim_that_is_shown_is_compared_with_what_was_assumed_of_it() -> None:
+    """Else the scheduler's own writes wake pods a second time, and an allocation that did not come true wakes none."""
+    watched = Watched()
+    watched.show("ResourceClaim", **_claim(1))
+    watched.watch.on_assumed(watched.cache.assume_objects("u", [_assumed("d1")]))
+    watched.take()
+    watched.show("ResourceClaim", **_claim(2))
+    ((_, old, new),) = watched.take()
+    assert (_devices(old), _devices(new)) == (["d1"], [])
+
+
+SLICE: Json = {
+    "metadata": {"name": "s"},
+    "spec": {"driver": "gpu.example.com", "pool": {"name": "n1"}, "devices": [{"name": "gpu-0"}]},
+}
+
+
+def _rule(selector: Json | None, effect: str = "NoSchedule") -> Json:
+    taint = {"key": "k", "effect": effect}
+    return {"metadata": {"name": "r"}, "spec": {"deviceSelector": selector, "taint": taint}}
+
+
+@pytest.mark.parametrize(
+    ("selector", "helps"),
+    [
+        pytest.param({"driver": "gpu.example.com"}, True, id="driver"),
+        pytest.param({"driver": "other"}, False, id="other-driver"),
+        pytest.param({"pool": "n1", "device": "gpu-0"}, True, id="device"),
+        pytest.param({"pool": "n2"}, False, id="other-pool"),
+        pytest.param({"device": "gpu-1"}, False, id="other-device"),
+        pytest.param({}, True, id="all"),
+        pytest.param(None, False, id="none"),
+    ],
+)
+def test_a_rule_that_taints_devices_less_is_told_of_its_slices(selector: Json | None, helps: bool) -> None:
+    """Else a pod that was refused because of the taint sleeps until the five-minute flush."""
+    watched = Watched()
+    watched.show("ResourceSlice", **SLICE)
+    watched.take()
+    watched.show("DeviceTaintRule", **_rule(selector))
+    assert watched.take() == []
+    expected = ["resource.k8s.io/ResourceSliceUpdate"] if helps else []
+    watched.show("DeviceTaintRule", **_rule(selector, "NoExecute"))
+    assert [label for label, _, _ in watched.take()] == expected
+    watched.show("DeviceTaintRule", EventKind.DELETED, **_rule(selector, "NoExecute"))
+    assert [label for label, _, _ in watched.take()] == expected
