@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/scheduler"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
+	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+)
+
+const defaultProfile = "default-scheduler"
+
+// A cluster is a scheduler that has seen all objects of a situation, and has yet to decide anything.
+type cluster struct {
+	client    *fake.Clientset
+	scheduler *scheduler.Scheduler
+	snapshot  *cache.Snapshot
+	factory   informers.SharedInformerFactory
+	cancel    context.CancelFunc
+}
+
+// newCluster starts a scheduler with these profiles and waits until it knows the objects.
+func newCluster(ctx context.Context, objects []runtime.Object, profiles []config.KubeSchedulerProfile) (*cluster, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	copies := make([]runtime.Object, len(objects))
+	for i, object := range objects {
+		copies[i] = object.DeepCopyObject()
+	}
+	client := fake.NewSimpleClientset(copies...)
+	factory := scheduler.NewInformerFactory(client, 0, nil)
+	made := &cluster{client: client, snapshot: cache.NewEmptySnapshot(), factory: factory, cancel: cancel}
+	sched, err := scheduler.New(ctx, client, factory, nil,
+		func(string) events.EventRecorderLogger { return &events.FakeRecorder{} },
+		scheduler.WithProfiles(profiles...), scheduler.WithNodeInfoSnapshot(made.snapshot))
+	if err != nil {
+		made.stop()
+		return nil, err
+	}
+	made.scheduler = sched
+	factory.Start(ctx.Done())
+	factory.WaitForCacheSync(ctx.Done())
+	if err := sched.WaitForHandlersSync(ctx); err != nil {
+		made.stop()
+		return nil, err
+	}
+	// The plugins' own caches have handlers too, which nobody can wait for.
+	time.Sleep(20 * time.Millisecond)
+	if err := sched.Cache.UpdateSnapshot(klog.FromContext(ctx), made.snapshot); err != nil {
+		made.stop()
+		return nil, err
+	}
+	return made, nil
+}
+
+func (c *cluster) stop() {
+	c.cancel()
+	c.factory.Shutdown()
+	if c.scheduler != nil {
+		c.scheduler.SchedulingQueue.Close()
+	}
+}
+
+// profilesFor answers the default profile, and one for each filter plugin alone, named after it.
+func profilesFor(strategy string) ([]config.KubeSchedulerProfile, error) {
+	standard, err := standardProfile(strategy)
+	if err != nil {
+		return nil, err
+	}
+	order, err := defaultOrder()
+	if err != nil {
+		return nil, err
+	}
+	profiles := []config.KubeSchedulerProfile{*standard}
+	for _, name := range order.filters {
+		alone := standard.DeepCopy()
+		alone.SchedulerName = name
+		alone.Plugins = &config.Plugins{
+			QueueSort: enabled("PrioritySort"),
+			Filter:    enabled(name),
+			Bind:      enabled("DefaultBinder"),
+		}
+		if order.preFilters.Has(name) {
+			alone.Plugins.PreFilter = enabled(name)
+		}
+		profiles = append(profiles, *alone)
+	}
+	return profiles, nil
+}
+
+func enabled(name string) config.PluginSet {
+	return config.PluginSet{Enabled: []config.Plugin{{Name: name}}}
+}
+
+func standardProfile(strategy string) (*config.KubeSchedulerProfile, error) {
+	defaults, err := latest.Default()
+	if err != nil {
+		return nil, err
+	}
+	profile := &defaults.Profiles[0]
+	if strategy == "" {
+		return profile, nil
+	}
+	for i := range profile.PluginConfig {
+		if args, ok := profile.PluginConfig[i].Args.(*config.NodeResourcesFitArgs); ok {
+			args.ScoringStrategy.Type = config.ScoringStrategyType(strategy)
+			return profile, nil
+		}
+	}
+	return nil, fmt.Errorf("the default profile has no arguments of NodeResourcesFit")
+}
+
+type pluginOrder struct {
+	filters    []string
+	preFilters sets.Set[string]
+}
+
+// defaultOrder asks the framework itself which plugins the default profile has at Filter.
+var defaultOrder = sync.OnceValues(func() (*pluginOrder, error) {
+	standard, err := standardProfile("")
+	if err != nil {
+		return nil, err
+	}
+	empty, err := newCluster(context.Background(), nil, []config.KubeSchedulerProfile{*standard})
+	if err != nil {
+		return nil, err
+	}
+	defer empty.stop()
+	plugins := empty.scheduler.Profiles[defaultProfile].ListPlugins()
+	return &pluginOrder{namesOf(plugins.Filter), sets.New(namesOf(plugins.PreFilter)...)}, nil
+})
+
+func namesOf(set config.PluginSet) []string {
+	names := make([]string, 0, len(set.Enabled))
+	for _, plugin := range set.Enabled {
+		names = append(names, plugin.Name)
+	}
+	return slices.Clip(names)
+}
+
+func (c *cluster) framework(profile string) framework.Framework {
+	return c.scheduler.Profiles[profile]
+}

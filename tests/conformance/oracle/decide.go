@@ -1,0 +1,363 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sort"
+	"time"
+
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/testing"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+)
+
+// How long a preemption may take; it is some calls of a fake API server.
+const preemptionDeadline = 10 * time.Second
+
+type object = map[string]any
+
+type decision struct {
+	ctx     context.Context
+	cluster *cluster
+	about   *situation
+}
+
+// answerCase asks several times, and leaves out what is not the same each time.
+func answerCase(content json.RawMessage, runs int) (object, error) {
+	about, err := parse(content)
+	if err != nil {
+		return nil, err
+	}
+	var answer object
+	for range runs {
+		once, err := decideOnce(about)
+		if err != nil {
+			return nil, err
+		}
+		if answer == nil {
+			answer = once
+		} else {
+			keepCommon(answer, once)
+		}
+	}
+	return answer, nil
+}
+
+// keepCommon removes from a what b does not say in the same words. Allocations are told node by node.
+func keepCommon(a, b object) {
+	for field := range a {
+		if same(a[field], b[field]) {
+			continue
+		}
+		nodes, ok := a[field].(object)
+		others, also := b[field].(object)
+		if field != "allocations" || !ok || !also {
+			delete(a, field)
+			continue
+		}
+		for node := range nodes {
+			if !same(nodes[node], others[node]) {
+				delete(nodes, node)
+			}
+		}
+	}
+}
+
+func same(a, b any) bool {
+	left, leftErr := json.Marshal(a)
+	right, rightErr := json.Marshal(b)
+	return leftErr == nil && rightErr == nil && string(left) == string(right)
+}
+
+func decideOnce(about *situation) (object, error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	profiles, err := profilesFor(about.FitStrategy)
+	if err != nil {
+		return nil, err
+	}
+	made, err := newCluster(ctx, about.Objects, profiles)
+	if err != nil {
+		return nil, err
+	}
+	defer made.stop()
+	one := &decision{ctx, made, about}
+	alone := object{}
+	for _, profile := range profiles[1:] {
+		if said := one.alone(profile.SchedulerName); len(said) > 0 {
+			alone[profile.SchedulerName] = said
+		}
+	}
+	answer, err := one.cycle()
+	if err != nil {
+		return nil, err
+	}
+	if len(alone) > 0 {
+		answer["byPlugin"] = alone
+	}
+	return answer, nil
+}
+
+// A filtering is what PreFilter and Filter of one profile say.
+type filtering struct {
+	state     fwk.CycleState
+	refusal   *fwk.Status
+	narrowed  sets.Set[string]
+	isNarrow  bool
+	statuses  map[string]*fwk.Status
+	feasible  []fwk.NodeInfo
+	diagnosis framework.Diagnosis
+}
+
+func (d *decision) nodes() []fwk.NodeInfo {
+	nodes, err := d.cluster.snapshot.NodeInfos().List()
+	if err != nil {
+		panic(err)
+	}
+	sorted := slices.Clone(nodes)
+	sort.Slice(sorted, func(i, j int) bool { return sorted[i].Node().Name < sorted[j].Node().Name })
+	return sorted
+}
+
+func (d *decision) filter(profile framework.Framework) *filtering {
+	out := &filtering{state: framework.NewCycleState(), statuses: map[string]*fwk.Status{}}
+	out.diagnosis.NodeToStatus = framework.NewDefaultNodeToStatus()
+	result, status, rejectors := profile.RunPreFilterPlugins(d.ctx, out.state, d.about.Pod)
+	if !status.IsSuccess() {
+		out.refusal = status
+		out.diagnosis.NodeToStatus.SetAbsentNodesStatus(status)
+		out.diagnosis.PreFilterMsg = status.Message()
+		return out
+	}
+	nodes := d.nodes()
+	if !result.AllNodes() {
+		out.isNarrow, out.narrowed = true, sets.New[string]()
+		some := []fwk.NodeInfo{}
+		for _, node := range nodes {
+			if result.NodeNames.Has(node.Node().Name) {
+				some = append(some, node)
+				out.narrowed.Insert(node.Node().Name)
+			}
+		}
+		nodes = some
+		absent := fmt.Sprintf("node(s) didn't satisfy plugin(s) %v", sets.List(rejectors))
+		out.diagnosis.NodeToStatus.SetAbsentNodesStatus(fwk.NewStatus(fwk.UnschedulableAndUnresolvable, absent))
+	}
+	for _, node := range nodes {
+		status := profile.RunFilterPluginsWithNominatedPods(d.ctx, out.state, d.about.Pod, node)
+		if status.IsSuccess() {
+			out.feasible = append(out.feasible, node)
+			continue
+		}
+		out.statuses[node.Node().Name] = status
+		out.diagnosis.NodeToStatus.Set(node.Node().Name, status)
+	}
+	return out
+}
+
+func (d *decision) alone(plugin string) object {
+	filtered := d.filter(d.cluster.framework(plugin))
+	if filtered.refusal != nil {
+		return object{"preFilter": said(filtered.refusal)}
+	}
+	filter := object{}
+	for _, node := range d.nodes() {
+		name := node.Node().Name
+		if status, refused := filtered.statuses[name]; refused {
+			filter[name] = said(status)
+		} else if filtered.isNarrow && !filtered.narrowed.Has(name) {
+			filter[name] = object{"code": "NotInPreFilterNodes", "plugin": plugin}
+		}
+	}
+	return some("filter", filter, len(filter))
+}
+
+func (d *decision) cycle() (object, error) {
+	profile := d.cluster.framework(defaultProfile)
+	filtered := d.filter(profile)
+	answer := object{"feasible": []string{}}
+	texts := sets.New[string]()
+	failed := false
+	if filtered.refusal != nil {
+		answer["preFilter"] = said(filtered.refusal)
+		failed = filtered.refusal.Code() == fwk.Error
+	} else {
+		if filtered.isNarrow {
+			answer["preFilterNodes"] = sets.List(filtered.narrowed)
+		}
+		filter := object{}
+		for name, status := range filtered.statuses {
+			filter[name] = said(status)
+			if status.Code() == fwk.Error {
+				failed = true
+				texts.Insert(status.AsError().Error())
+			}
+		}
+		if len(filter) > 0 {
+			answer["filter"] = filter
+		}
+		answer["feasible"] = names(filtered.feasible)
+	}
+	switch {
+	case failed:
+		if texts.Len() == 1 {
+			answer["message"] = sets.List(texts)[0]
+		}
+		return answer, nil
+	case len(filtered.feasible) > 0:
+		if err := d.score(answer, profile, filtered); err != nil {
+			return nil, err
+		}
+		d.reserve(answer, profile, filtered)
+		return answer, nil
+	default:
+		return answer, d.postFilter(answer, profile, filtered)
+	}
+}
+
+func (d *decision) score(answer object, profile framework.Framework, filtered *filtering) error {
+	status := profile.RunPreScorePlugins(d.ctx, filtered.state, d.about.Pod, filtered.feasible)
+	if !status.IsSuccess() {
+		return fmt.Errorf("PreScore: %w", status.AsError())
+	}
+	all, status := profile.RunScorePlugins(d.ctx, filtered.state, d.about.Pod, filtered.feasible)
+	if !status.IsSuccess() {
+		return fmt.Errorf("Score: %w", status.AsError())
+	}
+	scores, totals := object{}, object{}
+	for _, node := range all {
+		plugins := object{}
+		for _, one := range node.Scores {
+			plugins[one.Name] = one.Score
+		}
+		scores[node.Name], totals[node.Name] = plugins, node.TotalScore
+	}
+	answer["scores"], answer["total"] = scores, totals
+	return nil
+}
+
+// reserve asks node by node what Reserve keeps for the claims that have no allocation.
+func (d *decision) reserve(answer object, profile framework.Framework, filtered *filtering) {
+	if len(d.about.Pod.Spec.ResourceClaims) == 0 {
+		return
+	}
+	manager := profile.SharedDRAManager().ResourceClaims()
+	claims, err := manager.List()
+	if err != nil {
+		panic(err)
+	}
+	kept := object{}
+	for _, node := range filtered.feasible {
+		name := node.Node().Name
+		state := filtered.state.Clone()
+		if status := profile.RunReservePluginsReserve(d.ctx, state, d.about.Pod, name); status.IsSuccess() {
+			allocations := object{}
+			for _, claim := range claims {
+				allocation := manager.GetPendingAllocation(claim.UID)
+				if allocation != nil && claim.Status.Allocation == nil {
+					allocations[claim.Name] = withoutShareIDs(allocation)
+				}
+			}
+			if len(allocations) > 0 {
+				kept[name] = allocations
+			}
+		}
+		profile.RunReservePluginsUnreserve(d.ctx, state, d.about.Pod, name)
+	}
+	if len(kept) > 0 {
+		answer["allocations"] = kept
+	}
+}
+
+func withoutShareIDs(allocation *resourcev1.AllocationResult) *resourcev1.AllocationResult {
+	out := allocation.DeepCopy()
+	for i := range out.Devices.Results {
+		out.Devices.Results[i].ShareID = nil
+	}
+	return out
+}
+
+func (d *decision) postFilter(answer object, profile framework.Framework, filtered *filtering) error {
+	d.cluster.client.ClearActions()
+	result, status := profile.RunPostFilterPlugins(d.ctx, filtered.state, d.about.Pod, filtered.diagnosis.NodeToStatus)
+	if err := d.waitForPreemption(profile); err != nil {
+		return err
+	}
+	filtered.diagnosis.PostFilterMsg = status.Message()
+	fit := &framework.FitError{Pod: d.about.Pod, NumAllNodes: len(d.nodes()), Diagnosis: filtered.diagnosis}
+	answer["message"] = fit.Error()
+	preemption := object{"status": said(status)}
+	if result != nil && result.NominatingInfo != nil && result.NominatingInfo.NominatedNodeName != "" {
+		preemption["nominatedNode"] = result.NominatingInfo.NominatedNodeName
+	}
+	victims, freed := []string{}, []string{}
+	for _, action := range d.cluster.client.Actions() {
+		switch typed := action.(type) {
+		case testing.DeleteAction:
+			if action.GetResource().Resource == "pods" {
+				victims = append(victims, typed.GetName())
+			}
+		case testing.UpdateAction:
+			if claim, ok := typed.GetObject().(*resourcev1.ResourceClaim); ok && claim.Status.Allocation == nil {
+				freed = append(freed, claim.Name)
+			}
+		}
+	}
+	for field, found := range map[string][]string{"victims": victims, "deallocated": freed} {
+		if len(found) > 0 {
+			sort.Strings(found)
+			preemption[field] = found
+		}
+	}
+	answer["preemption"] = preemption
+	return nil
+}
+
+// waitForPreemption returns when the victims have been deleted: until then, the pod may not enter the queue.
+func (d *decision) waitForPreemption(profile framework.Framework) error {
+	deadline := time.Now().Add(preemptionDeadline)
+	for _, plugin := range profile.PreEnqueuePlugins() {
+		if plugin.Name() != "DefaultPreemption" {
+			continue
+		}
+		for !plugin.PreEnqueue(d.ctx, d.about.Pod).IsSuccess() {
+			if time.Now().After(deadline) {
+				return fmt.Errorf("the preemption does not end")
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}
+	return nil
+}
+
+func said(status *fwk.Status) object {
+	out := object{"code": status.Code().String()}
+	if status.Plugin() != "" {
+		out["plugin"] = status.Plugin()
+	}
+	if len(status.Reasons()) > 0 {
+		reasons := slices.Clone(status.Reasons())
+		sort.Strings(reasons)
+		out["reasons"] = reasons
+	}
+	return out
+}
+
+func some(field string, value any, size int) object {
+	if size == 0 {
+		return object{}
+	}
+	return object{field: value}
+}
+
+func names(nodes []fwk.NodeInfo) []string {
+	out := make([]string, 0, len(nodes))
+	for _, node := range nodes {
+		out = append(out, node.Node().Name)
+	}
+	return out
+}

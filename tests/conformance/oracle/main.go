@@ -1,0 +1,101 @@
+// Command oracle answers situations with Kubernetes' own scheduling framework.
+//
+// It reads rows of golden decisions as JSON lines on stdin, `{"name", "case"}`, and prints each with what kube-scheduler
+// decides, `{"name", "case", "expect"}`, in the same order. A row that cannot be answered gets an `error` instead.
+//
+// Each situation is a whole scheduler on a fake API server: its informers, cache, queue and plugins are kube-scheduler's,
+// and the extension points are run as its scheduling cycle runs them, but over all nodes. Maps and lists come in
+// random order there, so each situation is asked several times (-runs), and what is not the same in all is left out.
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"runtime"
+
+	"k8s.io/klog/v2"
+)
+
+// A row is read, answered and printed.
+type row struct {
+	Name   string          `json:"name"`
+	Case   json.RawMessage `json:"case"`
+	Expect any             `json:"expect,omitempty"`
+	Error  string          `json:"error,omitempty"`
+}
+
+func main() {
+	runs := flag.Int("runs", 4, "how often each situation is asked")
+	parallel := flag.Int("parallel", 4*runtime.NumCPU(), "how many situations are asked at a time: most of the time is waiting")
+	flag.Parse()
+	klog.SetOutput(os.Stderr)
+	klog.LogToStderr(false)
+	klog.SetLogger(klog.Logger{}.V(0))
+	if err := answerAll(*runs, *parallel); err != nil {
+		fmt.Fprintln(os.Stderr, "oracle:", err)
+		os.Exit(1)
+	}
+}
+
+// answerAll keeps the order: each line has a channel of its own, and those wait in line.
+func answerAll(runs, parallel int) error {
+	pending := make(chan chan row, parallel)
+	broken := make(chan error, 1)
+	go func() {
+		defer close(pending)
+		lines := bufio.NewReaderSize(os.Stdin, 1<<20)
+		for {
+			line, err := lines.ReadBytes('\n')
+			if len(line) > 1 {
+				answered := make(chan row, 1)
+				pending <- answered
+				go func() { answered <- answerLine(line, runs) }()
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	out := bufio.NewWriter(os.Stdout)
+	defer out.Flush()
+	encoder := json.NewEncoder(out)
+	encoder.SetEscapeHTML(false)
+	for answered := range pending {
+		if err := encoder.Encode(<-answered); err != nil {
+			return err
+		}
+		// Whoever asks one row and waits for its answer must get it.
+		if len(pending) == 0 {
+			if err := out.Flush(); err != nil {
+				return err
+			}
+		}
+	}
+	select {
+	case err := <-broken:
+		return err
+	default:
+		return nil
+	}
+}
+
+func answerLine(line []byte, runs int) (answer row) {
+	if err := json.Unmarshal(line, &answer); err != nil {
+		return row{Error: err.Error()}
+	}
+	defer func() {
+		if problem := recover(); problem != nil {
+			answer.Expect, answer.Error = nil, fmt.Sprint(problem)
+		}
+	}()
+	expect, err := answerCase(answer.Case, runs)
+	if err != nil {
+		answer.Error = err.Error()
+	} else {
+		answer.Expect = expect
+	}
+	return answer
+}

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+)
+
+// A situation is a case of the golden decisions: a cluster and a pod to place.
+type situation struct {
+	FitStrategy string
+	Nodes       []*v1.Node
+	Pod         *v1.Pod
+	// All objects, the pods and nodes among them.
+	Objects []runtime.Object
+	// Claims that had no allocation, by name.
+	openClaims map[string]bool
+}
+
+func parse(content json.RawMessage) (*situation, error) {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(content, &fields); err != nil {
+		return nil, err
+	}
+	parsed := &situation{openClaims: map[string]bool{}}
+	for name, value := range fields {
+		var err error
+		switch name {
+		case "name", "focus":
+		case "fitStrategy":
+			err = json.Unmarshal(value, &parsed.FitStrategy)
+		case "pod":
+			err = parsed.add(name, value)
+		default:
+			var entries []json.RawMessage
+			if err = json.Unmarshal(value, &entries); err != nil {
+				break
+			}
+			for _, entry := range entries {
+				if err = parsed.add(name, entry); err != nil {
+					break
+				}
+			}
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	if parsed.Pod == nil {
+		return nil, fmt.Errorf("there is no pod")
+	}
+	return parsed, nil
+}
+
+func (s *situation) add(field string, content json.RawMessage) error {
+	object, _, err := scheme.Codecs.UniversalDeserializer().Decode(content, nil, nil)
+	if err != nil {
+		return err
+	}
+	switch typed := object.(type) {
+	case *v1.Node:
+		s.Nodes = append(s.Nodes, typed)
+	case *v1.Pod:
+		if field == "pod" {
+			s.Pod = typed
+		}
+	}
+	s.Objects = append(s.Objects, object)
+	return nil
+}
