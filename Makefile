@@ -75,12 +75,16 @@ unit: $(STAMP) ## Unit tests
 
 .PHONY: test
 test: $(STAMP) lint types ## Everything that CI checks (with Go: on the real control plane too)
-	@if command -v go >/dev/null; then $(BIN)/python tests/controlplane/build_controlplane.py; fi
+	@if command -v go >/dev/null; then $(BIN)/python tests/controlplane/build_controlplane.py && $(BIN)/python tests/conformance/real_framework.py; fi
 	@$(BIN)/pytest tests
 
 .PHONY: conformance
 conformance: $(STAMP) ## Agreement with kube-scheduler's decisions (CASES=file for another set)
 	@$(BIN)/python tests/conformance/agreement.py $(if $(CASES),--cases $(CASES))
+
+.PHONY: differential
+differential: $(STAMP) ## Random situations, asked of kube-scheduler's framework too (N=500 SEED=1; needs Go)
+	@$(BIN)/python tests/conformance/differential.py --count $(or $(N),500) --seed $(or $(SEED),1)
 
 .PHONY: presubmit
 presubmit: test ## Says whether a change is good

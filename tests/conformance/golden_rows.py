@@ -16,6 +16,8 @@ Row = dict[str, Any]
 DATA = Path(__file__).parent / "data"
 DECISIONS = DATA / "decisions.jsonl.gz"
 HINTS = DATA / "hints.jsonl.gz"
+# Decisions about situations that random ones led to; small, and named by what they are about.
+FOUND = DATA / "found.jsonl"
 
 
 class RowKind(enum.StrEnum):

@@ -17,8 +17,9 @@ from decisions import Decider
 IN_FULL = frozenset({"resources", "mostallocated", "taints", "nodeaffinity", "ports", "images"})
 
 ROWS = list(golden_rows.read(golden_rows.DECISIONS))
+FOUND = list(golden_rows.read(golden_rows.FOUND))
 CATEGORIES = tuple(dict.fromkeys(golden_rows.category_of(row) for row in ROWS))
-SETUP = decision_profiles.make(decision_profiles.strategies_of(ROWS))
+SETUP = decision_profiles.make(decision_profiles.strategies_of([*ROWS, *FOUND]))
 
 
 @pytest.fixture(scope="module", params=[1, 2], ids=["one-replica", "two-replicas"])
@@ -43,6 +44,16 @@ def test_every_decision_of_the_category_is_kube_schedulers(phases: Phases, categ
     assert [finding for finding in findings if finding.verdict is Verdict.DIFFERS] == []
     compared = [finding for finding in findings if finding.verdict is Verdict.AGREES]
     assert len(compared) > 8 * len(rows)
+
+
+def test_what_random_situations_found_stays_found(phases: Phases) -> None:
+    """Else a mistake that was mended comes back."""
+    decider = Decider(phases, SETUP)
+    findings: list[Finding] = []
+    for row in FOUND:
+        findings += decision_differences.compare(row, decider.decide(row), SETUP)
+    assert [finding for finding in findings if finding.verdict is Verdict.DIFFERS] == []
+    assert len(findings) > len(FOUND) > 0
 
 
 def test_all_golden_decisions_are_there() -> None:

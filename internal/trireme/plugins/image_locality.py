@@ -36,7 +36,8 @@ class ImageLocality:
                 scaled = int(image.size * (image.count / snap.nodes.count))
                 total += np.where(image.has(slots), scaled, 0)
         most = _MAX_CONTAINER_THRESHOLD * len(images)
-        clamped = np.clip(total, _MIN_THRESHOLD, most)
+        # In this order: without containers the upper threshold is below the lower one, which then holds.
+        clamped = np.maximum(np.minimum(total, most), _MIN_THRESHOLD)
         return 100 * (clamped - _MIN_THRESHOLD) // (most - _MIN_THRESHOLD)
 
 

@@ -3,14 +3,17 @@ package main
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/scheduler"
@@ -39,6 +42,9 @@ func newCluster(ctx context.Context, objects []runtime.Object, profiles []config
 		copies[i] = object.DeepCopyObject()
 	}
 	client := fake.NewSimpleClientset(copies...)
+	client.PrependReactor("list", "*", func(action testing.Action) (bool, runtime.Object, error) {
+		return inAnyOrder(client.Tracker(), action)
+	})
 	factory := scheduler.NewInformerFactory(client, 0, nil)
 	made := &cluster{client: client, snapshot: cache.NewEmptySnapshot(), factory: factory, cancel: cancel}
 	sched, err := scheduler.New(ctx, client, factory, nil,
@@ -62,6 +68,24 @@ func newCluster(ctx context.Context, objects []runtime.Object, profiles []config
 		return nil, err
 	}
 	return made, nil
+}
+
+// inAnyOrder lists what the tracker has, in another order each time: what is decided must not depend on it.
+func inAnyOrder(tracker testing.ObjectTracker, action testing.Action) (bool, runtime.Object, error) {
+	asked, ok := action.(testing.ListActionImpl)
+	if !ok {
+		return false, nil, nil
+	}
+	list, err := tracker.List(asked.GetResource(), asked.GetKind(), asked.GetNamespace())
+	if err != nil {
+		return true, nil, err
+	}
+	items, err := meta.ExtractList(list)
+	if err != nil {
+		return true, nil, err
+	}
+	rand.Shuffle(len(items), func(i, j int) { items[i], items[j] = items[j], items[i] })
+	return true, list, meta.SetList(list, items)
 }
 
 func (c *cluster) stop() {

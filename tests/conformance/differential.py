@@ -1,0 +1,176 @@
+"""Random situations, decided by Trireme and by Kubernetes' own framework: they must say the same.
+
+    python tests/conformance/differential.py [--count N] [--seed S] [--replicas N] [--keep FILE]
+
+Situations are drawn by the seed alone: the same seed asks the same ones. A difference is asked once more, with the
+framework's maps in many orders, made as small as it gets, and printed with what either side says. `--keep` adds it
+with the framework's answer to a file of golden rows. Ends with 0 where nothing differs, else with 1.
+"""
+
+import argparse
+import json
+import random
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import decision_profiles
+import golden_rows
+import grpc
+import real_framework
+import shrinking
+import situations
+from decision_differences import Finding, Verdict, compare, refused_elsewhere
+from decision_phases import PhaseError, Phases
+from decisions import Decider
+from golden_rows import Row
+from real_framework import Oracle
+from situation_mutations import Mutations
+
+# How many situations are drawn and asked at a time.
+CHUNK = 32
+
+# How many are golden ones with changes; the others are drawn from scratch.
+MUTATED = 0.4
+
+# How often the framework is asked about a situation, and about one where something differs.
+RUNS, RUNS_IF_DIFFERENT = 2, 12
+
+
+class Differential:
+    """Both sides, side by side."""
+
+    def __init__(self, phases: Phases, setup: decision_profiles.Setup, oracle: Oracle, patient: Oracle) -> None:
+        self._setup = setup
+        self._decider = Decider(phases, setup)
+        self._oracle = oracle
+        self._patient = patient
+        #: What was compared, and how many situations the framework itself fails at.
+        self.compared = 0
+        self.unanswered = 0
+        self.met: Counter[str] = Counter()
+
+    def differing(self, rows: Sequence[Row]) -> Iterator[tuple[Row, list[Finding]]]:
+        """The rows about which the sides differ, however often the framework is asked."""
+        for row in self._oracle.ask(rows):
+            if "error" in row:
+                self.unanswered += 1
+                continue
+            self.compared += 1
+            self.met[_outcome(row)] += 1
+            if self._differences(row):
+                again = self._patient.ask([row])[0]
+                differences = self._differences(again) if "error" not in again else []
+                if differences:
+                    yield again, differences
+
+    def shrunk(self, row: Row, about: Sequence[Finding]) -> tuple[Row, list[Finding]]:
+        """A small row that differs in one of the same fields, and its differences."""
+        fields = {(finding.field, finding.plugin) for finding in about}
+
+        def interesting(cases: Sequence[golden_rows.Row]) -> int | None:
+            rows = self._oracle.ask([{"name": row["name"], "case": case} for case in cases])
+            for index, asked in enumerate(rows):
+                if "error" not in asked and fields & {(one.field, one.plugin) for one in self._differences(asked)}:
+                    return index
+            return None
+
+        case = shrinking.shrink(row["case"], interesting)
+        small = self._patient.ask([{"name": row["name"], "case": case}])[0]
+        differences = self._differences(small) if "error" not in small else []
+        return (small, differences) if differences else (row, list(about))
+
+    def _differences(self, row: Row) -> list[Finding]:
+        try:
+            answer = self._decider.decide(row, refused_elsewhere(row, self._setup))
+        except (grpc.RpcError, AssertionError, LookupError, TypeError, ValueError) as error:
+            category = golden_rows.category_of(row)
+            text = f"{type(error).__name__}: {error}"
+            return [Finding(row["name"], category, "answer", "", Verdict.DIFFERS, "an answer", text)]
+        return [finding for finding in compare(row, answer, self._setup) if finding.verdict is Verdict.DIFFERS]
+
+
+def _outcome(row: Row) -> str:
+    expect = row["expect"]
+    if "preFilter" in expect:
+        return "refused outright"
+    refused = bool(expect.get("filter"))
+    return ("some nodes fit" if refused else "all nodes fit") if expect["feasible"] else "no node fits"
+
+
+def drawn(seed: int, count: int) -> Iterator[Row]:
+    """The situations of a seed."""
+    draw = random.Random(seed)
+    mutations = Mutations(list(golden_rows.read(golden_rows.DECISIONS)))
+    for number in range(count):
+        make = mutations.draw if draw.random() < MUTATED else situations.situation
+        yield make(draw, f"{seed}-{number:05}")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Returns the exit code."""
+    options = _parser().parse_args(argv)
+    started = time.monotonic()
+    rows = list(drawn(options.seed, options.count))
+    setup = decision_profiles.make(decision_profiles.strategies_of(rows))
+    differing = 0
+    try:
+        with (
+            Oracle(RUNS) as oracle,
+            Oracle(RUNS_IF_DIFFERENT) as patient,
+            Phases(setup.configuration, options.replicas) as phases,
+        ):
+            sides = Differential(phases, setup, oracle, patient)
+            for start in range(0, len(rows), CHUNK):
+                for row, differences in sides.differing(rows[start : start + CHUNK]):
+                    differing += 1
+                    _report(
+                        *(sides.shrunk(row, differences) if not options.no_shrinking else (row, differences)), options
+                    )
+                    if differing >= options.stop_after:
+                        break
+                if differing >= options.stop_after:
+                    break
+    except (real_framework.OracleError, PhaseError, golden_rows.GoldenFileError) as error:
+        print(f"Error: {error}", file=sys.stderr)
+        return 2
+    met = ", ".join(f"{count} {outcome}" for outcome, count in sorted(sides.met.items()))
+    print(
+        f"seed {options.seed}: {sides.compared} situations compared ({met}), {sides.unanswered} that the framework"
+        f" itself fails at, {differing} differ; {time.monotonic() - started:.0f} s"
+    )
+    return int(differing > 0)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="differential", allow_abbrev=False)
+    parser.add_argument("--count", type=int, default=500, metavar="N", help="situations to draw (default 500)")
+    parser.add_argument("--seed", type=int, default=1, metavar="S", help="what is drawn (default 1)")
+    parser.add_argument("--replicas", type=int, default=1, metavar="N", help="of filter and of score (default 1)")
+    parser.add_argument("--keep", type=Path, metavar="FILE", help="add what differs to this file of golden rows")
+    parser.add_argument("--stop-after", type=int, default=5, metavar="N", help="differing situations (default 5)")
+    parser.add_argument("--no-shrinking", action="store_true", help="print situations as they were drawn")
+    return parser
+
+
+def _report(row: Row, differences: Sequence[Finding], options: argparse.Namespace) -> None:
+    print(f"\n{row['name']} differs:")
+    for finding in differences:
+        about = f" of {finding.plugin}" if finding.plugin else ""
+        print(f"  {finding.field}{about}\n    framework: {finding.expected}\n    Trireme:   {finding.answered}")
+    for name, value in row["case"].items():
+        if isinstance(value, list):
+            for entry in value:
+                print(f"  {name}: {json.dumps(entry)}")
+        else:
+            print(f"  {name}: {json.dumps(value)}")
+    sys.stdout.flush()
+    if options.keep is not None:
+        with options.keep.open("a") as file:
+            file.write(json.dumps(row, separators=(",", ":")) + "\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

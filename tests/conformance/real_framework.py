@@ -1,0 +1,119 @@
+"""Asking Kubernetes' own scheduling framework: the Go program in oracle/, built once and kept running.
+
+It is built with the versions that tests/controlplane/go.mod pins, and only where its sources have changed:
+
+    python tests/conformance/real_framework.py
+
+After the control plane has been built, that takes seconds. Who has no Go toolchain cannot ask, and tests are skipped.
+"""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import threading
+import types
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from golden_rows import Row
+
+SOURCES = Path(__file__).parent / "oracle"
+REPOSITORY = Path(__file__).parents[2]
+MODULE = REPOSITORY / "tests" / "controlplane" / "go.mod"
+BINARY = REPOSITORY / "build" / "oracle"
+_STAMP = BINARY.with_suffix(".inputs")
+
+
+class OracleError(RuntimeError):
+    """The program cannot be built, or ended."""
+
+
+def available() -> bool:
+    """Whether the program is there, built from the sources as they are now."""
+    return _up_to_date(_digest())
+
+
+def build() -> Path:
+    """The program, built if its sources have changed. Raises: OracleError."""
+    digest = _digest()
+    if _up_to_date(digest):
+        return BINARY
+    go = shutil.which("go")
+    if go is None:
+        raise OracleError("the oracle is not built, and there is no Go toolchain (1.26) to build it")
+    BINARY.parent.mkdir(parents=True, exist_ok=True)
+    version = re.search(r"^\s*k8s\.io/kubernetes (v\S+)", MODULE.read_text(), re.MULTILINE)
+    flags = f"-s -w -X k8s.io/component-base/version.gitVersion={version.group(1) if version else ''}"
+    # Linked beside its place and renamed: whoever runs the old one keeps it.
+    unfinished = BINARY.with_name(f"oracle.{os.getpid()}")
+    command = [go, "build", "-buildvcs=false", f"-modfile={MODULE}", "-ldflags", flags, "-o", str(unfinished), "."]
+    done = subprocess.run(command, cwd=SOURCES, preexec_fn=lambda: os.nice(10), check=False, stderr=subprocess.PIPE)
+    if done.returncode != 0:
+        raise OracleError(f"go build of the oracle failed:\n{done.stderr.decode()}")
+    unfinished.replace(BINARY)
+    _STAMP.write_text(digest)
+    return BINARY
+
+
+def _digest() -> str:
+    inputs = [*sorted(SOURCES.glob("*.go")), MODULE, MODULE.with_suffix(".sum")]
+    return hashlib.sha256(b"\0".join(path.read_bytes() for path in inputs)).hexdigest()
+
+
+def _up_to_date(digest: str) -> bool:
+    return BINARY.exists() and _STAMP.exists() and _STAMP.read_text() == digest
+
+
+class Oracle:
+    """The running program; a context manager. Situations are asked `runs` times each, and what varies is left out."""
+
+    def __init__(self, runs: int = 4) -> None:
+        self._runs = runs
+
+    def __enter__(self) -> "Oracle":
+        command = [str(build()), "-runs", str(self._runs)]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: types.TracebackType | None
+    ) -> None:
+        self._process.kill()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
+
+    def ask(self, rows: Sequence[Row]) -> list[Row]:
+        """The rows with `expect`, or with `error` where the framework itself fails. Raises: OracleError."""
+        sender = threading.Thread(target=self._send, args=(rows,))
+        sender.start()
+        try:
+            return [self._answer() for _ in rows]
+        finally:
+            sender.join()
+
+    def _send(self, rows: Iterable[Row]) -> None:
+        assert self._process.stdin is not None
+        try:
+            for row in rows:
+                asked = {"name": row["name"], "case": row["case"]}
+                self._process.stdin.write(json.dumps(asked, separators=(",", ":")).encode() + b"\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            return  # whoever reads the answers says so
+
+    def _answer(self) -> Row:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise OracleError(f"the oracle ended with exit code {self._process.wait()}")
+        answer: Row = json.loads(line)
+        return answer
+
+
+if __name__ == "__main__":
+    print(f"oracle: {build().relative_to(REPOSITORY)} is up to date")

@@ -1,0 +1,88 @@
+"""Trireme and Kubernetes' own framework say the same about situations that nobody has written down."""
+
+import copy
+import os
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import decision_profiles
+import differential
+import golden_rows
+import pytest
+import real_framework
+import shrinking
+from decision_phases import Phases
+
+COUNT = 60
+
+
+def _require_oracle() -> None:
+    if real_framework.available():
+        return
+    missing = "the oracle is not built: `python tests/conformance/real_framework.py` (needs Go 1.26)"
+    if os.environ.get("CI") == "true":
+        pytest.fail(missing)
+    pytest.skip(missing)
+
+
+@pytest.mark.timeout(300)
+def test_random_situations_are_decided_as_the_framework_does() -> None:
+    """Else the golden cases are met, but not the rules behind them."""
+    _require_oracle()
+    rows = list(differential.drawn(seed=1, count=COUNT))
+    setup = decision_profiles.make(decision_profiles.strategies_of(rows))
+    with (
+        real_framework.Oracle(2) as oracle,
+        real_framework.Oracle(differential.RUNS_IF_DIFFERENT) as patient,
+        Phases(setup.configuration) as phases,
+    ):
+        sides = differential.Differential(phases, setup, oracle, patient)
+        assert [differences for _, differences in sides.differing(rows)] == []
+    assert sides.compared > 0.9 * COUNT
+    # Neither all situations where everything fits, nor all where nothing does.
+    assert min(sides.met[outcome] for outcome in ("all nodes fit", "some nodes fit", "no node fits")) > COUNT // 20
+
+
+def test_the_oracle_says_what_the_golden_data_say() -> None:
+    """Else a difference to it is no difference to kube-scheduler."""
+    _require_oracle()
+    rows = list(golden_rows.read(golden_rows.DECISIONS))[::40]
+    with real_framework.Oracle(4) as oracle:
+        answers = oracle.ask(rows)
+    assert [_ordered(answer["expect"]) for answer in answers] == [_ordered(row["expect"]) for row in rows]
+
+
+def _ordered(value: Any) -> Any:
+    """Lists that are sets, in one order."""
+    if isinstance(value, dict):
+        return {name: _ordered(inner) for name, inner in value.items()}
+    return sorted(value) if isinstance(value, list) and all(isinstance(inner, str) for inner in value) else value
+
+
+def test_a_seed_draws_the_same_situations_each_time() -> None:
+    """Else a difference that somebody found cannot be looked at again."""
+    first = list(differential.drawn(seed=7, count=30))
+    assert first == list(differential.drawn(seed=7, count=30))
+    assert first != list(differential.drawn(seed=8, count=30))
+
+
+def test_shrinking_leaves_what_makes_the_situation_interesting() -> None:
+    """Else a difference is printed among a hundred objects that have nothing to do with it."""
+    row = next(iter(differential.drawn(seed=3, count=1)))
+    case = copy.deepcopy(row["case"])
+    marked = random.Random(1).choice(case["nodes"])
+    marked["metadata"]["labels"]["cause"] = "yes"
+
+    def interesting(candidates: Sequence[Any]) -> int | None:
+        for index, candidate in enumerate(candidates):
+            if any("cause" in node["metadata"].get("labels", {}) for node in candidate["nodes"]):
+                return index
+        return None
+
+    small = shrinking.shrink(case, interesting)
+    assert [node["metadata"] for node in small["nodes"]] == [
+        {"name": marked["metadata"]["name"], "labels": {"cause": "yes"}}
+    ]
+    assert not small.get("pods")
+    assert small["pod"]["spec"]["containers"]
