@@ -7,6 +7,7 @@ a verb too many is found too.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -78,18 +79,21 @@ def requests(folder: Path, users: Iterable[str]) -> list[Request]:
             continue
         annotations = event.get("annotations") or {}
         resource = "/".join(filter(None, (what.get("resource"), what.get("subresource"))))
-        found.append(
-            Request(
-                event["user"]["username"],
-                event["verb"],
-                what.get("apiGroup", ""),
-                resource,
-                what.get("namespace", ""),
-                what.get("name", ""),
-                annotations.get("authorization.k8s.io/decision") == "allow",
-                annotations.get("authorization.k8s.io/reason", ""),
-            )
+        request = Request(
+            event["user"]["username"],
+            event["verb"],
+            what.get("apiGroup", ""),
+            resource,
+            what.get("namespace", ""),
+            what.get("name", ""),
+            annotations.get("authorization.k8s.io/decision") == "allow",
+            annotations.get("authorization.k8s.io/reason", ""),
         )
+        found.append(request)
+        if resource == "resourceclaims/status":
+            # Asked by the API server of itself, and not logged: writing an allocation takes two permissions.
+            allowed = request.allowed and event["responseStatus"]["code"] < 400
+            found.append(dataclasses.replace(request, resource="resourceclaims/binding", allowed=allowed))
     return found
 
 

@@ -22,7 +22,7 @@ from controlplane_fixture import start_controlplane
 from grpc import aio
 from installation import make_certificates, pod
 
-from trireme.v1 import bind_pb2, bind_pb2_grpc, cycle_pb2
+from trireme.v1 import bind_pb2, bind_pb2_grpc, cycle_pb2, status_pb2
 
 __all__ = ["start_controlplane"]
 
@@ -184,9 +184,8 @@ async def _deallocation(here: Here, process: installation.Process) -> None:
         call = bind_pb2_grpc.BindServiceStub(channel).Apply(
             bind_pb2.ApplyRequest(fence=fence, actions=actions), timeout=20
         )
-        results = [result async for response in call for result in response.results]
-    assert len(results) == 2
-    assert not [result for result in results if result.status.code], results
+        results = [result.status async for response in call for result in response.results]
+    assert [result.code for result in results] == [status_pb2.CODE_SUCCESS] * 2, results
     assert "allocation" not in (await here.request("GET", f"{RESOURCE_CLAIMS}/freed")).get("status", {})
 
 
@@ -213,7 +212,11 @@ async def test_the_roles_are_what_the_processes_use(
     """With one rule too few something is refused to the scheduler, in the middle of the night; with one too many, so
     much more is open to whoever breaks into it.
     """
-    options = launcher.Options(authorization="RBAC", extra={"kube-apiserver": access_log.flags(tmp_path)})
+    options = launcher.Options(
+        authorization="RBAC",
+        users=(launcher.User("nobody"),),
+        extra={"kube-apiserver": access_log.flags(tmp_path)},
+    )
     cluster = start_controlplane(options)
     kinds = ("Namespace", "ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")
     objects = deploy_manifests.of_kind(deploy_manifests.objects("base"), *kinds)
@@ -230,7 +233,7 @@ async def test_the_roles_are_what_the_processes_use(
         here.certificates = make_certificates(tmp_path / "certificates")
         await here.start(configuration={"leaderElection": ELECTION}, own={"fallback": {"after": "1s"}})
         frontend = here.frontends[0]
-        assert await here.site(frontend, "/metrics", cluster.token()) == 200
+        assert await here.site(frontend, "/metrics", cluster.token("nobody")) == 403
         await _volumes(here)
         await _preemption(here)
         await _deallocation(here, frontend)
