@@ -1,13 +1,13 @@
 """The frontend's own phases: child processes on Unix sockets, started again when they end.
 
-They are ordinary phase processes; that they are children is known only here. The sockets are in a folder that only this
-user can enter, and the children end with the frontend, however it ends.
+They are ordinary phase processes, forks of one that has loaded what they share (`replica.nursery`); that they are
+children is known only here. The sockets are in a folder that only this user can enter, and the children end with the
+frontend, however it ends.
 """
 
 import asyncio
 import contextlib
 import logging
-import os
 import pathlib
 import shutil
 import signal
@@ -15,6 +15,11 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from trireme.config import commandline
 
 log = logging.getLogger(__name__)
 
@@ -22,6 +27,8 @@ START_SECONDS = 30.0
 RESTART_SECONDS = 0.2
 MAX_RESTART_SECONDS = 10.0
 STOP_SECONDS = 10.0
+
+_PHASES = ("filter", "score", "bind")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,78 +44,155 @@ class ChildError(Exception):
     """A child could not be started; the text is what it said."""
 
 
+class Nursery:
+    """The process that our phases are forks of (`replica.nursery`); started when it is first needed, and again."""
+
+    def __init__(self) -> None:
+        self._process: asyncio.subprocess.Process | None = None
+        self._reading: asyncio.Task[None] | None = None
+        self._starting = asyncio.Lock()
+        self._waiting: dict[str, asyncio.Future[int]] = {}  # for what a line will say, by its key
+        self._running: dict[str, asyncio.Future[int]] = {}  # until the exit code of each process
+
+    async def load(self) -> None:
+        """Have it load what phases share."""
+        await self._own_process()
+
+    async def start(self, name: str, module: str, address: str, arguments: Sequence[str]) -> int:
+        """Start a process and return its id once it listens. Raises: ChildError."""
+        process = await self._own_process()
+        loop = asyncio.get_running_loop()
+        self._running[name] = loop.create_future()
+        started = self._waiting[f"started {name}"] = loop.create_future()
+        listening = self._waiting[f"listening on {address}"] = loop.create_future()
+        self._ask(process, start=name, module=module, arguments=["--listen", address, *arguments])
+        try:
+            async with asyncio.timeout(START_SECONDS):
+                pid = await started
+                await asyncio.wait({listening, self._running[name]}, return_when=asyncio.FIRST_COMPLETED)
+        except TimeoutError as error:
+            self.signal(name, signal.SIGKILL)
+            raise ChildError(f"{name} does not listen after {START_SECONDS:.0f} s") from error
+        finally:
+            self._waiting.pop(f"started {name}", None)
+            self._waiting.pop(f"listening on {address}", None)
+        if self._running[name].done():
+            raise ChildError(f"{name} ended with exit code {self._running[name].result()} at its start")
+        return pid
+
+    def signal(self, name: str, number: signal.Signals) -> None:
+        """Send the process a signal, if it runs."""
+        if self._process is not None and name in self._running and not self._running[name].done():
+            self._ask(self._process, signal=int(number), name=name)
+
+    async def ended(self, name: str) -> int:
+        """Return the exit code of a process that was started, once it has ended."""
+        return await asyncio.shield(self._running[name])
+
+    def runs(self, name: str) -> bool:
+        """Whether the process runs."""
+        return name in self._running and not self._running[name].done()
+
+    async def stop(self) -> None:
+        """End it, and with it whatever of it still runs."""
+        if self._process is not None and self._process.stdin is not None:
+            self._process.stdin.close()
+        if self._reading is not None:
+            await self._reading
+
+    async def _own_process(self) -> asyncio.subprocess.Process:
+        async with self._starting:
+            if self._process is None:
+                self._process = await asyncio.create_subprocess_exec(
+                    sys.executable,
+                    "-m",
+                    "trireme.replica.nursery",
+                    stdin=asyncio.subprocess.PIPE,
+                    stdout=asyncio.subprocess.PIPE,
+                )
+                self._reading = asyncio.create_task(self._read(self._process), name="nursery")
+            return self._process
+
+    def _ask(self, process: asyncio.subprocess.Process, **what: Any) -> None:
+        assert process.stdin is not None
+        if not process.stdin.is_closing():  # else it has ended, which is about to be read
+            process.stdin.write(orjson.dumps(what) + b"\n")
+
+    async def _read(self, process: asyncio.subprocess.Process) -> None:
+        """Take what is said, until it ends: then all have ended."""
+        assert process.stdout is not None
+        while line := await process.stdout.readline():
+            if not line.startswith(b"{"):
+                self._said(line.decode(errors="replace").strip(), 0)
+                continue
+            what = orjson.loads(line)
+            if "started" in what:
+                self._said(f"started {what['started']}", what["pid"])
+            else:
+                self._end(what["ended"], what["code"])
+        code = await process.wait()
+        self._process = None
+        for name in self._running:
+            self._end(name, code)
+
+    def _said(self, key: str, value: int) -> None:
+        waiting = self._waiting.pop(key, None)
+        if waiting is not None and not waiting.done():
+            waiting.set_result(value)
+
+    def _end(self, name: str, code: int) -> None:
+        if not self._running[name].done():
+            self._running[name].set_result(code)
+
+
 class Child:
     """One phase process. `arguments` are those beside its address."""
 
-    def __init__(self, phase: str, number: int, socket: pathlib.Path, arguments: Sequence[str]) -> None:
+    def __init__(
+        self, nursery: Nursery, phase: str, number: int, socket: pathlib.Path, arguments: Sequence[str]
+    ) -> None:
         self.name = f"{phase}-{number}"
         self.address = f"unix:{socket}"
-        self._phase = phase
+        self._nursery = nursery
+        self._module = f"trireme.{phase}.process"
         self._arguments = arguments
-        self._process: asyncio.subprocess.Process | None = None
+        self._pid = 0
         self._starts = 0
 
     def statistics(self) -> ChildStatistics:
         """How it is."""
-        running = self._process is not None and self._process.returncode is None
-        return ChildStatistics(self.name, self._process.pid if running and self._process else 0, self._starts)
+        return ChildStatistics(self.name, self._pid if self._nursery.runs(self.name) else 0, self._starts)
 
     async def start(self) -> None:
         """Start it and return once it listens. Raises: ChildError."""
-        program = f"import sys; from trireme.{self._phase}.process import main; sys.exit(main())"
         self._starts += 1
-        self._process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-c",
-            program,
-            "--listen",
-            self.address,
-            "--exit-with-parent",
-            str(os.getpid()),
-            *self._arguments,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-        )
-        assert self._process.stdout is not None
-        try:
-            async with asyncio.timeout(START_SECONDS):
-                line = await self._process.stdout.readline()
-        except TimeoutError as error:
-            await self.stop()
-            raise ChildError(f"{self.name} does not listen after {START_SECONDS:.0f} s") from error
-        if not line.startswith(b"listening on "):
-            code = await self._process.wait()
-            raise ChildError(f"{self.name} ended with exit code {code} at its start")
+        self._pid = await self._nursery.start(self.name, self._module, self.address, self._arguments)
 
     async def ended(self) -> int:
         """Return its exit code once it has ended."""
-        assert self._process is not None
-        return await self._process.wait()
+        return await self._nursery.ended(self.name)
 
     async def stop(self) -> None:
         """End it."""
-        process = self._process
-        if process is None or process.returncode is not None:
-            return
-        with contextlib.suppress(ProcessLookupError):
-            process.send_signal(signal.SIGTERM)
-        try:
-            async with asyncio.timeout(STOP_SECONDS):
-                await process.wait()
-        except TimeoutError:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
+        for number, patience in ((signal.SIGTERM, STOP_SECONDS), (signal.SIGKILL, None)):
+            if not self._nursery.runs(self.name):
+                return
+            self._nursery.signal(self.name, number)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(patience):
+                    await self.ended()
 
 
 class Children:
-    """All children. `ended` is told when one has ended before its time."""
+    """All children: how many of each phase, and the arguments of each phase's."""
 
     def __init__(self, arguments: Mapping[str, Sequence[str]], counts: Mapping[str, int]) -> None:
         self._folder = pathlib.Path(tempfile.mkdtemp(prefix="trireme-"))
+        self._nursery = Nursery()
+        self._started = asyncio.Event()
         self._children = {
             phase: [
-                Child(phase, number, self._folder / f"{phase}-{number}.sock", arguments.get(phase, ()))
+                Child(self._nursery, phase, number, self._folder / f"{phase}-{number}.sock", arguments.get(phase, ()))
                 for number in range(count)
             ]
             for phase, count in counts.items()
@@ -122,12 +206,23 @@ class Children:
         """Where the children of a phase listen."""
         return [child.address for child in self._children.get(phase, ())]
 
+    async def load(self) -> None:
+        """Start loading what they share, if there are any."""
+        if any(self._children.values()):
+            await self._nursery.load()
+
     async def start(self) -> None:
         """Start all and return once they listen. Raises: ChildError."""
         await asyncio.gather(*(child.start() for children in self._children.values() for child in children))
+        self._started.set()
+
+    async def started(self) -> None:
+        """Return once all listen."""
+        await self._started.wait()
 
     async def keep(self, restarted: Callable[[], None]) -> None:
-        """Start again what ends, until cancelled."""
+        """Start all, and again what ends, until cancelled. Raises: ChildError where one cannot be started at first."""
+        await self.start()
         async with asyncio.TaskGroup() as group:
             group.create_task(asyncio.Event().wait())
             for children in self._children.values():
@@ -137,6 +232,7 @@ class Children:
     async def stop(self) -> None:
         """End all, and remove their folder."""
         await asyncio.gather(*(child.stop() for children in self._children.values() for child in children))
+        await self._nursery.stop()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     async def _keep_one(self, child: Child, restarted: Callable[[], None]) -> None:
@@ -154,3 +250,34 @@ class Children:
                 restarted()
             except ChildError as error:
                 log.error("%s", error)
+
+
+def configured(completed: commandline.CompletedConfig) -> Children:
+    """The children that the configuration wants: of every phase without endpoints."""
+    phases = {name: completed.trireme.phase(name) for name in _PHASES}
+    counts = {name: 0 if phase.endpoints else phase.local_replicas for name, phase in phases.items()}
+    return Children(_arguments(completed), counts)
+
+
+def standing_in(completed: commandline.CompletedConfig, phase: str) -> Children:
+    """Children of one phase, whether or not it has endpoints."""
+    return Children(_arguments(completed), {phase: completed.trireme.phase(phase).local_replicas})
+
+
+def _arguments(completed: commandline.CompletedConfig) -> dict[str, list[str]]:
+    config = completed.configuration
+    election, connection = config.leader_election, config.client_connection
+    bind = [
+        f"--leader-elect={str(election.leader_elect).lower()}",
+        f"--leader-elect-resource-name={election.resource_name}",
+        f"--leader-elect-resource-namespace={election.resource_namespace}",
+        f"--kube-api-qps={connection.qps}",
+        f"--kube-api-burst={connection.burst}",
+    ]
+    if connection.kubeconfig:
+        bind.append(f"--kubeconfig={connection.kubeconfig}")
+    if completed.options.master:
+        bind.append(f"--master={completed.options.master}")
+    logging_options = completed.options.logging
+    logs = [f"-v={logging_options.verbosity}", f"--logging-format={logging_options.format}"]
+    return {"filter": logs, "score": logs, "bind": [*bind, *logs]}

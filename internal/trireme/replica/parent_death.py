@@ -9,6 +9,7 @@ import os
 import signal
 
 _PR_SET_PDEATHSIG = 1
+_PR_SET_NAME = 15
 
 
 def exit_with_parent(parent: int) -> None:
@@ -26,3 +27,8 @@ def exit_with_parent(parent: int) -> None:
         raise OSError(error, os.strerror(error))
     if os.getppid() != parent:
         raise SystemExit(0)
+
+
+def name_process(name: str) -> None:
+    """What this process is called in `top` and the like; cut to 15 bytes by the kernel."""
+    ctypes.CDLL(None).prctl(_PR_SET_NAME, name.encode(), 0, 0, 0)

@@ -1,0 +1,214 @@
+"""The frontend at work: its clients, its phases, leader election; and a clean end.
+
+Loaded by `process` once the configuration is known to be right.
+"""
+
+import asyncio
+import enum
+import gc
+import logging
+import os
+import signal
+import socket
+import time
+
+from trireme.config import commandline
+from trireme.frontend import (
+    app,
+    children,
+    handle,
+    metrics_observed,
+    remote_plugins,
+    serving,
+    serving_site,
+)
+from trireme.kube import client, credentials, election, informer, lease, resources
+from trireme.kube.errors import ApiError, ApiUnreachable, KubeconfigError
+from trireme.replica import remote_client
+from trireme.replica.listening import ListenError
+from trireme.telemetry import klog
+
+log = logging.getLogger(__name__)
+
+# Pods and classes live long and hold no cycles: to look through all of them every few hundred allocations, as Python
+# does by default, costs a tenth of the process's time at 100,000 pods.
+GC_THRESHOLDS = (50_000, 20, 50)
+
+
+class _Ending(enum.Enum):
+    """Why the frontend ends."""
+
+    ASKED = "asked"
+    LEASE_LOST = "lease lost"
+    FAILED = "failed"
+
+
+async def run(completed: commandline.CompletedConfig, local: children.Children) -> int:
+    """Run until told to end, or until the Lease is lost. `local` are our own phases, not started yet. Returns the exit
+    code.
+    """
+    try:
+        ending = await _run(completed, local)
+    except (
+        KubeconfigError,
+        children.ChildError,
+        remote_client.HandshakeError,
+        ListenError,
+        serving.ServingError,
+    ) as error:
+        klog.error(log, "command failed", err=str(error))
+        return 1
+    return _last_words(ending, completed.configuration.leader_election.leader_elect)
+
+
+def _last_words(ending: _Ending, elects: bool) -> int:
+    """The log line that kube-scheduler ends with, and its exit code."""
+    if ending is _Ending.LEASE_LOST:
+        klog.error(log, "Leaderelection lost")
+    elif ending is _Ending.ASKED and elects:
+        klog.info(log, 0, "Requested to terminate, exiting")
+        return 0
+    elif ending is _Ending.ASKED:
+        klog.error(log, "command failed", err="finished without leader elect")
+    return 1
+
+
+async def _run(completed: commandline.CompletedConfig, local: children.Children) -> _Ending:
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, _on_signal, stopping)
+    source = _source(completed)
+    connection = completed.configuration.client_connection
+    settings = client.ClientSettings(
+        source, client.user_agent("kube-scheduler", completed.version, "scheduler"), connection.qps, connection.burst
+    )
+    infos = await remote_plugins.introduced(completed)
+
+    def make_children(phase: str) -> children.Children:
+        return children.standing_in(completed, phase)
+
+    observed = metrics_observed.Observations(completed.profiles)
+    watching = observed.request_observer(completed.connection.host)
+    async with (
+        await client.connect(settings, watching) as scheduling,
+        await client.connect(settings, watching) as writing,
+    ):
+        clients = app.Clients(scheduling, writing)
+        frontend = app.Frontend(completed, clients, local, infos, make_children, observed)
+        try:
+            # What is loaded now lives as long as the process: the collector need not look at it again.
+            gc.freeze()
+            gc.set_threshold(*GC_THRESHOLDS)
+            handles = handle.HandleService(frontend.waiting, frontend.activate)
+            async with (
+                serving.serve(completed, frontend) as served,
+                handle.served(completed.trireme, handles),
+            ):
+                return await _until_stopped(completed, settings, frontend, local, stopping, served)
+        finally:
+            await frontend.close()
+
+
+async def _until_stopped(
+    completed: commandline.CompletedConfig,
+    settings: client.ClientSettings,
+    frontend: app.Frontend,
+    local: children.Children,
+    stopping: asyncio.Event,
+    served: serving_site.FrontendSite,
+) -> _Ending:
+    elector = _Elector(completed, settings)
+    running = asyncio.create_task(frontend.run(elector.elected), name="frontend")
+    keeping = asyncio.create_task(local.keep(frontend.wake), name="children")
+    stop = asyncio.create_task(stopping.wait())
+    lost = asyncio.create_task(elector.lost.wait())
+    done, _ = await asyncio.wait({running, keeping, stop, lost}, return_when=asyncio.FIRST_COMPLETED)
+    served.ending()
+    ending = _Ending.LEASE_LOST if lost in done else _Ending.ASKED if stop in done else _Ending.FAILED
+    for task in (running, keeping, stop, lost):
+        task.cancel()
+    results = await asyncio.gather(running, keeping, return_exceptions=True)
+    await elector.stop()
+    for result in results:
+        if isinstance(result, children.ChildError):
+            raise result
+        if isinstance(result, BaseException) and not isinstance(result, asyncio.CancelledError):
+            log.error("the frontend ended with an error", exc_info=result)
+            ending = _Ending.FAILED
+    return ending
+
+
+class _Elector:
+    """Contends for the Lease, or goes without."""
+
+    def __init__(self, completed: commandline.CompletedConfig, settings: client.ClientSettings) -> None:
+        self._config = completed.configuration.leader_election
+        self._settings = settings
+        self._elector: lease.LeaseElector | None = None
+        self._leading: asyncio.Future[election.Leading] = asyncio.get_running_loop().create_future()
+        self.lost = asyncio.Event()
+
+    async def elected(self) -> app.Term:
+        """Return once we lead."""
+        if not self._config.leader_elect:
+            return await self._without_election()
+        config = self._config
+        self._elector = lease.LeaseElector(
+            election.ElectionSettings(
+                lease.new_identity(),
+                config.resource_namespace,
+                config.resource_name,
+                config.lease_duration.seconds,
+                config.renew_deadline.seconds,
+                config.retry_period.seconds,
+            ),
+            self._settings,
+            self._on_notice,
+        )
+        lock = f"{config.resource_namespace}/{config.resource_name}"
+        klog.info(log, 0, "Attempting to acquire leader lease...", lock=lock)
+        self._elector.start()
+        leading = await self._leading
+        klog.info(log, 0, "Successfully acquired lease", lock=lock)
+        first = leading.lease.transitions == 0
+        return app.Term(leading.epoch, self._elector.settings.identity, self._seconds_left, first)
+
+    async def stop(self) -> None:
+        """Give the Lease back."""
+        if self._elector is not None:
+            await self._elector.stop()
+
+    def _seconds_left(self) -> float:
+        return 0.0 if self._elector is None else self._elector.seconds_left
+
+    async def _without_election(self) -> app.Term:
+        """The epoch is the version of a list made now; nobody else schedules, so it does not end."""
+        async with await client.connect(self._settings) as connection:
+            while True:
+                try:
+                    epoch = await informer.newest_version(connection, resources.PODS, 10.0)
+                    break
+                except (ApiError, ApiUnreachable) as error:
+                    log.warning("the API server does not say its version: %s", error)
+                    await asyncio.sleep(1.0)
+        return app.Term(epoch, f"{socket.gethostname()}_{time.time_ns()}", lambda: 3600.0)
+
+    def _on_notice(self, notice: election.Notice) -> None:
+        if isinstance(notice, election.Leading) and not self._leading.done():
+            self._leading.set_result(notice)
+        elif isinstance(notice, election.Lost) and not notice.asked:
+            log.error("the Lease is lost: %s", notice.reason)
+            self.lost.set()
+
+
+def _source(completed: commandline.CompletedConfig) -> credentials.Source:
+    kubeconfig = completed.configuration.client_connection.kubeconfig
+    return credentials.Source(kubeconfig, completed.options.master)
+
+
+def _on_signal(stopping: asyncio.Event) -> None:
+    if stopping.is_set():
+        logging.shutdown()
+        os._exit(1)
+    stopping.set()

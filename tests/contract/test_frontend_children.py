@@ -1,0 +1,86 @@
+"""The frontend's own phases as real processes: started by the nursery, kept up, ended."""
+
+import asyncio
+import os
+import pathlib
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from trireme.frontend import children
+
+ARGUMENTS = {"filter": ("-v=0",), "score": ("-v=0",)}
+
+
+@asynccontextmanager
+async def kept(**counts: int) -> AsyncIterator[children.Children]:
+    """Children that are kept up."""
+    local = children.Children(ARGUMENTS, counts)
+    keeping = asyncio.create_task(local.keep(lambda: None))
+    try:
+        async with asyncio.timeout(60):
+            await local.started()
+        yield local
+    finally:
+        keeping.cancel()
+        await asyncio.gather(keeping, return_exceptions=True)
+        await local.stop()
+
+
+async def _started_again(local: children.Children, before: dict[str, int]) -> dict[str, int]:
+    """The process ids by name once each is another one and runs."""
+    async with asyncio.timeout(60):
+        while True:
+            now = {one.name: one.pid for one in local.statistics()}
+            if all(now[name] not in (0, pid) for name, pid in before.items()):
+                return now
+            await asyncio.sleep(0.05)
+
+
+def _parent(pid: int) -> int:
+    return int(pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+async def _gone(pid: int) -> None:
+    async with asyncio.timeout(30):
+        while pathlib.Path(f"/proc/{pid}").exists():
+            await asyncio.sleep(0.05)
+
+
+async def test_each_listens_under_its_own_name_and_none_is_left() -> None:
+    """If this fails, an installation without endpoints has no phases, or leaves orphans that obey nobody."""
+    async with kept(filter=2, score=1) as local:
+        pids = {one.name: one.pid for one in local.statistics()}
+        assert sorted(pids) == ["filter-0", "filter-1", "score-0"]
+        for name, pid in pids.items():
+            assert pathlib.Path(f"/proc/{pid}/comm").read_text().strip() == name
+            assert pathlib.Path(f"/proc/{pid}/fd/0").resolve() == pathlib.Path(os.devnull)
+        for address in local.addresses("filter"):
+            _, writer = await asyncio.open_unix_connection(address.removeprefix("unix:"))
+            writer.close()
+            await writer.wait_closed()
+    for pid in pids.values():
+        await _gone(pid)
+
+
+@pytest.mark.parametrize("victim", ["the-phase", "the-nursery"])
+async def test_what_is_killed_is_there_again(victim: str) -> None:
+    """If this fails, a phase that crashes, or the process that starts phases, takes scheduling down for good."""
+    async with kept(filter=1) as local:
+        (first,) = local.statistics()
+        os.kill(first.pid if victim == "the-phase" else _parent(first.pid), signal.SIGKILL)
+        again = await _started_again(local, {first.name: first.pid})
+        await _gone(first.pid)
+        assert local.statistics() == [children.ChildStatistics("filter-0", again["filter-0"], 2)]
+
+
+async def test_a_phase_that_cannot_start_says_so() -> None:
+    """If this fails, a frontend whose phases refuse their flags waits for them for ever."""
+    local = children.Children({"filter": ("--no-such-flag",)}, {"filter": 1})
+    try:
+        with pytest.raises(children.ChildError, match="filter-0 ended with exit code 2 at its start"):
+            await local.start()
+    finally:
+        await local.stop()
