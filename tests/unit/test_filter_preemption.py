@@ -53,6 +53,8 @@ class Preemption:
             name="DefaultPreemption"
         )
         profile.plugin_args.add(name="DefaultPreemption", args_json=args.encode())
+        profile.plugin_args.add(name="PodTopologySpread", args_json=b'{"defaultingType":"List"}')
+        profile.plugin_args.add(name="InterPodAffinity", args_json=b'{"hardPodAffinityWeight":1}')
         await phase_calls.greet(self.service, configuration)
         assert snap.synced
         return await self.again(nominated)

@@ -3,7 +3,8 @@
 The columns of the class say how things are; this says how they would be. What a rehearsal cannot change (answers that
 depend on the node alone, and what PreFilter decided: who is skipped, which nodes are left) is taken from the columns.
 The rest is asked of the plugins themselves, with PreFilter again for those whose answer depends on the whole cluster.
-Such a plugin would see the rehearsals of all slots at once, so where there is one, slots are rehearsed one by one.
+Such a plugin would see the rehearsals of all slots at once; where one cannot tell them apart, slots are rehearsed one
+by one.
 """
 
 from collections.abc import Iterator, Sequence
@@ -66,7 +67,10 @@ class AsIf:
             (local.get(name), kept.plugins[name]) for name in known
         ]
         self._single = any(
-            plugin is not None and plugin.depends_on == interfaces.Dependency.CLUSTER for plugin, _ in self._asked
+            plugin is not None
+            and plugin.depends_on == interfaces.Dependency.CLUSTER
+            and not isinstance(plugin, interfaces.ApartFilter)
+            for plugin, _ in self._asked
         )
 
     def parts(self, slots: arrays.SlotArray) -> Iterator[arrays.SlotArray]:
@@ -126,6 +130,8 @@ class AsIf:
                 return interfaces.Verdicts(np.zeros(slots.shape[0], dtype=np.int16))
             return interfaces.Verdicts(column.index[slots])
         table, state = self._kept.table, column.prefilter.state
+        if isinstance(plugin, interfaces.ApartFilter):
+            return plugin.filter_apart(self._class, self._snap, slots, table)
         if plugin.depends_on == interfaces.Dependency.CLUSTER:
             said = plugin.pre_filter(self._class, self._snap, table)
             if said.status is not None:

@@ -123,12 +123,35 @@ class InterPodAffinity:
             there = np.ones_like(per_value, dtype=np.bool_) if kept.first else per_value > 0
             there[ABSENT] = False
             index[~there[_values(snap, key)[slots]]] = table.intern(self._refused)
-        capacity: arrays.Int32Array | None = None
-        for key in kept.apart:
-            if _one_node_each(snap, key):
-                alone = np.where(_values(snap, key)[slots] != ABSENT, 1, interfaces.UNLIMITED).astype(np.int32)
-                capacity = alone if capacity is None else np.minimum(capacity, alone)
-        return interfaces.Verdicts(index, capacity)
+        return interfaces.Verdicts(index, _capacity(kept.apart, snap, slots))
+
+    def filter_apart(
+        self,
+        pod_class: classes.PodClass,
+        snap: snapshot.Snapshot,
+        slots: arrays.SlotArray,
+        table: interfaces.StatusTable,
+    ) -> interfaces.Verdicts:
+        """As filter, with the sums as they are but for what is rehearsed on the slot itself."""
+        terms = inter_pod_affinity_terms.resolved(pod_class, snap)
+        index = np.zeros(slots.shape[0], dtype=np.int16)
+        keeping_out = [(self._existing_tally(pod_class, snap), self._existing)]
+        if terms.anti_affinity:
+            keeping_out.append((_anti_affinity_tally(terms.anti_affinity, snap), self._conflict))
+        for tally, refusal in keeping_out:
+            for key in tally.keys:
+                apart = _Apart(snap, key, tally, key, slots)
+                index[apart.inside & (apart.sums > 0)] = table.intern(refusal)
+        if terms.affinity:
+            tally = _affinity_tally(terms.affinity, snap)
+            keys = dict.fromkeys(term.key for term in terms.affinity)
+            sums = [_Apart(snap, key, tally, "", slots) for key in keys]
+            first = np.full(slots.shape[0], inter_pod_affinity_terms.matches_all(terms.affinity, pod_class))
+            for each in sums:
+                first &= each.everywhere == 0
+            for each in sums:
+                index[~(each.inside & (first | (each.sums > 0)))] = table.intern(self._refused)
+        return interfaces.Verdicts(index, _capacity(_apart(pod_class, snap, terms), snap, slots))
 
     def constraints(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any
@@ -249,6 +272,34 @@ class InterPodAffinity:
             return out
 
         return weigh
+
+
+class _Apart:
+    """Sums of a tally over the domains of a key, as each slot sees them with what is rehearsed on itself alone.
+
+    Shapes: all (slot asked,). `inside`: it has the label; `sums` of its domain; `everywhere`: of all domains.
+    """
+
+    def __init__(
+        self, snap: snapshot.Snapshot, key: str, tally: occupancy.Tally, under: str, slots: arrays.SlotArray
+    ) -> None:
+        real = tally.real_at_slots(under, snap.nodes.size)
+        changes = tally.at_slots(under, snap.nodes.size)[slots] - real[slots]
+        per_value = _domain_sums(snap, key, real)
+        values = _values(snap, key)[slots]
+        self.inside = values != ABSENT
+        self.sums = per_value[values] + changes
+        self.everywhere = int(per_value[1:].sum()) + np.where(self.inside, changes, 0)
+
+
+def _capacity(apart: Sequence[str], snap: snapshot.Snapshot, slots: arrays.SlotArray) -> arrays.Int32Array | None:
+    """One pod a node under keys by which the class keeps itself out, where each domain is one node. Shape: (slot,)."""
+    capacity: arrays.Int32Array | None = None
+    for key in apart:
+        if _one_node_each(snap, key):
+            alone = np.where(_values(snap, key)[slots] != ABSENT, 1, interfaces.UNLIMITED).astype(np.int32)
+            capacity = alone if capacity is None else np.minimum(capacity, alone)
+    return capacity
 
 
 def _affinity_tally(terms: tuple[inter_pod_affinity_terms.Term, ...], snap: snapshot.Snapshot) -> occupancy.Tally:

@@ -156,6 +156,17 @@ class DomainFilter(Protocol):
         ...
 
 
+@runtime_checkable
+class ApartFilter(Protocol):
+    """A CLUSTER filter plugin that can judge many rehearsed slots at once, each as if it alone were rehearsed."""
+
+    def filter_apart(
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, slots: arrays.SlotArray, table: StatusTable
+    ) -> Verdicts:
+        """Verdicts about the slots, of each with what is rehearsed on itself, and the rest of the cluster as it is."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Reserved:
     """What is assumed for one pod on its node. `status` None: success; anything else takes the placement back.

@@ -27,6 +27,9 @@ from trireme.snapshot import arrays, classes, occupancy, snapshot
 _REASON = "node(s) didn't match pod topology spread constraints"
 _MISSING = f"{_REASON} (missing required label)"
 
+# More pods than any domain has.
+_BEYOND = 1 << 40
+
 _instances = itertools.count()
 
 
@@ -48,10 +51,26 @@ class _Hard:
     def fits(self) -> arrays.BoolArray:
         """Whether a pod more is within the skew: by domain and, last, for nodes in none. Shape: (domain + 1,)."""
         counts = np.append(self.count, 0)
-        lowest = 0
-        if self.count.size and self.count.size >= self.constraint.min_domains:
-            lowest = int(self.count.min())
+        lowest = int(self.count.min()) if self._has_lowest else 0
         return counts + int(self.self_match) - lowest <= self.constraint.max_skew
+
+    def fits_apart(self, slots: arrays.SlotArray, changes: arrays.Int64Array) -> arrays.BoolArray:
+        """As fits, by slot, each with so many counted pods more on itself alone. Shapes: all (slot asked,)."""
+        domain = self.domain[slots]
+        inside = domain >= 0
+        changed = np.append(self.count, 0)[domain] + np.where(inside & self.eligible[slots], changes, 0)
+        lowest: arrays.Int64Array | int = 0
+        if self._has_lowest:
+            # The lowest of the other domains, by domain: it is another one's where the lowest is a single one.
+            two = np.partition(self.count, 1)[:2] if self.count.size > 1 else np.append(self.count, _BEYOND)
+            others = np.append(np.where(self.count == two[0], two[1], two[0]), two[0])[domain]
+            lowest = np.where(inside, np.minimum(others, changed), two[0])
+        return changed + int(self.self_match) - lowest <= self.constraint.max_skew
+
+    @property
+    def _has_lowest(self) -> bool:
+        """Whether there are domains enough for the lowest to count, and not 0 in its place."""
+        return bool(self.count.size and self.count.size >= self.constraint.min_domains)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +111,7 @@ class PodTopologySpread:
             return interfaces.SKIPPED
         kept = pod_topology_spread_domains.of(pod_class, snap, constraints, require_all=True)
         state = tuple(
-            self._hard(pod_class, snap, constraint, domains)
+            self._hard(pod_class, constraint, domains, _counted(pod_class, snap, constraint)[1])
             for constraint, domains in zip(constraints, kept.domains, strict=True)
         )
         return interfaces.PreFilterResult(state=state)
@@ -122,6 +141,27 @@ class PodTopologySpread:
                 liftable &= has_key
             np.copyto(index, refusal, where=index == interfaces.PASSES)
         return interfaces.Verdicts(index, liftable=liftable & (index != interfaces.PASSES))
+
+    def filter_apart(
+        self,
+        pod_class: classes.PodClass,
+        snap: snapshot.Snapshot,
+        slots: arrays.SlotArray,
+        table: interfaces.StatusTable,
+    ) -> interfaces.Verdicts:
+        """As filter, with the counts as they are but for what is rehearsed on the slot itself."""
+        constraints = self._constraints(HARD, pod_class, snap)
+        kept = pod_topology_spread_domains.of(pod_class, snap, constraints, require_all=True)
+        index = np.zeros(slots.shape[0], dtype=np.int16)
+        for constraint, domains in zip(constraints, kept.domains, strict=True):
+            real, rehearsed = _counted(pod_class, snap, constraint)
+            hard = self._hard(pod_class, constraint, domains, real)
+            missing, skewed = self._numbers(constraint.key, table)
+            fits = hard.fits_apart(slots, rehearsed[slots] - real[slots])
+            refusal = np.where(fits, interfaces.PASSES, skewed).astype(np.int16)
+            refusal[~hard.has_key[slots]] = missing
+            np.copyto(index, refusal, where=index == interfaces.PASSES)
+        return interfaces.Verdicts(index)
 
     def constraints(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any
@@ -178,15 +218,14 @@ class PodTopologySpread:
     def _hard(
         self,
         pod_class: classes.PodClass,
-        snap: snapshot.Snapshot,
         constraint: Constraint,
         domains: pod_topology_spread_domains.Domains,
+        per_slot: arrays.Int64Array,
     ) -> _Hard:
         seen = np.zeros(domains.values, dtype=np.bool_)
         seen[domains.value[domains.eligible]] = True
         number = np.where(seen, np.cumsum(seen) - 1, domain_rules.NO_DOMAIN).astype(np.int32)
         domain = number[domains.value]
-        per_slot = _tally(pod_class, snap, constraint)
         count = occupancy.domain_sums(domain, np.where(domains.eligible, per_slot, 0), int(np.count_nonzero(seen)))
         matches = constraint.self_match(pod_class)
         adds = constraint.counts_self(pod_class)
@@ -200,7 +239,7 @@ class PodTopologySpread:
         domains: pod_topology_spread_domains.Domains,
         slots: arrays.SlotArray,
     ) -> pod_topology_spread_scores.DomainTerm:
-        per_slot = _tally(pod_class, snap, constraint)
+        per_slot = _counted(pod_class, snap, constraint)[1]
         counts_self = constraint.counts_self(pod_class)
         has_key: arrays.BoolArray | None = domains.has_key[slots]
         if has_key is not None and has_key.all():
@@ -234,18 +273,22 @@ class PodTopologySpread:
         return refusal
 
 
-def _tally(pod_class: classes.PodClass, snap: snapshot.Snapshot, constraint: Constraint) -> arrays.Int64Array:
-    """How many pods of the class's namespace each slot has that the constraint counts. Shape: (slot,)."""
+def _counted(
+    pod_class: classes.PodClass, snap: snapshot.Snapshot, constraint: Constraint
+) -> tuple[arrays.Int64Array, arrays.Int64Array]:
+    """How many pods of the class's namespace each slot has that the constraint counts: in truth, and with what is
+    rehearsed. Shapes: both (slot,).
+    """
     namespace, selector = pod_class.namespace, constraint.selector
     if selector.empty:
-        return _rehearsed_alone(namespace, snap)
+        return np.zeros(snap.nodes.size, dtype=np.int64), _rehearsed_alone(namespace, snap)
 
     def weigh(other: classes.PodClass) -> dict[str, int]:
         return {"": 1} if other.namespace == namespace and selector.matches(other.labels) else {}
 
     key = ("spread", namespace, selector)
     tally = snap.derived.get(key, lambda: occupancy.Tally(weigh, live_only=True), snap)
-    return tally.at_slots("", snap.nodes.size)
+    return tally.real_at_slots("", snap.nodes.size), tally.at_slots("", snap.nodes.size)
 
 
 def _rehearsed_alone(namespace: str, snap: snapshot.Snapshot) -> arrays.Int64Array:

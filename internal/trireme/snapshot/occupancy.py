@@ -118,13 +118,18 @@ class Tally:
 
     def at_slots(self, key: str, size: int) -> arrays.Int64Array:
         """The sums of the first `size` slots under a key; not to be written to. Shape: (size,)."""
+        sums = self.real_at_slots(key, size)
+        if self._rehearsal is not None and key in self._weights:
+            return self._rehearsal.adjusted(sums, self._weights[key])
+        return sums
+
+    def real_at_slots(self, key: str, size: int) -> arrays.Int64Array:
+        """As at_slots, without what is rehearsed."""
         sums = self._sums.get(key)
         if sums is None:
             return np.zeros(size, dtype=np.int64)
         if sums.shape[0] < size:
             sums = self._sums[key] = arrays.grow_last_axis(sums, size)
-        if self._rehearsal is not None:
-            return self._rehearsal.adjusted(sums[:size], self._weights[key])
         return sums[:size]
 
     def bring_up(self, snap: "snapshot.Snapshot") -> None:
