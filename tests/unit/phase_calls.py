@@ -55,6 +55,9 @@ async def greet(service: Any, message: snapshot_pb2.Configuration, epoch: int = 
         fence = cycle_pb2.Fence(epoch=epoch)
         hello = snapshot_pb2.Hello(fence=fence, config_hash=HASH, configuration=message)
         yield snapshot_pb2.SyncRequest(hello=hello)
+        at = service.follow.statistics().generation
+        # It changes nothing; but what was there before the frontend came is not the frontend's.
+        yield snapshot_pb2.SyncRequest(delta=snapshot_pb2.Delta(from_generation=at, to_generation=at))
 
     await service.follow.Sync(stream(), Context())
 

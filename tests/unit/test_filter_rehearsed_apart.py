@@ -11,7 +11,7 @@ from snapshot_views import SnapshotBuilder, pod_of, requesting
 from test_filter_preemption import FILTERS, PREEMPTOR, Preemption
 
 from trireme.plugins import catalog, interfaces
-from trireme.snapshot import pods, rehearsal
+from trireme.snapshot import pods, rehearsal, snapshot
 from trireme.v1 import core_pb2
 
 ZONE, HOST = "zone", "host"
@@ -77,9 +77,18 @@ def _asked(builder: SnapshotBuilder, plugin: Any, slots: list[int], table: inter
     return plugin.filter(pod_class, snap, before.state, np.array(slots), table).index.tolist()  # type: ignore[no-any-return]
 
 
+def _rehearse(
+    run: rehearsal.Rehearsal, snap: snapshot.Snapshot, gone: list[int], added: list[tuple[int, int]], among: list[int]
+) -> None:
+    """Take away and add what is to go and to come on these slots."""
+    run.remove(np.array([row for row in gone if snap.pods.slot[row] in among], dtype=np.intp))
+    columns = np.array([pair for pair in added if pair[1] in among], dtype=np.int32).reshape(-1, 2)
+    run.add(columns[:, 0], columns[:, 1])
+
+
 @pytest.mark.parametrize("name", [SPREAD, AFFINITY])
 def test_many_nodes_apart_are_judged_as_each_by_itself(name: str) -> None:
-    """The slow twin rehearses one node at a time: were the nodes not kept apart, victims would go in vain or not at all."""
+    """The slow twin rehearses one node at a time: were nodes not kept apart, victims would go in vain or not at all."""
     draw = random.Random(11)
     refused = 0
     for _ in range(300):
@@ -91,19 +100,13 @@ def test_many_nodes_apart_are_judged_as_each_by_itself(name: str) -> None:
         added = [(draw.randint(1, 6), slot) for slot in slots if draw.random() < 0.3]
         table = interfaces.StatusTable()
 
-        def rehearse(run: rehearsal.Rehearsal, among: list[int]) -> None:
-            run.remove(np.array([row for row in gone if snap.pods.slot[row] in among], dtype=np.intp))
-            there = [pair for pair in added if pair[1] in among]
-            columns = np.array(there, dtype=np.int32).reshape(-1, 2)
-            run.add(columns[:, 0], columns[:, 1])
-
         with rehearsal.Rehearsal(snap) as together:
-            rehearse(together, slots)
+            _rehearse(together, snap, gone, added, slots)
             said = plugin.filter_apart(snap.classes[PREEMPTOR], snap, np.array(slots), table).index.tolist()
         alone = []
         for slot in slots:
             with rehearsal.Rehearsal(snap) as one:
-                rehearse(one, [slot])
+                _rehearse(one, snap, gone, added, [slot])
                 alone += _asked(builder, plugin, [slot], table)
         assert said == alone
         refused += sum(map(bool, alone))

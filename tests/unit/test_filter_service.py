@@ -251,6 +251,7 @@ async def test_a_deposed_leader_is_refused() -> None:
     """Else two leaders place pods by the same replica."""
     builder = _cluster()
     phase = await _phase(builder)
+    await phase_calls.greet(phase, phase_calls.configuration([], []), epoch=5)
     await phase.Filter(filter_pb2.FilterRequest(cycle=phase_calls.cycle(builder, 1, epoch=5)), Context())  # type: ignore[arg-type]
     with pytest.raises(Aborted) as ended:
         await phase.Filter(filter_pb2.FilterRequest(cycle=phase_calls.cycle(builder, 1, epoch=4)), Context())  # type: ignore[arg-type]
