@@ -211,7 +211,11 @@ class Cluster:
             fence=cycle_pb2.Fence(epoch=1, lease_valid_ms=15_000), config_hash=HASH, configuration=configuration
         )
         for each in (self.filter, self.score):
-            self._run(each.follow.Sync(_stream([snapshot_pb2.SyncRequest(hello=hello)]), Context()))  # type: ignore[arg-type]
+            at = each.follow.statistics().generation
+            # It changes nothing; but what was there before the frontend came is not the frontend's.
+            delta = snapshot_pb2.Delta(from_generation=at, to_generation=at)
+            requests = [snapshot_pb2.SyncRequest(hello=hello), snapshot_pb2.SyncRequest(delta=delta)]
+            self._run(each.follow.Sync(_stream(requests), Context()))  # type: ignore[arg-type]
 
     def _run(self, call: Any) -> Any:
         return self._loop.run_until_complete(call)
