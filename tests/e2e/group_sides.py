@@ -9,6 +9,7 @@ import collections
 import contextlib
 import pathlib
 import ssl
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import Any
 
@@ -24,6 +25,7 @@ SERVED = {"scheduling.k8s.io/v1beta1": True}
 
 GROUPS = "/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups"
 PODS = "/api/v1/namespaces/default/pods"
+_CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 
 _LEFT = (
     f"{PODS}?gracePeriodSeconds=0",
@@ -120,6 +122,21 @@ class Stage:
 
         await installation.until(there, seconds, lambda: f"no {count} events {reason}: {self.logs()}")
 
+    async def settled(self, seconds: float = 1.5) -> None:
+        """Return once nothing that is compared has changed for so long."""
+        seen, since = await self.outcome(), time.monotonic()
+        while time.monotonic() - since < seconds:
+            await asyncio.sleep(0.25)
+            now = await self.outcome()
+            if now != seen:
+                seen, since = now, time.monotonic()
+
+    async def priorities(self) -> None:
+        """The priority classes of these scenarios."""
+        known = {each["metadata"]["name"] for each in (await self.here.request("GET", _CLASSES))["items"]}
+        if "high" not in known:
+            await self.here.request("POST", _CLASSES, {"metadata": {"name": "high"}, "value": 1000})
+
     def logs(self) -> str:
         return "\n".join(process.said[-2000:] for process in self.here.frontends)
 
@@ -182,6 +199,7 @@ async def stage(plane: launcher.ControlPlane, folder: pathlib.Path) -> AsyncIter
         for path in _LEFT:
             await here.request("DELETE", path)
         yield Stage(here)
+    # For TLS connections to say goodbye.
     await asyncio.sleep(0.25)
 
 
@@ -225,10 +243,23 @@ async def played_to_kube_scheduler(
             "--feature-gates=" + ",".join(f"{gate}=true" for gate in gates),
         )
         try:
+            await _ready(on.here, port)
             await scenario(on)
             return await on.outcome()
         finally:
             plane.stop_program("kube-scheduler")
+
+
+async def _ready(here: installation.Installation, port: int) -> None:
+    async def answers() -> bool:
+        try:
+            # Its certificate is one of its own making.
+            async with here.session.get(f"https://127.0.0.1:{port}/readyz", ssl=False) as response:
+                return response.status == 200
+        except aiohttp.ClientError:
+            return False
+
+    await installation.until(answers, 30, lambda: "kube-scheduler is not ready")
 
 
 def differences(ours: Json, theirs: Json) -> list[str]:

@@ -1,13 +1,16 @@
 """Pod groups on the real control plane, beside kube-scheduler: same pods bound, same conditions, same events."""
 
+import asyncio
 import pathlib
 from collections.abc import Iterator
+from typing import Any
 
 import controlplane_fixture
 import group_sides
+import installation
 import launcher
 import pytest
-from group_sides import Stage, gang, members
+from group_sides import GROUPS, PODS, Json, Stage, gang, members
 
 pytestmark = [pytest.mark.timeout(180), pytest.mark.controlplane]
 
@@ -21,7 +24,15 @@ def plane() -> Iterator[launcher.ControlPlane]:
         yield running
 
 
-async def _a_gang_that_fits(on: Stage) -> None:
+def _lesser(count: int, **metadata: Any) -> list[Json]:
+    pods = [installation.pod(f"low-{number}", cpu="1", terminationGracePeriodSeconds=0) for number in range(count)]
+    for pod in pods:
+        pod["metadata"] |= metadata
+    return pods
+
+
+async def a_gang_that_fits(on: Stage) -> None:
+    """Some pods are there before their group."""
     await on.nodes(2)
     await on.pods(members("a", 2))
     await on.group(gang("a", 3))
@@ -31,11 +42,135 @@ async def _a_gang_that_fits(on: Stage) -> None:
     await on.until_told("Scheduled", 3)
 
 
-@pytest.mark.parametrize("scenario", [_a_gang_that_fits], ids=lambda scenario: scenario.__name__.strip("_"))
+async def two_gangs_that_are_too_big_together(on: Stage) -> None:
+    """One goes, the other one waits whole, and goes when the first has gone."""
+    await on.nodes(2)
+    await on.group(gang("a", 3))
+    await on.group(gang("b", 3))
+    await on.pods([*members("a", 3), *members("b", 3)])
+    await on.until_bound(3, "a-")
+    await on.until_condition("b", "Unschedulable")
+    assert not await on.bound("b-")
+    for number in range(3):
+        await on.delete(f"{PODS}/a-{number}")
+    await on.until_bound(3, "b-")
+    await on.until_condition("b", "Scheduled")
+
+
+async def more_members_than_the_minimum(on: Stage) -> None:
+    """Whoever fits beyond the minimum goes too; the others are told why not, one by one."""
+    await on.nodes(2)
+    await on.group(gang("a", 2))
+    await on.pods(members("a", 6))
+    await on.until_bound(4)
+    await on.until_condition("a", "Scheduled")
+    await on.until_told("FailedScheduling", 2)
+
+
+async def members_of_another_priority_than_their_group(on: Stage) -> None:
+    """What cannot be scheduled as one is an error that is told of."""
+    await on.priorities()
+    await on.nodes(2)
+    await on.group(gang("a", 2, priorityClassName="high"))
+    await on.pods(members("a", 2))
+    await on.until_condition("a", "SchedulerError")
+
+
+async def a_gang_that_preempts(on: Stage) -> None:
+    """Everybody has to go for it, and it gets their room."""
+    await on.priorities()
+    await on.nodes(3)
+    await on.pods(_lesser(6))
+    await on.until_bound(6)
+    await on.group(gang("a", 3, priorityClassName="high"))
+    await on.pods(members("a", 3, cpu="2", priorityClassName="high"))
+    await on.until_bound(3, "a-")
+    await on.until_condition("a", "Scheduled")
+
+
+async def victims_that_take_their_time(on: Stage) -> None:
+    """Meanwhile the members are nominated, and nobody is evicted twice."""
+    await on.priorities()
+    await on.nodes(2)
+    await on.pods(_lesser(4, finalizers=["example.com/wait"]))
+    await on.until_bound(4)
+    await on.group(gang("a", 2, priorityClassName="high"))
+    await on.pods(members("a", 2, cpu="2", priorityClassName="high"))
+    await on.until_condition("a", "Unschedulable", "preempting 4 victims")
+    await on.until_told("Preempted", 4)
+
+
+async def a_gang_for_which_no_eviction_is_enough(on: Stage) -> None:
+    """Then nobody is evicted."""
+    await on.priorities()
+    await on.nodes(2)
+    await on.pods(_lesser(2))
+    await on.until_bound(2)
+    await on.group(gang("a", 3, priorityClassName="high"))
+    await on.pods(members("a", 3, cpu="2", priorityClassName="high"))
+    await on.until_condition("a", "Unschedulable")
+    await on.until_told("FailedScheduling", 3)
+
+
+async def victims_that_go_together(on: Stage) -> None:
+    """A group that is disrupted as one goes as one, though half of it would do."""
+    await on.priorities()
+    await on.nodes(2)
+    await on.group(gang("v", 4, disruptionMode={"all": {}}))
+    await on.pods(members("v", 4))
+    await on.until_bound(4)
+    await on.group(gang("a", 2, priorityClassName="high"))
+    await on.pods(members("a", 2, priorityClassName="high"))
+    await on.until_bound(2, "a-")
+    await on.until_condition("a", "Scheduled")
+
+
+SCENARIOS = (
+    a_gang_that_fits,
+    two_gangs_that_are_too_big_together,
+    more_members_than_the_minimum,
+    members_of_another_priority_than_their_group,
+    a_gang_that_preempts,
+    victims_that_take_their_time,
+    a_gang_for_which_no_eviction_is_enough,
+    victims_that_go_together,
+)
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
 async def test_trireme_and_kube_scheduler_make_the_same_of_it(
     scenario: group_sides.Scenario, plane: launcher.ControlPlane, tmp_path: pathlib.Path
 ) -> None:
     """Whoever moves over sees the same of his groups: bindings, conditions, events."""
-    theirs = await group_sides.played_to_kube_scheduler(plane, tmp_path / "theirs", scenario)
-    ours = await group_sides.played_to_trireme(plane, tmp_path / "ours", scenario)
+
+    async def played(on: Stage) -> None:
+        await scenario(on)
+        await on.settled()
+
+    theirs = await group_sides.played_to_kube_scheduler(plane, tmp_path / "theirs", played)
+    ours = await group_sides.played_to_trireme(plane, tmp_path / "ours", played)
     assert not group_sides.differences(ours, theirs)
+
+
+async def _whose_pod_group_changes(on: Stage) -> None:
+    await on.nodes(1)
+    await on.group(gang("a", 3))
+    await on.pods(members("a", 3))
+    await on.until_condition("a", "Unschedulable")
+    await on.patch(f"{GROUPS}/a", {"metadata": {"finalizers": []}})
+    await on.delete(f"{GROUPS}/a")
+    await on.delete(f"{PODS}/a-2")
+    await on.group(gang("a", 3))
+    await asyncio.sleep(2)
+    assert not await on.bound()
+    await on.patch(f"{GROUPS}/a", {"spec": {"schedulingPolicy": {"gang": {"minCount": 2}}}})
+    await on.until_bound(2)
+    await on.until_condition("a", "Scheduled")
+
+
+async def test_no_pod_is_lost_when_its_pod_group_is_deleted_or_shrunk(
+    plane: launcher.ControlPlane, tmp_path: pathlib.Path
+) -> None:
+    """Pods of a group that is deleted wait for the next of its name; fewer than its minimum wait for others."""
+    seen = await group_sides.played_to_trireme(plane, tmp_path, _whose_pod_group_changes)
+    assert {name for name, pod in seen["pods"].items() if pod["bound"]} == {"a-0", "a-1"}

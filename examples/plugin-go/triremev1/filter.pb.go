@@ -1316,6 +1316,354 @@ func (x *PostFilterResponse) GetCandidates() *PreemptionCandidates {
 	return nil
 }
 
+// PodGroupPostFilterRequest asks for a way out for a group.
+type PodGroupPostFilterRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED. The class of the first member, and the state of the cluster.
+	Cycle *Cycle `protobuf:"bytes,1,opt,name=cycle,proto3" json:"cycle,omitempty"`
+	// REQUIRED. The PodGroup.
+	PodGroup *PodIdentity `protobuf:"bytes,2,opt,name=pod_group,json=podGroup,proto3" json:"pod_group,omitempty"`
+	// REQUIRED. The group's priority.
+	Priority int32 `protobuf:"varint,3,opt,name=priority,proto3" json:"priority,omitempty"`
+	// REQUIRED. First its members without a node; then those that were placed, in the order in which they were.
+	Members []*PodGroupMember `protobuf:"bytes,4,rep,name=members,proto3" json:"members,omitempty"`
+	// OPTIONAL. Unset: the first question. Else what it answered; in the state of the cluster that is asked about these
+	// pods are gone, and the members are on their nodes.
+	Victims       []*Victim `protobuf:"bytes,5,rep,name=victims,proto3" json:"victims,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PodGroupPostFilterRequest) Reset() {
+	*x = PodGroupPostFilterRequest{}
+	mi := &file_trireme_v1_filter_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PodGroupPostFilterRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PodGroupPostFilterRequest) ProtoMessage() {}
+
+func (x *PodGroupPostFilterRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_trireme_v1_filter_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PodGroupPostFilterRequest.ProtoReflect.Descriptor instead.
+func (*PodGroupPostFilterRequest) Descriptor() ([]byte, []int) {
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *PodGroupPostFilterRequest) GetCycle() *Cycle {
+	if x != nil {
+		return x.Cycle
+	}
+	return nil
+}
+
+func (x *PodGroupPostFilterRequest) GetPodGroup() *PodIdentity {
+	if x != nil {
+		return x.PodGroup
+	}
+	return nil
+}
+
+func (x *PodGroupPostFilterRequest) GetPriority() int32 {
+	if x != nil {
+		return x.Priority
+	}
+	return 0
+}
+
+func (x *PodGroupPostFilterRequest) GetMembers() []*PodGroupMember {
+	if x != nil {
+		return x.Members
+	}
+	return nil
+}
+
+func (x *PodGroupPostFilterRequest) GetVictims() []*Victim {
+	if x != nil {
+		return x.Victims
+	}
+	return nil
+}
+
+// PodGroupMember is one pod of a group.
+type PodGroupMember struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED. The pod.
+	Pod *PodIdentity `protobuf:"bytes,1,opt,name=pod,proto3" json:"pod,omitempty"`
+	// REQUIRED. Its class.
+	PodClass uint32 `protobuf:"varint,2,opt,name=pod_class,json=podClass,proto3" json:"pod_class,omitempty"`
+	// OPTIONAL. The node that it is nominated to.
+	NominatedNode string `protobuf:"bytes,3,opt,name=nominated_node,json=nominatedNode,proto3" json:"nominated_node,omitempty"`
+	// REQUIRED in the second question. The slot of its node.
+	Slot          uint32 `protobuf:"varint,4,opt,name=slot,proto3" json:"slot,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PodGroupMember) Reset() {
+	*x = PodGroupMember{}
+	mi := &file_trireme_v1_filter_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PodGroupMember) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PodGroupMember) ProtoMessage() {}
+
+func (x *PodGroupMember) ProtoReflect() protoreflect.Message {
+	mi := &file_trireme_v1_filter_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PodGroupMember.ProtoReflect.Descriptor instead.
+func (*PodGroupMember) Descriptor() ([]byte, []int) {
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *PodGroupMember) GetPod() *PodIdentity {
+	if x != nil {
+		return x.Pod
+	}
+	return nil
+}
+
+func (x *PodGroupMember) GetPodClass() uint32 {
+	if x != nil {
+		return x.PodClass
+	}
+	return 0
+}
+
+func (x *PodGroupMember) GetNominatedNode() string {
+	if x != nil {
+		return x.NominatedNode
+	}
+	return ""
+}
+
+func (x *PodGroupMember) GetSlot() uint32 {
+	if x != nil {
+		return x.Slot
+	}
+	return 0
+}
+
+// Victim is a pod, or a group of pods that go together, that may have to go.
+type Victim struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED. The pods, at least one.
+	Pods []*VictimPod `protobuf:"bytes,1,rep,name=pods,proto3" json:"pods,omitempty"`
+	// OPTIONAL. Its going breaks a disruption budget.
+	Violates      bool `protobuf:"varint,2,opt,name=violates,proto3" json:"violates,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Victim) Reset() {
+	*x = Victim{}
+	mi := &file_trireme_v1_filter_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Victim) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Victim) ProtoMessage() {}
+
+func (x *Victim) ProtoReflect() protoreflect.Message {
+	mi := &file_trireme_v1_filter_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Victim.ProtoReflect.Descriptor instead.
+func (*Victim) Descriptor() ([]byte, []int) {
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *Victim) GetPods() []*VictimPod {
+	if x != nil {
+		return x.Pods
+	}
+	return nil
+}
+
+func (x *Victim) GetViolates() bool {
+	if x != nil {
+		return x.Violates
+	}
+	return false
+}
+
+// VictimPod is one pod of a victim.
+type VictimPod struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED. The pod.
+	Pod *PodIdentity `protobuf:"bytes,1,opt,name=pod,proto3" json:"pod,omitempty"`
+	// REQUIRED. Its class.
+	PodClass uint32 `protobuf:"varint,2,opt,name=pod_class,json=podClass,proto3" json:"pod_class,omitempty"`
+	// REQUIRED. The slot of its node.
+	Slot uint32 `protobuf:"varint,3,opt,name=slot,proto3" json:"slot,omitempty"`
+	// OPTIONAL. It is being deleted already.
+	Terminating   bool `protobuf:"varint,4,opt,name=terminating,proto3" json:"terminating,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *VictimPod) Reset() {
+	*x = VictimPod{}
+	mi := &file_trireme_v1_filter_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *VictimPod) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*VictimPod) ProtoMessage() {}
+
+func (x *VictimPod) ProtoReflect() protoreflect.Message {
+	mi := &file_trireme_v1_filter_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use VictimPod.ProtoReflect.Descriptor instead.
+func (*VictimPod) Descriptor() ([]byte, []int) {
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *VictimPod) GetPod() *PodIdentity {
+	if x != nil {
+		return x.Pod
+	}
+	return nil
+}
+
+func (x *VictimPod) GetPodClass() uint32 {
+	if x != nil {
+		return x.PodClass
+	}
+	return 0
+}
+
+func (x *VictimPod) GetSlot() uint32 {
+	if x != nil {
+		return x.Slot
+	}
+	return 0
+}
+
+func (x *VictimPod) GetTerminating() bool {
+	if x != nil {
+		return x.Terminating
+	}
+	return false
+}
+
+// PodGroupPostFilterResponse is the way out for a group, if there is one.
+type PodGroupPostFilterResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED unless `potential` is answered. CODE_SUCCESS: the actions make room, or it is being made.
+	Status *Status `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
+	// OPTIONAL, answer to the first question. Who may go: those who are let stay first where they can come first.
+	Potential []*Victim `protobuf:"bytes,2,rep,name=potential,proto3" json:"potential,omitempty"`
+	// OPTIONAL. Evictions; bind does them.
+	Actions       []*Action `protobuf:"bytes,3,rep,name=actions,proto3" json:"actions,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PodGroupPostFilterResponse) Reset() {
+	*x = PodGroupPostFilterResponse{}
+	mi := &file_trireme_v1_filter_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PodGroupPostFilterResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PodGroupPostFilterResponse) ProtoMessage() {}
+
+func (x *PodGroupPostFilterResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_trireme_v1_filter_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PodGroupPostFilterResponse.ProtoReflect.Descriptor instead.
+func (*PodGroupPostFilterResponse) Descriptor() ([]byte, []int) {
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *PodGroupPostFilterResponse) GetStatus() *Status {
+	if x != nil {
+		return x.Status
+	}
+	return nil
+}
+
+func (x *PodGroupPostFilterResponse) GetPotential() []*Victim {
+	if x != nil {
+		return x.Potential
+	}
+	return nil
+}
+
+func (x *PodGroupPostFilterResponse) GetActions() []*Action {
+	if x != nil {
+		return x.Actions
+	}
+	return nil
+}
+
 // Placement is one pod on one node.
 type Placement struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1331,7 +1679,7 @@ type Placement struct {
 
 func (x *Placement) Reset() {
 	*x = Placement{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[17]
+	mi := &file_trireme_v1_filter_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1343,7 +1691,7 @@ func (x *Placement) String() string {
 func (*Placement) ProtoMessage() {}
 
 func (x *Placement) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[17]
+	mi := &file_trireme_v1_filter_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1356,7 +1704,7 @@ func (x *Placement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Placement.ProtoReflect.Descriptor instead.
 func (*Placement) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{17}
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Placement) GetPod() *PodIdentity {
@@ -1393,7 +1741,7 @@ type ReserveRequest struct {
 
 func (x *ReserveRequest) Reset() {
 	*x = ReserveRequest{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[18]
+	mi := &file_trireme_v1_filter_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1405,7 +1753,7 @@ func (x *ReserveRequest) String() string {
 func (*ReserveRequest) ProtoMessage() {}
 
 func (x *ReserveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[18]
+	mi := &file_trireme_v1_filter_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1418,7 +1766,7 @@ func (x *ReserveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReserveRequest.ProtoReflect.Descriptor instead.
 func (*ReserveRequest) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{18}
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ReserveRequest) GetCycle() *Cycle {
@@ -1450,7 +1798,7 @@ type Reservation struct {
 
 func (x *Reservation) Reset() {
 	*x = Reservation{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[19]
+	mi := &file_trireme_v1_filter_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1462,7 +1810,7 @@ func (x *Reservation) String() string {
 func (*Reservation) ProtoMessage() {}
 
 func (x *Reservation) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[19]
+	mi := &file_trireme_v1_filter_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1475,7 +1823,7 @@ func (x *Reservation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reservation.ProtoReflect.Descriptor instead.
 func (*Reservation) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{19}
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Reservation) GetStatus() *Status {
@@ -1510,7 +1858,7 @@ type ReserveResponse struct {
 
 func (x *ReserveResponse) Reset() {
 	*x = ReserveResponse{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[20]
+	mi := &file_trireme_v1_filter_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1522,7 +1870,7 @@ func (x *ReserveResponse) String() string {
 func (*ReserveResponse) ProtoMessage() {}
 
 func (x *ReserveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[20]
+	mi := &file_trireme_v1_filter_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1535,7 +1883,7 @@ func (x *ReserveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReserveResponse.ProtoReflect.Descriptor instead.
 func (*ReserveResponse) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{20}
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ReserveResponse) GetReservations() []*Reservation {
@@ -1558,7 +1906,7 @@ type UnreserveRequest struct {
 
 func (x *UnreserveRequest) Reset() {
 	*x = UnreserveRequest{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[21]
+	mi := &file_trireme_v1_filter_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1570,7 +1918,7 @@ func (x *UnreserveRequest) String() string {
 func (*UnreserveRequest) ProtoMessage() {}
 
 func (x *UnreserveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[21]
+	mi := &file_trireme_v1_filter_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1583,7 +1931,7 @@ func (x *UnreserveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnreserveRequest.ProtoReflect.Descriptor instead.
 func (*UnreserveRequest) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{21}
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *UnreserveRequest) GetCycle() *Cycle {
@@ -1609,7 +1957,7 @@ type UnreserveResponse struct {
 
 func (x *UnreserveResponse) Reset() {
 	*x = UnreserveResponse{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[22]
+	mi := &file_trireme_v1_filter_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1621,7 +1969,7 @@ func (x *UnreserveResponse) String() string {
 func (*UnreserveResponse) ProtoMessage() {}
 
 func (x *UnreserveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[22]
+	mi := &file_trireme_v1_filter_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1634,7 +1982,7 @@ func (x *UnreserveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnreserveResponse.ProtoReflect.Descriptor instead.
 func (*UnreserveResponse) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{22}
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{27}
 }
 
 var File_trireme_v1_filter_proto protoreflect.FileDescriptor
@@ -1746,7 +2094,30 @@ const file_trireme_v1_filter_proto_rawDesc = "" +
 	"\x10clear_nomination\x18\x04 \x01(\bR\x0fclearNomination\x12@\n" +
 	"\n" +
 	"candidates\x18\x05 \x01(\v2 .trireme.v1.PreemptionCandidatesR\n" +
-	"candidates\"g\n" +
+	"candidates\"\xfa\x01\n" +
+	"\x19PodGroupPostFilterRequest\x12'\n" +
+	"\x05cycle\x18\x01 \x01(\v2\x11.trireme.v1.CycleR\x05cycle\x124\n" +
+	"\tpod_group\x18\x02 \x01(\v2\x17.trireme.v1.PodIdentityR\bpodGroup\x12\x1a\n" +
+	"\bpriority\x18\x03 \x01(\x05R\bpriority\x124\n" +
+	"\amembers\x18\x04 \x03(\v2\x1a.trireme.v1.PodGroupMemberR\amembers\x12,\n" +
+	"\avictims\x18\x05 \x03(\v2\x12.trireme.v1.VictimR\avictims\"\x93\x01\n" +
+	"\x0ePodGroupMember\x12)\n" +
+	"\x03pod\x18\x01 \x01(\v2\x17.trireme.v1.PodIdentityR\x03pod\x12\x1b\n" +
+	"\tpod_class\x18\x02 \x01(\rR\bpodClass\x12%\n" +
+	"\x0enominated_node\x18\x03 \x01(\tR\rnominatedNode\x12\x12\n" +
+	"\x04slot\x18\x04 \x01(\rR\x04slot\"O\n" +
+	"\x06Victim\x12)\n" +
+	"\x04pods\x18\x01 \x03(\v2\x15.trireme.v1.VictimPodR\x04pods\x12\x1a\n" +
+	"\bviolates\x18\x02 \x01(\bR\bviolates\"\x89\x01\n" +
+	"\tVictimPod\x12)\n" +
+	"\x03pod\x18\x01 \x01(\v2\x17.trireme.v1.PodIdentityR\x03pod\x12\x1b\n" +
+	"\tpod_class\x18\x02 \x01(\rR\bpodClass\x12\x12\n" +
+	"\x04slot\x18\x03 \x01(\rR\x04slot\x12 \n" +
+	"\vterminating\x18\x04 \x01(\bR\vterminating\"\xa8\x01\n" +
+	"\x1aPodGroupPostFilterResponse\x12*\n" +
+	"\x06status\x18\x01 \x01(\v2\x12.trireme.v1.StatusR\x06status\x120\n" +
+	"\tpotential\x18\x02 \x03(\v2\x12.trireme.v1.VictimR\tpotential\x12,\n" +
+	"\aactions\x18\x03 \x03(\v2\x12.trireme.v1.ActionR\aactions\"g\n" +
 	"\tPlacement\x12)\n" +
 	"\x03pod\x18\x01 \x01(\v2\x17.trireme.v1.PodIdentityR\x03pod\x12\x1b\n" +
 	"\tnode_name\x18\x02 \x01(\tR\bnodeName\x12\x12\n" +
@@ -1767,12 +2138,13 @@ const file_trireme_v1_filter_proto_rawDesc = "" +
 	"\n" +
 	"placements\x18\x02 \x03(\v2\x15.trireme.v1.PlacementR\n" +
 	"placements\"\x13\n" +
-	"\x11UnreserveResponse2\xf5\x02\n" +
+	"\x11UnreserveResponse2\xda\x03\n" +
 	"\rFilterService\x12H\n" +
 	"\tPreFilter\x12\x1c.trireme.v1.PreFilterRequest\x1a\x1d.trireme.v1.PreFilterResponse\x12?\n" +
 	"\x06Filter\x12\x19.trireme.v1.FilterRequest\x1a\x1a.trireme.v1.FilterResponse\x12K\n" +
 	"\n" +
-	"PostFilter\x12\x1d.trireme.v1.PostFilterRequest\x1a\x1e.trireme.v1.PostFilterResponse\x12B\n" +
+	"PostFilter\x12\x1d.trireme.v1.PostFilterRequest\x1a\x1e.trireme.v1.PostFilterResponse\x12c\n" +
+	"\x12PodGroupPostFilter\x12%.trireme.v1.PodGroupPostFilterRequest\x1a&.trireme.v1.PodGroupPostFilterResponse\x12B\n" +
 	"\aReserve\x12\x1a.trireme.v1.ReserveRequest\x1a\x1b.trireme.v1.ReserveResponse\x12H\n" +
 	"\tUnreserve\x12\x1c.trireme.v1.UnreserveRequest\x1a\x1d.trireme.v1.UnreserveResponseb\x06proto3"
 
@@ -1788,93 +2160,110 @@ func file_trireme_v1_filter_proto_rawDescGZIP() []byte {
 	return file_trireme_v1_filter_proto_rawDescData
 }
 
-var file_trireme_v1_filter_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_trireme_v1_filter_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_trireme_v1_filter_proto_goTypes = []any{
-	(*NodeSelection)(nil),        // 0: trireme.v1.NodeSelection
-	(*NodeView)(nil),             // 1: trireme.v1.NodeView
-	(*NodeColumns)(nil),          // 2: trireme.v1.NodeColumns
-	(*DomainConstraint)(nil),     // 3: trireme.v1.DomainConstraint
-	(*SkewRule)(nil),             // 4: trireme.v1.SkewRule
-	(*PresenceRule)(nil),         // 5: trireme.v1.PresenceRule
-	(*AbsenceRule)(nil),          // 6: trireme.v1.AbsenceRule
-	(*DryRun)(nil),               // 7: trireme.v1.DryRun
-	(*PreFilterRequest)(nil),     // 8: trireme.v1.PreFilterRequest
-	(*PreFilterResponse)(nil),    // 9: trireme.v1.PreFilterResponse
-	(*FilterRequest)(nil),        // 10: trireme.v1.FilterRequest
-	(*FilterResponse)(nil),       // 11: trireme.v1.FilterResponse
-	(*Timing)(nil),               // 12: trireme.v1.Timing
-	(*PostFilterRequest)(nil),    // 13: trireme.v1.PostFilterRequest
-	(*PreemptionCandidate)(nil),  // 14: trireme.v1.PreemptionCandidate
-	(*PreemptionCandidates)(nil), // 15: trireme.v1.PreemptionCandidates
-	(*PostFilterResponse)(nil),   // 16: trireme.v1.PostFilterResponse
-	(*Placement)(nil),            // 17: trireme.v1.Placement
-	(*ReserveRequest)(nil),       // 18: trireme.v1.ReserveRequest
-	(*Reservation)(nil),          // 19: trireme.v1.Reservation
-	(*ReserveResponse)(nil),      // 20: trireme.v1.ReserveResponse
-	(*UnreserveRequest)(nil),     // 21: trireme.v1.UnreserveRequest
-	(*UnreserveResponse)(nil),    // 22: trireme.v1.UnreserveResponse
-	(*Node)(nil),                 // 23: trireme.v1.Node
-	(*Status)(nil),               // 24: trireme.v1.Status
-	(*Pod)(nil),                  // 25: trireme.v1.Pod
-	(*Cycle)(nil),                // 26: trireme.v1.Cycle
-	(Code)(0),                    // 27: trireme.v1.Code
-	(*PodIdentity)(nil),          // 28: trireme.v1.PodIdentity
-	(*Action)(nil),               // 29: trireme.v1.Action
-	(*ClusterObject)(nil),        // 30: trireme.v1.ClusterObject
+	(*NodeSelection)(nil),              // 0: trireme.v1.NodeSelection
+	(*NodeView)(nil),                   // 1: trireme.v1.NodeView
+	(*NodeColumns)(nil),                // 2: trireme.v1.NodeColumns
+	(*DomainConstraint)(nil),           // 3: trireme.v1.DomainConstraint
+	(*SkewRule)(nil),                   // 4: trireme.v1.SkewRule
+	(*PresenceRule)(nil),               // 5: trireme.v1.PresenceRule
+	(*AbsenceRule)(nil),                // 6: trireme.v1.AbsenceRule
+	(*DryRun)(nil),                     // 7: trireme.v1.DryRun
+	(*PreFilterRequest)(nil),           // 8: trireme.v1.PreFilterRequest
+	(*PreFilterResponse)(nil),          // 9: trireme.v1.PreFilterResponse
+	(*FilterRequest)(nil),              // 10: trireme.v1.FilterRequest
+	(*FilterResponse)(nil),             // 11: trireme.v1.FilterResponse
+	(*Timing)(nil),                     // 12: trireme.v1.Timing
+	(*PostFilterRequest)(nil),          // 13: trireme.v1.PostFilterRequest
+	(*PreemptionCandidate)(nil),        // 14: trireme.v1.PreemptionCandidate
+	(*PreemptionCandidates)(nil),       // 15: trireme.v1.PreemptionCandidates
+	(*PostFilterResponse)(nil),         // 16: trireme.v1.PostFilterResponse
+	(*PodGroupPostFilterRequest)(nil),  // 17: trireme.v1.PodGroupPostFilterRequest
+	(*PodGroupMember)(nil),             // 18: trireme.v1.PodGroupMember
+	(*Victim)(nil),                     // 19: trireme.v1.Victim
+	(*VictimPod)(nil),                  // 20: trireme.v1.VictimPod
+	(*PodGroupPostFilterResponse)(nil), // 21: trireme.v1.PodGroupPostFilterResponse
+	(*Placement)(nil),                  // 22: trireme.v1.Placement
+	(*ReserveRequest)(nil),             // 23: trireme.v1.ReserveRequest
+	(*Reservation)(nil),                // 24: trireme.v1.Reservation
+	(*ReserveResponse)(nil),            // 25: trireme.v1.ReserveResponse
+	(*UnreserveRequest)(nil),           // 26: trireme.v1.UnreserveRequest
+	(*UnreserveResponse)(nil),          // 27: trireme.v1.UnreserveResponse
+	(*Node)(nil),                       // 28: trireme.v1.Node
+	(*Status)(nil),                     // 29: trireme.v1.Status
+	(*Pod)(nil),                        // 30: trireme.v1.Pod
+	(*Cycle)(nil),                      // 31: trireme.v1.Cycle
+	(Code)(0),                          // 32: trireme.v1.Code
+	(*PodIdentity)(nil),                // 33: trireme.v1.PodIdentity
+	(*Action)(nil),                     // 34: trireme.v1.Action
+	(*ClusterObject)(nil),              // 35: trireme.v1.ClusterObject
 }
 var file_trireme_v1_filter_proto_depIdxs = []int32{
 	1,  // 0: trireme.v1.NodeSelection.nodes:type_name -> trireme.v1.NodeView
-	23, // 1: trireme.v1.NodeView.node:type_name -> trireme.v1.Node
-	24, // 2: trireme.v1.NodeColumns.statuses:type_name -> trireme.v1.Status
-	24, // 3: trireme.v1.DomainConstraint.refusal:type_name -> trireme.v1.Status
+	28, // 1: trireme.v1.NodeView.node:type_name -> trireme.v1.Node
+	29, // 2: trireme.v1.NodeColumns.statuses:type_name -> trireme.v1.Status
+	29, // 3: trireme.v1.DomainConstraint.refusal:type_name -> trireme.v1.Status
 	4,  // 4: trireme.v1.DomainConstraint.skew:type_name -> trireme.v1.SkewRule
 	5,  // 5: trireme.v1.DomainConstraint.presence:type_name -> trireme.v1.PresenceRule
 	6,  // 6: trireme.v1.DomainConstraint.absence:type_name -> trireme.v1.AbsenceRule
 	1,  // 7: trireme.v1.DryRun.node:type_name -> trireme.v1.NodeView
-	25, // 8: trireme.v1.DryRun.removed_pods:type_name -> trireme.v1.Pod
-	25, // 9: trireme.v1.DryRun.added_pods:type_name -> trireme.v1.Pod
-	26, // 10: trireme.v1.PreFilterRequest.cycle:type_name -> trireme.v1.Cycle
-	24, // 11: trireme.v1.PreFilterResponse.status:type_name -> trireme.v1.Status
-	26, // 12: trireme.v1.FilterRequest.cycle:type_name -> trireme.v1.Cycle
+	30, // 8: trireme.v1.DryRun.removed_pods:type_name -> trireme.v1.Pod
+	30, // 9: trireme.v1.DryRun.added_pods:type_name -> trireme.v1.Pod
+	31, // 10: trireme.v1.PreFilterRequest.cycle:type_name -> trireme.v1.Cycle
+	29, // 11: trireme.v1.PreFilterResponse.status:type_name -> trireme.v1.Status
+	31, // 12: trireme.v1.FilterRequest.cycle:type_name -> trireme.v1.Cycle
 	0,  // 13: trireme.v1.FilterRequest.nodes:type_name -> trireme.v1.NodeSelection
 	7,  // 14: trireme.v1.FilterRequest.dry_runs:type_name -> trireme.v1.DryRun
 	9,  // 15: trireme.v1.FilterResponse.pre_filter:type_name -> trireme.v1.PreFilterResponse
 	2,  // 16: trireme.v1.FilterResponse.columns:type_name -> trireme.v1.NodeColumns
 	3,  // 17: trireme.v1.FilterResponse.constraints:type_name -> trireme.v1.DomainConstraint
 	12, // 18: trireme.v1.FilterResponse.timings:type_name -> trireme.v1.Timing
-	27, // 19: trireme.v1.Timing.code:type_name -> trireme.v1.Code
-	26, // 20: trireme.v1.PostFilterRequest.cycle:type_name -> trireme.v1.Cycle
+	32, // 19: trireme.v1.Timing.code:type_name -> trireme.v1.Code
+	31, // 20: trireme.v1.PostFilterRequest.cycle:type_name -> trireme.v1.Cycle
 	2,  // 21: trireme.v1.PostFilterRequest.columns:type_name -> trireme.v1.NodeColumns
-	24, // 22: trireme.v1.PostFilterRequest.pre_filter:type_name -> trireme.v1.Status
+	29, // 22: trireme.v1.PostFilterRequest.pre_filter:type_name -> trireme.v1.Status
 	15, // 23: trireme.v1.PostFilterRequest.chosen:type_name -> trireme.v1.PreemptionCandidates
-	28, // 24: trireme.v1.PreemptionCandidate.victims:type_name -> trireme.v1.PodIdentity
+	33, // 24: trireme.v1.PreemptionCandidate.victims:type_name -> trireme.v1.PodIdentity
 	14, // 25: trireme.v1.PreemptionCandidates.candidates:type_name -> trireme.v1.PreemptionCandidate
-	24, // 26: trireme.v1.PostFilterResponse.status:type_name -> trireme.v1.Status
-	29, // 27: trireme.v1.PostFilterResponse.actions:type_name -> trireme.v1.Action
+	29, // 26: trireme.v1.PostFilterResponse.status:type_name -> trireme.v1.Status
+	34, // 27: trireme.v1.PostFilterResponse.actions:type_name -> trireme.v1.Action
 	15, // 28: trireme.v1.PostFilterResponse.candidates:type_name -> trireme.v1.PreemptionCandidates
-	28, // 29: trireme.v1.Placement.pod:type_name -> trireme.v1.PodIdentity
-	26, // 30: trireme.v1.ReserveRequest.cycle:type_name -> trireme.v1.Cycle
-	17, // 31: trireme.v1.ReserveRequest.placements:type_name -> trireme.v1.Placement
-	24, // 32: trireme.v1.Reservation.status:type_name -> trireme.v1.Status
-	30, // 33: trireme.v1.Reservation.assumed:type_name -> trireme.v1.ClusterObject
-	19, // 34: trireme.v1.ReserveResponse.reservations:type_name -> trireme.v1.Reservation
-	26, // 35: trireme.v1.UnreserveRequest.cycle:type_name -> trireme.v1.Cycle
-	17, // 36: trireme.v1.UnreserveRequest.placements:type_name -> trireme.v1.Placement
-	8,  // 37: trireme.v1.FilterService.PreFilter:input_type -> trireme.v1.PreFilterRequest
-	10, // 38: trireme.v1.FilterService.Filter:input_type -> trireme.v1.FilterRequest
-	13, // 39: trireme.v1.FilterService.PostFilter:input_type -> trireme.v1.PostFilterRequest
-	18, // 40: trireme.v1.FilterService.Reserve:input_type -> trireme.v1.ReserveRequest
-	21, // 41: trireme.v1.FilterService.Unreserve:input_type -> trireme.v1.UnreserveRequest
-	9,  // 42: trireme.v1.FilterService.PreFilter:output_type -> trireme.v1.PreFilterResponse
-	11, // 43: trireme.v1.FilterService.Filter:output_type -> trireme.v1.FilterResponse
-	16, // 44: trireme.v1.FilterService.PostFilter:output_type -> trireme.v1.PostFilterResponse
-	20, // 45: trireme.v1.FilterService.Reserve:output_type -> trireme.v1.ReserveResponse
-	22, // 46: trireme.v1.FilterService.Unreserve:output_type -> trireme.v1.UnreserveResponse
-	42, // [42:47] is the sub-list for method output_type
-	37, // [37:42] is the sub-list for method input_type
-	37, // [37:37] is the sub-list for extension type_name
-	37, // [37:37] is the sub-list for extension extendee
-	0,  // [0:37] is the sub-list for field type_name
+	31, // 29: trireme.v1.PodGroupPostFilterRequest.cycle:type_name -> trireme.v1.Cycle
+	33, // 30: trireme.v1.PodGroupPostFilterRequest.pod_group:type_name -> trireme.v1.PodIdentity
+	18, // 31: trireme.v1.PodGroupPostFilterRequest.members:type_name -> trireme.v1.PodGroupMember
+	19, // 32: trireme.v1.PodGroupPostFilterRequest.victims:type_name -> trireme.v1.Victim
+	33, // 33: trireme.v1.PodGroupMember.pod:type_name -> trireme.v1.PodIdentity
+	20, // 34: trireme.v1.Victim.pods:type_name -> trireme.v1.VictimPod
+	33, // 35: trireme.v1.VictimPod.pod:type_name -> trireme.v1.PodIdentity
+	29, // 36: trireme.v1.PodGroupPostFilterResponse.status:type_name -> trireme.v1.Status
+	19, // 37: trireme.v1.PodGroupPostFilterResponse.potential:type_name -> trireme.v1.Victim
+	34, // 38: trireme.v1.PodGroupPostFilterResponse.actions:type_name -> trireme.v1.Action
+	33, // 39: trireme.v1.Placement.pod:type_name -> trireme.v1.PodIdentity
+	31, // 40: trireme.v1.ReserveRequest.cycle:type_name -> trireme.v1.Cycle
+	22, // 41: trireme.v1.ReserveRequest.placements:type_name -> trireme.v1.Placement
+	29, // 42: trireme.v1.Reservation.status:type_name -> trireme.v1.Status
+	35, // 43: trireme.v1.Reservation.assumed:type_name -> trireme.v1.ClusterObject
+	24, // 44: trireme.v1.ReserveResponse.reservations:type_name -> trireme.v1.Reservation
+	31, // 45: trireme.v1.UnreserveRequest.cycle:type_name -> trireme.v1.Cycle
+	22, // 46: trireme.v1.UnreserveRequest.placements:type_name -> trireme.v1.Placement
+	8,  // 47: trireme.v1.FilterService.PreFilter:input_type -> trireme.v1.PreFilterRequest
+	10, // 48: trireme.v1.FilterService.Filter:input_type -> trireme.v1.FilterRequest
+	13, // 49: trireme.v1.FilterService.PostFilter:input_type -> trireme.v1.PostFilterRequest
+	17, // 50: trireme.v1.FilterService.PodGroupPostFilter:input_type -> trireme.v1.PodGroupPostFilterRequest
+	23, // 51: trireme.v1.FilterService.Reserve:input_type -> trireme.v1.ReserveRequest
+	26, // 52: trireme.v1.FilterService.Unreserve:input_type -> trireme.v1.UnreserveRequest
+	9,  // 53: trireme.v1.FilterService.PreFilter:output_type -> trireme.v1.PreFilterResponse
+	11, // 54: trireme.v1.FilterService.Filter:output_type -> trireme.v1.FilterResponse
+	16, // 55: trireme.v1.FilterService.PostFilter:output_type -> trireme.v1.PostFilterResponse
+	21, // 56: trireme.v1.FilterService.PodGroupPostFilter:output_type -> trireme.v1.PodGroupPostFilterResponse
+	25, // 57: trireme.v1.FilterService.Reserve:output_type -> trireme.v1.ReserveResponse
+	27, // 58: trireme.v1.FilterService.Unreserve:output_type -> trireme.v1.UnreserveResponse
+	53, // [53:59] is the sub-list for method output_type
+	47, // [47:53] is the sub-list for method input_type
+	47, // [47:47] is the sub-list for extension type_name
+	47, // [47:47] is the sub-list for extension extendee
+	0,  // [0:47] is the sub-list for field type_name
 }
 
 func init() { file_trireme_v1_filter_proto_init() }
@@ -1898,7 +2287,7 @@ func file_trireme_v1_filter_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_trireme_v1_filter_proto_rawDesc), len(file_trireme_v1_filter_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   23,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -20,11 +20,12 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	FilterService_PreFilter_FullMethodName  = "/trireme.v1.FilterService/PreFilter"
-	FilterService_Filter_FullMethodName     = "/trireme.v1.FilterService/Filter"
-	FilterService_PostFilter_FullMethodName = "/trireme.v1.FilterService/PostFilter"
-	FilterService_Reserve_FullMethodName    = "/trireme.v1.FilterService/Reserve"
-	FilterService_Unreserve_FullMethodName  = "/trireme.v1.FilterService/Unreserve"
+	FilterService_PreFilter_FullMethodName          = "/trireme.v1.FilterService/PreFilter"
+	FilterService_Filter_FullMethodName             = "/trireme.v1.FilterService/Filter"
+	FilterService_PostFilter_FullMethodName         = "/trireme.v1.FilterService/PostFilter"
+	FilterService_PodGroupPostFilter_FullMethodName = "/trireme.v1.FilterService/PodGroupPostFilter"
+	FilterService_Reserve_FullMethodName            = "/trireme.v1.FilterService/Reserve"
+	FilterService_Unreserve_FullMethodName          = "/trireme.v1.FilterService/Unreserve"
 )
 
 // FilterServiceClient is the client API for FilterService service.
@@ -41,6 +42,10 @@ type FilterServiceClient interface {
 	// PostFilter looks for a way out when no node passed. It writes nothing: it answers actions, and bind carries them
 	// out. Idempotent.
 	PostFilter(ctx context.Context, in *PostFilterRequest, opts ...grpc.CallOption) (*PostFilterResponse, error)
+	// PodGroupPostFilter looks for a way out when a group of pods was refused. It is asked twice: first who may go to
+	// make room at all; then, with the group placed as if all of those were gone, who of them has to. It writes nothing.
+	// The phase's own. Idempotent.
+	PodGroupPostFilter(ctx context.Context, in *PodGroupPostFilterRequest, opts ...grpc.CallOption) (*PodGroupPostFilterResponse, error)
 	// Reserve answers what is to be assumed beside the pod on its node. It keeps nothing: the frontend caches the
 	// answer and streams it to all replicas. Idempotent.
 	Reserve(ctx context.Context, in *ReserveRequest, opts ...grpc.CallOption) (*ReserveResponse, error)
@@ -87,6 +92,16 @@ func (c *filterServiceClient) PostFilter(ctx context.Context, in *PostFilterRequ
 	return out, nil
 }
 
+func (c *filterServiceClient) PodGroupPostFilter(ctx context.Context, in *PodGroupPostFilterRequest, opts ...grpc.CallOption) (*PodGroupPostFilterResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(PodGroupPostFilterResponse)
+	err := c.cc.Invoke(ctx, FilterService_PodGroupPostFilter_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *filterServiceClient) Reserve(ctx context.Context, in *ReserveRequest, opts ...grpc.CallOption) (*ReserveResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ReserveResponse)
@@ -121,6 +136,10 @@ type FilterServiceServer interface {
 	// PostFilter looks for a way out when no node passed. It writes nothing: it answers actions, and bind carries them
 	// out. Idempotent.
 	PostFilter(context.Context, *PostFilterRequest) (*PostFilterResponse, error)
+	// PodGroupPostFilter looks for a way out when a group of pods was refused. It is asked twice: first who may go to
+	// make room at all; then, with the group placed as if all of those were gone, who of them has to. It writes nothing.
+	// The phase's own. Idempotent.
+	PodGroupPostFilter(context.Context, *PodGroupPostFilterRequest) (*PodGroupPostFilterResponse, error)
 	// Reserve answers what is to be assumed beside the pod on its node. It keeps nothing: the frontend caches the
 	// answer and streams it to all replicas. Idempotent.
 	Reserve(context.Context, *ReserveRequest) (*ReserveResponse, error)
@@ -145,6 +164,9 @@ func (UnimplementedFilterServiceServer) Filter(context.Context, *FilterRequest) 
 }
 func (UnimplementedFilterServiceServer) PostFilter(context.Context, *PostFilterRequest) (*PostFilterResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method PostFilter not implemented")
+}
+func (UnimplementedFilterServiceServer) PodGroupPostFilter(context.Context, *PodGroupPostFilterRequest) (*PodGroupPostFilterResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method PodGroupPostFilter not implemented")
 }
 func (UnimplementedFilterServiceServer) Reserve(context.Context, *ReserveRequest) (*ReserveResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Reserve not implemented")
@@ -227,6 +249,24 @@ func _FilterService_PostFilter_Handler(srv interface{}, ctx context.Context, dec
 	return interceptor(ctx, in, info, handler)
 }
 
+func _FilterService_PodGroupPostFilter_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PodGroupPostFilterRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FilterServiceServer).PodGroupPostFilter(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FilterService_PodGroupPostFilter_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FilterServiceServer).PodGroupPostFilter(ctx, req.(*PodGroupPostFilterRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _FilterService_Reserve_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ReserveRequest)
 	if err := dec(in); err != nil {
@@ -281,6 +321,10 @@ var FilterService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "PostFilter",
 			Handler:    _FilterService_PostFilter_Handler,
+		},
+		{
+			MethodName: "PodGroupPostFilter",
+			Handler:    _FilterService_PodGroupPostFilter_Handler,
 		},
 		{
 			MethodName: "Reserve",

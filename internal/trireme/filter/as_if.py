@@ -73,6 +73,11 @@ class AsIf:
             for plugin, _ in self._asked
         )
 
+    @property
+    def one_by_one(self) -> bool:
+        """What is so on one slot may change the answer about another."""
+        return self._single
+
     def parts(self, slots: arrays.SlotArray) -> Iterator[arrays.SlotArray]:
         """The slots in parts that may be rehearsed together."""
         return iter(slots[:, None]) if self._single else iter((slots,))
@@ -101,9 +106,10 @@ class AsIf:
 
     def _beside(self, slots: arrays.SlotArray, rehearsed: rehearsal.Rehearsal) -> interfaces.Verdicts:
         there = self._counting.on(slots)
+        mark = rehearsed.mark
         rehearsed.add(there.class_ids, there.slots)
         out = self._plainly(slots)
-        rehearsed.clear_added()
+        rehearsed.clear_added(mark)
         return out
 
     def _plainly(self, slots: arrays.SlotArray) -> interfaces.Verdicts:

@@ -11,7 +11,7 @@ import grpc
 import numpy as np
 from grpc import aio
 
-from trireme.filter import assembly, columns, evaluation, post_filtering, preemption, reserving
+from trireme.filter import assembly, columns, evaluation, group_preemption, post_filtering, preemption, reserving
 from trireme.framework import domain_rules, status
 from trireme.plugins import interfaces
 from trireme.replica import follower, stopwatch
@@ -119,6 +119,24 @@ class FilterService(filter_pb2_grpc.FilterServiceServicer):
         )
         plugins = self._post_filters[request.cycle.profile]
         return await post_filtering.post_filter(plugins, request, question, self._snap)
+
+    async def PodGroupPostFilter(
+        self, request: filter_pb2.PodGroupPostFilterRequest, context: aio.ServicerContext[Any, Any]
+    ) -> filter_pb2.PodGroupPostFilterResponse:
+        """Who may go for a group; or, once it was placed, who of them has to."""
+        await self._class_of(request.cycle, context)
+        if not request.victims:
+            return group_preemption.who_may_go(request, self._snap)
+        placed = set()
+        for member in request.members:
+            if member.pod_class not in self._snap.classes:
+                await context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"members: no class {member.pod_class}")
+            placed.add(member.pod_class)
+        kept = {
+            number: await self._evaluator.evaluate(request.cycle.profile, self._snap.classes[number])
+            for number in placed
+        }
+        return group_preemption.who_has_to_go(request, self._snap, self._chains[request.cycle.profile], kept)
 
     async def Reserve(
         self, request: filter_pb2.ReserveRequest, context: aio.ServicerContext[Any, Any]

@@ -39,6 +39,7 @@ from trireme.frontend import (
     phases,
     pod_group_conditions,
     pod_group_cycle,
+    pod_group_preempting,
     pod_group_queue,
     pod_group_trial,
     pod_groups,
@@ -352,10 +353,19 @@ class Frontend:
         """The cycle of groups of pods; None: there are none."""
         if self.group_queue is None:
             return None
+        trials = pod_group_trial.PodGroupTrials(
+            self.cache, self.queue, self.calls, self.publish, self.observed, reserved
+        )
+        post_filters = {
+            profile.scheduler_name: profile.names(ExtensionPoint.POD_GROUP_POST_FILTER)
+            for profile in self._completed.profiles
+        }
         return pod_group_cycle.PodGroupCycle(
             self.cache,
             self.group_queue,
-            pod_group_trial.PodGroupTrials(self.cache, self.queue, self.calls, self.publish, self.observed, reserved),
+            trials,
+            pod_group_preempting.PodGroupPostFilters(self.cache, self.calls, trials, self.publish, post_filters),
+            self.preemptions,
             self.binding,
             self.results,
             self.group_conditions,
@@ -366,6 +376,7 @@ class Frontend:
                 if pod_groups.GANG_SCHEDULING in profile.all_names()
             ),
             self._completed.trireme.batch.max_pods,
+            asynchronous=self._completed.gates.enabled("SchedulerAsyncPreemption"),
         ).run
 
     # Where streams begin (replica_link.Source)

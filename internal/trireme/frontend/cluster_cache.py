@@ -225,6 +225,21 @@ class ClusterCache:
         self.remove_pod(uid)
         return True
 
+    def hide(self, uids: Iterable[str]) -> None:
+        """The replicas are told that these pods are not on their nodes, until `show`: what would be if they went."""
+        for uid in uids:
+            pod = self._pods.get(uid)
+            if pod is not None and pod.slot != NO_SLOT:
+                self._unsettle(pod)
+
+    def show(self, uids: Iterable[str]) -> None:
+        """Those of the hidden pods that are still there are on their nodes again."""
+        for uid in uids:
+            pod = self._pods.get(uid)
+            if pod is not None and pod.slot == NO_SLOT:
+                self._leave_unknown_node(pod)
+                self._move_to(pod, pod.node_name)
+
     def is_assumed(self, uid: str) -> bool:
         """Whether the pod is on a node by assumption alone."""
         return uid in self._assumed
@@ -393,6 +408,9 @@ class ClusterCache:
             self._unsettle(pod)
         else:
             self._leave_unknown_node(pod)
+        self._move_to(pod, node_name)
+
+    def _move_to(self, pod: PlacedPod, node_name: str) -> None:
         pod.node_name = node_name
         slot = self._slots.get(node_name)
         if slot is None:

@@ -174,6 +174,19 @@ class Phases:
         code = wire_status.from_message(response.status).code
         return WayOut(", ".join(response.status.messages), tuple(response.actions), nominated, code)
 
+    async def pod_group_post_filter(
+        self, request: filter_pb2.PodGroupPostFilterRequest
+    ) -> filter_pb2.PodGroupPostFilterResponse:
+        """The way out for a group. Raises: PhaseUnavailable, PhaseFault."""
+
+        async def call(link: replica_link.ReplicaLink) -> filter_pb2.PodGroupPostFilterResponse:
+            stub = filter_pb2_grpc.FilterServiceStub(link.channel)
+            return await stub.PodGroupPostFilter(request, timeout=self._filters.deadline_seconds)
+
+        cycle = request.cycle
+        asking = self._filters.ask(cycle.profile, cycle.pod_class, call)
+        return await self._asked("filter", "PodGroupPostFilter", asking)
+
     async def place(
         self, profile: str, class_id: int, count: int, filtered: Filtered, extra_scores: Sequence[int] = ()
     ) -> Placed:

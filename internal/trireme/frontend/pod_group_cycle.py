@@ -6,22 +6,29 @@ its condition. Binding goes on beside the next cycle, as for single pods.
 Source: pkg/scheduler/schedule_one_podgroup.go.
 """
 
+import dataclasses
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from trireme.framework import status
 from trireme.frontend import (
     binding_cycle,
     cluster_cache,
     outcomes,
     pod_group_conditions,
+    pod_group_preempting,
     pod_group_queue,
     pod_groups,
+    preempting,
     queue_pod,
     scheduling_queue,
 )
 from trireme.frontend.pod_group_queue import Attempt
 from trireme.frontend.pod_group_trial import UNSCHEDULABLE, GroupStatus, PodGroupTrials, Trial, Verdict
 from trireme.frontend.pod_projection import TERMINATING
-from trireme.v1 import core_pb2, cycle_pb2, scheduling_pb2
+from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, scheduling_pb2
+
+log = logging.getLogger(__name__)
 
 # How long a member may wait on Permit for the others, in seconds.
 PERMIT_SECONDS = 300.0
@@ -43,14 +50,23 @@ class PodGroupCycle:
         cache: cluster_cache.ClusterCache,
         queue: pod_group_queue.PodGroupQueue,
         trials: PodGroupTrials,
+        post_filters: pod_group_preempting.PodGroupPostFilters,
+        preemptions: preempting.Preempting,
         binding: binding_cycle.BindingCycle,
         results: outcomes.Outcomes,
         conditions: pod_group_conditions.PodGroupConditions,
         now: Callable[[], float],
         gang_profiles: frozenset[str],
         max_batch: int,
+        *,
+        asynchronous: bool,
     ) -> None:
-        """`gang_profiles` have the GangScheduling plugin; without it whatever fits is bound."""
+        """`gang_profiles` have the GangScheduling plugin; without it whatever fits is bound. `asynchronous`: victims
+        are deleted beside the scheduling of others.
+        """
+        self._post_filters = post_filters
+        self._preemptions = preemptions
+        self._asynchronous = asynchronous
         self._cache = cache
         self._queue = queue
         self._trials = trials
@@ -85,12 +101,32 @@ class PodGroupCycle:
         if not members:
             return Attempt.SCHEDULED
         min_count = group.min_count if members[0].record.profile in self._gang_profiles else 0
-        said, trials = await self._trials.run(members, min_count, self._scheduled(group))
+        scheduled = self._scheduled(group)
+        said, trials = await self._trials.run(members, min_count, scheduled)
+        how = _ATTEMPTS[said.verdict]
+        before, nominated = said, None
         if said.verdict is Verdict.SUCCESS:
             self._bind(group, trials)
-        self._report(members, trials, said, said)
+        elif said.verdict is Verdict.UNSCHEDULABLE:
+            way = await self._post_filters.find(group, members, trials, min_count, scheduled)
+            if way.code is status.Code.SUCCESS:
+                how, nominated = Attempt.WAITING, way.nominated
+                await self._make_room(group, way.actions)
+            elif way.code is status.Code.ERROR:
+                how = Attempt.ERROR
+            said = _after(said, way)
+        self._report(members, trials, before, said, nominated)
         self._write_condition(pod_group, said)
-        return _ATTEMPTS[said.verdict]
+        return how
+
+    async def _make_room(self, group: pod_groups.GroupState, actions: Sequence[bind_pb2.Action]) -> None:
+        """Have the victims deleted, beside the scheduling of others where that may be."""
+        if self._asynchronous and group.entity is not None:
+            self._preemptions.start(group.entity, "", actions)
+            return
+        failed = await self._preemptions.carry_out(actions) if actions else ""
+        if failed:
+            log.warning("what PodGroupPostFilter decided for pod group %s failed: %s", group.key, failed)
 
     def _scheduled(self, group: pod_groups.GroupState) -> int:
         """How many members have a node, assumed ones included."""
@@ -215,6 +251,14 @@ class PodGroupCycle:
             Verdict.UNSCHEDULABLE: pod_group_conditions.UNSCHEDULABLE,
         }.get(said.verdict, pod_group_conditions.SCHEDULER_ERROR)
         self._conditions.set(pod_group, reason, said.message)
+
+
+def _after(said: GroupStatus, way: pod_group_preempting.GroupWayOut) -> GroupStatus:
+    """What is said of the group once a way out was looked for."""
+    if way.code is status.Code.ERROR:
+        return GroupStatus(Verdict.ERROR, (way.message,))
+    # An empty text is joined too, as kube-scheduler does it.
+    return dataclasses.replace(said, reasons=(*said.reasons, way.message))
 
 
 def _agreed(pod: core_pb2.Pod) -> tuple[str, int, str]:

@@ -117,6 +117,9 @@ class Preempting:
     async def _preempt(self, pod: queue_pod.QueuedPod, node_name: str, victim: bind_pb2.Action) -> bool:
         """Have one victim go; whether it does."""
         text = f"Preempted by pod {pod.uid} on node {node_name}"
+        if not node_name:
+            # A group's victims may be anywhere.
+            text = f"Preempted by podgroup {victim.evict.preemptor.uid} on node {victim.evict.node_name}"
         if self._waiting.reject(victim.pod.uid, NAME, "preempted"):
             text += " (in kube-scheduler memory)."
         elif self._cache.pod(victim.pod.uid) is None:

@@ -29,14 +29,13 @@ class Rehearsal:
         self._removed: dict[int, int] = {}
         # Pods that are taken to be there, in rows at the end of the pod table.
         self._first_added = 0
-        self._size_before = 0
         self._deltas: tuple[arrays.Int32Array, arrays.Int32Array, arrays.Int64Array, arrays.BoolArray] | None = None
 
     def __enter__(self) -> "Rehearsal":
         if self._snap.rehearsal is not None:
             raise RuntimeError("a rehearsal within a rehearsal")
         self._snap.rehearsal = self
-        self._size_before = self._first_added = self._snap.pods.size
+        self._first_added = self._snap.pods.size
         return self
 
     def __exit__(
@@ -87,15 +86,20 @@ class Rehearsal:
         table.start[rows] = 0
         self._shift(class_ids, slots, 1)
 
-    def clear_added(self) -> None:
-        """Take none of the added pods to be there any more."""
+    @property
+    def mark(self) -> int:
+        """What `clear_added` needs to keep the pods that were added so far."""
+        return self._snap.pods.size
+
+    def clear_added(self, mark: int = 0) -> None:
+        """Take none of the added pods to be there any more, or none of those that were added after the mark."""
         table = self._snap.pods
-        rows = slice(self._first_added, table.size)
-        if rows.start == rows.stop:
+        rows = slice(max(mark, self._first_added), table.size)
+        if rows.start >= rows.stop:
             return
         self._shift(table.pod_class[rows], table.slot[rows], -1)
         table.slot[rows] = pods.NO_SLOT
-        table.forget_last(table.size - self._size_before)
+        table.forget_last(rows.stop - rows.start)
 
     def adjusted(self, sums: arrays.Int64Array, weights: arrays.Int64Array) -> arrays.Int64Array:
         """Sums of weights over the real pods, as they would be. Pods that are being deleted count like any other that

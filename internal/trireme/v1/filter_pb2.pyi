@@ -695,6 +695,190 @@ class PostFilterResponse(_message.Message):
 Global___PostFilterResponse: _TypeAlias = PostFilterResponse  # noqa: Y015
 
 @_typing.final
+class PodGroupPostFilterRequest(_message.Message):
+    """PodGroupPostFilterRequest asks for a way out for a group."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CYCLE_FIELD_NUMBER: _builtins.int
+    POD_GROUP_FIELD_NUMBER: _builtins.int
+    PRIORITY_FIELD_NUMBER: _builtins.int
+    MEMBERS_FIELD_NUMBER: _builtins.int
+    VICTIMS_FIELD_NUMBER: _builtins.int
+    priority: _builtins.int
+    """REQUIRED. The group's priority."""
+    @_builtins.property
+    def cycle(self) -> _cycle_pb2.Cycle:
+        """REQUIRED. The class of the first member, and the state of the cluster."""
+
+    @_builtins.property
+    def pod_group(self) -> _cycle_pb2.PodIdentity:
+        """REQUIRED. The PodGroup."""
+
+    @_builtins.property
+    def members(self) -> _containers.RepeatedCompositeFieldContainer[Global___PodGroupMember]:
+        """REQUIRED. First its members without a node; then those that were placed, in the order in which they were."""
+
+    @_builtins.property
+    def victims(self) -> _containers.RepeatedCompositeFieldContainer[Global___Victim]:
+        """OPTIONAL. Unset: the first question. Else what it answered; in the state of the cluster that is asked about these
+        pods are gone, and the members are on their nodes.
+        """
+
+    def __init__(
+        self,
+        *,
+        cycle: _cycle_pb2.Cycle | None = ...,
+        pod_group: _cycle_pb2.PodIdentity | None = ...,
+        priority: _builtins.int = ...,
+        members: _abc.Iterable[Global___PodGroupMember] | None = ...,
+        victims: _abc.Iterable[Global___Victim] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["cycle", b"cycle", "pod_group", b"pod_group"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cycle", b"cycle", "members", b"members", "pod_group", b"pod_group", "priority", b"priority", "victims", b"victims"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PodGroupPostFilterRequest: _TypeAlias = PodGroupPostFilterRequest  # noqa: Y015
+
+@_typing.final
+class PodGroupMember(_message.Message):
+    """PodGroupMember is one pod of a group."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    POD_FIELD_NUMBER: _builtins.int
+    POD_CLASS_FIELD_NUMBER: _builtins.int
+    NOMINATED_NODE_FIELD_NUMBER: _builtins.int
+    SLOT_FIELD_NUMBER: _builtins.int
+    pod_class: _builtins.int
+    """REQUIRED. Its class."""
+    nominated_node: _builtins.str
+    """OPTIONAL. The node that it is nominated to."""
+    slot: _builtins.int
+    """REQUIRED in the second question. The slot of its node."""
+    @_builtins.property
+    def pod(self) -> _cycle_pb2.PodIdentity:
+        """REQUIRED. The pod."""
+
+    def __init__(
+        self,
+        *,
+        pod: _cycle_pb2.PodIdentity | None = ...,
+        pod_class: _builtins.int = ...,
+        nominated_node: _builtins.str = ...,
+        slot: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["pod", b"pod"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["nominated_node", b"nominated_node", "pod", b"pod", "pod_class", b"pod_class", "slot", b"slot"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PodGroupMember: _TypeAlias = PodGroupMember  # noqa: Y015
+
+@_typing.final
+class Victim(_message.Message):
+    """Victim is a pod, or a group of pods that go together, that may have to go."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PODS_FIELD_NUMBER: _builtins.int
+    VIOLATES_FIELD_NUMBER: _builtins.int
+    violates: _builtins.bool
+    """OPTIONAL. Its going breaks a disruption budget."""
+    @_builtins.property
+    def pods(self) -> _containers.RepeatedCompositeFieldContainer[Global___VictimPod]:
+        """REQUIRED. The pods, at least one."""
+
+    def __init__(
+        self,
+        *,
+        pods: _abc.Iterable[Global___VictimPod] | None = ...,
+        violates: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["pods", b"pods", "violates", b"violates"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Victim: _TypeAlias = Victim  # noqa: Y015
+
+@_typing.final
+class VictimPod(_message.Message):
+    """VictimPod is one pod of a victim."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    POD_FIELD_NUMBER: _builtins.int
+    POD_CLASS_FIELD_NUMBER: _builtins.int
+    SLOT_FIELD_NUMBER: _builtins.int
+    TERMINATING_FIELD_NUMBER: _builtins.int
+    pod_class: _builtins.int
+    """REQUIRED. Its class."""
+    slot: _builtins.int
+    """REQUIRED. The slot of its node."""
+    terminating: _builtins.bool
+    """OPTIONAL. It is being deleted already."""
+    @_builtins.property
+    def pod(self) -> _cycle_pb2.PodIdentity:
+        """REQUIRED. The pod."""
+
+    def __init__(
+        self,
+        *,
+        pod: _cycle_pb2.PodIdentity | None = ...,
+        pod_class: _builtins.int = ...,
+        slot: _builtins.int = ...,
+        terminating: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["pod", b"pod"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["pod", b"pod", "pod_class", b"pod_class", "slot", b"slot", "terminating", b"terminating"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___VictimPod: _TypeAlias = VictimPod  # noqa: Y015
+
+@_typing.final
+class PodGroupPostFilterResponse(_message.Message):
+    """PodGroupPostFilterResponse is the way out for a group, if there is one."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STATUS_FIELD_NUMBER: _builtins.int
+    POTENTIAL_FIELD_NUMBER: _builtins.int
+    ACTIONS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def status(self) -> _status_pb2.Status:
+        """REQUIRED unless `potential` is answered. CODE_SUCCESS: the actions make room, or it is being made."""
+
+    @_builtins.property
+    def potential(self) -> _containers.RepeatedCompositeFieldContainer[Global___Victim]:
+        """OPTIONAL, answer to the first question. Who may go: those who are let stay first where they can come first."""
+
+    @_builtins.property
+    def actions(self) -> _containers.RepeatedCompositeFieldContainer[_bind_pb2.Action]:
+        """OPTIONAL. Evictions; bind does them."""
+
+    def __init__(
+        self,
+        *,
+        status: _status_pb2.Status | None = ...,
+        potential: _abc.Iterable[Global___Victim] | None = ...,
+        actions: _abc.Iterable[_bind_pb2.Action] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["status", b"status"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actions", b"actions", "potential", b"potential", "status", b"status"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PodGroupPostFilterResponse: _TypeAlias = PodGroupPostFilterResponse  # noqa: Y015
+
+@_typing.final
 class Placement(_message.Message):
     """Placement is one pod on one node."""
 

@@ -50,6 +50,11 @@ class FilterServiceStub:
                 request_serializer=trireme_dot_v1_dot_filter__pb2.PostFilterRequest.SerializeToString,
                 response_deserializer=trireme_dot_v1_dot_filter__pb2.PostFilterResponse.FromString,
                 _registered_method=True)
+        self.PodGroupPostFilter = channel.unary_unary(
+                '/trireme.v1.FilterService/PodGroupPostFilter',
+                request_serializer=trireme_dot_v1_dot_filter__pb2.PodGroupPostFilterRequest.SerializeToString,
+                response_deserializer=trireme_dot_v1_dot_filter__pb2.PodGroupPostFilterResponse.FromString,
+                _registered_method=True)
         self.Reserve = channel.unary_unary(
                 '/trireme.v1.FilterService/Reserve',
                 request_serializer=trireme_dot_v1_dot_filter__pb2.ReserveRequest.SerializeToString,
@@ -89,6 +94,15 @@ class FilterServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def PodGroupPostFilter(self, request, context):
+        """PodGroupPostFilter looks for a way out when a group of pods was refused. It is asked twice: first who may go to
+        make room at all; then, with the group placed as if all of those were gone, who of them has to. It writes nothing.
+        The phase's own. Idempotent.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Reserve(self, request, context):
         """Reserve answers what is to be assumed beside the pod on its node. It keeps nothing: the frontend caches the
         answer and streams it to all replicas. Idempotent.
@@ -122,6 +136,11 @@ def add_FilterServiceServicer_to_server(servicer, server):
                     servicer.PostFilter,
                     request_deserializer=trireme_dot_v1_dot_filter__pb2.PostFilterRequest.FromString,
                     response_serializer=trireme_dot_v1_dot_filter__pb2.PostFilterResponse.SerializeToString,
+            ),
+            'PodGroupPostFilter': grpc.unary_unary_rpc_method_handler(
+                    servicer.PodGroupPostFilter,
+                    request_deserializer=trireme_dot_v1_dot_filter__pb2.PodGroupPostFilterRequest.FromString,
+                    response_serializer=trireme_dot_v1_dot_filter__pb2.PodGroupPostFilterResponse.SerializeToString,
             ),
             'Reserve': grpc.unary_unary_rpc_method_handler(
                     servicer.Reserve,
@@ -216,6 +235,33 @@ class FilterService:
             '/trireme.v1.FilterService/PostFilter',
             trireme_dot_v1_dot_filter__pb2.PostFilterRequest.SerializeToString,
             trireme_dot_v1_dot_filter__pb2.PostFilterResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PodGroupPostFilter(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/trireme.v1.FilterService/PodGroupPostFilter',
+            trireme_dot_v1_dot_filter__pb2.PodGroupPostFilterRequest.SerializeToString,
+            trireme_dot_v1_dot_filter__pb2.PodGroupPostFilterResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -43,6 +43,11 @@ class FilterServiceStub:
     """PostFilter looks for a way out when no node passed. It writes nothing: it answers actions, and bind carries them
     out. Idempotent.
     """
+    PodGroupPostFilter: _grpc.UnaryUnaryMultiCallable[_filter_pb2.PodGroupPostFilterRequest, _filter_pb2.PodGroupPostFilterResponse]
+    """PodGroupPostFilter looks for a way out when a group of pods was refused. It is asked twice: first who may go to
+    make room at all; then, with the group placed as if all of those were gone, who of them has to. It writes nothing.
+    The phase's own. Idempotent.
+    """
     Reserve: _grpc.UnaryUnaryMultiCallable[_filter_pb2.ReserveRequest, _filter_pb2.ReserveResponse]
     """Reserve answers what is to be assumed beside the pod on its node. It keeps nothing: the frontend caches the
     answer and streams it to all replicas. Idempotent.
@@ -66,6 +71,11 @@ class FilterServiceAsyncStub(FilterServiceStub):
     PostFilter: _aio.UnaryUnaryMultiCallable[_filter_pb2.PostFilterRequest, _filter_pb2.PostFilterResponse]  # type: ignore[assignment]
     """PostFilter looks for a way out when no node passed. It writes nothing: it answers actions, and bind carries them
     out. Idempotent.
+    """
+    PodGroupPostFilter: _aio.UnaryUnaryMultiCallable[_filter_pb2.PodGroupPostFilterRequest, _filter_pb2.PodGroupPostFilterResponse]  # type: ignore[assignment]
+    """PodGroupPostFilter looks for a way out when a group of pods was refused. It is asked twice: first who may go to
+    make room at all; then, with the group placed as if all of those were gone, who of them has to. It writes nothing.
+    The phase's own. Idempotent.
     """
     Reserve: _aio.UnaryUnaryMultiCallable[_filter_pb2.ReserveRequest, _filter_pb2.ReserveResponse]  # type: ignore[assignment]
     """Reserve answers what is to be assumed beside the pod on its node. It keeps nothing: the frontend caches the
@@ -105,6 +115,17 @@ class FilterServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_filter_pb2.PostFilterResponse, _abc.Awaitable[_filter_pb2.PostFilterResponse]]:
         """PostFilter looks for a way out when no node passed. It writes nothing: it answers actions, and bind carries them
         out. Idempotent.
+        """
+
+    @_abc_1.abstractmethod
+    def PodGroupPostFilter(
+        self,
+        request: _filter_pb2.PodGroupPostFilterRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_filter_pb2.PodGroupPostFilterResponse, _abc.Awaitable[_filter_pb2.PodGroupPostFilterResponse]]:
+        """PodGroupPostFilter looks for a way out when a group of pods was refused. It is asked twice: first who may go to
+        make room at all; then, with the group placed as if all of those were gone, who of them has to. It writes nothing.
+        The phase's own. Idempotent.
         """
 
     @_abc_1.abstractmethod
