@@ -814,6 +814,7 @@ type Action struct {
 	//	*Action_Deallocate
 	//	*Action_SetCondition
 	//	*Action_SetGroupCondition
+	//	*Action_Release
 	Action        isAction_Action `protobuf_oneof:"action"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -917,6 +918,15 @@ func (x *Action) GetSetGroupCondition() *SetGroupCondition {
 	return nil
 }
 
+func (x *Action) GetRelease() *Release {
+	if x != nil {
+		if x, ok := x.Action.(*Action_Release); ok {
+			return x.Release
+		}
+	}
+	return nil
+}
+
 type isAction_Action interface {
 	isAction_Action()
 }
@@ -951,6 +961,11 @@ type Action_SetGroupCondition struct {
 	SetGroupCondition *SetGroupCondition `protobuf:"bytes,7,opt,name=set_group_condition,json=setGroupCondition,proto3,oneof"`
 }
 
+type Action_Release struct {
+	// Give back what PreBind wrote.
+	Release *Release `protobuf:"bytes,8,opt,name=release,proto3,oneof"`
+}
+
 func (*Action_Evict) isAction_Action() {}
 
 func (*Action_Nominate) isAction_Action() {}
@@ -962,6 +977,8 @@ func (*Action_Deallocate) isAction_Action() {}
 func (*Action_SetCondition) isAction_Action() {}
 
 func (*Action_SetGroupCondition) isAction_Action() {}
+
+func (*Action_Release) isAction_Action() {}
 
 // Evict deletes a pod after marking it with the condition DisruptionTarget.
 type Evict struct {
@@ -1192,6 +1209,54 @@ func (x *Deallocate) GetDelete() bool {
 	return false
 }
 
+// Release gives back what PreBind wrote for a pod that is not bound after all, as far as it can be given back: its place
+// among the users of its claims, and a claim that was made for its extended resources. What was not written is not
+// looked for, so it may be asked for whenever PreBind had begun.
+type Release struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED. What Reserve gave for PreBind, or PreBind answered since.
+	State         []byte `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Release) Reset() {
+	*x = Release{}
+	mi := &file_trireme_v1_bind_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Release) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Release) ProtoMessage() {}
+
+func (x *Release) ProtoReflect() protoreflect.Message {
+	mi := &file_trireme_v1_bind_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Release.ProtoReflect.Descriptor instead.
+func (*Release) Descriptor() ([]byte, []int) {
+	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *Release) GetState() []byte {
+	if x != nil {
+		return x.State
+	}
+	return nil
+}
+
 // SetCondition patches one condition of the pod's status.
 type SetCondition struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1205,7 +1270,7 @@ type SetCondition struct {
 
 func (x *SetCondition) Reset() {
 	*x = SetCondition{}
-	mi := &file_trireme_v1_bind_proto_msgTypes[19]
+	mi := &file_trireme_v1_bind_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1217,7 +1282,7 @@ func (x *SetCondition) String() string {
 func (*SetCondition) ProtoMessage() {}
 
 func (x *SetCondition) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_bind_proto_msgTypes[19]
+	mi := &file_trireme_v1_bind_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1230,7 +1295,7 @@ func (x *SetCondition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetCondition.ProtoReflect.Descriptor instead.
 func (*SetCondition) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{19}
+	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *SetCondition) GetCondition() *PodCondition {
@@ -1258,7 +1323,7 @@ type SetGroupCondition struct {
 
 func (x *SetGroupCondition) Reset() {
 	*x = SetGroupCondition{}
-	mi := &file_trireme_v1_bind_proto_msgTypes[20]
+	mi := &file_trireme_v1_bind_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1270,7 +1335,7 @@ func (x *SetGroupCondition) String() string {
 func (*SetGroupCondition) ProtoMessage() {}
 
 func (x *SetGroupCondition) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_bind_proto_msgTypes[20]
+	mi := &file_trireme_v1_bind_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1283,7 +1348,7 @@ func (x *SetGroupCondition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetGroupCondition.ProtoReflect.Descriptor instead.
 func (*SetGroupCondition) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{20}
+	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *SetGroupCondition) GetCondition() *Condition {
@@ -1306,7 +1371,7 @@ type ApplyRequest struct {
 
 func (x *ApplyRequest) Reset() {
 	*x = ApplyRequest{}
-	mi := &file_trireme_v1_bind_proto_msgTypes[21]
+	mi := &file_trireme_v1_bind_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1318,7 +1383,7 @@ func (x *ApplyRequest) String() string {
 func (*ApplyRequest) ProtoMessage() {}
 
 func (x *ApplyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_bind_proto_msgTypes[21]
+	mi := &file_trireme_v1_bind_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1331,7 +1396,7 @@ func (x *ApplyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyRequest.ProtoReflect.Descriptor instead.
 func (*ApplyRequest) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{21}
+	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ApplyRequest) GetFence() *Fence {
@@ -1359,7 +1424,7 @@ type ApplyResponse struct {
 
 func (x *ApplyResponse) Reset() {
 	*x = ApplyResponse{}
-	mi := &file_trireme_v1_bind_proto_msgTypes[22]
+	mi := &file_trireme_v1_bind_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1371,7 +1436,7 @@ func (x *ApplyResponse) String() string {
 func (*ApplyResponse) ProtoMessage() {}
 
 func (x *ApplyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_bind_proto_msgTypes[22]
+	mi := &file_trireme_v1_bind_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1384,7 +1449,7 @@ func (x *ApplyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyResponse.ProtoReflect.Descriptor instead.
 func (*ApplyResponse) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{22}
+	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ApplyResponse) GetResults() []*BindResult {
@@ -1409,7 +1474,7 @@ type FenceRequest struct {
 
 func (x *FenceRequest) Reset() {
 	*x = FenceRequest{}
-	mi := &file_trireme_v1_bind_proto_msgTypes[23]
+	mi := &file_trireme_v1_bind_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1421,7 +1486,7 @@ func (x *FenceRequest) String() string {
 func (*FenceRequest) ProtoMessage() {}
 
 func (x *FenceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_bind_proto_msgTypes[23]
+	mi := &file_trireme_v1_bind_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1434,7 +1499,7 @@ func (x *FenceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceRequest.ProtoReflect.Descriptor instead.
 func (*FenceRequest) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{23}
+	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *FenceRequest) GetFence() *Fence {
@@ -1471,7 +1536,7 @@ type FenceResponse struct {
 
 func (x *FenceResponse) Reset() {
 	*x = FenceResponse{}
-	mi := &file_trireme_v1_bind_proto_msgTypes[24]
+	mi := &file_trireme_v1_bind_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1483,7 +1548,7 @@ func (x *FenceResponse) String() string {
 func (*FenceResponse) ProtoMessage() {}
 
 func (x *FenceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_bind_proto_msgTypes[24]
+	mi := &file_trireme_v1_bind_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1496,7 +1561,7 @@ func (x *FenceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceResponse.ProtoReflect.Descriptor instead.
 func (*FenceResponse) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{24}
+	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *FenceResponse) GetEpoch() uint64 {
@@ -1565,7 +1630,7 @@ const file_trireme_v1_bind_proto_rawDesc = "" +
 	"\x0fPostBindRequest\x12'\n" +
 	"\x05cycle\x18\x01 \x01(\v2\x11.trireme.v1.CycleR\x05cycle\x12*\n" +
 	"\x05items\x18\x02 \x03(\v2\x14.trireme.v1.BindItemR\x05items\"\x12\n" +
-	"\x10PostBindResponse\"\xb2\x03\n" +
+	"\x10PostBindResponse\"\xe3\x03\n" +
 	"\x06Action\x12)\n" +
 	"\x03pod\x18\x01 \x01(\v2\x17.trireme.v1.PodIdentityR\x03pod\x12)\n" +
 	"\x05evict\x18\x02 \x01(\v2\x11.trireme.v1.EvictH\x00R\x05evict\x122\n" +
@@ -1575,7 +1640,8 @@ const file_trireme_v1_bind_proto_rawDesc = "" +
 	"deallocate\x18\x05 \x01(\v2\x16.trireme.v1.DeallocateH\x00R\n" +
 	"deallocate\x12?\n" +
 	"\rset_condition\x18\x06 \x01(\v2\x18.trireme.v1.SetConditionH\x00R\fsetCondition\x12O\n" +
-	"\x13set_group_condition\x18\a \x01(\v2\x1d.trireme.v1.SetGroupConditionH\x00R\x11setGroupConditionB\b\n" +
+	"\x13set_group_condition\x18\a \x01(\v2\x1d.trireme.v1.SetGroupConditionH\x00R\x11setGroupCondition\x12/\n" +
+	"\arelease\x18\b \x01(\v2\x13.trireme.v1.ReleaseH\x00R\areleaseB\b\n" +
 	"\x06action\"\xa6\x01\n" +
 	"\x05Evict\x12\x18\n" +
 	"\amessage\x18\x01 \x01(\tR\amessage\x12/\n" +
@@ -1590,7 +1656,9 @@ const file_trireme_v1_bind_proto_rawDesc = "" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
 	"\x03uid\x18\x03 \x01(\tR\x03uid\x12\x16\n" +
-	"\x06delete\x18\x04 \x01(\bR\x06delete\"\x93\x01\n" +
+	"\x06delete\x18\x04 \x01(\bR\x06delete\"\x1f\n" +
+	"\aRelease\x12\x14\n" +
+	"\x05state\x18\x01 \x01(\fR\x05state\"\x93\x01\n" +
 	"\fSetCondition\x126\n" +
 	"\tcondition\x18\x01 \x01(\v2\x18.trireme.v1.PodConditionR\tcondition\x123\n" +
 	"\x13nominated_node_name\x18\x02 \x01(\tH\x00R\x11nominatedNodeName\x88\x01\x01B\x16\n" +
@@ -1630,7 +1698,7 @@ func file_trireme_v1_bind_proto_rawDescGZIP() []byte {
 	return file_trireme_v1_bind_proto_rawDescData
 }
 
-var file_trireme_v1_bind_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_trireme_v1_bind_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_trireme_v1_bind_proto_goTypes = []any{
 	(*BindItem)(nil),            // 0: trireme.v1.BindItem
 	(*HostState)(nil),           // 1: trireme.v1.HostState
@@ -1651,79 +1719,81 @@ var file_trireme_v1_bind_proto_goTypes = []any{
 	(*Nominate)(nil),            // 16: trireme.v1.Nominate
 	(*ClearNomination)(nil),     // 17: trireme.v1.ClearNomination
 	(*Deallocate)(nil),          // 18: trireme.v1.Deallocate
-	(*SetCondition)(nil),        // 19: trireme.v1.SetCondition
-	(*SetGroupCondition)(nil),   // 20: trireme.v1.SetGroupCondition
-	(*ApplyRequest)(nil),        // 21: trireme.v1.ApplyRequest
-	(*ApplyResponse)(nil),       // 22: trireme.v1.ApplyResponse
-	(*FenceRequest)(nil),        // 23: trireme.v1.FenceRequest
-	(*FenceResponse)(nil),       // 24: trireme.v1.FenceResponse
-	nil,                         // 25: trireme.v1.HostState.PluginStatesEntry
-	(*PodIdentity)(nil),         // 26: trireme.v1.PodIdentity
-	(*ClusterObject)(nil),       // 27: trireme.v1.ClusterObject
-	(*Cycle)(nil),               // 28: trireme.v1.Cycle
-	(*Status)(nil),              // 29: trireme.v1.Status
-	(*durationpb.Duration)(nil), // 30: google.protobuf.Duration
-	(*ObjectKey)(nil),           // 31: trireme.v1.ObjectKey
-	(*PodCondition)(nil),        // 32: trireme.v1.PodCondition
-	(*Condition)(nil),           // 33: trireme.v1.Condition
-	(*Fence)(nil),               // 34: trireme.v1.Fence
-	(*Configuration)(nil),       // 35: trireme.v1.Configuration
+	(*Release)(nil),             // 19: trireme.v1.Release
+	(*SetCondition)(nil),        // 20: trireme.v1.SetCondition
+	(*SetGroupCondition)(nil),   // 21: trireme.v1.SetGroupCondition
+	(*ApplyRequest)(nil),        // 22: trireme.v1.ApplyRequest
+	(*ApplyResponse)(nil),       // 23: trireme.v1.ApplyResponse
+	(*FenceRequest)(nil),        // 24: trireme.v1.FenceRequest
+	(*FenceResponse)(nil),       // 25: trireme.v1.FenceResponse
+	nil,                         // 26: trireme.v1.HostState.PluginStatesEntry
+	(*PodIdentity)(nil),         // 27: trireme.v1.PodIdentity
+	(*ClusterObject)(nil),       // 28: trireme.v1.ClusterObject
+	(*Cycle)(nil),               // 29: trireme.v1.Cycle
+	(*Status)(nil),              // 30: trireme.v1.Status
+	(*durationpb.Duration)(nil), // 31: google.protobuf.Duration
+	(*ObjectKey)(nil),           // 32: trireme.v1.ObjectKey
+	(*PodCondition)(nil),        // 33: trireme.v1.PodCondition
+	(*Condition)(nil),           // 34: trireme.v1.Condition
+	(*Fence)(nil),               // 35: trireme.v1.Fence
+	(*Configuration)(nil),       // 36: trireme.v1.Configuration
 }
 var file_trireme_v1_bind_proto_depIdxs = []int32{
-	26, // 0: trireme.v1.BindItem.pod:type_name -> trireme.v1.PodIdentity
-	27, // 1: trireme.v1.BindItem.assumed:type_name -> trireme.v1.ClusterObject
-	25, // 2: trireme.v1.HostState.plugin_states:type_name -> trireme.v1.HostState.PluginStatesEntry
-	28, // 3: trireme.v1.PermitRequest.cycle:type_name -> trireme.v1.Cycle
+	27, // 0: trireme.v1.BindItem.pod:type_name -> trireme.v1.PodIdentity
+	28, // 1: trireme.v1.BindItem.assumed:type_name -> trireme.v1.ClusterObject
+	26, // 2: trireme.v1.HostState.plugin_states:type_name -> trireme.v1.HostState.PluginStatesEntry
+	29, // 3: trireme.v1.PermitRequest.cycle:type_name -> trireme.v1.Cycle
 	0,  // 4: trireme.v1.PermitRequest.items:type_name -> trireme.v1.BindItem
-	29, // 5: trireme.v1.PermitResult.status:type_name -> trireme.v1.Status
-	30, // 6: trireme.v1.PermitResult.timeout:type_name -> google.protobuf.Duration
+	30, // 5: trireme.v1.PermitResult.status:type_name -> trireme.v1.Status
+	31, // 6: trireme.v1.PermitResult.timeout:type_name -> google.protobuf.Duration
 	4,  // 7: trireme.v1.PermitResult.waits:type_name -> trireme.v1.PermitWait
-	30, // 8: trireme.v1.PermitWait.timeout:type_name -> google.protobuf.Duration
+	31, // 8: trireme.v1.PermitWait.timeout:type_name -> google.protobuf.Duration
 	3,  // 9: trireme.v1.PermitResponse.results:type_name -> trireme.v1.PermitResult
-	28, // 10: trireme.v1.PreBindRequest.cycle:type_name -> trireme.v1.Cycle
+	29, // 10: trireme.v1.PreBindRequest.cycle:type_name -> trireme.v1.Cycle
 	0,  // 11: trireme.v1.PreBindRequest.items:type_name -> trireme.v1.BindItem
-	29, // 12: trireme.v1.PreBindResult.status:type_name -> trireme.v1.Status
-	31, // 13: trireme.v1.PreBindResult.wait_for:type_name -> trireme.v1.ObjectKey
-	30, // 14: trireme.v1.PreBindResult.timeout:type_name -> google.protobuf.Duration
+	30, // 12: trireme.v1.PreBindResult.status:type_name -> trireme.v1.Status
+	32, // 13: trireme.v1.PreBindResult.wait_for:type_name -> trireme.v1.ObjectKey
+	31, // 14: trireme.v1.PreBindResult.timeout:type_name -> google.protobuf.Duration
 	7,  // 15: trireme.v1.PreBindResponse.results:type_name -> trireme.v1.PreBindResult
-	28, // 16: trireme.v1.BindRequest.cycle:type_name -> trireme.v1.Cycle
+	29, // 16: trireme.v1.BindRequest.cycle:type_name -> trireme.v1.Cycle
 	0,  // 17: trireme.v1.BindRequest.items:type_name -> trireme.v1.BindItem
-	29, // 18: trireme.v1.BindResult.status:type_name -> trireme.v1.Status
+	30, // 18: trireme.v1.BindResult.status:type_name -> trireme.v1.Status
 	10, // 19: trireme.v1.BindResponse.results:type_name -> trireme.v1.BindResult
-	28, // 20: trireme.v1.PostBindRequest.cycle:type_name -> trireme.v1.Cycle
+	29, // 20: trireme.v1.PostBindRequest.cycle:type_name -> trireme.v1.Cycle
 	0,  // 21: trireme.v1.PostBindRequest.items:type_name -> trireme.v1.BindItem
-	26, // 22: trireme.v1.Action.pod:type_name -> trireme.v1.PodIdentity
+	27, // 22: trireme.v1.Action.pod:type_name -> trireme.v1.PodIdentity
 	15, // 23: trireme.v1.Action.evict:type_name -> trireme.v1.Evict
 	16, // 24: trireme.v1.Action.nominate:type_name -> trireme.v1.Nominate
 	17, // 25: trireme.v1.Action.clear_nomination:type_name -> trireme.v1.ClearNomination
 	18, // 26: trireme.v1.Action.deallocate:type_name -> trireme.v1.Deallocate
-	19, // 27: trireme.v1.Action.set_condition:type_name -> trireme.v1.SetCondition
-	20, // 28: trireme.v1.Action.set_group_condition:type_name -> trireme.v1.SetGroupCondition
-	26, // 29: trireme.v1.Evict.preemptor:type_name -> trireme.v1.PodIdentity
-	32, // 30: trireme.v1.SetCondition.condition:type_name -> trireme.v1.PodCondition
-	33, // 31: trireme.v1.SetGroupCondition.condition:type_name -> trireme.v1.Condition
-	34, // 32: trireme.v1.ApplyRequest.fence:type_name -> trireme.v1.Fence
-	14, // 33: trireme.v1.ApplyRequest.actions:type_name -> trireme.v1.Action
-	10, // 34: trireme.v1.ApplyResponse.results:type_name -> trireme.v1.BindResult
-	34, // 35: trireme.v1.FenceRequest.fence:type_name -> trireme.v1.Fence
-	35, // 36: trireme.v1.FenceRequest.configuration:type_name -> trireme.v1.Configuration
-	2,  // 37: trireme.v1.BindService.Permit:input_type -> trireme.v1.PermitRequest
-	6,  // 38: trireme.v1.BindService.PreBind:input_type -> trireme.v1.PreBindRequest
-	9,  // 39: trireme.v1.BindService.Bind:input_type -> trireme.v1.BindRequest
-	12, // 40: trireme.v1.BindService.PostBind:input_type -> trireme.v1.PostBindRequest
-	21, // 41: trireme.v1.BindService.Apply:input_type -> trireme.v1.ApplyRequest
-	23, // 42: trireme.v1.BindService.Fence:input_type -> trireme.v1.FenceRequest
-	5,  // 43: trireme.v1.BindService.Permit:output_type -> trireme.v1.PermitResponse
-	8,  // 44: trireme.v1.BindService.PreBind:output_type -> trireme.v1.PreBindResponse
-	11, // 45: trireme.v1.BindService.Bind:output_type -> trireme.v1.BindResponse
-	13, // 46: trireme.v1.BindService.PostBind:output_type -> trireme.v1.PostBindResponse
-	22, // 47: trireme.v1.BindService.Apply:output_type -> trireme.v1.ApplyResponse
-	24, // 48: trireme.v1.BindService.Fence:output_type -> trireme.v1.FenceResponse
-	43, // [43:49] is the sub-list for method output_type
-	37, // [37:43] is the sub-list for method input_type
-	37, // [37:37] is the sub-list for extension type_name
-	37, // [37:37] is the sub-list for extension extendee
-	0,  // [0:37] is the sub-list for field type_name
+	20, // 27: trireme.v1.Action.set_condition:type_name -> trireme.v1.SetCondition
+	21, // 28: trireme.v1.Action.set_group_condition:type_name -> trireme.v1.SetGroupCondition
+	19, // 29: trireme.v1.Action.release:type_name -> trireme.v1.Release
+	27, // 30: trireme.v1.Evict.preemptor:type_name -> trireme.v1.PodIdentity
+	33, // 31: trireme.v1.SetCondition.condition:type_name -> trireme.v1.PodCondition
+	34, // 32: trireme.v1.SetGroupCondition.condition:type_name -> trireme.v1.Condition
+	35, // 33: trireme.v1.ApplyRequest.fence:type_name -> trireme.v1.Fence
+	14, // 34: trireme.v1.ApplyRequest.actions:type_name -> trireme.v1.Action
+	10, // 35: trireme.v1.ApplyResponse.results:type_name -> trireme.v1.BindResult
+	35, // 36: trireme.v1.FenceRequest.fence:type_name -> trireme.v1.Fence
+	36, // 37: trireme.v1.FenceRequest.configuration:type_name -> trireme.v1.Configuration
+	2,  // 38: trireme.v1.BindService.Permit:input_type -> trireme.v1.PermitRequest
+	6,  // 39: trireme.v1.BindService.PreBind:input_type -> trireme.v1.PreBindRequest
+	9,  // 40: trireme.v1.BindService.Bind:input_type -> trireme.v1.BindRequest
+	12, // 41: trireme.v1.BindService.PostBind:input_type -> trireme.v1.PostBindRequest
+	22, // 42: trireme.v1.BindService.Apply:input_type -> trireme.v1.ApplyRequest
+	24, // 43: trireme.v1.BindService.Fence:input_type -> trireme.v1.FenceRequest
+	5,  // 44: trireme.v1.BindService.Permit:output_type -> trireme.v1.PermitResponse
+	8,  // 45: trireme.v1.BindService.PreBind:output_type -> trireme.v1.PreBindResponse
+	11, // 46: trireme.v1.BindService.Bind:output_type -> trireme.v1.BindResponse
+	13, // 47: trireme.v1.BindService.PostBind:output_type -> trireme.v1.PostBindResponse
+	23, // 48: trireme.v1.BindService.Apply:output_type -> trireme.v1.ApplyResponse
+	25, // 49: trireme.v1.BindService.Fence:output_type -> trireme.v1.FenceResponse
+	44, // [44:50] is the sub-list for method output_type
+	38, // [38:44] is the sub-list for method input_type
+	38, // [38:38] is the sub-list for extension type_name
+	38, // [38:38] is the sub-list for extension extendee
+	0,  // [0:38] is the sub-list for field type_name
 }
 
 func init() { file_trireme_v1_bind_proto_init() }
@@ -1743,15 +1813,16 @@ func file_trireme_v1_bind_proto_init() {
 		(*Action_Deallocate)(nil),
 		(*Action_SetCondition)(nil),
 		(*Action_SetGroupCondition)(nil),
+		(*Action_Release)(nil),
 	}
-	file_trireme_v1_bind_proto_msgTypes[19].OneofWrappers = []any{}
+	file_trireme_v1_bind_proto_msgTypes[20].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_trireme_v1_bind_proto_rawDesc), len(file_trireme_v1_bind_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   26,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Any
 
-from trireme.bind import bodies
+from trireme.bind import bodies, device_claims
 from trireme.bind.in_flight import InFlight
 from trireme.bind.results import Busy, Results
 from trireme.framework import status
@@ -137,6 +137,8 @@ class Actor:
                     return await self._evict(pod, action.evict, tenure)
                 case "deallocate":
                     return await self._deallocate(pod, action.deallocate, tenure)
+                case "release":
+                    return await self._release(pod, action.release)
                 case _:
                     return status.error("", "action: not set")
 
@@ -205,6 +207,13 @@ class Actor:
                 break
         # A claim that is gone holds nothing.
         return status.SUCCESS if isinstance(outcome, writes.Gone) else _status_of(outcome)
+
+    async def _release(self, pod: writes.PodName, wanted: bind_pb2.Release) -> Status:
+        try:
+            failed = await device_claims.release(self._writer, pod, wanted.state)
+        except ValueError as error:
+            return status.error("", f"release: {error}")
+        return status.SUCCESS if failed is None else _status_of(failed)
 
     async def _delete_claim(self, path: str, claim: Any, uid: str) -> writes.Outcome:
         freed = bodies.unprotected(claim)

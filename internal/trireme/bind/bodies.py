@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from trireme.kube import status_patch, timestamps
-from trireme.v1 import bind_pb2
+from trireme.v1 import bind_pb2, cycle_pb2
 
 DELETE_PROTECTION = "resource.kubernetes.io/delete-protection"
 DISRUPTION_TARGET = "DisruptionTarget"
@@ -76,6 +76,26 @@ def deallocated(claim: Mapping[str, Any], pod_uid: str) -> dict[str, Any] | None
         return None
     left = {key: value for key, value in status.items() if key not in ("allocation", "reservedFor", "devices")}
     return {**claim, "status": left}
+
+
+def protected(claim: Mapping[str, Any]) -> dict[str, Any]:
+    """The claim with the finalizer that keeps it while it has devices."""
+    finalizers = [*(claim["metadata"].get("finalizers") or ()), DELETE_PROTECTION]
+    return {**claim, "metadata": {**claim["metadata"], "finalizers": finalizers}}
+
+
+def reserved(
+    claim: Mapping[str, Any], allocation: Mapping[str, Any] | None, pod: cycle_pb2.PodIdentity, now: str
+) -> dict[str, Any]:
+    """The claim as used by the pod, and with the allocation if it has none yet. `now` is when it got its devices, for a
+    claim that does not say.
+    """
+    status = dict(claim.get("status") or {})
+    given = dict(status.get("allocation") or {}) if allocation is None else dict(allocation)
+    given.setdefault("allocationTimestamp", now)
+    user = {"resource": "pods", "name": pod.name, "uid": pod.uid}
+    status |= {"allocation": given, "reservedFor": [*(status.get("reservedFor") or ()), user]}
+    return {**claim, "status": status}
 
 
 def unprotected(claim: Mapping[str, Any]) -> dict[str, Any] | None:

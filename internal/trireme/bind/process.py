@@ -10,7 +10,7 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
-from trireme.bind import default_binder, flags, host, metrics, volume_binding
+from trireme.bind import default_binder, device_claims, flags, host, metrics, volume_binding
 from trireme.bind.actions import Actor
 from trireme.bind.binder import Binder
 from trireme.bind.in_flight import InFlight
@@ -70,6 +70,7 @@ async def lifespan(options: flags.Options) -> AsyncIterator[Sequence[grpc_server
             in_tree = (
                 default_binder.plugin(binder),
                 volume_binding.plugin(writer, volume_binding.timeouts_of(configuration)),
+                device_claims.plugin(writer, device_claims.timeouts_of(configuration), time.time_ns),
             )
             return {
                 **{plugin.name: plugin for plugin in in_tree},

@@ -139,7 +139,7 @@ class Frontend:
     def _make_queue(self) -> None:
         completed = self._completed
         config = completed.configuration
-        view = hints.CacheView(self.cache)
+        view = self._view = hints.CacheView(self.cache)
         table = queue_hints.HintTable(
             {
                 profile.scheduler_name: self.observed.timed_hints(
@@ -167,7 +167,9 @@ class Frontend:
             self.observed,
             table,
             self.observed.timed_gate(
-                pre_enqueue.gate_of(completed.profiles, self.remote_queue.gated, self._preempting_for)
+                pre_enqueue.gate_of(
+                    completed.profiles, self.remote_queue.gated, self._preempting_for, self._lacks_claims
+                )
             ),
             policy=queue_backoff.BackoffPolicy(
                 float(config.pod_initial_backoff_seconds), float(config.pod_max_backoff_seconds)
@@ -233,7 +235,7 @@ class Frontend:
             ),
         ]
         for kind in object_kinds.KINDS:
-            if kind.field == "pod_group" and not self._with_groups:
+            if kind.gates and not all(self._completed.gates.enabled(gate) for gate in kind.gates):
                 continue
             self.informers.append(
                 informer.Informer(
@@ -461,6 +463,10 @@ class Frontend:
 
     def _preempting_for(self, uid: str) -> bool:
         return self.preemptions.holds(uid)
+
+    def _lacks_claims(self, class_id: int) -> bool:
+        pod = self.registry[class_id].pod
+        return bool(pod.spec.resource_claims) and hints.claims_of(pod, self._view) is None
 
     def activate(self, pods: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
         """Have these pods (key, UID) tried now; answers those that are in the active queue."""

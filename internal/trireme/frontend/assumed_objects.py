@@ -2,8 +2,11 @@
 that were promised a node or a device.
 
 An assumption stands on the version of the object that was looked at. As soon as the informer shows another version the
-assumption is void: either it has come true, or somebody else was faster and what they wrote counts.
-Source: pkg/scheduler/util/assumecache.
+assumption is void: either it has come true, or somebody else was faster and what they wrote counts. A claim for
+devices is written in two steps, the first of which does not show the devices: it is assumed to have them until it
+shows some, or is gone. Where a claim is only to be made for a pod, the assumption ends with the first that was made
+for it.
+Source: pkg/scheduler/util/assumecache, pkg/scheduler/framework/plugins/dynamicresources (dra_manager.go).
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,6 +15,8 @@ from dataclasses import dataclass
 from trireme.v1 import snapshot_pb2
 
 Key = tuple[str, str, str]  # kind, namespace, name
+
+DEVICE_CLAIM = "resource_claim"
 #: An object as it was taken to be, and as it is from now on; None: there is none.
 Change = tuple[snapshot_pb2.ClusterObject | None, snapshot_pb2.ClusterObject | None]
 
@@ -49,11 +54,17 @@ class AssumedObjects:
         for key, shown in self._shown.items():
             assumption = self._assumed.get(key)
             yield shown if assumption is None else assumption.entry
+        for key, assumption in self._assumed.items():
+            if key not in self._shown:
+                yield assumption.entry
 
     def assume(self, uid: str, entries: Mapping[Key, snapshot_pb2.ClusterObject]) -> None:
         """All of these are assumed for the pod, or none. Raises: OutOfSyncError."""
         for key, entry in entries.items():
             shown = self._shown.get(key)
+            if shown is None and not version_of(entry):
+                # It is only to be made.
+                continue
             if shown is None:
                 raise OutOfSyncError(f'"{_name(key)}" is not there any more')
             if version_of(shown) != version_of(entry):
@@ -69,12 +80,36 @@ class AssumedObjects:
             del self._assumed[key]
         return gone
 
-    def shown(self, key: Key) -> None:
-        """The informer shows the object, or that it is gone: another version than the one assumed counts."""
+    def shown(self, key: Key) -> list[Key]:
+        """The informer shows the object, or that it is gone: another version than the one assumed counts. Answers the
+        objects of which nothing is assumed any more because of that, beside this one.
+        """
+        if not self._assumed:
+            return []
         assumption = self._assumed.get(key)
         entry = self._shown.get(key)
-        if assumption is not None and (entry is None or version_of(entry) != assumption.version):
+        if assumption is not None and _is_void(key, assumption, entry):
             del self._assumed[key]
+        if entry is None or key[0] != DEVICE_CLAIM or not entry.resource_claim.status.HasField("allocation"):
+            return []
+        owners = {owner.uid for owner in entry.resource_claim.metadata.owner_references if owner.controller}
+        made = [
+            other
+            for other, assumed in self._assumed.items()
+            if assumed.uid in owners and not assumed.version and other not in self._shown
+        ]
+        for other in made:
+            del self._assumed[other]
+        return made
+
+
+def _is_void(key: Key, assumption: _Assumption, entry: snapshot_pb2.ClusterObject | None) -> bool:
+    if entry is None or version_of(entry) == assumption.version:
+        return entry is None
+    if key[0] != DEVICE_CLAIM:
+        return True
+    claim, assumed = entry.resource_claim, assumption.entry.resource_claim
+    return claim.status.HasField("allocation") or claim.metadata.uid != assumed.metadata.uid
 
 
 def version_of(entry: snapshot_pb2.ClusterObject) -> str:

@@ -6,9 +6,9 @@ again until bind knows. Nothing is guessed, and no pod is forgotten while it mig
 """
 
 import asyncio
+import dataclasses
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from grpc import aio
@@ -39,7 +39,7 @@ MAX_BINDING = 1000
 _NO_WAITS: Mapping[str, float] = {}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Assumed:
     """A pod that was placed, and its node."""
 
@@ -49,6 +49,7 @@ class Assumed:
     reserved: bool = False
     pre_bind: bool = False
     state: bytes = b""  # what Reserve gave for PreBind
+    prepared: bool = False  # PreBind may have written something
 
     @property
     def item(self) -> bind_pb2.BindItem:
@@ -206,6 +207,7 @@ class BindingCycle:
         elif work:
             await self._tell_expected(one)
             said = await self._pre_binding.run(cycle, item)
+            one = dataclasses.replace(one, prepared=True)
         self._observed.point("PreBind", said.code, cycle.profile, self._observed.clock() - started)
         if said.code is status.Code.SUCCESS:
             await self._bind_prepared(cycle, [one])
@@ -256,6 +258,8 @@ class BindingCycle:
         self._settled(1)
         if one.reserved:
             self._reserved.unreserve(cycle, [one.placement])
+        if one.prepared and one.state:
+            self._start_task(self._pre_binding.release(one.item))
         placed = self._cache.pod(one.pod.uid)
         was = None
         if placed is not None and placed.assumed:

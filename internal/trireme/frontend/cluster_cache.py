@@ -207,6 +207,8 @@ class ClusterCache:
         else:
             self._unsettle(pod)
         self.registry.release(pod.class_id)
+        if len(self._overlay):
+            self.forget_objects(uid)
         return pod
 
     def assume(self, key: str, uid: str, node_name: str, base: int, labels: Labels, class_id: int) -> None:
@@ -257,14 +259,14 @@ class ClusterCache:
         """The object is this from now on."""
         key = _object_key(entry)
         self._objects[key] = entry
-        self._overlay.shown(key)
+        self._changes.objects.update(self._overlay.shown(key))
         self._changes.objects.add(key)
 
     def remove_object(self, kind: str, namespace: str, name: str) -> None:
         """The object is gone."""
         key = (kind, namespace, name)
         if self._objects.pop(key, None) is not None:
-            self._overlay.shown(key)
+            self._changes.objects.update(self._overlay.shown(key))
             self._changes.objects.add(key)
 
     def get_object(self, kind: str, namespace: str, name: str) -> snapshot_pb2.ClusterObject | None:

@@ -39,6 +39,8 @@ class ObjectKind:
     # The resource that plugins register events of; empty: none do.
     event: str = ""
     selected_keys: Callable[[Any], Iterable[str]] = _no_keys
+    # It is watched only where all of these feature gates are on.
+    gates: tuple[str, ...] = ()
 
 
 KINDS = (
@@ -82,6 +84,13 @@ KINDS = (
     ObjectKind(resources.RESOURCE_SLICES, resource_pb2.ResourceSlice, "resource_slice", Resource.RESOURCE_SLICE),
     ObjectKind(resources.RESOURCE_CLAIMS, resource_pb2.ResourceClaim, "resource_claim", Resource.RESOURCE_CLAIM),
     ObjectKind(resources.DEVICE_CLASSES, resource_pb2.DeviceClass, "device_class", Resource.DEVICE_CLASS),
-    ObjectKind(resources.DEVICE_TAINT_RULES, resource_pb2.DeviceTaintRule, "device_taint_rule"),
-    ObjectKind(resources.POD_GROUPS, scheduling_pb2.PodGroup, "pod_group", Resource.POD_GROUP),
+    ObjectKind(
+        resources.DEVICE_TAINT_RULES,
+        resource_pb2.DeviceTaintRule,
+        "device_taint_rule",
+        gates=("DRADeviceTaints", "DRADeviceTaintRules"),
+    ),
+    ObjectKind(
+        resources.POD_GROUPS, scheduling_pb2.PodGroup, "pod_group", Resource.POD_GROUP, gates=("GenericWorkload",)
+    ),
 )

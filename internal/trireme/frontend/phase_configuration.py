@@ -26,9 +26,6 @@ POINTS: Mapping[ExtensionPoint, plugin_pb2.ExtensionPoint.ValueType] = {
 # In-tree plugins whose part at Permit is the frontend's own.
 OWN_PERMIT = frozenset({pod_groups.GANG_SCHEDULING})
 
-# By extension point, in-tree plugins that bind does not host there.
-_LEFT_OUT = {ExtensionPoint.PERMIT: OWN_PERMIT, ExtensionPoint.PRE_BIND: frozenset({"DynamicResources"})}
-
 _FAILURE_POLICIES = {
     "Fail": snapshot_pb2.FAILURE_POLICY_FAIL,
     "Ignore": snapshot_pb2.FAILURE_POLICY_IGNORE,
@@ -63,7 +60,7 @@ def _profile(profile: model.CompletedProfile) -> snapshot_pb2.Profile:
         percentage_of_nodes_to_score=profile.percentage_of_nodes_to_score,
     )
     for point, number in POINTS.items():
-        left_out = _LEFT_OUT.get(point, frozenset())
+        left_out = OWN_PERMIT if point is ExtensionPoint.PERMIT else frozenset()
         plugins = [plugin for plugin in profile.plugins.get(point, ()) if plugin.name not in left_out]
         if plugins:
             entry = message.plugin_sets.add(extension_point=number)

@@ -62,6 +62,14 @@ class PreBinding:
                 log.info("nomination of pod %s/%s: %s", item.pod.namespace, item.pod.name, said.message)
         return True
 
+    async def release(self, item: bind_pb2.BindItem) -> None:
+        """Have given back what PreBind wrote for a pod that is not bound after all."""
+        action = bind_pb2.Action(pod=item.pod, release=bind_pb2.Release(state=item.state))
+        for result in await self._binders.apply([action]):
+            said = wire_status.from_message(result.status)
+            if said.code is not status.Code.SUCCESS:
+                log.warning("release of pod %s/%s: %s", item.pod.namespace, item.pod.name, said.message)
+
     async def run(self, cycle: cycle_pb2.Cycle, item: bind_pb2.BindItem) -> status.Status:
         """SUCCESS once everything is done; else why not."""
         ends: float | None = None

@@ -474,6 +474,7 @@ class Action(_message.Message):
     DEALLOCATE_FIELD_NUMBER: _builtins.int
     SET_CONDITION_FIELD_NUMBER: _builtins.int
     SET_GROUP_CONDITION_FIELD_NUMBER: _builtins.int
+    RELEASE_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def pod(self) -> _cycle_pb2.PodIdentity:
         """REQUIRED. The pod that the write is about; for deallocate the pod on whose behalf; for set_group_condition the
@@ -504,6 +505,10 @@ class Action(_message.Message):
     def set_group_condition(self) -> Global___SetGroupCondition:
         """Set a condition of a PodGroup."""
 
+    @_builtins.property
+    def release(self) -> Global___Release:
+        """Give back what PreBind wrote."""
+
     def __init__(
         self,
         *,
@@ -514,12 +519,13 @@ class Action(_message.Message):
         deallocate: Global___Deallocate | None = ...,
         set_condition: Global___SetCondition | None = ...,
         set_group_condition: Global___SetGroupCondition | None = ...,
+        release: Global___Release | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "clear_nomination", b"clear_nomination", "deallocate", b"deallocate", "evict", b"evict", "nominate", b"nominate", "pod", b"pod", "set_condition", b"set_condition", "set_group_condition", b"set_group_condition"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "clear_nomination", b"clear_nomination", "deallocate", b"deallocate", "evict", b"evict", "nominate", b"nominate", "pod", b"pod", "release", b"release", "set_condition", b"set_condition", "set_group_condition", b"set_group_condition"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "clear_nomination", b"clear_nomination", "deallocate", b"deallocate", "evict", b"evict", "nominate", b"nominate", "pod", b"pod", "set_condition", b"set_condition", "set_group_condition", b"set_group_condition"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "clear_nomination", b"clear_nomination", "deallocate", b"deallocate", "evict", b"evict", "nominate", b"nominate", "pod", b"pod", "release", b"release", "set_condition", b"set_condition", "set_group_condition", b"set_group_condition"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_action: _TypeAlias = _typing.Literal["evict", "nominate", "clear_nomination", "deallocate", "set_condition", "set_group_condition"]  # noqa: Y015
+    _WhichOneofReturnType_action: _TypeAlias = _typing.Literal["evict", "nominate", "clear_nomination", "deallocate", "set_condition", "set_group_condition", "release"]  # noqa: Y015
     _WhichOneofArgType_action: _TypeAlias = _typing.Literal["action", b"action"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_action) -> _WhichOneofReturnType_action | None: ...
 
@@ -633,6 +639,31 @@ class Deallocate(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Deallocate: _TypeAlias = Deallocate  # noqa: Y015
+
+@_typing.final
+class Release(_message.Message):
+    """Release gives back what PreBind wrote for a pod that is not bound after all, as far as it can be given back: its place
+    among the users of its claims, and a claim that was made for its extended resources. What was not written is not
+    looked for, so it may be asked for whenever PreBind had begun.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STATE_FIELD_NUMBER: _builtins.int
+    state: _builtins.bytes
+    """REQUIRED. What Reserve gave for PreBind, or PreBind answered since."""
+    def __init__(
+        self,
+        *,
+        state: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["state", b"state"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Release: _TypeAlias = Release  # noqa: Y015
 
 @_typing.final
 class SetCondition(_message.Message):

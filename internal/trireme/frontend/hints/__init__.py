@@ -6,6 +6,7 @@ not woken sleeps.
 """
 
 from trireme.frontend.hints.cluster_view import CacheView
+from trireme.frontend.hints.dynamic_resources import claims_of
 from trireme.frontend.hints.registrations import of_extenders, registrations
 
-__all__ = ["CacheView", "of_extenders", "registrations"]
+__all__ = ["CacheView", "claims_of", "of_extenders", "registrations"]

@@ -22,15 +22,15 @@ def dynamic_resources(setting: Setting) -> Sequence[Wanted]:
             # The claim that is gone still had its devices.
             return everybody if old is not None and old.status.HasField("allocation") else nobody
         if old is not None and old.status.HasField("allocation") and not new.status.HasField("allocation"):
-            return lambda pod_class: _claims(pod_class.pod, cluster) is not None
+            return lambda pod_class: claims_of(pod_class.pod, cluster) is not None
         if old is not None and old.status == new.status:
             return nobody
         uid = new.metadata.uid
-        return lambda pod_class: uid in (_claims(pod_class.pod, cluster) or ())
+        return lambda pod_class: uid in (claims_of(pod_class.pod, cluster) or ())
 
     def after_own(old: Any, new: Any) -> Helps:
         # The class's message has the pod's name and UID too: it names claims.
-        return nobody if _claims(new.pod, cluster) is None else everybody
+        return nobody if claims_of(new.pod, cluster) is None else everybody
 
     return (
         Wanted("Node", ("Add", "UpdateNodeLabel", "UpdateNodeAllocatable")),
@@ -41,7 +41,7 @@ def dynamic_resources(setting: Setting) -> Sequence[Wanted]:
     )
 
 
-def _claims(pod: core_pb2.Pod, cluster: cluster_view.CacheView) -> set[str] | None:
+def claims_of(pod: core_pb2.Pod, cluster: cluster_view.CacheView) -> set[str] | None:
     """The UIDs of the pod's claims; None: one of them is missing, on its way out, or somebody else's."""
     out = set()
     for wanted in pod.spec.resource_claims:

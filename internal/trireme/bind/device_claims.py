@@ -1,0 +1,308 @@
+"""DynamicResources' PreBind: writes down which devices claims get and that the pod uses them, then waits for devices
+that have to be prepared.
+
+A claim is written in two steps, as kube-scheduler does: first protected from deletion, then its status with allocation
+and user. Somebody else's change in between is met by reading the claim again; where it has been allocated meanwhile,
+the pod goes back. The claim for extended resources is made here, and its name noted in the pod's status.
+
+A call that is repeated because its answer was lost finds its own writes and takes them for done.
+Source: pkg/scheduler/framework/plugins/dynamicresources (PreBind, bindClaim, Unreserve).
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import orjson
+from google.protobuf import duration_pb2
+
+from trireme.bind import bodies, host
+from trireme.framework import durations, status
+from trireme.kube import decode, timestamps, writes
+from trireme.plugins.dynamic_resources import readiness
+from trireme.v1 import bind_pb2, resource_pb2, snapshot_pb2, status_pb2
+from trireme.wire import device_claims, profiles
+from trireme.wire.status import to_message
+
+NAME = "DynamicResources"
+
+DEADLINE_SECONDS = 10.0
+"""For each write and each read, with repetitions."""
+
+ROUNDS = 5
+"""How often a claim is read again after somebody else's change."""
+
+DEFAULT_TIMEOUT_SECONDS = 600.0
+
+_GROUP = "/apis/resource.k8s.io/v1"
+_EXTENDED_CLAIM = "resource.kubernetes.io/extended-resource-claim"
+
+Json = Mapping[str, Any]
+
+
+class _Failed(Exception):
+    """The pod goes back; the text is kube-scheduler's."""
+
+
+def plugin(writer: writes.Writer, timeouts: Mapping[str, float], wall: Callable[[], int]) -> host.Plugin:
+    """`timeouts`: how long devices are waited for, in seconds, by profile; `wall`: nanoseconds since 1970."""
+
+    async def pre_bind(request: bind_pb2.PreBindRequest) -> Sequence[bind_pb2.PreBindResult]:
+        timeout = timeouts.get(request.cycle.profile, DEFAULT_TIMEOUT_SECONDS)
+        pods = (_PodClaims(writer, item, timeout, wall) for item in request.items)
+        return await asyncio.gather(*(pod.pre_bind(request.preflight) for pod in pods))
+
+    return host.Plugin(NAME, pre_bind=pre_bind)
+
+
+def timeouts_of(configuration: snapshot_pb2.Configuration) -> dict[str, float]:
+    """How long devices are waited for, by profile, in seconds; none where there is nothing to wait for."""
+    out = {}
+    for profile in configuration.profiles:
+        args = orjson.loads(profiles.args_of(profile, NAME) or b"{}")
+        stated = args.get("bindingTimeout")
+        out[profile.scheduler_name] = durations.seconds(stated) if stated else DEFAULT_TIMEOUT_SECONDS
+    return out
+
+
+def claims_of(state: bytes) -> device_claims.DeviceClaims | None:
+    """What Reserve left in the state of all plugins; None: nothing. Raises: ValueError."""
+    found = bind_pb2.HostState.FromString(state).plugin_states.get(NAME, b"")
+    return device_claims.DeviceClaims.from_bytes(found) if found else None
+
+
+def path_of(namespace: str, name: str) -> str:
+    """Where the API has the claim."""
+    return f"{_GROUP}/namespaces/{namespace}/resourceclaims/{name}"
+
+
+class _PodClaims:
+    """The claims of one pod that is to be bound."""
+
+    def __init__(self, writer: writes.Writer, item: bind_pb2.BindItem, timeout: float, wall: Callable[[], int]) -> None:
+        self._writer = writer
+        self._item = item
+        self._timeout = timeout
+        self._wall = wall
+
+    async def pre_bind(self, preflight: bool) -> bind_pb2.PreBindResult:
+        """One call."""
+        try:
+            claims = claims_of(self._item.state)
+            if claims is None:
+                return _result(status_pb2.CODE_SKIP)
+            if preflight:
+                return _result(status_pb2.CODE_SUCCESS)
+            written = []
+            for claim in claims.claims:
+                written.append(await self._write(claim))
+            waiting = [claim for _, claim in written if not self._ready(claim)]
+        except (_Failed, ValueError) as failure:
+            said = status.error(NAME, f'running PreBind plugin "{NAME}": {failure}')
+            return bind_pb2.PreBindResult(status=to_message(said))
+        if not waiting:
+            return _result(status_pb2.CODE_SUCCESS)
+        return self._wait(replace(claims, claims=tuple(one for one, _ in written)))
+
+    def _wait(self, claims: device_claims.DeviceClaims) -> bind_pb2.PreBindResult:
+        """Until a claim changes; the message is what the pod fails with when the time is over."""
+        text = f'running PreBind plugin "{NAME}": device binding timeout: context deadline exceeded'
+        result = bind_pb2.PreBindResult(
+            status=status_pb2.Status(code=status_pb2.CODE_WAIT, plugin=NAME, messages=[text]),
+            state=claims.to_bytes(),
+        )
+        for claim in claims.claims:
+            result.wait_for.add(kind="resource_claim", namespace=claim.namespace, name=claim.name)
+        result.timeout.CopyFrom(duration_pb2.Duration(seconds=int(self._timeout)))
+        return result
+
+    def _ready(self, raw: Json) -> bool:
+        """Whether the claim's devices are prepared. Raises: _Failed where they will not be."""
+        claim = decode.decode(raw, resource_pb2.ResourceClaim)
+        if not readiness.waited_for(claim):
+            return True
+        try:
+            ready = readiness.ready(claim)
+        except readiness.BindingFailedError as error:
+            raise _Failed(str(error)) from error
+        if not ready and readiness.timed_out(claim, self._timeout, self._wall() / 1e9):
+            raise _Failed(f"device binding timeout: claim={claim.metadata.name}")
+        return ready
+
+    # Writing
+
+    async def _write(self, one: device_claims.ToReserve) -> tuple[device_claims.ToReserve, Json]:
+        """Write what is not written yet; answers the claim as it is now."""
+        if one.make and not one.name:
+            one = await self._make(one)
+        try:
+            claim = await self._reserve(one)
+            if one.make:
+                await self._note(one)
+        except _Failed:
+            if one.make:
+                await unmake(self._writer, one.namespace, one.name, one.uid)
+            raise
+        return replace(one, reserved=True), claim
+
+    async def _make(self, one: device_claims.ToReserve) -> device_claims.ToReserve:
+        pod = self._item.pod
+        made = {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "ResourceClaim",
+            "metadata": {
+                "namespace": one.namespace,
+                "generateName": f"{pod.name}-extended-resources-",
+                "annotations": {_EXTENDED_CLAIM: "true"},
+                "ownerReferences": [
+                    {"apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": pod.uid, "controller": True}
+                ],
+            },
+            "spec": {"devices": {"requests": list(one.requests)}},
+        }
+        outcome = await self._writer.create(
+            f"{_GROUP}/namespaces/{one.namespace}/resourceclaims", made, DEADLINE_SECONDS
+        )
+        if not isinstance(outcome, writes.Written):
+            raise _Failed(f"create claim for extended resources {one.namespace}/: {outcome.message}")
+        metadata = outcome.obj["metadata"]
+        return replace(one, name=metadata["name"], uid=metadata["uid"])
+
+    async def _reserve(self, one: device_claims.ToReserve) -> Json:
+        """Write allocation and user; answers the claim. Raises: _Failed."""
+        path, full = path_of(one.namespace, one.name), f"{one.namespace}/{one.name}"
+        doing, why = "", ""
+        for _ in range(ROUNDS):
+            found = await self._writer.get(path, DEADLINE_SECONDS)
+            if not isinstance(found, writes.Written):
+                raise _Failed(f"get updated claim {full} after conflict: {found.message}")
+            claim = found.obj
+            if one.uid and claim["metadata"].get("uid") != one.uid:
+                raise _Failed(f"claim {full} is another one now")
+            if self._uses(claim):
+                return claim
+            if one.reserved:
+                raise _Failed(f"claim {full} got deallocated elsewhere in the meantime")
+            wanted = self._wanted(one, claim)
+            if wanted is None:
+                protected = bodies.protected(claim)
+                doing = f"add finalizer to claim {full}"
+                outcome = await self._writer.put(path, protected, DEADLINE_SECONDS)
+                if not isinstance(outcome, writes.Written):
+                    why = outcome.message
+                    if isinstance(outcome, (writes.Conflict, writes.Uncertain)):
+                        continue
+                    break
+                wanted = self._wanted(one, outcome.obj)
+                assert wanted is not None, "it is protected now"
+            doing = f"add {'reservation' if one.allocation is None else 'allocation and reservation'} to claim {full}"
+            outcome = await self._writer.put(f"{path}/status", wanted, DEADLINE_SECONDS)
+            if isinstance(outcome, writes.Written):
+                return outcome.obj
+            why = outcome.message
+            if not isinstance(outcome, (writes.Conflict, writes.Uncertain)):
+                break
+        raise _Failed(f"{doing}: {why}")
+
+    def _uses(self, claim: Json) -> bool:
+        users = (claim.get("status") or {}).get("reservedFor") or ()
+        return any(user.get("uid") == self._item.pod.uid for user in users)
+
+    def _wanted(self, one: device_claims.ToReserve, claim: Json) -> Json | None:
+        """The claim as it is to be; None: it has to be protected from deletion first. Raises: _Failed."""
+        full = f"{one.namespace}/{one.name}"
+        if claim["metadata"].get("deletionTimestamp"):
+            raise _Failed(f"claim {full} got deleted in the meantime")
+        known = (claim.get("status") or {}).get("allocation")
+        if one.allocation is not None:
+            if known:
+                raise _Failed(f"claim {full} got allocated elsewhere in the meantime")
+            if bodies.DELETE_PROTECTION not in (claim["metadata"].get("finalizers") or ()):
+                return None
+        elif not known:
+            raise _Failed(f"claim {full} got deallocated elsewhere in the meantime")
+        now = timestamps.seconds(self._wall())
+        return bodies.reserved(claim, one.allocation, self._item.pod, now)
+
+    async def _note(self, one: device_claims.ToReserve) -> None:
+        """Tell in the pod's status which requests give its containers what they ask for."""
+        if not one.mappings:
+            return
+        pod = self._item.pod
+        noted = {"requestMappings": list(one.mappings), "resourceClaimName": one.name}
+        outcome = await self._writer.patch_pod_status(
+            writes.PodName(pod.namespace, pod.name, pod.uid),
+            {"status": {"extendedResourceClaimStatus": noted}},
+            DEADLINE_SECONDS,
+        )
+        if not isinstance(outcome, writes.Written):
+            full = f"{pod.namespace}/{pod.name}"
+            raise _Failed(f"update pod {full} ExtendedResourceClaimStatus: {outcome.message}")
+
+
+async def release(writer: writes.Writer, pod: writes.PodName, state: bytes) -> writes.Outcome | None:
+    """Give back what PreBind wrote for the pod; None: all of it was, else the write that failed. Raises: ValueError."""
+    claims = claims_of(state)
+    for one in () if claims is None else claims.claims:
+        if one.make:
+            failed = await _unmake_for(writer, pod)
+        else:
+            failed = await _leave(writer, one, pod.uid)
+        if failed is not None:
+            return failed
+    return None
+
+
+async def _leave(writer: writes.Writer, one: device_claims.ToReserve, uid: str) -> writes.Outcome | None:
+    """The pod does not use the claim any more."""
+    path = path_of(one.namespace, one.name)
+    found = await writer.get(path, DEADLINE_SECONDS)
+    if isinstance(found, writes.Gone):
+        return None
+    if not isinstance(found, writes.Written):
+        return found
+    users = (found.obj.get("status") or {}).get("reservedFor") or ()
+    if not any(user.get("uid") == uid for user in users):
+        return None
+    # Takes one entry out of the list, whatever else is in it by now.
+    patch = {
+        "metadata": {"uid": found.obj["metadata"]["uid"]},
+        "status": {"reservedFor": [{"$patch": "delete", "uid": uid}]},
+    }
+    outcome = await writer.patch(f"{path}/status", patch, DEADLINE_SECONDS)
+    return None if isinstance(outcome, (writes.Written, writes.Gone)) else outcome
+
+
+async def _unmake_for(writer: writes.Writer, pod: writes.PodName) -> writes.Outcome | None:
+    """Delete the claim that was made for the pod's extended resources."""
+    found = await writer.get_pod(pod, DEADLINE_SECONDS)
+    if isinstance(found, writes.Gone):
+        # The claim goes with its owner.
+        return None
+    if not isinstance(found, writes.Written):
+        return found
+    name = ((found.obj.get("status") or {}).get("extendedResourceClaimStatus") or {}).get("resourceClaimName")
+    return await unmake(writer, pod.namespace, name, "") if name else None
+
+
+async def unmake(writer: writes.Writer, namespace: str, name: str, uid: str) -> writes.Outcome | None:
+    """Delete a claim that the scheduler made, protected or not; None: it is gone, else the write that failed."""
+    path = path_of(namespace, name)
+    outcome: writes.Outcome = writes.Uncertain("")
+    for _ in range(ROUNDS):
+        outcome = await writer.get(path, DEADLINE_SECONDS)
+        if not isinstance(outcome, writes.Written) or (uid and outcome.obj["metadata"].get("uid") != uid):
+            break
+        claim, freed = outcome.obj, bodies.unprotected(outcome.obj)
+        if freed is not None:
+            outcome = await writer.put(path, freed, DEADLINE_SECONDS)
+        if isinstance(outcome, writes.Written):
+            outcome = await writer.delete(path, claim["metadata"].get("uid", ""), DEADLINE_SECONDS)
+        if not isinstance(outcome, (writes.Conflict, writes.Uncertain)):
+            break
+    return None if isinstance(outcome, (writes.Written, writes.Gone)) else outcome
+
+
+def _result(code: status_pb2.Code.ValueType) -> bind_pb2.PreBindResult:
+    return bind_pb2.PreBindResult(status=status_pb2.Status(code=code))
