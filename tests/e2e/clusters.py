@@ -33,6 +33,8 @@ _LEFT = (
     "/apis/events.k8s.io/v1/namespaces/default/events",
     "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases",
     "/api/v1/nodes",
+    "/apis/resource.k8s.io/v1/resourceslices",
+    "/apis/resource.k8s.io/v1/deviceclasses",
 )
 
 
