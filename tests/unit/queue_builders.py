@@ -83,8 +83,8 @@ def fail(queue: SchedulingQueue, now: float, *rejectors: str, max_batch: int = 1
 
 def place(queue: SchedulingQueue, name: str) -> Place | None:
     """Where the pod is."""
-    where = queue.where(f"ns/{name}")
-    return where.place if where else None
+    found = queue.get(f"ns/{name}")
+    return found.place if found else None
 
 
 def pod(queue: SchedulingQueue, name: str) -> QueuedPod:

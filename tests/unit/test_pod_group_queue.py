@@ -15,8 +15,8 @@ NODE_ADD = ClusterEvent(Resource.NODE, ActionType.ADD)
 
 
 def place(queue: PodGroupQueue, name: str) -> Place:
-    where = queue.where(f"ns/{name}")
-    return where.place if where else Place.GONE
+    found = queue.get(f"ns/{name}")
+    return found.place if found else Place.GONE
 
 
 def popped(queue: PodGroupQueue, now: float = T0) -> tuple[GroupState, list[QueuedPod]]:
@@ -97,8 +97,9 @@ def test_one_gated_member_holds_back_all_until_its_gate_is_gone() -> None:
     queue.set_group(pod_group("g", min_count=2), T0)
     queue.add(member("p0", "g"), T0)
     queue.add(member("p1", "g", schedulingGates=[{"name": "wait"}]), T0)
-    where = queue.where("ns/p0")
-    assert where is not None
+    found = queue.get("ns/p0")
+    assert found is not None
+    where = queue.whereabouts(found)
     assert (where.place, where.gate, where.group) == (Place.UNSCHEDULABLE, "SchedulingGates", "ns/g")
     queue.update(member("p1", "g"), (), None, None, T0)
     assert len(popped(queue)[1]) == 2
@@ -159,8 +160,9 @@ def test_a_big_group_may_back_off_for_longer(failures: int, members: int, second
         for pod in pods:
             queue.put_back(pod, T0, rejectors=frozenset({"Fit"}))
         queue.attempted(group, Attempt.UNSCHEDULABLE, T0)
-    where = queue.where("ns/p0")
-    assert where is not None
+    found = queue.get("ns/p0")
+    assert found is not None
+    where = queue.whereabouts(found)
     assert where.until == T0 + seconds
 
 

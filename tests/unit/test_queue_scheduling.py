@@ -1,5 +1,6 @@
 """SchedulingQueue: refusals, errors, back-off, events, batches, and what it says of itself."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -456,14 +457,16 @@ def test_metrics_and_status_say_what_is() -> None:
     assert statistics.refused_by == {(profile, "Fit"): 1, (profile, "Taint"): 1, (profile, "Gates"): 1}
     assert (statistics.scheduling_cycle, statistics.batches, statistics.in_flight) == (2, 2, 0)
     pop_names(q, T0)
-    texts = {name: str(q.where(f"ns/{name}")) for name in ("refused", "error", "gated", "active")}
-    assert texts == {
-        "refused": "refused by Fit, Taint; waits for one of AssignedPodDelete, NodeAdd, NodeUpdateNodeTaint",
-        "error": f"backs off until {T0 + 1:.0f}",
-        "gated": "held back by Gates",
-        "active": "is being scheduled",
+    found = {name: q.whereabouts(pod(q, name)) for name in ("refused", "error", "gated", "active")}
+    assert {name: where.place for name, where in found.items()} == {
+        "refused": Place.UNSCHEDULABLE,
+        "error": Place.BACKOFF,
+        "gated": Place.UNSCHEDULABLE,
+        "active": Place.IN_FLIGHT,
     }
-    assert q.where("ns/nobody") is None
+    assert found["refused"].rejectors == ("Fit", "Taint")
+    assert found["refused"].events == ("AssignedPodDelete", "NodeAdd", "NodeUpdateNodeTaint")
+    assert (found["error"].until, found["gated"].gate) == (math.floor(T0 + 1), "Gates")
     assert [move.cause for move in q.story_of("ns/gated")] == ["UnscheduledPodAdd, gated by Gates"]
 
 

@@ -103,13 +103,18 @@ class Frontend:
         infos: Mapping[str, plugin_pb2.PluginInfo],
         make_children: Callable[[str], children.Children],
         observed: metrics_observed.Observations,
+        now: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`infos` are what the remote plugins said of themselves, by name; `make_children` makes a phase of our own.
+        `now` answers Unix seconds, `clock` seconds that never run backwards.
 
         Raises:
             ListenError: a certificate of the configuration cannot be used.
         """
         self._make_children = make_children
+        self._now = now
+        self._clock = clock
         self.observed = observed
         self._completed = completed
         self._clients = clients
@@ -124,7 +129,7 @@ class Frontend:
         self.waiting = waiting_pods.WaitingPods()
         self.object_waits = object_waits.ObjectWaits()
         self.recorder = events.EventRecorder(clients.events)
-        self.pacer = pacing.Pacer(time.monotonic)
+        self.pacer = pacing.Pacer(self._clock)
         self._configuration = phase_configuration.configuration(completed, infos, tie_seed=0)
         self._config_hash = phase_configuration.config_hash(self._configuration)
         self._with_groups = completed.gates.enabled("GenericWorkload")
@@ -181,14 +186,14 @@ class Frontend:
             self.cache,
             self.queue,
             frozenset(profile.scheduler_name for profile in completed.profiles),
-            time.time,
+            self._now,
             self._carry_out,
             self._pod_deleted,
             self.group_queue,
         )
 
     def _make_group_queue(self, *arguments: Any, **named: Any) -> scheduling_queue.SchedulingQueue:
-        self.group_conditions = pod_group_conditions.PodGroupConditions(self._write_later, self.recorder, time.time)
+        self.group_conditions = pod_group_conditions.PodGroupConditions(self._write_later, self.recorder, self._now)
         self.group_queue = pod_group_queue.PodGroupQueue(
             *arguments,
             gang_profiles=frozenset(
@@ -250,9 +255,7 @@ class Frontend:
     def _make_phases(self) -> None:
         own = self._completed.trireme
         self.filters, self.scores = (
-            replicas.Replicas(
-                name, self, self._dialer(name), own.phase(name).deadline.seconds, time.monotonic, self.wake
-            )
+            replicas.Replicas(name, self, self._dialer(name), own.phase(name).deadline.seconds, self._clock, self.wake)
             for name in ("filter", "score")
         )
         self.binders = bind_replicas.BindReplicas(
@@ -275,7 +278,7 @@ class Frontend:
             if not phase_configuration.OWN_PERMIT.issuperset(profile.names(ExtensionPoint.PERMIT))
         )
         self.results = outcomes.Outcomes(
-            self.queue, self.recorder, self.watch.pending, self._carry_out, self.outbox.send, time.time, self.observed
+            self.queue, self.recorder, self.watch.pending, self._carry_out, self.outbox.send, self._now, self.observed
         )
         self.calls = phases.Phases(
             self.filters, self.scores, self.answers, self._fence, self._config_hash, self.observed
@@ -289,14 +292,14 @@ class Frontend:
             self.waiting,
             self.results,
             self._carry_out,
-            time.time,
+            self._now,
             permitting,
             self.observed,
             reserved,
             pre_binding.PreBinding(
                 self.binders,
                 self.object_waits,
-                time.monotonic,
+                self._clock,
                 self._completed.gates.enabled("NominatedNodeNameForExpectation"),
             ),
             frozenset(
@@ -323,7 +326,7 @@ class Frontend:
             self.binding,
             self.results,
             self.publish,
-            time.time,
+            self._now,
             self.observed,
             reserved,
             self.preemptions,
@@ -344,7 +347,7 @@ class Frontend:
             self.publish,
             self._carry_out,
             self.available,
-            time.time,
+            self._now,
             self._completed.trireme.batch.max_pods,
             self._make_groups(reserved),
         )
@@ -371,7 +374,7 @@ class Frontend:
             self.binding,
             self.results,
             self.group_conditions,
-            time.time,
+            self._now,
             frozenset(
                 profile.scheduler_name
                 for profile in self._completed.profiles
@@ -428,8 +431,10 @@ class Frontend:
             self.object_waits.touched([(pre_binding.POD, namespace, name)])
 
     def _carry_out(self, instructions: queue_remote.Instructions) -> None:
+        """The queue was told something: what it wants done is, and it may have a pod that can be tried now."""
         if instructions:
             self.remote_queue.carry_out(instructions)
+        self.wake()
 
     def _pod_of(self, pod: queue_pod.QueuedPod) -> core_pb2.Pod:
         """The pod as plugins see it: its class's fields, and its own name."""
@@ -442,12 +447,10 @@ class Frontend:
         return out
 
     def _pre_enqueue_answered(self, ask_id: int, gated_by: str) -> None:
-        self._carry_out(self.queue.pre_enqueue_answered(ask_id, gated_by, time.time()))
-        self.wake()
+        self._carry_out(self.queue.pre_enqueue_answered(ask_id, gated_by, self._now()))
 
     def _hint_answered(self, ask_id: int, said: Sequence[queue_hints.Hint] | None) -> None:
-        self._carry_out(self.queue.hint_answered(ask_id, said, time.time()))
-        self.wake()
+        self._carry_out(self.queue.hint_answered(ask_id, said, self._now()))
 
     def _still_pending(self, key: str, uid: str) -> bool:
         return self.watch.pending(uid) is not None and self.cache.pod(uid) is None
@@ -470,8 +473,7 @@ class Frontend:
 
     def activate(self, pods: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
         """Have these pods (key, UID) tried now; answers those that are in the active queue."""
-        self._carry_out(self.queue.activate(pods, time.time()))
-        self.wake()
+        self._carry_out(self.queue.activate(pods, self._now()))
         places = {pod: self.queue.get(pod[0]) for pod in pods}
         return [
             pod
@@ -569,7 +571,7 @@ class Frontend:
                         phase,
                         functools.partial(self._make_children, name),
                         own.fallback.after.seconds,
-                        time.monotonic,
+                        self._clock,
                     )
                     group.create_task(standing_in.run(), name=f"fallback of {name}")
                     take = standing_in.set_endpoints

@@ -10,7 +10,7 @@ in order gives the same state as a full sync taken after the last one.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from trireme.frontend import assumed_objects, class_registry
 from trireme.frontend.pod_projection import Labels, ParsedPod
@@ -29,7 +29,20 @@ OBJECTS_PER_CHUNK = 1000
 class PlacedPod:
     """A pod on a node, assumed or bound. Slot NO_SLOT: its node is not known (yet)."""
 
-    __slots__ = ("assumed", "base", "class_id", "flags", "key", "labels", "node_name", "row", "slot", "start", "uid")
+    __slots__ = (
+        "assumed",
+        "base",
+        "class_id",
+        "flags",
+        "key",
+        "labels",
+        "node_name",
+        "row",
+        "slot",
+        "start",
+        "uid",
+        "version",
+    )
 
     def __init__(self, key: str, uid: str, node_name: str, base: int, labels: Labels, class_id: int) -> None:
         self.key = key
@@ -43,6 +56,8 @@ class PlacedPod:
         self.start = 0
         self.row = NO_SLOT
         self.slot = NO_SLOT
+        #: The resourceVersion that the informer showed last; 0: none yet.
+        self.version = 0
 
     @property
     def name(self) -> str:
@@ -127,10 +142,13 @@ class ClusterCache:
         old = self._entries.get(slot)
         if known and old == entry:
             return False, node
+        before = None if old is None else snapshot_pb2.NodeEntry.FromString(old).node
+        if before is not None and told_late(before, node):
+            return False, before
         self._entries[slot] = entry
         self._changes.nodes.add(slot)
-        if known and old is not None:
-            return True, snapshot_pb2.NodeEntry.FromString(old).node
+        if before is not None:
+            return True, before
         self._names[slot] = (name, self.generation + 1)
         self._changes.new_slots.add(slot)
         for uid in self._homeless.pop(name, ()):
@@ -190,6 +208,7 @@ class ClusterCache:
             self._reclassify(pod, base, parsed.labels, class_id)
             if pod.node_name != parsed.node_name:
                 self._move(pod, parsed.node_name)
+        pod.version = parsed.resource_version
         if pod.flags != parsed.flags or pod.start != parsed.start:
             pod.flags = parsed.flags
             pod.start = parsed.start
@@ -477,6 +496,14 @@ class _Changes:
     @property
     def empty(self) -> bool:
         return not (self.nodes or self.removed_slots or self.rows or self.objects or self.nominations)
+
+
+def told_late(known: Any, told: Any) -> bool:
+    """Whether the object that is told of is an older version of the one that is known. One made again is not."""
+    old, new = known.metadata, told.metadata
+    if old.uid != new.uid or not (old.resource_version.isdigit() and new.resource_version.isdigit()):
+        return False
+    return int(new.resource_version) < int(old.resource_version)
 
 
 def _class_message(entry: class_registry.ClassEntry) -> snapshot_pb2.PodClass:

@@ -2,7 +2,8 @@
 
 Pure: the informers call it with events in order, it neither waits nor calls anyone. Each pod is either placed (in the
 cache) or pending (in the queue, or in flight and perhaps assumed); an event moves it from one to the other. A list that
-had to be started over may leave out objects that are gone: they are dropped when it ends.
+had to be started over may leave out objects that are gone: they are dropped when it ends. What is told late, of an
+object that is known as it was afterwards, is passed over.
 """
 
 from collections.abc import Callable, Sequence
@@ -116,6 +117,9 @@ class ClusterWatch:
             if parsed.scheduler_name in self._profiles:
                 self._set_pending(parsed)
             return
+        known = self._cache.pod(parsed.uid)
+        if known is not None and known.version > parsed.resource_version:
+            return
         if parsed.group and self._groups is not None:
             self._groups.member_placed(f"{parsed.namespace}/{parsed.group}", parsed.uid, self._now())
         self._leave_pending(parsed)
@@ -125,7 +129,6 @@ class ClusterWatch:
             # It is there all the same; what it asks for cannot be read, so it counts as a pod that asks for nothing.
             base = self._registry.base_of(b'{"metadata":{"namespace":"%s"}}' % parsed.namespace.encode())
         class_id = self._registry.intern(base, parsed.labels)
-        known = self._cache.pod(parsed.uid)
         was_assumed = known is None or known.assumed
         before = None if known is None else self._registry[known.class_id].pod
         self._cache.set_pod(parsed, class_id, base)
@@ -139,7 +142,11 @@ class ClusterWatch:
 
     def _set_pending(self, parsed: ParsedPod) -> None:
         pending = self._pending.get(parsed.uid)
-        if pending is not None and pending.parsed.resource_version == parsed.resource_version:
+        if pending is not None:
+            if pending.parsed.resource_version >= parsed.resource_version:
+                return
+        elif self._cache.pod(parsed.uid) is not None:
+            # It is told late: a pod that has a node keeps it.
             return
         new = self._intern(parsed)
         self._pending[parsed.uid] = new
@@ -196,7 +203,7 @@ class ClusterWatch:
                 self._nomination_gone(pending)
             if pending.class_id:
                 self._registry.release(pending.class_id)
-            return
+        # One that is assumed too: if it was bound before it went, nobody will tell of that any more.
         placed = self._cache.pod(uid)
         if placed is not None:
             pod = self._registry[placed.class_id].pod
@@ -291,7 +298,7 @@ class ClusterWatch:
     def _set_object(self, kind: object_kinds.ObjectKind, key: tuple[str, str], entry: Any) -> None:
         known = self._cache.get_object(kind.field, *key)
         before = None if known is None else getattr(known, kind.field)
-        if before == entry:
+        if before == entry or (before is not None and cluster_cache.told_late(before, entry)):
             return
         if kind.event == cluster_event.Resource.RESOURCE_CLAIM:
             # The scheduler's own allocations were told when they were assumed.

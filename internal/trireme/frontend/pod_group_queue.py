@@ -344,16 +344,14 @@ class PodGroupQueue(metrics_observed.TimedQueue):
             return found
         return next((pod for group in self.groups for pod in group.members.values() if pod.record.key == key), None)
 
-    def where(self, key: str) -> Whereabouts | None:
+    def whereabouts(self, pod: QueuedPod) -> Whereabouts:
         """As the queue's; a member is where its group is."""
-        pod = self.get(key)
-        group = self.groups.of_member(pod.record.uid) if pod is not None else None
-        if pod is None or group is None:
-            return super().where(key)
+        group = self.groups.of_member(pod.record.uid)
+        if group is None:
+            return super().whereabouts(pod)
         entity = group.entity
         gate = entity.gated_by if entity is not None and pod.place is Place.UNSCHEDULABLE else ""
         return Whereabouts(
-            key=key,
             place=pod.place,
             since=pod.timestamp,
             attempts=pod.attempts,
@@ -370,6 +368,11 @@ class PodGroupQueue(metrics_observed.TimedQueue):
         return singles + [
             pod for group in self.groups for pods in (group.waiting, group.pending) for pod in pods.values()
         ]
+
+    def pods(self) -> list[QueuedPod]:
+        """As the queue's: pods, not groups."""
+        singles = [pod for pod in super().pods() if pod.record.class_id >= 0]
+        return singles + [pod for group in self.groups for pod in group.members.values()]
 
     def in_flight_pods(self) -> list[QueuedPod]:
         """As the queue's: pods, not groups."""

@@ -49,6 +49,8 @@ class Preempting:
         self._observed = observed
         # UID of the preemptor → UID of its last victim, once that one's turn has come.
         self._under_way: dict[str, str | None] = {}
+        # UID of the preemptor → its victims (namespace/name).
+        self._victims: dict[str, tuple[str, ...]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     def holds(self, uid: str) -> bool:
@@ -61,12 +63,17 @@ class Preempting:
         victim = self._cache.pod(last)
         return victim is not None and not victim.flags & TERMINATING
 
+    def victims_of(self, uid: str) -> tuple[str, ...]:
+        """The victims (namespace/name) whose deletion is under way for the pod."""
+        return self._victims.get(uid, ())
+
     def start(self, pod: queue_pod.QueuedPod, node_name: str, actions: Sequence[bind_pb2.Action]) -> None:
         """Delete the victims for the pod, in a task of its own; from now on the pod is held back."""
         victims = [action for action in actions if action.HasField("evict")]
         if not victims:
             return
         self._under_way[pod.uid] = None
+        self._victims[pod.uid] = tuple(f"{victim.pod.namespace}/{victim.pod.name}" for victim in victims)
         task = asyncio.create_task(self._run(pod, node_name, victims))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -97,7 +104,7 @@ class Preempting:
                 in_memory = self._waiting.waits(last.pod.uid)
                 failed = not await self._preempt(pod, node_name, last)
         finally:
-            del self._under_way[pod.uid]
+            del self._under_way[pod.uid], self._victims[pod.uid]
             self._observed.preempted(not failed, self._observed.clock() - started)
         if failed or in_memory:
             self._activate([(pod.key, pod.uid)])

@@ -1,4 +1,4 @@
-"""What the scheduling queue says about itself: numbers for metrics, and where one pod is for `trireme status`."""
+"""What the scheduling queue says about itself: numbers for metrics, and where one pod is."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -67,7 +67,6 @@ class QueueStatistics:
 class Whereabouts:
     """Where a pod is and what it waits for."""
 
-    key: str
     place: Place
     #: When it came into the queue, or back after its last attempt.
     since: float
@@ -82,26 +81,3 @@ class Whereabouts:
     events: tuple[str, ...]
     #: The group (namespace/name) that it is scheduled with; empty: none.
     group: str = ""
-
-    def __str__(self) -> str:
-        match self.place:
-            case Place.INCOMPLETE:
-                return f"waits for the PodGroup {self.group} to appear"
-            case Place.PENDING:
-                return f"waits while its PodGroup {self.group} is being scheduled"
-            case Place.UNSCHEDULABLE if self.group:
-                return f"held back with its PodGroup {self.group} by {self.gate}"
-            case Place.BACKOFF:
-                return f"backs off until {self.until:.0f}"
-            case Place.UNSCHEDULABLE if self.gate:
-                return f"held back by {self.gate}"
-            case Place.UNSCHEDULABLE:
-                return f"refused by {', '.join(self.rejectors)}; waits for one of {', '.join(self.events) or 'none'}"
-            case Place.ASKED:
-                return "a PreEnqueue plugin is being asked"
-            case Place.ACTIVE:
-                return "waits for its turn"
-            case Place.DONE:
-                return "is being bound"
-            case _:
-                return "is being scheduled"

@@ -123,6 +123,10 @@ class RemoteQueue:
         """Whether a remote plugin has a say on who enters the queue."""
         return bool(self._gates.get(profile))
 
+    def gates(self, profile: str) -> list[str]:
+        """The remote plugins that have a say on who enters the queue."""
+        return [plugin.name for plugin in self._gates.get(profile, ())]
+
     def carry_out(self, instructions: queue_remote.Instructions) -> None:
         """Ask, beside everything else."""
         for instruction in instructions:

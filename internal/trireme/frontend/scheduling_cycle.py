@@ -80,10 +80,10 @@ class SchedulingCycle:
         if not pending.class_id:
             self._results.failed(pod, outcomes.Failure(pending.invalid))
             return False
-        if self._cache.pod(pod.uid) is not None or (pod.flight is not None and pod.flight.deleted):
+        if self._cache.pod(pod.uid) is not None:
             self._queue.done(pod.uid, self._now())
             return False
-        return True
+        return self._still_wanted(pod)
 
     async def _round(self, profile: str, class_id: int, pods: list[queue_pod.QueuedPod]) -> list[queue_pod.QueuedPod]:
         """Place as many of the pods as one answer allows; answers those that are left."""
@@ -162,7 +162,13 @@ class SchedulingCycle:
         return kept
 
     def _still_wanted(self, pod: queue_pod.QueuedPod) -> bool:
-        return pod.flight is not None and not pod.flight.deleted
+        """Whether the pod is still to be placed. One that was deleted meanwhile is let go."""
+        if pod.flight is None:
+            return False
+        if pod.flight.deleted:
+            self._queue.done(pod.uid, self._now())
+            return False
+        return True
 
     async def _refused(
         self,

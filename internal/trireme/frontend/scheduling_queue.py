@@ -351,15 +351,11 @@ class SchedulingQueue:
         popped = itertools.chain(places.in_flight.values(), places.done.values())
         return pod or next((pod for pod in popped if pod.record.key == key), None)
 
-    def where(self, key: str) -> Whereabouts | None:
-        """Where the pod is and what it waits for; None: the queue does not have it."""
-        pod = self.get(key)
-        if pod is None:
-            return None
+    def whereabouts(self, pod: QueuedPod) -> Whereabouts:
+        """Where the pod is and what it waits for."""
         waits_for = (pod.gated_by,) if pod.gated_by else pod.rejectors
         parked = pod.place is Place.UNSCHEDULABLE
         return Whereabouts(
-            key=key,
             place=pod.place,
             since=pod.timestamp,
             attempts=pod.attempts,
@@ -376,6 +372,11 @@ class SchedulingQueue:
     def waiting_pods(self) -> list[QueuedPod]:
         """All pods that wait, in no particular order."""
         return list(self._places.queued.values())
+
+    def pods(self) -> list[QueuedPod]:
+        """All pods: those that wait, those in flight, and those that are done."""
+        places = self._places
+        return [*places.queued.values(), *places.in_flight.values(), *places.done.values()]
 
     def in_flight_pods(self) -> list[QueuedPod]:
         """All pods that are being scheduled."""

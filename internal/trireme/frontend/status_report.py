@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trireme.frontend import class_answers, cluster_cache, cluster_watch, fit_error, queue_pod, queue_statistics
+from trireme.frontend import class_answers, cluster_cache, cluster_watch, fit_error, pending_report
 
 if TYPE_CHECKING:
     from trireme.frontend import app
@@ -25,7 +25,8 @@ MAX_NODES = 10
 def status(frontend: "app.Frontend", max_pods: int = MAX_PODS) -> Json:
     """All of the frontend; of pending pods at most so many, those that wait longest first."""
     queue = frontend.queue.statistics()
-    waiting = sorted(frontend.queue.waiting_pods(), key=lambda pod: pod.timestamp)
+    pending = sorted(frontend.queue.pods(), key=lambda pod: pod.timestamp)
+    report = pending_report.PendingReport(frontend)
     cache = frontend.cache.statistics()
     return {
         "leadership": _leadership(frontend),
@@ -48,20 +49,18 @@ def status(frontend: "app.Frontend", max_pods: int = MAX_PODS) -> Json:
             for entry in (informer.statistics() for informer in frontend.informers)
         ],
         "waitingOnPermit": [{"pod": pod.key, "plugins": list(pod.plugins)} for pod in frontend.waiting.pods()],
-        "pending": [_pending(frontend, pod) for pod in waiting[:max_pods]],
-        "pendingPods": len(waiting),
+        "pending": [report.of(pod) for pod in pending[:max_pods]],
+        "pendingPods": len(pending),
     }
 
 
 def explain(frontend: "app.Frontend", key: str) -> Json | None:
     """Why the pod (namespace/name) is where it is; None: nobody has heard of it."""
-    placed = next((pod for pod in frontend.cache.pods() if pod.key == key), None)
     queued = frontend.queue.get(key)
-    if placed is not None:
-        return _placed(frontend, placed)
     if queued is None:
-        return None
-    out = _pending(frontend, queued)
+        placed = next((pod for pod in frontend.cache.pods() if pod.key == key), None)
+        return None if placed is None else _placed(frontend, placed)
+    out = pending_report.PendingReport(frontend).of(queued)
     pending: cluster_watch.PendingPod = queued.record.pod
     if pending.invalid:
         out["invalid"] = pending.invalid
@@ -105,43 +104,13 @@ def _replicas(frontend: "app.Frontend") -> Json:
     return out
 
 
-def _pending(frontend: "app.Frontend", pod: queue_pod.QueuedPod) -> Json:
-    where = frontend.queue.where(pod.key)
-    # It was listed as waiting a moment ago, and nothing else ran since.
-    assert where is not None
-    waiting = next((entry for entry in frontend.waiting.pods() if entry.uid == pod.uid), None)
-    return {
-        "pod": pod.key,
-        "uid": pod.uid,
-        "profile": pod.record.profile,
-        "class": pod.record.class_id,
-        "priority": pod.record.priority,
-        **_where(where),
-        **({"permit": list(waiting.plugins)} if waiting else {}),
-    }
-
-
-def _where(where: queue_statistics.Whereabouts) -> Json:
-    return {
-        "place": where.place.value,
-        "summary": str(where),
-        "since": round(where.since, 3),
-        "attempts": where.attempts,
-        "gate": where.gate,
-        "backoffUntil": where.until,
-        "refusedBy": list(where.rejectors),
-        "wakingEvents": list(where.events),
-    }
-
-
 def _placed(frontend: "app.Frontend", pod: cluster_cache.PlacedPod) -> Json:
-    summary = "is assumed on its node and being bound" if pod.assumed else "is bound"
     return {
         "pod": pod.key,
         "uid": pod.uid,
         "class": pod.class_id,
-        "place": "assumed" if pod.assumed else "bound",
-        "summary": f"{summary}: {pod.node_name}",
+        "place": "bound",
+        "summary": f"is bound to node {pod.node_name}",
         "node": pod.node_name,
         "nodeKnown": frontend.cache.slot_of(pod.node_name) != cluster_cache.NO_SLOT,
         "story": _story(frontend, pod.key),

@@ -1,0 +1,593 @@
+"""A whole frontend without a network: its own parts, on a loop whose clock stands still, and a world that it schedules.
+
+The API server is two lists of what ever happened to pods and nodes; how much of either the frontend has heard is up to
+the test, and so is what a watch repeats. Filter, score and bind are fakes that answer when the test lets them, from a
+snapshot that follows the frontend's own deltas, so that an answer can be out of date by the time it comes.
+"""
+
+import asyncio
+import contextlib
+import copy
+import dataclasses
+import functools
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from typing import Any
+
+import grpc
+import numpy as np
+from grpc import aio
+
+from trireme.config import commandline, model
+from trireme.framework import status
+from trireme.framework.registry import ExtensionPoint
+from trireme.frontend import app, children, metrics_observed, pod_projection, replicas, status_outbox
+from trireme.kube import decode
+from trireme.kube.watch import Event, EventKind
+from trireme.snapshot import snapshot
+from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, filter_pb2, score_pb2, snapshot_pb2, status_pb2
+from trireme.wire import node_columns
+from trireme.wire import status as wire_status
+
+Json = dict[str, Any]
+
+T0 = 1_000_000.25
+PROFILE = "default-scheduler"
+# The Permit plugin; pods of this many CPUs wait for it, and those of the other number reserve and pre-bind.
+GUARD = "Guard"
+GUARDED_CPUS = 3
+PREPARED_CPUS = 2
+
+SUCCESS = status_pb2.Status(code=status_pb2.CODE_SUCCESS)
+
+
+class StillLoop(asyncio.SelectorEventLoop):
+    """An event loop whose time only a test moves."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        super().__init__()
+
+    def time(self) -> float:
+        """Seconds since the loop was made."""
+        return self.seconds
+
+    def settle(self, turns: int = 30) -> None:
+        """Run what can run now."""
+        self.run_until_complete(_turns(turns))
+
+    def advance(self, seconds: float) -> None:
+        """Let time go by, and what waits for it run when its time comes."""
+        end = self.seconds + seconds
+        while True:
+            due = [timer.when() for timer in self._scheduled if not timer.cancelled() and timer.when() <= end]  # type: ignore[attr-defined]
+            if not due:
+                break
+            self.seconds = max(self.seconds, min(due))
+            self.settle()
+        self.seconds = end
+        self.settle()
+
+
+async def _turns(count: int) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+@dataclasses.dataclass(eq=False)
+class Question:
+    """A call of the frontend that waits for the test to answer. `written`: what it asks for is done already."""
+
+    rpc: str
+    request: Any
+    answer: Any
+    future: "asyncio.Future[str]"
+    written: bool = False
+
+
+class Api:
+    """The truth: pods and nodes, and what happened to them."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        self.pods: dict[str, Json] = {}  # by name
+        self.nodes: dict[str, Json] = {}
+        self.log: dict[str, list[tuple[EventKind, Json]]] = {"pods": [], "nodes": []}
+        self._uids = 0
+
+    def add_pod(self, name: str, cpu: int, priority: int, *, gated: bool = False) -> None:
+        """A user creates a pod."""
+        self._uids += 1
+        self.pods[name] = {
+            "metadata": {"namespace": "ns", "name": name, "uid": f"{name}-{self._uids}"},
+            "spec": {
+                "schedulerName": PROFILE,
+                "priority": priority,
+                "containers": [{"name": "c", "resources": {"requests": {"cpu": str(cpu)}}}],
+                **({"schedulingGates": [{"name": "later"}]} if gated else {}),
+            },
+            "status": {},
+        }
+        self.tell("pods", EventKind.ADDED, self.pods[name])
+
+    def put_node(self, name: str, cpu: int) -> None:
+        """A node comes, or has other resources."""
+        known = name in self.nodes
+        allocatable = {"cpu": str(cpu), "memory": "1Gi", "pods": "9"}
+        self.nodes[name] = {"metadata": {"name": name, "uid": name}, "status": {"allocatable": allocatable}}
+        self.tell("nodes", EventKind.MODIFIED if known else EventKind.ADDED, self.nodes[name])
+
+    def remove(self, resource: str, name: str) -> None:
+        """The object is gone."""
+        self.tell(resource, EventKind.DELETED, self.stored(resource).pop(name))
+
+    def stored(self, resource: str) -> dict[str, Json]:
+        """The objects of a resource by name."""
+        return self.pods if resource == "pods" else self.nodes
+
+    def tell(self, resource: str, kind: EventKind, raw: Json) -> None:
+        """Write down what happened."""
+        self.version += 1
+        raw["metadata"]["resourceVersion"] = str(self.version)
+        self.log[resource].append((kind, copy.deepcopy(raw)))
+
+    def pod(self, identity: cycle_pb2.PodIdentity) -> Json | None:
+        """The pod, if it is still this one."""
+        raw = self.pods.get(identity.name)
+        return raw if raw is not None and raw["metadata"]["uid"] == identity.uid else None
+
+    def bind(self, item: bind_pb2.BindItem) -> str:
+        """Bind the pod; answers why not, empty where it is bound."""
+        raw = self.pod(item.pod)
+        if raw is None:
+            return "not found"
+        node = raw["spec"].get("nodeName", "")
+        if node == item.node_name:
+            return ""
+        if node or raw["metadata"].get("deletionTimestamp"):
+            return f"is on {node}" if node else "is being deleted"
+        raw["spec"]["nodeName"] = item.node_name
+        raw["status"].pop("nominatedNodeName", None)
+        self.tell("pods", EventKind.MODIFIED, raw)
+        return ""
+
+    def terminate(self, raw: Json) -> None:
+        """The pod is given time to stop."""
+        raw["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+        self.tell("pods", EventKind.MODIFIED, raw)
+
+    def apply(self, action: bind_pb2.Action) -> str:
+        """Carry out an action; answers why not."""
+        raw = self.pod(action.pod)
+        if raw is None:
+            return "" if action.HasField("evict") else "not found"
+        if action.HasField("evict"):
+            if "deletionTimestamp" not in raw["metadata"]:
+                condition = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+                raw["status"]["conditions"] = [condition]
+                self.terminate(raw)
+            return ""
+        before = copy.deepcopy(raw["status"])
+        if action.HasField("set_condition"):
+            asked = action.set_condition
+            condition = {"type": "PodScheduled", "status": "False", "reason": asked.condition.reason}
+            raw["status"]["conditions"] = [{**condition, "message": asked.condition.message}]
+            if asked.HasField("nominated_node_name"):
+                raw["status"]["nominatedNodeName"] = asked.nominated_node_name
+        elif action.HasField("nominate"):
+            raw["status"]["nominatedNodeName"] = action.nominate.node_name
+        else:
+            raw["status"].pop("nominatedNodeName", None)
+        if raw["status"] != before:
+            self.tell("pods", EventKind.MODIFIED, raw)
+        return ""
+
+
+class FakePhase:
+    """Filter's or score's replicas: one that is in step, and answers by and by."""
+
+    def __init__(self, ask: Callable[[str, Any], Coroutine[Any, Any, Any]], publish: Callable[[bytes], None]) -> None:
+        self.available = True
+        self.deadline_seconds = 30.0
+        self.channel = _Channel(ask)
+        self.identity = ("fake", 1)
+        self.capacities: dict[Any, int] = {}
+        self._publish = publish
+
+    def statistics(self) -> list[Any]:
+        """Nothing to tell."""
+        return []
+
+    def publish(self, request: bytes, generation: int) -> None:
+        """The replica gets a delta."""
+        self._publish(request)
+
+    def preferred(self, profile: str, class_id: int) -> list[Any]:
+        """Nobody prepares anything."""
+        return []
+
+    async def ask(self, profile: str, class_id: int, call: Callable[[Any], Coroutine[Any, Any, Any]]) -> Any:
+        """As Replicas.ask."""
+        return await call(self)
+
+
+class _Channel:
+    """What a stub needs of a channel."""
+
+    def __init__(self, ask: Callable[[str, Any], Coroutine[Any, Any, Any]]) -> None:
+        self._ask = ask
+
+    def unary_unary(self, path: str, *_: Any, **__: Any) -> Callable[..., Any]:
+        """One call."""
+        rpc = path.rpartition("/")[2]
+        return lambda request, timeout: self._ask(rpc, request)
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return lambda *_, **__: None
+
+
+class FakeBinders:
+    """Bind's replicas."""
+
+    def __init__(self, world: "World") -> None:
+        self.available = True
+        self._world = world
+
+    def statistics(self) -> list[Any]:
+        """Nothing to tell."""
+        return []
+
+    async def bind(self, request: bind_pb2.BindRequest) -> AsyncIterator[bind_pb2.BindResult]:
+        """Bind all items, each when the test says so."""
+        items = [asyncio.ensure_future(self._world.ask("Bind", item)) for item in request.items]
+        try:
+            for index, item in enumerate(items):
+                yield bind_pb2.BindResult(index=index, status=await item)
+        finally:
+            for item in items:
+                item.cancel()
+
+    async def apply(self, actions: Sequence[bind_pb2.Action]) -> list[bind_pb2.BindResult]:
+        """Carry out actions."""
+        said = await asyncio.gather(*(self._world.ask("Apply", action) for action in actions))
+        return [bind_pb2.BindResult(index=index, status=each) for index, each in enumerate(said)]
+
+    async def permit(self, request: bind_pb2.PermitRequest) -> bind_pb2.PermitResponse:
+        """Ask the guard."""
+        return await self._world.ask("Permit", request)  # type: ignore[no-any-return]
+
+    async def pre_bind(self, request: bind_pb2.PreBindRequest) -> bind_pb2.PreBindResponse:
+        """Prepare one pod."""
+        return await self._world.ask("PreBind", request)  # type: ignore[no-any-return]
+
+
+class DrivenFrontend(app.Frontend):
+    """A frontend whose phases are the world's."""
+
+    def __init__(self, world: "World", completed: commandline.CompletedConfig) -> None:
+        self._world = world
+        super().__init__(
+            completed,
+            app.Clients(None, None),  # type: ignore[arg-type]
+            children.Children({}, {}),
+            {},
+            lambda phase: None,  # type: ignore[arg-type, return-value]
+            metrics_observed.Observations(completed.profiles, world.loop.time),
+            world.now,
+            world.loop.time,
+        )
+        self._term = app.Term(1, "", lambda: 10.0)
+
+    @property
+    def synced(self) -> bool:
+        """What is known is all there is."""
+        return True
+
+    def _make_phases(self) -> None:
+        world = self._world
+        self.filters = FakePhase(world.ask, world.follow)  # type: ignore[assignment]
+        self.scores = FakePhase(world.ask, lambda request: None)  # type: ignore[assignment]
+        self.binders = FakeBinders(world)  # type: ignore[assignment]
+        self.outbox = status_outbox.StatusOutbox(self.binders.apply)
+
+
+@functools.cache
+def _completed() -> commandline.CompletedConfig:
+    """The default configuration, with a Permit plugin."""
+    found: list[commandline.CompletedConfig] = []
+    arguments = ["--master=http://127.0.0.1:1", "--secure-port=0", "--leader-elect=false"]
+    code = commandline.run(
+        arguments, environment={}, build=lambda completed: found.append(completed) or 0, log=lambda line: None
+    )
+    assert code == 0
+    (profile,) = found[0].profiles
+    guarded = dataclasses.replace(
+        profile, plugins={**profile.plugins, ExtensionPoint.PERMIT: (model.Plugin(GUARD, 0),)}
+    )
+    return dataclasses.replace(found[0], profiles=(guarded,))
+
+
+class World:
+    """The frontend, the API server, and the calls that wait for an answer."""
+
+    def __init__(self) -> None:
+        self.loop = StillLoop()
+        self.api = Api()
+        self.mirror = snapshot.Snapshot()
+        self.questions: list[Question] = []
+        self.heard = {"pods": 0, "nodes": 0}
+        # What the frontend should know, by what it was told: pods by UID.
+        self.seen: dict[str, Json] = {}
+        with self._current_loop():
+            self.frontend = DrivenFrontend(self, _completed())
+        self._tasks = [
+            self.loop.create_task(self.frontend.scheduler.run()),
+            self.loop.create_task(self.frontend.outbox.run()),
+        ]
+        self.loop.settle()
+
+    @contextlib.contextmanager
+    def _current_loop(self) -> Iterator[None]:
+        asyncio.set_event_loop(self.loop)
+        try:
+            yield
+        finally:
+            asyncio.set_event_loop(None)
+
+    def now(self) -> float:
+        """Unix seconds."""
+        return T0 + self.loop.time()
+
+    def close(self) -> None:
+        """End all."""
+
+        async def end() -> None:
+            for task in self._tasks:
+                task.cancel()
+            await self.frontend.preemptions.close()
+            await self.frontend.binding.close()
+            results = await asyncio.gather(*self._tasks, return_exceptions=True)
+            others = asyncio.all_tasks() - {asyncio.current_task()}
+            for task in others:
+                task.cancel()
+            await asyncio.gather(*others, return_exceptions=True)
+            for result in results:
+                if not isinstance(result, asyncio.CancelledError):
+                    raise AssertionError("the scheduler ended") from result
+
+        try:
+            self.loop.run_until_complete(end())
+        finally:
+            self.loop.close()
+
+    # The watches
+
+    def deliver(self, resource: str, count: int) -> None:
+        """The next events of a watch, in one chunk."""
+        start = self.heard[resource]
+        events = self.api.log[resource][start : start + count]
+        self.heard[resource] = start + len(events)
+        if resource == "pods":
+            for kind, raw in events:
+                self.seen[raw["metadata"]["uid"]] = raw
+                if kind is EventKind.DELETED:
+                    del self.seen[raw["metadata"]["uid"]]
+        self._tell(resource, events)
+
+    def repeat(self, resource: str, back: int) -> None:
+        """An event that was heard already, of an object that is still known, comes once more."""
+        position = self.heard[resource] - 1 - back
+        if position < 0:
+            return
+        kind, raw = self.api.log[resource][position]
+        name, uid = raw["metadata"]["name"], raw["metadata"]["uid"]
+        known = [entry for _, entry in self.api.log[resource][: self.heard[resource]] if _named(entry, name)]
+        gone = (EventKind.DELETED, known[-1]) in self.api.log[resource]
+        if kind is not EventKind.DELETED and not gone and known[-1]["metadata"]["uid"] == uid:
+            self._tell(resource, [(kind, raw)])
+
+    def relist(self, resource: str, twice: bool) -> None:
+        """The watch is lost, and all is listed; perhaps the first list breaks off and is begun again."""
+        listed = [(EventKind.LISTED, copy.deepcopy(raw)) for raw in self.api.stored(resource).values()]
+        if resource == "pods":
+            self.seen = {raw["metadata"]["uid"]: raw for _, raw in listed}
+        if twice:
+            self._tell(resource, [(EventKind.LIST_START, None), *listed[: len(listed) // 2]])
+        self._tell(resource, [(EventKind.LIST_START, None), *listed, (EventKind.LIST_END, None)])
+        self.heard[resource] = len(self.api.log[resource])
+
+    def _tell(self, resource: str, events: Sequence[tuple[EventKind, Json | None]]) -> None:
+        take, parse = (
+            (self.frontend._on_pods, pod_projection.parse) if resource == "pods" else (self.frontend._on_nodes, _node)
+        )
+
+        async def tell() -> None:
+            take([Event(kind, None if raw is None else parse(raw), 0) for kind, raw in events])
+
+        self.loop.run_until_complete(tell())
+        self.loop.settle()
+
+    # The phases
+
+    def follow(self, request: bytes) -> None:
+        """The replica applies a delta."""
+        self.mirror.apply(snapshot_pb2.SyncRequest.FromString(request).delta)
+
+    async def ask(self, rpc: str, request: Any) -> Any:
+        """The answer, once the test lets it come."""
+        compute = getattr(self, f"_{rpc.lower()}", None)
+        answer = compute(request) if compute is not None else None
+        question = Question(rpc, copy.deepcopy(request), answer, self.loop.create_future())
+        self.questions.append(question)
+        try:
+            how = await question.future
+        finally:
+            self.questions.remove(question)
+        return self._answered(question, how)
+
+    def answer(self, question: Question, how: str) -> None:
+        """Let an answer come: `good`, `bad` (refused, failed), `down` (nobody can be asked), or for Bind `uncertain`:
+        it is done, but nobody says so yet.
+        """
+        if how == "uncertain":
+            if question.rpc == "Bind" and not question.written:
+                question.written = not self.api.bind(question.request)
+            return
+        question.future.set_result(how)
+        self.loop.settle()
+
+    def answer_all(self) -> None:
+        """Let a good answer come to each open question, and to those that follow from it."""
+        for _ in range(8):
+            for question in list(self.questions):
+                if question in self.questions:
+                    self.answer(question, "good")
+
+    @property
+    def calm(self) -> bool:
+        """Nothing is asked, nobody waits for a decision, and everything was heard."""
+        return (
+            self.all_heard
+            and not self.questions
+            and not self.frontend.waiting.pods()
+            and not self.frontend.queue.ready()
+        )
+
+    @property
+    def all_heard(self) -> bool:
+        """The watches have told of everything."""
+        return all(self.heard[resource] == len(log) for resource, log in self.api.log.items())
+
+    def _answered(self, question: Question, how: str) -> Any:
+        rpc, request, good = question.rpc, question.request, how == "good"
+        if rpc == "Bind":
+            # An uncertain write is read back: what was bound is never said to have failed.
+            why = self.api.bind(request) if good or question.written else "the API server says no"
+            return _said(why)
+        if rpc == "Apply":
+            return _said(self.api.apply(request) if good else "the API server says no")
+        if how == "down":
+            if rpc in ("Permit", "PreBind"):
+                raise _unavailable()
+            raise replicas.PhaseUnavailable("no replica is in step")
+        return question.answer if good else self._refused(question)
+
+    def _refused(self, question: Question) -> Any:
+        no = status_pb2.Status(code=status_pb2.CODE_UNSCHEDULABLE, plugin="VolumeBinding", messages=["no"])
+        error = status_pb2.Status(code=status_pb2.CODE_ERROR, messages=["broken"])
+        request = question.request
+        match question.rpc:
+            case "Filter":
+                return filter_pb2.FilterResponse(pre_filter=filter_pb2.PreFilterResponse(status=no))
+            case "Place":
+                return score_pb2.PlaceResponse(status=error)
+            case "PostFilter":
+                return filter_pb2.PostFilterResponse(status=no)
+            case "Reserve":
+                count = len(request.placements)
+                return filter_pb2.ReserveResponse(reservations=[filter_pb2.Reservation(status=no)] * count)
+            case "Permit":
+                return bind_pb2.PermitResponse(results=[bind_pb2.PermitResult(status=no)] * len(request.items))
+            case "PreBind":
+                return bind_pb2.PreBindResponse(results=[bind_pb2.PreBindResult(status=error)])
+            case _:
+                return question.answer
+
+    # What they answer
+
+    def free(self, priority: int, uid: str = "") -> dict[int, int]:
+        """What each node has left for such a pod, by slot, in whole CPUs."""
+        nodes = self.mirror.nodes
+        cpu = nodes.resource_names.names.index("cpu")
+        left = {}
+        for slot in nodes.slots.values():
+            left[slot] = int(nodes.allocatable[cpu, slot] - nodes.requested[cpu, slot]) // 1000
+        for nominee in self.mirror.nominations.values():
+            promised = self.mirror.classes[nominee.pod_class].pod
+            if promised.spec.priority >= priority and nominee.uid != uid and nominee.slot in left:
+                left[nominee.slot] -= cpus(promised)
+        return left
+
+    def _filter(self, request: filter_pb2.FilterRequest) -> filter_pb2.FilterResponse:
+        pod = self.mirror.classes[request.cycle.pod_class].pod
+        free = self.free(pod.spec.priority, request.cycle.pod.metadata.uid)
+        size = max(free, default=-1) + 1
+        index, capacity = np.zeros(size, dtype=np.int16), np.zeros(size, dtype=np.int32)
+        for slot, cpu in free.items():
+            capacity[slot] = max(cpu // cpus(pod), 0)
+            index[slot] = 0 if capacity[slot] else 1
+        refusals = [status.unschedulable("NodeResourcesFit", "Insufficient cpu")]
+        prepared = cpus(pod) == PREPARED_CPUS
+        return filter_pb2.FilterResponse(
+            columns=node_columns.pack(request.cycle.generation, 0, size, None, refusals, index, capacity),
+            needs_reserve=prepared,
+            needs_pre_bind=prepared,
+        )
+
+    def _place(self, request: score_pb2.PlaceRequest) -> score_pb2.PlaceResponse:
+        columns = node_columns.unpack(request.capacities)
+        slots = [slot for slot in np.flatnonzero(columns.index == 0) for _ in range(columns.capacity[slot])]
+        return score_pb2.PlaceResponse(slots=slots[: request.count])
+
+    def _postfilter(self, request: filter_pb2.PostFilterRequest) -> filter_pb2.PostFilterResponse:
+        preemptor = self.mirror.classes[request.cycle.pod_class].pod
+        nothing = status_pb2.Status(code=status_pb2.CODE_UNSCHEDULABLE, plugin="DefaultPreemption")
+        pods = self.mirror.pods
+        free = self.free(preemptor.spec.priority, request.cycle.pod.metadata.uid)
+        for slot, cpu in free.items():
+            weaker = [
+                row
+                for row in np.flatnonzero(pods.slot[: pods.size] == slot).tolist()
+                if self.mirror.classes[int(pods.pod_class[row])].pod.spec.priority < preemptor.spec.priority
+            ]
+            if any(pods.flags[row] & pod_projection.TERMINATING for row in weaker):
+                # Room is being made already.
+                return filter_pb2.PostFilterResponse(status=nothing)
+            freed = sum(cpus(self.mirror.classes[int(pods.pod_class[row])].pod) for row in weaker)
+            if weaker and cpu + freed >= cpus(preemptor):
+                actions = []
+                for row in weaker:
+                    pod = cycle_pb2.PodIdentity(namespace="ns", name=pods.names[row], uid=pods.uids[row])
+                    actions.append(bind_pb2.Action(pod=pod, evict=bind_pb2.Evict(message="make room")))
+                name = next(name for name, found in self.mirror.nodes.slots.items() if found == slot)
+                return filter_pb2.PostFilterResponse(status=SUCCESS, actions=actions, nominated_node=name)
+        return filter_pb2.PostFilterResponse(status=nothing, clear_nomination=True)
+
+    def _reserve(self, request: filter_pb2.ReserveRequest) -> filter_pb2.ReserveResponse:
+        return filter_pb2.ReserveResponse(
+            reservations=[filter_pb2.Reservation(status=SUCCESS)] * len(request.placements)
+        )
+
+    def _unreserve(self, request: filter_pb2.UnreserveRequest) -> filter_pb2.UnreserveResponse:
+        return filter_pb2.UnreserveResponse()
+
+    def _permit(self, request: bind_pb2.PermitRequest) -> bind_pb2.PermitResponse:
+        pod = self.frontend.registry[request.cycle.pod_class].pod
+        result = bind_pb2.PermitResult(status=SUCCESS)
+        if cpus(pod) == GUARDED_CPUS:
+            result = bind_pb2.PermitResult(status=status_pb2.Status(code=status_pb2.CODE_WAIT, plugin=GUARD))
+            result.waits.add(plugin=GUARD).timeout.FromSeconds(20)
+        return bind_pb2.PermitResponse(results=[result] * len(request.items))
+
+    def _prebind(self, request: bind_pb2.PreBindRequest) -> bind_pb2.PreBindResponse:
+        return bind_pb2.PreBindResponse(results=[bind_pb2.PreBindResult(status=SUCCESS)])
+
+
+def cpus(pod: core_pb2.Pod) -> int:
+    """The CPUs that a pod asks for."""
+    return int(pod.spec.containers[0].resources.requests["cpu"].string)
+
+
+def _named(raw: Json, name: str) -> bool:
+    return bool(raw["metadata"]["name"] == name)
+
+
+def _node(raw: Json) -> core_pb2.Node:
+    return decode.decode(raw, core_pb2.Node)
+
+
+def _said(why: str) -> status_pb2.Status:
+    return wire_status.to_message(status.error("", why)) if why else SUCCESS
+
+
+def _unavailable() -> aio.AioRpcError:
+    return aio.AioRpcError(grpc.StatusCode.UNAVAILABLE, aio.Metadata(), aio.Metadata(), "down")

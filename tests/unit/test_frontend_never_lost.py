@@ -1,0 +1,83 @@
+"""Turns that once lost a pod, or the room that it took: each by itself."""
+
+from collections.abc import Iterator
+
+import pytest
+from frontend_world import GUARD, World
+
+
+@pytest.fixture(name="world")
+def _world() -> Iterator[World]:
+    """One node of three CPUs."""
+    world = World()
+    world.api.put_node("n0", 3)
+    world.deliver("nodes", 1)
+    yield world
+    world.close()
+
+
+def _create(world: World, name: str, cpu: int, priority: int = 0) -> None:
+    world.api.add_pod(name, cpu, priority)
+    world.deliver("pods", 1000)
+
+
+def _asked(world: World) -> list[str]:
+    return [question.rpc for question in world.questions]
+
+
+def test_a_pod_deleted_while_filter_thinks_is_let_go(world: World) -> None:
+    """It stayed in flight for ever, and with it every event since."""
+    _create(world, "p", 1)
+    assert _asked(world) == ["Filter"]
+    world.api.remove("pods", "p")
+    world.deliver("pods", 1)
+    world.answer_all()
+    assert world.frontend.queue.in_flight_pods() == []
+    assert world.frontend.cache.statistics().assumed_pods == 0
+
+
+def test_whoever_is_woken_by_a_refused_permit_is_tried_at_once(world: World) -> None:
+    """The room was free, the pod in the active queue, and nobody looked."""
+    _create(world, "guarded", 3)
+    world.answer_all()
+    _create(world, "waits", 1)
+    world.answer_all()
+    assert world.frontend.queue.statistics().unschedulable == 1
+    (waiting,) = world.frontend.waiting.pods()
+    world.frontend.waiting.reject(waiting.uid, GUARD, "no")
+    world.loop.settle()
+    assert "Filter" in _asked(world)
+
+
+def test_a_pod_that_was_bound_and_gone_between_two_lists_takes_no_room(world: World) -> None:
+    """It stayed assumed for ever: no watch tells of a pod that a list left out."""
+    _create(world, "p", 3)
+    world.answer_all()
+    (waiting,) = world.frontend.waiting.pods()
+    world.frontend.waiting.allow(waiting.uid, GUARD)
+    world.loop.settle()
+    world.answer_all()
+    assert world.frontend.cache.statistics().assumed_pods == 1
+    world.api.remove("pods", "p")
+    world.relist("pods", twice=False)
+    assert world.frontend.cache.statistics().pods == 0
+
+
+def test_what_is_told_late_of_a_bound_pod_does_not_put_it_into_the_queue(world: World) -> None:
+    """It was pending and placed at once."""
+    _create(world, "p", 1)
+    world.answer_all()
+    world.deliver("pods", 1000)
+    assert world.frontend.cache.statistics().pods == 1
+    world.repeat("pods", back=len(world.api.log["pods"]) - 1)
+    assert world.frontend.queue.waiting_pods() == []
+
+
+def test_what_is_told_late_of_a_node_does_not_bring_back_what_it_had(world: World) -> None:
+    """Pods were placed where there was no room any more."""
+    world.api.put_node("n0", 1)
+    world.deliver("nodes", 1)
+    world.repeat("nodes", back=1)
+    node = world.frontend.cache.node("n0")
+    assert node is not None
+    assert node.status.allocatable["cpu"].string == "1"

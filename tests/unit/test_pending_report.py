@@ -1,0 +1,155 @@
+"""`trireme status` names every pending pod with what it waits for: each by a frontend that is at that point."""
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from frontend_world import GUARD, PROFILE, T0, World
+
+from trireme.cli import status_command
+from trireme.frontend import queue_pod, status_report
+
+
+@pytest.fixture(name="world")
+def _world() -> Iterator[World]:
+    """One node of three CPUs."""
+    world = World()
+    world.api.put_node("n0", 3)
+    world.deliver("nodes", 1)
+    yield world
+    world.close()
+
+
+def _create(world: World, name: str, cpu: int, priority: int = 0, *, gated: bool = False) -> None:
+    world.api.add_pod(name, cpu, priority, gated=gated)
+    world.deliver("pods", 1000)
+
+
+def _waits(world: World, name: str) -> tuple[dict[str, Any], str]:
+    report = status_report.status(world.frontend)
+    (found,) = (pod for pod in report["pending"] if pod["pod"] == f"ns/{name}")
+    assert f"ns/{name}: {found['summary']} (attempts: " in status_command.as_text(report)
+    explained = status_report.explain(world.frontend, f"ns/{name}")
+    assert explained is not None
+    assert explained["summary"] == found["summary"]
+    return found["waitsFor"], found["summary"]
+
+
+def _bind(world: World) -> None:
+    world.answer_all()
+    for waiting in world.frontend.waiting.pods():
+        world.frontend.waiting.allow(waiting.uid, GUARD)
+        world.loop.settle()
+    world.answer_all()
+    world.deliver("pods", 1000)
+
+
+def test_a_gate(world: World) -> None:
+    """Its names are what a user has to look for."""
+    _create(world, "p", 1, gated=True)
+    waits, text = _waits(world, "p")
+    assert (waits["for"], waits["plugin"], waits["gates"]) == ("gate", "SchedulingGates", ["later"])
+    assert text == "is held back by SchedulingGates: later"
+
+
+def test_a_time(world: World) -> None:
+    """A pod that failed by error is tried again by the clock alone."""
+    _create(world, "p", 1)
+    world.answer(world.questions[0], "down")
+    waits, text = _waits(world, "p")
+    assert waits == {"for": "time", "until": float(int(T0) + 1)}
+    assert text == "failed, and is tried again after 13:46:41 UTC"
+
+
+def test_events(world: World) -> None:
+    """Which plugins refused, and what they wait for."""
+    _create(world, "p", 4)
+    world.answer_all()
+    waits, text = _waits(world, "p")
+    assert (waits["for"], waits["plugins"]) == ("event", ["NodeResourcesFit"])
+    assert {"NodeAdd", "AssignedPodDelete"} <= set(waits["events"])
+    assert text.startswith("was refused by NodeResourcesFit; waits for AssignedPodDelete or ")
+
+
+def test_a_permit(world: World) -> None:
+    """The plugin that has to decide, and the node that is kept meanwhile."""
+    _create(world, "p", 3)
+    world.answer_all()
+    assert _waits(world, "p") == (
+        {"for": "permit", "plugins": [GUARD], "node": "n0"},
+        "waits for Guard to permit node n0",
+    )
+
+
+@pytest.mark.parametrize("phase", ["filter", "score", "bind"])
+def test_a_service_that_is_down(world: World, phase: str) -> None:
+    """Nothing about the pod is wrong: the service is to be looked at."""
+    replicas = {"filter": world.frontend.filters, "score": world.frontend.scores, "bind": world.frontend.binders}
+    replicas[phase].available = False  # type: ignore[misc]
+    _create(world, "p", 1)
+    assert _waits(world, "p") == ({"for": "service", "services": [phase]}, f"waits for {phase}, which cannot be asked")
+
+
+def test_bind_that_goes_down_while_it_binds(world: World) -> None:
+    """The pod is neither lost nor simply slow."""
+    _create(world, "p", 1)
+    for _ in range(3):
+        world.answer(world.questions[0], "good")
+    assert [question.rpc for question in world.questions] == ["Bind"]
+    assert _waits(world, "p") == ({"for": "binding", "node": "n0"}, "is being bound to node n0")
+    world.frontend.binders.available = False  # type: ignore[misc]
+    assert _waits(world, "p")[0] == {"for": "service", "services": ["bind"]}
+
+
+def test_the_victims_of_a_preemption(world: World) -> None:
+    """While they are deleted, and until they are gone."""
+    _create(world, "weak", 3)
+    _bind(world)
+    _create(world, "strong", 3, 100)
+    while not any(question.rpc == "Apply" for question in world.questions):
+        world.answer(world.questions[0], "good")
+    expected = {"for": "preemption", "victims": ["ns/weak"], "node": "n0"}
+    text = "waits until ns/weak on node n0 made room"
+    assert _waits(world, "strong") == (expected, text)
+    world.answer_all()
+    world.deliver("pods", 1000)
+    assert _waits(world, "strong") == (expected, text)
+
+
+def test_an_attempt_and_a_turn(world: World) -> None:
+    """One is with filter, the other comes next."""
+    _create(world, "p", 1)
+    _create(world, "q", 2)
+    assert _waits(world, "p") == ({"for": "attempt"}, "is being tried")
+    assert _waits(world, "q") == ({"for": "turn"}, "waits for its turn")
+
+
+def test_a_frontend_that_does_not_lead(world: World) -> None:
+    """Else pods look as if the scheduler had forgotten them."""
+    world.frontend.filters.available = False  # type: ignore[misc]
+    _create(world, "p", 1)
+    world.frontend._term = None
+    assert _waits(world, "p")[0] == {"for": "leadership"}
+
+
+def test_a_pod_that_is_being_deleted(world: World) -> None:
+    """It has no node and gets none."""
+    world.api.add_pod("p", 1, 0)
+    world.api.terminate(world.api.pods["p"])
+    world.deliver("pods", 2)
+    assert _waits(world, "p")[0] == {"for": "deletion"}
+
+
+def test_a_remote_plugin_that_is_asked_whether_the_pod_may_enter(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pod that no queue shows is with the plugin."""
+    monkeypatch.setattr(world.frontend.remote_queue, "_gates", {PROFILE: [SimpleNamespace(name="Far")]})
+    monkeypatch.setattr(world.frontend.remote_queue, "carry_out", lambda instructions: None)
+    _create(world, "p", 1)
+    found = world.frontend.queue.get("ns/p")
+    assert found is not None
+    assert found.place is queue_pod.Place.ASKED
+    assert _waits(world, "p") == (
+        {"for": "preEnqueue", "plugins": ["Far"]},
+        "may enter the queue if Far agrees",
+    )
