@@ -56,9 +56,10 @@ async def _embedded(folder: pathlib.Path, nodes: int, cpu: str) -> AsyncIterator
 
 
 @contextlib.asynccontextmanager
-async def _real(
+async def real(
     plane: launcher.ControlPlane, folder: pathlib.Path, nodes: int, cpu: str
 ) -> AsyncIterator[installation.Installation]:
+    """A control plane that runs, emptied, with so many nodes."""
     headers = {"Authorization": f"Bearer {plane.token()}"}
     tls = ssl.create_default_context(cafile=str(plane.authority))
     here = installation.Installation(folder, plane.kubeconfig, plane.server, headers, tls)
@@ -86,7 +87,7 @@ def cluster(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> OpenClust
 
     @contextlib.asynccontextmanager
     async def opened(nodes: int, cpu: str = "8") -> AsyncIterator[installation.Installation]:
-        opening = _real(plane, tmp_path, nodes, cpu) if plane else _embedded(tmp_path, nodes, cpu)
+        opening = real(plane, tmp_path, nodes, cpu) if plane else _embedded(tmp_path, nodes, cpu)
         try:
             async with (
                 opening as here,

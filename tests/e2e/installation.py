@@ -122,12 +122,16 @@ class Installation:
         self.kubeconfig = kubeconfig
         self.bind_kubeconfig = kubeconfig
         """Bind's way to the API server, where it is not that of all."""
+        self.bind_flags: list[str] = []
+        self.frontend_flags: list[str] = []
         self.url = url
         self.headers = headers
         self.tls = tls
         self.witness: witness.Witness
         self.relayed: dict[str, str] = {}
         """Address of a replica → that of the relay before it."""
+        self.services = ""
+        """A namespace whose Services trireme-filter, trireme-score and trireme-bind have replicas beside these."""
         self.certificates: pathlib.Path | None = None
         """A folder of deploy/make_certificates.py: with it the phases listen on TCP, with mutual TLS."""
         self._addresses: dict[tuple[str, int], str] = {}
@@ -141,8 +145,9 @@ class Installation:
     def add_phase(self, phase: str) -> Process:
         """One replica more; to be named in the configuration before the frontend starts."""
         number = len(self.phases[phase])
-        extra = ["--kubeconfig", str(self.bind_kubeconfig), "--kube-api-qps", "-1"] if phase == "bind" else []
-        extra += self._tls_flags(phase)
+        extra = self._tls_flags(phase)
+        if phase == "bind":
+            extra += ["--kubeconfig", str(self.bind_kubeconfig), "--kube-api-qps", "-1", *self.bind_flags]
         command = [*program(f"trireme.{phase}.process"), "--listen", self.socket(phase, number), *extra]
         process = Process(f"{phase}-{number}", command, self.folder / f"{phase}-{number}.log")
         self.phases[phase].append(process)
@@ -172,6 +177,8 @@ class Installation:
         for phase, replicas in self.phases.items():
             if replicas:
                 out[phase] = {"endpoints": [self._endpoint(phase, number) for number in range(len(replicas))]}
+                if self.services:
+                    out[phase]["endpoints"].append(f"endpointslice:///{self.services}/trireme-{phase}:grpc")
                 if self.certificates is not None:
                     out[phase]["allowedIdentities"] = [f"trireme-{phase}.trireme-system.svc"]
         return out
@@ -208,7 +215,7 @@ class Installation:
         own_config.write_text(yaml.safe_dump(own_document))
         command = [*program("trireme.frontend.process"), "--config", str(config), "--trireme-config", str(own_config)]
         (port,) = launcher.free_ports(1)
-        command += ["--secure-port", str(port), "--bind-address", "127.0.0.1"]
+        command += ["--secure-port", str(port), "--bind-address", "127.0.0.1", *self.frontend_flags]
         process = Process(f"frontend-{number}", command, self.folder / f"frontend-{number}.log")
         self.frontends.append(process)
         self._ports[process] = port
@@ -234,16 +241,22 @@ class Installation:
 
     async def ready(self, process: Process) -> None:
         """Return once the frontend is ready, whether it leads or waits for the Lease."""
-        url = f"https://127.0.0.1:{self._ports[process]}/readyz"
 
         async def answers() -> bool:
-            try:
-                async with self.session.get(url, ssl=False) as response:  # its certificate is one of its own making
-                    return response.status == 200
-            except aiohttp.ClientError:
-                return False
+            return await self.site(process, "/readyz") == 200
 
         await until(answers, START_SECONDS, lambda: process.said[-3000:])
+
+    async def site(self, process: Process, path: str, token: str = "") -> int:
+        """The status that a frontend's HTTPS server answers; 0: none."""
+        url = f"https://127.0.0.1:{self._ports[process]}{path}"
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        try:
+            # Its certificate is one of its own making.
+            async with self.session.get(url, headers=headers, ssl=False) as response:
+                return response.status
+        except aiohttp.ClientError:
+            return 0
 
     async def logged(self, process: Process, text: str, seconds: float = START_SECONDS) -> None:
         """Return once the process's log has the text."""
@@ -396,6 +409,13 @@ def pod(name: str, cpu: str = "100m", labels: Mapping[str, str] | None = None, *
             **spec,
         },
     }
+
+
+def make_certificates(folder: pathlib.Path) -> pathlib.Path:
+    """What `make certs` makes; made again, the certificates are new and the authority is the same."""
+    script = launcher.REPOSITORY / "deploy" / "make_certificates.py"
+    subprocess.run([sys.executable, str(script), "--directory", str(folder)], check=True, capture_output=True)
+    return folder
 
 
 async def until(true: Callable[[], Any], seconds: float, story: Callable[[], str]) -> None:

@@ -1,29 +1,19 @@
 """The four processes on TCP with mutual TLS, as in pods of their own; and whoever else would call them."""
 
 import pathlib
-import subprocess
-import sys
 
 import clusters
 import grpc
 import installation
 import pytest
 from grpc import aio
-from installation import pod
+from installation import make_certificates, pod
 
 from trireme.v1 import bind_pb2, bind_pb2_grpc, filter_pb2, filter_pb2_grpc, snapshot_pb2, snapshot_pb2_grpc
 
 pytestmark = pytest.mark.timeout(180)
 
-SCRIPT = pathlib.Path(__file__).parents[2] / "deploy" / "make_certificates.py"
-
 embedded_only = pytest.mark.parametrize("cluster", ["embedded"], indirect=True)
-
-
-def make_certificates(folder: pathlib.Path) -> pathlib.Path:
-    """What `make certs` makes; made again, the certificates are new and the authority is the same."""
-    subprocess.run([sys.executable, str(SCRIPT), "--directory", str(folder)], check=True, capture_output=True)
-    return folder
 
 
 def _credentials(authority: pathlib.Path, caller: pathlib.Path | None) -> grpc.ChannelCredentials:
