@@ -249,14 +249,7 @@ class Installation:
 
     async def site(self, process: Process, path: str, token: str = "") -> int:
         """The status that a frontend's HTTPS server answers; 0: none."""
-        url = f"https://127.0.0.1:{self._ports[process]}{path}"
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
-        try:
-            # Its certificate is one of its own making.
-            async with self.session.get(url, headers=headers, ssl=False) as response:
-                return response.status
-        except aiohttp.ClientError:
-            return 0
+        return await status_of(self.session, self._ports[process], path, token)
 
     async def logged(self, process: Process, text: str, seconds: float = START_SECONDS) -> None:
         """Return once the process's log has the text."""
@@ -409,6 +402,17 @@ def pod(name: str, cpu: str = "100m", labels: Mapping[str, str] | None = None, *
             **spec,
         },
     }
+
+
+async def status_of(session: aiohttp.ClientSession, port: int, path: str, token: str = "") -> int:
+    """The status that an HTTPS server on this machine answers; 0: none."""
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    try:
+        # Its certificate is one of its own making.
+        async with session.get(f"https://127.0.0.1:{port}{path}", headers=headers, ssl=False) as response:
+            return response.status
+    except aiohttp.ClientError:
+        return 0
 
 
 def make_certificates(folder: pathlib.Path) -> pathlib.Path:

@@ -1,0 +1,88 @@
+"""kubeadm's static pod of kube-scheduler, with nothing changed but image and command's name."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import access_log
+import access_scenario
+import controlplane_fixture
+import installation
+import launcher
+import pytest
+from controlplane_fixture import start_controlplane
+from installation import pod
+
+__all__ = ["start_controlplane"]
+
+pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(180)]
+
+USER = "system:kube-scheduler"
+PORT = 10259
+
+
+def command_line(kubeconfig: Path) -> list[str]:
+    """The command of the manifest that kubeadm v1.37 writes, without its name.
+
+    Source: getSchedulerCommand of cmd/kubeadm/app/phases/controlplane.
+    """
+    return [
+        f"--authentication-kubeconfig={kubeconfig}",
+        f"--authorization-kubeconfig={kubeconfig}",
+        "--bind-address=127.0.0.1",
+        f"--kubeconfig={kubeconfig}",
+        "--leader-elect=true",
+    ]
+
+
+def _taken(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def _children(pid: int) -> list[str]:
+    """What runs for a process: the module of each of its children."""
+    found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    lines = [Path(f"/proc/{child}/cmdline").read_bytes().decode() for child in found]
+    return sorted(
+        phase for phase in ("filter", "score", "bind") for line in lines if f"trireme.{phase}.process" in line
+    )
+
+
+async def test_the_manifest_needs_no_other_change(
+    start_controlplane: controlplane_fixture.StartControlPlane, tmp_path: Path
+) -> None:
+    """Who swaps the image and keeps the rest has a scheduler: one container, the same user with the same roles, the
+    same probes. A permission that this user lacks would stop each pod that needs it.
+    """
+    options = launcher.Options(
+        authorization="RBAC",
+        users=(launcher.User(USER), launcher.User("nobody")),
+        extra={"kube-apiserver": access_log.flags(tmp_path)},
+    )
+    cluster = start_controlplane(options)
+    async with access_scenario.opened(cluster, tmp_path, nodes=2) as here:
+        flags, port = command_line(cluster.kubeconfig_of(USER)), PORT
+        if _taken(PORT):  # by a scheduler of this machine's own
+            (port,) = launcher.free_ports(1)
+            flags.append(f"--secure-port={port}")
+        command = [*installation.program("trireme.frontend.process"), *flags]
+        process = installation.Process("frontend-0", command, tmp_path / "frontend-0.log")
+        here.frontends.append(process)
+        process.start()
+        await here.leads(process)
+        assert _children(process.pid) == ["bind", "filter", "score"]
+        for path in ("/healthz", "/livez", "/readyz"):
+            assert await installation.status_of(here.session, port, path) == 200
+        assert await installation.status_of(here.session, port, "/metrics", cluster.token("nobody")) == 403
+        await here.create_pods(pod(f"p{n}") for n in range(5))
+        for number in range(5):
+            await access_scenario.on_a_node(here, f"p{number}")
+            await access_scenario.delete(here, f"p{number}")
+        await access_scenario.volumes(here)
+        await access_scenario.preemption(here)
+        process.stop()
+    asked = access_log.requests(tmp_path, [USER])
+    assert asked
+    assert not {request for request in asked if not request.allowed}
