@@ -41,7 +41,9 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Benchmark schedulers on a real control plane.")
     parser.add_argument("--nodes", type=numbers, default=[], help="only workloads with so many nodes: 500,5000")
     parser.add_argument("--workloads", type=words, default=[], help="only these tests: basic,nodeaffinity")
-    parser.add_argument("--sides", type=words, default=words(DEFAULT_SIDES), help=f"default: {DEFAULT_SIDES}")
+    parser.add_argument(
+        "--sides", type=words, default=[], help=f"default: {DEFAULT_SIDES}, or those that a workload names"
+    )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--file", type=Path, default=WORKLOADS, help="a workload file, ours or scheduler_perf's")
     parser.add_argument("--result", type=Path, default=RESULT)
@@ -114,15 +116,14 @@ def commit() -> str:
 class Plan:
     """What to run, in which order."""
 
-    workloads: Sequence[workload.Workload]
-    competitors: Sequence[sides.Side]
+    workloads: Sequence[tuple[workload.Workload, Sequence[sides.Side]]]
     rounds: int
 
     def runs(self) -> list[tuple[int, workload.Workload, sides.Side]]:
         """Every run: workload by workload, round by round, the sides in turn and each round with another first."""
         result = []
-        for each in self.workloads:
-            taking_part = [side for side in self.competitors if each.limited or not side.undecided]
+        for each, competitors in self.workloads:
+            taking_part = [side for side in competitors if each.limited or not side.undecided]
             for number in range(self.rounds):
                 shift = number % len(taking_part) if taking_part else 0
                 result += [(number, each, side) for side in taking_part[shift:] + taking_part[:shift]]
@@ -195,6 +196,7 @@ def main(arguments: Sequence[str]) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends as on Ctrl-C: clusters stopped, files removed
     try:
         known = workload.load(chosen.file, chosen.workloads)
+        everybody = sides.read((BENCH / "sides.yaml").read_text())
         if chosen.list:
             for each in known:
                 print(f"{each.test:<24} {each.variant:<32} {each.nodes:>6} nodes  {' '.join(sorted(each.labels))}")
@@ -202,8 +204,10 @@ def main(arguments: Sequence[str]) -> int:
         if chosen.render:
             render(chosen.result, DOCUMENT)
             return 0
-        selected = workload.select(known, chosen.workloads, chosen.nodes)
-        competitors = sides.select(sides.read((BENCH / "sides.yaml").read_text()), chosen.sides)
+        selected = [
+            (each, sides.select(everybody, chosen.sides or each.sides or words(DEFAULT_SIDES)))
+            for each in workload.select(known, chosen.workloads, chosen.nodes)
+        ]
     except (workload.WorkloadError, sides.SideError, OSError, ValueError) as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1
@@ -211,7 +215,7 @@ def main(arguments: Sequence[str]) -> int:
         print(f"bench: {launcher.BINARY} is not built; run `make controlplane` (needs Go)", file=sys.stderr)
         return 1
     kept = json.loads(chosen.result.read_text())["rows"] if chosen.merge and chosen.result.exists() else []
-    done = perform(Plan(selected, competitors, chosen.rounds), chosen.result, kept, chosen.wait_idle)
+    done = perform(Plan(selected, chosen.rounds), chosen.result, kept, chosen.wait_idle)
     written = json.loads(chosen.result.read_text())["rows"]
     print(f"\n{report.table(written)}\n\n{report.processes_table(written)}\n\n{chosen.result}")
     return 1 if any(run.error for run in done) else 0

@@ -50,7 +50,7 @@ def test_plan_alternates_sides_and_leaves_the_limit_out_where_it_has_no_meaning(
     """One side would always be first, or binding without preempting be taken for a limit of preemption."""
     known = workload.load(run.WORKLOADS)
     competitors = sides.select(sides.read((run.BENCH / "sides.yaml").read_text()), ["kube-scheduler", "limit"])
-    plan = run.Plan(workload.select(known, ["basic", "preemption"], [50]), competitors, 2)
+    plan = run.Plan([(each, competitors) for each in workload.select(known, ["basic", "preemption"], [50])], 2)
     assert [(number, each.test, side.name) for number, each, side in plan.runs()] == [
         (0, "basic", "kube-scheduler"),
         (0, "basic", "limit"),

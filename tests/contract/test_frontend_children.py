@@ -49,8 +49,9 @@ async def _gone(pid: int) -> None:
             await asyncio.sleep(0.05)
 
 
-async def test_each_listens_under_its_own_name_and_none_is_left() -> None:
+async def test_each_listens_under_its_own_name_and_none_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     """If this fails, an installation without endpoints has no phases, or leaves orphans that obey nobody."""
+    monkeypatch.setenv("PYTHONUNBUFFERED", "1")  # what several say at once must not run together
     async with kept(filter=2, score=1) as local:
         pids = {one.name: one.pid for one in local.statistics()}
         assert sorted(pids) == ["filter-0", "filter-1", "score-0"]

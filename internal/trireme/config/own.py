@@ -31,7 +31,7 @@ _PHASE_DEADLINE = Duration(30 * SECOND)
 _BIND_DEADLINE = Duration(60 * SECOND)
 _DEADLINE = Duration(SECOND)
 _OPEN_FOR = Duration(30 * SECOND)
-_LINGER = Duration(5 * MILLISECOND)
+_LINGER = Duration(500 * MILLISECOND)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ class Batch:
 
     #: Most pods in a batch.
     max_pods: int = 100
-    #: How long an idle frontend waits for more pods of a class that is arriving.
+    #: How long a pod waits at most, under load, for more pods of its class to share its batch.
     linger: Duration = _LINGER
 
 

@@ -129,7 +129,7 @@ class Frontend:
         self.waiting = waiting_pods.WaitingPods()
         self.object_waits = object_waits.ObjectWaits()
         self.recorder = events.EventRecorder(clients.events)
-        self.pacer = pacing.Pacer(self._clock)
+        self.pacer = pacing.Pacer(self._clock, completed.trireme.batch.linger.seconds)
         self._configuration = phase_configuration.configuration(completed, infos, tie_seed=0)
         self._config_hash = phase_configuration.config_hash(self._configuration)
         self._with_groups = completed.gates.enabled("GenericWorkload")

@@ -11,8 +11,6 @@ from collections.abc import Callable
 BUSY_RATE = 80.0
 # What a batch is let grow to.
 WISHED_BATCH = 32
-# No pod waits longer than this for its batch to grow, in seconds.
-MAX_GROWTH_SECONDS = 0.5
 # The arrival rate is a mean over about so long, in seconds.
 _RATE_SECONDS = 0.5
 
@@ -20,9 +18,8 @@ _RATE_SECONDS = 0.5
 class Pacer:
     """Decides how long the batch that comes next may grow. Times in seconds."""
 
-    def __init__(
-        self, clock: Callable[[], float], wished: int = WISHED_BATCH, limit: float = MAX_GROWTH_SECONDS
-    ) -> None:
+    def __init__(self, clock: Callable[[], float], limit: float, wished: int = WISHED_BATCH) -> None:
+        """No pod waits longer than `limit` for its batch to grow."""
         self._clock = clock
         self._wished = wished
         self._limit = limit

@@ -172,7 +172,8 @@ async def serve_until_stopped(
         try:
             log.info("listening on %s", address.text)
             if announce:
-                print(f"listening on {address.text}", flush=True)
+                # In one write: several processes may share a stdout.
+                print(f"listening on {address.text}\n", end="", flush=True)
             await stopping.wait()
         finally:
             await server.stop(grace)

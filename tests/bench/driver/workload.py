@@ -5,7 +5,7 @@ each with the parameters that steps name as `$parameter`). Opcodes and fields ar
 be read too. What a black-box driver needs beyond them is ours: `startScheduler` (else the scheduler runs from the
 beginning), and in `createPods` the fields `preassigned` (already on nodes, round robin), `oneAtATime` (each is created
 when the one before is bound) and `createPodsPerSecond`. A test may say `limited: false` where binding without deciding
-would not be the same work.
+would not be the same work, and `sides: [...]` where others than the usual ones compete.
 
 Pure: files in, frozen values out. A field or opcode that this driver does not know is an error that names it, because a
 step carried out without it would measure something else under the same name.
@@ -41,6 +41,8 @@ class Workload:
     feature_gates: Mapping[str, bool]
     limited: bool
     """Whether the limit (binding without deciding) does the same work here."""
+    sides: tuple[str, ...]
+    """Who competes unless others are asked for; empty: the usual ones."""
 
     @property
     def name(self) -> str:
@@ -284,6 +286,7 @@ def _read_variant(test: Mapping[str, Any], variant: Mapping[str, Any], folder: P
         steps=steps,
         feature_gates={**test.get("featureGates", {}), **variant.get("featureGates", {})},
         limited=bool(test.get("limited", True)),
+        sides=tuple(test.get("sides", ())),
     )
 
 
