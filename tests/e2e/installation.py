@@ -14,7 +14,7 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import aiohttp
@@ -189,7 +189,10 @@ class Installation:
         return self.relayed.get(address, address)
 
     def add_frontend(
-        self, configuration: Mapping[str, Any] | None = None, own: Mapping[str, Any] | None = None
+        self,
+        configuration: Mapping[str, Any] | None = None,
+        own: Mapping[str, Any] | None = None,
+        flags: Sequence[str] = (),
     ) -> Process:
         """One frontend more, for these phases."""
         number = len(self.frontends)
@@ -215,7 +218,7 @@ class Installation:
         own_config.write_text(yaml.safe_dump(own_document))
         command = [*program("trireme.frontend.process"), "--config", str(config), "--trireme-config", str(own_config)]
         (port,) = launcher.free_ports(1)
-        command += ["--secure-port", str(port), "--bind-address", "127.0.0.1", *self.frontend_flags]
+        command += ["--secure-port", str(port), "--bind-address", "127.0.0.1", *self.frontend_flags, *flags]
         process = Process(f"frontend-{number}", command, self.folder / f"frontend-{number}.log")
         self.frontends.append(process)
         self._ports[process] = port
@@ -238,6 +241,10 @@ class Installation:
     async def leads(self, process: Process, seconds: float = START_SECONDS) -> None:
         """Return once the frontend schedules."""
         await self.logged(process, "caches are synced", seconds)
+
+    def port(self, frontend: Process) -> int:
+        """Where the frontend serves HTTPS."""
+        return self._ports[frontend]
 
     async def ready(self, process: Process) -> None:
         """Return once the frontend is ready, whether it leads or waits for the Lease."""

@@ -272,3 +272,17 @@ def test_too_much_at_once_is_refused_before_anything_begins() -> None:
         assert setup.binder.statistics().waiting == 0
 
     run(main)
+
+
+@pytest.mark.parametrize("bound", [True, False], ids=["bound before", "not bound"])
+def test_what_was_asked_before_is_read_where_nothing_may_be_posted(bound: bool) -> None:
+    """A pod that an earlier call bound must not pass for unbound because the Lease ran out before the second."""
+
+    async def main(setup: _Setup) -> None:
+        setup.pods.readings["u1"] = [writes.Written({})] if bound else [writes.Unavailable("no node")] * 2
+        asked = Target(target("u1").pod, "node-a", asked_before=True)
+        (outcome,) = await setup.bind([asked], setup.tenure(-1.0))
+        assert outcome == READ_BACK if bound else reason(outcome) == "unanswered"
+        assert setup.pods.posts == []
+
+    run(main)

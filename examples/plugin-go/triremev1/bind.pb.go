@@ -34,7 +34,10 @@ type BindItem struct {
 	Assumed []*ClusterObject `protobuf:"bytes,3,rep,name=assumed,proto3" json:"assumed,omitempty"`
 	// OPTIONAL. What Reserve or an earlier PreBind gave as state. Between phases it is a HostState; a plugin gets what it
 	// gave itself.
-	State         []byte `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"`
+	State []byte `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"`
+	// OPTIONAL. The caller has asked for this before and does not know what became of it: the pod may be bound already, and
+	// is told unbound only where reading it shows so.
+	AskedBefore   bool `protobuf:"varint,5,opt,name=asked_before,json=askedBefore,proto3" json:"asked_before,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -95,6 +98,13 @@ func (x *BindItem) GetState() []byte {
 		return x.State
 	}
 	return nil
+}
+
+func (x *BindItem) GetAskedBefore() bool {
+	if x != nil {
+		return x.AskedBefore
+	}
+	return false
 }
 
 // HostState is the state bytes of several plugins, as one phase hands them through the frontend to another.
@@ -1583,12 +1593,13 @@ var File_trireme_v1_bind_proto protoreflect.FileDescriptor
 const file_trireme_v1_bind_proto_rawDesc = "" +
 	"\n" +
 	"\x15trireme/v1/bind.proto\x12\n" +
-	"trireme.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x15trireme/v1/core.proto\x1a\x16trireme/v1/cycle.proto\x1a\x15trireme/v1/meta.proto\x1a\x19trireme/v1/snapshot.proto\x1a\x17trireme/v1/status.proto\"\x9d\x01\n" +
+	"trireme.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x15trireme/v1/core.proto\x1a\x16trireme/v1/cycle.proto\x1a\x15trireme/v1/meta.proto\x1a\x19trireme/v1/snapshot.proto\x1a\x17trireme/v1/status.proto\"\xc0\x01\n" +
 	"\bBindItem\x12)\n" +
 	"\x03pod\x18\x01 \x01(\v2\x17.trireme.v1.PodIdentityR\x03pod\x12\x1b\n" +
 	"\tnode_name\x18\x02 \x01(\tR\bnodeName\x123\n" +
 	"\aassumed\x18\x03 \x03(\v2\x19.trireme.v1.ClusterObjectR\aassumed\x12\x14\n" +
-	"\x05state\x18\x04 \x01(\fR\x05state\"\x9a\x01\n" +
+	"\x05state\x18\x04 \x01(\fR\x05state\x12!\n" +
+	"\fasked_before\x18\x05 \x01(\bR\vaskedBefore\"\x9a\x01\n" +
 	"\tHostState\x12L\n" +
 	"\rplugin_states\x18\x01 \x03(\v2'.trireme.v1.HostState.PluginStatesEntryR\fpluginStates\x1a?\n" +
 	"\x11PluginStatesEntry\x12\x10\n" +

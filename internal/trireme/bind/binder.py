@@ -70,8 +70,13 @@ class _Job:
         self.waiting: list[tuple[Results[Outcome], int]] = []
 
     @property
+    def abandoned(self) -> bool:
+        """Nobody waits for it any more."""
+        return all(results.gone for results, _ in self.waiting)
+
+    @property
     def active(self) -> bool:
-        return self.tenure.active and not all(results.gone for results, _ in self.waiting)
+        return self.tenure.active and not self.abandoned
 
     @property
     def ended_because(self) -> str:
@@ -152,6 +157,8 @@ class Binder:
             return
         else:
             self._joined += 1
+            if target.asked_before:
+                job.target = target
             if (tenure.epoch, tenure.valid_until) > (job.tenure.epoch, job.tenure.valid_until):
                 job.tenure = tenure  # a POST may begin as long as the later of the two leaders' words is good
         job.waiting.append((results, index))
@@ -184,11 +191,14 @@ class Binder:
                 results.put(index, outcome)
 
     async def _carry_out(self, job: _Job) -> Outcome:
-        if not job.active:
+        if job.abandoned:
             return Failed(f"not bound: {job.ended_because}", Reason("notBegun"))
         attempt = Attempt(job.target, self._jitter)
         with self._in_flight.under(job.tenure.epoch, 0.0) as work:
-            step = await self._post(job, attempt, work)
+            if job.active:
+                step = await self._post(job, attempt, work)
+            else:
+                step = attempt.on_withdrawn(f"not bound: {job.ended_because}", self._clock())
             while not isinstance(step, Outcome):
                 if step.after:
                     await asyncio.sleep(step.after)

@@ -34,10 +34,11 @@ WAITS_SECONDS = (0.1, 0.5, 2.0)
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The pod to bind and the node."""
+    """The pod to bind and the node. `asked_before`: an earlier call, here or elsewhere, may have bound it."""
 
     pod: writes.PodName
     node: str
+    asked_before: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +111,7 @@ class Attempt:
         #: The API server's words when it refused because of the pod's state.
         self._conflict = ""
         #: An earlier POST may have bound the pod, or may yet.
-        self._doubt = False
+        self._doubt = target.asked_before
         #: The pod was read unbound once since nothing is sent any more.
         self._settled = False
         self._failed_reads = 0

@@ -29,7 +29,8 @@ def plugin(binder: Binder) -> host.Plugin:
         request: bind_pb2.BindRequest, tenure: Tenure
     ) -> AsyncGenerator[Sequence[bind_pb2.BindResult], None]:
         targets = [
-            Target(PodName(item.pod.namespace, item.pod.name, item.pod.uid), item.node_name) for item in request.items
+            Target(PodName(item.pod.namespace, item.pod.name, item.pod.uid), item.node_name, item.asked_before)
+            for item in request.items
         ]
         unknown: list[str] = []
         async with aclosing(binder.bind(targets, tenure)) as batches:

@@ -190,6 +190,8 @@ class Frontend:
             self._carry_out,
             self._pod_deleted,
             self.group_queue,
+            self.observed.placed_pod_updated,
+            self.observed.clock,
         )
 
     def _make_group_queue(self, *arguments: Any, **named: Any) -> scheduling_queue.SchedulingQueue:

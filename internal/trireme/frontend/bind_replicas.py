@@ -135,6 +135,8 @@ class BindReplicas:
                 index = indexes[result.index]
                 if missing.pop(index, None) is not None:
                     yield bind_pb2.BindResult(index=index, status=result.status)
+            for item in missing.values():
+                item.asked_before = True
 
     async def apply(self, actions: Sequence[bind_pb2.Action]) -> list[bind_pb2.BindResult]:
         """Carry out all actions; answers a result for each, in order."""

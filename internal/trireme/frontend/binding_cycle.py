@@ -125,6 +125,8 @@ class BindingCycle:
         self._binding += len(assumed)
         if self._binding >= MAX_BINDING:
             self._room.clear()
+        untouched = sum(not one.reserved for one in assumed)
+        self._observed.nothing_to_do(("Reserve",), status.Code.SUCCESS, cycle.profile, untouched)
         self._start_task(self._bind(cycle, assumed, waits))
 
     def allow(self, uids: Iterable[str], plugin: str) -> None:
@@ -146,6 +148,7 @@ class BindingCycle:
             for one in assumed:
                 self._wait_on_permit(cycle, one, waits)
         else:
+            self._observed.nothing_to_do(("Permit",), status.Code.SUCCESS, cycle.profile, len(assumed))
             await self._bind_permitted(cycle, assumed)
 
     async def _permit(self, cycle: cycle_pb2.Cycle, assumed: list[Assumed], waits: Mapping[str, float]) -> None:
@@ -195,20 +198,27 @@ class BindingCycle:
         for one in slow:
             self._start_task(self._pre_bind(cycle, one))
         if len(slow) < len(assumed):
+            left = len(assumed) - len(slow)
+            self._observed.nothing_to_do(("PreBindPreFlight",), status.Code.SKIP, cycle.profile, left)
+            self._observed.nothing_to_do(("PreBind",), status.Code.SUCCESS, cycle.profile, left)
             await self._bind_prepared(cycle, [one for one in assumed if one not in slow] if slow else assumed)
 
     async def _pre_bind(self, cycle: cycle_pb2.Cycle, one: Assumed) -> None:
         item = one.item
         started = self._observed.clock()
         work = await self._pre_binding.has_work(cycle, item)
-        said = status.SUCCESS
-        if isinstance(work, status.Status):
-            said = work
-        elif work:
+        begun = self._observed.clock()
+        failed = work if isinstance(work, status.Status) else None
+        code = failed.code if failed is not None else status.Code.SUCCESS if work else status.Code.SKIP
+        self._observed.point("PreBindPreFlight", code, cycle.profile, begun - started)
+        said = failed or status.SUCCESS
+        if work is True:
             await self._tell_expected(one)
             said = await self._pre_binding.run(cycle, item)
             one = dataclasses.replace(one, prepared=True)
-        self._observed.point("PreBind", said.code, cycle.profile, self._observed.clock() - started)
+            self._observed.volume_stage("bind", said)
+        if failed is None:
+            self._observed.point("PreBind", said.code, cycle.profile, self._observed.clock() - begun)
         if said.code is status.Code.SUCCESS:
             await self._bind_prepared(cycle, [one])
         else:

@@ -6,6 +6,7 @@ had to be started over may leave out objects that are gone: they are dropped whe
 object that is known as it was afterwards, is passed over.
 """
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
@@ -75,9 +76,12 @@ class ClusterWatch:
         carry_out: Callable[[queue_remote.Instructions], None],
         deleted: Callable[[str], None],
         groups: "GroupWatcher | None" = None,
+        placed_updated: Callable[[float], None] = lambda started: None,
+        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         """`carry_out` gets what the queue wants done; `deleted` the UID of each pending pod that is gone; `groups`
-        hears of pod groups, where there are any.
+        hears of pod groups, where there are any; `placed_updated` is told, with when that began by `clock`, that the
+        update of a pod that has a node was worked in.
         """
         self._cache = cache
         self._registry = cache.registry
@@ -87,6 +91,8 @@ class ClusterWatch:
         self._carry_out = carry_out
         self._deleted = deleted
         self._groups = groups
+        self._placed_updated = placed_updated
+        self._clock = clock
         self._pending: dict[str, PendingPod] = {}
         self._listed: dict[str, set[Any]] = {}
 
@@ -129,13 +135,16 @@ class ClusterWatch:
             # It is there all the same; what it asks for cannot be read, so it counts as a pod that asks for nothing.
             base = self._registry.base_of(b'{"metadata":{"namespace":"%s"}}' % parsed.namespace.encode())
         class_id = self._registry.intern(base, parsed.labels)
+        started = self._clock()
         was_assumed = known is None or known.assumed
         before = None if known is None else self._registry[known.class_id].pod
         self._cache.set_pod(parsed, class_id, base)
         after = self._registry[class_id].pod
         if was_assumed or before is None:
             self._tell(cluster_event.ASSIGNED_POD_ADD, None, self._in_event(after, parsed))
-        elif before is not after:
+            return
+        self._placed_updated(started)
+        if before is not after:
             for changed in cluster_event.pod_update_events(before, after, target=False):
                 event = cluster_event.event(cluster_event.Resource.ASSIGNED_POD, changed.action)
                 self._tell(event, self._in_event(before, parsed), self._in_event(after, parsed))

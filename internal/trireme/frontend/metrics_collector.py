@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from trireme.frontend import app
 
 _NAME = "kube-scheduler"
+_BACKOFF = "backoff"
 _ATTEMPT_FAILED = "ScheduleAttemptFailure"
 
 
@@ -55,9 +56,13 @@ def _queue(frontend: "app.Frontend") -> Iterable[Instrument]:
         return {(plugin, profile): count for (profile, plugin), count in refused_by.items()}
 
     def entities() -> Mapping[Values, float]:
-        """A pod that is put back after its attempt does not come in anew."""
+        """A pod that is put back after its attempt does not come in anew, and neither does one that an event lets wait
+        for the end of its back-off.
+        """
         incoming = frontend.queue.statistics().incoming
-        return {(*key, "pod"): count for key, count in incoming.items() if key[1] != _ATTEMPT_FAILED}
+        return {
+            (*key, "pod"): count for key, count in incoming.items() if key[1] != _ATTEMPT_FAILED and key[0] != _BACKOFF
+        }
 
     yield Gauge("scheduler_pending_pods", "Pending pods, by the queue that they are in.", pending, ("queue",), STABLE)
     yield Gauge(

@@ -31,9 +31,17 @@ UNSCHEDULABLE = "unschedulable"
 ERROR = "error"
 
 _PREEMPTION = "DefaultPreemption"
+_VOLUME_BINDING = "VolumeBinding"
+_SUCCESS = status.Code.SUCCESS.label
+_POD_UPDATE = cluster_event.event(cluster_event.Resource.UNSCHEDULED_POD, cluster_event.ActionType.UPDATE).label
+_PLACED_UPDATE = cluster_event.event(cluster_event.Resource.ASSIGNED_POD, cluster_event.ActionType.UPDATE).label
+_POD_DELETE = cluster_event.event(cluster_event.Resource.UNSCHEDULED_POD, cluster_event.ActionType.DELETE).label
 
 # From so many attempts on they share a label.
 _MANY_ATTEMPTS = 15
+
+DEPRECATED = ("scheduler_preemption_goroutines_duration_seconds",)
+"""What v1.37 of kube-scheduler hides, unless `--show-hidden-metrics-for-version` asks for it."""
 
 _MILLISECONDS = exponential(0.001, 2, 15)
 _TENTHS_OF_MILLISECONDS = exponential(0.0001, 2, 12)
@@ -61,6 +69,7 @@ class Observations:
         }
         self._make_attempts()
         self._make_framework()
+        self._make_volumes()
         self._make_own()
         self.requests = Counter(
             "rest_client_requests_total",
@@ -182,6 +191,18 @@ class Observations:
             "scheduler_permit_wait_duration_seconds", "Time spent waiting on Permit.", _MILLISECONDS, ("result",), BETA
         )
 
+    def _make_volumes(self) -> None:
+        self.volume_errors = Counter(
+            "scheduler_volume_scheduling_stage_error_total",
+            "Errors of VolumeBinding by stage: predicate (Filter), assume (Reserve), bind (PreBind).",
+            ("operation",),
+        )
+        self.volume_cache = Counter(
+            "scheduler_volume_binder_cache_requests_total",
+            "Requests to the volume binder's cache. There is none, here or in kube-scheduler: it never moves.",
+            ("operation",),
+        )
+
     def _make_own(self) -> None:
         self.batch_size = Histogram(
             "trireme_batch_size_pods", "Pods taken from the queue at once.", exponential(1, 2, 11), ("profile",)
@@ -232,6 +253,7 @@ class Observations:
     def bound(self, pod: queue_pod.QueuedPod, now: float) -> None:
         """The pod is bound. `now` in Unix seconds."""
         values = (SCHEDULED, pod.record.profile)
+        self.point_seconds.observe(0.0, ("PostBind", _SUCCESS, pod.record.profile))
         self.schedule_attempts.add(values)
         self.attempt_seconds.observe(now - pod.popped_at, values)
         attempts = pod.attempts
@@ -269,6 +291,24 @@ class Observations:
     def point(self, point: str, code: status.Code, profile: str, seconds: float, pods: int = 1) -> None:
         """An extension point was run for so many pods at once."""
         self.point_seconds.observe(seconds / pods, (point, code.label, profile), pods)
+
+    def nothing_to_do(self, points: Iterable[str], code: status.Code, profile: str, pods: int) -> None:
+        """So many pods passed these extension points, at which no plugin has anything to do for them."""
+        for point in points if pods else ():
+            self.point_seconds.observe(0.0, (point, code.label, profile), pods)
+
+    def volume_stage(self, operation: str, said: status.Status) -> None:
+        """This stopped a pod; of VolumeBinding's errors there is a count by stage."""
+        if said.code is status.Code.ERROR and said.plugin == _VOLUME_BINDING:
+            self.volume_errors.add((operation,))
+
+    def handled(self, label: str, started: float) -> None:
+        """What an informer told was worked in."""
+        self.event_seconds.observe(self.clock() - started, (label,))
+
+    def placed_pod_updated(self, started: float) -> None:
+        """The update of a pod that has a node was worked in."""
+        self.handled(_PLACED_UPDATE, started)
 
     def timings(self, profile: str, timings: Iterable[filter_pb2.Timing], pods: int) -> None:
         """What a phase says of how long things took."""
@@ -361,7 +401,32 @@ class TimedQueue(scheduling_queue.SchedulingQueue):
         try:
             return super().add(record, now)
         finally:
-            self._handled(cluster_event.UNSCHEDULED_POD_ADD.label, started)
+            self._observed.handled(cluster_event.UNSCHEDULED_POD_ADD.label, started)
+
+    def update(
+        self,
+        record: queue_pod.PodRecord,
+        events: Sequence[cluster_event.ClusterEvent],
+        old: Any,
+        new: Any,
+        now: float,
+    ) -> Instructions:
+        """As the queue's; an update counts as such, and as each of the changes that it is made of."""
+        started = self._observed.clock()
+        try:
+            return super().update(record, events, old, new, now)
+        finally:
+            self._observed.handled(_POD_UPDATE, started)
+            for event in events:
+                label = cluster_event.event(cluster_event.Resource.UNSCHEDULED_POD, event.action).label
+                if label != _POD_UPDATE:
+                    self._observed.handled(label, started)
+
+    def delete(self, key: str, uid: str, now: float) -> None:
+        """As the queue's."""
+        started = self._observed.clock()
+        super().delete(key, uid, now)
+        self._observed.handled(_POD_DELETE, started)
 
     def on_event(
         self,
@@ -378,7 +443,4 @@ class TimedQueue(scheduling_queue.SchedulingQueue):
         try:
             return super().on_event(event, old, new, now, max_priority=max_priority, exclude_uid=exclude_uid)
         finally:
-            self._handled(event.label, started)
-
-    def _handled(self, label: str, started: float) -> None:
-        self._observed.event_seconds.observe(self._observed.clock() - started, (label,))
+            self._observed.handled(event.label, started)

@@ -89,7 +89,7 @@ async def _run(completed: commandline.CompletedConfig, local: children.Children)
         return children.standing_in(completed, phase)
 
     observed = metrics_observed.Observations(completed.profiles)
-    watching = observed.request_observer(completed.connection.host)
+    watching = observed.request_observer(completed.connection.host.rpartition("://")[2])
     async with (
         await client.connect(settings, watching) as scheduling,
         await client.connect(settings, watching) as writing,

@@ -150,14 +150,19 @@ class SchedulingCycle:
         self, cycle: cycle_pb2.Cycle, assumed: list[binding_cycle.Assumed], pre_bind: bool
     ) -> list[binding_cycle.Assumed]:
         """Reserve for the pods; answers those for which it succeeded. The others go back."""
+        started = self._observed.clock()
         answers = await self._reserved.reserve(cycle, [one.placement for one in assumed])
+        seconds = (self._observed.clock() - started) / len(assumed)
         kept = []
         for one, answer in zip(assumed, answers, strict=True):
+            code = answer.code if isinstance(answer, status.Status) else status.Code.SUCCESS
+            self._observed.point("Reserve", code, cycle.profile, seconds)
             if isinstance(answer, bytes):
                 kept.append(dataclasses.replace(one, reserved=True, pre_bind=pre_bind, state=answer))
                 continue
             self._reserved.unreserve(cycle, [one.placement])
             self._cache.forget(one.pod.uid)
+            self._observed.volume_stage("assume", answer)
             self._results.failed(one.pod, not_reserved(answer))
         return kept
 
@@ -188,6 +193,7 @@ class SchedulingCycle:
             refusals = fit_error.counted(answer.statuses, answer.index)
         for refusal, _ in refusals:
             if refusal.code == status.Code.ERROR:
+                self._observed.volume_stage("predicate", refusal)
                 self._fail_all(pods, outcomes.Failure(refusal.message))
                 return []
         way = phases.WayOut("", (), None)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from trireme.config import command_flags, commandline, versions
 from trireme.config.yaml_writer import write_yaml
-from trireme.frontend import metrics_collector, metrics_resources, status_report
+from trireme.frontend import metrics_collector, metrics_observed, metrics_resources, status_report
 from trireme.telemetry import (
     access_metrics,
     event_loop,
@@ -25,7 +25,7 @@ from trireme.telemetry import (
     status_documents,
 )
 from trireme.telemetry.http_site import Asked, Page, Reply
-from trireme.telemetry.instruments import ALPHA, BETA, CountedElsewhere, Counter, Registry
+from trireme.telemetry.instruments import ALPHA, BETA, CountedElsewhere, Registry
 
 if TYPE_CHECKING:
     from trireme.frontend import app
@@ -60,7 +60,9 @@ class FrontendSite:
             for name, values in options.labels().items()
         }
         self._health = health.Health(self._checks())
-        self._registry = Registry(options.disabled, allowed)
+        # The one version that may be named is the one before this, where all of these were shown.
+        hidden = () if options.show_hidden_for_version else metrics_observed.DEPRECATED
+        self._registry = Registry(options.disabled, allowed, hidden)
         self._registry.add(
             *frontend.observed.instruments(),
             *metrics_collector.instruments(frontend, completed),
@@ -82,7 +84,12 @@ class FrontendSite:
                 lambda: {(): self._registry.disabled()},
                 stability=BETA,
             ),
-            Counter("hidden_metrics_total", "Metrics that are hidden because they are deprecated.", (), BETA),
+            CountedElsewhere(
+                "hidden_metrics_total",
+                "Metrics that are hidden because they are deprecated.",
+                lambda: {(): self._registry.hidden()},
+                stability=BETA,
+            ),
         )
         self._slis = Registry(options.disabled, allowed)
         self._slis.add(*self._health.instruments(), own_process.started(ALPHA))

@@ -192,15 +192,20 @@ class CountedElsewhere(Gauge):
 class Registry:
     """All instruments of a process, in the order of their names.
 
-    `disabled` are names that are not shown. `allowed` names, for (metric, label), the values that are shown as they
+    `disabled` are names that are not shown, because somebody asked for that; `hidden` those that are not shown because
+    they are deprecated. `allowed` names, for (metric, label), the values that are shown as they
     are; all others of that label become `unexpected`, so that no label can grow without bound.
     """
 
     def __init__(
-        self, disabled: Iterable[str] = (), allowed: Mapping[tuple[str, str], frozenset[str]] | None = None
+        self,
+        disabled: Iterable[str] = (),
+        allowed: Mapping[tuple[str, str], frozenset[str]] | None = None,
+        hidden: Iterable[str] = (),
     ) -> None:
         self._instruments: dict[str, Instrument] = {}
         self._disabled = frozenset(disabled)
+        self._hidden = frozenset(hidden)
         self._allowed = allowed or {}
 
     def add(self, *instruments: Instrument) -> None:
@@ -217,10 +222,14 @@ class Registry:
         """How many of the metrics that exist are not shown."""
         return sum(name in self._disabled for name in self._instruments)
 
+    def hidden(self) -> int:
+        """How many of the metrics that exist are hidden."""
+        return sum(name in self._hidden for name in self._instruments)
+
     def families(self) -> Iterator[Metric]:
         """What is shown and has samples."""
         for name in sorted(self._instruments):
-            if name in self._disabled:
+            if name in self._disabled or name in self._hidden:
                 continue
             family = self._instruments[name].family()
             if family.samples:

@@ -1,0 +1,45 @@
+"""How the frontend asks bind again for what it did not hear of."""
+
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+from trireme.frontend import bind_replicas
+from trireme.replica import dialing
+from trireme.v1 import bind_pb2, cycle_pb2
+
+
+class Stub:
+    """Keeps what it is asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[bind_pb2.BindRequest] = []
+
+    def Bind(self, request: bind_pb2.BindRequest, timeout: float) -> None:
+        kept = bind_pb2.BindRequest()
+        kept.CopyFrom(request)
+        self.asked.append(kept)
+
+
+class Replicas(bind_replicas.BindReplicas):
+    """Replicas of which the first call answers about the first item alone."""
+
+    def __init__(self) -> None:
+        super().__init__(bind_pb2.FenceRequest, dialing.Dialer(), 1.0, lambda: None)
+        self.stub = Stub()
+
+    async def _stream(self, call: Callable[[Any], Any]) -> AsyncIterator[bind_pb2.BindResult]:
+        call(self.stub)
+        items = self.stub.asked[-1].items
+        for index in range(len(items) if len(self.stub.asked) > 1 else 1):
+            yield bind_pb2.BindResult(index=index)
+
+
+async def test_who_is_asked_again_is_told_so() -> None:
+    """Else bind takes the pod for one that nobody has tried to bind, and may call it unbound though it is bound."""
+    replicas = Replicas()
+    items = [bind_pb2.BindItem(pod=cycle_pb2.PodIdentity(uid=uid), node_name="n") for uid in ("a", "b")]
+    results = [result.index async for result in replicas.bind(bind_pb2.BindRequest(items=items))]
+    assert results == [0, 1]
+    first, second = replicas.stub.asked
+    assert [item.asked_before for item in first.items] == [False, False]
+    assert [(item.pod.uid, item.asked_before) for item in second.items] == [("b", True)]
