@@ -14,7 +14,7 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from typing import Any
 
 import aiohttp
@@ -189,10 +189,7 @@ class Installation:
         return self.relayed.get(address, address)
 
     def add_frontend(
-        self,
-        configuration: Mapping[str, Any] | None = None,
-        own: Mapping[str, Any] | None = None,
-        flags: Sequence[str] = (),
+        self, configuration: Mapping[str, Any] | None = None, own: Mapping[str, Any] | None = None
     ) -> Process:
         """One frontend more, for these phases."""
         number = len(self.frontends)
@@ -218,7 +215,7 @@ class Installation:
         own_config.write_text(yaml.safe_dump(own_document))
         command = [*program("trireme.frontend.process"), "--config", str(config), "--trireme-config", str(own_config)]
         (port,) = launcher.free_ports(1)
-        command += ["--secure-port", str(port), "--bind-address", "127.0.0.1", *self.frontend_flags, *flags]
+        command += ["--secure-port", str(port), "--bind-address", "127.0.0.1", *self.frontend_flags]
         process = Process(f"frontend-{number}", command, self.folder / f"frontend-{number}.log")
         self.frontends.append(process)
         self._ports[process] = port
@@ -449,7 +446,7 @@ async def embedded(folder: pathlib.Path, *flags: str) -> AsyncIterator[Installat
     kubeconfig = folder / "kubeconfig"
     cluster = Process(
         "cluster",
-        [sys.executable, "-u", "-m", "trireme.embedded", "--kubeconfig", str(kubeconfig), "--faults", *flags],
+        [sys.executable, "-u", "-m", "trireme.embedded", "--kubeconfig", str(kubeconfig), "--faults"],
         folder / "cluster.log",
     )
     cluster.start()
