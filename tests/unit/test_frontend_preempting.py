@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from trireme.framework import status
-from trireme.frontend import metrics_observed, nominator, preempting, queue_pod, waiting_pods
+from trireme.frontend import metrics_observed, nominator, pods_in_pre_bind, preempting, queue_pod, waiting_pods
 from trireme.v1 import bind_pb2, cycle_pb2
 from trireme.wire import status as wire_status
 
@@ -29,6 +29,7 @@ class World:
         self.told: list[str] = []
         self.waiting = waiting_pods.WaitingPods()
         self.nominations = nominator.Nominator()
+        self.pre_binding = pods_in_pre_bind.PodsInPreBind()
         self.preempting = preempting.Preempting(
             SimpleNamespace(pod=self.placed.get),  # type: ignore[arg-type]
             self.nominations,
@@ -37,6 +38,8 @@ class World:
             self._apply,
             self.activated.extend,
             metrics_observed.Observations(),
+            self.pre_binding,
+            lambda uid: f"1{len(uid)}",
         )
         record = queue_pod.by_priority("ns/vip", "vip", 1, "p", 100)
         self.vip = queue_pod.QueuedPod(record, 0.0)
@@ -50,6 +53,7 @@ class World:
 
     def _preempted(self, victim: Any, message: str, profile: str) -> None:
         self.told.append(f"{victim.name}: {message}")
+        assert victim.resource_version == f"1{len(victim.uid)}"
 
     async def _apply(self, actions: Sequence[bind_pb2.Action]) -> list[bind_pb2.BindResult]:
         self.asked.append([f"{action.WhichOneof('action')} {action.pod.uid}" for action in actions])
@@ -110,9 +114,40 @@ async def test_a_victim_that_waits_on_permit_is_refused_in_memory() -> None:
     await world.settle()
     world.start("a")
     await world.settle()
-    assert (await waiting).message == "preempted"
+    refused = await waiting
+    assert (refused.code, refused.message) == (status.Code.ERROR, "waiting on permit for pod: preempted")
     assert world.asked == []
     assert world.told == ["name-a: Preempted by pod vip on node node (in kube-scheduler memory)."]
+    assert world.activated == [("ns/vip", "vip")]
+
+
+async def test_a_victim_in_pre_bind_is_taken_back_in_memory() -> None:
+    """What is being prepared for it is given up; once PreBind is through, it is deleted as any other."""
+    world = World("a", "b")
+    given_up = asyncio.Event()
+
+    async def prepare() -> status.Status:
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            given_up.set()
+        return status.SUCCESS
+
+    async def prepared() -> status.Status:
+        return status.SUCCESS
+
+    preparing = asyncio.create_task(world.pre_binding.run("a", prepare()))
+    assert (await world.pre_binding.run("b", prepared())) == status.SUCCESS
+    world.go.set()
+    world.start("b", "a")
+    await world.settle()
+    assert given_up.is_set()
+    assert (await preparing) == status.error("", "preempted by DefaultPreemption")
+    assert world.asked == [["evict b"]]
+    assert world.told == [
+        "name-b: Preempted by pod vip on node node",
+        "name-a: Preempted by pod vip on node node (in kube-scheduler memory).",
+    ]
     assert world.activated == [("ns/vip", "vip")]
 
 

@@ -44,6 +44,7 @@ from trireme.frontend import (
     pod_group_trial,
     pod_groups,
     pod_projection,
+    pods_in_pre_bind,
     pre_binding,
     pre_enqueue,
     preempting,
@@ -226,20 +227,8 @@ class Frontend:
             decode_node = kept.node_decoder(decode_node)
             on_nodes.append(_Consumer(kept.on_nodes))
         self.informers: list[informer.Informer[Any]] = [
-            informer.Informer(
-                api,
-                resources.PODS,
-                parse_pod,
-                on_pods,
-                on_undecodable=_undecodable,
-            ),
-            informer.Informer(
-                api,
-                resources.NODES,
-                decode_node,
-                on_nodes,
-                on_undecodable=_undecodable,
-            ),
+            informer.Informer(api, resources.PODS, parse_pod, on_pods, on_undecodable=_undecodable),
+            informer.Informer(api, resources.NODES, decode_node, on_nodes, on_undecodable=_undecodable),
         ]
         for kind in object_kinds.KINDS:
             if kind.gates and not all(self._completed.gates.enabled(gate) for gate in kind.gates):
@@ -287,6 +276,7 @@ class Frontend:
         )
         reserved = reservations.Reservations(self.cache, self.calls, self.watch.on_assumed)
         extension = self._extender_calls.extenders if self._extender_calls is not None else None
+        in_pre_bind = pods_in_pre_bind.PodsInPreBind()
         self.binding = binding_cycle.BindingCycle(
             self.cache,
             self.queue,
@@ -309,6 +299,7 @@ class Frontend:
                 for profile in self._completed.profiles
                 if any(plugin.name in self._infos for plugin in profile.plugins.get(ExtensionPoint.PRE_BIND) or ())
             ),
+            in_pre_bind,
             extension,
         )
         self.preemptions = preempting.Preempting(
@@ -319,6 +310,8 @@ class Frontend:
             self.binders.apply,
             self.activate,
             self.observed,
+            in_pre_bind,
+            self.watch.version_of,
         )
         asynchronous = self._completed.gates.enabled("SchedulerAsyncPreemption")
         self.cycle = scheduling_cycle.SchedulingCycle(

@@ -19,8 +19,10 @@ from trireme.frontend import (
     cluster_cache,
     cluster_watch,
     extenders,
+    fit_error,
     metrics_observed,
     outcomes,
+    pods_in_pre_bind,
     pre_binding,
     queue_pod,
     queue_remote,
@@ -88,6 +90,7 @@ class BindingCycle:
         reserved: reservations.Reservations,
         pre_binding: pre_binding.PreBinding,
         pre_bind_profiles: frozenset[str],
+        in_pre_bind: pods_in_pre_bind.PodsInPreBind,
         extension: extenders.Extenders | None = None,
     ) -> None:
         """`extension` are the HTTP extenders, where there are any."""
@@ -102,6 +105,7 @@ class BindingCycle:
         self._observed = observed
         self._reserved = reserved
         self._pre_binding = pre_binding
+        self._in_pre_bind = in_pre_bind
         self._pre_bind_profiles = pre_bind_profiles
         self._extension = extension
         self._tasks: set[asyncio.Task[None]] = set()
@@ -172,7 +176,7 @@ class BindingCycle:
             elif said.code in (status.Code.SUCCESS, status.Code.WAIT):
                 self._wait_on_permit(cycle, one, {**asked, **waits})
             else:
-                self._take_back(cycle, one, said)
+                self._take_back(cycle, one, said, _permit_text(said))
         if permitted:
             await self._bind_permitted(cycle, permitted)
 
@@ -186,7 +190,7 @@ class BindingCycle:
             if said.code == status.Code.SUCCESS:
                 await self._bind_permitted(cycle, [one])
             else:
-                self._take_back(cycle, one, said)
+                self._take_back(cycle, one, said, _permit_text(said))
 
         self._start_task(until_decided())
 
@@ -214,7 +218,7 @@ class BindingCycle:
         said = failed or status.SUCCESS
         if work is True:
             await self._tell_expected(one)
-            said = await self._pre_binding.run(cycle, item)
+            said = await self._in_pre_bind.run(one.pod.uid, self._pre_binding.run(cycle, item))
             one = dataclasses.replace(one, prepared=True)
             self._observed.volume_stage("bind", said)
         if failed is None:
@@ -263,8 +267,10 @@ class BindingCycle:
             else:
                 self._take_back(cycle, one, said)
 
-    def _take_back(self, cycle: cycle_pb2.Cycle, one: Assumed, why: status.Status) -> None:
-        """The pod is not bound: nothing is assumed of it any more, and it goes back to the queue."""
+    def _take_back(self, cycle: cycle_pb2.Cycle, one: Assumed, why: status.Status, text: str = "") -> None:
+        """The pod is not bound: nothing is assumed of it any more, and it goes back to the queue; `text` is told where
+        the status does not say it all.
+        """
         self._settled(1)
         if one.reserved:
             self._reserved.unreserve(cycle, [one.placement])
@@ -277,7 +283,7 @@ class BindingCycle:
             was = cluster_watch.PodInEvent(pod, placed.key, placed.uid, placed.node_name, "")
             self._cache.forget(placed.uid)
         rejectors = frozenset({why.plugin}) if why.rejected and why.plugin else frozenset()
-        self._results.failed(one.pod, outcomes.Failure(why.message, rejectors, nominated_node=""))
+        self._results.failed(one.pod, outcomes.Failure(text or why.message, rejectors, nominated_node=""))
         if was is not None:
             # To the others it is as if a pod had left the node.
             self._carry_out(
@@ -299,3 +305,8 @@ class BindingCycle:
         self._binding -= pods
         if self._binding < MAX_BINDING:
             self._room.set()
+
+
+def _permit_text(said: status.Status) -> str:
+    """A refusal is told as if the one node that was chosen were all there is. An error speaks for itself."""
+    return fit_error.message(1, None, [(said, 1)], "") if said.rejected else ""

@@ -100,6 +100,13 @@ class ClusterWatch:
         """The pending pod of this UID, assumed or not."""
         return self._pending.get(uid)
 
+    def version_of(self, uid: str) -> str:
+        """The resourceVersion at which the pod was seen last; empty: it is not to be seen."""
+        pending, placed = self._pending.get(uid), self._cache.pod(uid)
+        if pending is not None:
+            return str(pending.parsed.resource_version)
+        return str(placed.version) if placed is not None and placed.version else ""
+
     # Pods
 
     def on_pods(self, events: Sequence[Event[ParsedPod]]) -> None:

@@ -1,19 +1,29 @@
 """Preempting: what PostFilter decided is carried out beside the scheduling of the next pods.
 
 Victims are deleted by bind, all at once but for the last one, and that one only if all others went; one that waits on
-Permit is refused in memory instead. Meanwhile the preemptor is held back from the queue, so that it does not preempt
-again. It is let go as soon as the last victim is seen to be going: the event of that victim's deletion must not find it
-held back. Where something failed, or nothing will be heard of the last victim, it is tried again at once.
+Permit or is in PreBind is taken back to the queue instead. Meanwhile the preemptor is held back from the queue, so that
+it does not preempt again. It is let go as soon as the last victim is seen to be going: the event of that victim's
+deletion must not find it held back. Where something failed, or nothing will be heard of the last victim, it is tried
+again at once.
 
 Source: pkg/scheduler/framework/preemption/executor.go.
 """
 
 import asyncio
+import enum
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 
 from trireme.framework import status
-from trireme.frontend import cluster_cache, metrics_observed, nominator, outcomes, queue_pod, waiting_pods
+from trireme.frontend import (
+    cluster_cache,
+    metrics_observed,
+    nominator,
+    outcomes,
+    pods_in_pre_bind,
+    queue_pod,
+    waiting_pods,
+)
 from trireme.frontend.pod_projection import TERMINATING
 from trireme.kube.event_series import ObjectReference
 from trireme.v1 import bind_pb2, cycle_pb2
@@ -24,6 +34,14 @@ log = logging.getLogger(__name__)
 NAME = "DefaultPreemption"
 
 Apply = Callable[[Sequence[bind_pb2.Action]], Awaitable[list[bind_pb2.BindResult]]]
+
+
+class _End(enum.Enum):
+    """How it went with one victim: deleted (or gone before), taken back to the queue, or it stays."""
+
+    DELETED = enum.auto()
+    IN_MEMORY = enum.auto()
+    FAILED = enum.auto()
 
 
 class Preempting:
@@ -38,8 +56,12 @@ class Preempting:
         apply: Apply,
         activate: Callable[[Sequence[tuple[str, str]]], object],
         observed: metrics_observed.Observations,
+        pre_binding: pods_in_pre_bind.PodsInPreBind,
+        version_of: Callable[[str], str],
     ) -> None:
-        """`apply` has bind carry out actions; `activate` has pods (key, UID) tried now."""
+        """`apply` has bind carry out actions; `activate` has pods (key, UID) tried now; `version_of` gives the
+        resourceVersion that a pod (UID) was seen at last.
+        """
         self._cache = cache
         self._nominations = nominations
         self._waiting = waiting
@@ -47,6 +69,8 @@ class Preempting:
         self._apply = apply
         self._activate = activate
         self._observed = observed
+        self._pre_binding = pre_binding
+        self._version_of = version_of
         # UID of the preemptor → UID of its last victim, once that one's turn has come.
         self._under_way: dict[str, str | None] = {}
         # UID of the preemptor → its victims (namespace/name).
@@ -98,11 +122,12 @@ class Preempting:
         try:
             await self._clear_nominations(pod, node_name)
             *others, last = victims
-            failed = not all(await asyncio.gather(*(self._preempt(pod, node_name, victim) for victim in others)))
+            ends = await asyncio.gather(*(self._preempt(pod, node_name, victim) for victim in others))
+            failed = _End.FAILED in ends
             if not failed:
                 self._under_way[pod.uid] = last.pod.uid
-                in_memory = self._waiting.waits(last.pod.uid)
-                failed = not await self._preempt(pod, node_name, last)
+                end = await self._preempt(pod, node_name, last)
+                failed, in_memory = end is _End.FAILED, end is _End.IN_MEMORY
         finally:
             del self._under_way[pod.uid], self._victims[pod.uid]
             self._observed.preempted(not failed, self._observed.clock() - started)
@@ -121,21 +146,25 @@ class Preempting:
         if failure:
             log.warning("cannot clear the nomination of pods on node %s: %s", node_name, failure)
 
-    async def _preempt(self, pod: queue_pod.QueuedPod, node_name: str, victim: bind_pb2.Action) -> bool:
-        """Have one victim go; whether it does."""
+    async def _preempt(self, pod: queue_pod.QueuedPod, node_name: str, victim: bind_pb2.Action) -> "_End":
+        """Have one victim go; how that ended."""
         text = f"Preempted by pod {pod.uid} on node {node_name}"
         if not node_name:
             # A group's victims may be anywhere.
             text = f"Preempted by podgroup {victim.evict.preemptor.uid} on node {victim.evict.node_name}"
-        if self._waiting.reject(victim.pod.uid, NAME, "preempted"):
+        uid = victim.pod.uid
+        version = self._version_of(uid)
+        end = _End.DELETED
+        if self._waiting.preempt(uid, NAME, "preempted") or self._pre_binding.cancel(uid, f"preempted by {NAME}"):
             text += " (in kube-scheduler memory)."
-        elif self._cache.pod(victim.pod.uid) is None:
-            return True
+            end = _End.IN_MEMORY
+        elif self._cache.pod(uid) is None:
+            return end
         else:
             failure = await self.carry_out([victim])
             if failure:
                 log.error("pod %s/%s could not be preempted: %s", victim.pod.namespace, victim.pod.name, failure)
-                return False
-        reference = ObjectReference("Pod", victim.pod.namespace, victim.pod.name, victim.pod.uid, "v1", "")
+                return _End.FAILED
+        reference = ObjectReference("Pod", victim.pod.namespace, victim.pod.name, uid, "v1", version)
         self._results.preempted(reference, text, pod.record.profile)
-        return True
+        return end

@@ -104,7 +104,7 @@ class SchedulingCycle:
             try:
                 filtered, extra_scores = await self._extension.consult(pods[0].uid, class_id, filtered, slot)
             except extenders.ExtenderError as error:
-                self._fail_all(pods, outcomes.Failure(str(error)))
+                self._fail_all(pods, outcomes.Failure(str(error), nominated_node=""))
                 return []
         if filtered.refusal is not None or not filtered.answer.admissible:
             left = await self._refused(profile, class_id, generation, pods, filtered)
@@ -118,7 +118,7 @@ class SchedulingCycle:
             count = min(len(pods), filtered.max_batch or len(pods))
             placed = await self._calls.place(profile, class_id, count, filtered, extra_scores)
         if placed.failure is not None:
-            self._fail_all(pods, outcomes.Failure(placed.failure.message))
+            self._fail_all(pods, outcomes.Failure(placed.failure.message, nominated_node=""))
             return []
         if not placed.slots:
             raise phases.PhaseFault("score placed none of the pods, though filter found nodes for them")
@@ -194,9 +194,9 @@ class SchedulingCycle:
         for refusal, _ in refusals:
             if refusal.code == status.Code.ERROR:
                 self._observed.volume_stage("predicate", refusal)
-                self._fail_all(pods, outcomes.Failure(refusal.message))
+                self._fail_all(pods, outcomes.Failure(refusal.message, nominated_node=""))
                 return []
-        way = phases.WayOut("", (), None)
+        way = phases.WayOut("", (), "")
         if profile in self._post_filtering:
             asked = self._observed.clock()
             way = await self._way_out(profile, class_id, generation, pods[0], filtered)

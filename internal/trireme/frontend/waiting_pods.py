@@ -72,6 +72,16 @@ class WaitingPods:
             entry.decided.set_result(status.SUCCESS)
         return True
 
+    def preempt(self, uid: str, plugin: str, message: str) -> bool:
+        """The pod has to make room for another: it fails by error, to be tried again; False if it does not wait, or is
+        decided already.
+        """
+        entry = self._pods.get(uid)
+        if entry is None or entry.decided.done():
+            return False
+        entry.decided.set_result(status.error(plugin, f"waiting on permit for pod: {message}"))
+        return True
+
     def reject(self, uid: str, plugin: str, message: str) -> bool:
         """The plugin refuses the pod; False if it does not wait."""
         entry = self._pods.get(uid)

@@ -1,0 +1,43 @@
+"""Pods in PreBind: assumed on their node while plugins prepare it, and not yet bound.
+
+One that has to make room for a more important pod need not be deleted: what is being prepared is given up, and the pod
+goes back to the queue. Once PreBind has ended it is too late for that, since the pod may be bound any moment.
+
+Source: pkg/scheduler/framework/runtime/pods_in_prebind_map.go.
+"""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+from trireme.framework import status
+
+
+class PodsInPreBind:
+    """The pods in PreBind, by UID."""
+
+    def __init__(self) -> None:
+        self._cancelled: dict[str, asyncio.Future[str]] = {}
+
+    async def run(self, uid: str, work: Coroutine[Any, Any, status.Status]) -> status.Status:
+        """What the pod's PreBind comes to; an error where it was cancelled."""
+        cancelled = self._cancelled[uid] = asyncio.get_running_loop().create_future()
+        task = asyncio.create_task(work)
+        try:
+            await asyncio.wait({task, cancelled}, return_when=asyncio.FIRST_COMPLETED)
+            if cancelled.done():
+                return status.error("", cancelled.result())
+            return task.result()
+        finally:
+            del self._cancelled[uid]
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    def cancel(self, uid: str, message: str) -> bool:
+        """Give up the pod's PreBind; False if it is not in PreBind, or through with it."""
+        cancelled = self._cancelled.get(uid)
+        if cancelled is None:
+            return False
+        if not cancelled.done():
+            cancelled.set_result(message)
+        return True
