@@ -1,0 +1,269 @@
+"""A story of random events, told to whichever scheduler runs: pods that are refused for reasons of every kind, and a
+cluster that changes around them, mostly in ways that do not help.
+
+Everything is drawn from the seed, and nothing depends on what the scheduler does; so two schedulers that are told the
+same story can be compared by how often they tried in vain. After each event the story waits until the scheduler has
+come to rest, because events that come together are looked at together. An event that helps gives room on one node, so
+that it does not depend on chance where a pod goes.
+"""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import installation
+
+Json = dict[str, Any]
+#: How often the scheduler has tried pods in vain so far, and how often at all.
+Attempts = Callable[[], Awaitable[tuple[int, int]]]
+
+NODES = 6
+ZONES = 3
+_MERGE = "application/merge-patch+json"
+_PODS = "/api/v1/namespaces/default/pods"
+_CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
+_TEAM = {"key": "team", "operator": "Exists"}
+# Twice the same count, so far apart, is rest.
+_LOOK_SECONDS = 0.04
+_REST_SECONDS = 10.0
+
+
+def _term(key: str, value: str, topology: str) -> Json:
+    return {"labelSelector": {"matchLabels": {key: value}}, "topologyKey": topology}
+
+
+def _required(term: Json) -> Json:
+    return {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+
+
+def _on(name: str) -> Json:
+    """Node affinity to one node, by its name."""
+    field = {"key": "metadata.name", "operator": "In", "values": [name]}
+    terms = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+
+
+def waiting() -> list[Json]:
+    """The pods that are refused at first, two of each kind, named after what they wait for."""
+    spread = {
+        "maxSkew": 1,
+        "topologyKey": "zone",
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "spread"}},
+    }
+    claim = {"name": "v", "persistentVolumeClaim": {"claimName": "wanted"}}
+    port = {"name": "c", "image": "pause", "ports": [{"containerPort": 80, "hostPort": 8080}]}
+    kinds: dict[str, Json] = {
+        "huge": {"cpu": "100"},
+        "room": {"cpu": "3"},
+        "label": {"nodeSelector": {"disk": "ssd"}},
+        "name": {"affinity": _on("late")},
+        "taint": {"tolerations": []},
+        "port": {"containers": [port]},
+        "apart": {"affinity": {"podAntiAffinity": _required(_term("app", "blocker", "kubernetes.io/hostname"))}},
+        "near": {"affinity": {"podAffinity": _required(_term("app", "friend", "zone"))}},
+        "spread": {"topologySpreadConstraints": [spread], "nodeSelector": {"zone": "z0"}, "labels": {"app": "spread"}},
+        "claim": {"volumes": [claim]},
+        "cordon": {"nodeSelector": {"cordoned": "yes"}},
+        "gate": {"schedulingGates": [{"name": "example.com/wait"}], "nodeSelector": {"disk": "none"}},
+    }
+    pods = []
+    for kind, more in kinds.items():
+        for number in range(2):
+            spec = {"tolerations": [_TEAM], "terminationGracePeriodSeconds": 0, **more}
+            labels = spec.pop("labels", {"app": kind})
+            cpu = spec.pop("cpu", "10m")
+            pods.append(installation.pod(f"{kind}-{number}", cpu, labels, **spec))
+    return pods
+
+
+class Story:
+    """The cluster, and what happens in it."""
+
+    def __init__(self, here: installation.Installation, seed: int, attempts: Attempts) -> None:
+        self._here = here
+        self._draw = random.Random(seed)
+        self._attempts = attempts
+        self._nodes = [f"node-{number}" for number in range(NODES)]
+        self._placed: list[str] = []
+        self._gone: set[str] = set()
+        self._number = 0
+        self._events: list[Callable[[], Awaitable[None]]] = [
+            self._label_node,
+            self._label_node,
+            self._annotate_node,
+            self._taint_node,
+            self._allocate_memory,
+            self._cordon,
+            self._condition,
+            self._add_node,
+            self._remove_node,
+            self._place,
+            self._place,
+            self._remove_placed,
+            self._label_placed,
+            self._label_placed,
+            self._label_waiting,
+            self._tolerate,
+            self._storage,
+            self._storage,
+            self._claim,
+        ]
+
+    async def begin(self) -> None:
+        """The cluster before the scheduler: nodes full of pods that have their nodes from the start."""
+        for number, name in enumerate(self._nodes):
+            await self._here.add_node(name, "4")
+            cordoned = number == NODES - 1
+            labels = {"zone": f"z{number % ZONES}", **({"cordoned": "yes"} if cordoned else {})}
+            taints = [{"key": "team", "value": "a", "effect": "NoSchedule"}]
+            await self._patch_node(name, {"metadata": {"labels": labels}})
+            await self._patch_node(name, {"spec": {"taints": taints, "unschedulable": cordoned}})
+            await self._put(f"blocker-{number}", name, {"app": "blocker"}, cpu="2", port=8080)
+        for number in range(2):
+            await self._put(f"spread-there-{number}", "node-0", {"app": "spread"})
+
+    async def go_on(self, events: int) -> None:
+        """Creates the pods that are refused; then so many events."""
+        for pod in waiting():
+            await self._here.request("POST", _PODS, pod)
+        await self._rest(at_least=len(waiting()) - 2)
+        for _ in range(events):
+            await self._draw.choice(self._events)()
+            await self._rest()
+
+    async def _rest(self, at_least: int = 0) -> None:
+        """Return once the scheduler has nothing to do any more."""
+        last = (-1, -1)
+        same = 0
+        for _ in range(round(_REST_SECONDS / _LOOK_SECONDS)):
+            await asyncio.sleep(_LOOK_SECONDS)
+            now = await self._attempts()
+            same = same + 1 if now == last and now[1] >= at_least else 0
+            last = now
+            if same == 2:
+                return
+        raise AssertionError(f"{last} attempts, and no rest")
+
+    def _new(self, what: str) -> str:
+        self._number += 1
+        return f"{what}-{self._number}"
+
+    # Nodes
+
+    async def _patch_node(self, name: str, change: Json) -> None:
+        await self._here.request("PATCH", f"/api/v1/nodes/{name}", change, _MERGE)
+
+    async def _patch_node_status(self, name: str, change: Json) -> None:
+        await self._here.request("PATCH", f"/api/v1/nodes/{name}/status", change, _MERGE)
+
+    async def _label_node(self) -> None:
+        key = self._draw.choice(["disk", "color", "rack"])
+        value = self._draw.choice(["hdd", "ssd", "tape"]) if key == "disk" else str(self._draw.randrange(3))
+        await self._patch_node(self._draw.choice(self._nodes), {"metadata": {"labels": {key: value}}})
+
+    async def _annotate_node(self) -> None:
+        note = str(self._draw.randrange(1000))
+        await self._patch_node(self._draw.choice(self._nodes), {"metadata": {"annotations": {"note": note}}})
+
+    async def _taint_node(self) -> None:
+        taints = [{"key": "team", "value": self._draw.choice("abc"), "effect": "NoSchedule"}]
+        if self._draw.random() < 0.2:
+            taints[0]["effect"] = "NoExecute"
+        await self._patch_node(self._draw.choice(self._nodes), {"spec": {"taints": taints}})
+
+    async def _allocate_memory(self) -> None:
+        memory = {"memory": f"{self._draw.randrange(16, 64)}Gi"}
+        await self._patch_node_status(self._draw.choice(self._nodes), {"status": {"allocatable": memory}})
+
+    async def _cordon(self) -> None:
+        name, off = self._draw.choice(self._nodes[:-1]), self._draw.random() < 0.5
+        await self._patch_node(name, {"spec": {"unschedulable": off}})
+
+    async def _condition(self) -> None:
+        pressed = self._draw.choice(["True", "False"])
+        ready = [{"type": "Ready", "status": "True"}, {"type": "MemoryPressure", "status": pressed}]
+        await self._patch_node_status(self._draw.choice(self._nodes), {"status": {"conditions": ready}})
+
+    async def _add_node(self) -> None:
+        """A node that takes none of them: it is tainted from its first moment."""
+        name = self._new("extra")
+        self._nodes.insert(0, name)
+        amounts = {"cpu": "1", "memory": "1Gi", "pods": "10"}
+        labels = {"kubernetes.io/hostname": name, "zone": self._draw.choice(["z1", "z2", "z3"])}
+        taints = [{"key": "other", "value": "x", "effect": "NoSchedule"}]
+        status = {"capacity": amounts, "allocatable": amounts, "conditions": [{"type": "Ready", "status": "True"}]}
+        body = {"metadata": {"name": name, "labels": labels}, "spec": {"taints": taints}, "status": status}
+        await self._here.request("POST", "/api/v1/nodes", body)
+
+    async def _remove_node(self) -> None:
+        if self._nodes[0].startswith("extra"):
+            await self._here.request("DELETE", f"/api/v1/nodes/{self._nodes.pop(0)}")
+
+    # Pods
+
+    async def _put(self, name: str, node: str, labels: Json, cpu: str = "10m", port: int = 0) -> None:
+        """A pod that is on its node from the start."""
+        pod = installation.pod(name, cpu, labels, nodeName=node, terminationGracePeriodSeconds=0)
+        if port:
+            pod["spec"]["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": port}]
+        await self._here.request("POST", _PODS, pod)
+
+    async def _place(self) -> None:
+        """A pod that somebody else has put on a node; now and then one that a waiting pod looks for."""
+        name = self._new("other")
+        app = self._draw.choices(["quiet", "spread", "friend"], (6, 2, 1))[0]
+        node = self._draw.choice(["node-1", "node-2", "node-4"])
+        await self._put(name, node, {"app": app, "tier": self._draw.choice("xyz")})
+        self._placed.append(name)
+
+    async def _remove_placed(self) -> None:
+        """Mostly a pod that nobody waits for; seldom one of those that fill the nodes."""
+        blockers = [name for name in (f"blocker-{number}" for number in range(NODES)) if name not in self._gone]
+        if blockers and self._draw.random() < 0.1:
+            name = self._draw.choice(blockers)
+            self._gone.add(name)
+        elif self._placed:
+            name = self._placed.pop(self._draw.randrange(len(self._placed)))
+        else:
+            return
+        await self._here.request("DELETE", f"{_PODS}/{name}?gracePeriodSeconds=0")
+
+    async def _label_placed(self) -> None:
+        if self._placed:
+            name = self._draw.choice(self._placed)
+            labels = {self._draw.choice(["tier", "owner"]): self._draw.choice("xyz")}
+            await self._here.request("PATCH", f"{_PODS}/{name}", {"metadata": {"labels": labels}}, _MERGE)
+
+    async def _label_waiting(self) -> None:
+        name = self._draw.choice(waiting())["metadata"]["name"]
+        labels = {self._draw.choice(["note", "owner"]): str(self._draw.randrange(100))}
+        await self._here.request("PATCH", f"{_PODS}/{name}", {"metadata": {"labels": labels}}, _MERGE)
+
+    async def _tolerate(self) -> None:
+        name = f"{self._draw.choice(['huge', 'label', 'taint', 'cordon'])}-{self._draw.randrange(2)}"
+        pod = await self._here.pod(name)
+        added = {"key": self._new("unknown"), "operator": "Exists"}
+        tolerations = [*(pod["spec"].get("tolerations") or []), added]
+        await self._here.request("PATCH", f"{_PODS}/{name}", {"spec": {"tolerations": tolerations}}, _MERGE)
+
+    # Storage
+
+    async def _storage(self) -> None:
+        name = self._new("storage")
+        kind, path, body = self._draw.choice(
+            [
+                ("StorageClass", "storageclasses", {"provisioner": "example.com/nobody"}),
+                ("CSIDriver", "csidrivers", {"spec": {"storageCapacity": False}}),
+                ("CSINode", "csinodes", {"spec": {"drivers": []}}),
+            ]
+        )
+        whole = {"apiVersion": "storage.k8s.io/v1", "kind": kind, "metadata": {"name": name}, **body}
+        await self._here.request("POST", f"/apis/storage.k8s.io/v1/{path}", whole)
+
+    async def _claim(self) -> None:
+        """A claim that nobody uses."""
+        spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, "storageClassName": ""}
+        body = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": self._new("c")}, "spec": spec}
+        await self._here.request("POST", _CLAIMS, body)

@@ -1,0 +1,146 @@
+"""What in-tree plugins' queueing hints answer about one waiting pod, from objects as JSON.
+
+The registrations are the frontend's own, over its own cache, and the pods take the way through projection and classes
+that they take there; so what a hint needs of a pod must survive that.
+"""
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from trireme.config import gates, loading, model, profiles
+from trireme.framework import cluster_event
+from trireme.framework.registry import IN_TREE
+from trireme.frontend import (
+    class_registry,
+    cluster_cache,
+    cluster_watch,
+    hints,
+    object_kinds,
+    pod_projection,
+    queue_hints,
+    queue_pod,
+)
+from trireme.kube import decode
+from trireme.v1 import core_pb2, snapshot_pb2
+
+Json = dict[str, Any]
+
+_KINDS = {kind.message.DESCRIPTOR.name: kind for kind in object_kinds.KINDS}
+QUEUE, SKIP, ERROR = (hint.value for hint in queue_hints.Hint)
+
+
+def pod(
+    name: str = "p", namespace: str = "ns", labels: Json | None = None, status: Json | None = None, **spec: Any
+) -> Json:
+    """A pod; one that asks for nothing, if nothing is said."""
+    metadata = {"name": name, "namespace": namespace, "uid": f"uid-{name}", "labels": labels or {}}
+    return {"kind": "Pod", "metadata": metadata, "spec": {"containers": [], **spec}, "status": status or {}}
+
+
+def asking(name: str = "p", **requests: str) -> Json:
+    """A pod that asks for these resources; `_` in a name stands for `.`, `__` for `/`."""
+    named = {key.replace("__", "/").replace("_", "."): amount for key, amount in requests.items()}
+    return pod(name, containers=[{"name": "c", "resources": {"requests": named}}])
+
+
+def on(node: str, one: Json) -> Json:
+    """The same pod, placed."""
+    return {**one, "spec": {**one["spec"], "nodeName": node}}
+
+
+def nominated(node: str, one: Json) -> Json:
+    """The same pod, waiting for a node that it was promised."""
+    return {**one, "status": {**one["status"], "nominatedNodeName": node}}
+
+
+def node(name: str = "n", labels: Json | None = None, status: Json | None = None, **spec: Any) -> Json:
+    """A node."""
+    return {"kind": "Node", "metadata": {"name": name, "labels": labels or {}}, "spec": spec, "status": status or {}}
+
+
+def entry(kind: str, name: str, namespace: str = "", metadata: Json | None = None, **fields: Any) -> Json:
+    """An object of another kind."""
+    identity = {"name": name, "namespace": namespace, "uid": f"uid-{name}"}
+    return {"kind": kind, "metadata": {**identity, **(metadata or {})}, **fields}
+
+
+def configuration(
+    features: Json | None = None, **plugin_args: Json
+) -> tuple[model.CompletedProfile, gates.FeatureGates]:
+    """The default profile with these feature gates and arguments of plugins."""
+    chosen = gates.FeatureGates(chosen=features)
+    config = [{"name": name, "args": args} for name, args in plugin_args.items()]
+    document = {"apiVersion": model.API_VERSION, "kind": model.KIND, "profiles": [{"pluginConfig": config}]}
+    loaded = loading.load(json.dumps(document).encode(), chosen, lambda line: None)
+    return profiles.construct(loaded, IN_TREE, chosen, lambda line: None).profiles[0], chosen
+
+
+class Hints:
+    """The hints of one plugin, in a cluster with these objects."""
+
+    def __init__(
+        self, plugin: str, objects: Iterable[Json] = (), features: Json | None = None, args: Json | None = None
+    ) -> None:
+        self._plugin = plugin
+        self._registry = class_registry.ClassRegistry()
+        cache = cluster_cache.ClusterCache(self._registry)
+        for each in objects:
+            kind = _KINDS[each["kind"]]
+            message = decode.decode(each, kind.message)
+            self._registry.select_by(kind.selected_keys(message))
+            changed = snapshot_pb2.ClusterObject()
+            getattr(changed, kind.field).CopyFrom(message)
+            cache.set_object(changed)
+        profile, chosen = configuration(features, **({plugin: args} if args else {}))
+        self.registrations = [
+            registration
+            for registration in hints.registrations(profile, chosen, hints.CacheView(cache))
+            if registration.plugin == plugin
+        ]
+        self._table = queue_hints.HintTable({"": self.registrations})
+
+    @property
+    def events(self) -> set[str]:
+        """The labels of all events that are registered."""
+        return set(self._table.registered("", [self._plugin]))
+
+    def about(self, waiting: Json, resource: str, action: str, old: Json | None = None, new: Json | None = None) -> str:
+        """What the event means for the pod: Queue, QueueSkip or Error; empty: it is not registered."""
+        # What pods select each other by must be known before they are told.
+        for each in (waiting, old, new):
+            if each is not None and each["kind"] == "Pod":
+                self._class_of(each)
+        self._table.results.clear()
+        event = cluster_event.parse(resource, [action])
+        queued = self._queued(waiting)
+        decisions, _ = self._table.weigh("", event, self._message(old), self._message(new), [queued])
+        said = {hint for _, _, hint in self._table.results}
+        if not said:
+            return ""
+        # Of several registrations that match, the first that helps counts; an error helps.
+        answer = ERROR if ERROR in said else QUEUE if QUEUE in said else SKIP
+        assert (decisions[0] is queue_hints.Decision.STAY) == (answer == SKIP)
+        return answer
+
+    def _queued(self, waiting: Json) -> queue_pod.QueuedPod:
+        parsed = pod_projection.parse(waiting)
+        record = queue_pod.by_priority(parsed.key, parsed.uid, self._class_of(waiting), "", parsed.priority)
+        queued = queue_pod.QueuedPod(record, 0.0)
+        queued.rejectors = frozenset({self._plugin})
+        return queued
+
+    def _class_of(self, raw: Json) -> int:
+        parsed = pod_projection.parse(raw)
+        return self._registry.intern(self._registry.base_of(parsed.base), parsed.labels)
+
+    def _message(self, raw: Json | None) -> Any:
+        if raw is None:
+            return None
+        if raw["kind"] == "Node":
+            return decode.decode(raw, core_pb2.Node)
+        if raw["kind"] != "Pod":
+            return decode.decode(raw, _KINDS[raw["kind"]].message)
+        parsed = pod_projection.parse(raw)
+        message = self._registry[self._class_of(raw)].pod
+        return cluster_watch.PodInEvent(message, parsed.key, parsed.uid, parsed.node_name, parsed.nominated_node)

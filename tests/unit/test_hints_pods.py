@@ -1,0 +1,226 @@
+"""Hints of InterPodAffinity and PodTopologySpread."""
+
+from typing import Any
+
+import pytest
+from hint_answers import ERROR, QUEUE, SKIP, Hints, entry, node, nominated, on, pod
+
+Json = dict[str, Any]
+
+
+def _term(labels: Json | None = None, key: str = "zone", **more: Any) -> Json:
+    return {"labelSelector": {"matchLabels": labels or {"app": "db"}}, "topologyKey": key, **more}
+
+
+def _likes(*terms: Json, **more: Any) -> Json:
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": list(terms or [_term()])}
+    return pod(affinity={"podAffinity": required}, **more)
+
+
+def _dislikes(*terms: Json, name: str = "p", **more: Any) -> Json:
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": list(terms or [_term()])}
+    return pod(name, affinity={"podAntiAffinity": required}, **more)
+
+
+def _placed(labels: Json | None = None, **more: Any) -> Json:
+    return on("n", pod("q", labels=labels or {"app": "db"}, **more))
+
+
+BOTH = (_term({"app": "db"}), _term({"tier": "x"}))
+
+
+@pytest.mark.parametrize(
+    ("waiting", "old", "new", "expected"),
+    [
+        pytest.param(_likes(), None, _placed(), QUEUE, id="one-it-likes-came"),
+        pytest.param(_likes(), None, _placed({"app": "web"}), SKIP, id="another-came"),
+        pytest.param(_likes(), None, pod("q", labels={"app": "db"}), SKIP, id="one-without-a-node"),
+        pytest.param(_likes(), None, nominated("n", pod("q", labels={"app": "db"})), QUEUE, id="a-promised-one"),
+        pytest.param(_likes(), None, _placed(namespace="other"), SKIP, id="in-another-namespace"),
+        pytest.param(_likes(*BOTH), None, _placed(), SKIP, id="not-all-terms"),
+        pytest.param(_likes(*BOTH), None, _placed({"app": "db", "tier": "x"}), QUEUE, id="all-terms"),
+        pytest.param(_dislikes(), None, _placed(), SKIP, id="one-it-dislikes-came"),
+        pytest.param(_likes(), _placed({"app": "web"}), _placed(), QUEUE, id="became-liked"),
+        pytest.param(_likes(), _placed(), _placed({"app": "db", "a": "b"}), SKIP, id="was-liked"),
+        pytest.param(_likes(), _placed(), _placed({"app": "web"}), SKIP, id="is-liked-no-more"),
+        pytest.param(_dislikes(), _placed(), _placed({"app": "web"}), QUEUE, id="is-disliked-no-more"),
+        pytest.param(
+            _dislikes(*BOTH), _placed({"app": "db", "tier": "x"}), _placed(), SKIP, id="still-disliked-by-one-term"
+        ),
+        pytest.param(_dislikes(*BOTH), _placed(), _placed({"app": "web"}), QUEUE, id="was-disliked-by-one-term"),
+        pytest.param(_dislikes(), _placed(), None, QUEUE, id="disliked-one-left"),
+        pytest.param(_dislikes(*BOTH), _placed(), None, QUEUE, id="one-disliked-by-one-term-left"),
+        pytest.param(_dislikes(), _placed({"app": "web"}), None, SKIP, id="another-left"),
+        pytest.param(_likes(), _placed(), None, SKIP, id="liked-one-left"),
+        pytest.param(
+            pod(labels={"app": "db"}), on("n", _dislikes(name="q")), None, QUEUE, id="one-that-disliked-it-left"
+        ),
+        pytest.param(pod(labels={"app": "web"}), on("n", _dislikes(name="q")), None, SKIP, id="one-that-did-not-left"),
+        pytest.param(
+            _likes(_term(namespaces=["other"])), None, _placed(namespace="other"), QUEUE, id="in-a-named-namespace"
+        ),
+        pytest.param(
+            _likes(_term(namespaceSelector={})), None, _placed(namespace="other"), QUEUE, id="in-any-namespace"
+        ),
+        pytest.param(
+            _likes(_term(namespaceSelector={"matchLabels": {"team": "a"}})),
+            None,
+            _placed(namespace="other"),
+            SKIP,
+            id="selected-namespaces-are-not-looked-up",
+        ),
+    ],
+)
+def test_inter_pod_affinity(waiting: Json, old: Json | None, new: Json | None, expected: str) -> None:
+    """Else pods are tried for each pod that comes or goes, or not for the one that they wait for."""
+    action = "Add" if old is None else "Delete" if new is None else "UpdatePodLabel"
+    objects = [entry("Namespace", "other", metadata={"labels": {"team": "a"}})]
+    assert Hints("InterPodAffinity", objects).about(waiting, "AssignedPod", action, old, new) == expected
+
+
+Z1, Z2, NOWHERE = node(labels={"zone": "z1"}), node(labels={"zone": "z2"}), node()
+
+
+@pytest.mark.parametrize(
+    ("waiting", "old", "new", "expected"),
+    [
+        pytest.param(_likes(), None, Z1, QUEUE, id="likes-new"),
+        pytest.param(_likes(), None, NOWHERE, SKIP, id="likes-new-without-the-key"),
+        pytest.param(_likes(), NOWHERE, Z1, QUEUE, id="likes-gets-the-key"),
+        pytest.param(_likes(), Z1, Z2, QUEUE, id="likes-moved"),
+        pytest.param(_likes(), Z1, Z1, SKIP, id="likes-same"),
+        pytest.param(_likes(), Z1, NOWHERE, SKIP, id="likes-loses-the-key"),
+        pytest.param(_dislikes(), None, NOWHERE, QUEUE, id="dislikes-new"),
+        pytest.param(_dislikes(), NOWHERE, Z1, SKIP, id="dislikes-gets-the-key"),
+        pytest.param(_dislikes(), Z1, NOWHERE, QUEUE, id="dislikes-loses-the-key"),
+        pytest.param(_dislikes(), Z1, Z2, QUEUE, id="dislikes-moved"),
+        pytest.param(_dislikes(), Z1, Z1, SKIP, id="dislikes-same"),
+        pytest.param(pod(), None, Z1, SKIP, id="indifferent"),
+    ],
+)
+def test_inter_pod_affinity_and_nodes(waiting: Json, old: Json | None, new: Json, expected: str) -> None:
+    """Else pods are tried for nodes that change nothing about who is near whom."""
+    action = "Add" if old is None else "UpdateNodeLabel"
+    assert Hints("InterPodAffinity").about(waiting, "Node", action, old, new) == expected
+
+
+def _spread(key: str = "zone", app: str = "db", **more: Any) -> Json:
+    selector = {"matchLabels": {"app": app}}
+    return {
+        "maxSkew": 1,
+        "topologyKey": key,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": selector,
+        **more,
+    }
+
+
+SPREADING = pod(topologySpreadConstraints=[_spread()])
+SOFT = pod(topologySpreadConstraints=[_spread(whenUnsatisfiable="ScheduleAnyway")])
+BY_VERSION = pod(labels={"version": "2"}, topologySpreadConstraints=[_spread(matchLabelKeys=["version"])])
+
+
+@pytest.mark.parametrize(
+    ("waiting", "old", "new", "expected"),
+    [
+        pytest.param(SPREADING, None, _placed(), QUEUE, id="one-that-counts-came"),
+        pytest.param(SPREADING, None, _placed({"app": "web"}), SKIP, id="another-came"),
+        pytest.param(SPREADING, None, pod("q", labels={"app": "db"}), SKIP, id="one-without-a-node"),
+        pytest.param(SPREADING, None, _placed(namespace="other"), SKIP, id="in-another-namespace"),
+        pytest.param(SPREADING, _placed(), None, QUEUE, id="one-that-counted-left"),
+        pytest.param(SPREADING, nominated("n", pod("q", labels={"app": "db"})), None, QUEUE, id="a-promised-one-left"),
+        pytest.param(SPREADING, _placed({"app": "web"}), None, SKIP, id="another-left"),
+        pytest.param(SPREADING, _placed({"app": "web"}), _placed(), QUEUE, id="counts-now"),
+        pytest.param(SPREADING, _placed(), _placed({"app": "web"}), QUEUE, id="counts-no-more"),
+        pytest.param(SPREADING, _placed(), _placed({"app": "db", "a": "b"}), SKIP, id="counts-as-before"),
+        pytest.param(SOFT, None, _placed(), SKIP, id="only-preferred"),
+        pytest.param(BY_VERSION, None, _placed({"app": "db", "version": "2"}), QUEUE, id="of-its-version"),
+        pytest.param(BY_VERSION, None, _placed({"app": "db", "version": "1"}), SKIP, id="of-another-version"),
+    ],
+)
+def test_spread_and_pods(waiting: Json, old: Json | None, new: Json | None, expected: str) -> None:
+    """Else pods are tried for pods that are in none of their counts."""
+    action = "Add" if old is None else "Delete" if new is None else "UpdatePodLabel"
+    assert Hints("PodTopologySpread").about(waiting, "AssignedPod", action, old, new) == expected
+
+
+TWO_KEYS = pod(topologySpreadConstraints=[_spread(), _spread("host")])
+
+
+def _at(zone: str, host: str, **more: Any) -> Json:
+    return node(labels={"zone": zone, "host": host}, **more)
+
+
+TAINT = [{"key": "a", "effect": "NoSchedule"}]
+
+
+@pytest.mark.parametrize(
+    ("waiting", "old", "new", "expected"),
+    [
+        pytest.param(SPREADING, None, Z1, QUEUE, id="new"),
+        pytest.param(SPREADING, None, NOWHERE, SKIP, id="new-without-the-key"),
+        pytest.param(TWO_KEYS, None, Z1, SKIP, id="new-without-one-key"),
+        pytest.param(TWO_KEYS, None, _at("z1", "h"), QUEUE, id="new-with-both"),
+        pytest.param(SPREADING, Z1, None, QUEUE, id="gone"),
+        pytest.param(SPREADING, NOWHERE, None, SKIP, id="gone-without-the-key"),
+        pytest.param(SPREADING, NOWHERE, Z1, QUEUE, id="gets-the-key"),
+        pytest.param(SPREADING, Z1, NOWHERE, QUEUE, id="loses-the-key"),
+        pytest.param(SPREADING, Z1, Z2, QUEUE, id="moved"),
+        pytest.param(SPREADING, Z1, node(labels={"zone": "z1", "a": "b"}), SKIP, id="other-label"),
+        pytest.param(TWO_KEYS, Z1, Z2, SKIP, id="moved-without-one-key"),
+        pytest.param(SPREADING, Z1, node(labels={"zone": "z1"}, taints=TAINT), QUEUE, id="tainted"),
+        pytest.param(SPREADING, NOWHERE, node(taints=TAINT), SKIP, id="tainted-without-the-key"),
+    ],
+)
+def test_spread_and_nodes(waiting: Json, old: Json | None, new: Json | None, expected: str) -> None:
+    """Else pods are tried for nodes that are in none of their domains."""
+    action = "Add" if old is None else "Delete" if new is None else "UpdateNodeLabel"
+    assert Hints("PodTopologySpread").about(waiting, "Node", action, old, new) == expected
+
+
+TOLERATING = {"tolerations": [{"key": "a", "operator": "Exists"}]}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        pytest.param({"labels": {"app": "db"}}, {"labels": {"app": "db", "a": "b"}}, SKIP, id="counts-as-before"),
+        pytest.param({}, {"labels": {"app": "db"}}, QUEUE, id="counts-itself-now"),
+        pytest.param({}, TOLERATING, SKIP, id="tolerates-more"),
+    ],
+)
+def test_spread_and_its_own_changes(old: Json, new: Json, expected: str) -> None:
+    """Else a pod is tried for labels that no constraint of its own selects by."""
+    before, after = (pod(topologySpreadConstraints=[_spread()], **fields) for fields in (old, new))
+    assert Hints("PodTopologySpread").about(after, "TargetPod", "UpdatePodLabel", before, after) == expected
+
+
+def test_spread_that_honours_taints_and_own_tolerations() -> None:
+    """Else a pod whose domains are more now sleeps on."""
+    constraints = [_spread(nodeTaintsPolicy="Honor")]
+    before = pod(topologySpreadConstraints=constraints)
+    after = pod(topologySpreadConstraints=constraints, **TOLERATING)
+    assert Hints("PodTopologySpread").about(after, "TargetPod", "UpdatePodToleration", before, after) == QUEUE
+
+
+def test_default_constraints_select_as_the_pods_services_do() -> None:
+    """Else pods that the profile spreads are never woken, or always."""
+    args = {
+        "defaultingType": "List",
+        "defaultConstraints": [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}],
+    }
+    service = entry("Service", "s", "ns", spec={"selector": {"app": "db"}})
+    hints = Hints("PodTopologySpread", [service], args=args)
+    mine = pod(labels={"app": "db"})
+    assert hints.about(mine, "AssignedPod", "Add", None, _placed()) == QUEUE
+    assert hints.about(mine, "AssignedPod", "Add", None, _placed({"app": "web"})) == SKIP
+    assert hints.about(pod(labels={"app": "web"}), "AssignedPod", "Add", None, _placed()) == SKIP
+
+
+@pytest.mark.parametrize("plugin", ["InterPodAffinity", "PodTopologySpread"])
+def test_a_selector_that_cannot_be_read_wakes_the_pod(plugin: str) -> None:
+    """Else an odd pod sleeps through the event that would have helped it."""
+    odd = {"matchExpressions": [{"key": "app", "operator": "Near"}]}
+    waiting = _likes({"labelSelector": odd, "topologyKey": "zone"})
+    waiting["spec"]["topologySpreadConstraints"] = [_spread(labelSelector=odd)]
+    assert Hints(plugin).about(waiting, "AssignedPod", "Add", None, _placed()) == ERROR
