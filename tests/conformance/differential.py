@@ -21,6 +21,7 @@ import golden_rows
 import grpc
 import real_framework
 import shrinking
+import situation_devices
 import situations
 from decision_differences import Finding, Verdict, compare, refused_elsewhere
 from decision_phases import PhaseError, Phases
@@ -34,6 +35,9 @@ CHUNK = 32
 
 # How many are golden ones with changes; the others are drawn from scratch.
 MUTATED = 0.4
+
+# How many of these are about devices alone.
+DEVICES = 0.15
 
 # How often the framework is asked about a situation, and about one where something differs.
 RUNS, RUNS_IF_DIFFERENT = 2, 12
@@ -105,7 +109,10 @@ def drawn(seed: int, count: int) -> Iterator[Row]:
     draw = random.Random(seed)
     mutations = Mutations(list(golden_rows.read(golden_rows.DECISIONS)))
     for number in range(count):
-        make = mutations.draw if draw.random() < MUTATED else situations.situation
+        chance = draw.random()
+        make = mutations.draw if chance < MUTATED else situations.situation
+        if chance > 1 - DEVICES:
+            make = situation_devices.situation
         yield make(draw, f"{seed}-{number:05}")
 
 

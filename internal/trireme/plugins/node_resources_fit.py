@@ -92,7 +92,7 @@ class NodeResourcesFit:
             tuple(name for name, _ in asked),
             tuple(names.intern(name) for name, _ in asked),
             tuple(amount for _, amount in asked),
-            tuple(name in backed or name.startswith(_CLASS_RESOURCE_PREFIX) for name, _ in asked),
+            tuple(name in backed for name, _ in asked),
         )
         return interfaces.PreFilterResult(state=demand)
 
@@ -207,6 +207,8 @@ def _percent(part: arrays.Int64Array, whole: arrays.Int64Array) -> arrays.Int64A
 
 
 def _device_backed(snap: snapshot.Snapshot) -> frozenset[str]:
-    """Extended resources that a device class stands for."""
-    named = (entry.spec.extended_resource_name for entry in snap.objects.all("device_class"))
-    return frozenset(name for name in named if name)
+    """Extended resources that a device class stands for: the one that it names, and one by its own name."""
+    out = set()
+    for entry in snap.objects.all("device_class"):
+        out |= {entry.spec.extended_resource_name, _CLASS_RESOURCE_PREFIX + entry.metadata.name}
+    return frozenset(out)

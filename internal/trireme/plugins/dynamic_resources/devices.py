@@ -191,7 +191,7 @@ def _placement(spec: resource_pb2.ResourceSliceSpec | resource_pb2.Device) -> Pl
 
 
 def _amounts(counters: Mapping[str, resource_pb2.Counter]) -> Amounts:
-    return {name: quantity.parse_quantity(counter.value.string).nanos for name, counter in counters.items()}
+    return {name: _amount(counter.value).nanos for name, counter in counters.items()}
 
 
 def _capacity(message: resource_pb2.DeviceCapacity) -> Capacity:
@@ -201,19 +201,23 @@ def _capacity(message: resource_pb2.DeviceCapacity) -> Capacity:
         limits = stated.valid_range
         policy = Policy(
             _optional(stated, "default"),
-            tuple(quantity.parse_quantity(value.string) for value in stated.valid_values),
+            tuple(_amount(value) for value in stated.valid_values),
             Range(_optional(limits, "min"), _optional(limits, "max"), _optional(limits, "step"))
             if stated.HasField("valid_range")
             else None,
         )
-    return Capacity(quantity.parse_quantity(message.value.string), policy)
+    return Capacity(_amount(message.value), policy)
 
 
 def _optional(message: Any, name: str) -> quantity.Quantity | None:
     if not message.HasField(name):
         return None
-    value: meta_pb2.Quantity = getattr(message, name)
-    return quantity.parse_quantity(value.string)
+    return _amount(getattr(message, name))
+
+
+def _amount(message: meta_pb2.Quantity) -> quantity.Quantity:
+    """The amount; none stated is nothing."""
+    return quantity.parse_quantity(message.string) if message.string else quantity.Quantity(0)
 
 
 def _values(device: Device) -> expressions.DeviceValues:

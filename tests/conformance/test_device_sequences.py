@@ -1,0 +1,261 @@
+"""Pods with claims for devices one after the other, none of them bound yet, through two replicas of filter that take
+turns.
+
+What one pod was promised the next must not get, whichever replica answers; and it is free again once it is given back.
+"""
+
+from collections.abc import Iterator
+
+import decision_profiles
+import pytest
+from decision_cluster import DecisionCluster, Json
+from decision_phases import DEADLINE, Phases
+
+from trireme.frontend import pod_projection
+from trireme.v1 import bind_pb2, cycle_pb2, filter_pb2, score_pb2
+from trireme.wire import device_claims, node_columns
+
+pytestmark = pytest.mark.timeout(120)
+
+DRIVER = "dev.example.com"
+CANNOT = "cannot allocate all claims"
+
+
+@pytest.fixture(scope="module")
+def phases() -> Iterator[Phases]:
+    """Two filters and a score, running."""
+    with Phases(decision_profiles.make().configuration, replicas=2) as running:
+        yield running
+
+
+class Sequence:
+    """A cluster in which pods are placed and stay unbound."""
+
+    def __init__(self, phases: Phases, objects: Json) -> None:
+        self._phases = phases
+        phases.next_leader()
+        self.cluster = DecisionCluster({**objects, "pod": _pod("none")})
+        self.cluster.fill()
+        self.cluster.cache.take_delta()
+        cache = self.cluster.cache
+        phases.sync([*phases.filters, *phases.scores], cache.full_sync(), cache.generation)
+        #: By pod what its claims got: devices by claim.
+        self.given: dict[str, dict[str, list[str]]] = {}
+
+    def place(self, pod: Json) -> str:
+        """Place a pod; answers its node, or why there is none."""
+        class_id = self.cluster.class_of(pod)
+        cycle = self._cycle(class_id)
+        filtered = self._phases.filter().Filter(filter_pb2.FilterRequest(cycle=cycle, count=1), timeout=DEADLINE)
+        if filtered.pre_filter.status.messages:
+            return ", ".join(filtered.pre_filter.status.messages)
+        columns = node_columns.unpack(filtered.columns)
+        if not (columns.capacity > 0).any():
+            return ", ".join(sorted({columns.statuses[index - 1].message for index in columns.index if index}))
+        request = score_pb2.PlaceRequest(cycle=cycle, count=1, capacities=filtered.columns)
+        (slot,) = self._phases.scores[0].score.Place(request, timeout=DEADLINE).slots
+        node = self.cluster.cache.node_at(slot, cycle.generation)
+        assert node is not None
+        parsed = pod_projection.parse(pod)
+        base = self.cluster.registry.base_of(parsed.base)
+        self.cluster.cache.assume(parsed.key, parsed.uid, node, base, parsed.labels, class_id)
+        assert filtered.needs_reserve
+        assert filtered.max_batch == 1
+        self._reserve(cycle, parsed, node, slot)
+        return node
+
+    def take_back(self, pod: Json) -> None:
+        """The pod is not bound after all."""
+        self.cluster.cache.forget(pod["metadata"]["uid"])
+        self.cluster.cache.forget_objects(pod["metadata"]["uid"])
+        del self.given[pod["metadata"]["name"]]
+
+    def devices(self) -> list[str]:
+        """All devices that were given and not taken back."""
+        return sorted(device for claims in self.given.values() for got in claims.values() for device in got)
+
+    def _reserve(self, cycle: cycle_pb2.Cycle, pod: pod_projection.ParsedPod, node: str, slot: int) -> None:
+        identity = cycle_pb2.PodIdentity(namespace=pod.namespace, name=pod.name, uid=pod.uid)
+        placement = filter_pb2.Placement(pod=identity, node_name=node, slot=slot)
+        request = filter_pb2.ReserveRequest(cycle=cycle, placements=[placement])
+        # Two replicas that are asked the same give the same answer: one may be asked after the other died.
+        first, second = (self._phases.filter().Reserve(request, timeout=DEADLINE).reservations[0] for _ in range(2))
+        assert first == second
+        state = bind_pb2.HostState.FromString(first.state).plugin_states["DynamicResources"]
+        claims = device_claims.DeviceClaims.from_bytes(state).claims
+        assert claims, "PreBind would have nothing to write"
+        self.given[pod.name] = {
+            claim.name: [
+                result["device"] for result in (claim.allocation or {"devices": {}})["devices"].get("results", ())
+            ]
+            for claim in claims
+        }
+        self.cluster.cache.assume_objects(pod.uid, first.assumed)
+
+    def _cycle(self, class_id: int) -> cycle_pb2.Cycle:
+        cache = self.cluster.cache
+        delta = cache.take_delta()
+        if delta is not None:
+            for replica in (*self._phases.filters, *self._phases.scores):
+                replica.tell([delta])
+        return cycle_pb2.Cycle(
+            fence=self._phases.fence,
+            generation=cache.generation,
+            config_hash=self._phases.config_hash,
+            profile=decision_profiles.default_profile(decision_profiles.DEFAULT_STRATEGY),
+            attempt=1,
+            pod_class=class_id,
+        )
+
+
+def _pod(name: str, *claims: str, **resources: str) -> Json:
+    return {
+        "metadata": {"namespace": "default", "name": name, "uid": name},
+        "spec": {
+            "schedulerName": "default-scheduler",
+            "containers": [{"name": "c", "resources": {"requests": resources}}],
+            "resourceClaims": [{"name": claim, "resourceClaimName": claim} for claim in claims],
+        },
+    }
+
+
+def _node(name: str) -> Json:
+    labels = {"kubernetes.io/hostname": name}
+    return {
+        "metadata": {"name": name, "labels": labels},
+        "status": {"allocatable": {"cpu": "8", "memory": "8Gi", "pods": "20"}},
+    }
+
+
+def _claim(name: str, count: int = 1, **exactly: object) -> Json:
+    exact = {"deviceClassName": "any", "allocationMode": "ExactCount", "count": count, **exactly}
+    return {
+        "kind": "ResourceClaim",
+        "metadata": {"namespace": "default", "name": name, "uid": f"claim-{name}", "resourceVersion": "1"},
+        "spec": {"devices": {"requests": [{"name": "r", "exactly": exact}]}},
+    }
+
+
+def _cluster(*claims: Json, devices: list[Json], nodes: int = 2, **placement: object) -> Json:
+    """Nodes with the same devices each, or one pool where `placement` says so."""
+    names = [f"n{number}" for number in range(nodes)]
+    where = [("shared", placement)] if placement else [(name, {"nodeName": name}) for name in names]
+    slices = []
+    for pool, place in where:
+        spec: Json = {"driver": DRIVER, "pool": {"name": pool, "generation": 1, "resourceSliceCount": 1}, **place}
+        spec["devices"] = [{**device, "name": f"{pool}-{device['name']}"} for device in devices]
+        slices.append({"kind": "ResourceSlice", "metadata": {"name": pool}, "spec": spec})
+    selector = {"cel": {"expression": f'device.driver == "{DRIVER}"'}}
+    device_class = {
+        "kind": "DeviceClass",
+        "metadata": {"name": "any"},
+        "spec": {"selectors": [selector], "extendedResourceName": "example.com/dev"},
+    }
+    return {
+        "nodes": [_node(name) for name in names],
+        "resourceSlices": slices,
+        "deviceClasses": [device_class],
+        "resourceClaims": list(claims),
+    }
+
+
+def test_no_device_is_given_twice_and_one_that_is_given_back_is_free(phases: Phases) -> None:
+    """Four devices, five pods: each gets its own, the fifth none until one is taken back."""
+    claims = [_claim(f"c{number}") for number in range(5)]
+    here = Sequence(phases, _cluster(*claims, devices=[{"name": "a"}, {"name": "b"}]))
+    pods = [_pod(f"p{number}", f"c{number}") for number in range(5)]
+    for pod in pods[:4]:
+        assert here.place(pod).startswith("n")
+    assert here.devices() == ["n0-a", "n0-b", "n1-a", "n1-b"]
+    assert here.place(pods[4]) == CANNOT
+    here.take_back(pods[1])
+    assert here.place(pods[4]).startswith("n")
+    assert here.devices() == ["n0-a", "n0-b", "n1-a", "n1-b"]
+
+
+def test_a_device_that_all_nodes_reach_is_given_once(phases: Phases) -> None:
+    """One device for the whole cluster: the second pod must not get it on another node."""
+    here = Sequence(phases, _cluster(_claim("c0"), _claim("c1"), devices=[{"name": "a"}], allNodes=True))
+    assert here.place(_pod("p0", "c0")).startswith("n")
+    assert here.place(_pod("p1", "c1")) == CANNOT
+
+
+def test_a_claim_that_is_being_allocated_is_waited_for(phases: Phases) -> None:
+    """A second pod with the same claim is refused until the allocation is written: it could not be reserved yet."""
+    here = Sequence(phases, _cluster(_claim("c0"), devices=[{"name": "a"}]))
+    first = _pod("p0", "c0")
+    assert here.place(first).startswith("n")
+    assert here.place(_pod("p1", "c0")) == "resource claim default/c0 is in the process of being allocated"
+    here.take_back(first)
+    assert here.place(_pod("p1", "c0")).startswith("n")
+
+
+def test_what_is_assumed_holds_while_the_claim_is_only_protected(phases: Phases) -> None:
+    """Between the two writes of an allocation the claim shows a new version without devices: they stay taken."""
+    here = Sequence(phases, _cluster(_claim("c0"), _claim("c1"), devices=[{"name": "a"}], nodes=1))
+    assert here.place(_pod("p0", "c0")) == "n0"
+    protected = _claim("c0")
+    protected["metadata"] |= {"resourceVersion": "2", "finalizers": ["resource.kubernetes.io/delete-protection"]}
+    here.cluster.set_object(protected)
+    assert here.place(_pod("p1", "c1")) == CANNOT
+    allocated = {**protected, "status": {"allocation": {"devices": {"results": []}}}}
+    allocated["metadata"] = {**protected["metadata"], "resourceVersion": "3"}
+    here.cluster.set_object(allocated)
+    assert here.place(_pod("p1", "c1")) == "n0"
+
+
+def test_shares_of_a_device_are_given_until_none_is_left(phases: Phases) -> None:
+    """Shares that were promised count before they are written: ten of which each takes four are enough for two."""
+    shared = {"name": "a", "allowMultipleAllocations": True, "capacity": {"lanes": {"value": "10"}}}
+    capacity = {"requests": {"lanes": "4"}}
+    claims = [_claim(f"c{number}", capacity=capacity) for number in range(3)]
+    here = Sequence(phases, _cluster(*claims, devices=[shared], nodes=1))
+    assert [here.place(_pod(f"p{number}", f"c{number}")) for number in range(3)] == ["n0", "n0", CANNOT]
+
+
+def test_counters_of_partitions_run_out(phases: Phases) -> None:
+    """Two partitions that were promised leave no counters for a third, though its device is free."""
+    draws = {"consumesCounters": [{"counterSet": "all", "counters": {"slots": {"value": "1"}}}]}
+    claims = [_claim(f"c{number}") for number in range(3)]
+    cluster = _cluster(*claims, devices=[{"name": name, **draws} for name in "abc"], nodes=1)
+    spec = cluster["resourceSlices"][0]["spec"]
+    spec["pool"] = {**spec["pool"], "resourceSliceCount": 2}
+    counters = {
+        "kind": "ResourceSlice",
+        "metadata": {"name": "counters"},
+        "spec": {
+            "driver": DRIVER,
+            "pool": spec["pool"],
+            "nodeName": "n0",
+            "sharedCounters": [{"name": "all", "counters": {"slots": {"value": "2"}}}],
+        },
+    }
+    cluster["resourceSlices"].append(counters)
+    here = Sequence(phases, cluster)
+    assert [here.place(_pod(f"p{number}", f"c{number}")) for number in range(3)] == ["n0", "n0", CANNOT]
+
+
+def test_extended_resources_of_one_class_get_devices_of_their_own(phases: Phases) -> None:
+    """Pods without claims are one class, and go one at a time: the second sees what the first was given."""
+    here = Sequence(phases, _cluster(devices=[{"name": "a"}, {"name": "b"}], nodes=1))
+    pods = [_pod(f"p{number}", **{"example.com/dev": "1"}) for number in range(3)]
+    assert [here.place(pod) for pod in pods] == ["n0", "n0", CANNOT]
+    assert here.devices() == ["n0-a", "n0-b"]
+    here.take_back(pods[0])
+    assert here.place(pods[2]) == "n0"
+    assert here.devices() == ["n0-a", "n0-b"]
+
+
+def test_the_real_claim_takes_the_place_of_the_assumed_one(phases: Phases) -> None:
+    """Once the claim for extended resources is there the assumption ends; it does not come back with the claim gone."""
+    here = Sequence(phases, _cluster(devices=[{"name": "a"}], nodes=1))
+    assert here.place(_pod("p0", **{"example.com/dev": "1"})) == "n0"
+    real = _claim("p0-extended-resources-x")
+    result = {"request": "r", "driver": DRIVER, "pool": "n0", "device": "n0-a"}
+    real["metadata"]["ownerReferences"] = [{"kind": "Pod", "name": "p0", "uid": "p0", "controller": True}]
+    real["status"] = {"allocation": {"devices": {"results": [result]}}}
+    here.cluster.set_object(real)
+    later = _pod("p1", **{"example.com/dev": "1"})
+    assert here.place(later) == CANNOT
+    here.cluster.cache.remove_object("resource_claim", "default", "p0-extended-resources-x")
+    assert here.place(later) == "n0"
