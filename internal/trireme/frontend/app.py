@@ -37,12 +37,7 @@ from trireme.frontend import (
     pacing,
     phase_configuration,
     phases,
-    pod_group_conditions,
-    pod_group_cycle,
-    pod_group_preempting,
-    pod_group_queue,
-    pod_group_trial,
-    pod_groups,
+    pod_group_assembly,
     pod_projection,
     pods_in_pre_bind,
     pre_binding,
@@ -165,10 +160,13 @@ class Frontend:
             self._pre_enqueue_answered,
             self._hint_answered,
         )
+        self._groups: pod_group_assembly.PodGroupAssembly | None = None
         make_queue: Callable[..., scheduling_queue.SchedulingQueue] = metrics_observed.TimedQueue
-        self.group_queue: pod_group_queue.PodGroupQueue | None = None
         if self._with_groups:
-            make_queue = self._make_group_queue
+            self._groups = pod_group_assembly.PodGroupAssembly(
+                completed, self.recorder, self._write_later, self._preempting_for, self._now
+            )
+            make_queue = self._groups.make_queue
         self.queue = make_queue(
             self.observed,
             table,
@@ -190,26 +188,10 @@ class Frontend:
             self._now,
             self._carry_out,
             self._pod_deleted,
-            self.group_queue,
+            None if self._groups is None else self._groups.queue,
             self.observed.placed_pod_updated,
             self.observed.clock,
         )
-
-    def _make_group_queue(self, *arguments: Any, **named: Any) -> scheduling_queue.SchedulingQueue:
-        self.group_conditions = pod_group_conditions.PodGroupConditions(self._write_later, self.recorder, self._now)
-        self.group_queue = pod_group_queue.PodGroupQueue(
-            *arguments,
-            gang_profiles=frozenset(
-                profile.scheduler_name
-                for profile in self._completed.profiles
-                if pod_groups.GANG_SCHEDULING in profile.names(ExtensionPoint.PRE_ENQUEUE)
-            ),
-            preempting=self._preempting_for,
-            tell=self.group_conditions.tell_lack,
-            gone=self.group_conditions.gone,
-            **named,
-        )
-        return self.group_queue
 
     def _make_informers(self) -> None:
         api = self._clients.scheduling
@@ -344,40 +326,20 @@ class Frontend:
             self.available,
             self._now,
             self._completed.trireme.batch.max_pods,
-            self._make_groups(reserved),
-        )
-
-    def _make_groups(
-        self, reserved: reservations.Reservations
-    ) -> Callable[[scheduling_queue.Batch], Awaitable[None]] | None:
-        """The cycle of groups of pods; None: there are none."""
-        if self.group_queue is None:
-            return None
-        trials = pod_group_trial.PodGroupTrials(
-            self.cache, self.queue, self.calls, self.publish, self.observed, reserved
-        )
-        post_filters = {
-            profile.scheduler_name: profile.names(ExtensionPoint.POD_GROUP_POST_FILTER)
-            for profile in self._completed.profiles
-        }
-        return pod_group_cycle.PodGroupCycle(
-            self.cache,
-            self.group_queue,
-            trials,
-            pod_group_preempting.PodGroupPostFilters(self.cache, self.calls, trials, self.publish, post_filters),
-            self.preemptions,
-            self.binding,
-            self.results,
-            self.group_conditions,
-            self._now,
-            frozenset(
-                profile.scheduler_name
-                for profile in self._completed.profiles
-                if pod_groups.GANG_SCHEDULING in profile.all_names()
+            None
+            if self._groups is None
+            else self._groups.make_cycle(
+                self.cache,
+                self.calls,
+                self.publish,
+                self.observed,
+                reserved,
+                extension,
+                self.preemptions,
+                self.binding,
+                self.results,
             ),
-            self._completed.trireme.batch.max_pods,
-            asynchronous=self._completed.gates.enabled("SchedulerAsyncPreemption"),
-        ).run
+        )
 
     # Where streams begin (replica_link.Source)
 

@@ -153,6 +153,39 @@ class Observations:
             ("profile", "result"),
         )
 
+    def make_group_instruments(self) -> None:
+        """There are groups of pods, so there are metrics of them."""
+        self.group_attempts = Counter(
+            "scheduler_podgroup_schedule_attempts_total",
+            "Attempts to schedule groups of pods, by result.",
+            ("result", "profile"),
+        )
+        self.group_attempt_seconds = Histogram(
+            "scheduler_podgroup_scheduling_attempt_duration_seconds",
+            "Time of an attempt to schedule a group of pods.",
+            _MILLISECONDS,
+            ("result", "profile"),
+        )
+        self.group_algorithm_seconds = Histogram(
+            "scheduler_podgroup_scheduling_algorithm_duration_seconds",
+            "Time to find the nodes of a group of pods.",
+            _MILLISECONDS,
+        )
+        self.group_preemption_attempts = Counter(
+            "scheduler_workload_preemption_attempts_total", "Attempts to make room for a group of pods.", ("result",)
+        )
+        self.group_preemption_victims = Histogram(
+            "scheduler_workload_preemption_victims",
+            "Pods chosen to make room for a group of pods.",
+            exponential(1, 2, 11),
+        )
+        self.group_preemption_seconds = Histogram(
+            "scheduler_preemption_evaluation_duration_seconds",
+            "Time to find whom to evict.",
+            exponential(0.001, 2, 16),
+            ("preemptor", "result"),
+        )
+
     def _make_framework(self) -> None:
         self.point_seconds = Histogram(
             "scheduler_framework_extension_point_duration_seconds",
@@ -263,6 +296,21 @@ class Observations:
             self.sli_seconds.observe(now - pod.initial_attempt_timestamp, (label,))
         if pod.flushed:
             self.after_flush.add()
+
+    # Groups of pods
+
+    def group_tried(self, profile: str, result: str, seconds: float) -> None:
+        """An attempt to schedule a group ended so."""
+        self.group_attempts.add((result, profile))
+        self.group_attempt_seconds.observe(seconds, (result, profile))
+
+    def group_post_filtered(self, profile: str, code: status.Code, victims: int, seconds: float) -> None:
+        """PodGroupPostFilter was asked for a way out; so many have to go."""
+        if victims:
+            self.group_preemption_victims.observe(victims)
+        self.point("PodGroupPostFilter", code, profile, seconds)
+        self.group_preemption_attempts.add((code.label,))
+        self.group_preemption_seconds.observe(seconds, ("podgroup", code.label))
 
     # Preemption
 

@@ -14,6 +14,7 @@ from trireme.framework import status
 from trireme.frontend import (
     binding_cycle,
     cluster_cache,
+    metrics_observed,
     outcomes,
     pod_group_conditions,
     pod_group_preempting,
@@ -55,6 +56,7 @@ class PodGroupCycle:
         binding: binding_cycle.BindingCycle,
         results: outcomes.Outcomes,
         conditions: pod_group_conditions.PodGroupConditions,
+        observed: metrics_observed.Observations,
         now: Callable[[], float],
         gang_profiles: frozenset[str],
         max_batch: int,
@@ -67,6 +69,8 @@ class PodGroupCycle:
         self._post_filters = post_filters
         self._preemptions = preemptions
         self._asynchronous = asynchronous
+        self._observed = observed
+        observed.make_group_instruments()
         self._cache = cache
         self._queue = queue
         self._trials = trials
@@ -80,11 +84,13 @@ class PodGroupCycle:
     async def run(self, batch: scheduling_queue.Batch) -> None:
         """Place the members that wait, or say of each why not."""
         group: pod_groups.GroupState = batch.pods[0].record.pod
+        started = self._observed.clock()
         how = Attempt.ERROR
         try:
             how = await self._attempt(group)
         finally:
             self._queue.attempted(group, how, self._now())
+            self._observed.group_tried(batch.profile, how.value, self._observed.clock() - started)
 
     async def _attempt(self, group: pod_groups.GroupState) -> Attempt:
         members = pod_groups.in_order([group.members[uid] for uid in group.attempt or () if uid in group.members])
@@ -102,13 +108,18 @@ class PodGroupCycle:
             return Attempt.SCHEDULED
         min_count = group.min_count if members[0].record.profile in self._gang_profiles else 0
         scheduled = self._scheduled(group)
+        started = self._observed.clock()
         said, trials = await self._trials.run(members, min_count, scheduled)
+        self._observed.group_algorithm_seconds.observe(self._observed.clock() - started)
         how = _ATTEMPTS[said.verdict]
         before, nominated = said, None
         if said.verdict is Verdict.SUCCESS:
             self._bind(group, trials)
         elif said.verdict is Verdict.UNSCHEDULABLE:
+            asked = self._observed.clock()
             way = await self._post_filters.find(group, members, trials, min_count, scheduled)
+            profile = members[0].record.profile
+            self._observed.group_post_filtered(profile, way.code, len(way.actions), self._observed.clock() - asked)
             if way.code is status.Code.SUCCESS:
                 how, nominated = Attempt.WAITING, way.nominated
                 await self._make_room(group, way.actions)

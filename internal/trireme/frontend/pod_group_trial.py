@@ -17,6 +17,7 @@ from trireme.framework import status
 from trireme.frontend import (
     binding_cycle,
     cluster_cache,
+    extenders,
     fit_error,
     metrics_observed,
     outcomes,
@@ -96,7 +97,10 @@ class PodGroupTrials:
         publish: Callable[[], int],
         observed: metrics_observed.Observations,
         reserved: reservations.Reservations,
+        extension: extenders.Extenders | None = None,
     ) -> None:
+        """`extension` asks the HTTP extenders, where there are any."""
+        self._extension = extension
         self._cache = cache
         self._queue = queue
         self._calls = calls
@@ -190,6 +194,8 @@ class PodGroupTrials:
         record = pods[0].record
         if not record.class_id:
             return [Trial(pod, failure=outcomes.Failure(record.pod.invalid)) for pod in pods]
+        if self._extension is not None and len(pods) > 1 and self._extension.one_by_one(record.class_id):
+            pods = pods[:1]
         generation = self._publish()
         if not self._cache.node_count:
             failure = outcomes.Failure(fit_error.NO_NODES, unschedulable=True, nominated_node="")
@@ -197,6 +203,13 @@ class PodGroupTrials:
         promised = self._queue.nominator.node_of(pods[0].uid) if len(pods) == 1 else ""
         nominee = scheduling_cycle.named(pods[0]) if promised else None
         filtered = await self._calls.filter(record.profile, record.class_id, len(pods), generation, nominee)
+        extra_scores: Sequence[int] = ()
+        if self._extension is not None and filtered.refusal is None:
+            slot = self._cache.slot_of(promised)
+            try:
+                filtered, extra_scores = await self._extension.consult(pods[0].uid, record.class_id, filtered, slot)
+            except extenders.ExtenderError as error:
+                return [Trial(pods[0], failure=outcomes.Failure(str(error), nominated_node=""))]
         if filtered.refusal is not None or not filtered.answer.admissible:
             self._observed.refused(record.profile, len(pods), self._observed.clock() - started, filtered)
             return [Trial(pod, failure=self._refusal(filtered)) for pod in pods]
@@ -205,7 +218,7 @@ class PodGroupTrials:
             placed = phases.Placed((slot,), None, False)
         else:
             count = min(len(pods), filtered.max_batch or len(pods))
-            placed = await self._calls.place(record.profile, record.class_id, count, filtered)
+            placed = await self._calls.place(record.profile, record.class_id, count, filtered, extra_scores)
         if placed.failure is not None:
             return [Trial(pods[0], failure=outcomes.Failure(placed.failure.message, nominated_node=""))]
         if not placed.slots:
@@ -267,5 +280,6 @@ class PodGroupTrials:
             if refusal.code == status.Code.ERROR:
                 return outcomes.Failure(refusal.message, nominated_node="")
         rejectors, pending_plugins = outcomes.rejectors_of(refusals)
+        rejectors |= filtered.narrowed_by
         text = fit_error.message(self._cache.node_count, filtered.refusal, refusals, "")
         return outcomes.Failure(text, rejectors | filtered.narrowed_by, pending_plugins, unschedulable=True)

@@ -1,0 +1,239 @@
+"""A cluster for the cycles of groups: nodes with room for so many pods, and filter and score that know nothing else.
+
+Filter and score are asked as always, but answer from the cluster cache itself: each node takes `room` pods, of whatever
+class, and score fills the nodes in their order. So a test can say exactly who fits.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import orjson
+from pod_group_builders import PROFILE, grouping_queue, parsed
+
+from trireme.framework import status
+from trireme.frontend import (
+    class_answers,
+    class_registry,
+    cluster_cache,
+    cluster_watch,
+    metrics_observed,
+    outcomes,
+    phases,
+    pod_group_conditions,
+    pod_group_cycle,
+    pod_group_preempting,
+    pod_group_queue,
+    pod_group_trial,
+    reservations,
+)
+from trireme.frontend.queue_pod import by_priority
+from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, filter_pb2, scheduling_pb2, status_pb2
+
+T0 = 1_000_000.0
+
+FULL = status.unschedulable("Fit", "Insufficient room")
+
+
+class Cluster:
+    """The cluster, the queue, and a cycle that runs on them. It stands for filter, score and binding too."""
+
+    def __init__(self, rooms: Sequence[int], post_filters: Sequence[str] = ()) -> None:
+        self.registry = class_registry.ClassRegistry()
+        self.cache = cluster_cache.ClusterCache(self.registry)
+        self.room: dict[str, int] = {}
+        for number, room in enumerate(rooms):
+            node = core_pb2.Node()
+            node.metadata.name = f"n{number}"
+            self.room[node.metadata.name] = room
+            self.cache.set_node(node)
+        self.queue = grouping_queue()
+        self.failures: dict[str, outcomes.Failure] = {}
+        self.written: list[bind_pb2.Action] = []
+        self.started: list[tuple[list[str], dict[str, float]]] = []
+        self.allowed: list[str] = []
+        self.preempting: list[bind_pb2.Action] = []
+        #: (what was asked, class, how many) in order.
+        self.asked: list[tuple[str, int, int]] = []
+        #: Pods that Reserve refuses.
+        self.unreservable: set[str] = set()
+        self.unreserved: list[str] = []
+        #: What to do when filter is asked.
+        self.meanwhile: Callable[[], None] = lambda: None
+        #: What filter answers about a group.
+        self.way_out: Callable[[filter_pb2.PodGroupPostFilterRequest], filter_pb2.PodGroupPostFilterResponse]
+        self.fault: Exception | None = None
+        self.reserving = False
+        #: A class that nothing takes.
+        self.hopeless: set[int] = set()
+        self._make_cycle(post_filters)
+
+    def _make_cycle(self, post_filters: Sequence[str]) -> None:
+        calls: Any = self
+        observed = metrics_observed.Observations()
+        trials = pod_group_trial.PodGroupTrials(
+            self.cache,
+            self.queue,
+            calls,
+            self.publish,
+            observed,
+            reservations.Reservations(self.cache, calls, lambda changes: None),
+        )
+        conditions = pod_group_conditions.PodGroupConditions(self.written.append, None, lambda: T0)  # type: ignore[arg-type]
+        self.cycle_of_groups = pod_group_cycle.PodGroupCycle(
+            self.cache,
+            self.queue,
+            trials,
+            pod_group_preempting.PodGroupPostFilters(
+                self.cache, calls, trials, self.publish, {PROFILE: tuple(post_filters)}
+            ),
+            _Preempting(self.preempting),  # type: ignore[arg-type]
+            _Binding(self),  # type: ignore[arg-type]
+            _Results(self),  # type: ignore[arg-type]
+            conditions,
+            observed,
+            lambda: T0,
+            frozenset({PROFILE}),
+            100,
+            asynchronous=True,
+        )
+
+    # What a test does
+
+    def group(self, group: scheduling_pb2.PodGroup) -> None:
+        self.queue.set_group(group, T0)
+
+    def add(self, name: str, group: str, kind: str = "", priority: int = 0, now: float = T0, **spec: Any) -> None:
+        """A member; those of one kind are of one class."""
+        pod = parsed(name, group, priority=priority, nodeSelector={"kind": kind}, **spec)
+        base = self.registry.base_of(pod.base)
+        class_id = self.registry.intern(base, pod.labels)
+        pending = cluster_watch.PendingPod(pod, base, class_id)
+        record = by_priority(f"ns/{name}", pod.uid, class_id, PROFILE, priority, pod=pending)
+        self.queue.add(record, now)
+
+    def occupy(self, name: str, node: str, group: str = "", priority: int = 0) -> None:
+        """A pod that is on a node already."""
+        spec: dict[str, Any] = {"priority": priority, "schedulerName": PROFILE}
+        if group:
+            spec["schedulingGroup"] = {"podGroupName": group}
+        base = self.registry.base_of(orjson.dumps({"metadata": {"namespace": "ns"}, "spec": spec}))
+        self.cache.assume(f"ns/{name}", f"uid-{name}", node, base, (), self.registry.intern(base, ()))
+        if group:
+            self.queue.member_placed(f"ns/{group}", f"uid-{name}", T0)
+
+    async def run(self, now: float = T0) -> None:
+        """Pop a batch, which must be a group, and run its cycle."""
+        batch = self.queue.pop(now, 100)
+        assert batch is not None
+        await self.cycle_of_groups.run(batch)
+
+    @property
+    def nodes(self) -> dict[str, str]:
+        """Pod to node, of all that the cache has on one, by name."""
+        return {pod.key.removeprefix("ns/"): pod.node_name for pod in self.cache.pods()}
+
+    @property
+    def conditions(self) -> list[tuple[str, str, str]]:
+        """What was written on PodGroups: status, reason, message."""
+        said = [action.set_group_condition.condition for action in self.written]
+        return [(each.status, each.reason, each.message) for each in said]
+
+    def text(self, name: str) -> str:
+        """Why the pod failed."""
+        return self.failures[name].message
+
+    # Standing for filter, score and bind
+
+    def publish(self) -> int:
+        self.cache.take_delta()
+        return self.cache.generation
+
+    def cycle(self, profile: str, class_id: int, generation: int) -> cycle_pb2.Cycle:
+        return cycle_pb2.Cycle(profile=profile, pod_class=class_id, generation=generation)
+
+    async def filter(
+        self, profile: str, class_id: int, count: int, generation: int, nominee: core_pb2.Pod | None = None
+    ) -> phases.Filtered:
+        self.asked.append(("filter", class_id, count))
+        self.meanwhile()
+        if self.fault is not None:
+            raise self.fault
+        used = Counter(pod.slot for pod in self.cache.pods())
+        free = np.array([room - used[self.cache.slot_of(name)] for name, room in self.room.items()], dtype=np.int32)
+        free = np.zeros_like(free) if class_id in self.hopeless else free.clip(0)
+        answer = class_answers.ClassAnswer(
+            self.cache.generation, None, (FULL,), np.where(free > 0, 0, 1).astype(np.int16), free
+        )
+        return phases.Filtered(answer, filter_pb2.NodeColumns(), None, (), 0, self.reserving, False, ("Fit",))
+
+    async def place(
+        self, profile: str, class_id: int, count: int, filtered: phases.Filtered, extra_scores: Sequence[int] = ()
+    ) -> phases.Placed:
+        self.asked.append(("place", class_id, count))
+        slots = np.repeat(np.arange(filtered.answer.capacity.shape[0]), filtered.answer.capacity)[:count]
+        return phases.Placed(tuple(slots.tolist()), None, False)
+
+    async def reserve(
+        self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]
+    ) -> list[filter_pb2.Reservation]:
+        out = []
+        for placement in placements:
+            said = filter_pb2.Reservation()
+            said.status.code = status_pb2.CODE_SUCCESS
+            if placement.pod.name in self.unreservable:
+                said.status.code, said.status.plugin = status_pb2.CODE_UNSCHEDULABLE, "Volumes"
+                said.status.messages.append("no volume left")
+            out.append(said)
+        return out
+
+    async def unreserve(self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]) -> None:
+        self.unreserved += [placement.pod.name for placement in placements]
+
+    async def pod_group_post_filter(
+        self, request: filter_pb2.PodGroupPostFilterRequest
+    ) -> filter_pb2.PodGroupPostFilterResponse:
+        return self.way_out(request)
+
+
+class _Results:
+    """Writes down failures and puts the pods back."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def failed(self, pod: Any, failure: outcomes.Failure) -> None:
+        self._cluster.failures[pod.key.removeprefix("ns/")] = failure
+        queue: pod_group_queue.PodGroupQueue = self._cluster.queue
+        queue.put_back(pod, T0, rejectors=failure.rejectors, nominated_node=failure.nominated_node)
+
+    def skipped(self, pod: Any) -> None:
+        self._cluster.queue.done(pod.uid, T0)
+
+
+class _Binding:
+    """Writes down who is bound."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def start(self, cycle: cycle_pb2.Cycle, assumed: Any, waits: Any = ()) -> None:
+        self._cluster.started.append(([one.pod.key.removeprefix("ns/") for one in assumed], dict(waits)))
+
+    def allow(self, uids: Any, plugin: str) -> None:
+        self._cluster.allowed += uids
+
+
+class _Preempting:
+    """Writes down who is to go."""
+
+    def __init__(self, told: list[bind_pb2.Action]) -> None:
+        self._told = told
+
+    def start(self, pod: Any, node_name: str, actions: Sequence[bind_pb2.Action]) -> None:
+        self._told.extend(actions)
+
+    async def carry_out(self, actions: Sequence[bind_pb2.Action]) -> str:
+        self._told.extend(actions)
+        return ""

@@ -1,0 +1,223 @@
+"""Preemption for a group, as filter sees it: who may go, in which order they are let back, and who has to go."""
+
+from typing import Any
+
+import phase_calls
+import pytest
+from phase_calls import Context
+from snapshot_views import SnapshotBuilder, pod_of, requesting
+
+from trireme.filter import service
+from trireme.snapshot import pods
+from trireme.v1 import cycle_pb2, filter_pb2, policy_pb2, snapshot_pb2, status_pb2
+
+FILTERS = ("NodeUnschedulable", "NodeName", "TaintToleration", "NodePorts", "NodeResourcesFit")
+MEMBER, OTHER_MEMBER = 1000, 1001
+
+
+class Cluster:
+    """Nodes of 4 CPUs, and a group of priority 100 that fits nowhere."""
+
+    def __init__(self, nodes: int, cpu: str = "2", **spec: Any) -> None:
+        self.builder = SnapshotBuilder()
+        for number in range(nodes):
+            self.builder.set_node(f"n{number}", allocatable={"cpu": "4", "pods": "110"}, labels={"host": f"n{number}"})
+        for number in (MEMBER, OTHER_MEMBER):
+            self.builder.add_class(number, pod_of({**requesting(cpu=cpu), "priority": 100, **spec}))
+        self._next_class = 1
+
+    def add(self, priority: int, cpu: str, *nodes: str, group: str = "", start: int = 0, flags: int = 0) -> list[str]:
+        """Pods of a class of their own, one on each node; their UIDs."""
+        number = self._next_class
+        self._next_class += 1
+        spec: dict[str, Any] = {**requesting(cpu=cpu), "priority": priority}
+        if group:
+            spec["schedulingGroup"] = {"podGroupName": group}
+        self.builder.add_class(number, pod_of(spec, labels={"app": f"c{number}"}))
+        rows = self.builder.place(number, *nodes, flags=flags)
+        self.builder.snap.pods.start[rows] = start
+        return [self.builder.snap.pods.uids[row] for row in rows]
+
+    def group(self, name: str, priority: int, together: bool) -> None:
+        entry = snapshot_pb2.ClusterObject()
+        group = entry.pod_group
+        group.metadata.namespace, group.metadata.name = "default", name
+        group.spec.priority = priority
+        (group.spec.disruption_mode.all if together else group.spec.disruption_mode.single).SetInParent()
+        self.builder.apply(objects=[entry])
+
+    def budget(self, app: str, allowed: int) -> None:
+        entry = snapshot_pb2.ClusterObject()
+        budget: policy_pb2.PodDisruptionBudget = entry.pod_disruption_budget
+        budget.metadata.namespace, budget.metadata.name = "default", app
+        budget.spec.selector.match_labels["app"] = app
+        budget.status.disruptions_allowed = allowed
+        self.builder.apply(objects=[entry])
+
+    async def serve(self) -> None:
+        self.service = service.FilterService(self.builder.snap, lambda remote: None)  # type: ignore[arg-type,return-value]
+        await phase_calls.greet(self.service, phase_calls.configuration(FILTERS, []))
+
+    async def who_may_go(self, nominated: str = "") -> filter_pb2.PodGroupPostFilterResponse:
+        request = self._request()
+        request.members.add(pod=_identity("m0"), pod_class=MEMBER, nominated_node=nominated)
+        return await self.service.PodGroupPostFilter(request, Context())
+
+    async def who_has_to_go(
+        self, may_go: filter_pb2.PodGroupPostFilterResponse, *placed: tuple[int, str]
+    ) -> filter_pb2.PodGroupPostFilterResponse:
+        """With the members placed (class, node) as if all of those were gone: the frontend says so by deltas."""
+        table = self.builder.snap.pods
+        gone = {pod.pod.uid for victim in may_go.potential for pod in victim.pods}
+        self.builder.remove(*[row for row in range(table.size) if table.uids[row] in gone and table.slot[row] >= 0])
+        request = self._request()
+        for pod_class, node in placed:
+            (row,) = self.builder.place(pod_class, node)
+            slot = self.builder.snap.nodes.slots[node]
+            request.members.add(pod=_identity(table.names[row], table.uids[row]), pod_class=pod_class, slot=slot)
+        request.victims.extend(may_go.potential)
+        request.cycle.generation = self.builder.snap.generation
+        return await self.service.PodGroupPostFilter(request, Context())
+
+    def _request(self) -> filter_pb2.PodGroupPostFilterRequest:
+        return filter_pb2.PodGroupPostFilterRequest(
+            cycle=phase_calls.cycle(self.builder, MEMBER), pod_group=_identity("g", "uid-of-g"), priority=100
+        )
+
+
+def _identity(name: str, uid: str = "") -> cycle_pb2.PodIdentity:
+    return cycle_pb2.PodIdentity(namespace="default", name=name, uid=uid or f"uid-{name}")
+
+
+def _potential(answer: filter_pb2.PodGroupPostFilterResponse) -> list[list[str]]:
+    return [[pod.pod.uid for pod in victim.pods] for victim in answer.potential]
+
+
+def _evicted(answer: filter_pb2.PodGroupPostFilterResponse) -> list[str]:
+    return [action.pod.uid for action in answer.actions]
+
+
+async def test_lesser_pods_may_go_the_most_important_first() -> None:
+    """Pods of the group's priority or above are left out of it."""
+    cluster = Cluster(2)
+    low = cluster.add(1, "1", "n0", start=5)
+    older = cluster.add(1, "1", "n1", start=3)
+    middle = cluster.add(50, "1", "n1", start=9)
+    cluster.add(100, "1", "n0")
+    await cluster.serve()
+    answer = await cluster.who_may_go()
+    assert _potential(answer) == [middle, older, low]
+
+
+async def test_pods_of_a_group_count_by_their_group_and_may_go_as_one() -> None:
+    """Whatever their own priority; a group that is disrupted as one is one victim, and more important than a pod."""
+    cluster = Cluster(2)
+    cluster.group("together", 10, together=True)
+    cluster.group("apart", 10, together=False)
+    cluster.group("great", 200, together=False)
+    whole = cluster.add(500, "1", "n0", "n1", group="together")
+    one, other = cluster.add(1, "500m", "n0", "n1", group="apart", start=7)
+    cluster.add(1, "500m", "n0", group="great")
+    await cluster.serve()
+    answer = await cluster.who_may_go()
+    assert _potential(answer) == [whole, [one], [other]]
+
+
+@pytest.mark.parametrize(
+    ("spec", "code", "text"),
+    [
+        ({}, status_pb2.CODE_UNSCHEDULABLE_AND_UNRESOLVABLE, "No preemption victims found for incoming preemptor"),
+        ({"preemptionPolicy": "Never"}, status_pb2.CODE_UNSCHEDULABLE, "not eligible due to preemptionPolicy=Never."),
+    ],
+    ids=["nobody is less", "never"],
+)
+async def test_a_group_that_cannot_preempt_is_told_why(spec: dict[str, Any], code: int, text: str) -> None:
+    """The words are those of the PodGroup's condition."""
+    cluster = Cluster(1, **spec)
+    cluster.add(100, "4", "n0")
+    await cluster.serve()
+    answer = await cluster.who_may_go()
+    assert (answer.status.code, list(answer.status.messages)) == (code, [f"pod group preemption: {text}"])
+
+
+async def test_a_group_does_not_preempt_while_its_victims_are_going() -> None:
+    """Else each retry would evict more."""
+    cluster = Cluster(1)
+    cluster.add(1, "4", "n0", flags=pods.TERMINATING | pods.PREEMPTED)
+    await cluster.serve()
+    answer = await cluster.who_may_go(nominated="n0")
+    assert answer.status.code == status_pb2.CODE_SUCCESS
+    assert list(answer.status.messages) == ["pod group preemption: ongoing preemption on nominated nodes"]
+    assert not answer.actions
+    assert (await cluster.who_may_go(nominated="elsewhere")).potential
+
+
+async def test_only_who_has_to_go_is_evicted() -> None:
+    """Beside two members of 2 CPUs on a node of 4 nobody stays; beside one the more important one does."""
+    cluster = Cluster(2)
+    cluster.add(1, "1", "n0", "n0", "n0", "n0")
+    (least,) = cluster.add(1, "1", "n1", start=9)
+    (less,) = cluster.add(2, "1", "n1", start=9)
+    (much,) = cluster.add(3, "1", "n1", start=9)
+    await cluster.serve()
+    may_go = await cluster.who_may_go()
+    answer = await cluster.who_has_to_go(may_go, (MEMBER, "n0"), (MEMBER, "n0"), (MEMBER, "n1"))
+    evicted = _evicted(answer)
+    assert len(evicted) == 5
+    assert least in evicted
+    assert not {less, much} & set(evicted)
+    assert list(answer.status.messages) == [
+        "pod group preemption: found a placement for podgroup, preempting 5 victims"
+    ]
+    evict = answer.actions[0].evict
+    assert (evict.message, evict.node_name, evict.preemptor.uid) == (
+        "p: preempting to accommodate a higher priority podgroup",
+        "cluster",
+        "uid-of-g",
+    )
+
+
+async def test_a_group_that_goes_as_one_goes_although_half_of_it_could_stay() -> None:
+    """Half of it would be worth nothing to its owner."""
+    cluster = Cluster(2, cpu="4")
+    cluster.group("together", 10, together=True)
+    whole = cluster.add(10, "1", "n0", "n1", group="together")
+    await cluster.serve()
+    may_go = await cluster.who_may_go()
+    answer = await cluster.who_has_to_go(may_go, (MEMBER, "n0"))
+    assert sorted(_evicted(answer)) == sorted(whole)
+
+
+async def test_who_is_protected_by_a_budget_is_let_back_first() -> None:
+    """Though the other one is more important."""
+    cluster = Cluster(1)
+    (protected,) = cluster.add(1, "2", "n0")
+    (important,) = cluster.add(50, "2", "n0")
+    cluster.budget("c1", 0)
+    await cluster.serve()
+    may_go = await cluster.who_may_go()
+    answer = await cluster.who_has_to_go(may_go, (MEMBER, "n0"))
+    assert _evicted(answer) == [important]
+    assert _evicted(answer) != [protected]
+
+
+async def test_members_of_several_classes_on_one_node_all_have_to_fit() -> None:
+    """Each of them alone would leave room for the pod."""
+    cluster = Cluster(1)
+    low = cluster.add(1, "1", "n0")
+    await cluster.serve()
+    may_go = await cluster.who_may_go()
+    answer = await cluster.who_has_to_go(may_go, (MEMBER, "n0"), (OTHER_MEMBER, "n0"))
+    assert _evicted(answer) == low
+
+
+async def test_who_is_going_already_counts_but_is_not_evicted_again() -> None:
+    """It was told to go before."""
+    cluster = Cluster(1, cpu="4")
+    cluster.add(1, "4", "n0", flags=pods.TERMINATING)
+    await cluster.serve()
+    answer = await cluster.who_has_to_go(await cluster.who_may_go(), (MEMBER, "n0"))
+    assert (list(answer.status.messages), _evicted(answer)) == (
+        ["pod group preemption: found a placement for podgroup, preempting 1 victims"],
+        [],
+    )

@@ -1,0 +1,350 @@
+"""The cycle of a group: all that fit are bound or none is, each step seen by the next, and everything undone."""
+
+from typing import Any
+
+import pytest
+from pod_group_builders import pod_group
+from pod_group_cluster import Cluster
+
+from trireme.frontend import phases, pod_group_conditions
+from trireme.frontend.pod_group_trial import Verdict, feasible
+from trireme.frontend.queue_pod import Place
+from trireme.v1 import bind_pb2, cycle_pb2, filter_pb2, status_pb2
+
+UNSCHEDULABLE = "pod group is unschedulable"
+FULL = "0/{} nodes are available: {} Insufficient room."
+
+
+def full(nodes: int) -> str:
+    return FULL.format(nodes, nodes)
+
+
+def place(cluster: Cluster, name: str) -> Place:
+    where = cluster.queue.where(f"ns/{name}")
+    return where.place if where else Place.GONE
+
+
+@pytest.mark.parametrize(
+    ("min_count", "scheduled", "remaining", "verdict", "text"),
+    [
+        (3, 1, 1, Verdict.UNSCHEDULABLE, "minCount (3) cannot be satisfied: 1 scheduled, 1 remaining"),
+        (3, 1, 2, Verdict.WAIT, "minCount (3) is not yet satisfied: 1 scheduled, 2 remaining"),
+        (3, 3, 0, Verdict.SUCCESS, ""),
+        (1, 0, 0, Verdict.UNSCHEDULABLE, "minCount (1) cannot be satisfied: 0 scheduled, 0 remaining"),
+        (0, 0, 0, Verdict.SUCCESS, ""),
+    ],
+)
+def test_a_group_is_feasible_as_long_as_enough_may_still_fit(
+    min_count: int, scheduled: int, remaining: int, verdict: Verdict, text: str
+) -> None:
+    """It decides when a trial ends; its words are in events and conditions."""
+    said = feasible(min_count, scheduled, remaining)
+    assert (said.verdict, said.message) == (verdict, text)
+
+
+async def test_a_gang_of_one_class_is_placed_by_one_call() -> None:
+    """A thousand pods are one question, not a thousand."""
+    cluster = Cluster([2, 2])
+    cluster.group(pod_group("g", 3))
+    for number in range(3):
+        cluster.add(f"p{number}", "g")
+    await cluster.run()
+    assert [what for what, _, _ in cluster.asked] == ["filter", "place"]
+    assert cluster.started == [(["p0", "p1", "p2"], {})]
+    assert sorted(cluster.nodes.values()) == ["n0", "n0", "n1"]
+    assert cluster.conditions == [("True", "Scheduled", "")]
+    assert not cluster.failures
+
+
+async def test_members_of_several_classes_are_asked_about_in_sequence() -> None:
+    """Each class must see the members before it, and their order is that of scheduling."""
+    cluster = Cluster([1, 1, 1])
+    cluster.group(pod_group("g", 3))
+    for number, kind in enumerate("abb"):
+        cluster.add(f"p{number}", "g", kind, now=1_000_000.0 + number)
+    await cluster.run()
+    classes = [class_id for _, class_id, _ in cluster.asked]
+    assert [(what, count) for what, _, count in cluster.asked] == [
+        ("filter", 1),
+        ("place", 1),
+        ("filter", 2),
+        ("place", 2),
+    ]
+    assert classes[0] == classes[1] != classes[2] == classes[3]
+    assert cluster.nodes == {"p0": "n0", "p1": "n1", "p2": "n2"}
+    assert [names for names, _ in cluster.started] == [["p0"], ["p1", "p2"]]
+
+
+async def test_nothing_is_left_of_a_gang_of_which_too_few_fit() -> None:
+    """Else two gangs could hold half of the cluster each, for ever."""
+    cluster = Cluster([1, 1])
+    cluster.group(pod_group("g", 3))
+    for number in range(4):
+        cluster.add(f"p{number}", "g")
+    await cluster.run()
+    assert (cluster.nodes, cluster.started) == ({}, [])
+    whole = "minCount (3) cannot be satisfied: 2 scheduled, 0 remaining"
+    assert {name: cluster.text(name) for name in ("p0", "p1")} == dict.fromkeys(
+        ("p0", "p1"), f"{UNSCHEDULABLE}, {whole}, "
+    )
+    assert (cluster.text("p2"), cluster.text("p3")) == (full(2), full(2))
+    assert cluster.conditions == [("False", "Unschedulable", f"{whole}, ")]
+    assert [place(cluster, f"p{n}") for n in range(4)] == [Place.BACKOFF] * 4
+
+
+async def test_the_trial_ends_as_soon_as_too_few_are_left() -> None:
+    """Those who were not looked at are told of the group."""
+    cluster = Cluster([1])
+    cluster.group(pod_group("g", 3))
+    for number, kind in enumerate("abc"):
+        cluster.add(f"p{number}", "g", kind, now=1_000_000.0 + number)
+    await cluster.run()
+    whole = "minCount (3) cannot be satisfied: 1 scheduled, 1 remaining"
+    assert cluster.text("p1") == full(1)
+    assert cluster.text("p2") == whole
+    assert len(cluster.asked) == 3
+
+
+async def test_members_beyond_the_minimum_that_do_not_fit_go_back_alone() -> None:
+    """The rest is bound, and the group counts as scheduled."""
+    cluster = Cluster([2])
+    cluster.group(pod_group("g", 2))
+    for number in range(3):
+        cluster.add(f"p{number}", "g")
+    await cluster.run()
+    assert cluster.started == [(["p0", "p1"], {})]
+    assert (list(cluster.failures), cluster.text("p2")) == (["p2"], full(1))
+    assert cluster.conditions == [("True", "Scheduled", "")]
+    assert place(cluster, "p2") is Place.ACTIVE
+    await cluster.run()
+    assert cluster.conditions == [("True", "Scheduled", "")]
+
+
+async def test_pods_that_run_already_count_for_the_minimum() -> None:
+    """A pod of a gang that died comes back alone."""
+    cluster = Cluster([3])
+    cluster.group(pod_group("g", 3))
+    cluster.occupy("old0", "n0", "g")
+    cluster.occupy("old1", "n0", "g")
+    cluster.add("p0", "g")
+    await cluster.run()
+    assert cluster.started == [(["p0"], {})]
+
+
+@pytest.mark.parametrize(
+    ("members", "text"),
+    [
+        (
+            [{}, {"preemptionPolicy": "Never"}],
+            "all pods in a single pod group should have the same preemption policy, got Never and PreemptLowerPriority",
+        ),
+        (
+            [{"priority": 5}],
+            "all pods in a single pod group should have the same priority as the pod group's priority, got 5 and 0",
+        ),
+    ],
+    ids=["policy", "priority"],
+)
+async def test_members_that_do_not_agree_are_an_error_of_the_whole_group(
+    members: list[dict[str, Any]], text: str
+) -> None:
+    """Nobody is asked about pods that cannot be scheduled as one."""
+    cluster = Cluster([9])
+    cluster.group(pod_group("g"))
+    for number, spec in enumerate(members):
+        cluster.add(f"p{number}", "g", now=1_000_000.0 + number, **spec)
+    await cluster.run()
+    assert (cluster.asked, cluster.nodes) == ([], {})
+    assert {failure.message for failure in cluster.failures.values()} == {text}
+    assert cluster.conditions == [("False", "SchedulerError", text)]
+    assert place(cluster, "p0") is Place.BACKOFF
+
+
+async def test_an_error_fails_the_whole_group_and_undoes_what_was_assumed() -> None:
+    """A phase that is broken must not leave half a gang on nodes."""
+    cluster = Cluster([3])
+    cluster.group(pod_group("g", 2))
+    cluster.add("p0", "g", "a")
+    cluster.add("p1", "g", "b", now=1_000_001.0)
+
+    def break_down() -> None:
+        if len(cluster.asked) == 3:
+            cluster.fault = phases.PhaseFault("filter answered UNKNOWN: odd")
+
+    cluster.meanwhile = break_down
+    await cluster.run()
+    assert (cluster.nodes, cluster.started) == ({}, [])
+    assert cluster.text("p1") == "filter answered UNKNOWN: odd"
+    whole = "failed to schedule other pod from a pod group: filter answered UNKNOWN: odd"
+    assert cluster.text("p0") == whole
+    assert cluster.conditions == [("False", "SchedulerError", whole)]
+    assert cluster.failures["p0"].reason == "SchedulerError"
+
+
+async def test_what_reserve_refuses_did_not_fit_and_what_it_gave_is_given_back() -> None:
+    """Volumes and devices that were reserved for a gang must not stay so when it does not go."""
+    cluster = Cluster([3])
+    cluster.reserving = True
+    cluster.unreservable = {"p1"}
+    cluster.group(pod_group("g", 3))
+    for number in range(3):
+        cluster.add(f"p{number}", "g")
+    await cluster.run()
+    assert cluster.nodes == {}
+    assert cluster.text("p1") == "0/1 nodes are available: 1 no volume left."
+    whole = "minCount (3) cannot be satisfied: 1 scheduled, 1 remaining"
+    assert cluster.text("p2") == whole
+    assert cluster.text("p0") == f"{UNSCHEDULABLE}, {whole}, "
+
+
+async def test_a_member_that_goes_away_meanwhile_leaves_the_others_waiting_on_permit() -> None:
+    """Too few for the minimum: they keep their place until another comes, and no longer than five minutes."""
+    cluster = Cluster([3])
+    cluster.group(pod_group("g", 2))
+    cluster.add("p0", "g", "a")
+    cluster.add("p1", "g", "b", now=1_000_001.0)
+
+    def vanish() -> None:
+        if len(cluster.asked) == 3:
+            cluster.queue.delete("ns/p0", "uid-p0", 1_000_000.0)
+
+    cluster.meanwhile = vanish
+    await cluster.run()
+    assert cluster.nodes == {"p1": "n0"}
+    assert cluster.started == [(["p1"], {"GangScheduling": 300.0})]
+    cluster.add("p2", "g", "a")
+    cluster.meanwhile = lambda: None
+    await cluster.run()
+    assert cluster.started[-1] == (["p2"], {})
+    assert "uid-p1" in cluster.allowed
+
+
+async def test_a_pod_group_that_is_gone_when_its_turn_comes_fails_its_pods() -> None:
+    """They wait for the next one of its name."""
+    cluster = Cluster([3])
+    cluster.group(pod_group("g", 1))
+    cluster.add("p0", "g")
+    batch = cluster.queue.pop(1_000_000.0, 9)
+    assert batch is not None
+    cluster.queue.remove_group("ns/g", "uid-of-g", 1_000_000.0)
+    await cluster.cycle_of_groups.run(batch)
+    assert cluster.text("p0") == 'podgroup.scheduling.k8s.io "g" not found'
+    assert (cluster.written, place(cluster, "p0")) == ([], Place.INCOMPLETE)
+
+
+async def test_two_gangs_that_are_too_big_together_go_one_after_the_other() -> None:
+    """The first takes what it needs, the second takes nothing until it is whole."""
+    cluster = Cluster([2, 2])
+    for name in "ab":
+        cluster.group(pod_group(name, 3))
+        for number in range(3):
+            cluster.add(f"{name}{number}", name)
+    await cluster.run()
+    await cluster.run()
+    assert sorted(cluster.nodes) == ["a0", "a1", "a2"]
+    for number in range(3):
+        cluster.cache.forget(f"uid-a{number}")
+    cluster.queue.flush_backoff(1_000_002.0)
+    await cluster.run()
+    assert sorted(cluster.nodes) == ["b0", "b1", "b2"]
+
+
+def _victims(*names: str) -> filter_pb2.PodGroupPostFilterResponse:
+    out = filter_pb2.PodGroupPostFilterResponse()
+    for name in names:
+        identity = cycle_pb2.PodIdentity(namespace="ns", name=name, uid=f"uid-{name}")
+        out.potential.add(pods=[filter_pb2.VictimPod(pod=identity, slot=0)])
+    return out
+
+
+async def test_a_gang_is_placed_as_if_all_lesser_pods_were_gone_and_then_they_are_there_again() -> None:
+    """The members are promised what was found, and only who has to go is evicted."""
+    cluster = Cluster([2, 1], post_filters=("DynamicResources", "DefaultPreemption"))
+    for name, node in (("low0", "n0"), ("low1", "n0"), ("low2", "n1")):
+        cluster.occupy(name, node)
+    cluster.group(pod_group("g", 2))
+    cluster.add("p0", "g")
+    cluster.add("p1", "g")
+    asked: list[filter_pb2.PodGroupPostFilterRequest] = []
+    seen: list[dict[str, int]] = []
+
+    def way_out(request: filter_pb2.PodGroupPostFilterRequest) -> filter_pb2.PodGroupPostFilterResponse:
+        asked.append(request)
+        seen.append({pod.key.removeprefix("ns/"): pod.slot for pod in cluster.cache.pods()})
+        if not request.victims:
+            return _victims("low0", "low1", "low2")
+        out = filter_pb2.PodGroupPostFilterResponse()
+        out.status.code = status_pb2.CODE_SUCCESS
+        out.status.messages.append("pod group preemption: found a placement for podgroup, preempting 1 victims")
+        out.actions.add(pod=request.victims[0].pods[0].pod, evict=bind_pb2.Evict(message="go"))
+        return out
+
+    cluster.way_out = way_out
+    await cluster.run()
+    assert seen == [{"low0": 0, "low1": 0, "low2": 1}, {"low0": -1, "low1": -1, "low2": -1, "p0": 0, "p1": 0}]
+    assert [(member.pod.name, member.slot) for member in asked[1].members] == [("p0", 0), ("p1", 0)]
+    assert {pod.key.removeprefix("ns/"): pod.slot for pod in cluster.cache.pods()} == seen[0]
+    assert [action.pod.name for action in cluster.preempting] == ["low0"]
+    found = "pod group preemption: found a placement for podgroup, preempting 1 victims"
+    whole = f"minCount (2) cannot be satisfied: 0 scheduled, 1 remaining, {found}"
+    assert cluster.conditions == [("False", "Unschedulable", whole)]
+    assert [cluster.failures[name].nominated_node for name in ("p0", "p1")] == ["n0", "n0"]
+    assert cluster.text("p0") == full(2)
+    assert cluster.text("p1") == "minCount (2) cannot be satisfied: 0 scheduled, 1 remaining"
+
+
+async def test_a_gang_for_which_no_eviction_is_enough_evicts_nobody() -> None:
+    """And who was hidden for the trial is shown again."""
+    cluster = Cluster([1], post_filters=("DynamicResources", "DefaultPreemption"))
+    cluster.occupy("low", "n0")
+    cluster.group(pod_group("g", 2))
+    cluster.add("p0", "g")
+    cluster.add("p1", "g")
+    cluster.way_out = lambda request: _victims("low")
+    await cluster.run()
+    assert (cluster.nodes, cluster.preempting) == ({"low": "n0"}, [])
+    first = "minCount (2) cannot be satisfied: 0 scheduled, 1 remaining"
+    then = "minCount (2) cannot be satisfied: 1 scheduled, 0 remaining"
+    completed = "deallocation and deletion of ResourceClaims completed"
+    whole = f"{first}, {completed}, pod group preemption: {then}"
+    assert cluster.conditions == [("False", "Unschedulable", whole)]
+    moved = cluster.cache.pod("uid-low")
+    assert moved is not None
+    assert moved.slot == 0
+
+
+async def test_a_gang_refused_before_any_pod_was_tried_is_an_error_of_dynamic_resources() -> None:
+    """As kube-scheduler has it: DynamicResources finds nothing of its own then."""
+    cluster = Cluster([3], post_filters=("DynamicResources", "DefaultPreemption"))
+    cluster.group(pod_group("g", 2))
+    cluster.add("p0", "g")
+    cluster.add("p1", "g")
+    batch = cluster.queue.pop(1_000_000.0, 9)
+    assert batch is not None
+    cluster.queue.delete("ns/p1", "uid-p1", 1_000_000.0)
+    await cluster.cycle_of_groups.run(batch)
+    text = 'error in "DynamicResources" PodGroupPostFilter plugins: not found'
+    assert (cluster.text("p0"), cluster.conditions) == (text, [("False", "SchedulerError", text)])
+
+
+def test_a_condition_is_written_when_it_changes_and_never_taken_back() -> None:
+    """Once a group has been scheduled, extra pods that do not fit say nothing of it."""
+    written: list[bind_pb2.Action] = []
+    clock = iter((5.0, 6.0, 7.0))
+    conditions = pod_group_conditions.PodGroupConditions(written.append, None, lambda: next(clock))  # type: ignore[arg-type]
+    group = pod_group("g", 2)
+    group.metadata.generation = 3
+    conditions.set(group, "Unschedulable", "a")
+    conditions.set(group, "Unschedulable", "a")
+    conditions.set(group, "Unschedulable", "b")
+    conditions.set(group, "Scheduled", "")
+    conditions.set(group, "SchedulerError", "c")
+    said = [action.set_group_condition.condition for action in written]
+    assert [(each.status, each.message, each.last_transition_time.seconds) for each in said] == [
+        ("False", "a", 5),
+        ("False", "b", 5),
+        ("True", "", 6),
+    ]
+    assert {(action.pod.uid, action.set_group_condition.condition.observed_generation) for action in written} == {
+        ("uid-of-g", 3)
+    }
