@@ -2,18 +2,32 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
+from typing import Any
 
+import grpc
 import pytest
 import test_replica_stream
 from certificates import Authority
+from grpc import aio
+from launcher import free_ports
 
-from trireme.frontend import replica_link, replicas
-from trireme.replica import dialing, follower, grpc_server, listening, phase_process, remote_client
+from trireme.config import own
+from trireme.frontend import bind_replicas, handle, replica_link, replicas, waiting_pods
+from trireme.replica import (
+    dialing,
+    follower,
+    grpc_server,
+    listening,
+    phase_process,
+    remote_client,
+    remote_connection,
+)
 from trireme.snapshot import snapshot
-from trireme.v1 import plugin_pb2
+from trireme.v1 import bind_pb2, bind_pb2_grpc, frontend_pb2, frontend_pb2_grpc, plugin_pb2, snapshot_pb2
 
+FILES = {"cert_file": "tls.crt", "key_file": "tls.key", "ca_file": "ca.crt"}
 NAME = "trireme-filter.kube-system.svc"
 
 
@@ -39,7 +53,9 @@ class Side:
 
 
 @contextlib.asynccontextmanager
-async def served(side: Side, address: str = "127.0.0.1:0") -> AsyncIterator[str]:
+async def served(
+    side: Side, address: str = "127.0.0.1:0", services: Sequence[grpc_server.Service] = ()
+) -> AsyncIterator[str]:
     """A follower that the frontend alone may call; its address."""
     follow = follower.Follower(snapshot.Snapshot(), lambda configuration: None)
     hosted = phase_process.HostedPlugins("i", plugin_pb2.EXTENSION_POINT_FILTER, dict)
@@ -51,7 +67,7 @@ async def served(side: Side, address: str = "127.0.0.1:0") -> AsyncIterator[str]
         identities=("frontend",),
         guarded=True,
     )
-    server = grpc_server.ReplicaServer(listener, phase_process.shared_services(follow, hosted))
+    server = grpc_server.ReplicaServer(listener, [*phase_process.shared_services(follow, hosted), *services])
     found = await server.start()
     try:
         yield found.text
@@ -76,12 +92,12 @@ class Frontend(test_replica_stream.Frontend):
             while not self.link.in_step:
                 await asyncio.sleep(0.01)
 
-    async def fails(self) -> str:
-        async with asyncio.timeout(20):
-            while not self.link.last_error:
+    async def fails(self, text: str) -> None:
+        """Return once that is why; a call that is refused while it writes may say less at first."""
+        async with asyncio.timeout(30):
+            while text not in self.link.last_error:
                 assert not self.link.in_step
                 await asyncio.sleep(0.01)
-        return self.link.last_error
 
 
 async def test_a_phase_that_is_not_whom_we_expect_is_not_used(tmp_path: Path) -> None:
@@ -95,7 +111,7 @@ async def test_a_phase_that_is_not_whom_we_expect_is_not_used(tmp_path: Path) ->
             if expected:
                 await frontend.follows()
             else:
-                assert "Hostname Verification Check failed" in await frontend.fails()
+                await frontend.fails("Hostname Verification Check failed")
             await frontend.links.close()
 
 
@@ -110,8 +126,15 @@ async def test_one_of_several_identities_is_enough(tmp_path: Path) -> None:
         await frontend.links.close()
 
 
-@pytest.mark.parametrize("wrong", ["no certificate", "another authority", "another identity"])
-async def test_a_wrong_caller_gets_no_stream(tmp_path: Path, wrong: str) -> None:
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ("no certificate", "UNAVAILABLE"),
+        ("another authority", "UNAVAILABLE"),
+        ("another identity", "PERMISSION_DENIED"),
+    ],
+)
+async def test_a_wrong_caller_gets_no_stream(tmp_path: Path, wrong: str, told: str) -> None:
     """The stream brings every pod and node: who is not the frontend must neither open nor replace it."""
     authority = Authority()
     stranger = Side(tmp_path / "stranger", authority, "stranger" if wrong == "another identity" else "frontend")
@@ -123,8 +146,7 @@ async def test_a_wrong_caller_gets_no_stream(tmp_path: Path, wrong: str) -> None
     async with served(Side(tmp_path / "filter", authority, "filter", NAME)) as address:
         frontend = Frontend(dialer)
         frontend.links.set_endpoints([address])
-        error = await frontend.fails()
-        assert ("PERMISSION_DENIED" in error) == (wrong == "another identity")
+        await frontend.fails(told)
         await frontend.links.close()
 
 
@@ -152,6 +174,101 @@ async def test_a_renewal_on_both_sides_drops_no_stream_and_counts_for_the_next(t
             while frontend.link.full_syncs < 2 or not frontend.link.in_step:
                 await asyncio.sleep(0.01)
         await frontend.links.close()
+
+
+class _Bind(bind_pb2_grpc.BindServiceServicer):
+    async def Fence(self, request: Any, context: Any) -> bind_pb2.FenceResponse:
+        return bind_pb2.FenceResponse(epoch=1)
+
+
+def _bind_service() -> grpc_server.Service:
+    return grpc_server.Service(
+        bind_pb2.DESCRIPTOR.services_by_name["BindService"],
+        lambda server: bind_pb2_grpc.add_BindServiceServicer_to_server(_Bind(), server),
+    )
+
+
+async def test_bind_is_found_again_after_a_renewal(tmp_path: Path) -> None:
+    """As for the stream: a channel that was made with the old certificates would try with them for ever."""
+    old, new = Authority("old"), Authority("new")
+    caller = Side(tmp_path / "frontend", old, "frontend")
+    phase = Side(tmp_path / "bind", old, "bind", NAME)
+    binders = bind_replicas.BindReplicas(bind_pb2.FenceRequest, caller.dialer(NAME), 60.0, lambda: None)
+
+    async def until(available: bool) -> None:
+        async with asyncio.timeout(20):
+            while binders.available != available:
+                await asyncio.sleep(0.01)
+
+    async with served(phase, services=[_bind_service()]) as address:
+        binders.set_endpoints([address])
+        await until(True)
+    await until(False)
+    for side in (caller, phase):
+        side.issue(new)
+    async with served(phase, address, [_bind_service()]):
+        await until(True)
+        await binders.close()
+
+
+async def test_a_plugin_is_found_again_after_a_renewal(tmp_path: Path) -> None:
+    """As for the phases; a plugin's connection is made by every process that asks it."""
+    old, new = Authority("old"), Authority("new")
+    caller = Side(tmp_path / "frontend", old, "frontend")
+    plugin = Side(tmp_path / "plugin", old, "plugin", NAME)
+    method = remote_connection.Method("/trireme.v1.PluginService/GetPluginInfo", plugin_pb2.GetPluginInfoResponse)
+    folder = caller.folder
+    tls = snapshot_pb2.RemotePluginTls(
+        ca_file=f"{folder}/ca.crt",
+        certificate_file=f"{folder}/tls.crt",
+        private_key_file=f"{folder}/tls.key",
+        allowed_identities=[NAME],
+    )
+
+    async def asked() -> str:
+        return await connection.ask(method, b"", lambda response: response.instance)
+
+    async with served(plugin) as address:
+        config = snapshot_pb2.RemotePlugin(name="P", endpoints=[address], deadline_ms=5000, tls=tls)
+        connection = remote_connection.PluginConnection(config)
+        assert await asked() == "i"
+    for side in (caller, plugin):
+        side.issue(new)
+    async with served(plugin, address):
+        async with asyncio.timeout(20):
+            while True:
+                with contextlib.suppress(remote_connection.PluginError):
+                    assert await asked() == "i"
+                    break
+                await asyncio.sleep(0.05)
+        await connection.close()
+
+
+async def test_a_stranger_cannot_let_pods_go_that_wait(tmp_path: Path) -> None:
+    """Whoever may call the Handle service decides in a plugin's name which pods are bound."""
+    authority = Authority()
+    side = Side(tmp_path / "frontend", authority, "frontend", "trireme-frontend.default.svc")
+    files = {name: f"{side.folder}/{file}" for name, file in FILES.items()}
+    (port,) = free_ports(1)
+    config = own.TriremeConfiguration(
+        tls=own.TLS(**files),
+        handle_listen=f"127.0.0.1:{port}",
+        handle_identities=("plugin.default.svc",),
+    )
+    answers = {}
+    async with handle.served(config, handle.HandleService(waiting_pods.WaitingPods(), lambda pods: [])):
+        for name in ("plugin.default.svc", "stranger.default.svc"):
+            pair = authority.issue("x", name)
+            credentials = grpc.ssl_channel_credentials(authority.certificate, pair.key, pair.certificate)
+            async with aio.secure_channel(config.handle_listen, credentials) as channel:
+                stub = frontend_pb2_grpc.HandleServiceStub(channel)
+                with pytest.raises(aio.AioRpcError) as caught:
+                    await stub.Allow(frontend_pb2.AllowRequest(), timeout=10)
+                answers[name] = caught.value.code()
+    assert answers == {
+        "plugin.default.svc": grpc.StatusCode.NOT_FOUND,
+        "stranger.default.svc": grpc.StatusCode.PERMISSION_DENIED,
+    }
 
 
 async def test_a_certificate_that_is_half_written_is_not_taken(tmp_path: Path) -> None:

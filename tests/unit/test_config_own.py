@@ -55,7 +55,6 @@ remotePlugins:
   failurePolicy: Ignore
   circuitBreaker: {failures: 2, openFor: 5s}
   tls: {caFile: /pa}
-  args: {b: [1], a: x}
 """)
     assert config.filter.endpoints == ("10.0.0.1:70", "unix:/f", "dns:///f:70", "endpointslice:///ns/f:grpc")
     assert (config.filter.deadline, config.score.local_replicas) == (Duration.of(3), 3)
@@ -73,7 +72,6 @@ remotePlugins:
     assert (plugin.deadline, plugin.failure_policy) == (Duration.of(2), "Ignore")
     assert (plugin.circuit_breaker.failures, plugin.circuit_breaker.open_for) == (2, Duration.of(5))
     assert plugin.tls == own.TLS(ca_file="/pa")
-    assert plugin.args_json() == b'{"a":"x","b":[1]}'
     assert config.remote_plugin("Q") is None
 
 

@@ -9,9 +9,6 @@ This is what the settings are; `own_loading` reads them and `own_validation` say
 """
 
 from dataclasses import dataclass
-from typing import Any
-
-import orjson
 
 from trireme.config.golang import MILLISECOND, SECOND, Duration
 from trireme.config.loading import ConfigurationError
@@ -108,12 +105,6 @@ class RemotePlugin:
     circuit_breaker: CircuitBreaker = CircuitBreaker()
     #: `None`: as the services among themselves.
     tls: TLS | None = None
-    #: Passed on to the plugin as JSON.
-    args: Any = None
-
-    def args_json(self) -> bytes:
-        """The arguments as canonical JSON."""
-        return orjson.dumps({} if self.args is None else self.args, option=orjson.OPT_SORT_KEYS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from trireme.config import json_document, loading
+from trireme.config import loading
 from trireme.config.decoding import DecodeError, decode
 from trireme.config.field_errors import Problem, child, index, not_supported, required
 from trireme.config.gates import aggregate
@@ -97,7 +97,6 @@ def _remote_plugin(value: Value) -> RemotePlugin:
     default = CircuitBreaker()
     breaker: Value = value.get("circuitBreaker") or {}
     tls = value.get("tls")
-    args = value.get("args")
     plugin = RemotePlugin(
         name=value.get("name", ""),
         address=value.get("address", ""),
@@ -106,7 +105,6 @@ def _remote_plugin(value: Value) -> RemotePlugin:
             failures=breaker.get("failures", default.failures), open_for=breaker.get("openFor", default.open_for)
         ),
         tls=None if tls is None else _tls(tls),
-        args=None if args is None else json_document.plain(args),
     )
     return replace(
         plugin,

@@ -1,6 +1,6 @@
 """The types of `trireme.dev/v1alpha1`."""
 
-from trireme.config.schema import DURATION, INT32, RAW, STRING, Field, Many, struct
+from trireme.config.schema import DURATION, INT32, STRING, Field, Many, struct
 
 _TLS_FIELDS = (
     Field("certFile", STRING),
@@ -30,7 +30,6 @@ REMOTE_PLUGIN = struct(
         struct("v1alpha1", "CircuitBreaker", Field("failures", INT32), Field("openFor", DURATION)),
     ),
     Field("tls", struct("v1alpha1", "TLS", *_TLS_FIELDS, optional=True)),
-    Field("args", RAW),
 )
 CONFIGURATION = struct(
     "v1alpha1",
