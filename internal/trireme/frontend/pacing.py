@@ -2,7 +2,8 @@
 
 A batch costs a few calls however many pods it has, so under load it pays to let one grow for a moment. How long follows
 from how fast pods arrive: as long as it takes for a batch of the wished size to come together, and never beyond a
-limit. Once nothing arrives any more there is nothing to wait for.
+limit. Once nothing arrives any more there is nothing to wait for; and while nothing is on its way to being bound there
+is no load, however fast pods come: somebody creates each when the one before is bound, and waits for us.
 """
 
 from collections.abc import Callable
@@ -38,13 +39,14 @@ class Pacer:
         self._rate = self._rate * self._decay(now) + pods / _RATE_SECONDS
         self._rate_at = self._last_arrival = now
 
-    def growth(self, waiting: int, classes: int, oldest: float) -> float:
+    def growth(self, waiting: int, classes: int, oldest: float, binding: int) -> float:
         """How long to wait before taking the next batch; 0: take it.
 
-        `waiting` pods of the class that comes next wait, the oldest for `oldest` seconds; `classes` wait in all.
+        `waiting` pods of the class that comes next wait, the oldest for `oldest` seconds; `classes` wait in all, and
+        `binding` pods are on their way to being bound.
         """
         rate = self.rate
-        if waiting >= self._wished or rate < BUSY_RATE:
+        if not binding or waiting >= self._wished or rate < BUSY_RATE:
             return 0.0
         patience = min(self._limit, self._wished * classes / rate) - oldest
         quiet = self._clock() - self._last_arrival

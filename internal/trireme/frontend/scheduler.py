@@ -100,7 +100,7 @@ class Scheduler:
         if not ahead:
             return 0.0
         first = ahead[0]
-        return self._pacer.growth(first.waiting, len(ahead), self._now() - first.head.timestamp)
+        return self._pacer.growth(first.waiting, len(ahead), self._now() - first.head.timestamp, self._binding.binding)
 
     def _prepare_ahead(self) -> None:
         """Have the columns of classes that were not asked about yet made by the replicas that will be asked, once."""

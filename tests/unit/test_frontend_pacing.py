@@ -1,0 +1,61 @@
+"""When the next batch goes."""
+
+import pytest
+
+from trireme.frontend import pacing
+
+
+class Clock:
+    """A clock that stands still until it is told otherwise."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def _pacer(pods_per_second: float, limit: float = 0.5) -> tuple[pacing.Pacer, Clock]:
+    """A pacer that has seen pods arrive at this rate for two seconds, the last just now."""
+    clock = Clock()
+    pacer = pacing.Pacer(clock, limit)
+    for _ in range(int(2 * pods_per_second)):
+        clock.now += 1 / pods_per_second
+        pacer.arrived(1)
+    return pacer, clock
+
+
+@pytest.mark.parametrize(
+    ("rate", "waiting", "classes", "oldest", "binding", "waits"),
+    [
+        pytest.param(400, 1, 1, 0.0, 10, True, id="under-load-a-batch-grows"),
+        pytest.param(400, 1, 1, 0.0, 0, False, id="nothing-under-way-so-nobody-else-is-served-meanwhile"),
+        pytest.param(20, 1, 1, 0.0, 10, False, id="pods-are-rare"),
+        pytest.param(400, pacing.WISHED_BATCH, 1, 0.0, 10, False, id="it-is-as-large-as-wished"),
+        pytest.param(400, 1, 1, 0.2, 10, False, id="it-has-waited-for-as-long-as-a-batch-takes-to-come-together"),
+        pytest.param(400, 1, 20, 0.2, 10, True, id="of-many-classes-each-takes-longer"),
+        pytest.param(400, 1, 20, 0.6, 10, False, id="no-pod-waits-beyond-the-limit"),
+    ],
+)
+def test_a_batch_grows_only_where_that_pays(
+    rate: float, waiting: int, classes: int, oldest: float, binding: int, waits: bool
+) -> None:
+    """If this fails, single pods wait for company that does not come, or a busy scheduler makes a batch of each pod."""
+    pacer, _ = _pacer(rate)
+    assert (pacer.growth(waiting, classes, oldest, binding) > 0) is waits
+
+
+def test_nothing_is_waited_for_once_the_load_is_over() -> None:
+    """If this fails, the last pods of every burst wait in vain."""
+    pacer, clock = _pacer(400)
+    assert pacer.growth(1, 1, 0.0, 10) > 0
+    clock.now += 0.03
+    assert pacer.growth(1, 1, 0.0, 10) == 0
+
+
+def test_the_rate_forgets() -> None:
+    """If this fails, one burst has batches linger for minutes."""
+    pacer, clock = _pacer(400)
+    assert pacer.rate == pytest.approx(400, rel=0.2)
+    clock.now += 1
+    assert pacer.rate == 0
