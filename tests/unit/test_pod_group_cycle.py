@@ -20,8 +20,8 @@ def full(nodes: int) -> str:
 
 
 def place(cluster: Cluster, name: str) -> Place:
-    where = cluster.queue.where(f"ns/{name}")
-    return where.place if where else Place.GONE
+    pod = cluster.queue.get(f"ns/{name}")
+    return pod.place if pod else Place.GONE
 
 
 @pytest.mark.parametrize(
