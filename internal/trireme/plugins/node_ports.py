@@ -2,6 +2,9 @@
 
 Ports in use are not kept per node: the classes whose ports clash with the asking class are few, and their pods are
 counted per slot from the pod table.
+
+kube-scheduler keeps a set of ports per node. Where two pods on a node have the same one (nobody schedules them so, but
+who binds pods by hand may), it is free there as soon as one of them goes: preemption's dry run shows that.
 """
 
 from typing import Any
@@ -10,7 +13,7 @@ import numpy as np
 
 from trireme.framework import status
 from trireme.plugins import interfaces
-from trireme.snapshot import arrays, classes, snapshot
+from trireme.snapshot import arrays, classes, rehearsal, snapshot
 
 _REASON = "node(s) didn't have free ports for the requested pod ports"
 _ANY = "0.0.0.0"
@@ -48,11 +51,28 @@ class NodePorts:
     ) -> interfaces.Verdicts:
         """Refuse slots that have a pod of a clashing class. Where the ports are free, one copy fits."""
         wanted = pod_class.host_ports
-        clashing = [
-            other.id
-            for other in snap.classes.values()
-            if any(clash(port, used) for used in other.host_ports for port in wanted)
-        ]
-        taken = snap.pods.count_by_slot(snap.chosen_classes(clashing), snap.nodes.size)[slots] > 0
+        clashing: dict[classes.Port, list[int]] = {}
+        for other in snap.classes.values():
+            for used in other.host_ports:
+                if any(clash(port, used) for port in wanted):
+                    clashing.setdefault(used, []).append(other.id)
+        if snap.rehearsal is None:
+            chosen = snap.chosen_classes(sorted({each for ids in clashing.values() for each in ids}))
+            taken = snap.pods.count_by_slot(chosen, snap.nodes.size) > 0
+        else:
+            taken = np.zeros(snap.nodes.size, dtype=np.bool_)
+            for ids in clashing.values():
+                taken |= _taken_in(snap.rehearsal, snap, snap.chosen_classes(ids))
+        taken = taken[slots]
         index = np.where(taken, table.intern(self._refusal), interfaces.PASSES).astype(np.int16)
         return interfaces.Verdicts(index, np.ones(slots.shape[0], dtype=np.int32))
+
+
+def _taken_in(rehearsed: rehearsal.Rehearsal, snap: snapshot.Snapshot, having: arrays.BoolArray) -> arrays.BoolArray:
+    """Slots where a port is taken that pods of these classes have. Shapes: having (class,), answer (slot,)."""
+    rows = snap.pods.rows_of(having)
+    taken = np.zeros(snap.nodes.size, dtype=np.bool_)
+    taken[snap.pods.slot[rows]] = True
+    taken[rehearsed.left(having)] = False
+    taken[snap.pods.slot[rows[rehearsed.came(rows)]]] = True
+    return taken

@@ -27,6 +27,8 @@ class Rehearsal:
         self._snap = snap
         # Rows that are taken to be gone, and their slots.
         self._removed: dict[int, int] = {}
+        # Those that are or were, and their slots.
+        self._left: dict[int, int] = {}
         # Pods that are taken to be there, in rows at the end of the pod table.
         self._first_added = 0
         self._deltas: tuple[arrays.Int32Array, arrays.Int32Array, arrays.Int64Array, arrays.BoolArray] | None = None
@@ -53,6 +55,16 @@ class Rehearsal:
             np.intp
         )
 
+    def left(self, chosen: arrays.BoolArray) -> arrays.SlotArray:
+        """The slots that a pod of the chosen classes was removed from, even if it is back. Shape: chosen (class,)."""
+        table = self._snap.pods
+        return np.array([slot for row, slot in self._left.items() if chosen[table.pod_class[row]]], dtype=np.intp)
+
+    def came(self, rows: arrays.SlotArray) -> arrays.BoolArray:
+        """Which of these rows, all there, came in the rehearsal: added, or removed and restored. Shape: as `rows`."""
+        back = np.fromiter(self._left, dtype=np.intp, count=len(self._left))
+        return (rows >= self._first_added) | np.isin(rows, back)
+
     def remove(self, rows: arrays.SlotArray) -> None:
         """Take the pods of these rows, which are all there, to be gone. Shape: (n,)."""
         if not rows.size:
@@ -60,6 +72,7 @@ class Rehearsal:
         table = self._snap.pods
         slots = table.slot[rows]
         self._removed.update(zip(rows.tolist(), slots.tolist(), strict=True))
+        self._left.update(self._removed)
         self._shift(table.pod_class[rows], slots, -1)
         table.slot[rows] = pods.NO_SLOT
 
