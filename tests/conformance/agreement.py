@@ -101,7 +101,7 @@ def _agreement_of(path: Path, options: argparse.Namespace) -> int:
 
 
 def _decided(rows: list[Row], options: argparse.Namespace) -> list[Finding]:
-    setup = decision_profiles.make(decision_profiles.strategies_of(rows))
+    setup = decision_profiles.make(decision_profiles.arguments_in(rows))
     findings: list[Finding] = []
     with Phases(setup.configuration, options.replicas) as phases:
         decider = Decider(phases, setup)

@@ -164,7 +164,7 @@ class DecisionCluster:
 
 def _objects(case: Json) -> Iterator[Json]:
     for name, entries in case.items():
-        if isinstance(entries, list) and name not in ("nodes", "pods", "nominated"):
+        if isinstance(entries, list) and name not in ("nodes", "pods", "nominated", "pluginConfig"):
             yield from entries
 
 

@@ -89,8 +89,8 @@ class _Cycle:
         self._setup = setup
         self._case = case
         self._cluster = cluster
-        strategy = case.get("fitStrategy") or decision_profiles.DEFAULT_STRATEGY
-        self._profile = decision_profiles.default_profile(strategy)
+        self._arguments = decision_profiles.arguments_of(case)
+        self._profile = decision_profiles.default_profile(self._arguments)
         self._names = sorted(node["metadata"]["name"] for node in case["nodes"])
         self._slots = {name: cluster.cache.slot_of(name) for name in self._names}
         self._class = cluster.class_of(case["pod"])
@@ -133,7 +133,7 @@ class _Cycle:
         return {**nodes, **_some("filter", said), "feasible": feasible}
 
     def _alone(self, plugin: str) -> Json:
-        response = self._filter(decision_profiles.only(plugin))
+        response = self._filter(decision_profiles.only(plugin, self._arguments))
         answer = self._filtered(response)
         left_in = set(answer.get("preFilterNodes", self._names))
         outside = {name: {"code": LEFT_OUT, "plugin": plugin} for name in self._names if name not in left_in}

@@ -121,7 +121,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(argv)
     started = time.monotonic()
     rows = list(drawn(options.seed, options.count))
-    setup = decision_profiles.make(decision_profiles.strategies_of(rows))
+    setup = decision_profiles.make(decision_profiles.arguments_in(rows))
     differing = 0
     try:
         with (
@@ -158,7 +158,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--replicas", type=int, default=1, metavar="N", help="of filter and of score (default 1)")
     parser.add_argument("--keep", type=Path, metavar="FILE", help="add what differs to this file of golden rows")
     parser.add_argument("--stop-after", type=int, default=5, metavar="N", help="differing situations (default 5)")
-    parser.add_argument("--no-shrinking", action="store_true", help="print situations as they were drawn")
+    parser.add_argument(
+        "--no-shrinking", action="store_true", help="do not look for a smaller situation, and print none"
+    )
     return parser
 
 
@@ -167,7 +169,7 @@ def _report(row: Row, differences: Sequence[Finding], options: argparse.Namespac
     for finding in differences:
         about = f" of {finding.plugin}" if finding.plugin else ""
         print(f"  {finding.field}{about}\n    framework: {finding.expected}\n    Trireme:   {finding.answered}")
-    for name, value in row["case"].items():
+    for name, value in () if options.no_shrinking else row["case"].items():
         if isinstance(value, list):
             for entry in value:
                 print(f"  {name}: {json.dumps(entry)}")

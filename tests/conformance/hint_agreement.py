@@ -39,7 +39,7 @@ def answer(row: Row) -> Json:
 
 @functools.cache
 def _profile() -> model.CompletedProfile:
-    return decision_profiles.completed_profile(decision_profiles.DEFAULT_STRATEGY, _FEATURES)
+    return decision_profiles.completed_profile(decision_profiles.DEFAULTS, _FEATURES)
 
 
 def _registrations(plugin: str, cluster: DecisionCluster) -> list[queue_hints.Registration]:

@@ -15,6 +15,9 @@ Json = Any
 # A path into the case, and how many elements from there go (of a list).
 Cut = tuple[tuple[str | int, ...], int]
 
+# What only exists as one of some that are known.
+_WHOLE = frozenset({"pluginConfig", "fitStrategy"})
+
 # How many candidates are judged at a time.
 BATCH = 16
 
@@ -56,7 +59,7 @@ def _cuts(case: Json) -> Iterator[Cut]:
     for name in sorted(case):
         if isinstance(case[name], list):
             yield from (((name, index), 1) for index in reversed(range(len(case[name]))))
-    for name in sorted(case):
+    for name in sorted(case.keys() - _WHOLE):
         yield from _inner(case[name], (name,))
 
 

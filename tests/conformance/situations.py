@@ -10,6 +10,7 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
+import situation_arguments
 import situation_volumes
 from golden_rows import Row
 
@@ -102,6 +103,10 @@ class _Situation:
             situation_volumes.add(draw, case, self._is("limits"))
         if self._often(0.1):
             case["fitStrategy"] = "MostAllocated"
+        elif self._often(0.3):
+            choices = [one for matter in sorted(self._matters) for one in situation_arguments.ARGUMENTS.get(matter, ())]
+            if choices:
+                case["pluginConfig"] = draw.choice(choices)
         return {"name": case["name"], "case": case}
 
     def _is(self, *matters: str) -> bool:

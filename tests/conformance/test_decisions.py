@@ -19,7 +19,7 @@ IN_FULL = frozenset({"resources", "mostallocated", "taints", "nodeaffinity", "po
 ROWS = list(golden_rows.read(golden_rows.DECISIONS))
 FOUND = list(golden_rows.read(golden_rows.FOUND))
 CATEGORIES = tuple(dict.fromkeys(golden_rows.category_of(row) for row in ROWS))
-SETUP = decision_profiles.make(decision_profiles.strategies_of([*ROWS, *FOUND]))
+SETUP = decision_profiles.make(decision_profiles.arguments_in([*ROWS, *FOUND]))
 
 
 @pytest.fixture(scope="module", params=[1, 2], ids=["one-replica", "two-replicas"])

@@ -31,7 +31,7 @@ def test_random_situations_are_decided_as_the_framework_does() -> None:
     """Else the golden cases are met, but not the rules behind them."""
     _require_oracle()
     rows = list(differential.drawn(seed=1, count=COUNT))
-    setup = decision_profiles.make(decision_profiles.strategies_of(rows))
+    setup = decision_profiles.make(decision_profiles.arguments_in(rows))
     with (
         real_framework.Oracle(2) as oracle,
         real_framework.Oracle(differential.RUNS_IF_DIFFERENT) as patient,

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -18,7 +19,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
-	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
 	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
@@ -97,8 +98,8 @@ func (c *cluster) stop() {
 }
 
 // profilesFor answers the default profile, and one for each filter plugin alone, named after it.
-func profilesFor(strategy string) ([]config.KubeSchedulerProfile, error) {
-	standard, err := standardProfile(strategy)
+func profilesFor(about *situation) ([]config.KubeSchedulerProfile, error) {
+	standard, err := standardProfile(about)
 	if err != nil {
 		return nil, err
 	}
@@ -127,22 +128,32 @@ func enabled(name string) config.PluginSet {
 	return config.PluginSet{Enabled: []config.Plugin{{Name: name}}}
 }
 
-func standardProfile(strategy string) (*config.KubeSchedulerProfile, error) {
-	defaults, err := latest.Default()
+// standardProfile is kube-scheduler's own, with the arguments that the situation names.
+func standardProfile(about *situation) (*config.KubeSchedulerProfile, error) {
+	profile := object{"schedulerName": defaultProfile}
+	if about.PluginConfig != nil {
+		profile["pluginConfig"] = about.PluginConfig
+	}
+	document, err := json.Marshal(object{
+		"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration", "profiles": []object{profile},
+	})
 	if err != nil {
 		return nil, err
 	}
-	profile := &defaults.Profiles[0]
-	if strategy == "" {
-		return profile, nil
+	decoded, _, err := scheme.Codecs.UniversalDecoder().Decode(document, nil, nil)
+	if err != nil {
+		return nil, err
 	}
-	for i := range profile.PluginConfig {
-		if args, ok := profile.PluginConfig[i].Args.(*config.NodeResourcesFitArgs); ok {
-			args.ScoringStrategy.Type = config.ScoringStrategyType(strategy)
-			return profile, nil
+	loaded, ok := decoded.(*config.KubeSchedulerConfiguration)
+	if !ok {
+		return nil, fmt.Errorf("a configuration is decoded as %T", decoded)
+	}
+	for _, plugin := range loaded.Profiles[0].PluginConfig {
+		if args, ok := plugin.Args.(*config.NodeResourcesFitArgs); ok && about.FitStrategy != "" {
+			args.ScoringStrategy.Type = config.ScoringStrategyType(about.FitStrategy)
 		}
 	}
-	return nil, fmt.Errorf("the default profile has no arguments of NodeResourcesFit")
+	return &loaded.Profiles[0], nil
 }
 
 type pluginOrder struct {
@@ -152,7 +163,7 @@ type pluginOrder struct {
 
 // defaultOrder asks the framework itself which plugins the default profile has at Filter.
 var defaultOrder = sync.OnceValues(func() (*pluginOrder, error) {
-	standard, err := standardProfile("")
+	standard, err := standardProfile(&situation{})
 	if err != nil {
 		return nil, err
 	}

@@ -76,7 +76,7 @@ func same(a, b any) bool {
 func decideOnce(about *situation) (object, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	profiles, err := profilesFor(about.FitStrategy)
+	profiles, err := profilesFor(about)
 	if err != nil {
 		return nil, err
 	}

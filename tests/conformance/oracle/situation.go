@@ -12,12 +12,12 @@ import (
 // A situation is a case of the golden decisions: a cluster and a pod to place.
 type situation struct {
 	FitStrategy string
-	Nodes       []*v1.Node
-	Pod         *v1.Pod
+	// Arguments of plugins, as in a configuration file.
+	PluginConfig json.RawMessage
+	Nodes        []*v1.Node
+	Pod          *v1.Pod
 	// All objects, the pods and nodes among them.
 	Objects []runtime.Object
-	// Claims that had no allocation, by name.
-	openClaims map[string]bool
 }
 
 func parse(content json.RawMessage) (*situation, error) {
@@ -25,13 +25,15 @@ func parse(content json.RawMessage) (*situation, error) {
 	if err := json.Unmarshal(content, &fields); err != nil {
 		return nil, err
 	}
-	parsed := &situation{openClaims: map[string]bool{}}
+	parsed := &situation{}
 	for name, value := range fields {
 		var err error
 		switch name {
 		case "name", "focus":
 		case "fitStrategy":
 			err = json.Unmarshal(value, &parsed.FitStrategy)
+		case "pluginConfig":
+			parsed.PluginConfig = value
 		case "pod":
 			err = parsed.add(name, value)
 		default:
