@@ -54,11 +54,14 @@ def _cuts(case: Json) -> Iterator[Cut]:
             size = len(case[name])
             while size > 1:
                 for start in range(0, len(case[name]), size):
-                    yield (name, start), size
+                    if name != "nodes" or size < len(case[name]):
+                        yield (name, start), size
                 size //= 2
     for name in sorted(case):
         if isinstance(case[name], list):
-            yield from (((name, index), 1) for index in reversed(range(len(case[name]))))
+            # Without nodes nothing is decided.
+            least = 1 if name == "nodes" else 0
+            yield from (((name, index), 1) for index in reversed(range(least, len(case[name]))))
     for name in sorted(case.keys() - _WHOLE):
         yield from _inner(case[name], (name,))
 

@@ -75,7 +75,7 @@ class Mutations:
 
     def _change_here(self, draw: random.Random, parent: Json, key: str | int, place: str) -> None:
         chance = draw.random()
-        if isinstance(parent, list) and chance < 0.3:
+        if isinstance(parent, list) and chance < 0.3 and (place != "nodes[]" or len(parent) > 1):
             del parent[int(key)]
         elif isinstance(parent, dict) and chance < 0.2 and key not in KEPT | REQUIRED and "." in place:
             del parent[key]

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import situation_arguments
+import situation_faults
 import situation_volumes
 from golden_rows import Row
 
@@ -42,6 +43,7 @@ MATTERS = (
     "preemption",
     "crowd",
     "resize",
+    "faults",
 )
 CPU = ("10m", "50m", "100m", "0.2", "250m", "0.5", "1", "1500m", "2", "3", "1e-1", "0", "0.0005")
 MEMORY = ("16Mi", "64Mi", "100M", "128Mi", "2e8", "0.1Gi", "0.5Gi", "1Gi", "2G", "1e9", "4Gi", "0", "1.5Gi", "1500000k")
@@ -101,6 +103,8 @@ class _Situation:
                 case["pod"]["status"]["nominatedNodeName"] = draw.choice(self._node_names)
         if self._is("volumes", "limits"):
             situation_volumes.add(draw, case, self._is("limits"))
+        if self._is("faults"):
+            situation_faults.add(draw, case)
         if self._often(0.1):
             case["fitStrategy"] = "MostAllocated"
         elif self._often(0.3):

@@ -63,7 +63,7 @@ BAD = [
     pytest.param(("app", "Near", ["x"]), '"Near" is not a valid label selector operator', id="operator"),
     pytest.param(
         ("app", "In", []),
-        "values: Invalid value: []: for 'in', 'notin' operators, values set can't be empty",
+        "values: Invalid value: null: for 'in', 'notin' operators, values set can't be empty",
         id="in-without-values",
     ),
     pytest.param(

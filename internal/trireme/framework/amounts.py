@@ -110,7 +110,7 @@ def _placed_total(pod: core_pb2.Pod, defaults: Mapping[str, int]) -> Nanos:
 
     def actuated(container: core_pb2.Container) -> Nanos:
         entry = statuses.get(container.name)
-        if entry is None or not entry.HasField("resources"):
+        if entry is None or not entry.resources.requests:
             return allocated(container)
         return _nanos(entry.resources.requests)
 
@@ -118,7 +118,7 @@ def _placed_total(pod: core_pb2.Pod, defaults: Mapping[str, int]) -> Nanos:
     if status.allocated_resources and status.HasField("resources") and status.resources.requests:
         totals = [_containers_total(pod, picker, defaults) for picker in pickers]
         totals += [_nanos(status.allocated_resources), _nanos(status.resources.requests)]
-    elif statuses:
+    elif statuses or infeasible:
         totals = [_containers_total(pod, picker, defaults) for picker in (*pickers, allocated, actuated)]
     else:
         totals = [_containers_total(pod, picker, defaults) for picker in pickers]
@@ -139,7 +139,7 @@ def _placed_pod_level(pod: core_pb2.Pod, infeasible: bool) -> Nanos:
 
 
 def _resize_infeasible(pod: core_pb2.Pod) -> bool:
-    return any(c.type == "PodResizePending" and c.reason == "Infeasible" for c in pod.status.conditions)
+    return next((c.reason for c in pod.status.conditions if c.type == "PodResizePending"), "") == "Infeasible"
 
 
 def _containers_total(pod: core_pb2.Pod, pick: Picker, defaults: Mapping[str, int]) -> Nanos:

@@ -103,7 +103,8 @@ def _requirement(key: str, operator: str, values: Sequence[str]) -> selectors.Re
     if about_key:
         wrong.append(f"key: Invalid value: {_quoted(key)}: {about_key}")
     if operator in (selectors.IN, selectors.NOT_IN) and not values:
-        wrong.append("values: Invalid value: []: for 'in', 'notin' operators, values set can't be empty")
+        # An empty list and none are the same once an API server has stored them: Go writes null for both.
+        wrong.append("values: Invalid value: null: for 'in', 'notin' operators, values set can't be empty")
     if operator in (selectors.EXISTS, selectors.DOES_NOT_EXIST) and values:
         listed = orjson.dumps(list(values)).decode()
         wrong.append(f"values: Invalid value: {listed}: values set must be empty for exists and does not exist")

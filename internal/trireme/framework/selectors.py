@@ -165,7 +165,9 @@ def _requirement_problems(path: str, expression: core_pb2.NodeSelectorRequiremen
 
 
 def _invalid(value: str | Sequence[str]) -> str:
-    return f"Invalid value: {orjson.dumps(value if isinstance(value, str) else list(value)).decode()}"
+    # An empty list and none are the same once an API server has stored them: Go writes null for both.
+    listed = value if isinstance(value, str) else list(value) or None
+    return f"Invalid value: {orjson.dumps(listed).decode()}"
 
 
 def _unsupported(path: str, operator: str, supported: Sequence[str]) -> str:

@@ -26,44 +26,45 @@ type decision struct {
 	about   *situation
 }
 
-// answerCase asks several times, and leaves out what is not the same each time.
-func answerCase(content json.RawMessage, runs int) (object, error) {
+// answerCase asks several times, and leaves out what is not the same each time; it answers the names of that too.
+func answerCase(content json.RawMessage, runs int) (object, []string, error) {
 	about, err := parse(content)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var answer object
+	varies := sets.New[string]()
 	for range runs {
 		once, err := decideOnce(about)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if answer == nil {
 			answer = once
 		} else {
-			keepCommon(answer, once)
+			keepCommon(answer, once, "", varies)
 		}
 	}
-	return answer, nil
+	return answer, sets.List(varies), nil
 }
 
-// keepCommon removes from a what b does not say in the same words. Allocations are told node by node.
-func keepCommon(a, b object) {
-	for field := range a {
+// By their inner fields are told: allocations node by node, what plugins say alone plugin by plugin.
+var toldApart = sets.New("allocations", "byPlugin")
+
+// keepCommon removes from a what b does not say in the same words. Fields of a part have its name before their own.
+func keepCommon(a, b object, within string, varies sets.Set[string]) {
+	for field := range sets.KeySet(a).Union(sets.KeySet(b)) {
 		if same(a[field], b[field]) {
 			continue
 		}
-		nodes, ok := a[field].(object)
-		others, also := b[field].(object)
-		if field != "allocations" || !ok || !also {
-			delete(a, field)
+		inner, ok := a[field].(object)
+		other, also := b[field].(object)
+		if toldApart.Has(field) && ok && also {
+			keepCommon(inner, other, field+".", varies)
 			continue
 		}
-		for node := range nodes {
-			if !same(nodes[node], others[node]) {
-				delete(nodes, node)
-			}
-		}
+		delete(a, field)
+		varies.Insert(within + field)
 	}
 }
 
