@@ -266,8 +266,8 @@ def test_preferred_terms_add_their_weights() -> None:
         ),
         pytest.param(
             [_labels(_expression("gen", "In")), _labels(_expression("gen", "Exists", "x"))],
-            """[[0].matchExpressions[0].values: Invalid value: null: for 'in', 'notin' operators, values set can't be """
-            'empty, [1].matchExpressions[0].values: Invalid value: ["x"]: values set must be empty for exists and '
+            """[[0].matchExpressions[0].values: Invalid value: null: for 'in', 'notin' operators, values set can't """
+            'be empty, [1].matchExpressions[0].values: Invalid value: ["x"]: values set must be empty for exists and '
             "does not exist]",
             id="two-problems",
         ),
