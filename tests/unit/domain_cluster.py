@@ -1,14 +1,14 @@
 """A small cluster with filter and score services over it, driven as the frontend drives them: for tests of batches."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
 
 from trireme.filter import service as filter_service
-from trireme.frontend import class_registry, cluster_cache, object_kinds, pod_projection
+from trireme.frontend import class_answers, class_registry, cluster_cache, object_kinds, pod_projection
 from trireme.kube import decode
 from trireme.score import service as score_service
 from trireme.snapshot import snapshot
@@ -61,10 +61,14 @@ class Filtered:
 
 @dataclass
 class Cluster:
-    """The frontend's cache, and one filter and one score service that follow it. `args`: of plugins, by name."""
+    """The frontend's cache, and one filter and one score service that follow it. `args`: of plugins, by name.
+
+    `filters` are the filter plugins, in order.
+    """
 
     args: Mapping[str, Json] = field(default_factory=dict)
     tie_seed: int = 1
+    filters: Sequence[str] = FILTERS
     registry: class_registry.ClassRegistry = field(default_factory=class_registry.ClassRegistry)
 
     def __post_init__(self) -> None:
@@ -75,6 +79,7 @@ class Cluster:
         self._loop = asyncio.new_event_loop()
         self._configure()
         self._placed = 0
+        self._answers = class_answers.ClassAnswers()
         self.most_at_once = 0
 
     def close(self) -> None:
@@ -153,6 +158,46 @@ class Cluster:
         assert not placed.status.messages, placed.status
         return list(placed.slots)
 
+    def prepare(self, pod: Json) -> None:
+        """Have both services make ready for a class that comes later."""
+        class_id = self.class_of(pod)
+        self.follow()
+        cycle = self._cycle(class_id)
+        asked = filter_pb2.FilterRequest(cycle=cycle, count=1, prepare=True)
+        self._run(self.filter.Filter(asked, Context()))  # type: ignore[arg-type]
+        scored = score_pb2.PlaceRequest(cycle=cycle, count=1, prepare=True)
+        self._run(self.score.Place(scored, Context()))  # type: ignore[arg-type]
+
+    def schedule_by_patches(self, pod: Json, count: int) -> list[str]:
+        """As `schedule` with all at once, but what filter answered about the class before is only brought up to date,
+        as the frontend has it done.
+        """
+        class_id = self.class_of(pod)
+        known = self._answers.of((PROFILE, class_id))
+        hosts: list[str] = []
+        while len(hosts) < count:
+            answer = self.ask_filter(class_id, count - len(hosts), known.generation)
+            if answer.pre_filter.status.messages:
+                break
+            known.take(node_columns.unpack(answer.columns))
+            if not known.admissible:
+                break
+            answer.columns.CopyFrom(known.message())
+            slots = self.ask_place(class_id, min(count - len(hosts), answer.max_batch or count), answer)
+            assert slots, "filter found nodes, and score placed none"
+            hosts += self._take(pod, slots)
+        return hosts
+
+    def _take(self, pod: Json, slots: list[int]) -> list[str]:
+        self.most_at_once = max(self.most_at_once, len(slots))
+        hosts = []
+        for slot in slots:
+            name = self.cache.node_at(slot, self.snap.generation)
+            assert name is not None
+            hosts.append(name)
+            self.place(pod, name)
+        return hosts
+
     def filtered(self, pod: Json) -> Filtered:
         """Filter's answer about a pod, by node."""
         class_id = self.class_of(pod)
@@ -174,17 +219,14 @@ class Cluster:
         while len(hosts) < count:
             wanted = min(at_once, count - len(hosts))
             answer = self.ask_filter(class_id, wanted)
+            if answer.pre_filter.status.messages:
+                break
             columns = node_columns.unpack(answer.columns)
             if not ((columns.index == 0) & (columns.capacity > 0)).any():
                 break
             slots = self.ask_place(class_id, min(wanted, answer.max_batch or wanted), answer)
             assert slots, "filter found nodes, and score placed none"
-            self.most_at_once = max(self.most_at_once, len(slots))
-            for slot in slots:
-                name = self.cache.node_at(slot, self.snap.generation)
-                assert name is not None
-                hosts.append(name)
-                self.place(pod, name)
+            hosts += self._take(pod, slots)
         return hosts
 
     def _cycle(self, class_id: int) -> cycle_pb2.Cycle:
@@ -200,7 +242,7 @@ class Cluster:
         profile = snapshot_pb2.Profile(scheduler_name=PROFILE)
         filters = profile.plugin_sets.add(extension_point=plugin_pb2.EXTENSION_POINT_FILTER)
         scores = profile.plugin_sets.add(extension_point=plugin_pb2.EXTENSION_POINT_SCORE)
-        for name in FILTERS:
+        for name in self.filters:
             filters.plugins.add(name=name)
         for name, weight in SCORES.items():
             scores.plugins.add(name=name, weight=weight)
@@ -231,13 +273,14 @@ def _no_remote(config: snapshot_pb2.RemotePlugin) -> Any:
 
 
 def node(name: str, labels: Mapping[str, str], **fields: Any) -> Json:
-    """A node; fields as cpu, pods, taints (key, value, effect)."""
+    """A node; fields as cpu, pods, amounts, images, taints (key, value, effect)."""
     taints = [dict(zip(("key", "value", "effect"), taint, strict=True)) for taint in fields.get("taints", ())]
     amounts = {"cpu": str(fields.get("cpu", 4)), "memory": "8Gi", "pods": str(fields.get("pods", 110))}
+    images = [{"names": [image], "sizeBytes": 300 << 20} for image in fields.get("images", ())]
     return {
         "metadata": {"name": name, "labels": dict(labels)},
         "spec": {"taints": taints},
-        "status": {"allocatable": amounts},
+        "status": {"allocatable": {**amounts, **fields.get("amounts", {})}, "images": images},
     }
 
 
