@@ -303,35 +303,6 @@ async def test_catching_up_on_a_small_collection_takes_one_list() -> None:
     assert log.kinds[-3:] == ["LIST_START", "LISTED", "LIST_END"]
 
 
-async def test_a_set_of_informers_is_synced_when_all_are() -> None:
-    """If this fails, the scheduler starts before it has seen every kind of object."""
-    release = asyncio.Event()
-
-    async def script(request: web.Request, seen: Seen) -> web.StreamResponse:
-        if _is_watch(seen):
-            return await _open_for_ever(request)
-        if seen.path.endswith("/slow"):
-            await release.wait()
-        return listing(100)
-
-    async with serving(script) as server:
-        settings = client.ClientSettings(credentials.Source(master=server.url), qps=-1.0)
-        async with await client.connect(settings) as api:
-            logs = [Log(), Log()]
-            kinds = [resources.Resource("Fast", "/api/v1/fast"), resources.Resource("Slow", "/api/v1/slow")]
-            both = informer.InformerSet(
-                [informer.Informer(api, kind, _name, [log]) for kind, log in zip(kinds, logs, strict=True)]
-            )
-            task = asyncio.create_task(both.run())
-            await logs[0].until(lambda: both.unsynced() == ["slow"])
-            assert not both.synced
-            release.set()
-            await logs[1].until(lambda: both.synced)
-            await both.catch_up(5)
-            task.cancel()
-            await asyncio.wait([task])
-
-
 async def test_a_consumer_that_raises_ends_the_informer() -> None:
     """If this fails, a defect in the cache leaves a scheduler running on a stale view."""
 

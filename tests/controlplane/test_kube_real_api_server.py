@@ -120,24 +120,23 @@ async def test_every_collection_is_followed_and_quiet_ones_are_caught_up(cluster
         small_pages = resources.Resource("Node", "/api/v1/nodes", page=2)
         kinds = [small_pages, *(kind for kind in resources.DEFAULT if kind.name != "nodes")]
         seen = {kind.name: Seen() for kind in kinds}
-        followed = informer.InformerSet(
-            [informer.Informer(scheduler, kind, _name, [seen[kind.name]]) for kind in kinds]
-        )
-        task = asyncio.create_task(followed.run())
-        await _until(lambda: followed.synced)
-        nodes = followed.informers[0].statistics()
+        followed = [informer.Informer(scheduler, kind, _name, [seen[kind.name]]) for kind in kinds]
+        tasks = [asyncio.create_task(each.run()) for each in followed]
+        await _until(lambda: all(each.synced for each in followed))
+        nodes = followed[0].statistics()
         assert (nodes.pages, nodes.lists) == (3, 1)
         assert sorted(name for kind, name in seen["nodes"].events if kind == "LISTED") == [f"n{n}" for n in range(5)]
         pod = await _create_pod(admin, "web")
-        await followed.catch_up(20)
+        await asyncio.gather(*(each.catch_up(20) for each in followed))
         assert ("ADDED", "web") in seen["pods"].events
         version = int(pod["metadata"]["resourceVersion"])
-        assert all(one.version >= version for one in followed.informers)
-        nodes_again = followed.informers[0].statistics()
-        assert [one.last_error for one in followed.statistics()] == [""] * len(kinds)
+        assert all(each.version >= version for each in followed)
+        nodes_again = followed[0].statistics()
+        assert [each.statistics().last_error for each in followed] == [""] * len(kinds)
         assert nodes_again.lists == 1, "a collection of several pages is not listed to catch up"
-        task.cancel()
-        await asyncio.wait([task])
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
 
 
 async def test_a_restarted_api_server_is_found_again_though_it_forgot_our_version(

@@ -56,7 +56,7 @@ def test_equal_demands_are_equal_selectors() -> None:
     other = label_selectors.from_labels({"b": "2"}).and_labels({"a": "1"})
     assert one == other
     assert one.keys == {"a", "b"}
-    assert label_selectors.EVERYTHING.and_selector(one) == one
+    assert label_selectors.LabelSelector().and_selector(one) == one
 
 
 BAD = [

@@ -50,7 +50,7 @@ SCHEDULED = {"lastProbeTime": None, "lastTransitionTime": TIME, "status": "True"
         ),
         pytest.param(
             [SCHEDULED],
-            status_patch.disruption_target("default-scheduler", 1),
+            Condition("DisruptionTarget", "True", "PreemptionByScheduler", VICTIM["message"], 1),
             "",
             None,
             {ORDER: [{"type": "PodScheduled"}, {"type": "DisruptionTarget"}], "conditions": [VICTIM]},

@@ -86,10 +86,6 @@ class Evaluator:
         nbytes = sum(kept.nbytes for kept in self._kept.values())
         return EvaluatorStatistics(len(self._kept), nbytes, self._first_evaluations, self._slots_evaluated)
 
-    def has_profile(self, profile: str) -> bool:
-        """Whether the configuration names the profile."""
-        return profile in self._chains
-
     async def evaluate(
         self, profile: str, pod_class: classes.PodClass, watch: stopwatch.Stopwatch | None = None
     ) -> columns.ClassColumns:

@@ -17,8 +17,6 @@ EPHEMERAL_STORAGE = "ephemeral-storage"
 PODS = "pods"
 
 # What a container that names no request counts as when nodes are scored; never when they are filtered.
-DEFAULT_MILLI_CPU = 100
-DEFAULT_MEMORY = 200 * 1024 * 1024
 _SCORING_DEFAULTS: Mapping[str, int] = {
     CPU: quantity.parse_quantity("100m").nanos,
     MEMORY: quantity.parse_quantity("200Mi").nanos,

@@ -56,7 +56,6 @@ class LabelSelector:
 
 
 NOTHING = LabelSelector(None)
-EVERYTHING = LabelSelector()
 
 
 def from_labels(labels: Mapping[str, str]) -> LabelSelector:

@@ -70,10 +70,6 @@ class Replicas:
         """The addresses of the replicas in step."""
         return [link.address for link in self._links.values() if link.in_step]
 
-    def links(self) -> Sequence[replica_link.ReplicaLink]:
-        """All links."""
-        return list(self._links.values())
-
     def statistics(self) -> list[replica_link.LinkStatistics]:
         """How each replica stands."""
         return [link.statistics() for link in self._links.values()]

@@ -3,7 +3,7 @@
 This is the shell around `listwatch.ListWatch`: it sends the requests, cuts the bytes of the watch into events and
 hands them on. It keeps no object: what is listed or watched is decoded by the caller's function and given away, in
 order, all events of one network chunk together; a list goes page by page, so that even a collection of a hundred
-thousand nodes is never in memory as JSON. Consumers that want a plain key-to-object cache use `store.Store`.
+thousand nodes is never in memory as JSON.
 
 A decode function that raises does so for one object: that event is counted, reported and skipped, and the others go
 on. A consumer that raises is a defect; `run` ends with it.
@@ -278,42 +278,6 @@ class Informer(Generic[T]):
         if self._protocol.last_error:
             log.log(logging.WARNING if first else logging.DEBUG, "%s: %s", self.resource.name, error)
         await self._deliver(deliveries)
-
-
-class InformerSet:
-    """All informers of a process, run together."""
-
-    def __init__(self, informers: Sequence[Informer[Any]]) -> None:
-        self.informers = tuple(informers)
-
-    async def run(self) -> None:
-        """Runs all until cancelled; if one ends with an exception, so does this."""
-        async with asyncio.TaskGroup() as group:
-            for informer in self.informers:
-                group.create_task(informer.run(), name=f"informer {informer.resource.name}")
-
-    def unsynced(self) -> list[str]:
-        """Names of the collections whose first list is not delivered yet."""
-        return [informer.resource.name for informer in self.informers if not informer.synced]
-
-    @property
-    def synced(self) -> bool:
-        """Whether all first lists were delivered."""
-        return all(informer.synced for informer in self.informers)
-
-    async def catch_up(self, deadline: float) -> None:
-        """Returns when each has delivered what its collection had when this was called.
-
-        Raises:
-          ExceptionGroup: of TimeoutError, ApiError and ApiUnreachable, one for each that did not.
-        """
-        async with asyncio.TaskGroup() as group:
-            for informer in self.informers:
-                group.create_task(informer.catch_up(deadline))
-
-    def statistics(self) -> list[InformerStatistics]:
-        """The record of each."""
-        return [informer.statistics() for informer in self.informers]
 
 
 async def newest_version(api: client.ApiClient, resource: resources.Resource, deadline: float) -> int:

@@ -26,17 +26,6 @@ class Condition:
     observed_generation: int = 0
 
 
-def disruption_target(scheduler_name: str, observed_generation: int = 0) -> Condition:
-    """The condition that marks a victim of preemption."""
-    return Condition(
-        "DisruptionTarget",
-        "True",
-        "PreemptionByScheduler",
-        f"{scheduler_name}: preempting to accommodate a higher priority pod",
-        observed_generation,
-    )
-
-
 def pod_status_patch(
     conditions: Sequence[Mapping[str, Any]],
     condition: Condition | None,

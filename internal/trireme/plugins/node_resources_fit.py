@@ -15,7 +15,6 @@ from trireme.plugins import interfaces, resource_usage
 from trireme.snapshot import arrays, classes, snapshot
 
 LEAST_ALLOCATED = "LeastAllocated"
-MOST_ALLOCATED = "MostAllocated"
 REQUESTED_TO_CAPACITY_RATIO = "RequestedToCapacityRatio"
 
 # So many flags and the number of an entry fit an int64.
