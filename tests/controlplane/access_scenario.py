@@ -19,6 +19,8 @@ import witness
 from installation import pod
 
 MERGE = "application/merge-patch+json"
+RESOURCES = "/apis/resource.k8s.io/v1"
+RESOURCE_CLAIMS = f"{RESOURCES}/namespaces/default/resourceclaims"
 CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
 
 Json = dict[str, Any]
@@ -133,3 +135,63 @@ async def preemption(here: Here) -> None:
 
     await installation.until(repeated, 60, lambda: "no event became a series")
     await delete(here, "huge")
+
+
+async def devices(here: Here) -> None:
+    """A claim for a device, and a pod that asks for one without a claim; each time the device cannot be prepared at
+    first, so that what was written is taken back and written anew.
+    """
+    for driver in ("claimed.example.com", "asked.example.com"):
+        await _devices(here, driver)
+    request = {"name": "one", "exactly": {"deviceClassName": "claimed.example.com"}}
+    body = {"metadata": {"name": "claimed"}, "spec": {"devices": {"requests": [request]}}}
+    await here.request("POST", RESOURCE_CLAIMS, body)
+    await here.create_pods([pod("claimed", resourceClaims=[{"name": "one", "resourceClaimName": "claimed"}])])
+    asking = pod("asking")
+    wanted = {"asked.example.com/device": "1"}
+    asking["spec"]["containers"][0]["resources"] = {"requests": wanted, "limits": wanted}
+    await here.create_pods([asking])
+    for owner in ("claimed", "asking"):
+        await _say(here, owner, "broken")
+        await _say(here, owner, "attached")
+        await on_a_node(here, owner)
+
+
+async def _devices(here: Here, driver: str) -> None:
+    """A class with two devices on the first node."""
+    spec: Json = {"selectors": [{"cel": {"expression": f'device.driver == "{driver}"'}}]}
+    spec["extendedResourceName"] = f"{driver}/device"
+    await here.request("POST", f"{RESOURCES}/deviceclasses", {"metadata": {"name": driver}, "spec": spec})
+    waits = {"bindingConditions": ["attached"], "bindingFailureConditions": ["broken"]}
+    slices = {
+        "driver": driver,
+        "pool": {"name": "node-0", "generation": 1, "resourceSliceCount": 1},
+        "nodeName": "node-0",
+        "devices": [{"name": f"dev-{number}", **waits} for number in range(2)],
+    }
+    await here.request("POST", f"{RESOURCES}/resourceslices", {"metadata": {"name": driver}, "spec": slices})
+
+
+async def _say(here: Here, owner: str, condition: str) -> None:
+    """A driver says of the device of the pod's claim that the condition is true, once it has a device of which nothing
+    has been said.
+    """
+    found: list[tuple[Json, Json]] = []
+
+    async def allocated() -> bool:
+        found.clear()
+        for claim in (await here.request("GET", RESOURCE_CLAIMS))["items"]:
+            mine = claim["metadata"]["name"] == owner or claim["metadata"].get("generateName", "").startswith(owner)
+            status = claim.get("status") or {}
+            if mine and status.get("allocation") and not status.get("devices"):
+                (result,) = status["allocation"]["devices"]["results"]
+                found.append((claim, result))
+        return bool(found)
+
+    await installation.until(allocated, 30, lambda: f"{owner} has no device\n{here.frontends[0].said[-2000:]}")
+    claim, result = found[0]
+    since = claim["status"]["allocation"]["allocationTimestamp"]
+    said = {"type": condition, "status": "True", "reason": "Said", "message": "so", "lastTransitionTime": since}
+    device = {**{part: result[part] for part in ("driver", "pool", "device")}, "conditions": [said]}
+    path = f"{RESOURCE_CLAIMS}/{claim['metadata']['name']}/status"
+    await here.request("PATCH", path, {"status": {"devices": [device]}}, MERGE)

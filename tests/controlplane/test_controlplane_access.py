@@ -9,25 +9,19 @@ import access_log
 import access_scenario
 import controlplane_fixture
 import deploy_manifests
-import grpc
 import installation
 import launcher
 import pytest
 import yaml
 from controlplane_fixture import start_controlplane
-from grpc import aio
 from installation import make_certificates, pod
-
-from trireme.v1 import bind_pb2, bind_pb2_grpc, cycle_pb2, status_pb2
 
 __all__ = ["start_controlplane"]
 
-pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(300)]
 
 NAMESPACE = deploy_manifests.NAMESPACE
-RESOURCE_CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 ELECTION = {"leaderElect": True, "resourceName": "trireme", "resourceNamespace": NAMESPACE}
-PROTECTION = "resource.kubernetes.io/delete-protection"
 
 Json = dict[str, Any]
 Here = installation.Installation
@@ -43,43 +37,6 @@ def _kubeconfig(cluster: launcher.ControlPlane, folder: Path, name: str) -> Path
     path = folder / f"{name}.kubeconfig"
     path.write_text(launcher.kubeconfig(cluster.server, cluster.authority, name, token))
     return path
-
-
-async def _deallocation(here: Here, process: installation.Process) -> None:
-    """Claims whose devices preemption takes back: what filter asks for then, asked in the frontend's name."""
-    lease = await here.request("GET", f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/trireme")
-    epoch = int(process.said.split("leading with epoch ")[1].split()[0])
-    fence = cycle_pb2.Fence(epoch=epoch, lease_valid_ms=5000, holder_identity=lease["spec"]["holderIdentity"])
-    request = {"name": "r", "exactly": {"deviceClassName": "c"}}
-    result = {"request": "r", "driver": "d.example.com", "pool": "p", "device": "x"}
-    actions = []
-    for name in ("freed", "deleted"):
-        body = {"metadata": {"name": name, "finalizers": [PROTECTION]}, "spec": {"devices": {"requests": [request]}}}
-        claim = await here.request("POST", RESOURCE_CLAIMS, body)
-        if name == "freed":
-            claim["status"] = {"allocation": {"devices": {"results": [result]}}}
-            claim = await here.request("PUT", f"{RESOURCE_CLAIMS}/{name}/status", claim)
-        taken = bind_pb2.Deallocate(
-            namespace="default", name=name, uid=claim["metadata"]["uid"], delete=name == "deleted"
-        )
-        identity = cycle_pb2.PodIdentity(namespace="default", name="p", uid="u")
-        actions.append(bind_pb2.Action(pod=identity, deallocate=taken))
-    async with aio.secure_channel(*_as_frontend(here)) as channel:
-        call = bind_pb2_grpc.BindServiceStub(channel).Apply(
-            bind_pb2.ApplyRequest(fence=fence, actions=actions), timeout=20
-        )
-        results = [result.status async for response in call for result in response.results]
-    assert [result.code for result in results] == [status_pb2.CODE_SUCCESS] * 2, results
-    assert "allocation" not in (await here.request("GET", f"{RESOURCE_CLAIMS}/freed")).get("status", {})
-
-
-def _as_frontend(here: Here) -> tuple[str, grpc.ChannelCredentials, tuple[tuple[str, str], ...]]:
-    """Bind's address, and how the frontend calls it."""
-    assert here.certificates is not None
-    folder = here.certificates / "frontend"
-    files = [(folder / name).read_bytes() for name in ("ca.crt", "tls.key", "tls.crt")]
-    name = (("grpc.ssl_target_name_override", f"trireme-bind.{NAMESPACE}.svc"),)
-    return here.socket("bind", 0), grpc.ssl_channel_credentials(*files), name
 
 
 async def _fallback(here: Here) -> None:
@@ -120,7 +77,7 @@ async def test_the_roles_are_what_the_processes_use(
         assert await here.site(frontend, "/metrics", cluster.token("nobody")) == 403
         await access_scenario.volumes(here)
         await access_scenario.preemption(here)
-        await _deallocation(here, frontend)
+        await access_scenario.devices(here)
         await _fallback(here)
     _check(tmp_path, objects)
 
