@@ -8,10 +8,10 @@ others. Nodes that see the same slices share one `View`, and so whatever is foun
 
 import logging
 import weakref
+from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-
-import numpy as np
+from typing import Any
 
 from trireme.plugins.dynamic_resources import devices, expressions, features, ledger, pools
 from trireme.snapshot import arrays, node_selection, objects, snapshot
@@ -27,6 +27,9 @@ RULE = "device_taint_rule"
 CLASS_RESOURCE_PREFIX = "deviceclass.resource.kubernetes.io/"
 EXTENDED_CLAIM = "resource.kubernetes.io/extended-resource-claim"
 
+# So many different wishes are remembered with what they came to.
+_REMEMBERED = 64
+
 
 @dataclass(slots=True, eq=False)
 class View:
@@ -34,6 +37,7 @@ class View:
 
     slices: tuple[devices.Slice, ...]
     reachable: frozenset[devices.DeviceId]
+    pool_ids: frozenset[devices.PoolId]
     pools: "tuple[pools.Pool, ...] | None" = field(default=None)
 
     def reaches(self, device: devices.Device) -> bool:
@@ -61,12 +65,17 @@ class Inventory:
         self._held: dict[objects.Key, tuple[ledger.Taken, ...]] = {}
         self._views: list[View | None] = []
         self._view_of: dict[_Key, View] = {}
+        # When a device of a pool was last taken, or given back.
+        self._touched: dict[devices.PoolId, int] = {}
         self.by_pool: dict[devices.PoolId, list[devices.Slice]] = {}
+        # What was found out about views, by what was asked for; valid for `version` alone.
+        self.remembered: OrderedDict[bytes, dict[View, tuple[int, Any]]] = OrderedDict()
         self.taken = ledger.Ledger()
         self.classes: dict[str, resource_pb2.DeviceClass] = {}
         self.class_of_resource: dict[str, resource_pb2.DeviceClass] = {}
         # Claims made for extended resources, by the UID of their pod.
         self.made_for: dict[str, resource_pb2.ResourceClaim] = {}
+        self._owner: dict[objects.Key, str] = {}
 
     def follow(self) -> None:
         """Come to the snapshot's generation."""
@@ -79,7 +88,6 @@ class Inventory:
         self._follow_classes()
         self._follow_claims(seen)
         if self._follow_slices(seen):
-            self._view_of.clear()
             self._look(snap.nodes.live_slots())
         else:
             changed = snap.nodes.changed_since(seen, pods=False)
@@ -91,6 +99,21 @@ class Inventory:
         view = self._views[slot]
         assert view is not None, f"slot {slot} holds no node"
         return view
+
+    def version(self, view: View) -> int:
+        """Another number than before where devices that it has were taken or given back since."""
+        touched = self._touched
+        return max((touched.get(pool, 0) for pool in view.pool_ids), default=0)
+
+    def remember(self, wanted: bytes) -> dict[View, tuple[int, Any]]:
+        """What is remembered for those who ask for this: by view, what was found out and at which version."""
+        found = self.remembered.get(wanted)
+        if found is None:
+            found = self.remembered[wanted] = {}
+            if len(self.remembered) > _REMEMBERED:
+                self.remembered.popitem(last=False)
+        self.remembered.move_to_end(wanted)
+        return found
 
     def pools(self, view: View) -> tuple[pools.Pool, ...]:
         """The pools of a view."""
@@ -105,6 +128,7 @@ class Inventory:
         if generation == self._classes_at:
             return
         self._classes_at = generation
+        self.remembered.clear()
         known: list[resource_pb2.DeviceClass] = list(self._snap.objects.all(CLASS))
         self.classes = {entry.metadata.name: entry for entry in known}
         self.class_of_resource = {CLASS_RESOURCE_PREFIX + name: entry for name, entry in self.classes.items()}
@@ -121,17 +145,20 @@ class Inventory:
         if keys is None:
             self._held.clear()
             self.made_for.clear()
+            self._owner.clear()
             self.taken = ledger.Ledger()
+            self.remembered.clear()
             claims = self._snap.objects.all(CLAIM)
             keys = [(claim.metadata.namespace, claim.metadata.name) for claim in claims]
         for key in keys:
             self._count(key, self._snap.objects.get(CLAIM, *key))
 
     def _count(self, key: objects.Key, claim: resource_pb2.ResourceClaim | None) -> None:
-        for held in self._held.pop(key, ()):
+        before = self._held.pop(key, ())
+        for held in before:
             self.taken.remove(held)
-        for uid in [uid for uid, made in self.made_for.items() if _key(made) == key]:
-            del self.made_for[uid]
+            self._touched[held.device[:2]] = self._snap.generation
+        self.made_for.pop(self._owner.pop(key, ""), None)
         if claim is None:
             return
         if claim.status.HasField("allocation"):
@@ -139,10 +166,12 @@ class Inventory:
             self._held[key] = now
             for held in now:
                 self.taken.add(held)
+                self._touched[held.device[:2]] = self._snap.generation
         if claim.metadata.annotations.get(EXTENDED_CLAIM) == "true":
             owner = next((owner for owner in claim.metadata.owner_references if owner.controller), None)
             if owner is not None:
                 self.made_for[owner.uid] = claim
+                self._owner[key] = owner.uid
 
     # Slices
 
@@ -156,30 +185,42 @@ class Inventory:
         if keys is None:
             self._slices.clear()
             self.by_pool.clear()
+            self._view_of.clear()
+            self.remembered.clear()
             keys = [("", entry.metadata.name) for entry in table.all(SLICE)]
         rules = list(table.all(RULE)) if self._on.taint_rules else []
+        changed: set[devices.PoolId] = set()
         for _, name in keys:
-            self._set_slice(name, table.get(SLICE, "", name), rules)
+            changed |= self._set_slice(name, table.get(SLICE, "", name), rules)
+        # Whoever sees nothing of these pools goes on with what it knows.
+        for key in [key for key, view in self._view_of.items() if not view.pool_ids.isdisjoint(changed)]:
+            gone = self._view_of.pop(key)
+            for found in self.remembered.values():
+                found.pop(gone, None)
         return bool(keys) or seen < 0
 
     def _set_slice(
         self, name: str, message: resource_pb2.ResourceSlice | None, rules: list[resource_pb2.DeviceTaintRule]
-    ) -> None:
+    ) -> set[devices.PoolId]:
+        """Read it; answers the pools that it belongs, or belonged, to."""
+        concerned = set()
         old = self._slices.pop(name, None)
         if old is not None:
+            concerned.add(old.pool)
             self.by_pool[old.pool].remove(old)
             if not self.by_pool[old.pool]:
                 del self.by_pool[old.pool]
         if message is None:
-            return
+            return concerned
         try:
             entry = devices.read(message, rules)
         except ValueError as error:
             # Its pool is incomplete without it; nothing else suffers.
             log.warning("resourceslice %s is left out: %s", name, error)
-            return
+            return concerned
         self._slices[name] = entry
         self.by_pool.setdefault(entry.pool, []).append(entry)
+        return {*concerned, entry.pool}
 
     # Views
 
@@ -197,7 +238,7 @@ class Inventory:
             if entry.placement.all_nodes and not entry.placement.node_name:
                 everywhere.append(name)
             elif entry.placement.stated:
-                for slot in self._where(entry.placement, slots):
+                for slot in self._where(entry.placement, slots, names):
                     names[slot].append(name)
             else:
                 self._look_at_devices(entry, slots, names, reached)
@@ -215,18 +256,20 @@ class Inventory:
         """A slice is seen where any of its devices is."""
         seen = set()
         for device in entry.devices:
-            for slot in self._where(device.placement, slots):
+            for slot in self._where(device.placement, slots, names):
                 reached.setdefault(slot, []).append(device.id)
                 seen.add(slot)
         for slot in seen:
             names[slot].append(entry.name)
 
-    def _where(self, placement: devices.Placement, slots: arrays.SlotArray) -> list[int]:
-        """Those of the slots that it is about."""
+    def _where(
+        self, placement: devices.Placement, slots: arrays.SlotArray, looking: Mapping[int, list[str]]
+    ) -> list[int]:
+        """Those of the slots that it is about; `looking` has them all."""
         nodes = self._snap.nodes
         if placement.node_name:
             slot = nodes.slots.get(placement.node_name)
-            return [slot] if slot is not None and bool(np.isin(slot, slots)) else []
+            return [slot] if slot is not None and slot in looking else []
         if placement.all_nodes:
             return list(slots.tolist())
         if not placement.terms:
@@ -236,7 +279,8 @@ class Inventory:
     def _view(self, key: _Key) -> View:
         view = self._view_of.get(key)
         if view is None:
-            view = self._view_of[key] = View(tuple(self._slices[name] for name in key[0]), key[1])
+            slices = tuple(self._slices[name] for name in key[0])
+            view = self._view_of[key] = View(slices, key[1], frozenset(entry.pool for entry in slices))
         return view
 
 

@@ -88,6 +88,7 @@ class _Outcome:
 
     solutions: list[allocator.Solution] | None = None
     refusal: status.Status | None = None
+    late: bool = False
 
 
 # What the nodes of one kind have in common: their view, and which resources devices must give there.
@@ -135,12 +136,17 @@ class DynamicResources:
         """Refuse slots from which a claim's devices cannot be used, and where none can be found."""
         index = np.full(slots.shape[0], interfaces.PASSES, dtype=np.int16)
         unavailable: arrays.BoolArray = np.logical_or.reduce(self._unavailable(state, snap, slots), axis=0)
-        not_available = self._unresolvable(NOT_AVAILABLE)
-        for at, outcome in self._outcomes(pod_class, state, snap, slots):
+        if unavailable.any():
+            index[unavailable] = table.intern(self._unresolvable(NOT_AVAILABLE))
+        refused: dict[status.Status, list[int]] = {}
+        for positions, outcome in self._outcomes(pod_class, state, snap, slots):
             if outcome is not None and outcome.refusal is not None:
-                index[at] = table.intern(outcome.refusal)
-            elif outcome is not None or state.claims:
-                index[at[unavailable[at]]] = table.intern(not_available) if unavailable[at].any() else 0
+                refused.setdefault(outcome.refusal, []).extend(positions)
+            elif outcome is None and not state.claims:
+                # Device plugins give all that is asked for.
+                index[positions] = interfaces.PASSES
+        for refusal, positions in refused.items():
+            index[positions] = table.intern(refusal)
         return interfaces.Verdicts(index)
 
     def unavailable_claims(
@@ -173,9 +179,11 @@ class DynamicResources:
         if not any(request.first_available for claim in state.claims for request in claim.spec.devices.requests):
             return scores
         fixed = sum(_value_of(claim, _allocated_names(claim)) for claim in state.claims)
-        for at, outcome in self._outcomes(pod_class, state, snap, slots):
+        for positions, outcome in self._outcomes(pod_class, state, snap, slots):
             if outcome is not None and outcome.solutions is not None:
-                scores[at] = fixed + sum(_value_of(each.claim, _chosen_names(each)) for each in outcome.solutions)
+                scores[positions] = fixed + sum(
+                    _value_of(each.claim, _chosen_names(each)) for each in outcome.solutions
+                )
         return scores
 
     # Reserve
@@ -192,7 +200,7 @@ class DynamicResources:
             return interfaces.Reserved()
         if self.stale_claim(snap, pod.uid) is not None:
             return interfaces.Reserved(self._unresolvable(_STALE_CLAIM))
-        [(_, outcome)] = self._outcomes(pod_class, state, snap, np.array([slot]))
+        [(_, outcome)] = self._outcomes(pod_class, state, snap, np.array([slot]), remembering=False)
         if outcome is not None and outcome.refusal is not None:
             return interfaces.Reserved(self._not_reserved("claim allocation not found for node"))
         solutions = [] if outcome is None else outcome.solutions or []
@@ -333,41 +341,58 @@ class DynamicResources:
         return tuple(sorted(name for name in lacking if name in state.known.class_of_resource))
 
     def _outcomes(
-        self, pod_class: classes.PodClass, state: _State, snap: snapshot.Snapshot, slots: arrays.SlotArray
-    ) -> Iterator[tuple[arrays.SlotArray, "_Outcome | None"]]:
+        self,
+        pod_class: classes.PodClass,
+        state: _State,
+        snap: snapshot.Snapshot,
+        slots: arrays.SlotArray,
+        remembering: bool = True,
+    ) -> Iterator[tuple[list[int], "_Outcome | None"]]:
         """Positions in `slots` of nodes of one kind, and what the search comes to there; None: there is nothing to
-        search for.
+        search for. `remembering`: solutions may be those of other claims that ask for the same.
         """
+        if state.stale is not None:
+            yield list(range(slots.shape[0])), _Outcome(refusal=self._unresolvable(_STALE_CLAIM))
+            return
         kinds: dict[_Kind | None, list[int]] = {}
         unfit = []
         for at, slot in enumerate(slots.tolist()):
             lacking: tuple[str, ...] = ()
             if state.resources:
-                lacking = self._lacking(state, snap, slot)
-                if any(
-                    name not in state.known.class_of_resource and not _allocatable(snap, name, slot)
-                    for name in state.resources
-                ):
+                if self._unfit(state, snap, slot):
                     unfit.append(at)
                     continue
-            if (not state.claims and not lacking) or not state.allocates:
-                kinds.setdefault(None, []).append(at)
-            else:
-                kinds.setdefault((state.known.view(slot), lacking), []).append(at)
-        if state.stale is not None:
-            yield np.arange(slots.shape[0]), _Outcome(refusal=self._unresolvable(_STALE_CLAIM))
-            return
+                lacking = self._lacking(state, snap, slot)
+            searched = state.allocates and (bool(state.claims) or bool(lacking))
+            kinds.setdefault((state.known.view(slot), lacking) if searched else None, []).append(at)
         if unfit:
-            yield np.array(unfit), _Outcome(refusal=self._unresolvable(_CANNOT_FIT))
+            yield unfit, _Outcome(refusal=self._unresolvable(_CANNOT_FIT))
+        if None in kinds:
+            yield kinds.pop(None), None
+        memory = state.known.remember(_wish(state)) if remembering and kinds and not state.resources else {}
         late: _Outcome | None = None
         for kind, positions in kinds.items():
-            if kind is None:
-                yield np.array(positions), None
+            if kind is None or late is not None:
+                yield positions, late
                 continue
-            outcome = late or self._search(pod_class, state, snap, kind, int(slots[positions[0]]))
-            if outcome.refusal is not None and outcome.refusal.code is status.Code.ERROR and late is None:
-                late = outcome if "timed out" in outcome.refusal.message else None
-            yield np.array(positions), outcome
+            version = state.known.version(kind[0])
+            known = memory.get(kind[0])
+            if known is not None and known[0] == version:
+                yield positions, known[1]
+                continue
+            outcome = self._search(pod_class, state, snap, kind, int(slots[positions[0]]))
+            if outcome.late:
+                # One node on which it takes too long ends the attempt; the others need not be tried.
+                late = outcome
+            elif outcome.refusal is None or outcome.refusal.code is not status.Code.ERROR:
+                # What is wrong with a claim names it, and so is said of no other.
+                memory[kind[0]] = (version, outcome)
+            yield positions, outcome
+
+    def _unfit(self, state: _State, snap: snapshot.Snapshot, slot: int) -> bool:
+        """Whether neither the node nor devices can give one of the extended resources."""
+        classes_of = state.known.class_of_resource
+        return any(name not in classes_of and not _allocatable(snap, name, slot) for name in state.resources)
 
     def _search(
         self, pod_class: classes.PodClass, state: _State, snap: snapshot.Snapshot, kind: _Kind, slot: int
@@ -383,7 +408,8 @@ class DynamicResources:
         try:
             solutions = search.run()
         except allocator.TimedOutError:
-            return self._failed(f"node {snap.nodes.names[slot]}: timed out trying to allocate devices")
+            text = f"node {snap.nodes.names[slot]}: timed out trying to allocate devices"
+            return _Outcome(refusal=self._failed(text).refusal, late=True)
         except allocator.InvalidPoolsError as error:
             return _Outcome(refusal=self._unresolvable(str(error)))
         except allocator.AllocationError as error:
@@ -410,6 +436,11 @@ class DynamicResources:
 
 class _Unscored:
     """The class has no claims."""
+
+
+def _wish(state: _State) -> bytes:
+    """What the claims ask for, without whose they are."""
+    return b"\0".join(claim.spec.SerializeToString(deterministic=True) for claim in state.to_allocate)
 
 
 def _concerned(pod_class: classes.PodClass) -> bool:
