@@ -355,16 +355,15 @@ class DynamicResources:
             yield list(range(slots.shape[0])), _Outcome(refusal=self._unresolvable(_STALE_CLAIM))
             return
         kinds: dict[_Kind | None, list[int]] = {}
-        unfit = []
-        for at, slot in enumerate(slots.tolist()):
-            lacking: tuple[str, ...] = ()
-            if state.resources:
-                if self._unfit(state, snap, slot):
-                    unfit.append(at)
-                    continue
-                lacking = self._lacking(state, snap, slot)
-            searched = state.allocates and (bool(state.claims) or bool(lacking))
-            kinds.setdefault((state.known.view(slot), lacking) if searched else None, []).append(at)
+        unfit: list[int] = []
+        if not state.allocates:
+            kinds[None] = list(range(slots.shape[0]))
+        elif not state.resources:
+            view = state.known.view
+            for at, slot in enumerate(slots.tolist()):
+                kinds.setdefault((view(slot), ()), []).append(at)
+        else:
+            unfit = self._add_kinds(state, snap, slots, kinds)
         if unfit:
             yield unfit, _Outcome(refusal=self._unresolvable(_CANNOT_FIT))
         if None in kinds:
@@ -388,6 +387,20 @@ class DynamicResources:
                 # What is wrong with a claim names it, and so is said of no other.
                 memory[kind[0]] = (version, outcome)
             yield positions, outcome
+
+    def _add_kinds(
+        self, state: _State, snap: snapshot.Snapshot, slots: arrays.SlotArray, kinds: "dict[_Kind | None, list[int]]"
+    ) -> list[int]:
+        """Sort positions by what devices must give there; answers those where nobody can."""
+        unfit = []
+        for at, slot in enumerate(slots.tolist()):
+            if self._unfit(state, snap, slot):
+                unfit.append(at)
+                continue
+            lacking = self._lacking(state, snap, slot)
+            searched = bool(state.claims) or bool(lacking)
+            kinds.setdefault((state.known.view(slot), lacking) if searched else None, []).append(at)
+        return unfit
 
     def _unfit(self, state: _State, snap: snapshot.Snapshot, slot: int) -> bool:
         """Whether neither the node nor devices can give one of the extended resources."""
