@@ -203,3 +203,51 @@ async def test_beside_kube_scheduler_each_has_its_own_pods(
         answer = await here.request("GET", "/apis/events.k8s.io/v1/namespaces/default/events")
         told = {(event["regarding"]["name"], event["reportingController"]) for event in answer["items"]}
         assert told == {*names.items(), ("late-ours", ours), (f"big-{ours}", ours), (f"big-{theirs}", theirs)}
+
+
+_START_TO_END = (
+    'FLAG: --v="10"',
+    '"the scheduler starts to work with those plugins" Plugins=',
+    '"Using component config" config=',
+    '"Starting Kubernetes Scheduler" version="v1.37.0"',
+    "Serving securely on 127.0.0.1:",
+    '"Caches populated" type="*v1.',
+    '"Attempting to acquire leader lease..." lock="kube-system/kube-scheduler"',
+    '"Successfully acquired lease" lock="kube-system/kube-scheduler"',
+    '"Unable to schedule pod; no fit; waiting" pod="default/big"',
+    '"Successfully bound pod to node" pod="default/small"',
+    '"Scheduling queue is closed"',
+    "Stopped listening on 127.0.0.1:",
+    '"[graceful-termination] secure server has stopped listening"',
+    '"[graceful-termination] secure server is exiting"',
+    '"Requested to terminate, exiting"',
+)
+
+
+@real_only
+async def test_the_log_has_the_lines_of_kube_scheduler_and_no_secret(
+    cluster: clusters.OpenCluster, plane: launcher.ControlPlane
+) -> None:
+    """Who follows a start, a decision or an end by log lines would miss one; or a log collector has cluster-admin."""
+    async with cluster(nodes=1) as here:
+        here.frontend_flags.append("-v=10")
+        await here.start()
+        await here.create_pods([pod("big", cpu="9")])
+        await here.condition("big", "0/1 nodes are available")
+        await here.create_pods([pod("small")])
+        await here.bound(1)
+        events = await here.request("GET", "/api/v1/namespaces/kube-system/events")
+        told = [event["message"] for event in events["items"]]
+        holder = (
+            await here.request("GET", "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler")
+        )["spec"]["holderIdentity"]
+        assert f"{holder} became leader" in told
+        assert here.frontends[0].stop() == 0
+        logs = [process.log.read_text() for group in (here.frontends, *here.phases.values()) for process in group]
+        at = 0
+        for line in _START_TO_END:
+            found = logs[0].find(line, at)
+            assert found >= 0, f"{line} is missing, or too early"
+            at = found
+        assert plane.token() in here.kubeconfig.read_text()
+        assert not any(plane.token() in text for text in logs)

@@ -57,13 +57,17 @@ from trireme.frontend import (
     waiting_pods,
 )
 from trireme.frontend import endpoints as phase_endpoints
-from trireme.kube import client, decode, events, informer, resources
+from trireme.kube import client, decode, event_series, events, informer, resources
 from trireme.replica import dialing
+from trireme.telemetry import klog
 from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, plugin_pb2, snapshot_pb2
 
 log = logging.getLogger(__name__)
 
 CATCH_UP_SECONDS = 60.0
+
+# How often the start looks whether the caches are populated.
+POPULATED_SECONDS = 0.02
 
 # How long an unreachable bind replica may go on with an old leader's work: what the Lease is valid for.
 ANNOUNCE_SECONDS = 15.0
@@ -78,6 +82,8 @@ class Term:
     seconds_left: Callable[[], float]
     # Nobody led before us, so nobody can have bound what our informers have not shown yet.
     first: bool = False
+    # The Lease that we hold; None without leader election.
+    lease: event_series.ObjectReference | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -492,14 +498,30 @@ class Frontend:
             group.create_task(self.recorder.run(), name="events")
             if not self._completed.configuration.delay_cache_until_active:
                 self._start_informers(group)
+                await self._populated()
             term = await elected()
+            if term.lease is not None:
+                profile = self._completed.profiles[0].scheduler_name
+                text = f"{term.holder} became leader"
+                self.recorder.record_legacy(term.lease, events.NORMAL, "LeaderElection", text, profile)
             if self._completed.configuration.delay_cache_until_active:
                 self._start_informers(group)
+                await self._populated()
             await self._lead(group, term)
 
     def _start_informers(self, group: asyncio.TaskGroup) -> None:
         for entry in self.informers:
             group.create_task(entry.run(), name=f"informer {entry.resource.name}")
+
+    async def _populated(self) -> None:
+        """Return once all that there is was listed: who cannot read the cluster must not keep others from leading."""
+        waiting = list(self.informers)
+        while waiting:
+            for entry in [entry for entry in waiting if entry.synced]:
+                waiting.remove(entry)
+                name = entry.resource.name
+                klog.info(log, 2, "Caches populated", type=f"*v1.{entry.resource.kind}", reflector=f"informer {name}")
+            await asyncio.sleep(POPULATED_SECONDS if waiting else 0)
 
     async def _lead(self, group: asyncio.TaskGroup, term: Term) -> None:
         self._term = term

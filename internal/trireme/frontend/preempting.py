@@ -26,6 +26,7 @@ from trireme.frontend import (
 )
 from trireme.frontend.pod_projection import TERMINATING
 from trireme.kube.event_series import ObjectReference
+from trireme.telemetry import klog
 from trireme.v1 import bind_pb2, cycle_pb2
 from trireme.wire import status as wire_status
 
@@ -96,6 +97,17 @@ class Preempting:
         victims = [action for action in actions if action.HasField("evict")]
         if not victims:
             return
+        count = len(victims)
+        klog.info(log, 2, "the target node for the preemption is determined", node=node_name, pod=pod.key)
+        klog.info(
+            log,
+            2,
+            "Start the preemption asynchronously",
+            preemptor=pod.key,
+            node=node_name,
+            numVictims=count,
+            numVictimsToDelete=count,
+        )
         self._under_way[pod.uid] = None
         self._victims[pod.uid] = tuple(f"{victim.pod.namespace}/{victim.pod.name}" for victim in victims)
         task = asyncio.create_task(self._run(pod, node_name, victims))
@@ -131,6 +143,8 @@ class Preempting:
         finally:
             del self._under_way[pod.uid], self._victims[pod.uid]
             self._observed.preempted(not failed, self._observed.clock() - started)
+            result = "error" if failed else "success"
+            klog.info(log, 2, "Async Preemption finished completely", preemptor=pod.key, node=node_name, result=result)
         if failed or in_memory:
             self._activate([(pod.key, pod.uid)])
 
@@ -165,6 +179,8 @@ class Preempting:
             if failure:
                 log.error("pod %s/%s could not be preempted: %s", victim.pod.namespace, victim.pod.name, failure)
                 return _End.FAILED
+        name = f"{victim.pod.namespace}/{victim.pod.name}"
+        klog.info(log, 2, "Preemptor Pod preempted victim Pod", preemptor=pod.key, victim=name, node=node_name)
         reference = ObjectReference("Pod", victim.pod.namespace, victim.pod.name, uid, "v1", version)
         self._results.preempted(reference, text, pod.record.profile)
         return end

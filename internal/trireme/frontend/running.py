@@ -4,6 +4,7 @@ Loaded by `process` once the configuration is known to be right.
 """
 
 import asyncio
+import dataclasses
 import enum
 import gc
 import logging
@@ -22,7 +23,7 @@ from trireme.frontend import (
     serving,
     serving_site,
 )
-from trireme.kube import client, credentials, election, informer, lease, resources
+from trireme.kube import client, credentials, election, event_series, informer, lease, resources
 from trireme.kube.errors import ApiError, ApiUnreachable, KubeconfigError
 from trireme.replica import remote_client
 from trireme.replica.listening import ListenError
@@ -81,7 +82,7 @@ async def _run(completed: commandline.CompletedConfig, local: children.Children)
     source = _source(completed)
     connection = completed.configuration.client_connection
     settings = client.ClientSettings(
-        source, client.user_agent("kube-scheduler", completed.version, "scheduler"), connection.qps, connection.burst
+        source, _user_agent(completed.version, "scheduler"), connection.qps, connection.burst
     )
     infos = await remote_plugins.introduced(completed)
 
@@ -129,6 +130,8 @@ async def _until_stopped(
     for task in (running, keeping, stop, lost):
         task.cancel()
     results = await asyncio.gather(running, keeping, return_exceptions=True)
+    if frontend.leading:
+        klog.info(log, 2, "Scheduling queue is closed")
     await elector.stop()
     for result in results:
         if isinstance(result, children.ChildError):
@@ -145,6 +148,7 @@ class _Elector:
     def __init__(self, completed: commandline.CompletedConfig, settings: client.ClientSettings) -> None:
         self._config = completed.configuration.leader_election
         self._settings = settings
+        self._version = completed.version
         self._elector: lease.LeaseElector | None = None
         self._leading: asyncio.Future[election.Leading] = asyncio.get_running_loop().create_future()
         self.lost = asyncio.Event()
@@ -163,7 +167,7 @@ class _Elector:
                 config.renew_deadline.seconds,
                 config.retry_period.seconds,
             ),
-            self._settings,
+            dataclasses.replace(self._settings, user_agent=_user_agent(self._version, "leader-election")),
             self._on_notice,
         )
         lock = f"{config.resource_namespace}/{config.resource_name}"
@@ -172,7 +176,15 @@ class _Elector:
         leading = await self._leading
         klog.info(log, 0, "Successfully acquired lease", lock=lock)
         first = leading.lease.transitions == 0
-        return app.Term(leading.epoch, self._elector.settings.identity, self._seconds_left, first)
+        held = event_series.ObjectReference(
+            "Lease",
+            config.resource_namespace,
+            config.resource_name,
+            str((leading.lease.raw.get("metadata") or {}).get("uid") or ""),
+            "coordination.k8s.io/v1",
+            str(leading.epoch),
+        )
+        return app.Term(leading.epoch, self._elector.settings.identity, self._seconds_left, first, held)
 
     async def stop(self) -> None:
         """Give the Lease back."""
@@ -200,6 +212,11 @@ class _Elector:
         elif isinstance(notice, election.Lost) and not notice.asked:
             log.error("the Lease is lost: %s", notice.reason)
             self.lost.set()
+
+
+def _user_agent(version: str, purpose: str) -> str:
+    """Under which name the API server's audit log has us."""
+    return client.user_agent("kube-scheduler", version, purpose)
 
 
 def _source(completed: commandline.CompletedConfig) -> credentials.Source:

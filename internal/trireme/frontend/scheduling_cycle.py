@@ -22,6 +22,7 @@ from trireme.frontend import (
     reservations,
     scheduling_queue,
 )
+from trireme.telemetry import klog
 from trireme.v1 import core_pb2, cycle_pb2
 
 log = logging.getLogger(__name__)
@@ -207,6 +208,9 @@ class SchedulingCycle:
         rejectors |= filtered.narrowed_by
         failure = outcomes.Failure(text, rejectors, pending_plugins, way.nominated_node, unschedulable=True)
         if not way.actions and not way.nominated_node:
+            if profile in self._post_filtering:
+                text = "No preemption candidate is found; preemption is not helpful for scheduling"
+                klog.info(log, 2, text, pod=pods[0].key)
             self._fail_all(pods, failure)
             return []
         first, *left = pods
