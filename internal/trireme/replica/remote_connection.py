@@ -40,7 +40,8 @@ OPTIONS = (
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
     # A plugin that was restarted is found again soon, not after gRPC's two minutes.
     ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 100),
+    # In spite of its name: how long one attempt to connect may take, TLS included, however busy the other end is.
+    ("grpc.min_reconnect_backoff_ms", 5_000),
     ("grpc.max_reconnect_backoff_ms", 2_000),
     # A plugin's host that vanished without a word is noticed.
     ("grpc.keepalive_time_ms", 60_000),
