@@ -23,6 +23,8 @@ ZONES = 3
 _MERGE = "application/merge-patch+json"
 _PODS = "/api/v1/namespaces/default/pods"
 _CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
+_RESOURCES = "/apis/resource.k8s.io/v1"
+_DEVICE_CLAIMS = f"{_RESOURCES}/namespaces/default/resourceclaims"
 _TEAM = {"key": "team", "operator": "Exists"}
 # Twice the same count, so far apart, is rest.
 _LOOK_SECONDS = 0.04
@@ -44,6 +46,10 @@ def _on(name: str) -> Json:
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
 
 
+def _volume(claim: str) -> Json:
+    return {"name": "v", "persistentVolumeClaim": {"claimName": claim}}
+
+
 def waiting() -> list[Json]:
     """The pods that are refused at first, two of each kind, named after what they wait for."""
     spread = {
@@ -52,7 +58,7 @@ def waiting() -> list[Json]:
         "whenUnsatisfiable": "DoNotSchedule",
         "labelSelector": {"matchLabels": {"app": "spread"}},
     }
-    claim = {"name": "v", "persistentVolumeClaim": {"claimName": "wanted"}}
+    devices = {"name": "d", "resourceClaimName": "devices"}
     port = {"name": "c", "image": "pause", "ports": [{"containerPort": 80, "hostPort": 8080}]}
     kinds: dict[str, Json] = {
         "huge": {"cpu": "100"},
@@ -64,7 +70,10 @@ def waiting() -> list[Json]:
         "apart": {"affinity": {"podAntiAffinity": _required(_term("app", "blocker", "kubernetes.io/hostname"))}},
         "near": {"affinity": {"podAffinity": _required(_term("app", "friend", "zone"))}},
         "spread": {"topologySpreadConstraints": [spread], "nodeSelector": {"zone": "z0"}, "labels": {"app": "spread"}},
-        "claim": {"volumes": [claim]},
+        "claim": {"volumes": [_volume("wanted")]},
+        "zone": {"volumes": [_volume("far")]},
+        "once": {"volumes": [_volume("once")]},
+        "device": {"resourceClaims": [devices]},
         "cordon": {"nodeSelector": {"cordoned": "yes"}},
         "gate": {"schedulingGates": [{"name": "example.com/wait"}], "nodeSelector": {"disk": "none"}},
     }
@@ -88,6 +97,7 @@ class Story:
         self._nodes = [f"node-{number}" for number in range(NODES)]
         self._placed: list[str] = []
         self._gone: set[str] = set()
+        self._claims: list[str] = []
         self._number = 0
         self._events: list[Callable[[], Awaitable[None]]] = [
             self._label_node,
@@ -109,6 +119,9 @@ class Story:
             self._storage,
             self._storage,
             self._claim,
+            self._relabel_volume,
+            self._devices,
+            self._device_claim,
         ]
 
     async def begin(self) -> None:
@@ -116,13 +129,19 @@ class Story:
         for number, name in enumerate(self._nodes):
             await self._here.add_node(name, "4")
             cordoned = number == NODES - 1
-            labels = {"zone": f"z{number % ZONES}", **({"cordoned": "yes"} if cordoned else {})}
+            zone = f"z{number % ZONES}"
+            labels = {"zone": zone, "topology.kubernetes.io/zone": zone, **({"cordoned": "yes"} if cordoned else {})}
             taints = [{"key": "team", "value": "a", "effect": "NoSchedule"}]
             await self._patch_node(name, {"metadata": {"labels": labels}})
             await self._patch_node(name, {"spec": {"taints": taints, "unschedulable": cordoned}})
             await self._put(f"blocker-{number}", name, {"app": "blocker"}, cpu="2", port=8080)
         for number in range(2):
             await self._put(f"spread-there-{number}", "node-0", {"app": "spread"})
+        await self._bind("far", "ReadWriteOnce", {"topology.kubernetes.io/zone": "z9"})
+        await self._bind("once", "ReadWriteOncePod", {})
+        await self._put("holder", "node-4", {"app": "holder"}, volumes=[_volume("once")])
+        request = {"name": "r", "exactly": {"deviceClassName": "missing"}}
+        await self._claim_devices("devices", request)
 
     async def go_on(self, events: int) -> None:
         """Creates the pods that are refused; then so many events."""
@@ -203,9 +222,9 @@ class Story:
 
     # Pods
 
-    async def _put(self, name: str, node: str, labels: Json, cpu: str = "10m", port: int = 0) -> None:
+    async def _put(self, name: str, node: str, labels: Json, cpu: str = "10m", port: int = 0, **spec: Any) -> None:
         """A pod that is on its node from the start."""
-        pod = installation.pod(name, cpu, labels, nodeName=node, terminationGracePeriodSeconds=0)
+        pod = installation.pod(name, cpu, labels, nodeName=node, terminationGracePeriodSeconds=0, **spec)
         if port:
             pod["spec"]["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": port}]
         await self._here.request("POST", _PODS, pod)
@@ -220,8 +239,9 @@ class Story:
 
     async def _remove_placed(self) -> None:
         """Mostly a pod that nobody waits for; seldom one of those that fill the nodes."""
-        blockers = [name for name in (f"blocker-{number}" for number in range(NODES)) if name not in self._gone]
-        if blockers and self._draw.random() < 0.1:
+        fill = ["holder", *(f"blocker-{number}" for number in range(NODES))]
+        blockers = [name for name in fill if name not in self._gone]
+        if blockers and self._draw.random() < 0.3:
             name = self._draw.choice(blockers)
             self._gone.add(name)
         elif self._placed:
@@ -267,3 +287,59 @@ class Story:
         spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, "storageClassName": ""}
         body = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": self._new("c")}, "spec": spec}
         await self._here.request("POST", _CLAIMS, body)
+
+    async def _bind(self, name: str, mode: str, labels: Json) -> None:
+        """A claim and its volume, bound to each other."""
+        size = {"storage": "1Gi"}
+        bound = {"metadata": {"name": name, "annotations": {"pv.kubernetes.io/bind-completed": "yes"}}}
+        asked = {"accessModes": [mode], "resources": {"requests": size}, "storageClassName": "", "volumeName": name}
+        claim = await self._here.request("POST", _CLAIMS, {**bound, "spec": asked})
+        reference = {
+            "namespace": "default",
+            "name": name,
+            "uid": claim["metadata"]["uid"],
+            "kind": "PersistentVolumeClaim",
+        }
+        spec = {
+            "capacity": size,
+            "accessModes": [mode],
+            "claimRef": reference,
+            "persistentVolumeReclaimPolicy": "Retain",
+            "nfs": {"server": "nobody", "path": "/"},
+        }
+        volume = {"metadata": {"name": name, "labels": labels}, "spec": spec}
+        await self._here.request("POST", "/api/v1/persistentvolumes", volume)
+
+    async def _relabel_volume(self) -> None:
+        """Seldom another zone of a volume, and none where there are nodes."""
+        key = "topology.kubernetes.io/zone" if self._draw.random() < 0.3 else "color"
+        change = {"metadata": {"labels": {key: self._draw.choice(["z7", "z8", "z9"])}}}
+        await self._here.request("PATCH", "/api/v1/persistentvolumes/far", change, _MERGE)
+
+    # Devices
+
+    async def _claim_devices(self, name: str, request: Json) -> None:
+        body = {"metadata": {"name": name}, "spec": {"devices": {"requests": [request]}}}
+        await self._here.request("POST", _DEVICE_CLAIMS, body)
+
+    async def _devices(self) -> None:
+        """A class or a slice that nobody asks for."""
+        name = self._new("devices")
+        if self._draw.random() < 0.5:
+            await self._here.request("POST", f"{_RESOURCES}/deviceclasses", {"metadata": {"name": name}, "spec": {}})
+            return
+        pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
+        spec = {"driver": "example.com", "pool": pool, "nodeName": "node-0", "devices": [{"name": "d0"}]}
+        await self._here.request("POST", f"{_RESOURCES}/resourceslices", {"metadata": {"name": name}, "spec": spec})
+
+    async def _device_claim(self) -> None:
+        """A claim that comes, is given a device by somebody, or gives it back."""
+        step = self._draw.randrange(3)
+        if step == 0 or not self._claims:
+            self._claims.append(self._new("claim"))
+            await self._claim_devices(self._claims[-1], {"name": "r", "exactly": {"deviceClassName": "missing"}})
+            return
+        results = [{"request": "r", "driver": "example.com", "pool": "p", "device": "d"}]
+        allocation = {"devices": {"results": results}} if step == 1 else None
+        path = f"{_DEVICE_CLAIMS}/{self._claims[-1]}/status"
+        await self._here.request("PATCH", path, {"status": {"allocation": allocation}}, _MERGE)

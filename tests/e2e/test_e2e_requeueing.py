@@ -14,7 +14,7 @@ import pytest
 import requeueing_story
 from controlplane_fixture import StartControlPlane
 
-SEED = 20261
+SEED = 79
 # A parser of the whole text takes longer than what is measured.
 _ATTEMPTS = re.compile(r'^scheduler_schedule_attempts_total\{.*result="([a-z]+)".*\} (\S+)$', re.MULTILINE)
 _OPEN = "--authorization-always-allow-paths=/healthz,/readyz,/livez,/metrics"

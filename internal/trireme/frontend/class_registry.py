@@ -8,6 +8,7 @@ kept for a while, since the next pod of its controller may come, and then droppe
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 import orjson
 
@@ -29,13 +30,16 @@ class InvalidPod(ValueError):
 
 @dataclass(slots=True)
 class ClassEntry:
-    """One class. `pod` is its message; `pods` counts the placed and pending pods that belong to it."""
+    """One class. `pod` is its message; `pods` counts the placed and pending pods that belong to it; `derived` is for
+    who derives something from it.
+    """
 
     id: int
     key: ClassKey
     pod: core_pb2.Pod
     projected: bool
     pods: int = 0
+    derived: Any = None
 
 
 @dataclass(slots=True)

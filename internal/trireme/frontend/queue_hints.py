@@ -161,8 +161,10 @@ class HintTable:
             except Exception:
                 # Whatever is wrong with a plugin must not put its pods to sleep; the metric shows it.
                 hints = [Hint.ERROR] * len(indexes)
-        for hint in hints:
-            self.results[registration.plugin, event.label, hint.value] += 1
+        for hint in Hint:
+            count = hints.count(hint)
+            if count:
+                self.results[registration.plugin, event.label, hint.value] += count
         return hints
 
 

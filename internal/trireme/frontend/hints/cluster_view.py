@@ -1,8 +1,8 @@
 """What hints may ask of the cluster: the frontend's cache, read only, and pods as the classes that plugins know.
 
 Plugins derive what they need of a pod once and keep it on its class, so an event that is weighed for thousands of
-classes parses nothing twice. Classes are remembered by their message, which the registry has one of for each; only the
-most recent are, because pods of very many classes come and go.
+classes parses nothing twice. What is derived of a class lives as long as the registry has the class. The pod of an
+event may be of one that is gone already; of those the latest are remembered, by their message.
 """
 
 from collections import OrderedDict
@@ -13,8 +13,8 @@ from trireme.frontend import cluster_cache
 from trireme.snapshot import classes
 from trireme.v1 import core_pb2
 
-# Classes remembered. Beyond, what was derived of one is derived again when it is next asked about.
-_REMEMBERED = 4096
+# Events come in runs of a few classes: the replicas of a controller that grows or goes.
+_REMEMBERED = 256
 
 
 class CacheView:
@@ -27,10 +27,14 @@ class CacheView:
 
     def waiting(self, class_id: int) -> classes.PodClass:
         """The class of a pod that waits. Raises: KeyError for a pod whose fields cannot be read."""
-        return self.class_of(self._cache.registry[class_id].pod)
+        entry = self._cache.registry[class_id]
+        if entry.derived is None:
+            entry.derived = classes.PodClass(class_id, entry.pod)
+        known: classes.PodClass = entry.derived
+        return known
 
     def class_of(self, pod: core_pb2.Pod) -> classes.PodClass:
-        """The class that the message is of."""
+        """The class of the pod of an event."""
         known = self._known.get(id(pod))
         if known is None:
             known = self._known[id(pod)] = (pod, classes.PodClass(0, pod))
