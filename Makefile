@@ -51,6 +51,10 @@ run-score: $(STAMP) ## Run a score replica alone (ARGS="--listen 127.0.0.1:7002"
 run-bind: $(STAMP) ## Run a bind replica alone (ARGS="--listen 127.0.0.1:7003 --kubeconfig FILE")
 	@$(BIN)/python cmd/bind $(ARGS)
 
+.PHONY: image
+image: ## Build the image with all commands, trireme:0.1.0 (needs docker)
+	@docker build --tag trireme:0.1.0 .
+
 .PHONY: certs
 certs: $(STAMP) ## Make an authority and certificates in build/certificates, to try out TLS between the services
 	@$(BIN)/python deploy/make_certificates.py

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import clusters
+import group_sides
 import installation
 import launcher
 import witness
@@ -155,6 +156,20 @@ async def devices(here: Here) -> None:
         await _say(here, owner, "broken")
         await _say(here, owner, "attached")
         await on_a_node(here, owner)
+
+
+async def groups(here: Here) -> None:
+    """A group whose pods go at once."""
+    await here.request("POST", group_sides.GROUPS, group_sides.gang("gang", 2))
+    await here.create_pods(group_sides.members("gang", 2, cpu="100m"))
+    for number in range(2):
+        await on_a_node(here, f"gang-{number}")
+
+    async def told() -> bool:
+        group = await here.request("GET", f"{group_sides.GROUPS}/gang")
+        return bool((group.get("status") or {}).get("conditions"))
+
+    await installation.until(told, 30, lambda: f"the group has no condition\n{here.frontends[0].said[-2000:]}")
 
 
 async def _devices(here: Here, driver: str) -> None:

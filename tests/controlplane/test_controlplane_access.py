@@ -9,6 +9,7 @@ import access_log
 import access_scenario
 import controlplane_fixture
 import deploy_manifests
+import group_sides
 import installation
 import launcher
 import pytest
@@ -56,11 +57,14 @@ async def test_the_roles_are_what_the_processes_use(
     options = launcher.Options(
         authorization="RBAC",
         users=(launcher.User("nobody"),),
+        feature_gates=group_sides.GATES,
+        runtime_config=group_sides.SERVED,
         extra={"kube-apiserver": access_log.flags(tmp_path)},
     )
     cluster = start_controlplane(options)
+    rendered = deploy_manifests.with_components(tmp_path / "deploy", "pod-groups")
     kinds = ("Namespace", "ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")
-    objects = deploy_manifests.of_kind(deploy_manifests.objects("base"), *kinds)
+    objects = deploy_manifests.of_kind(deploy_manifests.objects(rendered), *kinds)
     cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(objects))
     async with access_scenario.opened(cluster, tmp_path, nodes=2) as here:
         here.kubeconfig = _kubeconfig(cluster, tmp_path, "trireme-frontend")
@@ -69,6 +73,7 @@ async def test_the_roles_are_what_the_processes_use(
         here.frontend_flags = [
             f"--authentication-kubeconfig={here.kubeconfig}",
             f"--authorization-kubeconfig={here.kubeconfig}",
+            "--feature-gates=GenericWorkload=true",
         ]
         here.services = NAMESPACE
         here.certificates = make_certificates(tmp_path / "certificates")
@@ -78,6 +83,7 @@ async def test_the_roles_are_what_the_processes_use(
         await access_scenario.volumes(here)
         await access_scenario.preemption(here)
         await access_scenario.devices(here)
+        await access_scenario.groups(here)
         await _fallback(here)
     _check(tmp_path, objects)
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import Any
 
+import access_log
 import controlplane_fixture
 import deploy_manifests
 import launcher
@@ -43,7 +45,9 @@ def _definition(plural: str, kind: str) -> Json:
     }
 
 
-def test_an_api_server_takes_all_of_it(start_controlplane: controlplane_fixture.StartControlPlane) -> None:
+def test_an_api_server_takes_all_of_it(
+    start_controlplane: controlplane_fixture.StartControlPlane, tmp_path: Path
+) -> None:
     """A misspelt field is dropped in silence where nobody validates, and a pod that asks for too much is refused by
     the policy of its own namespace, hours later and in an event of a ReplicaSet.
     """
@@ -53,7 +57,8 @@ def test_an_api_server_takes_all_of_it(start_controlplane: controlplane_fixture.
     cluster.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
     namespace = deploy_manifests.of_kind(deploy_manifests.objects("base"), "Namespace")
     cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(namespace))
-    for kustomization in deploy_manifests.KUSTOMIZATIONS:
+    every = deploy_manifests.with_components(tmp_path / "every", "pod-groups", "cert-manager", "default-scheduler")
+    for kustomization in (*deploy_manifests.KUSTOMIZATIONS, every):
         rendered = deploy_manifests.objects(kustomization)
         text = yaml.safe_dump_all(rendered)
         applied = cluster.kubectl("apply", "--dry-run=server", "--validate=strict", "-f", "-", stdin=text)
@@ -108,6 +113,11 @@ def test_flags_configuration_and_names_fit_together(kustomization: str) -> None:
         assert identities == {"spiffe://cluster.local/ns/trireme-system/sa/trireme-frontend"}
         assert own.phase(name).endpoints == (f"endpointslice:///trireme-system/trireme-{name}:grpc",)
         assert own.identities(name) == (f"trireme-{name}.trireme-system.svc",)
+    lease = (election.resource_namespace, (election.resource_name,))
+    for name, verbs in (("frontend", {"get", "update"}), ("bind", {"get"})):
+        user = f"system:serviceaccount:trireme-system:trireme-{name}"
+        granted = [grant for grant in access_log.grants(rendered) if (grant.user, grant.resource) == (user, "leases")]
+        assert {grant.verb for grant in granted if (grant.namespace, grant.names) == lease} == verbs
     for certificate in deploy_manifests.of_kind(rendered, "Certificate"):
         if not certificate["spec"].get("isCA"):
             account = certificate["metadata"]["name"]
