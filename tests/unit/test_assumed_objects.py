@@ -127,3 +127,60 @@ async def test_only_the_objects_named_end_the_wait() -> None:
         assert not waiting.done()
         waits.touched([KEY])
         await asyncio.wait_for(waiting, 1)
+
+
+def _device_claim(
+    version: str, *, allocated: bool = False, uid: str = "u", owner: str = ""
+) -> snapshot_pb2.ClusterObject:
+    out = snapshot_pb2.ClusterObject()
+    metadata = out.resource_claim.metadata
+    metadata.namespace, metadata.name, metadata.uid, metadata.resource_version = "default", "claim", uid, version
+    if allocated:
+        out.resource_claim.status.allocation.devices.results.add(device="x")
+    if owner:
+        metadata.owner_references.add(uid=owner, controller=True)
+    return out
+
+
+DEVICE_CLAIM = ("resource_claim", "default", "claim")
+
+
+def test_a_claim_keeps_its_devices_until_it_shows_some() -> None:
+    """An allocation takes two writes; after the first the claim has another version and no devices yet."""
+    shown = {DEVICE_CLAIM: _device_claim("1")}
+    assumed = assumed_objects.AssumedObjects(shown)
+    assumed.assume("pod", {DEVICE_CLAIM: _device_claim("1", allocated=True)})
+    shown[DEVICE_CLAIM] = _device_claim("2")
+    assumed.shown(DEVICE_CLAIM)
+    entry = assumed.get(DEVICE_CLAIM)
+    assert entry is not None
+    assert entry.resource_claim.status.HasField("allocation"), "the device would be given twice"
+    shown[DEVICE_CLAIM] = _device_claim("3", allocated=True)
+    assumed.shown(DEVICE_CLAIM)
+    assert len(assumed) == 0
+
+
+@pytest.mark.parametrize("now", [None, _device_claim("2", uid="another")], ids=["gone", "another one"])
+def test_nothing_is_assumed_of_a_claim_that_is_gone(now: snapshot_pb2.ClusterObject | None) -> None:
+    """Else its devices would be nobody's for ever."""
+    shown = {DEVICE_CLAIM: _device_claim("1")}
+    assumed = assumed_objects.AssumedObjects(shown)
+    assumed.assume("pod", {DEVICE_CLAIM: _device_claim("1", allocated=True)})
+    del shown[DEVICE_CLAIM]
+    if now is not None:
+        shown[DEVICE_CLAIM] = now
+    assumed.shown(DEVICE_CLAIM)
+    assert len(assumed) == 0
+
+
+def test_a_claim_that_is_only_to_be_made_is_there_until_the_real_one_is() -> None:
+    """It is streamed like any other, and ends with the first that is made for its pod and has devices."""
+    shown: dict[assumed_objects.Key, snapshot_pb2.ClusterObject] = {}
+    assumed = assumed_objects.AssumedObjects(shown)
+    made = ("resource_claim", "default", "to be made")
+    assumed.assume("pod", {made: _device_claim("", allocated=True)})
+    assert len(list(assumed.all())) == 1, "a replica that is synchronised anew would not know of it"
+    for owner, allocated, left in (("other", True, 1), ("pod", False, 1), ("pod", True, 0)):
+        shown[DEVICE_CLAIM] = _device_claim("1", allocated=allocated, owner=owner)
+        assert assumed.shown(DEVICE_CLAIM) == ([] if left else [made])
+        assert len(assumed) == left

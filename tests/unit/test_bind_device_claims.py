@@ -1,0 +1,278 @@
+"""DynamicResources' PreBind against objects in memory: what it writes, what it waits for, and how it fails."""
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from trireme.bind import device_claims as binding
+from trireme.kube import client, writes
+from trireme.v1 import bind_pb2, cycle_pb2, status_pb2
+from trireme.wire import device_claims
+
+Json = dict[str, Any]
+
+CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
+CLAIM = f"{CLAIMS}/claim"
+POD = cycle_pb2.PodIdentity(namespace="default", name="pod", uid="pod-uid")
+NAME = writes.PodName("default", "pod", "pod-uid")
+FINALIZER = "resource.kubernetes.io/delete-protection"
+NOW = 1_800_000_000
+ALLOCATION: Json = {"devices": {"results": [{"request": "r", "driver": "d", "pool": "p", "device": "x"}]}}
+USER = {"resource": "pods", "name": "pod", "uid": "pod-uid"}
+
+
+class Store(writes.Writer):
+    """Objects by path; writes hold for the version that they name. `lost`: answers of writes do not arrive. `before` is
+    done before the next write, by somebody else.
+    """
+
+    def __init__(self) -> None:
+        metadata = {"name": "claim", "namespace": "default", "uid": "u", "resourceVersion": "1"}
+        self.objects: dict[str, Json] = {CLAIM: {"metadata": metadata, "spec": {"devices": {}}}}
+        self.pod_status: Json = {}
+        self.written: list[str] = []
+        self.lost = False
+        self.refuse_pod = False
+        self.before: Any = None
+
+    async def get(self, path: str, deadline: float) -> writes.Outcome:
+        if path not in self.objects:
+            return writes.Gone("not found")
+        return writes.Written(copy.deepcopy(self.objects[path]))
+
+    async def get_pod(self, pod: writes.PodName, deadline: float) -> writes.Outcome:
+        return writes.Written({"metadata": {"uid": pod.uid}, "status": copy.deepcopy(self.pod_status)})
+
+    async def put(self, path: str, obj: Mapping[str, Any], deadline: float) -> writes.Outcome:
+        if self.before is not None:
+            before, self.before = self.before, None
+            before()
+        known = self.objects.get(path.removesuffix("/status"))
+        if known is None:
+            return writes.Gone("not found")
+        if obj["metadata"]["resourceVersion"] != known["metadata"]["resourceVersion"]:
+            return writes.Conflict("the object has been modified")
+        self.written.append(path)
+        part = "status" if path.endswith("/status") else "metadata"
+        known[part] = copy.deepcopy(dict(obj[part]))
+        self.touch(path.removesuffix("/status"))
+        return writes.Uncertain("no answer") if self.lost else writes.Written(copy.deepcopy(known))
+
+    async def create(self, collection: str, obj: Mapping[str, Any], deadline: float) -> writes.Outcome:
+        made = copy.deepcopy(dict(obj))
+        name = f"{made['metadata'].pop('generateName')}x"
+        made["metadata"] |= {"name": name, "uid": "made", "resourceVersion": "1"}
+        self.objects[f"{collection}/{name}"] = made
+        return writes.Written(copy.deepcopy(made))
+
+    async def patch(
+        self, path: str, patch: Mapping[str, Any], deadline: float, content_type: str = client.STRATEGIC_MERGE
+    ) -> writes.Outcome:
+        (gone,) = patch["status"]["reservedFor"]
+        claim = self.objects[path.removesuffix("/status")]
+        assert patch["metadata"]["uid"] == claim["metadata"]["uid"]
+        assert gone["$patch"] == "delete"
+        left = [user for user in claim["status"]["reservedFor"] if user["uid"] != gone["uid"]]
+        claim["status"]["reservedFor"] = left
+        return writes.Written(claim)
+
+    async def patch_pod_status(self, pod: writes.PodName, patch: Mapping[str, Any], deadline: float) -> writes.Outcome:
+        if self.refuse_pod:
+            return writes.Refused("no", 403)
+        self.pod_status |= patch["status"]
+        return writes.Written({})
+
+    async def delete(self, path: str, uid: str, deadline: float) -> writes.Outcome:
+        claim = self.objects[path]
+        assert claim["metadata"]["uid"] == uid
+        assert FINALIZER not in claim["metadata"].get("finalizers", ())
+        del self.objects[path]
+        return writes.Written({})
+
+    def touch(self, path: str) -> None:
+        """The object has another version from now on."""
+        metadata = self.objects[path]["metadata"]
+        metadata["resourceVersion"] = str(int(metadata["resourceVersion"]) + 1)
+
+    def set_status(self, **status: Any) -> None:
+        """Somebody else changes the claim's status."""
+        self.objects[CLAIM].setdefault("status", {}).update(status)
+        self.touch(CLAIM)
+
+
+def _to_allocate(**allocation: Any) -> device_claims.ToReserve:
+    return device_claims.ToReserve("default", "claim", "u", {**ALLOCATION, **allocation})
+
+
+TO_USE = device_claims.ToReserve("default", "claim", "u")
+TO_MAKE = device_claims.ToReserve(
+    "default",
+    "",
+    "",
+    ALLOCATION,
+    make=True,
+    requests=({"name": "container-0-request-0", "exactly": {"deviceClassName": "c"}},),
+    mappings=({"containerName": "c", "resourceName": "x/y", "requestName": "container-0-request-0"},),
+)
+
+
+def _state(*claims: device_claims.ToReserve) -> bytes:
+    own = device_claims.DeviceClaims(claims).to_bytes()
+    return bind_pb2.HostState(plugin_states={binding.NAME: own}).SerializeToString()
+
+
+async def _pre_bind(store: Store, *claims: device_claims.ToReserve, now: int = NOW) -> bind_pb2.PreBindResult:
+    item = bind_pb2.BindItem(pod=POD, node_name="node", state=_state(*claims))
+    plugin = binding.plugin(store, {"default-scheduler": 60.0}, lambda: now * 10**9)
+    assert plugin.pre_bind is not None
+    cycle = cycle_pb2.Cycle(profile="default-scheduler")
+    (result,) = await plugin.pre_bind(bind_pb2.PreBindRequest(cycle=cycle, items=[item]))
+    return result
+
+
+async def test_allocation_and_user_are_written_after_the_claim_is_protected() -> None:
+    """Two writes, as kube-scheduler does: a claim that has devices cannot be deleted."""
+    store = Store()
+    result = await _pre_bind(store, _to_allocate())
+    assert result.status.code == status_pb2.CODE_SUCCESS, result
+    assert store.written == [CLAIM, f"{CLAIM}/status"]
+    claim = store.objects[CLAIM]
+    assert claim["metadata"]["finalizers"] == [FINALIZER]
+    allocation = {**ALLOCATION, "allocationTimestamp": "2027-01-15T08:00:00Z"}
+    assert claim["status"] == {"allocation": allocation, "reservedFor": [USER]}
+
+
+async def test_a_claim_that_others_use_gets_one_user_more() -> None:
+    """Shared claims: nobody is put out."""
+    store = Store()
+    other = {"resource": "pods", "name": "other", "uid": "other"}
+    store.set_status(allocation={**ALLOCATION, "allocationTimestamp": "2027-01-01T00:00:00Z"}, reservedFor=[other])
+    result = await _pre_bind(store, TO_USE)
+    assert result.status.code == status_pb2.CODE_SUCCESS, result
+    assert store.objects[CLAIM]["status"]["reservedFor"] == [other, USER]
+
+
+async def test_a_call_that_is_repeated_finds_its_own_writes() -> None:
+    """The answer was lost; the claim is not written twice."""
+    store = Store()
+    store.lost = True
+    result = await _pre_bind(store, _to_allocate())
+    assert result.status.code == status_pb2.CODE_SUCCESS, result
+    assert store.written == [CLAIM, f"{CLAIM}/status"]
+
+
+async def test_somebody_elses_change_in_between_is_met() -> None:
+    """A conflict is no reason to give the pod back."""
+    store = Store()
+    store.before = lambda: store.touch(CLAIM)
+    result = await _pre_bind(store, _to_allocate())
+    assert result.status.code == status_pb2.CODE_SUCCESS, result
+    assert store.objects[CLAIM]["status"]["reservedFor"] == [USER]
+
+
+@pytest.mark.parametrize(
+    ("claim", "status", "metadata", "text"),
+    [
+        pytest.param(
+            _to_allocate(),
+            {"allocation": {"devices": {}}},
+            {},
+            "claim default/claim got allocated elsewhere in the meantime",
+            id="allocated",
+        ),
+        pytest.param(TO_USE, {}, {}, "claim default/claim got deallocated elsewhere in the meantime", id="deallocated"),
+        pytest.param(
+            _to_allocate(),
+            {},
+            {"deletionTimestamp": "2027-01-01T00:00:00Z"},
+            "claim default/claim got deleted in the meantime",
+            id="deleted",
+        ),
+    ],
+)
+async def test_a_claim_that_is_not_as_it_was_sends_the_pod_back(
+    claim: device_claims.ToReserve, status: Json, metadata: Json, text: str
+) -> None:
+    """What somebody else wrote meanwhile counts."""
+    store = Store()
+    store.objects[CLAIM] |= {"status": status}
+    store.objects[CLAIM]["metadata"] |= metadata
+    result = await _pre_bind(store, claim)
+    assert result.status.code == status_pb2.CODE_ERROR
+    assert list(result.status.messages) == [f'running PreBind plugin "DynamicResources": {text}']
+    assert store.written == []
+
+
+WAITS = {"devices": {"results": [{**ALLOCATION["devices"]["results"][0], "bindingConditions": ["attached"]}]}}
+WAITS["devices"]["results"][0]["bindingFailureConditions"] = ["broken"]
+
+
+def _said(condition: str) -> Json:
+    said = {"type": condition, "status": "True", "reason": "R", "message": "m"}
+    return {"driver": "d", "pool": "p", "device": "x", "conditions": [said]}
+
+
+async def test_devices_that_must_be_prepared_are_waited_for() -> None:
+    """The claim is written, the pod waits for it, and goes on once the device's conditions are true."""
+    store = Store()
+    result = await _pre_bind(store, _to_allocate(**WAITS))
+    assert result.status.code == status_pb2.CODE_WAIT
+    assert [(key.kind, key.namespace, key.name) for key in result.wait_for] == [("resource_claim", "default", "claim")]
+    assert result.timeout.seconds == 60
+    again = device_claims.DeviceClaims.from_bytes(result.state).claims
+    store.set_status(devices=[_said("attached")])
+    result = await _pre_bind(store, *again)
+    assert result.status.code == status_pb2.CODE_SUCCESS, result
+
+
+@pytest.mark.parametrize(
+    ("condition", "now", "text"),
+    [
+        pytest.param("broken", NOW, 'device binding failed: claim=claim, reason=R, message="m"', id="failed"),
+        pytest.param("other", NOW + 61, "device binding timeout: claim=claim", id="too late"),
+    ],
+)
+async def test_devices_that_cannot_be_prepared_send_the_pod_back(condition: str, now: int, text: str) -> None:
+    """Filter then finds the claim lost, and PostFilter frees it."""
+    store = Store()
+    waiting = await _pre_bind(store, _to_allocate(**WAITS))
+    store.set_status(devices=[_said(condition)])
+    result = await _pre_bind(store, *device_claims.DeviceClaims.from_bytes(waiting.state).claims, now=now)
+    assert list(result.status.messages) == [f'running PreBind plugin "DynamicResources": {text}']
+
+
+async def test_the_claim_for_extended_resources_is_made_and_noted() -> None:
+    """It belongs to the pod, whose status says which request is whose."""
+    store = Store()
+    result = await _pre_bind(store, TO_MAKE)
+    assert result.status.code == status_pb2.CODE_SUCCESS, result
+    claim = store.objects[f"{CLAIMS}/pod-extended-resources-x"]
+    assert claim["metadata"]["annotations"] == {"resource.kubernetes.io/extended-resource-claim": "true"}
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "pod", "uid": "pod-uid", "controller": True}
+    assert claim["metadata"]["ownerReferences"] == [owner]
+    assert claim["spec"] == {"devices": {"requests": list(TO_MAKE.requests)}}
+    assert claim["status"]["reservedFor"] == [USER]
+    noted = {"requestMappings": list(TO_MAKE.mappings), "resourceClaimName": "pod-extended-resources-x"}
+    assert store.pod_status == {"extendedResourceClaimStatus": noted}
+
+
+async def test_a_claim_that_was_made_in_vain_is_deleted() -> None:
+    """Else its devices were nobody's: the next attempt makes another one."""
+    store = Store()
+    store.refuse_pod = True
+    result = await _pre_bind(store, TO_MAKE)
+    assert result.status.code == status_pb2.CODE_ERROR
+    assert list(store.objects) == [CLAIM]
+
+
+async def test_what_was_written_is_given_back() -> None:
+    """The pod is not bound after all: it uses the claims no more, and the one that was made for it is deleted."""
+    store = Store()
+    await _pre_bind(store, _to_allocate(), TO_MAKE)
+    assert await binding.release(store, NAME, _state(_to_allocate(), TO_MAKE)) is None
+    assert list(store.objects) == [CLAIM]
+    assert store.objects[CLAIM]["status"]["reservedFor"] == []
+    assert store.objects[CLAIM]["status"]["allocation"], "the devices stay: the next attempt finds them allocated"
+    assert await binding.release(store, NAME, _state(_to_allocate())) is None, "once more is no fault"
