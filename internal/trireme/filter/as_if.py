@@ -56,13 +56,16 @@ class AsIf:
         pod_class: classes.PodClass,
         snap: snapshot.Snapshot,
         counting: Nominees,
+        besides: frozenset[str] = frozenset(),
     ) -> None:
+        """`besides` are plugins that the caller asks itself; of other services the columns are believed."""
         self._kept = kept
         self._class = pod_class
         self._snap = snap
         self._counting = counting
         local = {plugin.name: plugin for plugin in chain.local}
         known = [name for name in chain.order if name in kept.plugins and not kept.plugins[name].prefilter.skip]
+        known = [name for name in known if name not in besides]
         self._asked: Sequence[tuple[interfaces.FilterPlugin | None, columns.PluginColumn]] = [
             (local.get(name), kept.plugins[name]) for name in known
         ]

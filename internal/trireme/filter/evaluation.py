@@ -50,6 +50,18 @@ class RemoteFilter(Protocol):
         """Verdicts; a status where the plugin failed and the pod with it; None where the failure is ignored."""
         ...
 
+    async def dry_runs(
+        self,
+        profile: str,
+        pod_class: classes.PodClass,
+        snap: snapshot.Snapshot,
+        state: object,
+        runs: Sequence[interfaces.DryRun],
+        table: interfaces.StatusTable,
+    ) -> interfaces.Verdicts | status.Status | None:
+        """As filter, about nodes as if pods were gone and others there."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Chain:

@@ -37,7 +37,7 @@ class Remote:
     plugin: reserving.RemoteReserve
 
 
-PostFilter = PostFilterPlugin | Remote
+PostFilter = PostFilterPlugin | preemption.DefaultPreemption | Remote
 
 
 def _preemption(args_json: bytes) -> preemption.DefaultPreemption:
@@ -94,6 +94,8 @@ async def post_filter(
 async def _ask(
     plugin: PostFilter, request: filter_pb2.PostFilterRequest, question: preemption.Question, snap: snapshot.Snapshot
 ) -> filter_pb2.PostFilterResponse | None:
+    if isinstance(plugin, preemption.DefaultPreemption):
+        return await plugin.post_filter(question, snap)
     if not isinstance(plugin, Remote):
         return plugin.post_filter(question, snap)
     said = await plugin.plugin.post_filter(request.cycle, request.columns, question.pre_filter)

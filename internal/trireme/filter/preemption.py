@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from trireme.filter import as_if, columns, evaluation, preemption_budgets, preemption_victims
+from trireme.filter import as_if, columns, dry_run_services, evaluation, preemption_budgets, preemption_victims
 from trireme.framework import fit_reasons, status
 from trireme.snapshot import arrays, classes, pods, snapshot
 from trireme.v1 import bind_pb2, cycle_pb2, filter_pb2
@@ -22,6 +22,8 @@ NAME = "DefaultPreemption"
 
 _NOT_HELPFUL = status.unresolvable("", "Preemption is not helpful for scheduling")
 _NO_VICTIMS = status.unresolvable("", "No preemption victims found for incoming pod")
+# How often the dry runs begin anew because the cluster changed while services were asked.
+_TRIES = 5
 _PREFIX = "preemption: "
 # Added to priorities before they are summed up, so that more victims never sum up to less.
 _PRIORITY_SHIFT = 2**31
@@ -94,7 +96,7 @@ class DefaultPreemption:
     def __init__(self, args: Args) -> None:
         self._args = args
 
-    def post_filter(self, question: Question, snap: snapshot.Snapshot) -> filter_pb2.PostFilterResponse:
+    async def post_filter(self, question: Question, snap: snapshot.Snapshot) -> filter_pb2.PostFilterResponse:
         """Evict the victims on the best node, or say why that would not help. A status of any kind has a text."""
         ineligible = _ineligible(question, snap)
         if ineligible:
@@ -104,7 +106,14 @@ class DefaultPreemption:
             if left:
                 return _preempt(question, snap, _best(left, snap))
             return _answer(status.unschedulable(NAME, "no candidate node for preemption"))
-        found = self._find(question, snap)
+        for _ in range(_TRIES):
+            try:
+                found = await self._find(question, snap)
+                break
+            except snapshot.OutOfStepError as error:
+                moved = str(error)
+        else:
+            return _answer(status.error(NAME, moved))
         if found.candidates and question.offer:
             return _offered(found.candidates, snap)
         if found.candidates:
@@ -117,7 +126,7 @@ class DefaultPreemption:
         text = fit_reasons.sentence(snap.nodes.count, refusals)
         return _answer(status.unschedulable(NAME, text), clear_nomination=True)
 
-    def _find(self, question: Question, snap: snapshot.Snapshot) -> _Found:
+    async def _find(self, question: Question, snap: snapshot.Snapshot) -> _Found:
         found = _Found()
         potential = question.resolvable(snap.nodes.live_slots())
         if not potential.size:
@@ -129,11 +138,15 @@ class DefaultPreemption:
         found.refused[_NO_VICTIMS] += int(np.count_nonzero(~has_victims))
         potential = potential[has_victims]
         counting = as_if.nominees(snap, question.pod_class.priority, question.cycle.pod.metadata.uid)
-        asking = as_if.AsIf(question.chain, question.kept, question.pod_class, snap, counting)
-        run = preemption_victims.DryRun(snap, asking, preemption_budgets.Budgets(snap), victims)
+        services = dry_run_services.of(
+            question.chain, question.kept, question.cycle, question.pod_class, snap, counting
+        )
+        asked = frozenset() if services is None else services.names
+        asking = as_if.AsIf(question.chain, question.kept, question.pod_class, snap, counting, asked)
+        run = preemption_victims.DryRun(snap, asking, preemption_budgets.Budgets(snap), victims, services)
         while potential.size and not found.enough(wanted):
             count = max(wanted - len(found.candidates), 1)
-            self._take(run.run(potential[:count]), question, snap, found)
+            self._take(await run.run(potential[:count]), question, snap, found)
             potential = potential[count:]
         found.refused = +found.refused
         return found

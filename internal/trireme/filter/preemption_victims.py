@@ -10,6 +10,7 @@ Source: pkg/scheduler/framework/plugins/defaultpreemption (SelectVictimsOnNode).
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -82,6 +83,14 @@ def potential_victims(snap: snapshot.Snapshot, slots: arrays.SlotArray, priority
     return rows[np.lexsort(keys)]
 
 
+class Services(Protocol):
+    """Filter plugins that are services of their own."""
+
+    async def verdicts(self, slots: arrays.SlotArray, gone: arrays.SlotArray) -> arrays.Int16Array:
+        """What they say of each slot as if these rows were gone, as numbers of the class's statuses. Shape: (slot,)."""
+        ...
+
+
 class DryRun:
     """Looks for the victims of one pod."""
 
@@ -91,34 +100,54 @@ class DryRun:
         asking: as_if.AsIf,
         budgets: preemption_budgets.Budgets,
         victims: arrays.SlotArray,
+        services: Services | None = None,
     ) -> None:
-        """`victims` are the rows of all potential ones, as potential_victims answers them."""
+        """`victims` are the rows of all potential ones, as potential_victims answers them; `services` are the plugins
+        in other processes that look at the pods of a node, where there are any.
+        """
+        self._services = services
         self._snap = snap
         self._asking = asking
         self._budgets = budgets
         self._victims = victims
         self._slots = snap.pods.slot[victims]
 
-    def run(self, slots: arrays.SlotArray) -> Outcome:
-        """Try these slots, which all have potential victims."""
+    async def run(self, slots: arrays.SlotArray) -> Outcome:
+        """Try these slots, which all have potential victims. Raises: OutOfStepError where the snapshot moved on while
+        services were asked.
+        """
         candidates: list[Candidate] = []
         refused: list[tuple[int, int]] = []
         for part in self._asking.parts(slots):
             with rehearsal.Rehearsal(self._snap) as rehearsed:
-                found, others = self._together(part, rehearsed)
+                found, others = await self._together(part, rehearsed)
             candidates += found
             refused += others
         return Outcome(tuple(candidates), tuple(refused))
 
-    def _together(
+    async def _verdicts(self, slots: arrays.SlotArray, rehearsed: rehearsal.Rehearsal) -> arrays.Int16Array:
+        """What all plugins say, services included. Shape: (slot asked,)."""
+        index = self._asking.verdicts(slots, rehearsed).index
+        passing = np.flatnonzero(index == interfaces.PASSES)
+        if self._services is not None and passing.size:
+            gone = rehearsed.removed
+            rehearsed.pause()
+            generation = self._snap.generation
+            index[passing] = await self._services.verdicts(slots[passing], gone)
+            if self._snap.generation != generation:
+                raise snapshot.OutOfStepError("the cluster changed while plugins were asked")
+            rehearsed.resume()
+        return index
+
+    async def _together(
         self, slots: arrays.SlotArray, rehearsed: rehearsal.Rehearsal
     ) -> tuple[list[Candidate], list[tuple[int, int]]]:
         rehearsed.remove(self._victims[np.isin(self._slots, slots)])
-        index = self._asking.verdicts(slots, rehearsed).index
+        index = await self._verdicts(slots, rehearsed)
         refused = list(zip(slots.tolist(), index.tolist(), strict=True))
         helped = slots[index == interfaces.PASSES]
         queues = [self._order_of_reprieve(slot) for slot in helped.tolist()]
-        staying = self._reprieve(helped, [queue for queue, _ in queues], rehearsed)
+        staying = await self._reprieve(helped, [queue for queue, _ in queues], rehearsed)
         candidates = []
         for slot, (queue, violating) in zip(helped.tolist(), queues, strict=True):
             going = [row for row in queue if row not in staying]
@@ -140,14 +169,14 @@ class DryRun:
             return rows, violating
         return [row for row in rows if row in violating] + [row for row in rows if row not in violating], violating
 
-    def _reprieve(
+    async def _reprieve(
         self, slots: arrays.SlotArray, queues: Sequence[Sequence[int]], rehearsed: rehearsal.Rehearsal
     ) -> set[int]:
         """Let victims back in the order of their slot's queue, one a slot and round; the rows of those that stay."""
         staying: set[int] = set()
         for at, rows in _rounds(queues):
             rehearsed.restore(rows)
-            fits = self._asking.verdicts(slots[at], rehearsed).index == interfaces.PASSES
+            fits = await self._verdicts(slots[at], rehearsed) == interfaces.PASSES
             rehearsed.remove(rows[~fits])
             staying.update(rows[fits].tolist())
         return staying

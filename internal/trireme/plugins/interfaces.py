@@ -108,6 +108,15 @@ SKIPPED = PreFilterResult(skip=True)
 
 
 @dataclass(frozen=True, slots=True)
+class DryRun:
+    """A node as if the pods of these rows were gone, and pods of these classes there."""
+
+    slot: int
+    removed_rows: Sequence[int]
+    added_classes: Sequence[int] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Verdicts:
     """A filter plugin's answer. Shapes: all (slot asked,).
 

@@ -12,18 +12,28 @@ nodes are known costs no call at all.
 import asyncio
 import itertools
 import weakref
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from trireme.framework import status
 from trireme.plugins import interfaces
-from trireme.replica import remote_answers, remote_client, remote_connection, remote_request, remote_stages
+from trireme.replica import (
+    remote_answers,
+    remote_client,
+    remote_connection,
+    remote_dry_run,
+    remote_request,
+    remote_stages,
+)
 from trireme.snapshot import arrays, classes, snapshot
 from trireme.v1 import cycle_pb2, filter_pb2, plugin_pb2, score_pb2, snapshot_pb2
 
 # Calls of one question that are under way at once, where the plugin sets no limit itself.
 CALLS_PER_QUESTION = 8
+
+# Dry runs asked about in one call at most; each brings the pods that are taken to be gone.
+RUNS_PER_CALL = 200
 
 _PRE_FILTER = remote_connection.Method("/trireme.v1.FilterService/PreFilter", filter_pb2.PreFilterResponse)
 _FILTER = remote_connection.Method("/trireme.v1.FilterService/Filter", filter_pb2.FilterResponse)
@@ -145,6 +155,38 @@ class RemoteFilterPlugin:
         except (remote_connection.PluginError, _Failed) as error:
             return client.failure(f'running "{self.name}" filter plugin', str(error))
         return verdicts
+
+    async def dry_runs(
+        self,
+        profile: str,
+        pod_class: classes.PodClass,
+        snap: snapshot.Snapshot,
+        state: object,
+        runs: Sequence[interfaces.DryRun],
+        table: interfaces.StatusTable,
+    ) -> interfaces.Verdicts | status.Status | None:
+        """As filter, about nodes as if pods were gone and others there."""
+        client = self._client
+        cycle = client.cycle(profile, pod_class, snap.generation, state if isinstance(state, bytes) else b"")
+        index = np.zeros(len(runs), dtype=np.int16)
+        parts = [slice(start, start + RUNS_PER_CALL) for start in range(0, len(runs), RUNS_PER_CALL)]
+
+        async def ask(part: slice, request: bytes) -> None:
+            def read(response: filter_pb2.FilterResponse) -> status.Status | None:
+                count = len(runs[part])
+                answers = remote_answers.read_filter(response, self.name, count, self.depends_on)
+                index[part] = answers.intern(table)
+                return answers.error()
+
+            failed = await client.connection.ask(_FILTER, request, read)
+            if failed is not None:
+                raise _Failed(failed.message)
+
+        try:
+            await _in_parts(((part, remote_dry_run.request(cycle, client, snap, runs[part])) for part in parts), ask)
+        except (remote_connection.PluginError, _Failed) as error:
+            return client.failure(f'running "{self.name}" filter plugin', str(error))
+        return interfaces.Verdicts(index)
 
     def _pre_filter_failed(self, detail: str) -> interfaces.PreFilterResult:
         failed = self._client.failure(f'running PreFilter plugin "{self.name}"', detail)

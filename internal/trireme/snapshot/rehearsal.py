@@ -2,8 +2,9 @@
 
 Preemption asks whether a pod would fit if victims were gone, and filters ask whether it fits beside pods that are only
 promised a node. Both change the pod table and what the nodes have in use for a moment, ask the plugins as always, and
-change it back. Nothing is awaited meanwhile, and no generation moves: who keeps answers by generation must not keep one
-given during a rehearsal. What is counted ahead (tallies) keeps to the real cluster and is adjusted where it is read.
+change it back. While something is awaited the rehearsal pauses, and no generation moves: who keeps answers by
+generation must not keep one given during a rehearsal. What is counted ahead (tallies) keeps to the real cluster and is
+adjusted where it is read.
 """
 
 import types
@@ -31,6 +32,8 @@ class Rehearsal:
         self._left: dict[int, int] = {}
         # Pods that are taken to be there, in rows at the end of the pod table.
         self._first_added = 0
+        # While others may look at the snapshot: the rows that were taken to be gone.
+        self._paused: arrays.SlotArray | None = None
         self._deltas: tuple[arrays.Int32Array, arrays.Int32Array, arrays.Int64Array, arrays.BoolArray] | None = None
 
     def __enter__(self) -> "Rehearsal":
@@ -43,9 +46,29 @@ class Rehearsal:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: types.TracebackType | None
     ) -> None:
+        if self._paused is not None:
+            return
         self.clear_added()
         self.restore(np.array(list(self._removed), dtype=np.intp))
         self._snap.rehearsal = None
+
+    def pause(self) -> None:
+        """Show the truth, for as long as something is awaited. Nothing is added at such a moment."""
+        self._paused = np.array(list(self._removed), dtype=np.intp)
+        self.restore(self._paused)
+        self._snap.rehearsal = None
+
+    def resume(self) -> None:
+        """Go on as before the pause; the snapshot is the same as then."""
+        assert self._paused is not None
+        rows, self._paused = self._paused, None
+        self.__enter__()
+        self.remove(rows)
+
+    @property
+    def removed(self) -> arrays.SlotArray:
+        """The rows that are taken to be gone. Shape: (n,)."""
+        return np.array(list(self._removed), dtype=np.intp)
 
     @property
     def slots(self) -> arrays.SlotArray:

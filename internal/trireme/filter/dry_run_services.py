@@ -1,0 +1,88 @@
+"""The filter plugins that are services of their own, asked in preemption's dry runs.
+
+What a service says of a node by the node alone no victim changes, so its column is believed. The others are asked anew,
+about each node with the pods that would be gone: once beside the pods that are promised the node, where there are such,
+and once without them, as the filters of this process are. They are asked in the profile's order, each about what the
+ones before it left.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from trireme.filter import as_if, columns, evaluation
+from trireme.framework import status
+from trireme.plugins import interfaces
+from trireme.snapshot import arrays, classes, snapshot
+from trireme.v1 import cycle_pb2
+
+
+def of(
+    chain: evaluation.Chain,
+    kept: columns.ClassColumns,
+    cycle: cycle_pb2.Cycle,
+    pod_class: classes.PodClass,
+    snap: snapshot.Snapshot,
+    counting: as_if.Nominees,
+) -> "DryRunServices | None":
+    """The services that have to be asked; None where there are none."""
+    asked = [
+        remote
+        for remote in chain.remote
+        if remote.depends_on is not interfaces.Dependency.NODE
+        and remote.name in kept.plugins
+        and not kept.plugins[remote.name].prefilter.skip
+    ]
+    return DryRunServices(asked, kept, cycle.profile, pod_class, snap, counting) if asked else None
+
+
+class DryRunServices:
+    """Asks about one class; see preemption_victims.Services."""
+
+    def __init__(
+        self,
+        asked: Sequence[evaluation.RemoteFilter],
+        kept: columns.ClassColumns,
+        profile: str,
+        pod_class: classes.PodClass,
+        snap: snapshot.Snapshot,
+        counting: as_if.Nominees,
+    ) -> None:
+        self.names = frozenset(remote.name for remote in asked)
+        self._asked = asked
+        self._kept = kept
+        self._profile = profile
+        self._class = pod_class
+        self._snap = snap
+        self._counting = counting
+
+    async def verdicts(self, slots: arrays.SlotArray, gone: arrays.SlotArray) -> arrays.Int16Array:
+        """What they say of each slot as if these rows were gone. Shape: (slot asked,)."""
+        index = np.zeros(slots.shape[0], dtype=np.int16)
+        on = self._snap.pods.slot[gone]
+        for remote in self._asked:
+            left = np.flatnonzero(index == interfaces.PASSES)
+            if not left.size:
+                break
+            runs, owners = [], []
+            for at in left.tolist():
+                slot = int(slots[at])
+                rows = gone[on == slot].tolist()
+                promised = self._counting.class_ids[self._counting.slots == slot].tolist()
+                for added in ([promised] if promised else []) + [[]]:
+                    runs.append(interfaces.DryRun(slot, rows, added))
+                    owners.append(at)
+            said = await self._ask(remote, runs)
+            # Of a node that was asked about twice the first refusal counts.
+            for at, number in reversed(list(zip(owners, said.tolist(), strict=True))):
+                index[at] = number or index[at]
+        return index
+
+    async def _ask(self, remote: evaluation.RemoteFilter, runs: Sequence[interfaces.DryRun]) -> arrays.Int16Array:
+        table, state = self._kept.table, self._kept.plugins[remote.name].prefilter.state
+        said = await remote.dry_runs(self._profile, self._class, self._snap, state, runs, table)
+        if said is None:
+            return np.zeros(len(runs), dtype=np.int16)
+        if isinstance(said, status.Status):
+            return np.full(len(runs), table.intern(said), dtype=np.int16)
+        return said.index
