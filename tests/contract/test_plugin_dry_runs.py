@@ -1,0 +1,155 @@
+"""Preemption asks plugins that are services: over real gRPC, about nodes as if pods were gone from them."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import phase_calls
+import pytest
+from phase_calls import Context
+from plugin_servers import on_the_sdk
+from snapshot_views import SnapshotBuilder, pod_of, requesting
+
+from trireme import sdk
+from trireme.filter import service
+from trireme.replica import remote_client, remote_plugin
+from trireme.v1 import filter_pb2, plugin_pb2, snapshot_pb2
+
+PREEMPTOR = 100
+
+
+class Guarded:
+    """Refuses a node for as long as one of the pods that guard it is there."""
+
+    def __init__(self) -> None:
+        self.info = sdk.Info("Guarded", depends_on=sdk.Dependency.NODE_PODS)
+        self.guards: dict[str, set[str]] = {}
+        self.asked: list[tuple[str, tuple[str, ...]]] = []
+        self.while_asked: Callable[[], None] = lambda: None
+
+    def filter(self, call: sdk.Call, node: sdk.Node) -> sdk.Verdict:
+        gone = {pod.metadata.uid for pod in call.removed_pods}
+        assert all(pod.spec.node_name == node.name for pod in call.removed_pods)
+        self.asked.append((node.name, tuple(sorted(gone))))
+        self.while_asked()
+        return sdk.unschedulable("guarded") if self.guards.get(node.name, set()) - gone else None
+
+
+class Cluster:
+    """Nodes of 4 CPUs with a pod of every priority below 100 that is asked for, and the filter phase on them."""
+
+    def __init__(self, plugin: Guarded, config: snapshot_pb2.RemotePlugin, *nodes: str) -> None:
+        self.plugin = plugin
+        self.builder = SnapshotBuilder()
+        for name in nodes:
+            self.builder.set_node(name, allocatable={"cpu": "4", "pods": "110"})
+        self.builder.add_class(PREEMPTOR, pod_of({**requesting(cpu="1"), "priority": 100}))
+        self.remotes = remote_plugin.RemotePlugins(self.builder.snap)
+        self.phase = service.FilterService(self.builder.snap, self.remotes.filter_plugin)
+        self._config = config
+
+    async def preempt(self) -> filter_pb2.PostFilterResponse:
+        """Filter, and PostFilter of what it answered."""
+        message = phase_calls.configuration(["NodeResourcesFit", "Guarded"], [])
+        message.remote_plugins.append(self._config)
+        point = message.profiles[0].plugin_sets.add(extension_point=plugin_pb2.EXTENSION_POINT_POST_FILTER)
+        point.plugins.add(name="DefaultPreemption")
+        await phase_calls.greet(self.phase, message)
+        cycle = phase_calls.cycle(self.builder, PREEMPTOR)
+        cycle.pod.metadata.uid = "me"
+        filtered = await self.phase.Filter(filter_pb2.FilterRequest(cycle=cycle, count=1), Context())  # type: ignore[arg-type]
+        self.plugin.asked.clear()
+        request = filter_pb2.PostFilterRequest(cycle=cycle, columns=filtered.columns)
+        return await self.phase.PostFilter(request, Context())  # type: ignore[arg-type]
+
+
+@pytest.fixture
+async def opened(tmp_path: Path) -> AsyncIterator[Any]:
+    """Opens a cluster; it ends with the test."""
+    async with AsyncExitStack() as stack:
+
+        async def open_cluster(*nodes: str, policy: Any = snapshot_pb2.FAILURE_POLICY_FAIL) -> Cluster:
+            plugin = Guarded()
+            address = await stack.enter_async_context(on_the_sdk(plugin, tmp_path))
+            info = await remote_client.handshake("Guarded", address, deadline_seconds=10)
+            config = snapshot_pb2.RemotePlugin(
+                name="Guarded", endpoints=[address], deadline_ms=5000, info=info, failure_policy=policy
+            )
+            made = Cluster(plugin, config, *nodes)
+            stack.push_async_callback(made.remotes.close)
+            return made
+
+        yield open_cluster
+
+
+def _victims(answer: filter_pb2.PostFilterResponse) -> set[str]:
+    return {action.pod.uid for action in answer.actions}
+
+
+async def test_the_pods_that_a_plugin_wants_gone_go_and_the_others_stay(opened: Any) -> None:
+    """Reprieve asks the real Filter: without the plugin nobody had to go, or the wrong pods would."""
+    cluster: Cluster = await opened("n0", "n1")
+    rows = {}
+    for number, priority in enumerate((10, 20, 30), start=1):
+        cluster.builder.add_class(number, pod_of({**requesting(cpu="1"), "priority": priority}))
+        rows[priority] = cluster.builder.place(number, "n0", "n1")
+    uid = {(priority, node): f"uid-{rows[priority][node]}" for priority in rows for node in (0, 1)}
+    cluster.plugin.guards = {"n0": {uid[30, 0]}, "n1": {uid[20, 1], uid[10, 1]}}
+    answer = await cluster.preempt()
+    # On n1 two would have to go, but the most important of them matters less.
+    assert answer.nominated_node == "n1"
+    assert _victims(answer) == {uid[20, 1], uid[10, 1]}
+    everybody = tuple(sorted(uid[priority, 0] for priority in rows))
+    assert ("n0", everybody) in cluster.plugin.asked
+
+
+async def test_a_node_that_a_plugin_refuses_in_any_case_is_no_candidate(opened: Any) -> None:
+    """Evicting would be in vain: the pod is told so in the plugin's words."""
+    cluster: Cluster = await opened("n0")
+    cluster.builder.add_class(1, pod_of({**requesting(cpu="4"), "priority": 10}))
+    cluster.builder.place(1, "n0")
+    cluster.plugin.guards = {"n0": {"somebody who stays"}}
+    answer = await cluster.preempt()
+    assert not answer.actions
+    assert list(answer.status.messages) == ["preemption: 0/1 nodes are available: 1 guarded."]
+
+
+async def test_dry_runs_begin_anew_where_the_cluster_moved_on_meanwhile(opened: Any) -> None:
+    """A victim that is gone by the time the plugin answers must not be evicted, nor its row be somebody else's."""
+    cluster: Cluster = await opened("n0")
+    cluster.builder.add_class(1, pod_of({**requesting(cpu="2"), "priority": 10}))
+    first, second = cluster.builder.place(1, "n0", "n0")
+    moved = []
+
+    def move_on() -> None:
+        if not moved:
+            moved.append(True)
+            cluster.builder.remove(first)
+
+    async def preempt() -> filter_pb2.PostFilterResponse:
+        cluster.plugin.guards = {"n0": {f"uid-{second}"}}
+        return await cluster.preempt()
+
+    asked_before = len(cluster.plugin.asked)
+    cluster.plugin.while_asked = lambda: None if not cluster.plugin.asked[-1][1] else move_on()
+    answer = await preempt()
+    assert moved
+    assert len(cluster.plugin.asked) > asked_before
+    assert _victims(answer) == {f"uid-{second}"}
+
+
+async def test_a_plugin_that_fails_in_a_dry_run_fails_the_node_or_is_left_out(opened: Any) -> None:
+    """By its policy; a service that is down must not have pods evicted that it might refuse to make room for."""
+    cluster: Cluster = await opened("n0")
+    cluster.builder.add_class(1, pod_of({**requesting(cpu="4"), "priority": 10}))
+    cluster.builder.place(1, "n0")
+
+    def fail() -> None:
+        if cluster.plugin.asked[-1][1]:
+            raise OSError("down")
+
+    cluster.plugin.while_asked = fail
+    answer = await cluster.preempt()
+    assert not answer.actions
+    assert "down" in answer.status.messages[0]
