@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trireme.kube import client, informer, resources, watch
+from trireme.kube import client, informer, resources, store
 
 SCHEME = "endpointslice:///"
 
@@ -56,32 +56,8 @@ async def follow(api: client.ApiClient, endpoint: str, take: Callable[[Sequence[
         label_selector=f"kubernetes.io/service-name={service}",
     )
 
-    slices = _Slices(lambda known: take(addresses_of(known, port)))
+    def changed(_: Sequence[store.Change[Slice]]) -> None:
+        take(addresses_of(slices, port))
+
+    slices: store.Store[Slice] = store.Store(lambda entry: entry.key, changed)
     await informer.Informer(api, watched, parse, [slices]).run()
-
-
-class _Slices:
-    """The slices of a Service. `changed` gets all of them after each batch of events; never half of a list."""
-
-    def __init__(self, changed: Callable[[Iterable[Slice]], None]) -> None:
-        self._changed = changed
-        self._known: dict[str, Slice] = {}
-        self._listed: dict[str, Slice] | None = None
-
-    def on_events(self, events: Sequence[watch.Event[Slice]]) -> None:
-        """Takes an informer's events."""
-        for kind, entry, _ in events:
-            if kind is watch.EventKind.LIST_START:
-                self._listed = {}
-            elif kind is watch.EventKind.LIST_END:
-                self._known, self._listed = self._listed or {}, None
-            elif entry is None:
-                continue
-            elif self._listed is not None:
-                self._listed[entry.key] = entry
-            elif kind is watch.EventKind.DELETED:
-                self._known.pop(entry.key, None)
-            else:
-                self._known[entry.key] = entry
-        if self._listed is None:
-            self._changed(self._known.values())
