@@ -83,8 +83,8 @@ test: $(STAMP) lint types ## Everything that CI checks (with Go: on the real con
 	@$(BIN)/pytest tests
 
 .PHONY: conformance
-conformance: $(STAMP) ## Agreement with kube-scheduler's decisions (CASES=file for another set)
-	@$(BIN)/python tests/conformance/agreement.py $(if $(CASES),--cases $(CASES))
+conformance: $(STAMP) ## Agreement with kube-scheduler's decisions (CASES=file for another set, ANSWERS=1: print ours)
+	@$(BIN)/python tests/conformance/agreement.py $(if $(CASES),--cases $(CASES)) $(if $(ANSWERS),--print-answers)
 
 .PHONY: differential
 differential: $(STAMP) ## Random situations, asked of kube-scheduler's framework too (N=500 SEED=1; needs Go)

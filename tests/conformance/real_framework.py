@@ -17,6 +17,7 @@ import threading
 import types
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from golden_rows import Row
 
@@ -65,6 +66,13 @@ def _digest() -> str:
 
 def _up_to_date(digest: str) -> bool:
     return BINARY.exists() and _STAMP.exists() and _STAMP.read_text() == digest
+
+
+def quantities(texts: Sequence[str]) -> list[dict[str, Any]]:
+    """What apimachinery reads in the texts: `value`, `milli` and canonical `text`, or an `error`."""
+    lines = "".join(json.dumps(text) + "\n" for text in texts)
+    done = subprocess.run([str(build()), "-quantities"], input=lines, capture_output=True, text=True, check=True)
+    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 class Oracle:

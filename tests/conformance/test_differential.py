@@ -1,7 +1,6 @@
 """Trireme and Kubernetes' own framework say the same about situations that nobody has written down."""
 
 import copy
-import os
 import random
 from collections.abc import Sequence
 from typing import Any
@@ -9,6 +8,7 @@ from typing import Any
 import decision_profiles
 import differential
 import golden_rows
+import oracle_fixture
 import pytest
 import real_framework
 import shrinking
@@ -17,19 +17,10 @@ from decision_phases import Phases
 COUNT = 60
 
 
-def _require_oracle() -> None:
-    if real_framework.available():
-        return
-    missing = "the oracle is not built: `python tests/conformance/real_framework.py` (needs Go 1.26)"
-    if os.environ.get("CI") == "true":
-        pytest.fail(missing)
-    pytest.skip(missing)
-
-
 @pytest.mark.timeout(300)
 def test_random_situations_are_decided_as_the_framework_does() -> None:
     """Else the golden cases are met, but not the rules behind them."""
-    _require_oracle()
+    oracle_fixture.require_oracle()
     rows = list(differential.drawn(seed=1, count=COUNT))
     setup = decision_profiles.make(decision_profiles.arguments_in(rows))
     with (
@@ -46,7 +37,7 @@ def test_random_situations_are_decided_as_the_framework_does() -> None:
 
 def test_the_oracle_says_what_the_golden_data_say() -> None:
     """Else a difference to it is no difference to kube-scheduler."""
-    _require_oracle()
+    oracle_fixture.require_oracle()
     rows = list(golden_rows.read(golden_rows.DECISIONS))[::40]
     with real_framework.Oracle(4) as oracle:
         answers = oracle.ask(rows)

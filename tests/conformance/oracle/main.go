@@ -32,11 +32,16 @@ type row struct {
 func main() {
 	runs := flag.Int("runs", 4, "how often each situation is asked")
 	parallel := flag.Int("parallel", 4*runtime.NumCPU(), "how many situations are asked at a time: most of the time is waiting")
+	amounts := flag.Bool("quantities", false, "read quantities, as JSON strings, instead of situations")
 	flag.Parse()
 	klog.SetOutput(os.Stderr)
 	klog.LogToStderr(false)
 	klog.SetLogger(klog.Logger{}.V(0))
-	if err := answerAll(*runs, *parallel); err != nil {
+	answer := func() error { return answerAll(*runs, *parallel) }
+	if *amounts {
+		answer = readQuantities
+	}
+	if err := answer(); err != nil {
 		fmt.Fprintln(os.Stderr, "oracle:", err)
 		os.Exit(1)
 	}
