@@ -43,7 +43,8 @@ FIELDS = (
     "changes",
 )
 
-CONFIGURATION_SUITE = Path(__file__).parent / "config" / "agreement.py"
+# It is run where it finds its own parts by name.
+CONFIGURATION_SUITE, CONFIGURATION_FOLDER = "config.agreement", Path(__file__).parent
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -95,8 +96,8 @@ def _agreement_of(path: Path, options: argparse.Namespace) -> int:
     outcome = int(any(finding.verdict is Verdict.DIFFERS for finding in findings))
     if RowKind.CONFIGURATION in by_kind:
         arguments = ["--answers"] if options.print_answers else ["--differences", str(options.differences)]
-        command = [sys.executable, str(CONFIGURATION_SUITE), str(path), *arguments]
-        outcome = max(outcome, subprocess.run(command, check=False).returncode)
+        command = [sys.executable, "-m", CONFIGURATION_SUITE, str(path.resolve()), *arguments]
+        outcome = max(outcome, subprocess.run(command, check=False, cwd=CONFIGURATION_FOLDER).returncode)
     return outcome
 
 

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import agreement
 import decision_differences
 import decision_profiles
 import golden_rows
@@ -184,3 +185,50 @@ def test_a_hint_that_says_otherwise_is_found() -> None:
         {**row, "expect": {"hint": "Queue"}}, {**hint_agreement.answer(row), "hint": "QueueSkip"}
     )
     assert finding.verdict is Verdict.DIFFERS
+
+
+def _spoil_decision(row: Json) -> None:
+    row["expect"]["feasible"] = ["nowhere"]
+
+
+def _spoil_hint(row: Json) -> None:
+    row["expect"] = {"events": []}
+
+
+def _spoil_configuration(row: Json) -> None:
+    row["exit"] = 77
+
+
+def _spoil_flag(row: Json) -> None:
+    row["section"] = "Nowhere"
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    ("file", "spoil"),
+    [
+        pytest.param("decisions", _spoil_decision, id="decisions"),
+        pytest.param("hints", _spoil_hint, id="hints"),
+        pytest.param("config", _spoil_configuration, id="config"),
+        pytest.param("flags", _spoil_flag, id="flags"),
+    ],
+)
+def test_the_command_takes_a_file_of_each_kind(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], file: str, spoil: Any
+) -> None:
+    """Else `make conformance CASES=…` passes over what it cannot read, or calls a difference agreement."""
+    rows = list(golden_rows.read(golden_rows.DATA / f"{file}.jsonl.gz"))[:2]
+    path = tmp_path / "rows.jsonl"
+
+    def asked(*options: str) -> int:
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        return agreement.main(["--cases", str(path), *options])
+
+    assert asked() == 0
+    capfd.readouterr()
+    asked("--print-answers")
+    printed = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
+    assert [row.keys() for row in printed] == [row.keys() for row in rows]
+    assert [row["name"] for row in printed] == [row["name"] for row in rows]
+    spoil(rows[0])
+    assert asked() == 1

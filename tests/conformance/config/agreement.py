@@ -2,9 +2,9 @@
 
 `measure(path)` runs every case of a file of them in this process (a case is a few milliseconds, a process is half a
 second) and answers counts and the first differences, by kind and field; `answers(path)` yields our own answers in the
-same form. As a program it prints either:
+same form. As a program, in the folder above this one, it prints either:
 
-    python tests/conformance/config/agreement.py tests/conformance/data/config.jsonl.gz [--answers] [--differences 10]
+    python -m config.agreement data/config.jsonl.gz [--answers] [--differences 10]
 
 A start in this process ends before it connects. Where a recorded program ran until it was told to end, ours is run as
 a program too (`live.py`).
