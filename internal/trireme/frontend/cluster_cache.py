@@ -88,7 +88,7 @@ class ClusterCache:
         self._free_slots: list[int] = []
         self._next_slot = 0
         self._pods: dict[str, PlacedPod] = {}  # by UID
-        self._homeless: dict[str, set[str]] = {}  # node name → UIDs of pods on a node that is not known
+        self._on_node: dict[str, set[PlacedPod]] = {}  # node name, of a node that is known or not → its pods
         self._free_rows: list[int] = []
         self._next_row = 0
         self._assumed: set[str] = set()
@@ -151,8 +151,8 @@ class ClusterCache:
             return True, before
         self._names[slot] = (name, self.generation + 1)
         self._changes.new_slots.add(slot)
-        for uid in self._homeless.pop(name, ()):
-            self._settle(self._pods[uid], slot)
+        for pod in self._on_node.get(name, ()):
+            self._settle(pod, slot)
         for uid, promised in self._promises.items():
             if promised[0] == name:
                 self._promise(uid, slot)
@@ -167,9 +167,9 @@ class ClusterCache:
             return None
         del self._names[slot]
         before = snapshot_pb2.NodeEntry.FromString(self._entries.pop(slot)).node
-        for pod in [pod for pod in self._pods.values() if pod.slot == slot]:
-            self._unsettle(pod)
-            self._homeless.setdefault(name, set()).add(pod.uid)
+        for pod in self._on_node.get(name, ()):
+            if pod.slot != NO_SLOT:
+                self._unsettle(pod)
         for uid in [uid for uid, nomination in self._nominations.items() if nomination.slot == slot]:
             self.nominate(uid, None)
         self._changes.nodes.discard(slot)
@@ -207,7 +207,8 @@ class ClusterCache:
             pod.assumed = False
             self._reclassify(pod, base, parsed.labels, class_id)
             if pod.node_name != parsed.node_name:
-                self._move(pod, parsed.node_name)
+                self._leave(pod)
+                self._enter(pod, parsed.node_name)
         pod.version = parsed.resource_version
         if pod.flags != parsed.flags or pod.start != parsed.start:
             pod.flags = parsed.flags
@@ -221,10 +222,7 @@ class ClusterCache:
         if pod is None:
             return None
         self._assumed.discard(uid)
-        if pod.slot == NO_SLOT:
-            self._leave_unknown_node(pod)
-        else:
-            self._unsettle(pod)
+        self._leave(pod)
         self.registry.release(pod.class_id)
         if len(self._overlay):
             self.forget_objects(uid)
@@ -257,9 +255,9 @@ class ClusterCache:
         """Those of the hidden pods that are still there are on their nodes again."""
         for uid in uids:
             pod = self._pods.get(uid)
-            if pod is not None and pod.slot == NO_SLOT:
-                self._leave_unknown_node(pod)
-                self._move_to(pod, pod.node_name)
+            slot = NO_SLOT if pod is None else self.slot_of(pod.node_name)
+            if pod is not None and pod.slot == NO_SLOT and slot != NO_SLOT:
+                self._settle(pod, slot)
 
     def is_assumed(self, uid: str) -> bool:
         """Whether the pod is on a node by assumption alone."""
@@ -421,29 +419,28 @@ class ClusterCache:
     def _place(self, key: str, uid: str, node_name: str, base: int, labels: Labels, class_id: int) -> PlacedPod:
         pod = PlacedPod(key, uid, node_name, base, labels, class_id)
         self._pods[uid] = pod
-        self._move(pod, node_name)
+        self._enter(pod, node_name)
         return pod
 
-    def _move(self, pod: PlacedPod, node_name: str) -> None:
-        if pod.slot != NO_SLOT:
-            self._unsettle(pod)
-        else:
-            self._leave_unknown_node(pod)
-        self._move_to(pod, node_name)
-
-    def _move_to(self, pod: PlacedPod, node_name: str) -> None:
+    def _enter(self, pod: PlacedPod, node_name: str) -> None:
+        """The pod, which is on no node, is on this one, known or not."""
         pod.node_name = node_name
+        there = self._on_node.get(node_name)
+        if there is None:
+            there = self._on_node[node_name] = set()
+        there.add(pod)
         slot = self._slots.get(node_name)
-        if slot is None:
-            self._homeless.setdefault(node_name, set()).add(pod.uid)
-        else:
+        if slot is not None:
             self._settle(pod, slot)
 
-    def _leave_unknown_node(self, pod: PlacedPod) -> None:
-        homeless = self._homeless.get(pod.node_name, set())
-        homeless.discard(pod.uid)
-        if not homeless:
-            self._homeless.pop(pod.node_name, None)
+    def _leave(self, pod: PlacedPod) -> None:
+        """The pod is on no node any more."""
+        if pod.slot != NO_SLOT:
+            self._unsettle(pod)
+        there = self._on_node[pod.node_name]
+        there.remove(pod)
+        if not there:
+            del self._on_node[pod.node_name]
 
     def _settle(self, pod: PlacedPod, slot: int) -> None:
         if self._free_rows:
