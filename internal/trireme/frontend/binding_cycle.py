@@ -21,6 +21,7 @@ from trireme.frontend import (
     extenders,
     fit_error,
     metrics_observed,
+    object_waits,
     outcomes,
     pods_in_pre_bind,
     pre_binding,
@@ -30,7 +31,7 @@ from trireme.frontend import (
     scheduling_queue,
     waiting_pods,
 )
-from trireme.v1 import bind_pb2, cycle_pb2, filter_pb2
+from trireme.v1 import bind_pb2, cycle_pb2, filter_pb2, resource_pb2
 from trireme.wire import status as wire_status
 
 log = logging.getLogger(__name__)
@@ -39,6 +40,8 @@ log = logging.getLogger(__name__)
 MAX_BINDING = 1000
 
 _NO_WAITS: Mapping[str, float] = {}
+
+_DEVICES = "DynamicResources"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -218,7 +221,7 @@ class BindingCycle:
         said = failed or status.SUCCESS
         if work is True:
             await self._tell_expected(one)
-            said = await self._in_pre_bind.run(one.pod.uid, self._pre_binding.run(cycle, item))
+            said = await self._in_pre_bind.run(one.pod.uid, self._prepare(cycle, one, item))
             one = dataclasses.replace(one, prepared=True)
             self._observed.volume_stage("bind", said)
         if failed is None:
@@ -227,6 +230,22 @@ class BindingCycle:
             await self._bind_prepared(cycle, [one])
         else:
             self._take_back(cycle, one, said)
+
+    async def _prepare(self, cycle: cycle_pb2.Cycle, one: Assumed, item: bind_pb2.BindItem) -> status.Status:
+        """PreBind, with what people are to know of devices that it waits for."""
+        drivers: list[str] = []
+        started = self._observed.clock()
+
+        def on_wait(plugin: str, keys: frozenset[object_waits.Key]) -> None:
+            if plugin == _DEVICES:
+                claims = (self._cache.get_assumed(*key) for key in keys)
+                drivers.extend(name for claim in claims if claim is not None for name in _drivers(claim.resource_claim))
+                self._results.preparing(one.pod, one.node_name)
+
+        said = await self._pre_binding.run(cycle, item, on_wait)
+        if drivers:
+            self._observed.devices_prepared(cycle.profile, drivers, said, self._observed.clock() - started)
+        return said
 
     async def _tell_expected(self, one: Assumed) -> None:
         """What follows may take long: the pod's status names the node meanwhile."""
@@ -310,3 +329,8 @@ class BindingCycle:
 def _permit_text(said: status.Status) -> str:
     """A refusal is told as if the one node that was chosen were all there is. An error speaks for itself."""
     return fit_error.message(1, None, [(said, 1)], "") if said.rejected else ""
+
+
+def _drivers(claim: resource_pb2.ResourceClaim) -> list[str]:
+    """The driver of each device that has to be prepared."""
+    return [result.driver for result in claim.status.allocation.devices.results if result.binding_conditions]

@@ -230,6 +230,17 @@ class Observations:
             "Errors of VolumeBinding by stage: predicate (Filter), assume (Reserve), bind (PreBind).",
             ("operation",),
         )
+        self.device_attempts = Counter(
+            "scheduler_dra_bindingconditions_allocations_total",
+            "Devices that had to be prepared before a pod was bound, by what came of it.",
+            ("profile", "driver", "status"),
+        )
+        self.device_seconds = Histogram(
+            "scheduler_dra_bindingconditions_wait_duration_seconds",
+            "Time spent in PreBind waiting for devices to be prepared.",
+            exponential(0.1, 2, 14),
+            ("profile", "driver", "status"),
+        )
         self.volume_cache = Counter(
             "scheduler_volume_binder_cache_requests_total",
             "Requests to the volume binder's cache. There is none, here or in kube-scheduler: it never moves.",
@@ -349,6 +360,19 @@ class Observations:
         """This stopped a pod; of VolumeBinding's errors there is a count by stage."""
         if said.code is status.Code.ERROR and said.plugin == _VOLUME_BINDING:
             self.volume_errors.add((operation,))
+
+    def devices_prepared(self, profile: str, drivers: Iterable[str], said: status.Status, seconds: float) -> None:
+        """Devices of these drivers were waited for so long, with this outcome."""
+        outcome = "error"
+        if said.code is status.Code.SUCCESS:
+            outcome = "success"
+        elif "device binding timeout" in said.message:
+            outcome = "timeout"
+        elif "device binding failed" in said.message:
+            outcome = "failure"
+        for driver in drivers:
+            self.device_attempts.add((profile, driver, outcome))
+            self.device_seconds.observe(seconds, (profile, driver, outcome))
 
     def handled(self, label: str, started: float) -> None:
         """What an informer told was worked in."""

@@ -99,6 +99,13 @@ class Outcomes:
         """The pod's status names the node by now, whether or not its object shows it."""
         self._expected[pod.uid] = node_name
 
+    def preparing(self, pod: queue_pod.QueuedPod, node_name: str) -> None:
+        """The pod waits for its devices to be prepared for the node."""
+        pending: cluster_watch.PendingPod = pod.record.pod
+        text = f"waiting for binding conditions for device on node {node_name}"
+        regarding = _reference(pending.parsed)
+        self._recorder.record(regarding, NORMAL, "BindingConditionsPending", "Scheduling", text, pod.record.profile)
+
     def skipped(self, pod: queue_pod.QueuedPod) -> None:
         """The pod is being deleted: it is not tried."""
         self._queue.done(pod.uid, self._now())

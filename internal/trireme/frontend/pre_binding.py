@@ -70,8 +70,15 @@ class PreBinding:
             if said.code is not status.Code.SUCCESS:
                 log.warning("release of pod %s/%s: %s", item.pod.namespace, item.pod.name, said.message)
 
-    async def run(self, cycle: cycle_pb2.Cycle, item: bind_pb2.BindItem) -> status.Status:
-        """SUCCESS once everything is done; else why not."""
+    async def run(
+        self,
+        cycle: cycle_pb2.Cycle,
+        item: bind_pb2.BindItem,
+        on_wait: Callable[[str, frozenset[object_waits.Key]], None],
+    ) -> status.Status:
+        """SUCCESS once everything is done; else why not. `on_wait` hears once which plugin has the pod wait, and for
+        which objects.
+        """
         ends: float | None = None
         # What happens to the pod itself matters too.
         own = (POD, item.pod.namespace, item.pod.name)
@@ -85,13 +92,14 @@ class PreBinding:
                 if said.code is not status.Code.WAIT:
                     return said
                 item.state = result.state or item.state
+                keys = frozenset((key.kind, key.namespace, key.name) for key in result.wait_for)
                 if ends is None:
                     ends = self._clock() + _seconds(result.timeout)
+                    on_wait(said.plugin, keys)
                 left = ends - self._clock()
                 if left <= 0:
                     text = said.message or f'running PreBind plugin "{said.plugin}": timed out'
                     return status.error(said.plugin, text)
-                keys = {(key.kind, key.namespace, key.name) for key in result.wait_for}
                 try:
                     async with asyncio.timeout(min(left, LOOK_AGAIN_SECONDS)):
                         await self._waits.changed({own, *keys}, asked_at)
