@@ -1,11 +1,13 @@
 """Preemption by the four processes: pods that have to go, the pod that comes instead, and what is told of both."""
 
 import asyncio
+import pathlib
 from typing import Any
 
 import clusters
 import installation
 import pytest
+import witness
 from installation import pod
 
 pytestmark = pytest.mark.timeout(180)
@@ -132,3 +134,53 @@ async def test_many_preemptors_each_find_their_own_place(
         # evicts once more. What must not happen is that evictions run away.
         in_vain = 20 - len(left)
         assert 0 <= in_vain <= (5 if "real" in request.node.callspec.id else 0)
+
+
+async def test_a_preemption_that_is_refused_half_way_is_tried_again(tmp_path: pathlib.Path) -> None:
+    """The API server deletes one victim and refuses to delete the other: the preemptor is neither stuck nor nominated
+    for nothing; it is tried again and gets its room, and each victim is told of once.
+    """
+    async with (
+        installation.embedded(tmp_path, "--nodes", "1", "--cpu", "4") as here,
+        witness.watching(here.session, here.url, here.headers, here.tls) as here.witness,
+    ):
+        await _priorities(here)
+        await here.start()
+        await here.create_pods([_victim(f"low{n}", cpu="2") for n in range(2)])
+        await here.bound(2)
+        refusal = {"action": "status", "method": "DELETE", "path": "/pods/low0", "code": 403, "times": 1}
+        await here.request("POST", "/trireme/faults", refusal)
+        await here.create_pods([pod("vip", cpu="4", priorityClassName="high")])
+        await _on_a_node(here, "vip")
+        assert {each["metadata"]["name"] for each in await here.pods()} == {"vip"}
+        await here.logged(here.frontends[0], "pod default/low0 could not be preempted: ")
+        for name in ("low0", "low1"):
+            assert len(await here.events_of(name, "Preempted")) == 1
+        told = await here.events_of("vip", "FailedScheduling")
+        assert any("preempting 2 victims" in event["note"] for event in told)
+
+
+async def test_a_promised_node_that_goes_away_leaves_nobody_waiting(cluster: clusters.OpenCluster) -> None:
+    """The preemptor looks elsewhere as soon as there is something to be had, and takes it."""
+    async with cluster(nodes=1, cpu="2") as here:
+        await _priorities(here)
+        await here.start()
+        (first,) = (node["metadata"]["name"] for node in await here.nodes())
+        held = _victim("slow", cpu="1500m")
+        held["metadata"]["finalizers"] = ["example.com/wait"]
+        await here.create_pods([held])
+        await here.bound(1)
+        await here.add_node("other", cpu="2")
+        await here.create_pods([_victim("equal", cpu="1500m", priorityClassName="high")])
+        await _on_a_node(here, "equal")
+        await here.create_pods([pod("vip", cpu="1500m", priorityClassName="high")])
+
+        async def nominated() -> bool:
+            return (await here.pod("vip"))["status"].get("nominatedNodeName") == first
+
+        await installation.until(nominated, 20, lambda: "the nomination")
+        await here.request("DELETE", f"/api/v1/nodes/{first}")
+        await here.request("DELETE", "/api/v1/namespaces/default/pods/equal?gracePeriodSeconds=0")
+        assert await _on_a_node(here, "vip", 90) == "other"
+        free = {"metadata": {"finalizers": []}}
+        await here.request("PATCH", "/api/v1/namespaces/default/pods/slow", free, "application/merge-patch+json")

@@ -1,0 +1,265 @@
+"""Extenders: who is asked about what and in which order, and what becomes of the answers."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import orjson
+import pytest
+
+from trireme.config import model
+from trireme.framework import status
+from trireme.frontend import class_answers, class_registry, cluster_cache, extender_wire, extenders, phases
+from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, filter_pb2
+
+Json = dict[str, Any]
+ALL = ("n0", "n1", "n2", "n3")
+FULL = status.unschedulable("NodeResourcesFit", "Insufficient cpu")
+
+
+class Fake:
+    """An extender that answers by verb; an exception is a failure."""
+
+    def __init__(self, asked: list[tuple[str, str, Json]], name: str, answers: Mapping[str, Callable[[Json], Any]]):
+        self._asked, self._name, self._answers = asked, name, answers
+
+    async def send(self, verb: str, body: bytes) -> Any:
+        value = orjson.loads(body)
+        self._asked.append((self._name, verb, value))
+        await asyncio.sleep(0)
+        return self._answers[verb](value)
+
+
+class Objects:
+    """Every pod and node there is, whole."""
+
+    def pod(self, uid: str, node_name: str = "") -> bytes | None:
+        return orjson.dumps({"metadata": {"uid": uid}, "spec": {"nodeName": node_name}})
+
+    def node(self, name: str) -> bytes | None:
+        return orjson.dumps({"metadata": {"name": name}})
+
+
+class World:
+    """A cluster of ALL nodes, of which filter refuses the last, and a pod of class `self.number`."""
+
+    def __init__(self, *configured: tuple[model.Extender, Mapping[str, Callable[[Json], Any]]]) -> None:
+        registry = class_registry.ClassRegistry()
+        self.cache = cluster_cache.ClusterCache(registry)
+        for name in ALL:
+            self.cache.set_node(core_pb2.Node(metadata={"name": name}))
+        self.cache.take_delta()
+        base = registry.base_of(
+            b'{"metadata":{"namespace":"ns"},"spec":{"containers":[{"name":"c","resources":{"limits":{"a.io/b":"1"}}}]}}'
+        )
+        self.base, self.number = base, registry.intern(base, ())
+        self.asked: list[tuple[str, str, Json]] = []
+        self.extenders = extenders.Extenders(
+            [(config, Fake(self.asked, config.url_prefix, answers)) for config, answers in configured],
+            registry,
+            self.cache,
+            Objects(),
+        )
+
+    async def consult(self, promised: str = "") -> tuple[phases.Filtered, list[int]]:
+        index = np.array([0, 0, 0, 1], dtype=np.int16)
+        capacity = np.array([5, 5, 5, 0], dtype=np.int32)
+        answer = class_answers.ClassAnswer(self.cache.generation, None, (FULL,), index, capacity)
+        filtered = phases.Filtered(answer, answer.message(), None, (), 0, False, False, ())
+        slot = self.cache.slot_of(promised)
+        narrowed, scores = await self.extenders.consult("me", self.number, filtered, slot)
+        return narrowed, list(scores)
+
+    def verbs(self) -> list[tuple[str, str]]:
+        return [(name, verb) for name, verb, _ in self.asked]
+
+
+def _extender(name: str, *verbs: str, **settings: Any) -> model.Extender:
+    named = {f"{verb}_verb": verb for verb in verbs}
+    return model.Extender(url_prefix=name, node_cache_capable=True, **named, **settings)
+
+
+def _keeping(*names: str, **failed: str) -> Callable[[Json], Any]:
+    return lambda body: {"NodeNames": [name for name in body["NodeNames"] if name in names], "FailedNodes": failed}
+
+
+def _reasons(filtered: phases.Filtered) -> dict[str, tuple[str, str]]:
+    """By node why it is refused: plugin and message."""
+    said = [None, *filtered.answer.statuses]
+    entries = ((name, said[number]) for name, number in zip(ALL, filtered.answer.index.tolist(), strict=True))
+    return {name: (entry.plugin, entry.message) for name, entry in entries if entry is not None}
+
+
+def _fail(body: Json) -> Any:
+    raise extenders.ExtenderError("down")
+
+
+async def test_each_sees_what_those_before_it_left_and_ignorable_ones_come_last() -> None:
+    """The order decides what an extender is asked about; a node that is refused without a word is refused for good."""
+    world = World(
+        (_extender("late", "filter", ignorable=True), {"filter": _keeping("n1")}),
+        (_extender("first", "filter"), {"filter": _keeping("n0", "n1", n2="too old")}),
+    )
+    filtered, scores = await world.consult()
+    assert [(name, body["NodeNames"]) for name, _, body in world.asked] == [
+        ("first", ["n0", "n1", "n2"]),
+        ("late", ["n0", "n1"]),
+    ]
+    assert scores == []
+    assert _reasons(filtered) == {
+        "n0": (extenders.NAME, ""),
+        "n2": (extenders.NAME, "too old"),
+        "n3": ("NodeResourcesFit", "Insufficient cpu"),
+    }
+    assert filtered.answer.capacity.tolist() == [0, 5, 0, 0]
+    assert filtered.of_one
+
+
+async def test_what_is_said_of_a_node_that_was_refused_before_replaces_the_reason_alone() -> None:
+    """The plugin that refused it first still decides which events wake the pod; unresolvable wins over failed."""
+    answer = {"NodeNames": ["n0"], "FailedNodes": {"n3": "a", "n1": "b"}, "FailedAndUnresolvableNodes": {"n3": "c"}}
+    world = World((_extender("one", "filter"), {"filter": lambda body: answer}))
+    filtered, _ = await world.consult()
+    codes = {entry.message: entry.code for entry in filtered.answer.statuses}
+    assert _reasons(filtered)["n3"] == ("NodeResourcesFit", "c")
+    assert codes["c"] is status.Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+    assert codes["b"] is status.Code.UNSCHEDULABLE
+
+
+async def test_a_failure_is_ignored_or_ends_the_attempt() -> None:
+    """One that may be ignored is as if it were not there; any other's error is the pod's."""
+    ignored = World((_extender("one", "filter", "prioritize", ignorable=True), {"filter": _fail, "prioritize": _fail}))
+    filtered, scores = await ignored.consult()
+    assert filtered.answer.feasible == 3
+    assert scores == [0, 0, 0, 0]
+    world = World((_extender("one", "filter"), {"filter": _fail}))
+    with pytest.raises(extenders.ExtenderError, match="down"):
+        await world.consult()
+
+
+async def test_scores_are_weighed_and_added_up() -> None:
+    """Up to 10 becomes up to 100, times the weight; who fails adds nothing, strangers count for nothing."""
+    world = World(
+        (_extender("a", "prioritize", weight=2), {"prioritize": lambda body: [{"Host": "n1", "Score": 3}]}),
+        (_extender("b", "prioritize", weight=1), {"prioritize": _fail}),
+        (
+            _extender("c", "prioritize", weight=1),
+            {"prioritize": lambda body: [{"Host": "n1", "Score": 1}, {"Host": "n2", "Score": -4}, {"Host": "x"}]},
+        ),
+    )
+    _, scores = await world.consult()
+    # What counts is the difference: n2's −40 is the lowest, so all are 40 higher.
+    assert scores == [40, 110, 0, 0]
+
+
+async def test_the_promised_node_is_asked_about_alone_and_first() -> None:
+    """If it passes nobody else is looked at; if not, or if that fails, it goes on as without a promise."""
+    world = World((_extender("one", "filter", "prioritize", weight=1), {"filter": _keeping("n1"), "prioritize": _fail}))
+    filtered, _ = await world.consult(promised="n1")
+    assert [body["NodeNames"] for _, _, body in world.asked] == [["n1"]]
+    assert filtered.answer.feasible == 3
+    world.asked.clear()
+    filtered, _ = await world.consult(promised="n2")
+    assert [body["NodeNames"] for _, _, body in world.asked] == [["n2"], ["n0", "n1", "n2"]]
+    assert filtered.answer.feasible == 1
+
+
+@pytest.mark.parametrize(
+    ("resources", "interested"),
+    [((), True), (("a.io/b",), True), (("a.io/other",), False), (("a.io/other", "a.io/b"), True)],
+)
+async def test_only_pods_that_ask_for_a_managed_resource_are_its_business(
+    resources: tuple[str, ...], interested: bool
+) -> None:
+    """Without managed resources every pod is; a limit counts as a request does."""
+    managed = tuple(model.ManagedResource(name) for name in resources)
+    world = World((_extender("one", "filter", "bind", managed_resources=managed), {"filter": _keeping(*ALL)}))
+    await world.consult()
+    assert bool(world.asked) is interested
+    assert world.extenders.one_by_one(world.number) is interested
+    assert world.extenders.binds(world.number) is interested
+
+
+async def test_who_neither_filters_nor_prioritizes_leaves_batches_alone() -> None:
+    """Pods that an extender only binds are placed together like any others."""
+    world = World((_extender("one", "bind", "preempt"), {}))
+    assert not world.extenders.one_by_one(world.number)
+    filtered, scores = await world.consult()
+    assert not filtered.of_one
+    assert scores == []
+
+
+async def test_the_first_that_binds_binds_and_an_ignorable_failure_leaves_it_to_the_next() -> None:
+    """Nobody binds twice; where all that may be ignored failed, the Bind plugins do it."""
+    item = bind_pb2.BindItem(pod=cycle_pb2.PodIdentity(namespace="ns", name="p", uid="u"), node_name="n1")
+    ok: Mapping[str, Callable[[Json], Any]] = {"bind": lambda body: {}}
+    refusing: Mapping[str, Callable[[Json], Any]] = {"bind": lambda body: {"Error": "no"}}
+    world = World((_extender("c", "bind", ignorable=True), ok), (_extender("b", "bind", ignorable=True), refusing))
+    assert await world.extenders.bind(world.number, item) == status.SUCCESS
+    assert world.asked == [("c", "bind", {"PodName": "p", "PodNamespace": "ns", "PodUID": "u", "Node": "n1"})]
+    only = World((_extender("b", "bind", ignorable=True), refusing))
+    assert await only.extenders.bind(only.number, item) is None
+    strict = World((_extender("b", "bind"), refusing))
+    assert await strict.extenders.bind(strict.number, item) == status.error("", "no")
+
+
+def _candidates(**nodes: tuple[str, ...]) -> filter_pb2.PreemptionCandidates:
+    out = filter_pb2.PreemptionCandidates()
+    for node, uids in nodes.items():
+        victims = [cycle_pb2.PodIdentity(namespace="ns", name=uid, uid=uid) for uid in uids]
+        out.candidates.add(node_name=node, victims=victims, violations=1)
+    return out
+
+
+_PREEMPT_CASES = [
+    pytest.param({"n0": {"Pods": [{"UID": "a"}], "NumPDBViolations": 4}}, {"n0": (["a"], 4)}, "", id="fewer"),
+    pytest.param({}, {}, "", id="none"),
+    pytest.param(None, {}, "", id="null"),
+    pytest.param({"n1": {"Pods": [{"UID": "c"}]}}, {"n1": (["c"], 0)}, "", id="another victim that is there"),
+    pytest.param(
+        {"n0": {"Pods": [{"UID": "c"}]}},
+        None,
+        "extender: one claims to preempt pod (UID: &{c}) on node: n0, but the pod is not found on that node",
+        id="not there",
+    ),
+    pytest.param(
+        {"nowhere": {"Pods": [{"UID": "a"}]}}, None, 'nodeinfo not found for node name "nowhere"', id="no such node"
+    ),
+    pytest.param({"n0": {"Pods": []}}, None, 'expected at least one victim pod on node "n0"', id="nobody"),
+]
+
+
+@pytest.mark.parametrize(("answer", "expected", "error"), _PREEMPT_CASES)
+async def test_candidates_are_trimmed(answer: Any, expected: Any, error: str) -> None:
+    """Only who is on the node can go from it; whoever names others is told so, and nobody is evicted."""
+    world = World((_extender("one", "preempt"), {"preempt": lambda body: {"nodeNameToMetaVictims": answer}}))
+    for uid, node in (("a", "n0"), ("b", "n0"), ("c", "n1")):
+        world.cache.assume(f"ns/{uid}", uid, node, world.base, (), world.number)
+    trim = world.extenders.trimming("me", world.number)
+    assert trim is not None
+    asking = trim(_candidates(n0=("a", "b")))
+    if error:
+        with pytest.raises(extenders.ExtenderError) as caught:
+            await asking
+        assert str(caught.value) == error
+        return
+    left = await asking
+    found = {each.node_name: ([pod.uid for pod in each.victims], each.violations) for each in left.candidates}
+    assert found == expected
+    body = world.asked[0][2]
+    assert body["NodeNameToMetaVictims"] == {"n0": {"Pods": [{"UID": "a"}, {"UID": "b"}], "NumPDBViolations": 1}}
+    assert body["NodeNameToVictims"] is None
+
+
+def test_what_has_no_cache_of_its_own_gets_objects() -> None:
+    """Bodies are joined from bytes; what comes out must be JSON with all the keys that Go's structs have."""
+    body = orjson.loads(extender_wire.nodes_body(b'{"x":1}', (), [b'{"a":1}', b'{"b":2}']))
+    assert body == {"Pod": {"x": 1}, "Nodes": {"metadata": {}, "items": [{"a": 1}, {"b": 2}]}, "NodeNames": None}
+    victims = {"n": extender_wire.Victims(("u",), 2)}
+    body = orjson.loads(extender_wire.preemption_body(b"{}", victims, lambda uid, node: b'{"%b":1}' % uid.encode()))
+    assert body == {
+        "Pod": {},
+        "NodeNameToVictims": {"n": {"Pods": [{"u": 1}], "NumPDBViolations": 2}},
+        "NodeNameToMetaVictims": None,
+    }
