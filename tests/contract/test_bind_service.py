@@ -305,6 +305,7 @@ async def test_the_handshake_names_what_is_hosted(bind: Bind) -> None:
     response = await stub.GetPluginInfo(plugin_pb2.GetPluginInfoRequest(contract_version="trireme.v1"), timeout=5)
     assert [(plugin.name, list(plugin.extension_points)) for plugin in response.plugins] == [
         ("DefaultBinder", [plugin_pb2.EXTENSION_POINT_BIND]),
+        ("DynamicResources", [plugin_pb2.EXTENSION_POINT_PRE_BIND]),
         ("VolumeBinding", [plugin_pb2.EXTENSION_POINT_PRE_BIND]),
     ]
     assert response.instance
