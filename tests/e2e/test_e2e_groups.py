@@ -125,6 +125,37 @@ async def victims_that_go_together(on: Stage) -> None:
     await on.until_condition("a", "Scheduled")
 
 
+async def _racked(on: Stage, racks: str) -> None:
+    await on.nodes(len(racks))
+    for number, rack in enumerate(racks):
+        await on.patch(f"/api/v1/nodes/node-{number}", {"metadata": {"labels": {"rack": rack}}})
+
+
+def _in_a_rack(group: Json) -> Json:
+    group["spec"]["schedulingConstraints"] = {"topology": [{"key": "rack"}]}
+    return group
+
+
+async def a_gang_in_the_rack_that_it_fills(on: Stage) -> None:
+    """Both racks have room, but one of them would be used up."""
+    await _racked(on, "aabbb")
+    await on.pods(members("g", 4))
+    await on.group(_in_a_rack(gang("g", 2)))
+    await on.until_bound(4)
+    await on.until_condition("g", "Scheduled")
+    nodes = {pod["spec"]["nodeName"] for pod in await on.here.pods()}
+    assert nodes == {"node-0", "node-1"}
+
+
+async def a_gang_that_no_rack_has_room_for(on: Stage) -> None:
+    """Though the cluster has."""
+    await _racked(on, "abc")
+    await on.group(_in_a_rack(gang("g", 3)))
+    await on.pods(members("g", 3))
+    await on.until_condition("g", "Unschedulable")
+    await on.until_told("FailedScheduling", 3)
+
+
 SCENARIOS = (
     a_gang_that_fits,
     two_gangs_that_are_too_big_together,
@@ -134,7 +165,10 @@ SCENARIOS = (
     victims_that_take_their_time,
     a_gang_for_which_no_eviction_is_enough,
     victims_that_go_together,
+    a_gang_in_the_rack_that_it_fills,
+    a_gang_that_no_rack_has_room_for,
 )
+TOPOLOGY = ("GenericWorkload", "TopologyAwareWorkloadScheduling")
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
@@ -147,8 +181,9 @@ async def test_trireme_and_kube_scheduler_make_the_same_of_it(
         await scenario(on)
         await on.settled()
 
-    theirs = await group_sides.played_to_kube_scheduler(plane, tmp_path / "theirs", played)
-    ours = await group_sides.played_to_trireme(plane, tmp_path / "ours", played)
+    gates = TOPOLOGY if "rack" in scenario.__name__ else TOPOLOGY[:1]
+    theirs = await group_sides.played_to_kube_scheduler(plane, tmp_path / "theirs", played, gates)
+    ours = await group_sides.played_to_trireme(plane, tmp_path / "ours", played, gates)
     assert not group_sides.differences(ours, theirs)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import orjson
 from pod_group_builders import PROFILE, grouping_queue, parsed
 
+from trireme.config import model
 from trireme.framework import status
 from trireme.frontend import (
     class_answers,
@@ -23,13 +24,14 @@ from trireme.frontend import (
     phases,
     pod_group_conditions,
     pod_group_cycle,
+    pod_group_placements,
     pod_group_preempting,
     pod_group_queue,
     pod_group_trial,
     reservations,
 )
 from trireme.frontend.queue_pod import by_priority
-from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, filter_pb2, scheduling_pb2, status_pb2
+from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, filter_pb2, scheduling_pb2, score_pb2, status_pb2
 
 T0 = 1_000_000.0
 
@@ -39,13 +41,17 @@ FULL = status.unschedulable("Fit", "Insufficient room")
 class Cluster:
     """The cluster, the queue, and a cycle that runs on them. It stands for filter, score and binding too."""
 
-    def __init__(self, rooms: Sequence[int], post_filters: Sequence[str] = ()) -> None:
+    def __init__(
+        self, rooms: Sequence[int], post_filters: Sequence[str] = (), racks: Sequence[str] = (), topology: bool = False
+    ) -> None:
         self.registry = class_registry.ClassRegistry()
         self.cache = cluster_cache.ClusterCache(self.registry)
         self.room: dict[str, int] = {}
         for number, room in enumerate(rooms):
             node = core_pb2.Node()
             node.metadata.name = f"n{number}"
+            if racks and racks[number]:
+                node.metadata.labels["rack"] = racks[number]
             self.room[node.metadata.name] = room
             self.cache.set_node(node)
         self.queue = grouping_queue()
@@ -67,9 +73,12 @@ class Cluster:
         self.reserving = False
         #: A class that nothing takes.
         self.hopeless: set[int] = set()
-        self._make_cycle(post_filters)
+        #: What score says of placements, and what it was asked.
+        self.totals: list[int] = []
+        self.scored: list[tuple[list[int], int]] = []
+        self._make_cycle(post_filters, topology)
 
-    def _make_cycle(self, post_filters: Sequence[str]) -> None:
+    def _make_cycle(self, post_filters: Sequence[str], topology: bool) -> None:
         calls: Any = self
         observed = metrics_observed.Observations()
         trials = pod_group_trial.PodGroupTrials(
@@ -80,13 +89,26 @@ class Cluster:
             observed,
             reservations.Reservations(self.cache, calls, lambda changes: None),
         )
+        attempt = trials.anywhere
+        if topology:
+            scorers = (model.Plugin("PodGroupPodsCount", 1),)
+            attempt = pod_group_placements.PodGroupPlacements(
+                self.cache,
+                calls,
+                trials,
+                self.publish,
+                {PROFILE: (pod_group_placements.TOPOLOGY,)},
+                {PROFILE: scorers},
+                lambda: 0.5,
+            ).run
         conditions = pod_group_conditions.PodGroupConditions(self.written.append, None, lambda: T0)  # type: ignore[arg-type]
         self.cycle_of_groups = pod_group_cycle.PodGroupCycle(
             self.cache,
             self.queue,
             trials,
+            attempt,
             pod_group_preempting.PodGroupPostFilters(
-                self.cache, calls, trials, self.publish, {PROFILE: tuple(post_filters)}
+                self.cache, calls, trials, attempt, self.publish, {PROFILE: tuple(post_filters)}, topology=topology
             ),
             _Preempting(self.preempting),  # type: ignore[arg-type]
             _Binding(self),  # type: ignore[arg-type]
@@ -174,6 +196,10 @@ class Cluster:
         self.asked.append(("place", class_id, count))
         slots = np.repeat(np.arange(filtered.answer.capacity.shape[0]), filtered.answer.capacity)[:count]
         return phases.Placed(tuple(slots.tolist()), None, False)
+
+    async def score_placements(self, request: score_pb2.ScorePlacementsRequest) -> score_pb2.ScorePlacementsResponse:
+        self.scored = [(list(each.slots), len(each.pod_classes)) for each in request.placements]
+        return score_pb2.ScorePlacementsResponse(status={"code": status_pb2.CODE_SUCCESS}, totals=self.totals)
 
     async def reserve(
         self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]

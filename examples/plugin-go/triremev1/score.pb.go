@@ -618,6 +618,244 @@ func (x *PlaceResponse) GetEvaluatedPlugins() []string {
 	return nil
 }
 
+// ScorePlacementsRequest asks about placements of a group.
+type ScorePlacementsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED. The class of the first member, and the state of the cluster, in which no member is placed yet.
+	Cycle *Cycle `protobuf:"bytes,1,opt,name=cycle,proto3" json:"cycle,omitempty"`
+	// REQUIRED. The plugins that score.
+	Plugins []*PlacementPlugin `protobuf:"bytes,2,rep,name=plugins,proto3" json:"plugins,omitempty"`
+	// REQUIRED. The placements, at least one.
+	Placements []*CandidatePlacement `protobuf:"bytes,3,rep,name=placements,proto3" json:"placements,omitempty"`
+	// OPTIONAL. How many members of the group have a node already.
+	Scheduled     uint32 `protobuf:"varint,4,opt,name=scheduled,proto3" json:"scheduled,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ScorePlacementsRequest) Reset() {
+	*x = ScorePlacementsRequest{}
+	mi := &file_trireme_v1_score_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ScorePlacementsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ScorePlacementsRequest) ProtoMessage() {}
+
+func (x *ScorePlacementsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_trireme_v1_score_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ScorePlacementsRequest.ProtoReflect.Descriptor instead.
+func (*ScorePlacementsRequest) Descriptor() ([]byte, []int) {
+	return file_trireme_v1_score_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *ScorePlacementsRequest) GetCycle() *Cycle {
+	if x != nil {
+		return x.Cycle
+	}
+	return nil
+}
+
+func (x *ScorePlacementsRequest) GetPlugins() []*PlacementPlugin {
+	if x != nil {
+		return x.Plugins
+	}
+	return nil
+}
+
+func (x *ScorePlacementsRequest) GetPlacements() []*CandidatePlacement {
+	if x != nil {
+		return x.Placements
+	}
+	return nil
+}
+
+func (x *ScorePlacementsRequest) GetScheduled() uint32 {
+	if x != nil {
+		return x.Scheduled
+	}
+	return 0
+}
+
+// PlacementPlugin is a plugin that scores placements.
+type PlacementPlugin struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED. The plugin.
+	Plugin string `protobuf:"bytes,1,opt,name=plugin,proto3" json:"plugin,omitempty"`
+	// REQUIRED. Its weight in the profile.
+	Weight        uint32 `protobuf:"varint,2,opt,name=weight,proto3" json:"weight,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlacementPlugin) Reset() {
+	*x = PlacementPlugin{}
+	mi := &file_trireme_v1_score_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlacementPlugin) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlacementPlugin) ProtoMessage() {}
+
+func (x *PlacementPlugin) ProtoReflect() protoreflect.Message {
+	mi := &file_trireme_v1_score_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlacementPlugin.ProtoReflect.Descriptor instead.
+func (*PlacementPlugin) Descriptor() ([]byte, []int) {
+	return file_trireme_v1_score_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *PlacementPlugin) GetPlugin() string {
+	if x != nil {
+		return x.Plugin
+	}
+	return ""
+}
+
+func (x *PlacementPlugin) GetWeight() uint32 {
+	if x != nil {
+		return x.Weight
+	}
+	return 0
+}
+
+// CandidatePlacement is some nodes, and the pods that would be there.
+type CandidatePlacement struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED. The slots of the nodes.
+	Slots []uint32 `protobuf:"varint,1,rep,packed,name=slots,proto3" json:"slots,omitempty"`
+	// REQUIRED. The classes of the pods, one entry a pod.
+	PodClasses    []uint32 `protobuf:"varint,2,rep,packed,name=pod_classes,json=podClasses,proto3" json:"pod_classes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CandidatePlacement) Reset() {
+	*x = CandidatePlacement{}
+	mi := &file_trireme_v1_score_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CandidatePlacement) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CandidatePlacement) ProtoMessage() {}
+
+func (x *CandidatePlacement) ProtoReflect() protoreflect.Message {
+	mi := &file_trireme_v1_score_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CandidatePlacement.ProtoReflect.Descriptor instead.
+func (*CandidatePlacement) Descriptor() ([]byte, []int) {
+	return file_trireme_v1_score_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *CandidatePlacement) GetSlots() []uint32 {
+	if x != nil {
+		return x.Slots
+	}
+	return nil
+}
+
+func (x *CandidatePlacement) GetPodClasses() []uint32 {
+	if x != nil {
+		return x.PodClasses
+	}
+	return nil
+}
+
+// ScorePlacementsResponse answers in the order asked.
+type ScorePlacementsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED. Anything but CODE_SUCCESS ends the group's cycle with an error.
+	Status *Status `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
+	// REQUIRED. The weighted total of each placement.
+	Totals        []int64 `protobuf:"zigzag64,2,rep,packed,name=totals,proto3" json:"totals,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ScorePlacementsResponse) Reset() {
+	*x = ScorePlacementsResponse{}
+	mi := &file_trireme_v1_score_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ScorePlacementsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ScorePlacementsResponse) ProtoMessage() {}
+
+func (x *ScorePlacementsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_trireme_v1_score_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ScorePlacementsResponse.ProtoReflect.Descriptor instead.
+func (*ScorePlacementsResponse) Descriptor() ([]byte, []int) {
+	return file_trireme_v1_score_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *ScorePlacementsResponse) GetStatus() *Status {
+	if x != nil {
+		return x.Status
+	}
+	return nil
+}
+
+func (x *ScorePlacementsResponse) GetTotals() []int64 {
+	if x != nil {
+		return x.Totals
+	}
+	return nil
+}
+
 var File_trireme_v1_score_proto protoreflect.FileDescriptor
 
 const file_trireme_v1_score_proto_rawDesc = "" +
@@ -663,12 +901,30 @@ const file_trireme_v1_score_proto_rawDesc = "" +
 	"\atimings\x18\x03 \x03(\v2\x12.trireme.v1.TimingR\atimings\x12*\n" +
 	"\x06status\x18\x04 \x01(\v2\x12.trireme.v1.StatusR\x06status\x12\x12\n" +
 	"\x04more\x18\x05 \x01(\bR\x04more\x12+\n" +
-	"\x11evaluated_plugins\x18\x06 \x03(\tR\x10evaluatedPlugins2\xaa\x02\n" +
+	"\x11evaluated_plugins\x18\x06 \x03(\tR\x10evaluatedPlugins\"\xd6\x01\n" +
+	"\x16ScorePlacementsRequest\x12'\n" +
+	"\x05cycle\x18\x01 \x01(\v2\x11.trireme.v1.CycleR\x05cycle\x125\n" +
+	"\aplugins\x18\x02 \x03(\v2\x1b.trireme.v1.PlacementPluginR\aplugins\x12>\n" +
+	"\n" +
+	"placements\x18\x03 \x03(\v2\x1e.trireme.v1.CandidatePlacementR\n" +
+	"placements\x12\x1c\n" +
+	"\tscheduled\x18\x04 \x01(\rR\tscheduled\"A\n" +
+	"\x0fPlacementPlugin\x12\x16\n" +
+	"\x06plugin\x18\x01 \x01(\tR\x06plugin\x12\x16\n" +
+	"\x06weight\x18\x02 \x01(\rR\x06weight\"K\n" +
+	"\x12CandidatePlacement\x12\x14\n" +
+	"\x05slots\x18\x01 \x03(\rR\x05slots\x12\x1f\n" +
+	"\vpod_classes\x18\x02 \x03(\rR\n" +
+	"podClasses\"]\n" +
+	"\x17ScorePlacementsResponse\x12*\n" +
+	"\x06status\x18\x01 \x01(\v2\x12.trireme.v1.StatusR\x06status\x12\x16\n" +
+	"\x06totals\x18\x02 \x03(\x12R\x06totals2\x86\x03\n" +
 	"\fScoreService\x12E\n" +
 	"\bPreScore\x12\x1b.trireme.v1.PreScoreRequest\x1a\x1c.trireme.v1.PreScoreResponse\x12<\n" +
 	"\x05Score\x12\x18.trireme.v1.ScoreRequest\x1a\x19.trireme.v1.ScoreResponse\x12W\n" +
 	"\x0eNormalizeScore\x12!.trireme.v1.NormalizeScoreRequest\x1a\".trireme.v1.NormalizeScoreResponse\x12<\n" +
-	"\x05Place\x12\x18.trireme.v1.PlaceRequest\x1a\x19.trireme.v1.PlaceResponseb\x06proto3"
+	"\x05Place\x12\x18.trireme.v1.PlaceRequest\x1a\x19.trireme.v1.PlaceResponse\x12Z\n" +
+	"\x0fScorePlacements\x12\".trireme.v1.ScorePlacementsRequest\x1a#.trireme.v1.ScorePlacementsResponseb\x06proto3"
 
 var (
 	file_trireme_v1_score_proto_rawDescOnce sync.Once
@@ -682,55 +938,65 @@ func file_trireme_v1_score_proto_rawDescGZIP() []byte {
 	return file_trireme_v1_score_proto_rawDescData
 }
 
-var file_trireme_v1_score_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_trireme_v1_score_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_trireme_v1_score_proto_goTypes = []any{
-	(*PreScoreRequest)(nil),        // 0: trireme.v1.PreScoreRequest
-	(*PreScoreResponse)(nil),       // 1: trireme.v1.PreScoreResponse
-	(*ScoreColumn)(nil),            // 2: trireme.v1.ScoreColumn
-	(*ScoreRequest)(nil),           // 3: trireme.v1.ScoreRequest
-	(*ScoreResponse)(nil),          // 4: trireme.v1.ScoreResponse
-	(*NormalizeScoreRequest)(nil),  // 5: trireme.v1.NormalizeScoreRequest
-	(*NormalizeScoreResponse)(nil), // 6: trireme.v1.NormalizeScoreResponse
-	(*PlaceRequest)(nil),           // 7: trireme.v1.PlaceRequest
-	(*PlaceResponse)(nil),          // 8: trireme.v1.PlaceResponse
-	(*Cycle)(nil),                  // 9: trireme.v1.Cycle
-	(*NodeSelection)(nil),          // 10: trireme.v1.NodeSelection
-	(*Status)(nil),                 // 11: trireme.v1.Status
-	(*NodeColumns)(nil),            // 12: trireme.v1.NodeColumns
-	(*DomainConstraint)(nil),       // 13: trireme.v1.DomainConstraint
-	(*Timing)(nil),                 // 14: trireme.v1.Timing
+	(*PreScoreRequest)(nil),         // 0: trireme.v1.PreScoreRequest
+	(*PreScoreResponse)(nil),        // 1: trireme.v1.PreScoreResponse
+	(*ScoreColumn)(nil),             // 2: trireme.v1.ScoreColumn
+	(*ScoreRequest)(nil),            // 3: trireme.v1.ScoreRequest
+	(*ScoreResponse)(nil),           // 4: trireme.v1.ScoreResponse
+	(*NormalizeScoreRequest)(nil),   // 5: trireme.v1.NormalizeScoreRequest
+	(*NormalizeScoreResponse)(nil),  // 6: trireme.v1.NormalizeScoreResponse
+	(*PlaceRequest)(nil),            // 7: trireme.v1.PlaceRequest
+	(*PlaceResponse)(nil),           // 8: trireme.v1.PlaceResponse
+	(*ScorePlacementsRequest)(nil),  // 9: trireme.v1.ScorePlacementsRequest
+	(*PlacementPlugin)(nil),         // 10: trireme.v1.PlacementPlugin
+	(*CandidatePlacement)(nil),      // 11: trireme.v1.CandidatePlacement
+	(*ScorePlacementsResponse)(nil), // 12: trireme.v1.ScorePlacementsResponse
+	(*Cycle)(nil),                   // 13: trireme.v1.Cycle
+	(*NodeSelection)(nil),           // 14: trireme.v1.NodeSelection
+	(*Status)(nil),                  // 15: trireme.v1.Status
+	(*NodeColumns)(nil),             // 16: trireme.v1.NodeColumns
+	(*DomainConstraint)(nil),        // 17: trireme.v1.DomainConstraint
+	(*Timing)(nil),                  // 18: trireme.v1.Timing
 }
 var file_trireme_v1_score_proto_depIdxs = []int32{
-	9,  // 0: trireme.v1.PreScoreRequest.cycle:type_name -> trireme.v1.Cycle
-	10, // 1: trireme.v1.PreScoreRequest.nodes:type_name -> trireme.v1.NodeSelection
-	11, // 2: trireme.v1.PreScoreResponse.status:type_name -> trireme.v1.Status
-	9,  // 3: trireme.v1.ScoreRequest.cycle:type_name -> trireme.v1.Cycle
-	10, // 4: trireme.v1.ScoreRequest.nodes:type_name -> trireme.v1.NodeSelection
-	11, // 5: trireme.v1.ScoreResponse.status:type_name -> trireme.v1.Status
+	13, // 0: trireme.v1.PreScoreRequest.cycle:type_name -> trireme.v1.Cycle
+	14, // 1: trireme.v1.PreScoreRequest.nodes:type_name -> trireme.v1.NodeSelection
+	15, // 2: trireme.v1.PreScoreResponse.status:type_name -> trireme.v1.Status
+	13, // 3: trireme.v1.ScoreRequest.cycle:type_name -> trireme.v1.Cycle
+	14, // 4: trireme.v1.ScoreRequest.nodes:type_name -> trireme.v1.NodeSelection
+	15, // 5: trireme.v1.ScoreResponse.status:type_name -> trireme.v1.Status
 	2,  // 6: trireme.v1.ScoreResponse.columns:type_name -> trireme.v1.ScoreColumn
-	9,  // 7: trireme.v1.NormalizeScoreRequest.cycle:type_name -> trireme.v1.Cycle
-	10, // 8: trireme.v1.NormalizeScoreRequest.nodes:type_name -> trireme.v1.NodeSelection
+	13, // 7: trireme.v1.NormalizeScoreRequest.cycle:type_name -> trireme.v1.Cycle
+	14, // 8: trireme.v1.NormalizeScoreRequest.nodes:type_name -> trireme.v1.NodeSelection
 	2,  // 9: trireme.v1.NormalizeScoreRequest.columns:type_name -> trireme.v1.ScoreColumn
-	11, // 10: trireme.v1.NormalizeScoreResponse.status:type_name -> trireme.v1.Status
+	15, // 10: trireme.v1.NormalizeScoreResponse.status:type_name -> trireme.v1.Status
 	2,  // 11: trireme.v1.NormalizeScoreResponse.columns:type_name -> trireme.v1.ScoreColumn
-	9,  // 12: trireme.v1.PlaceRequest.cycle:type_name -> trireme.v1.Cycle
-	12, // 13: trireme.v1.PlaceRequest.capacities:type_name -> trireme.v1.NodeColumns
-	13, // 14: trireme.v1.PlaceRequest.constraints:type_name -> trireme.v1.DomainConstraint
-	14, // 15: trireme.v1.PlaceResponse.timings:type_name -> trireme.v1.Timing
-	11, // 16: trireme.v1.PlaceResponse.status:type_name -> trireme.v1.Status
-	0,  // 17: trireme.v1.ScoreService.PreScore:input_type -> trireme.v1.PreScoreRequest
-	3,  // 18: trireme.v1.ScoreService.Score:input_type -> trireme.v1.ScoreRequest
-	5,  // 19: trireme.v1.ScoreService.NormalizeScore:input_type -> trireme.v1.NormalizeScoreRequest
-	7,  // 20: trireme.v1.ScoreService.Place:input_type -> trireme.v1.PlaceRequest
-	1,  // 21: trireme.v1.ScoreService.PreScore:output_type -> trireme.v1.PreScoreResponse
-	4,  // 22: trireme.v1.ScoreService.Score:output_type -> trireme.v1.ScoreResponse
-	6,  // 23: trireme.v1.ScoreService.NormalizeScore:output_type -> trireme.v1.NormalizeScoreResponse
-	8,  // 24: trireme.v1.ScoreService.Place:output_type -> trireme.v1.PlaceResponse
-	21, // [21:25] is the sub-list for method output_type
-	17, // [17:21] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	13, // 12: trireme.v1.PlaceRequest.cycle:type_name -> trireme.v1.Cycle
+	16, // 13: trireme.v1.PlaceRequest.capacities:type_name -> trireme.v1.NodeColumns
+	17, // 14: trireme.v1.PlaceRequest.constraints:type_name -> trireme.v1.DomainConstraint
+	18, // 15: trireme.v1.PlaceResponse.timings:type_name -> trireme.v1.Timing
+	15, // 16: trireme.v1.PlaceResponse.status:type_name -> trireme.v1.Status
+	13, // 17: trireme.v1.ScorePlacementsRequest.cycle:type_name -> trireme.v1.Cycle
+	10, // 18: trireme.v1.ScorePlacementsRequest.plugins:type_name -> trireme.v1.PlacementPlugin
+	11, // 19: trireme.v1.ScorePlacementsRequest.placements:type_name -> trireme.v1.CandidatePlacement
+	15, // 20: trireme.v1.ScorePlacementsResponse.status:type_name -> trireme.v1.Status
+	0,  // 21: trireme.v1.ScoreService.PreScore:input_type -> trireme.v1.PreScoreRequest
+	3,  // 22: trireme.v1.ScoreService.Score:input_type -> trireme.v1.ScoreRequest
+	5,  // 23: trireme.v1.ScoreService.NormalizeScore:input_type -> trireme.v1.NormalizeScoreRequest
+	7,  // 24: trireme.v1.ScoreService.Place:input_type -> trireme.v1.PlaceRequest
+	9,  // 25: trireme.v1.ScoreService.ScorePlacements:input_type -> trireme.v1.ScorePlacementsRequest
+	1,  // 26: trireme.v1.ScoreService.PreScore:output_type -> trireme.v1.PreScoreResponse
+	4,  // 27: trireme.v1.ScoreService.Score:output_type -> trireme.v1.ScoreResponse
+	6,  // 28: trireme.v1.ScoreService.NormalizeScore:output_type -> trireme.v1.NormalizeScoreResponse
+	8,  // 29: trireme.v1.ScoreService.Place:output_type -> trireme.v1.PlaceResponse
+	12, // 30: trireme.v1.ScoreService.ScorePlacements:output_type -> trireme.v1.ScorePlacementsResponse
+	26, // [26:31] is the sub-list for method output_type
+	21, // [21:26] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_trireme_v1_score_proto_init() }
@@ -747,7 +1013,7 @@ func file_trireme_v1_score_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_trireme_v1_score_proto_rawDesc), len(file_trireme_v1_score_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   9,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -20,10 +20,11 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	ScoreService_PreScore_FullMethodName       = "/trireme.v1.ScoreService/PreScore"
-	ScoreService_Score_FullMethodName          = "/trireme.v1.ScoreService/Score"
-	ScoreService_NormalizeScore_FullMethodName = "/trireme.v1.ScoreService/NormalizeScore"
-	ScoreService_Place_FullMethodName          = "/trireme.v1.ScoreService/Place"
+	ScoreService_PreScore_FullMethodName        = "/trireme.v1.ScoreService/PreScore"
+	ScoreService_Score_FullMethodName           = "/trireme.v1.ScoreService/Score"
+	ScoreService_NormalizeScore_FullMethodName  = "/trireme.v1.ScoreService/NormalizeScore"
+	ScoreService_Place_FullMethodName           = "/trireme.v1.ScoreService/Place"
+	ScoreService_ScorePlacements_FullMethodName = "/trireme.v1.ScoreService/ScorePlacements"
 )
 
 // ScoreServiceClient is the client API for ScoreService service.
@@ -41,6 +42,9 @@ type ScoreServiceClient interface {
 	// Place chooses the next hosts: what one-by-one cycles would have chosen, each seeing the ones before it. The
 	// phase's own. It keeps nothing of its choice: the frontend assumes the pods and streams them. Idempotent.
 	Place(ctx context.Context, in *PlaceRequest, opts ...grpc.CallOption) (*PlaceResponse, error)
+	// ScorePlacements says how good each of several placements of a group of pods is (PlacementScore). The phase's own.
+	// Idempotent.
+	ScorePlacements(ctx context.Context, in *ScorePlacementsRequest, opts ...grpc.CallOption) (*ScorePlacementsResponse, error)
 }
 
 type scoreServiceClient struct {
@@ -91,6 +95,16 @@ func (c *scoreServiceClient) Place(ctx context.Context, in *PlaceRequest, opts .
 	return out, nil
 }
 
+func (c *scoreServiceClient) ScorePlacements(ctx context.Context, in *ScorePlacementsRequest, opts ...grpc.CallOption) (*ScorePlacementsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ScorePlacementsResponse)
+	err := c.cc.Invoke(ctx, ScoreService_ScorePlacements_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // ScoreServiceServer is the server API for ScoreService service.
 // All implementations must embed UnimplementedScoreServiceServer
 // for forward compatibility.
@@ -106,6 +120,9 @@ type ScoreServiceServer interface {
 	// Place chooses the next hosts: what one-by-one cycles would have chosen, each seeing the ones before it. The
 	// phase's own. It keeps nothing of its choice: the frontend assumes the pods and streams them. Idempotent.
 	Place(context.Context, *PlaceRequest) (*PlaceResponse, error)
+	// ScorePlacements says how good each of several placements of a group of pods is (PlacementScore). The phase's own.
+	// Idempotent.
+	ScorePlacements(context.Context, *ScorePlacementsRequest) (*ScorePlacementsResponse, error)
 	mustEmbedUnimplementedScoreServiceServer()
 }
 
@@ -127,6 +144,9 @@ func (UnimplementedScoreServiceServer) NormalizeScore(context.Context, *Normaliz
 }
 func (UnimplementedScoreServiceServer) Place(context.Context, *PlaceRequest) (*PlaceResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Place not implemented")
+}
+func (UnimplementedScoreServiceServer) ScorePlacements(context.Context, *ScorePlacementsRequest) (*ScorePlacementsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ScorePlacements not implemented")
 }
 func (UnimplementedScoreServiceServer) mustEmbedUnimplementedScoreServiceServer() {}
 func (UnimplementedScoreServiceServer) testEmbeddedByValue()                      {}
@@ -221,6 +241,24 @@ func _ScoreService_Place_Handler(srv interface{}, ctx context.Context, dec func(
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ScoreService_ScorePlacements_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ScorePlacementsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ScoreServiceServer).ScorePlacements(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ScoreService_ScorePlacements_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ScoreServiceServer).ScorePlacements(ctx, req.(*ScorePlacementsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // ScoreService_ServiceDesc is the grpc.ServiceDesc for ScoreService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -243,6 +281,10 @@ var ScoreService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Place",
 			Handler:    _ScoreService_Place_Handler,
+		},
+		{
+			MethodName: "ScorePlacements",
+			Handler:    _ScoreService_ScorePlacements_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -187,6 +187,21 @@ class Phases:
         asking = self._filters.ask(cycle.profile, cycle.pod_class, call)
         return await self._asked("filter", "PodGroupPostFilter", asking)
 
+    async def score_placements(self, request: score_pb2.ScorePlacementsRequest) -> score_pb2.ScorePlacementsResponse:
+        """How good each placement of a group is. Raises: PhaseUnavailable, PhaseFault."""
+
+        async def call(link: replica_link.ReplicaLink) -> score_pb2.ScorePlacementsResponse:
+            stub = score_pb2_grpc.ScoreServiceStub(link.channel)
+            return await stub.ScorePlacements(request, timeout=self._scores.deadline_seconds)
+
+        cycle = request.cycle
+        asking = self._scores.ask(cycle.profile, cycle.pod_class, call)
+        response = await self._asked("score", "ScorePlacements", asking)
+        succeeded = wire_status.from_message(response.status).code is status.Code.SUCCESS
+        if succeeded and len(response.totals) != len(request.placements):
+            raise PhaseFault(f"score answered {len(response.totals)} totals for {len(request.placements)} placements")
+        return response
+
     async def place(
         self, profile: str, class_id: int, count: int, filtered: Filtered, extra_scores: Sequence[int] = ()
     ) -> Placed:

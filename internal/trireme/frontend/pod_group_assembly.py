@@ -1,5 +1,6 @@
 """What a frontend has beside the rest where the gate GenericWorkload is on: a queue with groups, and their cycle."""
 
+import random
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ from trireme.frontend import (
     phases,
     pod_group_conditions,
     pod_group_cycle,
+    pod_group_placements,
     pod_group_preempting,
     pod_group_queue,
     pod_group_trial,
@@ -81,11 +83,32 @@ class PodGroupAssembly:
             profile.scheduler_name: profile.names(ExtensionPoint.POD_GROUP_POST_FILTER)
             for profile in completed.profiles
         }
+        topology = completed.gates.enabled("TopologyAwareWorkloadScheduling")
+        attempt: pod_group_trial.Try = trials.anywhere
+        if topology:
+            attempt = pod_group_placements.PodGroupPlacements(
+                cache,
+                calls,
+                trials,
+                publish,
+                {
+                    profile.scheduler_name: profile.names(ExtensionPoint.PLACEMENT_GENERATE)
+                    for profile in completed.profiles
+                },
+                {
+                    profile.scheduler_name: profile.plugins.get(ExtensionPoint.PLACEMENT_SCORE, ())
+                    for profile in completed.profiles
+                },
+                random.random,
+            ).run
         return pod_group_cycle.PodGroupCycle(
             cache,
             self.queue,
             trials,
-            pod_group_preempting.PodGroupPostFilters(cache, calls, trials, publish, post_filters),
+            attempt,
+            pod_group_preempting.PodGroupPostFilters(
+                cache, calls, trials, attempt, publish, post_filters, topology=topology
+            ),
             preemptions,
             binding,
             results,

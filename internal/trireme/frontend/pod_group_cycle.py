@@ -25,7 +25,7 @@ from trireme.frontend import (
     scheduling_queue,
 )
 from trireme.frontend.pod_group_queue import Attempt
-from trireme.frontend.pod_group_trial import UNSCHEDULABLE, GroupStatus, PodGroupTrials, Trial, Verdict
+from trireme.frontend.pod_group_trial import UNSCHEDULABLE, GroupStatus, PodGroupTrials, Trial, Try, Verdict
 from trireme.frontend.pod_projection import TERMINATING
 from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, scheduling_pb2
 
@@ -51,6 +51,7 @@ class PodGroupCycle:
         cache: cluster_cache.ClusterCache,
         queue: pod_group_queue.PodGroupQueue,
         trials: PodGroupTrials,
+        attempt: Try,
         post_filters: pod_group_preempting.PodGroupPostFilters,
         preemptions: preempting.Preempting,
         binding: binding_cycle.BindingCycle,
@@ -63,8 +64,8 @@ class PodGroupCycle:
         *,
         asynchronous: bool,
     ) -> None:
-        """`gang_profiles` have the GangScheduling plugin; without it whatever fits is bound. `asynchronous`: victims
-        are deleted beside the scheduling of others.
+        """`attempt` tries a group, `trials` undoes what it assumed. `gang_profiles` have the GangScheduling plugin;
+        without it whatever fits is bound. `asynchronous`: victims are deleted beside the scheduling of others.
         """
         self._post_filters = post_filters
         self._preemptions = preemptions
@@ -74,6 +75,7 @@ class PodGroupCycle:
         self._cache = cache
         self._queue = queue
         self._trials = trials
+        self._try = attempt
         self._binding = binding
         self._results = results
         self._conditions = conditions
@@ -109,7 +111,7 @@ class PodGroupCycle:
         min_count = group.min_count if members[0].record.profile in self._gang_profiles else 0
         scheduled = self._scheduled(group)
         started = self._observed.clock()
-        said, trials = await self._trials.run(members, min_count, scheduled)
+        said, trials = await self._try(group, members, min_count, scheduled)
         self._observed.group_algorithm_seconds.observe(self._observed.clock() - started)
         how = _ATTEMPTS[said.verdict]
         before, nominated = said, None

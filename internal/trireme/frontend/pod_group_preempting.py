@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from trireme.framework import status
 from trireme.frontend import cluster_cache, phases, pod_groups, queue_pod, replicas
-from trireme.frontend.pod_group_trial import PodGroupTrials, Trial, Verdict
+from trireme.frontend.pod_group_trial import PodGroupTrials, Trial, Try, Verdict
 from trireme.v1 import bind_pb2, cycle_pb2, filter_pb2
 from trireme.wire import status as wire_status
 
@@ -39,10 +39,17 @@ class PodGroupPostFilters:
         cache: cluster_cache.ClusterCache,
         calls: phases.Phases,
         trials: PodGroupTrials,
+        attempt: Try,
         publish: Callable[[], int],
         plugins: Mapping[str, Sequence[str]],
+        *,
+        topology: bool,
     ) -> None:
-        """`plugins` are those of each profile."""
+        """`attempt` tries a group, `trials` undoes what it assumed. `plugins` are those of each profile. `topology`:
+        groups may ask for one domain.
+        """
+        self._try = attempt
+        self._topology = topology
         self._cache = cache
         self._calls = calls
         self._trials = trials
@@ -61,7 +68,7 @@ class PodGroupPostFilters:
         texts = []
         for plugin in self._plugins.get(members[0].record.profile, ()):
             if plugin == _DEVICES:
-                said = _devices(tried)
+                said = _devices(tried, self._topology and constrained(group))
             elif plugin == DEFAULT_PREEMPTION:
                 said = await self._preempt(group, members, min_count, scheduled)
             else:
@@ -104,7 +111,7 @@ class PodGroupPostFilters:
         potential: Sequence[filter_pb2.Victim],
     ) -> GroupWayOut:
         """Place the members while all who may go are hidden; who has to go then."""
-        said, trials = await self._trials.run(members, min_count, scheduled)
+        said, trials = await self._try(group, members, min_count, scheduled)
         if said.verdict is not Verdict.SUCCESS:
             code = status.Code.UNSCHEDULABLE if said.verdict is Verdict.UNSCHEDULABLE else status.Code.ERROR
             return GroupWayOut(code, f"pod group preemption: {said.message}")
@@ -145,8 +152,15 @@ class PodGroupPostFilters:
         return request
 
 
-def _devices(tried: Sequence[Trial]) -> GroupWayOut:
+def constrained(group: pod_groups.GroupState) -> bool:
+    """Whether the group says anything of where its pods may go together."""
+    return group.pod_group is not None and group.pod_group.spec.HasField("scheduling_constraints")
+
+
+def _devices(tried: Sequence[Trial], constrained_group: bool) -> GroupWayOut:
     """What DynamicResources says of a group without claims; of one of which no pod was tried it knows nothing."""
+    if constrained_group:
+        return GroupWayOut(status.Code.UNSCHEDULABLE, "")
     if not tried:
         return GroupWayOut(status.Code.ERROR, "not found")
     return GroupWayOut(status.Code.UNSCHEDULABLE, "deallocation and deletion of ResourceClaims completed")

@@ -11,17 +11,21 @@ Source: pkg/scheduler/schedule_one_podgroup.go podGroupSchedulingDefaultAlgorith
 
 import dataclasses
 import enum
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+
+import numpy as np
 
 from trireme.framework import status
 from trireme.frontend import (
     binding_cycle,
+    class_answers,
     cluster_cache,
     extenders,
     fit_error,
     metrics_observed,
     outcomes,
     phases,
+    pod_groups,
     queue_pod,
     replicas,
     reservations,
@@ -72,6 +76,12 @@ class Trial:
         return self.failure is not None and self.failure.reason == outcomes.SCHEDULER_ERROR
 
 
+# Tries members of a group, so many of which have to have a node, while so many others have one.
+Try = Callable[
+    [pod_groups.GroupState, Sequence[queue_pod.QueuedPod], int, int], Awaitable[tuple[GroupStatus, list[Trial]]]
+]
+
+
 def feasible(min_count: int, scheduled: int, remaining: int) -> GroupStatus:
     """Whether so many can still have a node, where some have one, and others have not been tried.
 
@@ -84,6 +94,27 @@ def feasible(min_count: int, scheduled: int, remaining: int) -> GroupStatus:
         text = f"minCount ({min_count}) is not yet satisfied: {scheduled} scheduled, {remaining} remaining"
         return GroupStatus(Verdict.WAIT, (text,))
     return GroupStatus(Verdict.SUCCESS)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Placement:
+    """Nodes that a group may go to, and no others; `name` is what they have in common."""
+
+    name: str
+    slots: tuple[int, ...]
+
+    def narrowed(self, filtered: phases.Filtered) -> phases.Filtered:
+        """Filter's answer about these nodes alone, as if there were no others."""
+        answer = filtered.answer
+        inside = np.zeros(answer.index.shape[0], dtype=np.bool_)
+        inside[[slot for slot in self.slots if slot < inside.shape[0]]] = True
+        laid_over = class_answers.ClassAnswer(
+            generation=answer.generation,
+            statuses=answer.statuses,
+            index=np.where(inside, answer.index, 0).astype(np.int16),
+            capacity=np.where(inside, answer.capacity, 0).astype(np.int32),
+        )
+        return dataclasses.replace(filtered, answer=laid_over, columns=laid_over.message(), of_one=True)
 
 
 class PodGroupTrials:
@@ -101,6 +132,8 @@ class PodGroupTrials:
     ) -> None:
         """`extension` asks the HTTP extenders, where there are any."""
         self._extension = extension
+        # One trial at a time: where it is held.
+        self._within: Placement | None = None
         self._cache = cache
         self._queue = queue
         self._calls = calls
@@ -109,12 +142,17 @@ class PodGroupTrials:
         self._reserved = reserved
 
     async def run(
-        self, members: Sequence[queue_pod.QueuedPod], min_count: int, scheduled: int
+        self,
+        members: Sequence[queue_pod.QueuedPod],
+        min_count: int,
+        scheduled: int,
+        within: Placement | None = None,
     ) -> tuple[GroupStatus, list[Trial]]:
         """Try the members in this order, while so many others have a node. Without success nothing is left assumed;
-        `min_count` 0: whatever fits will do.
+        `min_count` 0: whatever fits will do. `within`: on these nodes alone.
         """
         trials: list[Trial] = []
+        self._within = within
         try:
             verdict = await self._run(members, min_count, scheduled, trials)
         except BaseException:
@@ -123,6 +161,12 @@ class PodGroupTrials:
         if verdict.verdict is not Verdict.SUCCESS:
             self.undo(trials)
         return verdict, trials
+
+    async def anywhere(
+        self, _: pod_groups.GroupState, members: Sequence[queue_pod.QueuedPod], min_count: int, scheduled: int
+    ) -> tuple[GroupStatus, list[Trial]]:
+        """As `run`, on all nodes."""
+        return await self.run(members, min_count, scheduled)
 
     async def _run(
         self, members: Sequence[queue_pod.QueuedPod], min_count: int, scheduled: int, trials: list[Trial]
@@ -203,6 +247,8 @@ class PodGroupTrials:
         promised = self._queue.nominator.node_of(pods[0].uid) if len(pods) == 1 else ""
         nominee = scheduling_cycle.named(pods[0]) if promised else None
         filtered = await self._calls.filter(record.profile, record.class_id, len(pods), generation, nominee)
+        if self._within is not None and filtered.refusal is None:
+            filtered = self._within.narrowed(filtered)
         extra_scores: Sequence[int] = ()
         if self._extension is not None and filtered.refusal is None:
             slot = self._cache.slot_of(promised)
@@ -272,8 +318,9 @@ class PodGroupTrials:
     def _refusal(self, filtered: phases.Filtered) -> outcomes.Failure:
         """Why no node takes the class."""
         answer = filtered.answer
+        nodes = self._cache.node_count if self._within is None else len(self._within.slots)
         if filtered.refusal is not None:
-            refusals = [(filtered.refusal, self._cache.node_count)]
+            refusals = [(filtered.refusal, nodes)]
         else:
             refusals = fit_error.counted(answer.statuses, answer.index)
         for refusal, _ in refusals:
@@ -281,5 +328,5 @@ class PodGroupTrials:
                 return outcomes.Failure(refusal.message, nominated_node="")
         rejectors, pending_plugins = outcomes.rejectors_of(refusals)
         rejectors |= filtered.narrowed_by
-        text = fit_error.message(self._cache.node_count, filtered.refusal, refusals, "")
+        text = fit_error.message(nodes, filtered.refusal, refusals, "")
         return outcomes.Failure(text, rejectors | filtered.narrowed_by, pending_plugins, unschedulable=True)

@@ -11,10 +11,19 @@ from grpc import aio
 from trireme.framework import domain_rules, status
 from trireme.plugins import interfaces
 from trireme.replica import follower, stopwatch
-from trireme.score import assembly, columns, domain_placement, domain_state, evaluation, placement, sampling
+from trireme.score import (
+    assembly,
+    columns,
+    domain_placement,
+    domain_state,
+    evaluation,
+    group_placements,
+    placement,
+    sampling,
+)
 from trireme.snapshot import arrays, classes, snapshot
 from trireme.v1 import filter_pb2, score_pb2, score_pb2_grpc, snapshot_pb2
-from trireme.wire import domain_constraints, node_columns
+from trireme.wire import domain_constraints, node_columns, profiles
 from trireme.wire import status as wire_status
 
 MakeRemote = Callable[[snapshot_pb2.RemotePlugin], evaluation.RemoteScore]
@@ -38,6 +47,7 @@ class ScoreService(score_pb2_grpc.ScoreServiceServicer):
         self._evaluator = evaluation.Evaluator(snap, self._chains)
         self._tie_seed = 0
         self._ties = np.zeros(0, dtype=np.int64)
+        self._fit_args: Mapping[str, bytes] = {}
         self._placed = 0
         self._batches = 0
         self._stopwatches = stopwatch.Stopwatches()
@@ -57,6 +67,9 @@ class ScoreService(score_pb2_grpc.ScoreServiceServicer):
         self._evaluator = evaluation.Evaluator(self._snap, self._chains)
         self._tie_seed = configuration.tie_seed
         self._ties = np.zeros(0, dtype=np.int64)
+        self._fit_args = {
+            profile.scheduler_name: profiles.args_of(profile, "NodeResourcesFit") for profile in configuration.profiles
+        }
 
     async def PreScore(
         self, request: score_pb2.PreScoreRequest, context: aio.ServicerContext[Any, Any]
@@ -109,6 +122,16 @@ class ScoreService(score_pb2_grpc.ScoreServiceServicer):
                 plugin=column.plugin, weight=column.weight, skipped=column.skipped, scores=scores.tolist()
             )
         return response
+
+    async def ScorePlacements(
+        self, request: score_pb2.ScorePlacementsRequest, context: aio.ServicerContext[Any, Any]
+    ) -> score_pb2.ScorePlacementsResponse:
+        """How good each placement of a group is."""
+        await self._class_of(request.cycle, context)
+        answer = group_placements.totals(request, self._snap, self._fit_args[request.cycle.profile])
+        if isinstance(answer, status.Status):
+            return score_pb2.ScorePlacementsResponse(status=wire_status.to_message(answer))
+        return score_pb2.ScorePlacementsResponse(status=wire_status.to_message(status.SUCCESS), totals=answer)
 
     async def Place(
         self, request: score_pb2.PlaceRequest, context: aio.ServicerContext[Any, Any]

@@ -346,3 +346,129 @@ class PlaceResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___PlaceResponse: _TypeAlias = PlaceResponse  # noqa: Y015
+
+@_typing.final
+class ScorePlacementsRequest(_message.Message):
+    """ScorePlacementsRequest asks about placements of a group."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CYCLE_FIELD_NUMBER: _builtins.int
+    PLUGINS_FIELD_NUMBER: _builtins.int
+    PLACEMENTS_FIELD_NUMBER: _builtins.int
+    SCHEDULED_FIELD_NUMBER: _builtins.int
+    scheduled: _builtins.int
+    """OPTIONAL. How many members of the group have a node already."""
+    @_builtins.property
+    def cycle(self) -> _cycle_pb2.Cycle:
+        """REQUIRED. The class of the first member, and the state of the cluster, in which no member is placed yet."""
+
+    @_builtins.property
+    def plugins(self) -> _containers.RepeatedCompositeFieldContainer[Global___PlacementPlugin]:
+        """REQUIRED. The plugins that score."""
+
+    @_builtins.property
+    def placements(self) -> _containers.RepeatedCompositeFieldContainer[Global___CandidatePlacement]:
+        """REQUIRED. The placements, at least one."""
+
+    def __init__(
+        self,
+        *,
+        cycle: _cycle_pb2.Cycle | None = ...,
+        plugins: _abc.Iterable[Global___PlacementPlugin] | None = ...,
+        placements: _abc.Iterable[Global___CandidatePlacement] | None = ...,
+        scheduled: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["cycle", b"cycle"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cycle", b"cycle", "placements", b"placements", "plugins", b"plugins", "scheduled", b"scheduled"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ScorePlacementsRequest: _TypeAlias = ScorePlacementsRequest  # noqa: Y015
+
+@_typing.final
+class PlacementPlugin(_message.Message):
+    """PlacementPlugin is a plugin that scores placements."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PLUGIN_FIELD_NUMBER: _builtins.int
+    WEIGHT_FIELD_NUMBER: _builtins.int
+    plugin: _builtins.str
+    """REQUIRED. The plugin."""
+    weight: _builtins.int
+    """REQUIRED. Its weight in the profile."""
+    def __init__(
+        self,
+        *,
+        plugin: _builtins.str = ...,
+        weight: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["plugin", b"plugin", "weight", b"weight"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PlacementPlugin: _TypeAlias = PlacementPlugin  # noqa: Y015
+
+@_typing.final
+class CandidatePlacement(_message.Message):
+    """CandidatePlacement is some nodes, and the pods that would be there."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SLOTS_FIELD_NUMBER: _builtins.int
+    POD_CLASSES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def slots(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """REQUIRED. The slots of the nodes."""
+
+    @_builtins.property
+    def pod_classes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """REQUIRED. The classes of the pods, one entry a pod."""
+
+    def __init__(
+        self,
+        *,
+        slots: _abc.Iterable[_builtins.int] | None = ...,
+        pod_classes: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["pod_classes", b"pod_classes", "slots", b"slots"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CandidatePlacement: _TypeAlias = CandidatePlacement  # noqa: Y015
+
+@_typing.final
+class ScorePlacementsResponse(_message.Message):
+    """ScorePlacementsResponse answers in the order asked."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STATUS_FIELD_NUMBER: _builtins.int
+    TOTALS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def status(self) -> _status_pb2.Status:
+        """REQUIRED. Anything but CODE_SUCCESS ends the group's cycle with an error."""
+
+    @_builtins.property
+    def totals(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """REQUIRED. The weighted total of each placement."""
+
+    def __init__(
+        self,
+        *,
+        status: _status_pb2.Status | None = ...,
+        totals: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["status", b"status"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["status", b"status", "totals", b"totals"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ScorePlacementsResponse: _TypeAlias = ScorePlacementsResponse  # noqa: Y015

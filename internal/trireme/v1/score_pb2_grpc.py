@@ -55,6 +55,11 @@ class ScoreServiceStub:
                 request_serializer=trireme_dot_v1_dot_score__pb2.PlaceRequest.SerializeToString,
                 response_deserializer=trireme_dot_v1_dot_score__pb2.PlaceResponse.FromString,
                 _registered_method=True)
+        self.ScorePlacements = channel.unary_unary(
+                '/trireme.v1.ScoreService/ScorePlacements',
+                request_serializer=trireme_dot_v1_dot_score__pb2.ScorePlacementsRequest.SerializeToString,
+                response_deserializer=trireme_dot_v1_dot_score__pb2.ScorePlacementsResponse.FromString,
+                _registered_method=True)
 
 
 class ScoreServiceServicer:
@@ -90,6 +95,14 @@ class ScoreServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ScorePlacements(self, request, context):
+        """ScorePlacements says how good each of several placements of a group of pods is (PlacementScore). The phase's own.
+        Idempotent.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ScoreServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -112,6 +125,11 @@ def add_ScoreServiceServicer_to_server(servicer, server):
                     servicer.Place,
                     request_deserializer=trireme_dot_v1_dot_score__pb2.PlaceRequest.FromString,
                     response_serializer=trireme_dot_v1_dot_score__pb2.PlaceResponse.SerializeToString,
+            ),
+            'ScorePlacements': grpc.unary_unary_rpc_method_handler(
+                    servicer.ScorePlacements,
+                    request_deserializer=trireme_dot_v1_dot_score__pb2.ScorePlacementsRequest.FromString,
+                    response_serializer=trireme_dot_v1_dot_score__pb2.ScorePlacementsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -223,6 +241,33 @@ class ScoreService:
             '/trireme.v1.ScoreService/Place',
             trireme_dot_v1_dot_score__pb2.PlaceRequest.SerializeToString,
             trireme_dot_v1_dot_score__pb2.PlaceResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ScorePlacements(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/trireme.v1.ScoreService/ScorePlacements',
+            trireme_dot_v1_dot_score__pb2.ScorePlacementsRequest.SerializeToString,
+            trireme_dot_v1_dot_score__pb2.ScorePlacementsResponse.FromString,
             options,
             channel_credentials,
             insecure,

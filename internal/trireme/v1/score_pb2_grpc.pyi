@@ -43,6 +43,10 @@ class ScoreServiceStub:
     """Place chooses the next hosts: what one-by-one cycles would have chosen, each seeing the ones before it. The
     phase's own. It keeps nothing of its choice: the frontend assumes the pods and streams them. Idempotent.
     """
+    ScorePlacements: _grpc.UnaryUnaryMultiCallable[_score_pb2.ScorePlacementsRequest, _score_pb2.ScorePlacementsResponse]
+    """ScorePlacements says how good each of several placements of a group of pods is (PlacementScore). The phase's own.
+    Idempotent.
+    """
 
 @_typing.type_check_only
 class ScoreServiceAsyncStub(ScoreServiceStub):
@@ -58,6 +62,10 @@ class ScoreServiceAsyncStub(ScoreServiceStub):
     Place: _aio.UnaryUnaryMultiCallable[_score_pb2.PlaceRequest, _score_pb2.PlaceResponse]  # type: ignore[assignment]
     """Place chooses the next hosts: what one-by-one cycles would have chosen, each seeing the ones before it. The
     phase's own. It keeps nothing of its choice: the frontend assumes the pods and streams them. Idempotent.
+    """
+    ScorePlacements: _aio.UnaryUnaryMultiCallable[_score_pb2.ScorePlacementsRequest, _score_pb2.ScorePlacementsResponse]  # type: ignore[assignment]
+    """ScorePlacements says how good each of several placements of a group of pods is (PlacementScore). The phase's own.
+    Idempotent.
     """
 
 class ScoreServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -95,6 +103,16 @@ class ScoreServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_score_pb2.PlaceResponse, _abc.Awaitable[_score_pb2.PlaceResponse]]:
         """Place chooses the next hosts: what one-by-one cycles would have chosen, each seeing the ones before it. The
         phase's own. It keeps nothing of its choice: the frontend assumes the pods and streams them. Idempotent.
+        """
+
+    @_abc_1.abstractmethod
+    def ScorePlacements(
+        self,
+        request: _score_pb2.ScorePlacementsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_score_pb2.ScorePlacementsResponse, _abc.Awaitable[_score_pb2.ScorePlacementsResponse]]:
+        """ScorePlacements says how good each of several placements of a group of pods is (PlacementScore). The phase's own.
+        Idempotent.
         """
 
 def add_ScoreServiceServicer_to_server(servicer: ScoreServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

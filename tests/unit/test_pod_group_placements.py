@@ -1,0 +1,116 @@
+"""Topology-aware placement of groups: all members in one domain, the one that the plugins prefer."""
+
+import pytest
+from pod_group_builders import pod_group
+from pod_group_cluster import Cluster
+from snapshot_views import SnapshotBuilder, pod_of, requesting
+
+from trireme.score import group_placements
+from trireme.v1 import score_pb2
+
+UNSCHEDULABLE = "pod group is unschedulable"
+T0 = 1_000_000.0
+
+
+def racked(cluster: Cluster, min_count: int, members: int) -> None:
+    """A gang that wants to be in one rack."""
+    group = pod_group("g", min_count)
+    group.spec.scheduling_constraints.topology.add(key="rack")
+    cluster.group(group)
+    for number in range(members):
+        cluster.add(f"p{number}", "g")
+
+
+async def test_all_members_go_to_one_domain_though_others_have_room() -> None:
+    """The only rack that takes all of them, and no node without the label."""
+    cluster = Cluster([1, 9, 2, 1], racks=["a", "", "b", "b"], topology=True)
+    racked(cluster, 3, 3)
+    await cluster.run()
+    assert set(cluster.nodes.values()) == {"n2", "n3"}
+    assert cluster.started == [(["p0", "p1", "p2"], {})]
+    assert not cluster.scored
+
+
+async def test_of_several_domains_that_do_the_plugins_choose() -> None:
+    """Each was tried as if it were alone, and what was tried last leaves nothing behind."""
+    cluster = Cluster([2, 3, 2], racks=["a", "b", "c"], topology=True)
+    cluster.totals = [50, 90, 60]
+    racked(cluster, 2, 3)
+    await cluster.run()
+    assert cluster.scored == [([0], 2), ([1], 3), ([2], 2)]
+    assert cluster.nodes == dict.fromkeys(("p0", "p1", "p2"), "n1")
+
+
+async def test_where_no_domain_will_do_the_first_one_is_told_of() -> None:
+    """Nodes outside of it are not counted in the message."""
+    cluster = Cluster([1, 2], racks=["a", "b"], topology=True)
+    racked(cluster, 3, 3)
+    await cluster.run()
+    assert cluster.nodes == {}
+    first = "minCount (3) cannot be satisfied: 1 scheduled, 1 remaining"
+    whole = f"{UNSCHEDULABLE}, 0/2 placements are available, first placement status: {first}, "
+    assert cluster.conditions == [("False", "Unschedulable", whole)]
+    assert cluster.text("p1") == "0/1 nodes are available: 1 Insufficient room."
+
+
+async def test_without_any_such_label_there_is_no_placement() -> None:
+    """The constraint is a requirement, not a wish."""
+    cluster = Cluster([9], topology=True)
+    racked(cluster, 2, 2)
+    await cluster.run()
+    assert cluster.conditions == [("False", "Unschedulable", "no feasible placements found, ")]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "error"),
+    [
+        (["n1"], ""),
+        (["n0", "n1"], "more than 1 domain found for pod group: "),
+        (["n2"], "no topology domain found for pod ns/old0"),
+        (["gone"], "getting node for pod ns/old0: node gone not found"),
+    ],
+    ids=["one domain", "two domains", "no domain", "no node"],
+)
+async def test_members_that_run_already_decide_the_domain(nodes: list[str], error: str) -> None:
+    """The rest has to join them; where that is impossible it is an error of the group."""
+    cluster = Cluster([9, 9, 9], racks=["a", "b", ""], topology=True)
+    for number, node in enumerate(nodes):
+        cluster.occupy(f"old{number}", node, "g")
+    racked(cluster, 2, 2)
+    await cluster.run()
+    if not error:
+        assert {cluster.nodes["p0"], cluster.nodes["p1"]} == {"n1"}
+        return
+    ((_, reason, text),) = cluster.conditions
+    assert (reason, text.startswith("cannot determine domain for already scheduled pods: ")) == ("SchedulerError", True)
+    assert error in text
+
+
+def _totals(
+    plugins: dict[str, int], *placements: tuple[list[int], int], scheduled: int = 0, args: bytes = b""
+) -> object:
+    builder = SnapshotBuilder()
+    for number, cpu in enumerate(("4", "4", "8")):
+        builder.set_node(f"n{number}", allocatable={"cpu": cpu, "memory": "8Gi", "pods": "9"})
+    builder.add_class(1, pod_of(requesting(cpu="1", memory="1Gi")))
+    builder.place(1, "n0")
+    request = score_pb2.ScorePlacementsRequest(scheduled=scheduled)
+    for name, weight in plugins.items():
+        request.plugins.add(plugin=name, weight=weight)
+    for slots, pods in placements:
+        request.placements.add(slots=slots, pod_classes=[1] * pods)
+    return group_placements.totals(request, builder.snap, args)
+
+
+def test_a_placement_is_better_the_more_of_its_nodes_is_used() -> None:
+    """Means over all of its nodes, pods that are there included: (3 of 8 CPU, 3 of 16 GiB) and (2 of 8, 2 of 8)."""
+    assert _totals({"NodeResourcesFit": 1}, ([0, 1], 2), ([2], 2)) == [(37 + 18) // 2, (25 + 25) // 2]
+    args = b'{"scoringStrategy":{"type":"LeastAllocated","resources":[{"name":"cpu","weight":1}]}}'
+    assert _totals({"NodeResourcesFit": 2}, ([0, 1], 2), ([2], 9), args=args) == [74, 200]
+
+
+def test_a_placement_is_better_the_more_of_the_group_it_takes() -> None:
+    """Relative to the best, with those who have a node already."""
+    assert _totals({"PodGroupPodsCount": 1}, ([0], 1), ([1], 3), scheduled=1) == [50, 100]
+    failed = _totals({"PodGroupPodsCount": 1}, ([0], 0))
+    assert "no pods from pod group are assigned" in str(failed)
