@@ -236,9 +236,9 @@ def signalled_answer(case: Case) -> Case:
         Path(directory, "live.kubeconfig").write_bytes(live.kubeconfig().read_bytes())
         ended = live.run([places.fill(flag) for flag in case["flags"]], Path(directory))
         shaped: Case = {"exit": ended.code, "signalled": ended.signalled}
-        # What it cannot say once it runs: that it stopped before.
-        shaped["phase"] = "run" if ended.signalled else None
-        shaped["errors"], shaped["reported"] = [ended.error], "log" if ended.error else None
+        shaped["phase"] = "run" if ended.code else None
+        shaped["errors"] = ended.error.split("\n") if ended.error else []
+        shaped["reported"] = "log" if ended.error else None
         return places.restore(shaped)
 
 

@@ -16,12 +16,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from trireme.config import start_log
+
 FRONTEND = Path(__file__).parents[3] / "cmd" / "frontend"
 RUNS_SECONDS = 60.0
 RUNS = "caches are synced"
 """Who says so, or has not ended after so long, runs on until it is told to end."""
 ENDS_SECONDS = 60.0
-_FAILED = re.compile(r'^E.*\] "command failed" err="((?:[^"\\]|\\.)*)"$', re.MULTILINE)
+_FAILED = re.compile(r'^E.*\] "command failed" err=("(?:[^"\\]|\\.)*")$', re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -92,4 +94,4 @@ def run(arguments: Sequence[str], folder: Path) -> Ended:
     finally:
         program.kill()
     failed = _FAILED.findall(said())
-    return Ended(code, signalled, failed[-1] if failed else "")
+    return Ended(code, signalled, str(start_log.unquote(failed[-1])) if failed else "")
