@@ -1,6 +1,6 @@
 """Random situations, decided by Trireme and by Kubernetes' own framework: they must say the same.
 
-    python tests/conformance/differential.py [--count N] [--seed S] [--replicas N] [--keep FILE]
+    python tests/conformance/differential.py [--count N] [--seed S] [--like CATEGORY] [--replicas N] [--keep FILE]
 
 Situations are drawn by the seed alone: the same seed asks the same ones. A difference is asked once more, with the
 framework's maps in many orders, made as small as it gets, and printed with what either side says. `--keep` adds it
@@ -110,14 +110,15 @@ def _outcome(row: Row) -> str:
     return ("some nodes fit" if refused else "all nodes fit") if expect["feasible"] else "no node fits"
 
 
-def drawn(seed: int, count: int) -> Iterator[Row]:
-    """The situations of a seed."""
+def drawn(seed: int, count: int, like: Sequence[str] = ()) -> Iterator[Row]:
+    """The situations of a seed. `like` are categories: all are golden ones of these, with changes."""
     draw = random.Random(seed)
-    mutations = Mutations(list(golden_rows.read(golden_rows.DECISIONS)))
+    golden = golden_rows.read(golden_rows.DECISIONS)
+    mutations = Mutations([row for row in golden if not like or golden_rows.category_of(row) in like])
     for number in range(count):
         chance = draw.random()
-        make = mutations.draw if chance < MUTATED else situations.situation
-        if chance > 1 - DEVICES:
+        make = mutations.draw if like or chance < MUTATED else situations.situation
+        if not like and chance > 1 - DEVICES:
             make = situation_devices.situation
         yield make(draw, f"{seed}-{number:05}")
 
@@ -126,7 +127,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Returns the exit code."""
     options = _parser().parse_args(argv)
     started = time.monotonic()
-    rows = list(drawn(options.seed, options.count))
+    rows = list(drawn(options.seed, options.count, options.like))
     setup = decision_profiles.make(decision_profiles.arguments_in(rows))
     differing = 0
     try:
@@ -161,6 +162,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="differential", allow_abbrev=False)
     parser.add_argument("--count", type=int, default=500, metavar="N", help="situations to draw (default 500)")
     parser.add_argument("--seed", type=int, default=1, metavar="S", help="what is drawn (default 1)")
+    parser.add_argument(
+        "--like", action="append", default=[], metavar="CATEGORY", help="change golden cases of it only"
+    )
     parser.add_argument("--replicas", type=int, default=1, metavar="N", help="of filter and of score (default 1)")
     parser.add_argument("--keep", type=Path, metavar="FILE", help="add what differs to this file of golden rows")
     parser.add_argument("--stop-after", type=int, default=5, metavar="N", help="differing situations (default 5)")
