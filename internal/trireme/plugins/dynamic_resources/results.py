@@ -21,6 +21,8 @@ def allocation(
 ) -> resource_pb2.AllocationResult:
     """The allocation on a node. `binding`: with conditions to wait for. Raises: UnsupportedSelectorError."""
     out = resource_pb2.AllocationResult()
+    # A claim that asks for nothing gets it: the part is there, empty.
+    out.devices.SetInParent()
     for picked in solution.picked:
         result = out.devices.results.add(
             request=picked.wanted.full_name,
