@@ -175,10 +175,12 @@ async def test_a_promised_node_that_goes_away_leaves_nobody_waiting(cluster: clu
         await _on_a_node(here, "equal")
         await here.create_pods([pod("vip", cpu="1500m", priorityClassName="high")])
 
-        async def nominated() -> bool:
-            return (await here.pod("vip"))["status"].get("nominatedNodeName") == first
+        async def promised() -> bool:
+            """The victim is going, too: until then the preemptor is held back, whatever happens."""
+            going = (await here.pod("slow"))["metadata"].get("deletionTimestamp")
+            return bool(going) and (await here.pod("vip"))["status"].get("nominatedNodeName") == first
 
-        await installation.until(nominated, 20, lambda: "the nomination")
+        await installation.until(promised, 20, lambda: "the nomination")
         await here.request("DELETE", f"/api/v1/nodes/{first}")
         await here.request("DELETE", "/api/v1/namespaces/default/pods/equal?gracePeriodSeconds=0")
         assert await _on_a_node(here, "vip", 90) == "other"
