@@ -1,6 +1,7 @@
 """DynamicResources' PreBind against objects in memory: what it writes, what it waits for, and how it fails."""
 
 import copy
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -256,6 +257,14 @@ async def test_the_claim_for_extended_resources_is_made_and_noted() -> None:
     assert claim["status"]["reservedFor"] == [USER]
     noted = {"requestMappings": list(TO_MAKE.mappings), "resourceClaimName": "pod-extended-resources-x"}
     assert store.pod_status == {"extendedResourceClaimStatus": noted}
+
+
+async def test_a_claim_that_was_left_by_an_earlier_attempt_is_deleted() -> None:
+    """The pod would have two claims, and one of them devices that nobody uses."""
+    store = Store()
+    result = await _pre_bind(store, dataclasses.replace(TO_MAKE, stale="claim"))
+    assert result.status.code == status_pb2.CODE_SUCCESS, result
+    assert list(store.objects) == [f"{CLAIMS}/pod-extended-resources-x"]
 
 
 async def test_a_claim_that_was_made_in_vain_is_deleted() -> None:

@@ -263,6 +263,14 @@ def test_what_is_wrong_with_a_claim_is_said(request_: Json, text: str) -> None:
     assert str(failed.value) == text
 
 
+def test_very_many_devices_at_once() -> None:
+    """A pod may have many claims, and each as many devices as an allocation holds."""
+    slices = _slices(_named(*(f"d{number:04}" for number in range(40 * 32))))
+    found = _search(slices, *(_claim(_exactly(count=32)) for _ in range(40)))
+    assert found is not None
+    assert len({device for claim in found for device in claim}) == 40 * 32
+
+
 def test_a_search_without_end_is_given_up() -> None:
     """The filter timeout."""
     with pytest.raises(allocator.TimedOutError):

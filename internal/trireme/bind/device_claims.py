@@ -148,6 +148,10 @@ class _PodClaims:
 
     async def _make(self, one: device_claims.ToReserve) -> device_claims.ToReserve:
         pod = self._item.pod
+        if one.stale:
+            left = await unmake(self._writer, one.namespace, one.stale, "")
+            if left is not None and not isinstance(left, writes.Written):
+                raise _Failed(f"delete claim {one.namespace}/{one.stale}: {left.message}")
         made = {
             "apiVersion": "resource.k8s.io/v1",
             "kind": "ResourceClaim",

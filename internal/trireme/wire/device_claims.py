@@ -18,6 +18,7 @@ class ToReserve:
     """One claim. `allocation` is to be written; None: it has one. `reserved`: the pod is known to use it.
 
     A claim that is still to be made has `requests`, and `mappings` for the pod's status; name and UID come later.
+    It takes the place of `stale`, which an earlier attempt left.
     """
 
     namespace: str
@@ -28,6 +29,7 @@ class ToReserve:
     make: bool = False
     requests: tuple[Json, ...] = ()
     mappings: tuple[Json, ...] = ()
+    stale: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ A search is for all nodes that see the same pools: nothing in it depends on whic
 Source: k8s.io/dynamic-resource-allocation/structured/internal/incubating/allocator_incubating.go.
 """
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -18,6 +19,10 @@ from trireme.v1 import resource_pb2
 
 # An allocation holds so many devices.
 MAX_DEVICES = 32
+
+# Calls for one pick, or one request; and of those who ask for a search.
+_CALLS_PER_PICK = 4
+_CALLS_AROUND = 500
 
 _BLOCKING = ("NoSchedule", "NoExecute")
 
@@ -108,6 +113,7 @@ class Search:
         """
         for number, claim in enumerate(self._claims):
             self._prepare(number, claim)
+        self._make_room()
         try:
             done = self._claim(0)
         except _TooManyError as error:
@@ -122,6 +128,15 @@ class Search:
                 for at, alternatives in enumerate(self._wanted[number])
             ]
         return self._solutions
+
+    def _make_room(self) -> None:
+        """Each pick is some calls deep in the one before: a pod with many claims goes deeper than Python's default."""
+        picks = sum(
+            max(wanted.count for wanted in alternatives) + 1 for requests in self._wanted for alternatives in requests
+        )
+        needed = _CALLS_AROUND + _CALLS_PER_PICK * (min(picks, MAX_DEVICES * 2 * len(self._claims)) + len(self._claims))
+        if needed > sys.getrecursionlimit():
+            sys.setrecursionlimit(needed)
 
     # Preparation
 

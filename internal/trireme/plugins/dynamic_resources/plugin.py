@@ -166,17 +166,23 @@ class DynamicResources:
     # Score
 
     def pre_score(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> Any:
-        """The claims; a pod without any gets 0 on every node."""
-        return _Unscored() if not _concerned(pod_class) else self._known_state(pod_class, snap) or _Unscored()
+        """The claims; a pod without alternatives gets 0 on every node."""
+        if not self._on.prioritized_list or not pod_class.pod.spec.resource_claims:
+            return _Unscored()
+        try:
+            claims = pod_claims.of(pod_class.pod, snap)
+        except pod_claims.ClaimError:
+            return _Unscored()
+        if not any(request.first_available for claim in claims for request in claim.spec.devices.requests):
+            return _Unscored()
+        return self._known_state(pod_class, snap) or _Unscored()
 
     def score(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray
     ) -> arrays.Int64Array:
         """How early in their lists the alternatives are that claims get."""
         scores = np.zeros(slots.shape[0], dtype=np.int64)
-        if not self._on.prioritized_list or not isinstance(state, _State) or not state.allocates:
-            return scores
-        if not any(request.first_available for claim in state.claims for request in claim.spec.devices.requests):
+        if not isinstance(state, _State) or not state.allocates:
             return scores
         fixed = sum(_value_of(claim, _allocated_names(claim)) for claim in state.claims)
         for positions, outcome in self._outcomes(pod_class, state, snap, slots):
@@ -198,8 +204,6 @@ class DynamicResources:
             return interfaces.Reserved(refused.said)
         if state is None:
             return interfaces.Reserved()
-        if self.stale_claim(snap, pod.uid) is not None:
-            return interfaces.Reserved(self._unresolvable(_STALE_CLAIM))
         [(_, outcome)] = self._outcomes(pod_class, state, snap, np.array([slot]), remembering=False)
         if outcome is not None and outcome.refusal is not None:
             return interfaces.Reserved(self._not_reserved("claim allocation not found for node"))
@@ -238,7 +242,7 @@ class DynamicResources:
             assumed.append(snapshot_pb2.ClusterObject(resource_claim=allocated, assumed=True))
             lacking = self._lacking(state, snap, slot)
             _, mappings = extended.requests(pod_class.pod, lacking, state.known.class_of_resource)
-            entries.append(_entry_to_make(allocated, mappings))
+            entries.append(_entry_to_make(allocated, mappings, self.stale_claim(snap, pod.uid)))
         if not entries:
             return interfaces.Reserved()
         return interfaces.Reserved(None, tuple(assumed), device_claims.DeviceClaims(tuple(entries)).to_bytes())
@@ -448,7 +452,7 @@ class DynamicResources:
 
 
 class _Unscored:
-    """The class has no claims."""
+    """The class has no claims with alternatives."""
 
 
 def _wish(state: _State) -> bytes:
@@ -484,7 +488,11 @@ def _entry(
     )
 
 
-def _entry_to_make(claim: resource_pb2.ResourceClaim, mappings: Sequence[extended.Given]) -> device_claims.ToReserve:
+def _entry_to_make(
+    claim: resource_pb2.ResourceClaim,
+    mappings: Sequence[extended.Given],
+    stale: resource_pb2.ResourceClaim | None,
+) -> device_claims.ToReserve:
     return device_claims.ToReserve(
         claim.metadata.namespace,
         "",
@@ -496,6 +504,7 @@ def _entry_to_make(claim: resource_pb2.ResourceClaim, mappings: Sequence[extende
             {"containerName": each.container, "resourceName": each.resource, "requestName": each.request}
             for each in mappings
         ),
+        stale="" if stale is None else stale.metadata.name,
     )
 
 
