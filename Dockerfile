@@ -10,8 +10,9 @@ RUN python -m venv /opt/trireme && /opt/trireme/bin/pip install --no-cache-dir .
 
 FROM python:3.11-slim
 COPY --from=build /opt/trireme /opt/trireme
-# Nothing is written but sockets below /tmp: the root file system may be read-only.
-ENV PATH=/opt/trireme/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 TMPDIR=/tmp
+# Nothing is written but sockets below /tmp: the root file system may be read-only. HOME is for users without an entry in
+# /etc/passwd, of whom Python would not know one.
+ENV PATH=/opt/trireme/bin:$PATH HOME=/ PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 TMPDIR=/tmp
 RUN groupadd --system --gid 65532 trireme && useradd --system --uid 65532 --gid trireme --no-create-home trireme
 # No USER, as in kube-scheduler's image: kubeadm's static pod names none, and its kubeconfig is root's alone to read.
 # Every process runs as any user; the manifests in deploy/ say runAsNonRoot and 65532.
