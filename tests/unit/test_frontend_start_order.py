@@ -1,0 +1,88 @@
+"""In which order the frontend starts: nobody leads who has not seen the cluster."""
+
+import asyncio
+import dataclasses
+import types
+from typing import Any
+
+import pytest
+
+from trireme.frontend import app
+from trireme.kube import resources
+from trireme.kube.event_series import ObjectReference
+
+
+@dataclasses.dataclass
+class Informer:
+    """An informer that syncs when the test says so."""
+
+    resource: resources.Resource = resources.PODS
+    synced: bool = False
+
+
+class Recorder:
+    """Keeps what is recorded on the Lease."""
+
+    def __init__(self) -> None:
+        self.legacy: list[Any] = []
+
+    async def run(self) -> None:
+        await asyncio.Event().wait()
+
+    def record_legacy(self, *event: Any) -> None:
+        self.legacy.append(event)
+
+
+class Frontend(app.Frontend):
+    """A frontend of which only the order of its start is left."""
+
+    def __init__(self, delayed: bool) -> None:
+        profile = types.SimpleNamespace(scheduler_name="batch")
+        configuration = types.SimpleNamespace(delay_cache_until_active=delayed)
+        self._completed: Any = types.SimpleNamespace(profiles=[profile], configuration=configuration)
+        self.recorder: Any = Recorder()
+        self.informers: list[Any] = [Informer(), Informer(resources.NODES)]
+        self.story: list[str] = []
+
+    def _start_informers(self, group: asyncio.TaskGroup) -> None:
+        self.story.append("informers")
+
+        async def sync() -> None:
+            for entry in self.informers:
+                await asyncio.sleep(0)
+                entry.synced = True
+
+        group.create_task(sync())
+
+    async def elected(self) -> app.Term:
+        self.story.append("elected, synced" if self.synced else "elected")
+        held = ObjectReference("Lease", "kube-system", "kube-scheduler", "u", "coordination.k8s.io/v1", "7")
+        return app.Term(7, "me", lambda: 10.0, lease=held)
+
+    async def _lead(self, group: asyncio.TaskGroup, term: app.Term) -> None:
+        self.story.append("leads, synced" if self.synced else "leads")
+        raise asyncio.CancelledError
+
+
+@pytest.mark.parametrize(
+    ("delayed", "story"),
+    [
+        (False, ["informers", "elected, synced", "leads, synced"]),
+        (True, ["elected", "informers", "leads, synced"]),
+    ],
+    ids=["usually", "delayCacheUntilActive"],
+)
+async def test_who_leads_has_seen_the_cluster(delayed: bool, story: list[str]) -> None:
+    """Else one that cannot read the cluster takes the Lease from one that can, or nobody is told who has it."""
+    frontend = Frontend(delayed)
+    with pytest.raises(asyncio.CancelledError):
+        await frontend.run(frontend.elected)
+    assert frontend.story == story
+    ((lease, kind, reason, text, controller),) = frontend.recorder.legacy
+    assert (lease.kind, kind, reason, text, controller) == (
+        "Lease",
+        "Normal",
+        "LeaderElection",
+        "me became leader",
+        "batch",
+    )
