@@ -101,8 +101,22 @@ def test_a_claim_that_is_shown_is_compared_with_what_was_assumed_of_it() -> None
     watched.watch.on_assumed(watched.cache.assume_objects("u", [_assumed("d1")]))
     watched.take()
     watched.show("ResourceClaim", **_claim(2))
+    assert watched.take() == []
+    watched.show("ResourceClaim", **_claim(3, "d2"))
     ((_, old, new),) = watched.take()
-    assert (_devices(old), _devices(new)) == (["d1"], [])
+    assert (_devices(old), _devices(new)) == (["d1"], ["d2"])
+
+
+def test_a_claim_that_was_only_to_be_made_is_told_when_it_is_given_up() -> None:
+    """Else the devices that it would have had are free, and nobody hears of it."""
+    watched = Watched()
+    to_be_made = _assumed("d1")
+    to_be_made.resource_claim.metadata.resource_version = ""
+    watched.watch.on_assumed(watched.cache.assume_objects("u", [to_be_made]))
+    assert watched.take() == []
+    watched.watch.on_assumed(watched.cache.forget_objects("u"))
+    ((label, old, new),) = watched.take()
+    assert (label, _devices(old), new) == ("resource.k8s.io/ResourceClaimDelete", ["d1"], None)
 
 
 SLICE: Json = {

@@ -224,6 +224,7 @@ class ClusterWatch:
         if placed is not None:
             pod = self._registry[placed.class_id].pod
             gone = PodInEvent(pod, placed.key, uid, placed.node_name, "")
+            self.on_assumed(self._cache.forget_objects(uid))
             self._cache.remove_pod(uid)
             if self._groups is not None:
                 self._groups.member_removed(uid, self._now())
@@ -316,16 +317,17 @@ class ClusterWatch:
         before = None if known is None else getattr(known, kind.field)
         if before == entry or (before is not None and cluster_cache.told_late(before, entry)):
             return
-        if kind.event == cluster_event.Resource.RESOURCE_CLAIM:
-            # The scheduler's own allocations were told when they were assumed.
-            before = self._as_told(kind, key)
+        told = self._as_told(kind, key)
         self._registry.select_by(kind.selected_keys(entry))
         changed = snapshot_pb2.ClusterObject()
         getattr(changed, kind.field).CopyFrom(entry)
         self._cache.set_object(changed)
         if kind.field == "pod_group" and self._groups is not None:
             self._groups.set_group(entry, self._now())
-        if kind.event:
+        if kind.event == cluster_event.Resource.RESOURCE_CLAIM:
+            # The scheduler's own allocations were told when they were assumed, and may still be.
+            before, entry = told, self._as_told(kind, key)
+        if kind.event and before != entry:
             action = ActionType.ADD if before is None else ActionType.UPDATE
             self._tell(cluster_event.event(kind.event, action), before, entry)
         elif kind.message is resource_pb2.DeviceTaintRule and before is not None and before.spec != entry.spec:
@@ -351,10 +353,13 @@ class ClusterWatch:
 
     def on_assumed(self, changes: Sequence[assumed_objects.Change]) -> None:
         """Objects are assumed to be so, or no longer. Of claims plugins hear at once: others wait for their devices."""
-        event = cluster_event.event(cluster_event.Resource.RESOURCE_CLAIM, ActionType.UPDATE)
         for before, after in changes:
-            if before is not None and after is not None and after.WhichOneof("object") == "resource_claim":
-                self._tell(event, before.resource_claim, after.resource_claim)
+            if before is None or before.WhichOneof("object") != "resource_claim":
+                continue
+            # One that was only to be made is gone.
+            action = ActionType.DELETE if after is None else ActionType.UPDATE
+            event = cluster_event.event(cluster_event.Resource.RESOURCE_CLAIM, action)
+            self._tell(event, before.resource_claim, None if after is None else after.resource_claim)
 
     def _rule_changed(self, rule: resource_pb2.DeviceTaintRule) -> None:
         """Devices may have lost the taint that the rule put on them: told as if their slices had changed."""
