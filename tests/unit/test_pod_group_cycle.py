@@ -348,3 +348,34 @@ def test_a_condition_is_written_when_it_changes_and_never_taken_back() -> None:
     assert {(action.pod.uid, action.set_group_condition.condition.observed_generation) for action in written} == {
         ("uid-of-g", 3)
     }
+
+
+class _Recorder:
+    """Remembers events."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, str, str, str, str]] = []
+
+    def record(self, regarding: Any, kind: str, reason: str, action: str, note: str, controller: str) -> None:
+        self.told.append((regarding.kind, regarding.name, kind, reason, note))
+
+
+def test_who_waits_for_what_only_its_owner_can_give_is_told_so() -> None:
+    """A gang with too few pods tells it of its PodGroup; pods without a PodGroup are told themselves."""
+    recorder = _Recorder()
+    conditions = pod_group_conditions.PodGroupConditions(lambda action: None, recorder, lambda: 0.0)  # type: ignore[arg-type]
+    cluster = Cluster([9])
+    cluster.group(pod_group("g", 3))
+    for group in ("g", "lost"):
+        for number in range(2):
+            cluster.add(f"{group}{number}", group)
+    for key in ("ns/g", "ns/lost"):
+        state = cluster.queue.groups.get(key)
+        assert state is not None
+        conditions.tell_lack(state)
+    lost = "waiting for the pod group lost to appear"
+    assert recorder.told == [
+        ("PodGroup", "g", "Warning", "WaitingForPods", "waiting for minCount (3) pods to appear: 2 are there"),
+        ("Pod", "lost0", "Warning", "WaitingForPodGroup", lost),
+        ("Pod", "lost1", "Warning", "WaitingForPodGroup", lost),
+    ]

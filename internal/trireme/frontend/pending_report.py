@@ -87,7 +87,9 @@ class PendingReport:
 
     def _gate(self, pod: queue_pod.QueuedPod, where: queue_statistics.Whereabouts) -> Waits:
         if where.gate == pre_enqueue.DEFAULT_PREEMPTION:
-            return self._preemption(self._frontend.preemptions.victims_of(pod.uid), self._promised(pod))
+            # A group preempts as one.
+            preemptor = f"podgroup/{where.group}" if where.group else pod.uid
+            return self._preemption(self._frontend.preemptions.victims_of(preemptor), self._promised(pod))
         pending: cluster_watch.PendingPod = pod.record.pod
         waits: Json = {"for": "gate", "plugin": where.gate, "events": list(where.events)}
         text = f"is held back by {where.gate}"
