@@ -171,7 +171,12 @@ class PodGroupQueue(metrics_observed.TimedQueue):
         group = self.groups.made(f"{pod_group.metadata.namespace}/{pod_group.metadata.name}")
         is_new = group.pod_group is None
         group.pod_group = pod_group
-        if is_new and group.waiting and group.attempt is None:
+        if is_new and group.attempt is not None:
+            group.pending |= group.waiting
+            for pod in group.waiting.values():
+                self._move(pod, Place.PENDING, _ADDED, now)
+            group.waiting = {}
+        elif is_new and group.waiting:
             self._seat(group, Place.ACTIVE, _ADDED, now)
         elif not is_new:
             self._reseat(group, _CHANGED, now)
@@ -323,6 +328,17 @@ class PodGroupQueue(metrics_observed.TimedQueue):
             assert group.entity is not None  # what is held back is an entity
             if self._hints.interests(group.entity.gated_by, event):
                 self._look_again(group, event.label, now)
+        return instructions
+
+    def flush_backoff(self, now: float) -> Instructions:
+        """As the queue's; members go with their group."""
+        instructions = super().flush_backoff(now)
+        for group in self.groups:
+            entity = group.entity
+            if entity is not None and entity.place is Place.ACTIVE:
+                for pod in group.waiting.values():
+                    if pod.place is not Place.ACTIVE:
+                        self._move(pod, Place.ACTIVE, cluster_event.BACKOFF_COMPLETE, now)
         return instructions
 
     def flush_unschedulable(self, now: float) -> Instructions:

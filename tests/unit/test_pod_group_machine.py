@@ -1,0 +1,210 @@
+"""Random stimuli to the queue with groups: whatever happens in whatever order, no member is lost or in two places."""
+
+import random
+from typing import Any
+
+import pytest
+from pod_group_builders import T0, grouping_queue, member, pod_group
+
+from trireme.frontend.pod_group_queue import Attempt
+from trireme.frontend.pod_groups import GroupState
+from trireme.frontend.queue_places import Gate
+from trireme.frontend.queue_pod import Place, QueuedPod
+
+GROUPS = ("g", "h")
+STEPS = 120
+
+
+class Machine:
+    """A queue, what should be in it, and the stimuli."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.queue = grouping_queue(
+            pre_enqueue=lambda pod: "SchedulingGates" if pod.record.pod.parsed.gates else Gate.OPEN
+        )
+        self.now = T0
+        self.uids = 0
+        self.gated: dict[str, bool] = {}
+        #: Members without a node: uid to (name, group).
+        self.pending: dict[str, tuple[str, str]] = {}
+        self.placed: dict[str, str] = {}
+        self.flying: tuple[GroupState, list[QueuedPod]] | None = None
+        self.binding: dict[str, QueuedPod] = {}
+
+    def step(self) -> None:
+        """One random stimulus."""
+        self.now += self.rng.choice((0.0, 0.3, 1.5))
+        stimuli: list[Any] = [
+            self.add,
+            self.add,
+            self.change,
+            self.delete,
+            self.set_group,
+            self.remove_group,
+            self.pop,
+            self.pop,
+            self.finish,
+            self.bind,
+            self.fail_to_bind,
+            self.remove_placed,
+            self.activate,
+            lambda: self.queue.flush_backoff(self.now),
+            lambda: self.queue.flush_unschedulable(self.now),
+        ]
+        self.rng.choice(stimuli)()
+
+    def _any(self, uids: Any) -> str:
+        return str(self.rng.choice(sorted(uids))) if uids else ""
+
+    def add(self) -> None:
+        name, group = f"p{self.rng.randrange(8)}", self.rng.choice(GROUPS)
+        if any(known == name for known, _ in self.pending.values()) and self.rng.random() < 0.8:
+            return
+        for uid in [uid for uid, (known, _) in self.pending.items() if known == name]:
+            # Made again under its name; the watch did not show that it was deleted.
+            group = self.pending.pop(uid)[1]
+            self.binding.pop(uid, None)
+        self.uids += 1
+        uid = f"u{self.uids}"
+        self.pending[uid] = (name, group)
+        self.gated[uid] = self.rng.random() < 0.1
+        self._tell(uid, self.queue.add)
+
+    def _tell(self, uid: str, how: Any, *more: Any) -> None:
+        name, group = self.pending[uid]
+        gates = {"schedulingGates": [{"name": "wait"}]} if self.gated[uid] else {}
+        how(member(name, group, uid=uid, **gates), *more, self.now)
+
+    def change(self) -> None:
+        uid = self._any(self.pending)
+        if uid:
+            self.gated[uid] = False
+            name, group = self.pending[uid]
+            record = member(name, group, uid=uid)._replace(resource_version=str(self.rng.random()))
+            self.queue.update(record, (), None, None, self.now)
+
+    def delete(self) -> None:
+        uid = self._any(self.pending)
+        if uid:
+            name, _ = self.pending.pop(uid)
+            self.binding.pop(uid, None)
+            self.queue.delete(f"ns/{name}", uid, self.now)
+
+    def set_group(self) -> None:
+        self.queue.set_group(pod_group(self.rng.choice(GROUPS), self.rng.randrange(4)), self.now)
+
+    def remove_group(self) -> None:
+        if self.rng.random() < 0.4:
+            name = self.rng.choice(GROUPS)
+            self.queue.remove_group(f"ns/{name}", f"uid-of-{name}", self.now)
+
+    def pop(self) -> None:
+        if self.flying is not None:
+            return
+        batch = self.queue.pop(self.now, 9)
+        if batch is not None:
+            group: GroupState = batch.pods[0].record.pod
+            assert group.attempt
+            self.flying = group, [group.members[uid] for uid in sorted(group.attempt)]
+
+    def finish(self) -> None:
+        if self.flying is None:
+            return
+        group, pods = self.flying
+        self.flying = None
+        how = self.rng.choice(list(Attempt))
+        for pod in pods:
+            if how is Attempt.SCHEDULED and self.rng.random() < 0.7:
+                self.queue.done(pod.uid, self.now)
+                if pod.uid in self.pending:
+                    self.binding[pod.uid] = pod
+            else:
+                self.queue.put_back(pod, self.now, rejectors=frozenset({"Fit"}))
+        self.queue.attempted(group, how, self.now)
+
+    def bind(self) -> None:
+        uid = self._any(self.binding if self.rng.random() < 0.9 else self.pending)
+        if uid:
+            name, group = self.pending.pop(uid)
+            self.binding.pop(uid, None)
+            self.placed[uid] = group
+            self.queue.member_placed(f"ns/{group}", uid, self.now)
+            self.queue.delete(f"ns/{name}", uid, self.now)
+
+    def fail_to_bind(self) -> None:
+        uid = self._any(self.binding)
+        if uid:
+            self.queue.put_back(self.binding.pop(uid), self.now)
+
+    def remove_placed(self) -> None:
+        uid = self._any(self.placed)
+        if uid:
+            del self.placed[uid]
+            self.queue.member_removed(uid, self.now)
+
+    def activate(self) -> None:
+        uid = self._any(self.pending)
+        if uid:
+            self.queue.activate([(f"ns/{self.pending[uid][0]}", uid)], self.now)
+
+    def check(self) -> None:
+        """What must hold at any time."""
+        assert {pod.uid for pod in self.queue.pods()} == set(self.pending)
+        assert len(self.queue.pods()) == len(self.pending)
+        for group in self.queue.groups:
+            self._check_group(group)
+        said = self.queue.statistics()
+        counted = said.active + said.error_backoff + said.gated + said.in_flight + said.done
+        assert counted + said.incomplete + said.pending_members == len(self.pending)
+
+    def _check_group(self, group: GroupState) -> None:
+        for uid, pod in group.members.items():
+            held = (uid in group.waiting) + (uid in group.pending) + (pod.flight is not None)
+            assert held == 1, f"{pod} is in {held} places"
+        entity = group.entity
+        if group.attempt is not None:
+            assert entity is not None
+            assert entity.place is Place.IN_FLIGHT
+            assert not group.waiting or group.pod_group is None
+            return
+        assert not group.pending
+        assert (entity is not None) == (bool(group.waiting) and group.pod_group is not None)
+        places = {pod.place for pod in group.waiting.values()}
+        if entity is None:
+            assert places <= {Place.INCOMPLETE}
+            return
+        assert places == {entity.place}
+        assert entity.gated == (entity.place is Place.UNSCHEDULABLE)
+        stuck = group.lacks_pods or any(self.gated[uid] for uid in group.waiting)
+        assert entity.gated == stuck
+
+    def drain(self) -> None:
+        """In the end everything that may be tried is tried."""
+        self.finish()
+        self.check()
+        self.now += 3600
+        self.queue.flush_backoff(self.now)
+        tried: set[str] = set()
+        while (batch := self.queue.pop(self.now, 9)) is not None:
+            group: GroupState = batch.pods[0].record.pod
+            assert group.attempt
+            tried |= group.attempt
+            for uid in group.attempt:
+                self.queue.done(uid, self.now)
+            self.queue.attempted(group, Attempt.SCHEDULED, self.now)
+        for group in self.queue.groups:
+            if group.waiting:
+                stuck = group.pod_group is None or group.lacks_pods or any(self.gated[uid] for uid in group.waiting)
+                assert stuck, f"{group.key} was not tried"
+        assert tried <= set(self.pending)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_no_member_is_lost_or_in_two_places(seed: int) -> None:
+    """After each stimulus every member is in one place, and in the end whoever may be tried is."""
+    machine = Machine(seed)
+    for _ in range(STEPS):
+        machine.step()
+        machine.check()
+    machine.drain()
