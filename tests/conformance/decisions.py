@@ -106,7 +106,7 @@ class _Cycle:
             answer |= {"message": texts.pop()} if len(texts) == 1 else {}
         elif feasible:
             answer |= self._score(feasible)
-            answer |= self._reserve(feasible, response)
+            answer |= self._reserve(feasible, response) if "scores" in answer else {}
         elif not answer["feasible"]:
             answer |= self._post_filter(response)
         alone = {name: self._alone(name) for name in self._setup.filters}
@@ -153,7 +153,11 @@ class _Cycle:
         nodes = filter_pb2.NodeSelection(slots=[self._slots[name] for name in feasible])
         cycle = self._cycle(self._profile)
         service = self._phases.score()
-        _succeeded(service.PreScore(score_pb2.PreScoreRequest(cycle=cycle, nodes=nodes), timeout=DEADLINE))
+        prepared = service.PreScore(score_pb2.PreScoreRequest(cycle=cycle, nodes=nodes), timeout=DEADLINE)
+        said = wire_status.from_message(prepared.status)
+        if said.code is status.Code.ERROR:
+            # The pod is given up with that.
+            return {"message": ", ".join(said.messages)}
         raw = service.Score(score_pb2.ScoreRequest(cycle=cycle, nodes=nodes), timeout=DEADLINE)
         _succeeded(raw)
         request = score_pb2.NormalizeScoreRequest(cycle=cycle, nodes=nodes, columns=raw.columns)

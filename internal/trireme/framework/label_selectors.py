@@ -6,7 +6,6 @@ kube-scheduler gives, since it ends in the pod's condition. An unset selector ma
 Source: k8s.io/apimachinery meta/v1 LabelSelectorAsSelector, labels.NewRequirement.
 """
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -75,30 +74,10 @@ def parse(selector: meta_pb2.LabelSelector) -> LabelSelector:
 
 _OPERATORS = (selectors.IN, selectors.NOT_IN, selectors.EXISTS, selectors.DOES_NOT_EXIST)
 
-_MAX_PART = 63
-_MAX_PREFIX = 253
-_KEY_FORMAT = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
-_KEY_RULE = (
-    "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character "
-    f"(e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '{_KEY_FORMAT}')"
-)
-_VALUE_RULE = (
-    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
-    "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
-    f"'({_KEY_FORMAT})?')"
-)
-_PREFIX_FORMAT = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
-_PREFIX_RULE = (
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and "
-    f"end with an alphanumeric character (e.g. 'example.com', regex used for validation is '{_PREFIX_FORMAT}')"
-)
-_KEY = re.compile(_KEY_FORMAT)
-_PREFIX = re.compile(_PREFIX_FORMAT)
-
 
 def _requirement(key: str, operator: str, values: Sequence[str]) -> selectors.Requirement:
     wrong = []
-    about_key = "; ".join(_key_faults(key))
+    about_key = "; ".join(selectors.key_faults(key))
     if about_key:
         wrong.append(f"key: Invalid value: {_quoted(key)}: {about_key}")
     if operator in (selectors.IN, selectors.NOT_IN) and not values:
@@ -108,41 +87,13 @@ def _requirement(key: str, operator: str, values: Sequence[str]) -> selectors.Re
         listed = orjson.dumps(list(values)).decode()
         wrong.append(f"values: Invalid value: {listed}: values set must be empty for exists and does not exist")
     for index, value in enumerate(values):
-        about_value = "; ".join(_value_faults(value))
+        about_value = "; ".join(selectors.value_faults(value))
         if about_value:
             wrong.append(f"values[{index}][{key}]: Invalid value: {_quoted(value)}: {about_value}")
     if wrong:
         distinct = list(dict.fromkeys(wrong))
         raise InvalidSelectorError(distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]")
     return selectors.Requirement(key, operator, frozenset(values))
-
-
-def _key_faults(key: str) -> Iterable[str]:
-    prefix, slash, name = key.partition("/")
-    if "/" in name:
-        yield f"a valid label key {_KEY_RULE} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
-        return
-    if slash and not prefix:
-        yield "prefix part must be non-empty"
-    elif slash:
-        if len(prefix.encode()) > _MAX_PREFIX:
-            yield f"prefix part must be no more than {_MAX_PREFIX} bytes"
-        if _PREFIX.fullmatch(prefix) is None:
-            yield f"prefix part {_PREFIX_RULE}"
-    name = name if slash else prefix
-    if not name:
-        yield "name part must be non-empty"
-    elif len(name.encode()) > _MAX_PART:
-        yield f"name part must be no more than {_MAX_PART} bytes"
-    if _KEY.fullmatch(name) is None:
-        yield f"name part {_KEY_RULE}"
-
-
-def _value_faults(value: str) -> Iterable[str]:
-    if len(value.encode()) > _MAX_PART:
-        yield f"must be no more than {_MAX_PART} bytes"
-    if value and _KEY.fullmatch(value) is None:
-        yield _VALUE_RULE
 
 
 def _holds(requirement: selectors.Requirement, labels: Mapping[str, str]) -> bool:

@@ -4,7 +4,7 @@ Source: k8s.io/component-helpers/scheduling/corev1/nodeaffinity.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import orjson
@@ -107,6 +107,57 @@ def valid_value(value: str) -> bool:
     return value == "" or _NAME_PART.fullmatch(value) is not None
 
 
+_MAX_PART = 63
+_MAX_PREFIX = 253
+_KEY_FORMAT = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
+_KEY_RULE = (
+    "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character "
+    f"(e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '{_KEY_FORMAT}')"
+)
+_VALUE_RULE = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
+    "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
+    f"'({_KEY_FORMAT})?')"
+)
+_PREFIX_FORMAT = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+_PREFIX_RULE = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and "
+    f"end with an alphanumeric character (e.g. 'example.com', regex used for validation is '{_PREFIX_FORMAT}')"
+)
+_KEY = re.compile(_KEY_FORMAT)
+_PREFIX = re.compile(_PREFIX_FORMAT)
+
+
+def key_faults(key: str) -> Iterable[str]:
+    """Why the text is no label key, in kube-scheduler's words; nothing where it is one."""
+    prefix, slash, name = key.partition("/")
+    if "/" in name:
+        yield f"a valid label key {_KEY_RULE} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+        return
+    if slash and not prefix:
+        yield "prefix part must be non-empty"
+    elif slash:
+        if len(prefix.encode()) > _MAX_PREFIX:
+            yield f"prefix part must be no more than {_MAX_PREFIX} bytes"
+        if _PREFIX.fullmatch(prefix) is None:
+            yield f"prefix part {_PREFIX_RULE}"
+    name = name if slash else prefix
+    if not name:
+        yield "name part must be non-empty"
+    elif len(name.encode()) > _MAX_PART:
+        yield f"name part must be no more than {_MAX_PART} bytes"
+    if _KEY.fullmatch(name) is None:
+        yield f"name part {_KEY_RULE}"
+
+
+def value_faults(value: str) -> Iterable[str]:
+    """Why the text is no label value, in kube-scheduler's words; nothing where it is one."""
+    if len(value.encode()) > _MAX_PART:
+        yield f"must be no more than {_MAX_PART} bytes"
+    if value and _KEY.fullmatch(value) is None:
+        yield _VALUE_RULE
+
+
 def requirement(key: str, operator: str, values: Sequence[str]) -> Requirement | None:
     """A requirement of its parts, or None where they do not make one. Source: apimachinery labels.NewRequirement."""
     if not valid_key(key) or not all(valid_value(value) for value in values):
@@ -144,8 +195,9 @@ def problems(term: core_pb2.NodeSelectorTerm, path: str) -> list[str]:
 def _requirement_problems(path: str, expression: core_pb2.NodeSelectorRequirement) -> list[str]:
     out: list[str] = []
     values = expression.values
-    if not valid_key(expression.key):
-        out.append(f"{path}.key: {_invalid(expression.key)}: must be a label key")
+    about_key = "; ".join(key_faults(expression.key))
+    if about_key:
+        out.append(f"{path}.key: {_invalid(expression.key)}: {about_key}")
     if expression.operator in (IN, NOT_IN) and not values:
         out.append(f"{path}.values: {_invalid(values)}: for 'in', 'notin' operators, values set can't be empty")
     if expression.operator in (EXISTS, DOES_NOT_EXIST) and values:
@@ -159,8 +211,9 @@ def _requirement_problems(path: str, expression: core_pb2.NodeSelectorRequiremen
             if parse_int64(value) is None
         ]
     for index, value in enumerate(values):
-        if not valid_value(value):
-            out.append(f"{path}.values[{index}]: {_invalid(value)}: must be a label value")
+        about_value = "; ".join(value_faults(value))
+        if about_value:
+            out.append(f"{path}.values[{index}][{expression.key}]: {_invalid(value)}: {about_value}")
     return out
 
 

@@ -213,7 +213,9 @@ func (d *decision) cycle() (object, error) {
 		if err := d.score(answer, profile, filtered); err != nil {
 			return nil, err
 		}
-		d.reserve(answer, profile, filtered)
+		if _, scored := answer["scores"]; scored {
+			d.reserve(answer, profile, filtered)
+		}
 		return answer, nil
 	default:
 		return answer, d.postFilter(answer, profile, filtered)
@@ -223,7 +225,8 @@ func (d *decision) cycle() (object, error) {
 func (d *decision) score(answer object, profile framework.Framework, filtered *filtering) error {
 	status := profile.RunPreScorePlugins(d.ctx, filtered.state, d.about.Pod, filtered.feasible)
 	if !status.IsSuccess() {
-		return fmt.Errorf("PreScore: %w", status.AsError())
+		answer["message"] = status.AsError().Error()
+		return nil
 	}
 	all, status := profile.RunScorePlugins(d.ctx, filtered.state, d.about.Pod, filtered.feasible)
 	if !status.IsSuccess() {
