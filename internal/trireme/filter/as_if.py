@@ -57,8 +57,12 @@ class AsIf:
         snap: snapshot.Snapshot,
         counting: Nominees,
         besides: frozenset[str] = frozenset(),
+        *,
+        apart: bool = True,
     ) -> None:
-        """`besides` are plugins that the caller asks itself; of other services the columns are believed."""
+        """`besides` are plugins that the caller asks itself; of other services the columns are believed. `apart`: each
+        slot is asked about as if it alone were rehearsed; otherwise everything that is rehearsed counts everywhere.
+        """
         self._kept = kept
         self._class = pod_class
         self._snap = snap
@@ -69,12 +73,17 @@ class AsIf:
         self._asked: Sequence[tuple[interfaces.FilterPlugin | None, columns.PluginColumn]] = [
             (local.get(name), kept.plugins[name]) for name in known
         ]
+        self._apart = {
+            plugin.name: plugin
+            for plugin, _ in self._asked
+            if apart and plugin is not None and isinstance(plugin, interfaces.ApartFilter)
+        }
         self._single = any(
-            plugin is not None
-            and plugin.depends_on == interfaces.Dependency.CLUSTER
-            and not isinstance(plugin, interfaces.ApartFilter)
+            plugin is not None and plugin.depends_on == interfaces.Dependency.CLUSTER and plugin.name not in self._apart
             for plugin, _ in self._asked
         )
+        self._promised = np.zeros(snap.nodes.size, dtype=np.bool_)
+        self._promised[counting.slots] = True
 
     @property
     def one_by_one(self) -> bool:
@@ -91,7 +100,7 @@ class AsIf:
         The slots are one of `parts`.
         """
         out = self._plainly(slots)
-        at = np.flatnonzero(np.isin(slots, self._counting.slots))
+        at = np.flatnonzero(self._promised[slots])
         if not at.size:
             return out
         beside = self._beside(slots[at], rehearsed)
@@ -139,8 +148,9 @@ class AsIf:
                 return interfaces.Verdicts(np.zeros(slots.shape[0], dtype=np.int16))
             return interfaces.Verdicts(column.index[slots])
         table, state = self._kept.table, column.prefilter.state
-        if isinstance(plugin, interfaces.ApartFilter):
-            return plugin.filter_apart(self._class, self._snap, slots, table)
+        apart = self._apart.get(plugin.name)
+        if apart is not None:
+            return apart.filter_apart(self._class, self._snap, slots, table)
         if plugin.depends_on == interfaces.Dependency.CLUSTER:
             said = plugin.pre_filter(self._class, self._snap, table)
             if said.status is not None:

@@ -102,7 +102,7 @@ class _Reprieve:
         self._snap = snap
         self._asking = {
             number: as_if.AsIf(
-                chain, kept[number], snap.classes[number], snap, as_if.nominees(snap, request.priority, "")
+                chain, kept[number], snap.classes[number], snap, as_if.nominees(snap, request.priority, ""), apart=False
             )
             for number in kept
         }

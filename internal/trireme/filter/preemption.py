@@ -144,10 +144,14 @@ class DefaultPreemption:
         asked = frozenset() if services is None else services.names
         asking = as_if.AsIf(question.chain, question.kept, question.pod_class, snap, counting, asked)
         run = preemption_victims.DryRun(snap, asking, preemption_budgets.Budgets(snap), victims, services)
+        tried = 0
         while potential.size and not found.enough(wanted):
+            # As many as it takes if nodes refuse as often as they did so far: a round costs more than a few nodes more.
             count = max(wanted - len(found.candidates), 1)
+            if found.candidates:
+                count = count * tried // len(found.candidates) + 1
             self._take(await run.run(potential[:count]), question, snap, found)
-            potential = potential[count:]
+            potential, tried = potential[count:], tried + count
         found.refused = +found.refused
         return found
 
@@ -190,18 +194,18 @@ def _offset(cycle: cycle_pb2.Cycle, nodes: int) -> int:
 
 def _best(candidates: list[preemption_victims.Candidate], snap: snapshot.Snapshot) -> preemption_victims.Candidate:
     """The candidate that hurts least; the first of several that hurt alike."""
-    by_class = preemption_victims.priorities(snap)
-
-    def harm(candidate: preemption_victims.Candidate) -> tuple[int, int, int, int, int]:
-        rows = np.array(candidate.rows)
-        priority = by_class[snap.pods.pod_class[rows]]
-        start = snap.pods.start[rows]
-        start = np.where(start == 0, preemption_victims.NOT_STARTED, start)
-        earliest = int(start[priority == priority.max()].min())
-        total = int((priority + _PRIORITY_SHIFT).sum())
-        return candidate.violations, int(priority[0]), total, rows.size, -earliest
-
-    return min(candidates, key=harm)
+    counts = np.array([len(candidate.rows) for candidate in candidates])
+    first = np.concatenate([[0], np.cumsum(counts)[:-1]])
+    rows = np.fromiter((row for candidate in candidates for row in candidate.rows), dtype=np.intp)
+    priority = preemption_victims.priorities(snap)[snap.pods.pod_class[rows]]
+    start = snap.pods.start[rows]
+    start = np.where(start == 0, preemption_victims.NOT_STARTED, start)
+    important = priority == np.repeat(np.maximum.reduceat(priority, first), counts)
+    earliest = np.minimum.reduceat(np.where(important, start, preemption_victims.NOT_STARTED), first)
+    total = np.add.reduceat(priority + _PRIORITY_SHIFT, first)
+    violations = np.array([candidate.violations for candidate in candidates])
+    # Of the keys the last one counts most.
+    return candidates[int(np.lexsort((-earliest, counts, total, priority[first], violations))[0])]
 
 
 def _offered(candidates: list[preemption_victims.Candidate], snap: snapshot.Snapshot) -> filter_pb2.PostFilterResponse:
