@@ -85,6 +85,7 @@ def test_a_metric_is_declared_as_by_kube_scheduler(tmp_path: Path, name: str) ->
     frontend = support.FakeFrontend()
     if name in _said("gated"):
         frontend.observed.make_group_instruments()
+        frontend.observed.make_placement_instruments()
     instrument, recorded = _instruments(_site(tmp_path, frontend))[name], _recorded()[name]
     assert instrument.kind == recorded["type"]
     assert sorted(instrument.labels) == sorted(recorded["labels"])

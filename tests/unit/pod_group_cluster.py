@@ -99,6 +99,7 @@ class Cluster:
                 self.publish,
                 {PROFILE: (pod_group_placements.TOPOLOGY,)},
                 {PROFILE: scorers},
+                observed,
                 lambda: 0.5,
             ).run
         conditions = pod_group_conditions.PodGroupConditions(self.written.append, None, lambda: T0)  # type: ignore[arg-type]

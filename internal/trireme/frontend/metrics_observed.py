@@ -153,6 +153,23 @@ class Observations:
             ("profile", "result"),
         )
 
+    def make_placement_instruments(self) -> None:
+        """Groups of pods may have to be in one domain."""
+        self.generated_placements = Counter(
+            "scheduler_generated_placements_total", "Placements that groups of pods were tried in.", ("profile",)
+        )
+        self.placement_evaluations = Counter(
+            "scheduler_placement_evaluations_total",
+            "Placements that a group of pods was tried in, by whether it fitted.",
+            ("result", "profile"),
+        )
+        self.placement_seconds = Histogram(
+            "scheduler_placement_evaluation_duration_seconds",
+            "Time to try a group of pods in one placement.",
+            _MILLISECONDS,
+            ("result", "profile"),
+        )
+
     def make_group_instruments(self) -> None:
         """There are groups of pods, so there are metrics of them."""
         self.group_attempts = Counter(
@@ -314,6 +331,12 @@ class Observations:
         """An attempt to schedule a group ended so."""
         self.group_attempts.add((result, profile))
         self.group_attempt_seconds.observe(seconds, (result, profile))
+
+    def placement_tried(self, profile: str, feasible: bool, seconds: float) -> None:
+        """A group was tried in a placement."""
+        values = ("feasible" if feasible else "infeasible", profile)
+        self.placement_evaluations.add(values)
+        self.placement_seconds.observe(seconds, values)
 
     def group_post_filtered(self, profile: str, code: status.Code, victims: int, seconds: float) -> None:
         """PodGroupPostFilter was asked for a way out; so many have to go."""

@@ -99,6 +99,7 @@ class PodGroupAssembly:
                     profile.scheduler_name: profile.plugins.get(ExtensionPoint.PLACEMENT_SCORE, ())
                     for profile in completed.profiles
                 },
+                observed,
                 random.random,
             ).run
         return pod_group_cycle.PodGroupCycle(

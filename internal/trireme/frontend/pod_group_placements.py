@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from trireme.config import model
 from trireme.framework import status
-from trireme.frontend import cluster_cache, phases, pod_groups, queue_pod, replicas
+from trireme.frontend import cluster_cache, metrics_observed, phases, pod_groups, queue_pod, replicas
 from trireme.frontend.pod_group_trial import UNSCHEDULABLE, GroupStatus, Placement, PodGroupTrials, Trial, Verdict
 from trireme.v1 import score_pb2
 from trireme.wire import status as wire_status
@@ -34,6 +34,7 @@ class PodGroupPlacements:
         publish: Callable[[], int],
         generators: Mapping[str, Sequence[str]],
         scorers: Mapping[str, Sequence[model.Plugin]],
+        observed: metrics_observed.Observations,
         random: Callable[[], float],
     ) -> None:
         """`generators` and `scorers` are the plugins at PlacementGenerate and PlacementScore of each profile; `random`
@@ -45,7 +46,9 @@ class PodGroupPlacements:
         self._publish = publish
         self._generators = generators
         self._scorers = scorers
+        self._observed = observed
         self._random = random
+        observed.make_placement_instruments()
 
     async def run(
         self,
@@ -66,10 +69,15 @@ class PodGroupPlacements:
                 return GroupStatus(Verdict.ERROR, (text,)), []
         if not placements:
             return GroupStatus(Verdict.UNSCHEDULABLE, ("no feasible placements found",)), []
+        self._observed.generated_placements.add((profile,), len(placements))
         found: list[tuple[Placement | None, list[Trial]]] = []
         first: tuple[GroupStatus, list[Trial]] | None = None
         for placement in placements:
+            started = self._observed.clock()
             said, trials = await self._trials.run(members, min_count, scheduled, placement)
+            if said.verdict is not Verdict.ERROR:
+                succeeded = said.verdict is Verdict.SUCCESS
+                self._observed.placement_tried(profile, succeeded, self._observed.clock() - started)
             if said.verdict is Verdict.ERROR or (said.verdict is Verdict.SUCCESS and len(placements) == 1):
                 return said, trials
             first = first or (said, trials)
