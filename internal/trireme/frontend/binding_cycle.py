@@ -290,11 +290,13 @@ class BindingCycle:
         """The pod is not bound: nothing is assumed of it any more, and it goes back to the queue; `text` is told where
         the status does not say it all.
         """
+        if one.prepared and one.state:
+            # First what was written is given back: the next attempt must not take it for its own.
+            self._start_task(self._give_back(cycle, one, why, text))
+            return
         self._settled(1)
         if one.reserved:
             self._reserved.unreserve(cycle, [one.placement])
-        if one.prepared and one.state:
-            self._start_task(self._pre_binding.release(one.item))
         placed = self._cache.pod(one.pod.uid)
         was = None
         if placed is not None and placed.assumed:
@@ -314,6 +316,10 @@ class BindingCycle:
                     exclude_uid=one.pod.uid if rejectors else "",
                 )
             )
+
+    async def _give_back(self, cycle: cycle_pb2.Cycle, one: Assumed, why: status.Status, text: str) -> None:
+        await self._pre_binding.release(one.item)
+        self._take_back(cycle, dataclasses.replace(one, prepared=False), why, text)
 
     def _start_task(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
