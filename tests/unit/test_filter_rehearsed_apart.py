@@ -10,6 +10,7 @@ import pytest
 from snapshot_views import SnapshotBuilder, pod_of, requesting
 from test_filter_preemption import FILTERS, PREEMPTOR, Preemption
 
+from trireme.filter import as_if, evaluation
 from trireme.plugins import catalog, interfaces
 from trireme.snapshot import pods, rehearsal, snapshot
 from trireme.v1 import core_pb2
@@ -111,6 +112,29 @@ def test_many_nodes_apart_are_judged_as_each_by_itself(name: str) -> None:
         assert said == alone
         refused += sum(map(bool, alone))
     assert refused > 100
+
+
+@pytest.mark.parametrize(("apart", "passes"), [(True, False), (False, True)])
+def test_a_group_sees_what_is_rehearsed_elsewhere_and_a_single_pod_does_not(apart: bool, passes: bool) -> None:
+    """Victims of a group go from all its nodes; those of a single pod from the node that it is to run on alone."""
+    builder = SnapshotBuilder()
+    for name in ("n0", "n1"):
+        builder.set_node(name, allocatable={"cpu": "8", "pods": "20"}, labels={ZONE: "z"})
+    builder.add_class(1, pod_of(requesting(cpu="1"), labels={"app": "a"}))
+    rows = builder.place(1, "n1")
+    terms = {"requiredDuringSchedulingIgnoredDuringExecution": [_term(ZONE, "a")]}
+    builder.add_class(PREEMPTOR, pod_of({**requesting(cpu="1"), "affinity": {"podAntiAffinity": terms}}))
+    snap = builder.snap
+    plugin = catalog.filter_plugin(AFFINITY, b"{}", {})
+    assert plugin is not None
+    chain = evaluation.Chain((AFFINITY,), (plugin,))
+    pod_class = snap.classes[PREEMPTOR]
+    kept = evaluation.Evaluator(snap, {"p": chain}).evaluate_now("p", pod_class)
+    asking = as_if.AsIf(chain, kept, pod_class, snap, as_if.nominees(snap, 0, ""), apart=apart)
+    with rehearsal.Rehearsal(snap) as rehearsed:
+        rehearsed.remove(np.array(rows))
+        said = asking.verdicts(np.array([snap.nodes.slots["n0"]]), rehearsed)
+    assert bool(said.index[0] == interfaces.PASSES) is passes
 
 
 @pytest.mark.parametrize(
