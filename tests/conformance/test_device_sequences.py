@@ -102,7 +102,7 @@ class Sequence:
             fence=self._phases.fence,
             generation=cache.generation,
             config_hash=self._phases.config_hash,
-            profile=decision_profiles.default_profile(decision_profiles.DEFAULT_STRATEGY),
+            profile=decision_profiles.default_profile(),
             attempt=1,
             pod_class=class_id,
         )
