@@ -27,6 +27,7 @@ class World:
         self.go = asyncio.Event()
         self.activated: list[tuple[str, str]] = []
         self.told: list[str] = []
+        self.lagging = False
         self.waiting = waiting_pods.WaitingPods()
         self.nominations = nominator.Nominator()
         self.pre_binding = pods_in_pre_bind.PodsInPreBind()
@@ -63,7 +64,7 @@ class World:
             failed = action.pod.uid in self.failing
             said = status.error("", "no") if failed else status.SUCCESS
             results.append(bind_pb2.BindResult(status=wire_status.to_message(said)))
-            if not failed:
+            if not failed and not self.lagging:
                 self.placed.pop(action.pod.uid, None)
         return results
 
@@ -92,6 +93,34 @@ async def test_it_is_free_once_the_last_victim_is_seen_to_be_terminating() -> No
     world.placed["a"].flags = 1
     assert not world.preempting.holds("vip")
     await world.preempting.close()
+
+
+async def test_it_is_held_until_the_deletion_is_seen_although_bind_answered_before() -> None:
+    """Tried before, it would find its room taken still, and have the same victims deleted again."""
+    world = World("a", "b")
+    world.lagging = True
+    world.go.set()
+    world.start("a", "b")
+    await world.settle()
+    assert world.asked == [["evict a"], ["evict b"]]
+    world.placed.pop("a")
+    assert world.preempting.holds("vip")
+    world.placed.pop("b")
+    assert not world.preempting.holds("vip")
+    world.placed["b"] = SimpleNamespace(flags=0)
+    assert not world.preempting.holds("vip"), "another pod of that UID is not waited for"
+
+
+async def test_a_preemptor_that_is_gone_is_forgotten() -> None:
+    """What is kept for each preemptor would grow for ever."""
+    world = World("a")
+    world.lagging = True
+    world.go.set()
+    world.start("a")
+    await world.settle()
+    assert world.preempting.holds("vip")
+    world.preempting.forget("vip")
+    assert not world.preempting.holds("vip")
 
 
 async def test_after_a_failure_the_last_victim_is_spared_and_the_pod_tried_again() -> None:

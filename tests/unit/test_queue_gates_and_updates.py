@@ -68,6 +68,19 @@ def test_a_gated_pod_listens_to_its_gate_alone() -> None:
     assert asked == ["ns/p"]
 
 
+def test_what_is_still_held_back_is_not_moved() -> None:
+    """Else each deletion during a wave of preemptions takes every preemptor out and puts it back."""
+    q = parked()
+    q._places._pre_enqueue = gate_of(closed := {"p": "Fit"})
+    q.on_event(NODE_ADD, None, "node", T0 + 5)
+    stamp, counted = pod(q, "p").stamp, dict(q._places.incoming)
+    q.on_event(NODE_ADD, None, "node", T0 + 6)
+    assert (pod(q, "p").stamp, dict(q._places.incoming)) == (stamp, counted)
+    closed.clear()
+    q.on_event(NODE_ADD, None, "node", T0 + 7)
+    assert (place(q, "p"), pod(q, "p").gated_by) == (Place.ACTIVE, "")
+
+
 def test_gated_pods_are_flushed_and_stay_quiet_for_another_five_minutes() -> None:
     """Else a gate whose event was missed holds for ever, or is asked every thirty seconds."""
     closed = {"p": "Gates"}

@@ -388,6 +388,7 @@ class Frontend:
         self.results.gone(uid)
         self.outbox.drop(uid)
         self.waiting.reject(uid, "", "removed")
+        self.preemptions.forget(uid)
         placed = self.cache.pod(uid)
         if placed is not None:
             namespace, _, name = placed.key.partition("/")

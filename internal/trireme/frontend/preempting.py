@@ -74,18 +74,33 @@ class Preempting:
         self._version_of = version_of
         # UID of the preemptor → UID of its last victim, once that one's turn has come.
         self._under_way: dict[str, str | None] = {}
+        # The same once all have been deleted, until the last one is seen to go: before that the room looks taken, and
+        # who looked again would have the same victims deleted once more.
+        self._awaited: dict[str, str] = {}
         # UID of the preemptor → its victims (namespace/name).
         self._victims: dict[str, tuple[str, ...]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     def holds(self, uid: str) -> bool:
         """Whether the pod is to be held back: victims of it are still to be deleted."""
-        if uid not in self._under_way:
+        if uid in self._under_way:
+            last = self._under_way[uid]
+            return last is None or self._stands(last)
+        awaited = self._awaited.get(uid)
+        if awaited is None:
             return False
-        last = self._under_way[uid]
-        if last is None:
+        if self._stands(awaited):
             return True
-        victim = self._cache.pod(last)
+        del self._awaited[uid]
+        return False
+
+    def forget(self, uid: str) -> None:
+        """The preemptor is gone."""
+        self._awaited.pop(uid, None)
+
+    def _stands(self, uid: str) -> bool:
+        """Whether the pod is where it was, as far as is known."""
+        victim = self._cache.pod(uid)
         return victim is not None and not victim.flags & TERMINATING
 
     def victims_of(self, uid: str) -> tuple[str, ...]:
@@ -147,6 +162,8 @@ class Preempting:
             klog.info(log, 2, "Async Preemption finished completely", preemptor=pod.key, node=node_name, result=result)
         if failed or in_memory:
             self._activate([(pod.key, pod.uid)])
+        elif self._stands(last.pod.uid):
+            self._awaited[pod.uid] = last.pod.uid
 
     async def _clear_nominations(self, pod: queue_pod.QueuedPod, node_name: str) -> None:
         """Less important pods that were promised the node look for another one."""

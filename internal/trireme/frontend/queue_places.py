@@ -86,6 +86,10 @@ class Places:
             pod.gated_by = ""
         self.settle(pod, place, label, now)
 
+    def still_gated(self, pod: QueuedPod) -> bool:
+        """Whether what holds back a parked pod does so still: then waking it would only park it again."""
+        return bool(pod.gated_by) and self._pre_enqueue(pod) == pod.gated_by
+
     def settle(self, pod: QueuedPod, place: Place, label: str, now: float) -> None:
         """Puts a pod that passed PreEnqueue into the active or, while it backs off, the back-off queue."""
         self.stamp += 1

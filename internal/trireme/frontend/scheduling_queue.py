@@ -477,7 +477,7 @@ class SchedulingQueue:
         for group, decision in zip(groups, decisions, strict=True):
             if decision is not Decision.STAY:
                 for pod in list(group.pods.values()):
-                    if pod.record.uid != exclude_uid:
+                    if pod.record.uid != exclude_uid and not self._places.still_gated(pod):
                         self._wake(pod, decision, event, now)
 
     def _pods_of(self, target: Target) -> list[QueuedPod]:
