@@ -171,7 +171,7 @@ def test_trireme_settings_come_from_their_own_file(desk: Desk) -> None:
     own = desk.write(
         "own.yaml",
         "apiVersion: trireme.dev/v1alpha1\nkind: TriremeConfiguration\n"
-        "remotePlugins: [{name: Mine, address: 'unix:/p', extensionPoints: [score], args: {a: 1}}]\n",
+        "remotePlugins: [{name: Mine, address: 'unix:/p', extensionPoints: [score]}]\n",
     )
     text = "profiles: [{plugins: {score: {enabled: [{name: Mine, weight: 4}]}}}]"
     completed = desk.configure(text, f"--trireme-config={own}").completed
