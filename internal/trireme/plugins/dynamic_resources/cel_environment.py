@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from trireme.plugins.dynamic_resources import cel_values
+from trireme.plugins.dynamic_resources import cel_lists, cel_values
 
 _ACCEPTED = ("BOOL", "DYN", "ANY")
 
@@ -32,7 +32,10 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class _Function:
-    """One overload. Types: q, v (quantity, version), s, b, i, d (double), l (list), * (anything)."""
+    """One overload.
+
+    Types: q, v (quantity, version), s, b, i, d (double), y (bytes), * (anything), l (list), S B I D Y (list of one).
+    """
 
     name: str
     parameters: str
@@ -65,12 +68,30 @@ _FUNCTIONS = (
     _Function("major", "v", "i", cel_values.major),
     _Function("minor", "v", "i", cel_values.minor),
     _Function("patch", "v", "i", cel_values.patch),
-    _Function("sets.contains", "ll", "b", cel_values.contains, member=False),
-    _Function("sets.intersects", "ll", "b", cel_values.intersects, member=False),
-    _Function("sets.equivalent", "ll", "b", cel_values.equivalent, member=False),
     _Function("find", "ss", "s", cel_values.find),
-    _Function("findAll", "ss", "L", cel_values.find_all),
+    _Function("findAll", "ss", "S", cel_values.find_all),
+    _Function("findAll", "ssi", "S", cel_values.find_all),
+    *(_Function("isSorted", kind, "b", cel_lists.is_sorted) for kind in "IDBSY"),
+    *(_Function("sum", kind, kind.lower(), cel_lists.total) for kind in "ID"),
+    *(_Function("min", kind, kind.lower(), cel_lists.least) for kind in "IDBSY"),
+    *(_Function("max", kind, kind.lower(), cel_lists.greatest) for kind in "IDBSY"),
+    _Function("indexOf", "l*", "i", cel_lists.index_of),
+    _Function("lastIndexOf", "l*", "i", cel_lists.last_index_of),
+    _Function("includes", "**", "b", cel_lists.includes),
 )
+
+# As Kubernetes has them: those of cel-go's ext package, in the versions that it takes.
+_EXTENSIONS = """
+extensions:
+- name: bindings
+- name: optional
+- name: strings
+  version: 2
+- name: sets
+- name: lists
+  version: 2
+- name: two-var-comprehensions
+"""
 
 
 def compiled(expression: str) -> Any:
@@ -117,7 +138,6 @@ def evaluate(
 def _environments() -> tuple[Any, Any]:
     """One that checks, one that evaluates."""
     from cel_expr_python import cel
-    from cel_expr_python.ext import ext_bindings, ext_optional, ext_strings
     from google.protobuf import descriptor_pool
 
     kind = cel.Type
@@ -127,11 +147,11 @@ def _environments() -> tuple[Any, Any]:
         "b": kind.BOOL,
         "i": kind.INT,
         "d": kind.DOUBLE,
-        "l": kind.List(kind.DYN),
-        "L": kind.List(kind.STRING),
+        "y": kind.BYTES,
         "*": kind.DYN,
         "q": amount,
     }
+    by_letter |= {letter.upper(): kind.List(by_letter[letter]) for letter in "sbidy"} | {"l": kind.List(kind.DYN)}
     made = []
     for precise in (True, False):
         letters = {**by_letter, "v": version if precise else amount}
@@ -145,8 +165,9 @@ def _environments() -> tuple[Any, Any]:
                     "device.attributes": kind.Map(kind.STRING, kind.Map(kind.STRING, kind.DYN)),
                     "device.capacity": kind.Map(kind.STRING, kind.Map(kind.STRING, amount)),
                 },
-                extensions=[ext_bindings.ExtBindings(), ext_optional.ExtOptional(), ext_strings.ExtStrings()],
-                functions=_declarations(cel, letters, precise),
+                config=cel.NewEnvConfigFromYaml(_EXTENSIONS),
+                # An extension may add to the functions of those before it.
+                extensions=[cel.CelExtension("kubernetes", _declarations(cel, letters, precise))],
             )
         )
     return made[0], made[1]
@@ -155,8 +176,8 @@ def _environments() -> tuple[Any, Any]:
 def _declarations(cel: Any, letters: Mapping[str, Any], precise: bool) -> list[Any]:
     by_name: dict[str, dict[tuple[str, str], _Function]] = {}
     for function in _FUNCTIONS:
-        shape = function.parameters if precise else function.parameters.replace("v", "q")
-        by_name.setdefault(function.name, {})[shape, function.result] = function
+        shape = function.parameters, function.result
+        by_name.setdefault(function.name, {})[shape if precise else _at_run_time(*shape)] = function
     out = []
     for name, overloads in by_name.items():
         declared = [
@@ -172,6 +193,12 @@ def _declarations(cel: Any, letters: Mapping[str, Any], precise: bool) -> list[A
         ]
         out.append(cel.FunctionDecl(name, declared))
     return out
+
+
+def _at_run_time(parameters: str, result: str) -> tuple[str, str]:
+    """The shape as far as the library sees it then: no versions, no lists of one type and what comes out of such."""
+    seen = "".join("l" if letter.isupper() else letter for letter in parameters.replace("v", "q"))
+    return seen, "*" if any(letter.isupper() for letter in parameters) else result.replace("v", "q")
 
 
 def _without_code(text: str) -> str:

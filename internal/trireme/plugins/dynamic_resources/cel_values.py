@@ -3,11 +3,11 @@
 To the CEL library both are messages: it compares two of them field by field, so each has one canonical text, in a field
 whose name cannot be written in an expression. Functions get what they are called with and check it themselves.
 
-Source: k8s.io/apiserver/pkg/cel/library (quantity, semverlib, regex) and the sets of cel-go's ext package.
+Source: k8s.io/apiserver/pkg/cel/library (quantity, semverlib, regex).
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message, message_factory
@@ -217,39 +217,6 @@ def _succeeds(parse: Callable[[str], Any], text: str) -> bool:
     return True
 
 
-# Lists and sets
-
-
-def plain(value: Any) -> Any:
-    """The value without the library's wrapping."""
-    return value.plain_value() if hasattr(value, "plain_value") else value
-
-
-def contains(values: Sequence[Any], wanted: Sequence[Any]) -> bool:
-    """sets.contains(list, list): all of the second are in the first."""
-    return all(_among(each, values) for each in wanted)
-
-
-def intersects(values: Sequence[Any], others: Sequence[Any]) -> bool:
-    """sets.intersects(list, list): any of one is in the other."""
-    return any(_among(each, others) for each in values)
-
-
-def equivalent(values: Sequence[Any], others: Sequence[Any]) -> bool:
-    """sets.equivalent(list, list): each holds the other."""
-    return contains(values, others) and contains(others, values)
-
-
-def _among(wanted: Any, values: Sequence[Any]) -> bool:
-    return any(_same(wanted, each) for each in values)
-
-
-def _same(left: Any, right: Any) -> bool:
-    one, other = plain(left), plain(right)
-    # True is 1 in Python, but not here.
-    return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)
-
-
 # Texts
 
 
@@ -259,9 +226,18 @@ def find(text: str, pattern: str) -> str:
     return found.group() if found else ""
 
 
-def find_all(text: str, pattern: str) -> list[str]:
-    """string.findAll(pattern)."""
-    return [found.group() for found in _compiled(pattern).finditer(text)]
+def find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
+    """string.findAll(pattern), string.findAll(pattern, limit): a limit below zero is none."""
+    out: list[str] = []
+    end = -1
+    for found in _compiled(pattern).finditer(text):
+        if 0 <= limit <= len(out):
+            break
+        # Nothing right behind a match is no match of its own.
+        if found.group() or found.start() != end:
+            out.append(found.group())
+        end = found.end()
+    return out
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:

@@ -28,6 +28,7 @@ _CODE = re.compile(r"^(?:[A-Z_]+: )+")
 _TRAILING_CODE = re.compile(r" \[[A-Z_]+\]$")
 _MISSING = re.compile(r'^Key not found in map : (?:"(.*)"|(.*))$', re.DOTALL)
 _OVERLOAD = re.compile(r"^No matching overloads found : (.*)$", re.DOTALL)
+_OF_FUNCTION = re.compile(r"^\w+\(\): ")
 _MEMBER = re.compile(r"^\(([^)]*)\)\.(\w+)\((.*)\)$")
 
 _HINT = (
@@ -127,7 +128,7 @@ def _runtime_text(text: str) -> str:
         receiver, name, arguments = member.groups()
         kinds = [receiver, *(arguments.split(", ") if arguments else ())]
         return f"no such overload: {name}({', '.join(_GO_NAMES.get(kind, kind) for kind in kinds)})"
-    return {"divide by zero": "division by zero"}.get(bare, bare)
+    return {"divide by zero": "division by zero"}.get(bare, _OF_FUNCTION.sub("", bare))
 
 
 def _compile_text(text: str) -> str:
