@@ -36,6 +36,11 @@ MEMORY = 'device.capacity["gpu.example.com"].memory'
         pytest.param("device.allowMultipleAllocations", False, id="shares"),
         pytest.param(f"{OWN}.healthy && {OWN}.index in [1, 2]", True, id="attributes"),
         pytest.param(f"{OWN}.?nosuch.orValue(9) < 3", False, id="optional"),
+        pytest.param(
+            "has(device.driver) && has(device.attributes) && has(device.allowMultipleAllocations)",
+            True,
+            id="has a field",
+        ),
         pytest.param(f"has({OWN}.model) && !has({OWN}.nosuch)", True, id="has"),
         pytest.param('"nosuch" in device.attributes', False, id="a domain that it has not"),
         pytest.param('device.attributes["nosuch"].?x.orValue(1) == 1', True, id="an unknown domain is empty"),
@@ -149,6 +154,36 @@ def test_what_is_said_where_there_is_no_answer(expression: str, text: str) -> No
             "'(list(string))'\n"
             ' | ["a"].sum() == 0\n | .........^',
             id="a sum of texts",
+        ),
+        pytest.param(
+            "device.nosuch == 1",
+            "compilation failed: ERROR: <input>:1:7: undefined field 'nosuch'\n | device.nosuch == 1\n | ......^",
+            id="a field that devices have not",
+        ),
+        pytest.param(
+            "cel.bind(own, device, own.nosuch && own.none)",
+            "compilation failed: ERROR: <input>:1:26: undefined field 'nosuch'\n"
+            " | cel.bind(own, device, own.nosuch && own.none)\n | .........................^\n"
+            "ERROR: <input>:1:40: undefined field 'none'\n"
+            " | cel.bind(own, device, own.nosuch && own.none)\n | .......................................^",
+            id="such fields of what is bound to the device",
+        ),
+        pytest.param(
+            'device["driver"] == "x"',
+            "compilation failed: ERROR: <input>:1:7: found no matching overload for '_[_]' applied to "
+            '\'(kubernetes.DRADevice, string)\'\n | device["driver"] == "x"\n | ......^',
+            id="a device is no map",
+        ),
+        pytest.param(
+            f"{MEMORY} == 1",
+            "compilation failed: ERROR: <input>:1:43: found no matching overload for '_==_' applied to "
+            f"'(kubernetes.Quantity, int)'\n | {MEMORY} == 1\n | {'.' * 42}^",
+            id="an amount is no number",
+        ),
+        pytest.param(
+            "device.attributes",
+            "must evaluate to bool or the unknown type, not map(string, map(string, dyn))",
+            id="a map of maps",
         ),
         pytest.param("device.driver", "must evaluate to bool or the unknown type, not string", id="no truth value"),
     ],

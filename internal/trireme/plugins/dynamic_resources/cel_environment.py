@@ -2,17 +2,23 @@
 
 There are two environments. The first declares everything with the types that Kubernetes has and only checks. The second
 evaluates; there all quantities and versions are of one type, because the library chooses among functions at run time by
-kinds of values, and both are messages. Whatever passes the first is compiled by the second.
+kinds of values, and both are messages. Whatever passes the first is compiled by the second. Of both there is a second
+make, for the few expressions that ask whether the device has a field.
 
 Source: k8s.io/dynamic-resource-allocation/cel (newCompiler), k8s.io/apiserver/pkg/cel/environment.
 """
 
 import functools
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from trireme.plugins.dynamic_resources import cel_lists, cel_values
+
+_CAPITALS = re.compile(r"\b[A-Z]+\b")
+# Whether a variable has a value cannot be asked, only whether a message has one in a field.
+_HAS_FIELD = re.compile(r"\bhas\s*\(\s*device\s*\.\s*\w+\s*\)")
 
 _ACCEPTED = ("BOOL", "DYN", "ANY")
 
@@ -96,7 +102,7 @@ extensions:
 
 def compiled(expression: str) -> Any:
     """The expression, ready to be evaluated. Raises: Refused."""
-    checking, evaluating = _environments()
+    checking, evaluating = _environments(_HAS_FIELD.search(expression) is not None)
     try:
         result = checking.compile(expression).return_type().name()
     except RuntimeError as error:
@@ -135,8 +141,8 @@ def evaluate(
 
 
 @functools.cache
-def _environments() -> tuple[Any, Any]:
-    """One that checks, one that evaluates."""
+def _environments(whole: bool) -> tuple[Any, Any]:
+    """One that checks, one that evaluates. `whole`: the device is one variable, its fields are none of their own."""
     from cel_expr_python import cel
     from google.protobuf import descriptor_pool
 
@@ -152,19 +158,21 @@ def _environments() -> tuple[Any, Any]:
         "q": amount,
     }
     by_letter |= {letter.upper(): kind.List(by_letter[letter]) for letter in "sbidy"} | {"l": kind.List(kind.DYN)}
+    device = kind(cel_values.DEVICE_TYPE)
+    # A name with dots is looked for before its parts: so no more of the device is converted than is asked for.
+    fields = {
+        "device.driver": kind.STRING,
+        "device.allowMultipleAllocations": kind.BOOL,
+        "device.attributes": kind.Map(kind.STRING, kind.Map(kind.STRING, kind.DYN)),
+        "device.capacity": kind.Map(kind.STRING, kind.Map(kind.STRING, amount)),
+    }
     made = []
     for precise in (True, False):
         letters = {**by_letter, "v": version if precise else amount}
         made.append(
             cel.NewEnv(
                 descriptor_pool.Default(),
-                variables={
-                    "device": kind.DYN,
-                    "device.driver": kind.STRING,
-                    "device.allowMultipleAllocations": kind.BOOL,
-                    "device.attributes": kind.Map(kind.STRING, kind.Map(kind.STRING, kind.DYN)),
-                    "device.capacity": kind.Map(kind.STRING, kind.Map(kind.STRING, amount)),
-                },
+                variables={"device": device if precise else kind.DYN} | ({} if whole else fields),
                 config=cel.NewEnvConfigFromYaml(_EXTENSIONS),
                 # An extension may add to the functions of those before it.
                 extensions=[cel.CelExtension("kubernetes", _declarations(cel, letters, precise))],
@@ -207,4 +215,6 @@ def _without_code(text: str) -> str:
 
 
 def _written(name: str) -> str:
-    return {"NULL": "null_type"}.get(name, name.lower() if name.isupper() else name)
+    """A type as Kubernetes writes it: the library's names are capitals, and what they are of is in angle brackets."""
+    lowered = _CAPITALS.sub(lambda found: {"NULL": "null_type"}.get(found.group(), found.group().lower()), name)
+    return lowered.replace("<", "(").replace(">", ")")

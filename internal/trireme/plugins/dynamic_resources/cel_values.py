@@ -10,15 +10,17 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
-from google.protobuf import descriptor_pb2, descriptor_pool, message, message_factory
+from google.protobuf import descriptor_pb2, descriptor_pool, message, message_factory, struct_pb2
 
 from trireme.framework import quantity, semver
 
 QUANTITY_TYPE: Final = "kubernetes.Quantity"
 VERSION_TYPE: Final = "kubernetes.Semver"
+DEVICE_TYPE: Final = "kubernetes.DRADevice"
 
 # `in` is a word of the language: no expression can name the field.
 _FIELD = "in"
+_FIELDS = descriptor_pb2.FieldDescriptorProto
 _QUANTITY_MARK = "q"
 _VERSION_MARK = "v"
 _NANOS = quantity.NANOS_PER_UNIT
@@ -32,21 +34,44 @@ class NoSuchOverloadError(ValueError):
 
 
 def _messages() -> dict[str, type[message.Message]]:
-    file = descriptor_pb2.FileDescriptorProto(name="trireme/cel/values.proto", package="kubernetes", syntax="proto3")
+    file = descriptor_pb2.FileDescriptorProto(
+        name="trireme/cel/values.proto",
+        package="kubernetes",
+        syntax="proto3",
+        dependency=[struct_pb2.DESCRIPTOR.name],
+    )
     for name in (QUANTITY_TYPE, VERSION_TYPE):
         kind = file.message_type.add(name=name.rpartition(".")[2])
-        kind.field.add(
-            name=_FIELD,
-            number=1,
-            type=descriptor_pb2.FieldDescriptorProto.TYPE_STRING,
-            label=descriptor_pb2.FieldDescriptorProto.LABEL_OPTIONAL,
-        )
+        kind.field.add(name=_FIELD, number=1, type=_FIELDS.TYPE_STRING, label=_FIELDS.LABEL_OPTIONAL)
+    _declare_device(file.message_type.add(name=DEVICE_TYPE.rpartition(".")[2]))
     pool = descriptor_pool.Default()
     pool.AddSerializedFile(file.SerializeToString())
     return {
         name: message_factory.GetMessageClass(pool.FindMessageTypeByName(name))
         for name in (QUANTITY_TYPE, VERSION_TYPE)
     }
+
+
+def _declare_device(kind: descriptor_pb2.DescriptorProto) -> None:
+    """The fields of a device. Expressions are checked against it; there is never one of these messages."""
+    kind.field.add(name="driver", number=1, type=_FIELDS.TYPE_STRING, label=_FIELDS.LABEL_OPTIONAL)
+    kind.field.add(name="allowMultipleAllocations", number=2, type=_FIELDS.TYPE_BOOL, label=_FIELDS.LABEL_OPTIONAL)
+    for number, name in enumerate(("attributes", "capacity"), start=3):
+        entry = kind.nested_type.add(name=f"{name.capitalize()}Entry")
+        entry.options.map_entry = True
+        entry.field.add(name="key", number=1, type=_FIELDS.TYPE_STRING, label=_FIELDS.LABEL_OPTIONAL)
+        # To CEL this is a map of texts to anything.
+        struct = f".{struct_pb2.Struct.DESCRIPTOR.full_name}"
+        entry.field.add(
+            name="value", number=2, type=_FIELDS.TYPE_MESSAGE, type_name=struct, label=_FIELDS.LABEL_OPTIONAL
+        )
+        kind.field.add(
+            name=name,
+            number=number,
+            type=_FIELDS.TYPE_MESSAGE,
+            type_name=f".{DEVICE_TYPE}.{entry.name}",
+            label=_FIELDS.LABEL_REPEATED,
+        )
 
 
 # At run time both are of the first type: the library tells functions apart by kind, and all messages are of one kind.

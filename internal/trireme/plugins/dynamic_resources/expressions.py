@@ -29,6 +29,7 @@ _TRAILING_CODE = re.compile(r" \[[A-Z_]+\]$")
 _MISSING = re.compile(r'^Key not found in map : (?:"(.*)"|(.*))$', re.DOTALL)
 _OVERLOAD = re.compile(r"^No matching overloads found : (.*)$", re.DOTALL)
 _OF_FUNCTION = re.compile(r"^\w+\(\): ")
+_NO_FIELD = re.compile(r"(: undefined field '[^']*') not found in struct '[^']*'$", re.MULTILINE)
 _MEMBER = re.compile(r"^\(([^)]*)\)\.(\w+)\((.*)\)$")
 
 _HINT = (
@@ -132,4 +133,4 @@ def _runtime_text(text: str) -> str:
 
 
 def _compile_text(text: str) -> str:
-    return _TRAILING_CODE.sub("", _CODE.sub("", text))
+    return _NO_FIELD.sub(r"\1", _TRAILING_CODE.sub("", _CODE.sub("", text)))
