@@ -1,9 +1,9 @@
 """The CEL library, and the environment that Kubernetes gives selectors: variables, types and functions.
 
 There are two environments. The first declares everything with the types that Kubernetes has and only checks. The second
-evaluates; there all quantities and versions are of one type, because the library chooses among functions at run time by
-kinds of values, and both are messages. Whatever passes the first is compiled by the second. Of both there is a second
-make, for the few expressions that ask whether the device has a field.
+evaluates; there all quantities, versions and addresses are of one type, because the library chooses among functions at
+run time by kinds of values, and all these are messages. Whatever passes the first is compiled by the second. Of both
+there is a second make, for the few expressions that ask whether the device has a field.
 
 Source: k8s.io/dynamic-resource-allocation/cel (newCompiler), k8s.io/apiserver/pkg/cel/environment.
 """
@@ -14,12 +14,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from trireme.plugins.dynamic_resources import cel_lists, cel_values
+from trireme.plugins.dynamic_resources import cel_lists, cel_networks, cel_values
 
-_CAPITALS = re.compile(r"\b[A-Z]+\b")
+_CAPITALS = re.compile(r"(?<![.\w])[A-Z]+\b(?!\.)")
 # Whether a variable has a value cannot be asked, only whether a message has one in a field.
 _HAS_FIELD = re.compile(r"\bhas\s*\(\s*device\s*\.\s*\w+\s*\)")
 
+_ALL_MESSAGES = str.maketrans("vnc", "qqq")
 _ACCEPTED = ("BOOL", "DYN", "ANY")
 
 
@@ -40,7 +41,8 @@ class Found:
 class _Function:
     """One overload.
 
-    Types: q, v (quantity, version), s, b, i, d (double), y (bytes), * (anything), l (list), S B I D Y (list of one).
+    Types: q, v, n, c (quantity, version, ip, cidr), s, b, i, d (double), y (bytes), * (anything), l (list),
+    S B I D Y (list of one).
     """
 
     name: str
@@ -77,6 +79,26 @@ _FUNCTIONS = (
     _Function("find", "ss", "s", cel_values.find),
     _Function("findAll", "ss", "S", cel_values.find_all),
     _Function("findAll", "ssi", "S", cel_values.find_all),
+    _Function("ip", "s", "n", cel_networks.ip, member=False),
+    _Function("isIP", "s", "b", cel_networks.is_ip, member=False),
+    _Function("ip.isCanonical", "s", "b", cel_networks.is_canonical, member=False),
+    _Function("family", "n", "i", cel_networks.family),
+    _Function("isUnspecified", "n", "b", cel_networks.is_unspecified),
+    _Function("isLoopback", "n", "b", cel_networks.is_loopback),
+    _Function("isLinkLocalMulticast", "n", "b", cel_networks.is_link_local_multicast),
+    _Function("isLinkLocalUnicast", "n", "b", cel_networks.is_link_local_unicast),
+    _Function("isGlobalUnicast", "n", "b", cel_networks.is_global_unicast),
+    _Function("string", "n", "s", cel_networks.text_of, member=False),
+    _Function("cidr", "s", "c", cel_networks.cidr, member=False),
+    _Function("isCIDR", "s", "b", cel_networks.is_cidr, member=False),
+    _Function("containsIP", "cn", "b", cel_networks.contains_ip),
+    _Function("containsIP", "cs", "b", cel_networks.contains_ip_text),
+    _Function("containsCIDR", "cc", "b", cel_networks.contains_cidr),
+    _Function("containsCIDR", "cs", "b", cel_networks.contains_cidr_text),
+    _Function("ip", "c", "n", cel_networks.ip_of),
+    _Function("prefixLength", "c", "i", cel_networks.prefix_length),
+    _Function("masked", "c", "c", cel_networks.masked),
+    _Function("string", "c", "s", cel_networks.text_of, member=False),
     *(_Function("isSorted", kind, "b", cel_lists.is_sorted) for kind in "IDBSY"),
     *(_Function("sum", kind, kind.lower(), cel_lists.total) for kind in "ID"),
     *(_Function("min", kind, kind.lower(), cel_lists.least) for kind in "IDBSY"),
@@ -147,7 +169,8 @@ def _environments(whole: bool) -> tuple[Any, Any]:
     from google.protobuf import descriptor_pool
 
     kind = cel.Type
-    amount, version = kind(cel_values.QUANTITY_TYPE), kind(cel_values.VERSION_TYPE)
+    amount = kind(cel_values.QUANTITY_TYPE)
+    others = {"v": cel_values.VERSION_TYPE, "n": cel_values.ADDRESS_TYPE, "c": cel_values.NETWORK_TYPE}
     by_letter = {
         "s": kind.STRING,
         "b": kind.BOOL,
@@ -168,7 +191,7 @@ def _environments(whole: bool) -> tuple[Any, Any]:
     }
     made = []
     for precise in (True, False):
-        letters = {**by_letter, "v": version if precise else amount}
+        letters = by_letter | {letter: kind(name) for letter, name in others.items() if precise}
         made.append(
             cel.NewEnv(
                 descriptor_pool.Default(),
@@ -204,9 +227,9 @@ def _declarations(cel: Any, letters: Mapping[str, Any], precise: bool) -> list[A
 
 
 def _at_run_time(parameters: str, result: str) -> tuple[str, str]:
-    """The shape as far as the library sees it then: no versions, no lists of one type and what comes out of such."""
-    seen = "".join("l" if letter.isupper() else letter for letter in parameters.replace("v", "q"))
-    return seen, "*" if any(letter.isupper() for letter in parameters) else result.replace("v", "q")
+    """The shape as far as the library sees it then: no kinds of messages, no lists of one type nor what is in them."""
+    seen = "".join("l" if letter.isupper() else letter for letter in parameters.translate(_ALL_MESSAGES))
+    return seen, "*" if any(letter.isupper() for letter in parameters) else result.translate(_ALL_MESSAGES)
 
 
 def _without_code(text: str) -> str:

@@ -1,11 +1,12 @@
-"""Quantities and versions as CEL sees them, and the functions that selectors may call on them.
+"""The values of Kubernetes as CEL sees them, and the functions of quantities, versions and texts.
 
-To the CEL library both are messages: it compares two of them field by field, so each has one canonical text, in a field
+To the CEL library all are messages: it compares two of them field by field, so each has one canonical text, in a field
 whose name cannot be written in an expression. Functions get what they are called with and check it themselves.
 
 Source: k8s.io/apiserver/pkg/cel/library (quantity, semverlib, regex).
 """
 
+import json
 import re
 from collections.abc import Callable
 from typing import Any, Final
@@ -16,6 +17,8 @@ from trireme.framework import quantity, semver
 
 QUANTITY_TYPE: Final = "kubernetes.Quantity"
 VERSION_TYPE: Final = "kubernetes.Semver"
+ADDRESS_TYPE: Final = "net.IP"
+NETWORK_TYPE: Final = "net.CIDR"
 DEVICE_TYPE: Final = "kubernetes.DRADevice"
 
 # `in` is a word of the language: no expression can name the field.
@@ -23,6 +26,14 @@ _FIELD = "in"
 _FIELDS = descriptor_pb2.FieldDescriptorProto
 _QUANTITY_MARK = "q"
 _VERSION_MARK = "v"
+ADDRESS_MARK: Final = "n"
+NETWORK_MARK: Final = "c"
+_TYPES = {
+    _QUANTITY_MARK: QUANTITY_TYPE,
+    _VERSION_MARK: VERSION_TYPE,
+    ADDRESS_MARK: ADDRESS_TYPE,
+    NETWORK_MARK: NETWORK_TYPE,
+}
 _NANOS = quantity.NANOS_PER_UNIT
 
 
@@ -33,23 +44,24 @@ class NoSuchOverloadError(ValueError):
         super().__init__("no such overload")
 
 
-def _messages() -> dict[str, type[message.Message]]:
-    file = descriptor_pb2.FileDescriptorProto(
-        name="trireme/cel/values.proto",
-        package="kubernetes",
-        syntax="proto3",
-        dependency=[struct_pb2.DESCRIPTOR.name],
-    )
-    for name in (QUANTITY_TYPE, VERSION_TYPE):
-        kind = file.message_type.add(name=name.rpartition(".")[2])
-        kind.field.add(name=_FIELD, number=1, type=_FIELDS.TYPE_STRING, label=_FIELDS.LABEL_OPTIONAL)
-    _declare_device(file.message_type.add(name=DEVICE_TYPE.rpartition(".")[2]))
+def _declare_types() -> type[message.Message]:
+    """Tells the library of all types; that of quantities is the one that there are messages of."""
     pool = descriptor_pool.Default()
-    pool.AddSerializedFile(file.SerializeToString())
-    return {
-        name: message_factory.GetMessageClass(pool.FindMessageTypeByName(name))
-        for name in (QUANTITY_TYPE, VERSION_TYPE)
-    }
+    for package in ("kubernetes", "net"):
+        file = descriptor_pb2.FileDescriptorProto(
+            name=f"trireme/cel/{package}.proto",
+            package=package,
+            syntax="proto3",
+            dependency=[struct_pb2.DESCRIPTOR.name],
+        )
+        for holder, _, name in (kind.partition(".") for kind in _TYPES.values()):
+            if holder == package:
+                kind = file.message_type.add(name=name)
+                kind.field.add(name=_FIELD, number=1, type=_FIELDS.TYPE_STRING, label=_FIELDS.LABEL_OPTIONAL)
+        if DEVICE_TYPE.startswith(f"{package}."):
+            _declare_device(file.message_type.add(name=DEVICE_TYPE.rpartition(".")[2]))
+        pool.AddSerializedFile(file.SerializeToString())
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName(QUANTITY_TYPE))
 
 
 def _declare_device(kind: descriptor_pb2.DescriptorProto) -> None:
@@ -74,25 +86,42 @@ def _declare_device(kind: descriptor_pb2.DescriptorProto) -> None:
         )
 
 
-# At run time both are of the first type: the library tells functions apart by kind, and all messages are of one kind.
-_VALUE = _messages()[QUANTITY_TYPE]
+# At run time all are of the first type: the library tells functions apart by kind, and all messages are of one kind.
+_VALUE = _declare_types()
 
 
 def of_quantity(nanos: int) -> message.Message:
     """An amount, as CEL sees it."""
-    return _VALUE(**{_FIELD: f"{_QUANTITY_MARK}{nanos}"})
+    return marked(_QUANTITY_MARK, str(nanos))
 
 
 def of_version(version: semver.Version) -> message.Message:
     """A version, as CEL sees it."""
-    return _VALUE(**{_FIELD: f"{_VERSION_MARK}{version}"})
+    return marked(_VERSION_MARK, str(version))
 
 
 def type_name(value: Any) -> str:
     """The type of such a value, as messages name it; empty for another one."""
     if not isinstance(value, _VALUE):
         return ""
-    return QUANTITY_TYPE if _text(value).startswith(_QUANTITY_MARK) else VERSION_TYPE
+    return _TYPES.get(_text(value)[:1], "")
+
+
+def marked(mark: str, text: str) -> message.Message:
+    """A value of another kind, as CEL sees it."""
+    return _VALUE(**{_FIELD: f"{mark}{text}"})
+
+
+def unmarked(value: Any, mark: str) -> str:
+    """The text of a value of this kind. Raises: NoSuchOverloadError."""
+    if isinstance(value, _VALUE) and _text(value).startswith(mark):
+        return _text(value)[1:]
+    raise NoSuchOverloadError
+
+
+def quoted(text: str) -> str:
+    """The text as messages show it."""
+    return json.dumps(text, ensure_ascii=False)
 
 
 def _text(value: Any) -> str:
@@ -100,15 +129,11 @@ def _text(value: Any) -> str:
 
 
 def _nanos(value: Any) -> int:
-    if isinstance(value, _VALUE) and _text(value).startswith(_QUANTITY_MARK):
-        return int(_text(value)[1:])
-    raise NoSuchOverloadError
+    return int(unmarked(value, _QUANTITY_MARK))
 
 
 def _version(value: Any) -> semver.Version:
-    if isinstance(value, _VALUE) and _text(value).startswith(_VERSION_MARK):
-        return semver.parse(_text(value)[1:])
-    raise NoSuchOverloadError
+    return semver.parse(unmarked(value, _VERSION_MARK))
 
 
 def _compare(left: Any, right: Any) -> int:
@@ -129,7 +154,7 @@ def quantity_of(text: str) -> message.Message:
 
 def is_quantity(text: str) -> bool:
     """isQuantity(string)."""
-    return _succeeds(quantity.parse_quantity, text)
+    return succeeds(quantity.parse_quantity, text)
 
 
 def sign(value: Any) -> int:
@@ -211,12 +236,12 @@ def normalized_version_of(text: str, normalize: bool) -> message.Message:
 
 def is_version(text: str) -> bool:
     """isSemver(string)."""
-    return _succeeds(version_of, text)
+    return succeeds(version_of, text)
 
 
 def is_normalized_version(text: str, normalize: bool) -> bool:
     """isSemver(string, bool)."""
-    return _succeeds(lambda each: normalized_version_of(each, normalize), text)
+    return succeeds(lambda each: normalized_version_of(each, normalize), text)
 
 
 def major(value: Any) -> int:
@@ -234,7 +259,8 @@ def patch(value: Any) -> int:
     return _version(value).patch
 
 
-def _succeeds(parse: Callable[[str], Any], text: str) -> bool:
+def succeeds(parse: Callable[[str], Any], text: str) -> bool:
+    """Whether it can be parsed."""
     try:
         parse(text)
     except ValueError:
