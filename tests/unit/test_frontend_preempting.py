@@ -111,6 +111,19 @@ async def test_it_is_held_until_the_deletion_is_seen_although_bind_answered_befo
     assert not world.preempting.holds("vip"), "another pod of that UID is not waited for"
 
 
+async def test_a_deletion_that_came_while_it_was_held_is_made_up_for() -> None:
+    """Another preemptor's victims may be its own: when they went it was held, and nothing would ever wake it."""
+    world = World("a", "b")
+    world.start("a", "b")
+    await world.settle()
+    world.placed.clear()
+    assert world.preempting.holds("vip"), "the event of the deletion finds it held"
+    world.go.set()
+    await world.settle()
+    assert world.activated == [("ns/vip", "vip")]
+    assert not world.preempting.holds("vip")
+
+
 async def test_a_preemptor_that_is_gone_is_forgotten() -> None:
     """What is kept for each preemptor would grow for ever."""
     world = World("a")

@@ -77,6 +77,10 @@ class Preempting:
         # The same once all have been deleted, until the last one is seen to go: before that the room looks taken, and
         # who looked again would have the same victims deleted once more.
         self._awaited: dict[str, str] = {}
+        # UID of the preemptor → its last victim, from the beginning.
+        self._last: dict[str, str] = {}
+        # Preemptors whose last victim went, by somebody else's doing, while they were held: no event will wake them.
+        self._unheard: set[str] = set()
         # UID of the preemptor → its victims (namespace/name).
         self._victims: dict[str, tuple[str, ...]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -85,7 +89,10 @@ class Preempting:
         """Whether the pod is to be held back: victims of it are still to be deleted."""
         if uid in self._under_way:
             last = self._under_way[uid]
-            return last is None or self._stands(last)
+            held = last is None or self._stands(last)
+            if held and self._cache.pod(self._last[uid]) is None:
+                self._unheard.add(uid)
+            return held
         awaited = self._awaited.get(uid)
         if awaited is None:
             return False
@@ -124,6 +131,7 @@ class Preempting:
             numVictimsToDelete=count,
         )
         self._under_way[pod.uid] = None
+        self._last[pod.uid] = victims[-1].pod.uid
         self._victims[pod.uid] = tuple(f"{victim.pod.namespace}/{victim.pod.name}" for victim in victims)
         task = asyncio.create_task(self._run(pod, node_name, victims))
         self._tasks.add(task)
@@ -156,11 +164,13 @@ class Preempting:
                 end = await self._preempt(pod, node_name, last)
                 failed, in_memory = end is _End.FAILED, end is _End.IN_MEMORY
         finally:
-            del self._under_way[pod.uid], self._victims[pod.uid]
+            del self._under_way[pod.uid], self._victims[pod.uid], self._last[pod.uid]
+            unheard = pod.uid in self._unheard
+            self._unheard.discard(pod.uid)
             self._observed.preempted(not failed, self._observed.clock() - started)
             result = "error" if failed else "success"
             klog.info(log, 2, "Async Preemption finished completely", preemptor=pod.key, node=node_name, result=result)
-        if failed or in_memory:
+        if failed or in_memory or unheard:
             self._activate([(pod.key, pod.uid)])
         elif self._stands(last.pod.uid):
             self._awaited[pod.uid] = last.pod.uid
