@@ -18,7 +18,7 @@ from trireme.frontend import (
     scheduling_queue,
 )
 from trireme.kube import json_values
-from trireme.kube.event_series import ObjectReference
+from trireme.kube.event_series import ObjectReference, pod_reference
 from trireme.kube.events import NORMAL, WARNING, EventRecorder
 from trireme.telemetry import klog
 from trireme.v1 import bind_pb2, core_pb2, cycle_pb2
@@ -179,7 +179,7 @@ def rejectors_of(refusals: Collection[tuple[status.Status, int]]) -> tuple[froze
 
 
 def _reference(parsed: pod_projection.ParsedPod) -> ObjectReference:
-    return ObjectReference("Pod", parsed.namespace, parsed.name, parsed.uid, "v1", str(parsed.resource_version))
+    return pod_reference(parsed.namespace, parsed.name, parsed.uid, str(parsed.resource_version))
 
 
 def _unix_seconds(text: str) -> int:

@@ -8,7 +8,7 @@ Source: pkg/scheduler/schedule_one_podgroup.go updatePodGroupCondition.
 from collections.abc import Callable
 
 from trireme.frontend import pod_groups
-from trireme.kube.event_series import ObjectReference
+from trireme.kube.event_series import ObjectReference, pod_reference
 from trireme.kube.events import WARNING, EventRecorder
 from trireme.v1 import bind_pb2, cycle_pb2, meta_pb2, scheduling_pb2
 
@@ -86,7 +86,5 @@ class PodGroupConditions:
         text = f"waiting for the pod group {group.name} to appear"
         for pod in group.waiting.values():
             parsed = pod.record.pod.parsed
-            regarding = ObjectReference(
-                "Pod", parsed.namespace, parsed.name, parsed.uid, "v1", str(parsed.resource_version)
-            )
+            regarding = pod_reference(parsed.namespace, parsed.name, parsed.uid, str(parsed.resource_version))
             self._recorder.record(regarding, WARNING, WAITING_FOR_GROUP, "Scheduling", text, profile)

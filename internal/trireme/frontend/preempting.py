@@ -13,6 +13,7 @@ import asyncio
 import enum
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 
 from trireme.framework import status
 from trireme.frontend import (
@@ -25,7 +26,7 @@ from trireme.frontend import (
     waiting_pods,
 )
 from trireme.frontend.pod_projection import TERMINATING
-from trireme.kube.event_series import ObjectReference
+from trireme.kube.event_series import pod_reference
 from trireme.telemetry import klog
 from trireme.v1 import bind_pb2, cycle_pb2
 from trireme.wire import status as wire_status
@@ -43,6 +44,17 @@ class _End(enum.Enum):
     DELETED = enum.auto()
     IN_MEMORY = enum.auto()
     FAILED = enum.auto()
+
+
+@dataclass(slots=True)
+class _Preemption:
+    """One preemptor's: from the decision until its last victim is seen to go."""
+
+    victims: tuple[str, ...]  # namespace/name
+    last: str  # UID of the victim that goes last
+    last_turn: bool = False  # all others have been deleted
+    done: bool = False  # the last one too, as bind says
+    unheard: bool = False  # the last one went, by somebody else's doing, while the pod was held: no event will wake it
 
 
 class Preempting:
@@ -72,38 +84,29 @@ class Preempting:
         self._observed = observed
         self._pre_binding = pre_binding
         self._version_of = version_of
-        # UID of the preemptor → UID of its last victim, once that one's turn has come.
-        self._under_way: dict[str, str | None] = {}
-        # The same once all have been deleted, until the last one is seen to go: before that the room looks taken, and
+        # By UID of the preemptor. Kept until its last victim is seen to go: before that the room looks taken, and
         # who looked again would have the same victims deleted once more.
-        self._awaited: dict[str, str] = {}
-        # UID of the preemptor → its last victim, from the beginning.
-        self._last: dict[str, str] = {}
-        # Preemptors whose last victim went, by somebody else's doing, while they were held: no event will wake them.
-        self._unheard: set[str] = set()
-        # UID of the preemptor → its victims (namespace/name).
-        self._victims: dict[str, tuple[str, ...]] = {}
+        self._preemptions: dict[str, _Preemption] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     def holds(self, uid: str) -> bool:
         """Whether the pod is to be held back: victims of it are still to be deleted."""
-        if uid in self._under_way:
-            last = self._under_way[uid]
-            held = last is None or self._stands(last)
-            if held and self._cache.pod(self._last[uid]) is None:
-                self._unheard.add(uid)
-            return held
-        awaited = self._awaited.get(uid)
-        if awaited is None:
+        known = self._preemptions.get(uid)
+        if known is None:
             return False
-        if self._stands(awaited):
+        if not known.last_turn:
+            known.unheard = known.unheard or self._cache.pod(known.last) is None
             return True
-        del self._awaited[uid]
-        return False
+        stands = self._stands(known.last)
+        if known.done and not stands:
+            del self._preemptions[uid]
+        return stands
 
     def forget(self, uid: str) -> None:
         """The preemptor is gone."""
-        self._awaited.pop(uid, None)
+        known = self._preemptions.get(uid)
+        if known is not None and known.done:
+            del self._preemptions[uid]
 
     def _stands(self, uid: str) -> bool:
         """Whether the pod is where it was, as far as is known."""
@@ -112,7 +115,8 @@ class Preempting:
 
     def victims_of(self, uid: str) -> tuple[str, ...]:
         """The victims (namespace/name) whose deletion is under way for the pod."""
-        return self._victims.get(uid, ())
+        known = self._preemptions.get(uid)
+        return known.victims if known is not None and not known.done else ()
 
     def start(self, pod: queue_pod.QueuedPod, node_name: str, actions: Sequence[bind_pb2.Action]) -> None:
         """Delete the victims for the pod, in a task of its own; from now on the pod is held back."""
@@ -130,10 +134,9 @@ class Preempting:
             numVictims=count,
             numVictimsToDelete=count,
         )
-        self._under_way[pod.uid] = None
-        self._last[pod.uid] = victims[-1].pod.uid
-        self._victims[pod.uid] = tuple(f"{victim.pod.namespace}/{victim.pod.name}" for victim in victims)
-        task = asyncio.create_task(self._run(pod, node_name, victims))
+        names = tuple(f"{victim.pod.namespace}/{victim.pod.name}" for victim in victims)
+        known = self._preemptions[pod.uid] = _Preemption(names, victims[-1].pod.uid)
+        task = asyncio.create_task(self._run(pod, node_name, victims, known))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -151,7 +154,9 @@ class Preempting:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _run(self, pod: queue_pod.QueuedPod, node_name: str, victims: list[bind_pb2.Action]) -> None:
+    async def _run(
+        self, pod: queue_pod.QueuedPod, node_name: str, victims: list[bind_pb2.Action], known: _Preemption
+    ) -> None:
         failed, in_memory = True, False
         started = self._observed.clock()
         try:
@@ -160,20 +165,18 @@ class Preempting:
             ends = await asyncio.gather(*(self._preempt(pod, node_name, victim) for victim in others))
             failed = _End.FAILED in ends
             if not failed:
-                self._under_way[pod.uid] = last.pod.uid
+                known.last_turn = True
                 end = await self._preempt(pod, node_name, last)
                 failed, in_memory = end is _End.FAILED, end is _End.IN_MEMORY
         finally:
-            del self._under_way[pod.uid], self._victims[pod.uid], self._last[pod.uid]
-            unheard = pod.uid in self._unheard
-            self._unheard.discard(pod.uid)
+            known.done = known.last_turn = True
+            if failed or in_memory or known.unheard or not self._stands(known.last):
+                del self._preemptions[pod.uid]
             self._observed.preempted(not failed, self._observed.clock() - started)
             result = "error" if failed else "success"
             klog.info(log, 2, "Async Preemption finished completely", preemptor=pod.key, node=node_name, result=result)
-        if failed or in_memory or unheard:
+        if failed or in_memory or known.unheard:
             self._activate([(pod.key, pod.uid)])
-        elif self._stands(last.pod.uid):
-            self._awaited[pod.uid] = last.pod.uid
 
     async def _clear_nominations(self, pod: queue_pod.QueuedPod, node_name: str) -> None:
         """Less important pods that were promised the node look for another one."""
@@ -208,6 +211,6 @@ class Preempting:
                 return _End.FAILED
         name = f"{victim.pod.namespace}/{victim.pod.name}"
         klog.info(log, 2, "Preemptor Pod preempted victim Pod", preemptor=pod.key, victim=name, node=node_name)
-        reference = ObjectReference("Pod", victim.pod.namespace, victim.pod.name, uid, "v1", version)
+        reference = pod_reference(victim.pod.namespace, victim.pod.name, uid, version)
         self._results.preempted(reference, text, pod.record.profile)
         return end

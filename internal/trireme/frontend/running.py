@@ -6,6 +6,7 @@ Loaded by `process` once the configuration is known to be right.
 import asyncio
 import dataclasses
 import enum
+import functools
 import gc
 import logging
 import os
@@ -85,10 +86,6 @@ async def _run(completed: commandline.CompletedConfig, local: children.Children)
         source, _user_agent(completed.version, "scheduler"), connection.qps, connection.burst
     )
     infos = await remote_plugins.introduced(completed)
-
-    def make_children(phase: str) -> children.Children:
-        return children.standing_in(completed, phase)
-
     observed = metrics_observed.Observations(completed.profiles)
     watching = observed.request_observer(completed.connection.host.rpartition("://")[2])
     async with (
@@ -96,7 +93,9 @@ async def _run(completed: commandline.CompletedConfig, local: children.Children)
         await client.connect(settings, watching) as writing,
     ):
         clients = app.Clients(scheduling, writing)
-        frontend = app.Frontend(completed, clients, local, infos, make_children, observed)
+        frontend = app.Frontend(
+            completed, clients, local, infos, functools.partial(children.standing_in, completed), observed
+        )
         try:
             # What is loaded now lives as long as the process: the collector need not look at it again.
             gc.freeze()

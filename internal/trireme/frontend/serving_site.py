@@ -4,6 +4,7 @@ does; and Trireme's own status and explanations.
 Source: cmd/kube-scheduler/app/server.go.
 """
 
+import functools
 import json
 import platform
 import time
@@ -110,7 +111,7 @@ class FrontendSite:
         elects = self._completed.configuration.leader_election.leader_elect
         election = [health.Check("leaderElection", self._election_problem)] if elects else []
         phases = [
-            health.Check(phase, lambda phase=phase: self._phase_problem(phase), quiet=True)  # type: ignore[misc]
+            health.Check(phase, functools.partial(self._phase_problem, phase), quiet=True)
             for phase in ("filter", "score", "bind")
         ]
         return {

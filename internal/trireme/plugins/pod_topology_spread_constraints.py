@@ -147,7 +147,8 @@ def default_selector(pod_class: classes.PodClass, objects: Objects) -> label_sel
         return label_selectors.from_labels(merged | dict(found.spec.selector))
     selector = label_selectors.from_labels(merged)
     try:
-        return selector.and_selector(label_selectors.parse(found.spec.selector)) if _selecting(found) else selector
+        states = found.spec.HasField("selector")
+        return selector.and_selector(label_selectors.parse(found.spec.selector)) if states else selector
     except label_selectors.InvalidSelectorError:
         return selector
 
@@ -157,10 +158,6 @@ _OWNERS = {
     ("apps/v1", "ReplicaSet"): "replica_set",
     ("apps/v1", "StatefulSet"): "stateful_set",
 }
-
-
-def _selecting(owner: object) -> bool:
-    return bool(owner.spec.HasField("selector"))  # type: ignore[attr-defined]
 
 
 def _selects(selector: Mapping[str, str], labels: Mapping[str, str]) -> bool:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from trireme.framework import status
-from trireme.v1 import filter_pb2
+from trireme.v1 import filter_pb2, status_pb2
 
 SAMPLED_ONE_IN = 10
 
@@ -19,13 +19,12 @@ Clock = Callable[[], float]
 class Stopwatch:
     """The times of one call. `sampled`: plugins are timed too."""
 
-    __slots__ = ("_clock", "_plugins", "_points", "sampled")
+    __slots__ = ("_clock", "_times", "sampled")
 
     def __init__(self, sampled: bool = False, clock: Clock = time.perf_counter) -> None:
         self.sampled = sampled
         self._clock = clock
-        self._points: dict[str, tuple[status.Code, float]] = {}
-        self._plugins: dict[tuple[str, str], tuple[status.Code, float]] = {}
+        self._times: dict[tuple[str, str], tuple[status.Code, float]] = {}  # by plugin ("": the whole point) and point
 
     def now(self) -> float:
         """The time, to be given back as `since`."""
@@ -33,28 +32,27 @@ class Stopwatch:
 
     def point(self, point: str, since: float, code: status.Code = status.Code.SUCCESS) -> None:
         """So long went into an extension point; several times add up, and the last code counts."""
-        spent = self._clock() - since
-        known = self._points.get(point)
-        self._points[point] = (code, spent + (known[1] if known else 0.0))
+        self._add("", point, since, code)
 
     def plugin(self, plugin: str, point: str, since: float, code: status.Code = status.Code.SUCCESS) -> None:
         """So long went into a plugin at an extension point."""
         if self.sampled:
-            spent = self._clock() - since
-            known = self._plugins.get((plugin, point))
-            self._plugins[plugin, point] = (code, spent + (known[1] if known else 0.0))
+            self._add(plugin, point, since, code)
 
     def messages(self) -> Iterator[filter_pb2.Timing]:
         """What was timed."""
-        for point, (code, spent) in self._points.items():
-            yield filter_pb2.Timing(extension_point=point, code=code.value, duration_us=_micros(spent))  # type: ignore[arg-type]
-        for (plugin, point), (code, spent) in self._plugins.items():
+        for (plugin, point), (code, spent) in self._times.items():
             yield filter_pb2.Timing(
                 plugin=plugin,
                 extension_point=point,
-                code=code.value,  # type: ignore[arg-type]
+                code=status_pb2.Code.ValueType(code.value),
                 duration_us=_micros(spent),
             )
+
+    def _add(self, plugin: str, point: str, since: float, code: status.Code) -> None:
+        spent = self._clock() - since
+        known = self._times.get((plugin, point))
+        self._times[plugin, point] = (code, spent + (known[1] if known else 0.0))
 
 
 class Stopwatches:

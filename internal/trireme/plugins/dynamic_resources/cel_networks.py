@@ -8,6 +8,7 @@ Source: k8s.io/apiserver/pkg/cel/library (ip, cidr), net/netip of Go.
 
 import ipaddress
 import re
+import string
 from typing import Any, Final
 
 from google.protobuf import message
@@ -22,7 +23,6 @@ _OCTETS: Final = 4
 _GROUPS: Final = 8
 _GROUP_DIGITS: Final = 4
 _BITS = re.compile(r"0|[1-9][0-9]{0,8}")
-_HEX = re.compile(r"[0-9a-fA-F]*")
 
 
 def ip(text: str) -> message.Message:
@@ -254,7 +254,7 @@ def _wrong_groups(text: str) -> tuple[str, str]:
     rest = rest.removeprefix("::")
     groups = 0
     while groups < _GROUPS:
-        digits = len(_HEX.match(rest).group())  # type: ignore[union-attr]
+        digits = len(rest) - len(rest.lstrip(string.hexdigits))
         if digits > _GROUP_DIGITS:
             return "each group must have 4 or less digits", rest
         if not digits:

@@ -3,13 +3,14 @@
 They are monotonic: what does not hold for some devices does not hold for more, so the search may stop there.
 """
 
+import abc
 from collections.abc import Sequence
 
 from trireme.plugins.dynamic_resources import devices
 from trireme.v1 import resource_pb2
 
 
-class Constraint:
+class Constraint(abc.ABC):
     """One constraint while devices are picked and put back in reverse order."""
 
     def __init__(self, requests: Sequence[str], attribute: str) -> None:
@@ -37,8 +38,9 @@ class Constraint:
             return True
         return bool(subrequest) and f"{request}/{subrequest}" in self._requests
 
+    @abc.abstractmethod
     def _allows(self, value: resource_pb2.DeviceAttribute) -> bool:
-        raise NotImplementedError
+        """Whether a device with this value goes with those picked."""
 
 
 class MatchAttribute(Constraint):
