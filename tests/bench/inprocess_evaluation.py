@@ -18,7 +18,7 @@ from collections.abc import Callable
 import numpy as np
 
 from trireme.filter import evaluation as filtering
-from trireme.frontend import class_registry, cluster_cache, pod_projection
+from trireme.frontend.cluster import class_registry, cluster_cache, pod_projection
 from trireme.plugins import catalog, interfaces
 from trireme.score import evaluation as scoring
 from trireme.score import placement

@@ -23,7 +23,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "unit"))
 import domain_cluster
 from domain_cluster import affinity, pod, spread, term
 
-from trireme.frontend import class_answers, pod_projection
+from trireme.frontend.cluster import pod_projection
+from trireme.frontend.replicas import class_answers
 from trireme.snapshot import snapshot
 from trireme.v1 import snapshot_pb2
 from trireme.wire import node_columns

@@ -12,7 +12,7 @@ import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from trireme.frontend import class_registry, cluster_cache, object_kinds, pod_projection
+from trireme.frontend.cluster import class_registry, cluster_cache, object_kinds, pod_projection
 from trireme.kube import decode
 from trireme.v1 import core_pb2, cycle_pb2, snapshot_pb2
 

@@ -15,7 +15,8 @@ from golden_rows import Row
 
 from trireme.config import gates, model
 from trireme.framework import cluster_event
-from trireme.frontend import cluster_watch, hints, object_kinds, pod_projection, queue_hints, queue_pod
+from trireme.frontend.cluster import cluster_watch, object_kinds, pod_projection
+from trireme.frontend.queueing import hints, queue_hints, queue_pod
 from trireme.kube import decode
 from trireme.v1 import core_pb2
 

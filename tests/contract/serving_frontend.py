@@ -15,24 +15,11 @@ import yaml
 from aiohttp import web
 
 from trireme.config import commandline
-from trireme.frontend import (
-    app,
-    children,
-    class_answers,
-    class_registry,
-    cluster_cache,
-    cluster_watch,
-    metrics_observed,
-    pod_projection,
-    queue_hints,
-    queue_places,
-    queue_pod,
-    scheduling_queue,
-    serving,
-    serving_site,
-    serving_trust,
-    waiting_pods,
-)
+from trireme.frontend import app, waiting_pods
+from trireme.frontend.cluster import class_registry, cluster_cache, cluster_watch, pod_projection
+from trireme.frontend.queueing import queue_hints, queue_places, queue_pod, scheduling_queue
+from trireme.frontend.replicas import children, class_answers
+from trireme.frontend.serving import metrics_observed, serving, serving_site, serving_trust
 from trireme.telemetry import klog
 
 USERS = {

@@ -14,7 +14,7 @@ import pytest
 from aiohttp import web
 
 from trireme.config import golang, model
-from trireme.frontend import extender_client, extender_wire
+from trireme.frontend.extenders import extender_client, extender_wire
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from trireme.frontend import children
+from trireme.frontend.replicas import children
 
 ARGUMENTS = {"filter": ("-v=0",), "score": ("-v=0",)}
 

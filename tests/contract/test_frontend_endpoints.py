@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from trireme.embedded.cluster import EmbeddedCluster
-from trireme.frontend import endpoints
+from trireme.frontend.replicas import endpoints
 from trireme.kube import client
 from trireme.kube.credentials import Source
 

@@ -14,7 +14,8 @@ from grpc import aio
 from launcher import free_ports
 
 from trireme.config import own
-from trireme.frontend import bind_replicas, handle, replica_link, replicas, waiting_pods
+from trireme.frontend import handle, waiting_pods
+from trireme.frontend.replicas import bind_replicas, replica_link, replicas
 from trireme.replica import (
     dialing,
     follower,

@@ -14,7 +14,7 @@ from grpc import aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
-from trireme.frontend import replica_link
+from trireme.frontend.replicas import replica_link
 from trireme.replica import grpc_server
 from trireme.replica.fencing import REASON_METADATA, Refusal, RefusalReason
 from trireme.replica.grpc_server import ReplicaServer, Service, refuse

@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from trireme.frontend import class_registry, cluster_cache, pod_projection, replica_link, replicas
+from trireme.frontend.cluster import class_registry, cluster_cache, pod_projection
+from trireme.frontend.replicas import replica_link, replicas
 from trireme.replica import dialing, follower, grpc_server, listening, phase_process
 from trireme.snapshot import snapshot
 from trireme.v1 import core_pb2, cycle_pb2, plugin_pb2, snapshot_pb2

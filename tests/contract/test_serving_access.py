@@ -16,7 +16,7 @@ import serving_frontend as support
 from aiohttp import web
 
 from trireme.cli import main
-from trireme.frontend import serving
+from trireme.frontend.serving import serving
 from trireme.telemetry import tls_contexts
 
 

@@ -15,7 +15,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from trireme.config import commandline
 from trireme.framework import status
-from trireme.frontend import metrics_resources, phases, serving_site
+from trireme.frontend.replicas import phases
+from trireme.frontend.serving import metrics_resources, serving_site
 from trireme.telemetry import exposition, http_site
 from trireme.telemetry.instruments import Instrument, Registry
 from trireme.v1 import filter_pb2

@@ -8,7 +8,8 @@ from typing import Any
 import orjson
 
 from trireme.filter import service as filter_service
-from trireme.frontend import class_answers, class_registry, cluster_cache, object_kinds, pod_projection
+from trireme.frontend.cluster import class_registry, cluster_cache, object_kinds, pod_projection
+from trireme.frontend.replicas import class_answers
 from trireme.kube import decode
 from trireme.score import service as score_service
 from trireme.snapshot import snapshot

@@ -20,7 +20,10 @@ from grpc import aio
 from trireme.config import commandline, model
 from trireme.framework import status
 from trireme.framework.registry import ExtensionPoint
-from trireme.frontend import app, children, metrics_observed, pod_projection, replicas, status_outbox
+from trireme.frontend import app, status_outbox
+from trireme.frontend.cluster import pod_projection
+from trireme.frontend.replicas import children, replicas
+from trireme.frontend.serving import metrics_observed
 from trireme.kube import decode
 from trireme.kube.watch import Event, EventKind
 from trireme.snapshot import snapshot

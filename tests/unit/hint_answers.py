@@ -11,16 +11,8 @@ from typing import Any
 from trireme.config import gates, loading, model, profiles
 from trireme.framework import cluster_event
 from trireme.framework.registry import IN_TREE
-from trireme.frontend import (
-    class_registry,
-    cluster_cache,
-    cluster_watch,
-    hints,
-    object_kinds,
-    pod_projection,
-    queue_hints,
-    queue_pod,
-)
+from trireme.frontend.cluster import class_registry, cluster_cache, cluster_watch, object_kinds, pod_projection
+from trireme.frontend.queueing import hints, queue_hints, queue_pod
 from trireme.kube import decode
 from trireme.v1 import core_pb2, snapshot_pb2
 

@@ -3,11 +3,12 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from trireme.frontend import cluster_watch, metrics_observed, pod_projection
-from trireme.frontend.pod_group_queue import PodGroupQueue
-from trireme.frontend.queue_hints import HintTable, Registration
-from trireme.frontend.queue_places import Gate
-from trireme.frontend.queue_pod import PodRecord, QueuedPod, by_priority
+from trireme.frontend.cluster import cluster_watch, pod_projection
+from trireme.frontend.groups.pod_group_queue import PodGroupQueue
+from trireme.frontend.queueing.queue_hints import HintTable, Registration
+from trireme.frontend.queueing.queue_places import Gate
+from trireme.frontend.queueing.queue_pod import PodRecord, QueuedPod, by_priority
+from trireme.frontend.serving import metrics_observed
 from trireme.v1 import scheduling_pb2
 
 T0 = 1_000_000.0

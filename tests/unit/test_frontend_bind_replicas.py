@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-from trireme.frontend import bind_replicas
+from trireme.frontend.replicas import bind_replicas
 from trireme.replica import dialing
 from trireme.v1 import bind_pb2, cycle_pb2
 

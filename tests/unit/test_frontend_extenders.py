@@ -10,7 +10,9 @@ import pytest
 
 from trireme.config import model
 from trireme.framework import status
-from trireme.frontend import class_answers, class_registry, cluster_cache, extender_wire, extenders, phases
+from trireme.frontend.cluster import class_registry, cluster_cache
+from trireme.frontend.extenders import extender_wire, extenders
+from trireme.frontend.replicas import class_answers, phases
 from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, filter_pb2
 
 Json = dict[str, Any]

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trireme.framework import label_selectors, selectors
-from trireme.frontend import class_registry, pod_projection
+from trireme.frontend.cluster import class_registry, pod_projection
 from trireme.v1 import core_pb2, meta_pb2
 
 Json = Any

@@ -6,7 +6,9 @@ from types import SimpleNamespace
 from typing import Any
 
 from trireme.framework import status
-from trireme.frontend import metrics_observed, nominator, pods_in_pre_bind, preempting, queue_pod, waiting_pods
+from trireme.frontend import pods_in_pre_bind, preempting, waiting_pods
+from trireme.frontend.queueing import nominator, queue_pod
+from trireme.frontend.serving import metrics_observed
 from trireme.v1 import bind_pb2, cycle_pb2
 from trireme.wire import status as wire_status
 

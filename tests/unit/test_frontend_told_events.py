@@ -6,9 +6,10 @@ import pytest
 from queue_builders import exact
 
 from trireme.framework.cluster_event import ClusterEvent
-from trireme.frontend import class_registry, cluster_cache, cluster_watch, object_kinds, pod_projection, queue_hints
-from trireme.frontend.queue_places import Gate
-from trireme.frontend.scheduling_queue import SchedulingQueue
+from trireme.frontend.cluster import class_registry, cluster_cache, cluster_watch, object_kinds, pod_projection
+from trireme.frontend.queueing import queue_hints
+from trireme.frontend.queueing.queue_places import Gate
+from trireme.frontend.queueing.scheduling_queue import SchedulingQueue
 from trireme.kube import decode
 from trireme.kube.watch import Event, EventKind
 from trireme.v1 import snapshot_pb2

@@ -8,7 +8,8 @@ import pytest
 from frontend_world import GUARD, PROFILE, T0, World
 
 from trireme.cli import status_command
-from trireme.frontend import queue_pod, status_report
+from trireme.frontend.queueing import queue_pod
+from trireme.frontend.serving import status_report
 
 
 @pytest.fixture(name="world")

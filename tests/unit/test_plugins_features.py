@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import snapshot_views
 
-from trireme.frontend import pod_projection
+from trireme.frontend.cluster import pod_projection
 from trireme.kube import decode
 from trireme.plugins import interfaces, node_declared_features
 from trireme.snapshot import classes, snapshot

@@ -6,9 +6,10 @@ import pytest
 from pod_group_builders import pod_group
 from pod_group_cluster import Cluster
 
-from trireme.frontend import phases, pod_group_conditions
-from trireme.frontend.pod_group_trial import Verdict, feasible
-from trireme.frontend.queue_pod import Place
+from trireme.frontend.groups import pod_group_conditions
+from trireme.frontend.groups.pod_group_trial import Verdict, feasible
+from trireme.frontend.queueing.queue_pod import Place
+from trireme.frontend.replicas import phases
 from trireme.v1 import bind_pb2, cycle_pb2, filter_pb2, status_pb2
 
 UNSCHEDULABLE = "pod group is unschedulable"

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from pod_group_builders import T0, grouping_queue, member, pod_group
 
-from trireme.frontend.pod_group_queue import Attempt
-from trireme.frontend.pod_groups import GroupState
-from trireme.frontend.queue_places import Gate
-from trireme.frontend.queue_pod import Place, QueuedPod
+from trireme.frontend.groups.pod_group_queue import Attempt
+from trireme.frontend.groups.pod_groups import GroupState
+from trireme.frontend.queueing.queue_places import Gate
+from trireme.frontend.queueing.queue_pod import Place, QueuedPod
 
 GROUPS = ("g", "h")
 STEPS = 120

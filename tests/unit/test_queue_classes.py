@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from queue_builders import T0, keys, record
 
-from trireme.frontend.queue_classes import ClassQueue
-from trireme.frontend.queue_pod import PodRecord, QueuedPod
+from trireme.frontend.queueing.queue_classes import ClassQueue
+from trireme.frontend.queueing.queue_pod import PodRecord, QueuedPod
 
 
 class Clock:

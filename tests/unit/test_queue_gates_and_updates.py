@@ -18,8 +18,8 @@ from queue_builders import (
 )
 
 from trireme.framework.cluster_event import ClusterEvent
-from trireme.frontend.queue_places import Gate
-from trireme.frontend.queue_pod import Place, QueuedPod
+from trireme.frontend.queueing.queue_places import Gate
+from trireme.frontend.queueing.queue_pod import Place, QueuedPod
 
 # --- gates -----------------------------------------------------------------------------------------------------------
 

@@ -19,44 +19,43 @@ import orjson
 from trireme.config import commandline
 from trireme.framework.registry import ExtensionPoint
 from trireme.frontend import (
-    bind_replicas,
     binding_cycle,
-    children,
-    class_answers,
-    class_registry,
-    cluster_cache,
-    cluster_watch,
-    extender_calls,
-    fallback,
-    hints,
-    metrics_observed,
-    nominator,
-    object_kinds,
-    object_waits,
     outcomes,
     pacing,
     phase_configuration,
-    phases,
-    pod_group_assembly,
-    pod_projection,
     pods_in_pre_bind,
     pre_binding,
-    pre_enqueue,
     preempting,
+    remote_plugins,
+    reservations,
+    scheduler,
+    scheduling_cycle,
+    status_outbox,
+    waiting_pods,
+)
+from trireme.frontend.cluster import (
+    class_registry,
+    cluster_cache,
+    cluster_watch,
+    object_kinds,
+    object_waits,
+    pod_projection,
+)
+from trireme.frontend.extenders import extender_calls
+from trireme.frontend.groups import pod_group_assembly
+from trireme.frontend.queueing import (
+    hints,
+    nominator,
+    pre_enqueue,
     queue_backoff,
     queue_hints,
     queue_pod,
     queue_remote,
-    remote_plugins,
-    replicas,
-    reservations,
-    scheduler,
-    scheduling_cycle,
     scheduling_queue,
-    status_outbox,
-    waiting_pods,
 )
-from trireme.frontend import endpoints as phase_endpoints
+from trireme.frontend.replicas import bind_replicas, children, class_answers, fallback, phases, replicas
+from trireme.frontend.replicas import endpoints as phase_endpoints
+from trireme.frontend.serving import metrics_observed
 from trireme.kube import client, decode, event_series, events, informer, resources
 from trireme.replica import dialing
 from trireme.telemetry import klog

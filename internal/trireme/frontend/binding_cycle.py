@@ -14,23 +14,12 @@ from typing import Any
 from grpc import aio
 
 from trireme.framework import cluster_event, status
-from trireme.frontend import (
-    bind_replicas,
-    cluster_cache,
-    cluster_watch,
-    extenders,
-    fit_error,
-    metrics_observed,
-    object_waits,
-    outcomes,
-    pods_in_pre_bind,
-    pre_binding,
-    queue_pod,
-    queue_remote,
-    reservations,
-    scheduling_queue,
-    waiting_pods,
-)
+from trireme.frontend import fit_error, outcomes, pods_in_pre_bind, pre_binding, reservations, waiting_pods
+from trireme.frontend.cluster import cluster_cache, cluster_watch, object_waits
+from trireme.frontend.extenders import extenders
+from trireme.frontend.queueing import queue_pod, queue_remote, scheduling_queue
+from trireme.frontend.replicas import bind_replicas
+from trireme.frontend.serving import metrics_observed
 from trireme.v1 import bind_pb2, cycle_pb2, filter_pb2, resource_pb2
 from trireme.wire import status as wire_status
 

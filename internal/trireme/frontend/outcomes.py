@@ -8,15 +8,10 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from trireme.framework import status
-from trireme.frontend import (
-    cluster_watch,
-    fit_error,
-    metrics_observed,
-    pod_projection,
-    queue_pod,
-    queue_remote,
-    scheduling_queue,
-)
+from trireme.frontend import fit_error
+from trireme.frontend.cluster import cluster_watch, pod_projection
+from trireme.frontend.queueing import queue_pod, queue_remote, scheduling_queue
+from trireme.frontend.serving import metrics_observed
 from trireme.kube import json_values
 from trireme.kube.event_series import ObjectReference, pod_reference
 from trireme.kube.events import NORMAL, WARNING, EventRecorder

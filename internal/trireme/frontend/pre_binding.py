@@ -12,7 +12,8 @@ from google.protobuf import duration_pb2
 from grpc import aio
 
 from trireme.framework import status
-from trireme.frontend import bind_replicas, object_waits
+from trireme.frontend.cluster import object_waits
+from trireme.frontend.replicas import bind_replicas
 from trireme.v1 import bind_pb2, cycle_pb2
 from trireme.wire import status as wire_status
 

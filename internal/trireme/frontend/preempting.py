@@ -16,16 +16,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from trireme.framework import status
-from trireme.frontend import (
-    cluster_cache,
-    metrics_observed,
-    nominator,
-    outcomes,
-    pods_in_pre_bind,
-    queue_pod,
-    waiting_pods,
-)
-from trireme.frontend.pod_projection import TERMINATING
+from trireme.frontend import outcomes, pods_in_pre_bind, waiting_pods
+from trireme.frontend.cluster import cluster_cache
+from trireme.frontend.cluster.pod_projection import TERMINATING
+from trireme.frontend.queueing import nominator, queue_pod
+from trireme.frontend.serving import metrics_observed
 from trireme.kube.event_series import pod_reference
 from trireme.telemetry import klog
 from trireme.v1 import bind_pb2, cycle_pb2

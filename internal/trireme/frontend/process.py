@@ -15,7 +15,7 @@ import uvloop
 from trireme.config import commandline
 from trireme.config.connection import Connection
 from trireme.config.options import LoggingOptions
-from trireme.frontend import children
+from trireme.frontend.replicas import children
 from trireme.telemetry import klog
 
 log = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ async def _run(completed: commandline.CompletedConfig) -> int:
 
 
 def _look_up(connection: Connection) -> Mapping[str, str]:
-    from trireme.frontend import serving_trust  # only few configurations need it, and it loads the Kubernetes client
+    from trireme.frontend.serving import serving_trust
 
     return serving_trust.look_up(connection)
 

@@ -14,7 +14,9 @@ from google.protobuf import message
 from trireme.config import commandline, model, own
 from trireme.framework import cluster_event, status
 from trireme.framework.registry import ExtensionPoint
-from trireme.frontend import cluster_watch, phase_configuration, queue_hints, queue_pod, queue_remote
+from trireme.frontend import phase_configuration
+from trireme.frontend.cluster import cluster_watch
+from trireme.frontend.queueing import queue_hints, queue_pod, queue_remote
 from trireme.kube import encode
 from trireme.replica import dialing, remote_client, remote_pod, remote_stages
 from trireme.v1 import core_pb2, plugin_pb2, snapshot_pb2

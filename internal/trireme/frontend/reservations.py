@@ -9,7 +9,8 @@ import logging
 from collections.abc import Callable, Sequence
 
 from trireme.framework import status
-from trireme.frontend import assumed_objects, cluster_cache, phases, replicas
+from trireme.frontend.cluster import assumed_objects, cluster_cache
+from trireme.frontend.replicas import phases, replicas
 from trireme.v1 import cycle_pb2, filter_pb2
 from trireme.wire import status as wire_status
 

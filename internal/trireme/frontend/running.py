@@ -15,15 +15,9 @@ import socket
 import time
 
 from trireme.config import commandline
-from trireme.frontend import (
-    app,
-    children,
-    handle,
-    metrics_observed,
-    remote_plugins,
-    serving,
-    serving_site,
-)
+from trireme.frontend import app, handle, remote_plugins
+from trireme.frontend.replicas import children
+from trireme.frontend.serving import metrics_observed, serving, serving_site
 from trireme.kube import client, credentials, election, event_series, informer, lease, resources
 from trireme.kube.errors import ApiError, ApiUnreachable, KubeconfigError
 from trireme.replica import remote_client

@@ -10,15 +10,9 @@ from collections.abc import Awaitable, Callable
 
 from grpc import aio
 
-from trireme.frontend import (
-    binding_cycle,
-    class_answers,
-    pacing,
-    phases,
-    queue_remote,
-    scheduling_cycle,
-    scheduling_queue,
-)
+from trireme.frontend import binding_cycle, pacing, scheduling_cycle
+from trireme.frontend.queueing import queue_remote, scheduling_queue
+from trireme.frontend.replicas import class_answers, phases
 
 log = logging.getLogger(__name__)
 

@@ -8,20 +8,12 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 
 from trireme.framework import status
-from trireme.frontend import (
-    binding_cycle,
-    cluster_cache,
-    extenders,
-    fit_error,
-    metrics_observed,
-    outcomes,
-    phases,
-    preempting,
-    queue_pod,
-    replicas,
-    reservations,
-    scheduling_queue,
-)
+from trireme.frontend import binding_cycle, fit_error, outcomes, preempting, reservations
+from trireme.frontend.cluster import cluster_cache
+from trireme.frontend.extenders import extenders
+from trireme.frontend.queueing import queue_pod, scheduling_queue
+from trireme.frontend.replicas import phases, replicas
+from trireme.frontend.serving import metrics_observed
 from trireme.telemetry import klog
 from trireme.v1 import core_pb2, cycle_pb2
 

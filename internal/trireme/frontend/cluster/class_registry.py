@@ -1,0 +1,221 @@
+"""The registry of pod classes: pods equal in everything the enabled plugins can see get one number.
+
+A class is a base (everything but labels, see pod_projection) and the labels whose keys somebody selects by. Keys only
+ever become more; when one does, the caller interns again the pods that carry it. A class that no pod has any more is
+kept for a while, since the next pod of its controller may come, and then dropped; its number is never given again.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from trireme.framework import amounts
+from trireme.frontend.cluster.pod_projection import Labels
+from trireme.kube import decode
+from trireme.v1 import core_pb2
+
+# Classes without pods that are kept, and bases kept with them.
+IDLE_CLASSES = 1024
+
+# A base and the labels that take part.
+ClassKey = tuple[int, Labels]
+
+
+class InvalidPod(ValueError):
+    """The pod's scheduling fields cannot be read; the text names the field."""
+
+
+@dataclass(slots=True)
+class ClassEntry:
+    """One class. `pod` is its message; `pods` counts the placed and pending pods that belong to it; `derived` is for
+    who derives something from it.
+    """
+
+    id: int
+    key: ClassKey
+    pod: core_pb2.Pod
+    projected: bool
+    pods: int = 0
+    derived: Any = None
+
+
+@dataclass(slots=True)
+class _Base:
+    """What classes have in common: their message but for labels, the texts that mean it, and how many they are."""
+
+    pod: core_pb2.Pod
+    texts: list[bytes] = field(default_factory=list)
+    classes: int = 0
+
+
+class ClassRegistry:
+    """Bases, classes and the label keys that somebody selects by."""
+
+    def __init__(self, idle_classes: int = IDLE_CLASSES, *, all_labels: bool = False) -> None:
+        """`all_labels`: somebody reads all labels of a pod, so all of them take part."""
+        self._all_labels = all_labels
+        self._idle_limit = idle_classes
+        self._bases: dict[bytes, int] = {}
+        self._base_entries: dict[int, _Base] = {}
+        self._next_base = 1
+        self._next_class = 1
+        self._ids: dict[ClassKey, int] = {}
+        self._entries: dict[int, ClassEntry] = {}
+        self._idle: OrderedDict[int, None] = OrderedDict()
+        self._keys: set[str] = set()
+        self._added: list[ClassEntry] = []
+        self._removed: list[int] = []
+        self._projections: dict[Labels, Labels] = {}
+        self._new_keys: set[str] = set()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __getitem__(self, class_id: int) -> ClassEntry:
+        return self._entries[class_id]
+
+    def base_of(self, base: bytes) -> int:
+        """The number of a base. Raises: InvalidPod."""
+        number = self._bases.get(base)
+        if number is None:
+            number = self._bases[base] = self._new_base(base)
+            self._base_entries[number].texts.append(base)
+        return number
+
+    def intern(self, base: int, labels: Labels) -> int:
+        """The class of a base and a pod's labels, with one pod more in it."""
+        key = (base, self._project(labels))
+        class_id = self._ids.get(key)
+        if class_id is None:
+            class_id = self._new_class(key, len(key[1]) < len(labels))
+        entry = self._entries[class_id]
+        if entry.pods == 0:
+            self._idle.pop(class_id, None)
+        entry.pods += 1
+        return class_id
+
+    def release(self, class_id: int) -> None:
+        """One pod fewer in the class."""
+        entry = self._entries[class_id]
+        entry.pods -= 1
+        if entry.pods == 0:
+            self._idle[class_id] = None
+            while len(self._idle) > self._idle_limit:
+                self._drop(self._idle.popitem(last=False)[0])
+
+    def select_by(self, keys: Iterable[str]) -> None:
+        """Somebody selects by these label keys from now on."""
+        new = set(keys) - self._keys
+        if new:
+            self._keys |= new
+            self._new_keys |= new
+            self._projections.clear()
+
+    def take_new_keys(self) -> frozenset[str]:
+        """Keys that became selected by since this was last called: pods that carry one must be interned again."""
+        new = frozenset(self._new_keys)
+        self._new_keys.clear()
+        return new
+
+    def take_changes(self) -> tuple[list[ClassEntry], list[int]]:
+        """Classes added, and classes removed, since this was last called. One that came and went is in neither."""
+        gone = set(self._removed)
+        added = [entry for entry in self._added if entry.id not in gone]
+        fresh = {entry.id for entry in self._added}
+        removed = [class_id for class_id in self._removed if class_id not in fresh]
+        self._added, self._removed = [], []
+        return added, removed
+
+    def entries(self) -> Iterable[ClassEntry]:
+        """All classes."""
+        return self._entries.values()
+
+    def _project(self, labels: Labels) -> Labels:
+        projected = self._projections.get(labels)
+        if projected is None:
+            projected = tuple(pair for pair in labels if self._all_labels or pair[0] in self._keys)
+            # Pods of a StatefulSet have a label of their own each: the table must not grow with them.
+            if len(self._projections) >= 4 * self._idle_limit:
+                self._projections.clear()
+            self._projections[labels] = projected
+        return projected
+
+    def _new_base(self, base: bytes) -> int:
+        fields = orjson.loads(base)
+        pod = _decode(fields)
+        if "status" in fields:
+            plain = _without_resources(fields)
+            if plain != fields and _same_amounts(pod, _decode(plain)):
+                # What the kubelet reports is what was asked for: no other class for it.
+                return self.base_of(orjson.dumps(plain, option=orjson.OPT_SORT_KEYS))
+        number = self._next_base
+        self._next_base += 1
+        self._base_entries[number] = _Base(pod)
+        return number
+
+    def _new_class(self, key: ClassKey, projected: bool) -> int:
+        class_id = self._next_class
+        self._next_class += 1
+        pod = core_pb2.Pod()
+        pod.CopyFrom(self._base_entries[key[0]].pod)
+        pod.metadata.labels.update(dict(key[1]))
+        self.select_by(selected_keys(pod))
+        entry = ClassEntry(class_id, key, pod, projected)
+        self._ids[key] = class_id
+        self._entries[class_id] = entry
+        self._base_entries[key[0]].classes += 1
+        self._added.append(entry)
+        return class_id
+
+    def _drop(self, class_id: int) -> None:
+        entry = self._entries.pop(class_id)
+        del self._ids[entry.key]
+        self._removed.append(class_id)
+        number = entry.key[0]
+        base = self._base_entries[number]
+        base.classes -= 1
+        if base.classes == 0:
+            del self._base_entries[number]
+            for text in base.texts:
+                del self._bases[text]
+
+
+def selected_keys(pod: core_pb2.Pod) -> set[str]:
+    """The label keys that the pod selects other pods by."""
+    keys: set[str] = set()
+    affinity = pod.spec.affinity
+    for either in (affinity.pod_affinity, affinity.pod_anti_affinity):
+        terms = list(either.required_during_scheduling_ignored_during_execution)
+        preferred = either.preferred_during_scheduling_ignored_during_execution
+        terms += [weighted.pod_affinity_term for weighted in preferred]
+        for term in terms:
+            keys.update(term.label_selector.match_labels)
+            keys.update(expression.key for expression in term.label_selector.match_expressions)
+    for constraint in pod.spec.topology_spread_constraints:
+        keys.update(constraint.label_selector.match_labels)
+        keys.update(expression.key for expression in constraint.label_selector.match_expressions)
+        keys.update(constraint.match_label_keys)
+    return keys
+
+
+def _decode(fields: object) -> core_pb2.Pod:
+    try:
+        pod = decode.decode(fields, core_pb2.Pod)
+        amounts.pod_amounts(pod)
+    except ValueError as error:
+        raise InvalidPod(str(error)) from error
+    return pod
+
+
+def _without_resources(fields: dict[str, dict[str, object]]) -> dict[str, dict[str, object]]:
+    status = {name: value for name, value in fields["status"].items() if name.endswith("ClaimStatuses")}
+    status |= {name: value for name, value in fields["status"].items() if name == "extendedResourceClaimStatus"}
+    plain = {name: value for name, value in fields.items() if name != "status"}
+    return plain | ({"status": status} if status else {})
+
+
+def _same_amounts(one: core_pb2.Pod, other: core_pb2.Pod) -> bool:
+    return amounts.pod_amounts(one) == amounts.pod_amounts(other)

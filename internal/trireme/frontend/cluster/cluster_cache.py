@@ -1,0 +1,537 @@
+"""The cluster cache: what the frontend knows of the cluster, assumed pods included, and the deltas that tell replicas.
+
+It is the authority that every snapshot follows. It gives nodes their slots, pods their rows and classes their numbers,
+and keeps no more of each than a full sync needs. A pod is assumed on a node before it is bound; the informer confirms
+it, or the frontend forgets it.
+
+Pure: it is told what happened and hands out deltas; it neither waits nor calls anyone. Invariant: applying every delta
+in order gives the same state as a full sync taken after the last one.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from trireme.frontend.cluster import assumed_objects, class_registry
+from trireme.frontend.cluster.pod_projection import Labels, ParsedPod
+from trireme.v1 import core_pb2, snapshot_pb2
+
+T = TypeVar("T")
+
+NO_SLOT = -1
+
+# What a chunk of a full sync holds: both stay well under 1 MiB.
+NODES_PER_CHUNK = 500
+PODS_PER_CHUNK = 5000
+OBJECTS_PER_CHUNK = 1000
+
+
+class PlacedPod:
+    """A pod on a node, assumed or bound. Slot NO_SLOT: its node is not known (yet)."""
+
+    __slots__ = (
+        "assumed",
+        "base",
+        "class_id",
+        "flags",
+        "key",
+        "labels",
+        "node_name",
+        "row",
+        "slot",
+        "start",
+        "uid",
+        "version",
+    )
+
+    def __init__(self, key: str, uid: str, node_name: str, base: int, labels: Labels, class_id: int) -> None:
+        self.key = key
+        self.uid = uid
+        self.node_name = node_name
+        self.base = base
+        self.labels = labels
+        self.class_id = class_id
+        self.assumed = False
+        self.flags = 0
+        self.start = 0
+        self.row = NO_SLOT
+        self.slot = NO_SLOT
+        #: The resourceVersion that the informer showed last; 0: none yet.
+        self.version = 0
+
+    @property
+    def name(self) -> str:
+        """The pod's own name."""
+        return self.key.partition("/")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class CacheStatistics:
+    """How much the cache holds."""
+
+    generation: int
+    nodes: int
+    pods: int
+    assumed_pods: int
+    classes: int
+
+
+class ClusterCache:
+    """Nodes, placed pods, classes and other objects."""
+
+    def __init__(self, registry: class_registry.ClassRegistry) -> None:
+        self.registry = registry
+        self.generation = 0
+        self._slots: dict[str, int] = {}
+        self._entries: dict[int, bytes] = {}  # slot → serialised NodeEntry
+        self._names: dict[int, tuple[str, int]] = {}  # slot → node, and the generation since which it is there
+        self._free_slots: list[int] = []
+        self._next_slot = 0
+        self._pods: dict[str, PlacedPod] = {}  # by UID
+        self._on_node: dict[str, set[PlacedPod]] = {}  # node name, of a node that is known or not → its pods
+        self._free_rows: list[int] = []
+        self._next_row = 0
+        self._assumed: set[str] = set()
+        self._objects: dict[tuple[str, str, str], snapshot_pb2.ClusterObject] = {}
+        self._overlay = assumed_objects.AssumedObjects(self._objects)
+        self._nominations: dict[str, snapshot_pb2.Nomination] = {}
+        # What nominations the pods have, by UID: node and nomination, also where the node is not known (yet).
+        self._promises: dict[str, tuple[str, snapshot_pb2.Nomination]] = {}
+        self._changes = _Changes()
+
+    def statistics(self) -> CacheStatistics:
+        """How much it holds now."""
+        return CacheStatistics(
+            self.generation, len(self._slots), len(self._pods), len(self._assumed), len(self.registry)
+        )
+
+    # Nodes
+
+    @property
+    def node_count(self) -> int:
+        """How many nodes there are."""
+        return len(self._slots)
+
+    def slot_of(self, name: str) -> int:
+        """The node's slot, or NO_SLOT."""
+        return self._slots.get(name, NO_SLOT)
+
+    def node_at(self, slot: int, generation: int) -> str | None:
+        """The node that was at the slot at the generation and still is; None where there is no such node."""
+        name, since = self._names.get(slot, ("", 0))
+        return name if name and since <= generation else None
+
+    def node_names(self) -> list[str]:
+        """Names of all nodes."""
+        return list(self._slots)
+
+    def node(self, name: str) -> core_pb2.Node | None:
+        """The node as it was told last."""
+        slot = self._slots.get(name)
+        return None if slot is None else snapshot_pb2.NodeEntry.FromString(self._entries[slot]).node
+
+    def set_node(self, node: core_pb2.Node, json: bytes = b"") -> tuple[bool, core_pb2.Node | None]:
+        """The node is this from now on; answers whether that changes anything, and what it was (None: it is new)."""
+        name = node.metadata.name
+        slot = self._slots.get(name)
+        known = slot is not None
+        if slot is None:
+            slot = self._free_slots.pop() if self._free_slots else self._take_new_slot()
+            self._slots[name] = slot
+        entry = snapshot_pb2.NodeEntry(slot=slot, node=node, json=json).SerializeToString(deterministic=True)
+        old = self._entries.get(slot)
+        if known and old == entry:
+            return False, node
+        before = None if old is None else snapshot_pb2.NodeEntry.FromString(old).node
+        if before is not None and told_late(before, node):
+            return False, before
+        self._entries[slot] = entry
+        self._changes.nodes.add(slot)
+        if before is not None:
+            return True, before
+        self._names[slot] = (name, self.generation + 1)
+        self._changes.new_slots.add(slot)
+        for pod in self._on_node.get(name, ()):
+            self._settle(pod, slot)
+        for uid, promised in self._promises.items():
+            if promised[0] == name:
+                self._promise(uid, slot)
+        return True, None
+
+    def remove_node(self, name: str) -> core_pb2.Node | None:
+        """The node is gone, and what was nominated to it; its pods stay known until they are gone too. Answers what it
+        was.
+        """
+        slot = self._slots.pop(name, None)
+        if slot is None:
+            return None
+        del self._names[slot]
+        before = snapshot_pb2.NodeEntry.FromString(self._entries.pop(slot)).node
+        for pod in self._on_node.get(name, ()):
+            if pod.slot != NO_SLOT:
+                self._unsettle(pod)
+        for uid in [uid for uid, nomination in self._nominations.items() if nomination.slot == slot]:
+            self.nominate(uid, None)
+        self._changes.nodes.discard(slot)
+        if slot in self._changes.new_slots:
+            # No replica has been told of it.
+            self._changes.new_slots.discard(slot)
+            self._free_slots.append(slot)
+        else:
+            self._changes.removed_slots.add(slot)
+        return before
+
+    # Pods
+
+    def pod(self, uid: str) -> PlacedPod | None:
+        """The placed pod of this UID."""
+        return self._pods.get(uid)
+
+    def pods(self) -> Iterable[PlacedPod]:
+        """All placed pods."""
+        return self._pods.values()
+
+    def set_pod(self, parsed: ParsedPod, class_id: int, base: int) -> PlacedPod | None:
+        """The informer shows the pod on a node; answers the pod as known before. Takes over the caller's hold on the
+        class.
+
+        An assumed pod is confirmed by it.
+        """
+        pod = self._pods.get(parsed.uid)
+        if pod is None:
+            pod = self._place(parsed.key, parsed.uid, parsed.node_name, base, parsed.labels, class_id)
+            before = None
+        else:
+            before = pod
+            self._assumed.discard(parsed.uid)
+            pod.assumed = False
+            self._reclassify(pod, base, parsed.labels, class_id)
+            if pod.node_name != parsed.node_name:
+                self._leave(pod)
+                self._enter(pod, parsed.node_name)
+        pod.version = parsed.resource_version
+        if pod.flags != parsed.flags or pod.start != parsed.start:
+            pod.flags = parsed.flags
+            pod.start = parsed.start
+            self._touch(pod)
+        return before
+
+    def remove_pod(self, uid: str) -> PlacedPod | None:
+        """The pod is gone; answers what it was."""
+        pod = self._pods.pop(uid, None)
+        if pod is None:
+            return None
+        self._assumed.discard(uid)
+        self._leave(pod)
+        self.registry.release(pod.class_id)
+        if len(self._overlay):
+            self.forget_objects(uid)
+        return pod
+
+    def assume(self, key: str, uid: str, node_name: str, base: int, labels: Labels, class_id: int) -> None:
+        """The pod is taken to be on the node before it is bound. Takes a hold on the class of its own."""
+        if uid in self._pods:
+            raise ValueError(f"pod {key} is on node {self._pods[uid].node_name} already")
+        held = self.registry.intern(base, labels)
+        pod = self._place(key, uid, node_name, base, labels, held)
+        pod.assumed = True
+        self._assumed.add(uid)
+
+    def forget(self, uid: str) -> bool:
+        """The pod is not assumed any more; False if it was not, or is bound by now."""
+        if uid not in self._assumed:
+            return False
+        self.remove_pod(uid)
+        return True
+
+    def hide(self, uids: Iterable[str]) -> None:
+        """The replicas are told that these pods are not on their nodes, until `show`: what would be if they went."""
+        for uid in uids:
+            pod = self._pods.get(uid)
+            if pod is not None and pod.slot != NO_SLOT:
+                self._unsettle(pod)
+
+    def show(self, uids: Iterable[str]) -> None:
+        """Those of the hidden pods that are still there are on their nodes again."""
+        for uid in uids:
+            pod = self._pods.get(uid)
+            slot = NO_SLOT if pod is None else self.slot_of(pod.node_name)
+            if pod is not None and pod.slot == NO_SLOT and slot != NO_SLOT:
+                self._settle(pod, slot)
+
+    def is_assumed(self, uid: str) -> bool:
+        """Whether the pod is on a node by assumption alone."""
+        return uid in self._assumed
+
+    def reclassify(self, keys: frozenset[str]) -> None:
+        """Somebody selects by these label keys now: pods that carry one get their class anew."""
+        if keys:
+            for pod in list(self._pods.values()):
+                if any(key in keys for key, _ in pod.labels):
+                    self._reclassify(pod, pod.base, pod.labels, self.registry.intern(pod.base, pod.labels))
+
+    # Other objects
+
+    def set_object(self, entry: snapshot_pb2.ClusterObject) -> None:
+        """The object is this from now on."""
+        key = _object_key(entry)
+        self._objects[key] = entry
+        self._changes.objects.update(self._overlay.shown(key))
+        self._changes.objects.add(key)
+
+    def remove_object(self, kind: str, namespace: str, name: str) -> None:
+        """The object is gone."""
+        key = (kind, namespace, name)
+        if self._objects.pop(key, None) is not None:
+            self._changes.objects.update(self._overlay.shown(key))
+            self._changes.objects.add(key)
+
+    def get_object(self, kind: str, namespace: str, name: str) -> snapshot_pb2.ClusterObject | None:
+        """The object as the informer shows it."""
+        return self._objects.get((kind, namespace, name))
+
+    def get_assumed(self, kind: str, namespace: str, name: str) -> snapshot_pb2.ClusterObject | None:
+        """The object as it is assumed to be; as the informer shows it where nothing is assumed of it."""
+        return self._overlay.get((kind, namespace, name))
+
+    def assume_objects(self, uid: str, entries: Iterable[snapshot_pb2.ClusterObject]) -> list[assumed_objects.Change]:
+        """The objects are taken to be so for the pod, until their informer shows another version of them; answers what
+        that changed.
+
+        Raises: OutOfSyncError where one of them is another version already; then nothing is assumed.
+        """
+        keyed = {_object_key(entry): entry for entry in entries}
+        changes: list[assumed_objects.Change] = [(self._overlay.get(key), entry) for key, entry in keyed.items()]
+        self._overlay.assume(uid, keyed)
+        self._changes.objects.update(keyed)
+        return changes
+
+    def forget_objects(self, uid: str) -> list[assumed_objects.Change]:
+        """Nothing is assumed of objects for the pod any more; answers what that changed."""
+        gone = self._overlay.forget(uid)
+        self._changes.objects.update(gone)
+        return [(entry, self._overlay.get(key)) for key, entry in gone.items()]
+
+    def object_keys(self, kind: str) -> set[tuple[str, str]]:
+        """Namespace and name of all objects of a kind."""
+        return {(namespace, name) for known, namespace, name in self._objects if known == kind}
+
+    def nominate(self, uid: str, nomination: snapshot_pb2.Nomination | None) -> None:
+        """The pod waits for a node from now on; None: it does not."""
+        if nomination is None:
+            self._nominations.pop(uid, None)
+        else:
+            self._nominations[uid] = nomination
+        self._changes.nominations.add(uid)
+
+    def promise(self, nomination: snapshot_pb2.Nomination, node_name: str) -> None:
+        """The pod waits for the node, known or not, from now on; empty: for none."""
+        uid = nomination.pod.uid
+        if not node_name:
+            self._promises.pop(uid, None)
+            self.nominate(uid, None)
+            return
+        self._promises[uid] = (node_name, nomination)
+        self._promise(uid, self.slot_of(node_name))
+
+    def _promise(self, uid: str, slot: int) -> None:
+        if slot == NO_SLOT:
+            self.nominate(uid, None)
+            return
+        nomination = self._promises[uid][1]
+        nomination.slot = slot
+        self.nominate(uid, nomination)
+
+    # Deltas
+
+    def take_delta(self) -> snapshot_pb2.Delta | None:
+        """What has changed since this was last called, as one delta to the next generation; None where nothing has."""
+        changes, self._changes = self._changes, _Changes()
+        added, removed = self.registry.take_changes()
+        if changes.empty and not added and not removed:
+            return None
+        delta = snapshot_pb2.Delta(from_generation=self.generation, to_generation=self.generation + 1)
+        self.generation += 1
+        delta.classes.extend(_class_message(entry) for entry in added)
+        delta.removed_classes.extend(removed)
+        for slot in sorted(changes.nodes):
+            delta.nodes.add().MergeFromString(self._entries[slot])
+        delta.removed_slots.extend(sorted(changes.removed_slots))
+        self._free_slots.extend(changes.removed_slots)
+        self._add_pod_changes(delta, changes)
+        for key in changes.objects:
+            entry = self._overlay.get(key)
+            if entry is None:
+                delta.removed_objects.add(kind=key[0], namespace=key[1], name=key[2])
+            else:
+                delta.objects.append(entry)
+        for uid in changes.nominations:
+            nomination = self._nominations.get(uid)
+            if nomination is None:
+                delta.removed_nominations.append(uid)
+            else:
+                delta.nominations.append(nomination)
+        return delta
+
+    def full_sync(self) -> Iterator[snapshot_pb2.Delta]:
+        """All of the cache as chunks, at the generation of the last delta. Call take_delta first.
+
+        Chunks are made as they are asked for: nothing may change the cache before the last one is.
+        """
+        first = snapshot_pb2.Delta(reset=True, partial=True, to_generation=self.generation)
+        first.classes.extend(_class_message(entry) for entry in self.registry.entries())
+        yield first
+        for chunk in _chunks(self._entries.values(), NODES_PER_CHUNK):
+            delta = self._chunk()
+            for entry in chunk:
+                delta.nodes.add().MergeFromString(entry)
+            yield delta
+        for pods in _chunks((pod for pod in self._pods.values() if pod.slot != NO_SLOT), PODS_PER_CHUNK):
+            delta = self._chunk()
+            _add_pods(delta.pods, pods, frozenset())
+            yield delta
+        for objects in _chunks(self._overlay.all(), OBJECTS_PER_CHUNK):
+            delta = self._chunk()
+            delta.objects.extend(objects)
+            yield delta
+        last = self._chunk()
+        last.partial = False
+        last.nominations.extend(self._nominations.values())
+        yield last
+
+    def _chunk(self) -> snapshot_pb2.Delta:
+        return snapshot_pb2.Delta(from_generation=self.generation, to_generation=self.generation, partial=True)
+
+    def _add_pod_changes(self, delta: snapshot_pb2.Delta, changes: "_Changes") -> None:
+        removed = [row for row, pod in changes.rows.items() if pod is None and row in changes.known_rows]
+        delta.removed_pods.extend(removed)
+        self._free_rows.extend(row for row, pod in changes.rows.items() if pod is None)
+        pods = [pod for pod in changes.rows.values() if pod is not None]
+        if pods:
+            _add_pods(delta.pods, pods, changes.known_rows)
+
+    # Rows and slots
+
+    def _take_new_slot(self) -> int:
+        self._next_slot += 1
+        return self._next_slot - 1
+
+    def _place(self, key: str, uid: str, node_name: str, base: int, labels: Labels, class_id: int) -> PlacedPod:
+        pod = PlacedPod(key, uid, node_name, base, labels, class_id)
+        self._pods[uid] = pod
+        self._enter(pod, node_name)
+        return pod
+
+    def _enter(self, pod: PlacedPod, node_name: str) -> None:
+        """The pod, which is on no node, is on this one, known or not."""
+        pod.node_name = node_name
+        there = self._on_node.get(node_name)
+        if there is None:
+            there = self._on_node[node_name] = set()
+        there.add(pod)
+        slot = self._slots.get(node_name)
+        if slot is not None:
+            self._settle(pod, slot)
+
+    def _leave(self, pod: PlacedPod) -> None:
+        """The pod is on no node any more."""
+        if pod.slot != NO_SLOT:
+            self._unsettle(pod)
+        there = self._on_node[pod.node_name]
+        there.remove(pod)
+        if not there:
+            del self._on_node[pod.node_name]
+
+    def _settle(self, pod: PlacedPod, slot: int) -> None:
+        if self._free_rows:
+            pod.row = self._free_rows.pop()
+        else:
+            pod.row = self._next_row
+            self._next_row += 1
+        pod.slot = slot
+        self._changes.rows[pod.row] = pod
+
+    def _unsettle(self, pod: PlacedPod) -> None:
+        """The pod's row is free once the replicas have been told."""
+        if pod.row not in self._changes.rows:
+            self._changes.known_rows.add(pod.row)
+        self._changes.rows[pod.row] = None
+        pod.row = pod.slot = NO_SLOT
+
+    def _touch(self, pod: PlacedPod) -> None:
+        if pod.slot == NO_SLOT:
+            return
+        if pod.row not in self._changes.rows:
+            self._changes.known_rows.add(pod.row)
+        self._changes.rows[pod.row] = pod
+
+    def _reclassify(self, pod: PlacedPod, base: int, labels: Labels, class_id: int) -> None:
+        """Give the pod a class that was interned for it; the hold on the old one is released."""
+        self.registry.release(pod.class_id)
+        pod.base, pod.labels = base, labels
+        if pod.class_id != class_id:
+            pod.class_id = class_id
+            self._touch(pod)
+
+
+class _Changes:
+    """What has changed since the last delta. `known_rows` are rows that the replicas know of, `new_slots` slots of
+    which they do not.
+    """
+
+    __slots__ = ("known_rows", "new_slots", "nodes", "nominations", "objects", "removed_slots", "rows")
+
+    def __init__(self) -> None:
+        self.nodes: set[int] = set()
+        self.new_slots: set[int] = set()
+        self.removed_slots: set[int] = set()
+        self.rows: dict[int, PlacedPod | None] = {}
+        self.known_rows: set[int] = set()
+        self.objects: set[tuple[str, str, str]] = set()
+        self.nominations: set[str] = set()
+
+    @property
+    def empty(self) -> bool:
+        return not (self.nodes or self.removed_slots or self.rows or self.objects or self.nominations)
+
+
+def told_late(known: Any, told: Any) -> bool:
+    """Whether the object that is told of is an older version of the one that is known. One made again is not."""
+    old, new = known.metadata, told.metadata
+    if old.uid != new.uid or not (old.resource_version.isdigit() and new.resource_version.isdigit()):
+        return False
+    return int(new.resource_version) < int(old.resource_version)
+
+
+def _class_message(entry: class_registry.ClassEntry) -> snapshot_pb2.PodClass:
+    return snapshot_pb2.PodClass(id=entry.id, pod=entry.pod, labels_projected=entry.projected)
+
+
+def _add_pods(columns: snapshot_pb2.PodColumns, pods: Iterable[PlacedPod], known_rows: Iterable[int]) -> None:
+    listed = list(pods)
+    columns.row.extend(pod.row for pod in listed)
+    columns.pod_class.extend(pod.class_id for pod in listed)
+    columns.slot.extend(pod.slot for pod in listed)
+    columns.uid.extend("" if pod.row in known_rows else pod.uid for pod in listed)
+    columns.name.extend("" if pod.row in known_rows else pod.name for pod in listed)
+    columns.start_time_s.extend(pod.start for pod in listed)
+    columns.flags.extend(pod.flags for pod in listed)
+
+
+def _object_key(entry: snapshot_pb2.ClusterObject) -> tuple[str, str, str]:
+    kind = entry.WhichOneof("object")
+    if kind is None:
+        raise ValueError("the object is of no known kind")
+    metadata = getattr(entry, kind).metadata
+    return kind, metadata.namespace, metadata.name
+
+
+def _chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    chunk: list[T] = []
+    for item in items:
+        chunk.append(item)
+        if len(chunk) == size:
+            yield chunk
+            chunk = []
+    if chunk:
+        yield chunk

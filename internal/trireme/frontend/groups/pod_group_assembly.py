@@ -1,0 +1,123 @@
+"""What a frontend has beside the rest where the gate GenericWorkload is on: a queue with groups, and their cycle."""
+
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from trireme.config import commandline
+from trireme.framework.registry import ExtensionPoint
+from trireme.frontend import binding_cycle, outcomes, preempting, reservations
+from trireme.frontend.cluster import cluster_cache
+from trireme.frontend.extenders import extenders
+from trireme.frontend.groups import (
+    pod_group_conditions,
+    pod_group_cycle,
+    pod_group_placements,
+    pod_group_preempting,
+    pod_group_queue,
+    pod_group_trial,
+    pod_groups,
+)
+from trireme.frontend.queueing import scheduling_queue
+from trireme.frontend.replicas import phases
+from trireme.frontend.serving import metrics_observed
+from trireme.kube import events
+from trireme.v1 import bind_pb2
+
+
+class PodGroupAssembly:
+    """Makes them. The queue is there once it was made."""
+
+    def __init__(
+        self,
+        completed: commandline.CompletedConfig,
+        recorder: events.EventRecorder,
+        send: Callable[[bind_pb2.Action], None],
+        preempting_for: Callable[[str], bool],
+        now: Callable[[], float],
+    ) -> None:
+        """`send` has bind write a condition; `preempting_for` says of a preemptor whether its victims are being
+        deleted.
+        """
+        self.queue: pod_group_queue.PodGroupQueue
+        self._completed = completed
+        self._now = now
+        self._conditions = pod_group_conditions.PodGroupConditions(send, recorder, now)
+        self._preempting_for = preempting_for
+
+    def make_queue(self, *arguments: Any, **named: Any) -> scheduling_queue.SchedulingQueue:
+        """The queue, of what any other queue is made of."""
+        self.queue = pod_group_queue.PodGroupQueue(
+            *arguments,
+            gang_profiles=frozenset(
+                profile.scheduler_name
+                for profile in self._completed.profiles
+                if pod_groups.GANG_SCHEDULING in profile.names(ExtensionPoint.PRE_ENQUEUE)
+            ),
+            preempting=self._preempting_for,
+            tell=self._conditions.tell_lack,
+            gone=self._conditions.gone,
+            **named,
+        )
+        return self.queue
+
+    def make_cycle(
+        self,
+        cache: cluster_cache.ClusterCache,
+        calls: phases.Phases,
+        publish: Callable[[], int],
+        observed: metrics_observed.Observations,
+        reserved: reservations.Reservations,
+        extension: extenders.Extenders | None,
+        preemptions: preempting.Preempting,
+        binding: binding_cycle.BindingCycle,
+        results: outcomes.Outcomes,
+    ) -> Callable[[scheduling_queue.Batch], Awaitable[None]]:
+        """What runs the cycle of a group."""
+        completed = self._completed
+        trials = pod_group_trial.PodGroupTrials(cache, self.queue, calls, publish, observed, reserved, extension)
+        post_filters = {
+            profile.scheduler_name: profile.names(ExtensionPoint.POD_GROUP_POST_FILTER)
+            for profile in completed.profiles
+        }
+        topology = completed.gates.enabled("TopologyAwareWorkloadScheduling")
+        attempt: pod_group_trial.Try = trials.anywhere
+        if topology:
+            attempt = pod_group_placements.PodGroupPlacements(
+                cache,
+                calls,
+                trials,
+                publish,
+                {
+                    profile.scheduler_name: profile.names(ExtensionPoint.PLACEMENT_GENERATE)
+                    for profile in completed.profiles
+                },
+                {
+                    profile.scheduler_name: profile.plugins.get(ExtensionPoint.PLACEMENT_SCORE, ())
+                    for profile in completed.profiles
+                },
+                observed,
+                random.random,
+            ).run
+        return pod_group_cycle.PodGroupCycle(
+            cache,
+            self.queue,
+            trials,
+            attempt,
+            pod_group_preempting.PodGroupPostFilters(
+                cache, calls, trials, attempt, publish, post_filters, topology=topology
+            ),
+            preemptions,
+            binding,
+            results,
+            self._conditions,
+            observed,
+            self._now,
+            frozenset(
+                profile.scheduler_name
+                for profile in completed.profiles
+                if pod_groups.GANG_SCHEDULING in profile.all_names()
+            ),
+            completed.trireme.batch.max_pods,
+            asynchronous=completed.gates.enabled("SchedulerAsyncPreemption"),
+        ).run

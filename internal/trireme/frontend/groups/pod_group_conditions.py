@@ -1,0 +1,90 @@
+"""What is written on PodGroups: the condition PodGroupInitiallyScheduled, and an event for who waits in vain.
+
+The condition is written when it changes, and never goes back once the group has been scheduled.
+
+Source: pkg/scheduler/schedule_one_podgroup.go updatePodGroupCondition.
+"""
+
+from collections.abc import Callable
+
+from trireme.frontend.groups import pod_groups
+from trireme.kube.event_series import ObjectReference, pod_reference
+from trireme.kube.events import WARNING, EventRecorder
+from trireme.v1 import bind_pb2, cycle_pb2, meta_pb2, scheduling_pb2
+
+INITIALLY_SCHEDULED = "PodGroupInitiallyScheduled"
+
+SCHEDULED = "Scheduled"
+UNSCHEDULABLE = "Unschedulable"
+SCHEDULER_ERROR = "SchedulerError"
+
+WAITING_FOR_PODS = "WaitingForPods"
+WAITING_FOR_GROUP = "WaitingForPodGroup"
+
+
+class PodGroupConditions:
+    """Writes conditions, through `send`, and events."""
+
+    def __init__(
+        self, send: Callable[[bind_pb2.Action], None], recorder: EventRecorder, now: Callable[[], float]
+    ) -> None:
+        self._send = send
+        self._recorder = recorder
+        self._now = now
+        # By UID: what was asked for last, for groups whose object does not show it yet.
+        self._asked: dict[str, meta_pb2.Condition] = {}
+
+    def set(self, pod_group: scheduling_pb2.PodGroup, reason: str, message: str) -> None:
+        """The group's last attempt ended so."""
+        metadata = pod_group.metadata
+        shown = next((each for each in pod_group.status.conditions if each.type == INITIALLY_SCHEDULED), None)
+        known = self._asked.get(metadata.uid, shown)
+        condition = meta_pb2.Condition(
+            type=INITIALLY_SCHEDULED,
+            status="True" if reason == SCHEDULED else "False",
+            reason=reason,
+            message=message,
+            observed_generation=metadata.generation,
+        )
+        if known is not None:
+            if known.status == "True" and condition.status != "True":
+                return
+            condition.last_transition_time.CopyFrom(known.last_transition_time)
+            if condition == known:
+                return
+        if known is None or known.status != condition.status:
+            condition.last_transition_time.Clear()
+            condition.last_transition_time.seconds = int(self._now())
+        self._asked[metadata.uid] = condition
+        self._send(
+            bind_pb2.Action(
+                pod=cycle_pb2.PodIdentity(namespace=metadata.namespace, name=metadata.name, uid=metadata.uid),
+                set_group_condition=bind_pb2.SetGroupCondition(condition=condition),
+            )
+        )
+
+    def gone(self, uid: str) -> None:
+        """The PodGroup is deleted."""
+        self._asked.pop(uid, None)
+
+    def tell_lack(self, group: pod_groups.GroupState) -> None:
+        """The group's pods wait for what only its owner can give."""
+        profile = next(iter(group.waiting.values())).record.profile
+        if group.pod_group is not None:
+            metadata = group.pod_group.metadata
+            reference = ObjectReference(
+                "PodGroup",
+                metadata.namespace,
+                metadata.name,
+                metadata.uid,
+                "scheduling.k8s.io/v1beta1",
+                metadata.resource_version,
+            )
+            text = f"waiting for minCount ({group.min_count}) pods to appear: {group.known_pods} are there"
+            self._recorder.record(reference, WARNING, WAITING_FOR_PODS, "Scheduling", text, profile)
+            return
+        text = f"waiting for the pod group {group.name} to appear"
+        for pod in group.waiting.values():
+            parsed = pod.record.pod.parsed
+            regarding = pod_reference(parsed.namespace, parsed.name, parsed.uid, str(parsed.resource_version))
+            self._recorder.record(regarding, WARNING, WAITING_FOR_GROUP, "Scheduling", text, profile)

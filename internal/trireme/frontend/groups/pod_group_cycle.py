@@ -1,0 +1,279 @@
+"""The scheduling cycle of one group: all of its members that fit are bound, or none is.
+
+The members are tried (`pod_group_trial`); then each goes on to be bound, or goes back with why, and the PodGroup gets
+its condition. Binding goes on beside the next cycle, as for single pods.
+
+Source: pkg/scheduler/schedule_one_podgroup.go.
+"""
+
+import dataclasses
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from trireme.framework import status
+from trireme.frontend import binding_cycle, outcomes, preempting
+from trireme.frontend.cluster import cluster_cache
+from trireme.frontend.cluster.pod_projection import TERMINATING
+from trireme.frontend.groups import pod_group_conditions, pod_group_preempting, pod_group_queue, pod_groups
+from trireme.frontend.groups.pod_group_queue import Attempt
+from trireme.frontend.groups.pod_group_trial import UNSCHEDULABLE, GroupStatus, PodGroupTrials, Trial, Try, Verdict
+from trireme.frontend.queueing import queue_pod, scheduling_queue
+from trireme.frontend.serving import metrics_observed
+from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, scheduling_pb2
+
+log = logging.getLogger(__name__)
+
+# How long a member may wait on Permit for the others, in seconds.
+PERMIT_SECONDS = 300.0
+
+_LOWER = "PreemptLowerPriority"
+
+_ATTEMPTS = {
+    Verdict.SUCCESS: Attempt.SCHEDULED,
+    Verdict.UNSCHEDULABLE: Attempt.UNSCHEDULABLE,
+    Verdict.ERROR: Attempt.ERROR,
+}
+
+
+class PodGroupCycle:
+    """Runs the cycles of groups."""
+
+    def __init__(
+        self,
+        cache: cluster_cache.ClusterCache,
+        queue: pod_group_queue.PodGroupQueue,
+        trials: PodGroupTrials,
+        attempt: Try,
+        post_filters: pod_group_preempting.PodGroupPostFilters,
+        preemptions: preempting.Preempting,
+        binding: binding_cycle.BindingCycle,
+        results: outcomes.Outcomes,
+        conditions: pod_group_conditions.PodGroupConditions,
+        observed: metrics_observed.Observations,
+        now: Callable[[], float],
+        gang_profiles: frozenset[str],
+        max_batch: int,
+        *,
+        asynchronous: bool,
+    ) -> None:
+        """`attempt` tries a group, `trials` undoes what it assumed. `gang_profiles` have the GangScheduling plugin;
+        without it whatever fits is bound. `asynchronous`: victims are deleted beside the scheduling of others.
+        """
+        self._post_filters = post_filters
+        self._preemptions = preemptions
+        self._asynchronous = asynchronous
+        self._observed = observed
+        observed.make_group_instruments()
+        self._cache = cache
+        self._queue = queue
+        self._trials = trials
+        self._try = attempt
+        self._binding = binding
+        self._results = results
+        self._conditions = conditions
+        self._now = now
+        self._gang_profiles = gang_profiles
+        self._max_batch = max_batch
+
+    async def run(self, batch: scheduling_queue.Batch) -> None:
+        """Place the members that wait, or say of each why not."""
+        group: pod_groups.GroupState = batch.pods[0].record.pod
+        started = self._observed.clock()
+        how = Attempt.ERROR
+        try:
+            how = await self._attempt(group)
+        finally:
+            self._queue.attempted(group, how, self._now())
+            self._observed.group_tried(batch.profile, how.value, self._observed.clock() - started)
+
+    async def _attempt(self, group: pod_groups.GroupState) -> Attempt:
+        members = pod_groups.in_order([group.members[uid] for uid in group.attempt or () if uid in group.members])
+        pod_group = group.pod_group
+        if pod_group is None:
+            self._fail_all(members, f'podgroup.scheduling.k8s.io "{group.name}" not found')
+            return Attempt.ERROR
+        odd = self._odd(group, members)
+        if odd:
+            self._fail_all(members, odd)
+            self._conditions.set(pod_group, pod_group_conditions.SCHEDULER_ERROR, odd)
+            return Attempt.ERROR
+        members = [pod for pod in members if self._to_be_tried(pod)]
+        if not members:
+            return Attempt.SCHEDULED
+        min_count = group.min_count if members[0].record.profile in self._gang_profiles else 0
+        scheduled = self._scheduled(group)
+        started = self._observed.clock()
+        said, trials = await self._try(group, members, min_count, scheduled)
+        self._observed.group_algorithm_seconds.observe(self._observed.clock() - started)
+        how = _ATTEMPTS[said.verdict]
+        before, nominated = said, None
+        if said.verdict is Verdict.SUCCESS:
+            self._bind(group, trials)
+        elif said.verdict is Verdict.UNSCHEDULABLE:
+            asked = self._observed.clock()
+            way = await self._post_filters.find(group, members, trials, min_count, scheduled)
+            profile = members[0].record.profile
+            self._observed.group_post_filtered(profile, way.code, len(way.actions), self._observed.clock() - asked)
+            if way.code is status.Code.SUCCESS:
+                how, nominated = Attempt.WAITING, way.nominated
+                await self._make_room(group, way.actions)
+            elif way.code is status.Code.ERROR:
+                how = Attempt.ERROR
+            said = _after(said, way)
+        self._report(members, trials, before, said, nominated)
+        self._write_condition(pod_group, said)
+        return how
+
+    async def _make_room(self, group: pod_groups.GroupState, actions: Sequence[bind_pb2.Action]) -> None:
+        """Have the victims deleted, beside the scheduling of others where that may be."""
+        if self._asynchronous and group.entity is not None:
+            self._preemptions.start(group.entity, "", actions)
+            return
+        failed = await self._preemptions.carry_out(actions) if actions else ""
+        if failed:
+            log.warning("what PodGroupPostFilter decided for pod group %s failed: %s", group.key, failed)
+
+    def _scheduled(self, group: pod_groups.GroupState) -> int:
+        """How many members have a node, assumed ones included."""
+        return len(group.placed) + sum(self._cache.is_assumed(uid) for uid in group.members)
+
+    def _odd(self, group: pod_groups.GroupState, members: Sequence[queue_pod.QueuedPod]) -> str:
+        """What is wrong with the group as a whole; empty: nothing is."""
+        name, policy = "", ""
+        for scheduler, priority, preemption in self._seen_by_the_group(group, members):
+            name, policy = name or scheduler, policy or preemption
+            if scheduler != name:
+                return (
+                    "all pods in a single pod group should have the same .spec.schedulerName set, got: "
+                    f'"{scheduler}" and "{name}"'
+                )
+            if priority != group.priority:
+                return (
+                    "all pods in a single pod group should have the same priority as the pod group's priority, got "
+                    f"{priority} and {group.priority}"
+                )
+            if preemption != policy:
+                return (
+                    "all pods in a single pod group should have the same preemption policy, got "
+                    f"{preemption} and {policy}"
+                )
+        return ""
+
+    def _seen_by_the_group(
+        self, group: pod_groups.GroupState, members: Sequence[queue_pod.QueuedPod]
+    ) -> Iterator[tuple[str, int, str]]:
+        """What all members have to agree on: schedulerName, priority, preemption policy. Each class is seen once."""
+        seen: set[int] = set()
+        for pod in members:
+            class_id = pod.record.class_id
+            if class_id and class_id not in seen:
+                seen.add(class_id)
+                yield _agreed(self._cache.registry[class_id].pod)
+        assumed = [uid for uid in group.members if self._cache.is_assumed(uid)]
+        for uid in (*group.placed, *assumed):
+            placed = self._cache.pod(uid)
+            if placed is not None and placed.class_id not in seen:
+                seen.add(placed.class_id)
+                yield _agreed(self._cache.registry[placed.class_id].pod)
+
+    def _to_be_tried(self, pod: queue_pod.QueuedPod) -> bool:
+        if pod.record.pod.parsed.flags & TERMINATING:
+            self._results.skipped(pod)
+            return False
+        if self._cache.pod(pod.uid) is not None or pod.flight is None or pod.flight.deleted:
+            self._queue.done(pod.uid, self._now())
+            return False
+        return True
+
+    def _bind(self, group: pod_groups.GroupState, trials: Sequence[Trial]) -> None:
+        """Have those that fitted bound; those that went away meanwhile are not there any more."""
+        placed = []
+        for trial in trials:
+            if trial.assumed is None or trial.cycle is None:
+                continue
+            if trial.pod.flight is None or trial.pod.flight.deleted:
+                self._trials.take_back(trial)
+            else:
+                placed.append((trial.cycle, trial.assumed))
+        gang = bool(placed) and placed[0][0].profile in self._gang_profiles
+        waits: Mapping[str, float] = {}
+        if gang and self._scheduled(group) < group.min_count:
+            waits = {pod_groups.GANG_SCHEDULING: PERMIT_SECONDS}
+        for cycle, batch in self._batches(placed):
+            self._binding.start(cycle, batch, waits)
+        if gang and not waits:
+            self._binding.allow(group.members, pod_groups.GANG_SCHEDULING)
+
+    def _batches(
+        self, placed: Sequence[tuple[cycle_pb2.Cycle, binding_cycle.Assumed]]
+    ) -> Iterator[tuple[cycle_pb2.Cycle, list[binding_cycle.Assumed]]]:
+        batch: list[binding_cycle.Assumed] = []
+        for index, (cycle, assumed) in enumerate(placed):
+            batch.append(assumed)
+            last = index + 1 == len(placed) or placed[index + 1][0].pod_class != cycle.pod_class
+            if last or len(batch) >= self._max_batch:
+                yield cycle, batch
+                batch = []
+
+    def _report(
+        self,
+        members: Sequence[queue_pod.QueuedPod],
+        trials: Sequence[Trial],
+        before: GroupStatus,
+        said: GroupStatus,
+        nominated: Mapping[str, str] | None = None,
+    ) -> None:
+        """Each member that is not being bound goes back with why. `before` is what was said of the group before a way
+        out was looked for; `nominated`: it was found, and these members (UID) wait for these nodes.
+        """
+        waiting = nominated is not None
+        promised = nominated or {}
+        for trial in trials:
+            uid = trial.pod.uid
+            failure = trial.failure
+            if said.verdict is Verdict.ERROR:
+                failure = failure if trial.failed_by_error else outcomes.Failure(said.message, nominated_node="")
+            elif failure is not None:
+                failure = _nominated(failure, promised.get(uid))
+            elif said.verdict is Verdict.UNSCHEDULABLE:
+                text = said.message if waiting else f"{UNSCHEDULABLE}, {said.message}"
+                failure = outcomes.Failure(text, nominated_node=promised.get(uid, ""), unschedulable=True)
+            if failure is not None:
+                self._results.failed(trial.pod, failure)
+        error = said.verdict is Verdict.ERROR
+        for pod in members[len(trials) :]:
+            text = said.message if error else before.message
+            node = "" if error else promised.get(pod.uid)
+            self._results.failed(pod, outcomes.Failure(text, nominated_node=node, unschedulable=not error))
+
+    def _fail_all(self, members: Sequence[queue_pod.QueuedPod], text: str) -> None:
+        for pod in members:
+            self._results.failed(pod, outcomes.Failure(text, nominated_node=""))
+
+    def _write_condition(self, pod_group: scheduling_pb2.PodGroup, said: GroupStatus) -> None:
+        reason = {
+            Verdict.SUCCESS: pod_group_conditions.SCHEDULED,
+            Verdict.UNSCHEDULABLE: pod_group_conditions.UNSCHEDULABLE,
+        }.get(said.verdict, pod_group_conditions.SCHEDULER_ERROR)
+        self._conditions.set(pod_group, reason, said.message)
+
+
+def _after(said: GroupStatus, way: pod_group_preempting.GroupWayOut) -> GroupStatus:
+    """What is said of the group once a way out was looked for."""
+    if way.code is status.Code.ERROR:
+        return GroupStatus(Verdict.ERROR, (way.message,))
+    # An empty text is joined too, as kube-scheduler does it.
+    return dataclasses.replace(said, reasons=(*said.reasons, way.message))
+
+
+def _agreed(pod: core_pb2.Pod) -> tuple[str, int, str]:
+    spec = pod.spec
+    return spec.scheduler_name, spec.priority, spec.preemption_policy or _LOWER
+
+
+def _nominated(failure: outcomes.Failure, node: str | None) -> outcomes.Failure:
+    if node is None:
+        return failure
+    return outcomes.Failure(
+        failure.message, failure.rejectors, failure.pending_plugins, node, unschedulable=failure.unschedulable
+    )

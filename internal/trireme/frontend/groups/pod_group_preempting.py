@@ -1,0 +1,177 @@
+"""The way out for a group that does not fit (PodGroupPostFilter): others of lower priority go, in the whole cluster.
+
+Filter says who may go at all. The cluster cache hides all of them from the replicas, the group is tried as always, and
+filter says who of them may stay beside it after all. Then everything is shown again, so that for the rest of the world
+nothing happened; what has to go is deleted beside the scheduling of others, as for single pods, and the members are
+promised the places that were found. Nobody else is scheduled while pods are hidden.
+
+Source: pkg/scheduler/framework/preemption/podgrouppreemption.go, RunPodGroupPostFilterPlugins.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+
+from trireme.framework import status
+from trireme.frontend.cluster import cluster_cache
+from trireme.frontend.groups import pod_groups
+from trireme.frontend.groups.pod_group_trial import PodGroupTrials, Trial, Try, Verdict
+from trireme.frontend.queueing import queue_pod
+from trireme.frontend.replicas import phases, replicas
+from trireme.v1 import bind_pb2, cycle_pb2, filter_pb2
+from trireme.wire import status as wire_status
+
+DEFAULT_PREEMPTION = "DefaultPreemption"
+_DEVICES = "DynamicResources"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class GroupWayOut:
+    """What was found. On SUCCESS these members (UID) wait for these nodes, and the actions make room."""
+
+    code: status.Code
+    message: str
+    nominated: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    actions: Sequence[bind_pb2.Action] = ()
+
+
+class PodGroupPostFilters:
+    """Asks the PodGroupPostFilter plugins of each profile, in order."""
+
+    def __init__(
+        self,
+        cache: cluster_cache.ClusterCache,
+        calls: phases.Phases,
+        trials: PodGroupTrials,
+        attempt: Try,
+        publish: Callable[[], int],
+        plugins: Mapping[str, Sequence[str]],
+        *,
+        topology: bool,
+    ) -> None:
+        """`attempt` tries a group, `trials` undoes what it assumed. `plugins` are those of each profile. `topology`:
+        groups may ask for one domain.
+        """
+        self._try = attempt
+        self._topology = topology
+        self._cache = cache
+        self._calls = calls
+        self._trials = trials
+        self._publish = publish
+        self._plugins = plugins
+
+    async def find(
+        self,
+        group: pod_groups.GroupState,
+        members: Sequence[queue_pod.QueuedPod],
+        tried: Sequence[Trial],
+        min_count: int,
+        scheduled: int,
+    ) -> GroupWayOut:
+        """The way out for these members, after the trial said what it did of them."""
+        texts = []
+        for plugin in self._plugins.get(members[0].record.profile, ()):
+            if plugin == _DEVICES:
+                said = _devices(tried, self._topology and constrained(group))
+            elif plugin == DEFAULT_PREEMPTION:
+                said = await self._preempt(group, members, min_count, scheduled)
+            else:
+                continue
+            if said.code in (status.Code.SUCCESS, status.Code.UNSCHEDULABLE_AND_UNRESOLVABLE):
+                return said
+            if said.code is not status.Code.UNSCHEDULABLE:
+                text = f'error in "{plugin}" PodGroupPostFilter plugins: {said.message}'
+                return GroupWayOut(status.Code.ERROR, text)
+            texts.append(said.message)
+        return GroupWayOut(status.Code.UNSCHEDULABLE, ", ".join(text for text in texts if text))
+
+    async def _preempt(
+        self,
+        group: pod_groups.GroupState,
+        members: Sequence[queue_pod.QueuedPod],
+        min_count: int,
+        scheduled: int,
+    ) -> GroupWayOut:
+        try:
+            response = await self._calls.pod_group_post_filter(self._question(group, members))
+            if not response.potential:
+                current = {pod.uid: pod.record.nominated_node for pod in members}
+                return _way_out(response, current)
+            hidden = [pod.pod.uid for victim in response.potential for pod in victim.pods]
+            self._cache.hide(hidden)
+            try:
+                return await self._make_room(group, members, min_count, scheduled, response.potential)
+            finally:
+                self._cache.show(hidden)
+        except (phases.PhaseFault, replicas.PhaseUnavailable) as error:
+            return GroupWayOut(status.Code.ERROR, f"pod group preemption: {error}")
+
+    async def _make_room(
+        self,
+        group: pod_groups.GroupState,
+        members: Sequence[queue_pod.QueuedPod],
+        min_count: int,
+        scheduled: int,
+        potential: Sequence[filter_pb2.Victim],
+    ) -> GroupWayOut:
+        """Place the members while all who may go are hidden; who has to go then."""
+        said, trials = await self._try(group, members, min_count, scheduled)
+        if said.verdict is not Verdict.SUCCESS:
+            code = status.Code.UNSCHEDULABLE if said.verdict is Verdict.UNSCHEDULABLE else status.Code.ERROR
+            return GroupWayOut(code, f"pod group preemption: {said.message}")
+        try:
+            placed = [trial for trial in trials if trial.assumed is not None]
+            request = self._question(group, [trial.pod for trial in placed])
+            for member, trial in zip(request.members, placed, strict=True):
+                assert trial.assumed is not None  # those without a place were left out
+                member.slot = trial.assumed.slot
+            request.victims.extend(potential)
+            response = await self._calls.pod_group_post_filter(request)
+            return _way_out(
+                response, {trial.pod.uid: trial.assumed.node_name for trial in placed if trial.assumed is not None}
+            )
+        finally:
+            self._trials.undo(trials)
+
+    def _question(
+        self, group: pod_groups.GroupState, members: Sequence[queue_pod.QueuedPod]
+    ) -> filter_pb2.PodGroupPostFilterRequest:
+        first = members[0].record
+        request = filter_pb2.PodGroupPostFilterRequest(
+            cycle=self._calls.cycle(first.profile, first.class_id, self._publish()),
+            pod_group=cycle_pb2.PodIdentity(
+                namespace=group.namespace,
+                name=group.name,
+                uid=group.pod_group.metadata.uid if group.pod_group is not None else "",
+            ),
+            priority=group.priority,
+        )
+        for pod in members:
+            parsed = pod.record.pod.parsed
+            request.members.add(
+                pod=cycle_pb2.PodIdentity(namespace=parsed.namespace, name=parsed.name, uid=parsed.uid),
+                pod_class=pod.record.class_id,
+                nominated_node=pod.record.nominated_node,
+            )
+        return request
+
+
+def constrained(group: pod_groups.GroupState) -> bool:
+    """Whether the group says anything of where its pods may go together."""
+    return group.pod_group is not None and group.pod_group.spec.HasField("scheduling_constraints")
+
+
+def _devices(tried: Sequence[Trial], constrained_group: bool) -> GroupWayOut:
+    """What DynamicResources says of a group without claims; of one of which no pod was tried it knows nothing."""
+    if constrained_group:
+        return GroupWayOut(status.Code.UNSCHEDULABLE, "")
+    if not tried:
+        return GroupWayOut(status.Code.ERROR, "not found")
+    return GroupWayOut(status.Code.UNSCHEDULABLE, "deallocation and deletion of ResourceClaims completed")
+
+
+def _way_out(response: filter_pb2.PodGroupPostFilterResponse, nominated: Mapping[str, str]) -> GroupWayOut:
+    code = wire_status.from_message(response.status).code
+    text = ", ".join(response.status.messages)
+    if code is not status.Code.SUCCESS:
+        return GroupWayOut(code, text)
+    return GroupWayOut(code, text, nominated, tuple(response.actions))

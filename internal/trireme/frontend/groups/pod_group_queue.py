@@ -1,0 +1,557 @@
+"""PodGroupQueue: the scheduling queue of a cluster with pod groups. Members of a group are queued as one.
+
+A pod that names a group is no entity of its own: it is kept with its group (`pod_groups`), and while members wait, the
+group is queued in their place, as an entity with a class of its own. Where the group is, its members are:
+
+    incomplete     there is no such PodGroup: held, without back-off
+    unschedulable  PreEnqueue holds back the group, or one of its members and so all of them
+    active, back-off, in flight: as the entity
+    pending        it came, or came back, while the group was being tried: it joins the group when that is over
+    done           in the hands of who binds it
+
+Queueing hints are not asked about a group whose attempt failed: it is tried again after its back-off. A group that is
+held back is looked at again when something happens that the gate registered, or that changes what it looked at here.
+
+All of this is used only where groups are; without them the queue is the one it extends.
+
+Source: pkg/scheduler/backend/queue/scheduling_queue.go, pkg/scheduler/framework/plugins/gangscheduling.
+"""
+
+import dataclasses
+import enum
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
+
+from trireme.framework import cluster_event
+from trireme.framework.cluster_event import ClusterEvent
+from trireme.frontend.groups.pod_groups import GANG_SCHEDULING, GroupState, PodGroups
+from trireme.frontend.queueing.queue_places import Gate, PreEnqueue
+from trireme.frontend.queueing.queue_pod import NOBODY, Flight, Place, PodRecord, QueuedPod
+from trireme.frontend.queueing.queue_remote import Instructions
+from trireme.frontend.queueing.queue_statistics import QueueStatistics, Whereabouts
+from trireme.frontend.queueing.queue_story import ImpossibleTransition
+from trireme.frontend.queueing.scheduling_queue import Batch
+from trireme.frontend.serving import metrics_observed
+from trireme.v1 import scheduling_pb2
+
+# A group that lacks its object or members for so long is told of: nobody but its owner can help it. Seconds.
+TELL_AFTER: Final = 30.0
+
+_ADDED = cluster_event.UNSCHEDULED_POD_ADD.label
+_ACTIVATED = cluster_event.FORCE_ACTIVATE.label
+_TIMED_OUT = cluster_event.UNSCHEDULABLE_TIMEOUT.label
+_FAILED = cluster_event.SCHEDULE_ATTEMPT_FAILURE
+_CHANGED = "PodGroupUpdate"
+_PREEMPTION = "DefaultPreemption"
+# Where groups may be, by the label of metrics: what is held back is never unschedulable.
+_QUEUES = {"active": Place.ACTIVE, "backoff": Place.BACKOFF, "gated": Place.UNSCHEDULABLE}
+
+
+class Attempt(enum.Enum):
+    """How the attempt to schedule a group ended. The values are those of metrics."""
+
+    SCHEDULED = "scheduled"
+    UNSCHEDULABLE = "unschedulable"
+    WAITING = "waiting_on_preemption"
+    ERROR = "error"
+
+
+class PodGroupQueue(metrics_observed.TimedQueue):
+    """The scheduling queue, with groups in it."""
+
+    def __init__(
+        self,
+        observed: metrics_observed.Observations,
+        hints: Any,
+        pre_enqueue: PreEnqueue,
+        *,
+        gang_profiles: frozenset[str],
+        preempting: Callable[[str], bool],
+        tell: Callable[[GroupState], None],
+        gone: Callable[[str], None],
+        **named: Any,
+    ) -> None:
+        """`gang_profiles` have GangScheduling at PreEnqueue. `preempting` says of an entity's key whether victims of
+        the group are still to be deleted. `tell` is called once for a group that lacks something for long, `gone` with
+        the UID of each PodGroup that is deleted.
+        """
+        self.groups = PodGroups()
+        self._member_gate = pre_enqueue
+        self._gang_profiles = gang_profiles
+        self._preempting = preempting
+        self._tell = tell
+        self._gone = gone
+
+        def gate(pod: QueuedPod) -> str | Gate:
+            # A group's members were asked about before it came this far.
+            return Gate.OPEN if pod.record.class_id < 0 else pre_enqueue(pod)
+
+        super().__init__(observed, hints, gate, **named)
+
+    # --- pods come, change and go ------------------------------------------------------------------------------------
+
+    def add(self, record: PodRecord, now: float) -> Instructions:
+        """As the queue's; a member joins its group."""
+        name = record.pod.parsed.group
+        if not name:
+            return super().add(record, now)
+        known = self.groups.of_member(record.uid)
+        if known is not None:
+            return self.update(record, (), None, None, now)
+        group = self.groups.made(f"{record.pod.parsed.namespace}/{name}")
+        for other in [pod for pod in group.members.values() if pod.record.key == record.key]:
+            self.delete(record.key, other.record.uid, now)
+        group = self.groups.made(group.key)
+        pod = QueuedPod(record, now)
+        self.groups.add_member(group, pod)
+        if record.nominated_node:
+            self.nominator.nominate(record)
+        self._join(group, pod, _ADDED, now)
+        return ()
+
+    def update(self, record: PodRecord, events: Sequence[ClusterEvent], old: Any, new: Any, now: float) -> Instructions:
+        """As the queue's; a group that is held back for what the member was is looked at again."""
+        group = self.groups.of_member(record.uid)
+        if group is None:
+            return super().update(record, events, old, new, now)
+        pod = group.members[record.uid]
+        if pod.flight is not None:
+            pod.flight.newest = record
+            return ()
+        before = pod.record
+        if record.resource_version and record.resource_version == before.resource_version:
+            return ()
+        pod.record = record
+        self.nominator.update(before, record)
+        if group.blocker is pod:
+            self._look_again(group, _CHANGED, now)
+        return ()
+
+    def reclassify(self, key: str, uid: str, class_id: int) -> None:
+        """As the queue's."""
+        group = self.groups.of_member(uid)
+        if group is None:
+            super().reclassify(key, uid, class_id)
+            return
+        pod = group.members[uid]
+        if pod.flight is not None:
+            pod.flight.newest = (pod.flight.newest or pod.record)._replace(class_id=class_id)
+            return
+        pod.record = pod.record._replace(class_id=class_id)
+        promised = self.nominator.node_of(uid)
+        if promised:
+            self.nominator.nominate(pod.record, promised)
+
+    def delete(self, key: str, uid: str, now: float) -> None:
+        """As the queue's; where members are too few now, the group is held back."""
+        group = self.groups.of_member(uid)
+        if group is None:
+            super().delete(key, uid, now)
+            return
+        self._forget(group, uid, now, "deleted")
+        self._reseat(group, _CHANGED, now)
+        self.groups.tidy(group)
+
+    def activate(self, pods: Iterable[tuple[str, str]], now: float) -> Instructions:
+        """As the queue's; of a member the whole group is activated, unless it is being tried."""
+        singles = []
+        for key, uid in pods:
+            group = self.groups.get(key.removeprefix("podgroup/")) if key.startswith("podgroup/") else None
+            group = group or self.groups.of_member(uid)
+            if group is None:
+                singles.append((key, uid))
+            elif group.waiting and group.pod_group is not None and group.attempt is None:
+                self._seat(group, Place.ACTIVE, _ACTIVATED, now)
+        return super().activate(singles, now)
+
+    # --- groups come, change and go ----------------------------------------------------------------------------------
+
+    def set_group(self, pod_group: scheduling_pb2.PodGroup, now: float) -> None:
+        """The PodGroup is this from now on."""
+        group = self.groups.made(f"{pod_group.metadata.namespace}/{pod_group.metadata.name}")
+        is_new = group.pod_group is None
+        group.pod_group = pod_group
+        if is_new and group.attempt is not None:
+            group.pending |= group.waiting
+            for pod in group.waiting.values():
+                self._move(pod, Place.PENDING, _ADDED, now)
+            group.waiting = {}
+        elif is_new and group.waiting:
+            self._seat(group, Place.ACTIVE, _ADDED, now)
+        elif not is_new:
+            self._reseat(group, _CHANGED, now)
+
+    def remove_group(self, key: str, uid: str, now: float) -> None:
+        """There is no such PodGroup any more: its members are held until there is one again."""
+        self._gone(uid)
+        group = self.groups.get(key)
+        if group is None:
+            return
+        group.pod_group = None
+        group.waiting |= group.pending
+        group.pending = {}
+        if group.attempt is None:
+            self._unseat(group)
+        self._hold(group, now)
+        self.groups.tidy(group)
+
+    def member_placed(self, key: str, uid: str, now: float) -> None:
+        """The watch shows a member of the group on a node."""
+        if self.groups.of_placed(uid) is not None:
+            return
+        group = self.groups.made(key)
+        if uid in group.members:
+            self._forget(group, uid, now, "bound")
+        self.groups.add_placed(group, uid)
+        self._reseat(group, _CHANGED, now)
+
+    def member_removed(self, uid: str, now: float) -> None:
+        """A member that had a node is gone."""
+        group = self.groups.drop_placed(uid)
+        if group is not None:
+            self._reseat(group, _CHANGED, now)
+            self.groups.tidy(group)
+
+    # --- attempts ----------------------------------------------------------------------------------------------------
+
+    def pop(self, now: float, max_batch: int) -> Batch | None:
+        """As the queue's; a group comes alone, as its entity, with all members that wait."""
+        batch = super().pop(now, max_batch)
+        if batch is None or batch.class_id >= 0:
+            return batch
+        group: GroupState = batch.pods[0].record.pod
+        group.attempt = frozenset(group.waiting)
+        for pod in group.waiting.values():
+            pod.flight = Flight(None)
+            pod.place = Place.IN_FLIGHT
+            pod.attempts += 1
+            pod.popped_at = now
+            self._places.count_refusals(pod, -1)
+            self._places.story.tell(now, pod, Place.IN_FLIGHT, "popped")
+        self._cycle += len(group.waiting) - 1
+        group.waiting = {}
+        return batch
+
+    def attempted(self, group: GroupState, how: Attempt, now: float) -> None:
+        """The attempt at the group is over, and its pods were put back or are being bound. Those that were put back,
+        and those that came meanwhile, are the group from now on.
+        """
+        entity, tried = group.entity, group.attempt
+        if entity is None or entity.flight is None or tried is None:
+            raise ValueError(f"group {group.key} is not being tried")
+        group.attempt = None
+        left, group.pending = group.pending, {}
+        group.waiting |= left
+        if not group.waiting or group.pod_group is None:
+            group.entity = None
+            self._places.let_go(entity, entity.flight, now, "attempted")
+            self._hold(group, now)
+            self.groups.tidy(group)
+            return
+        self._places.take_back(entity, entity.flight)
+        del self._places.queued[entity.record.key]
+        if how is Attempt.SCHEDULED:
+            entity.unschedulable_count = entity.consecutive_errors = 0
+        elif how is Attempt.ERROR:
+            entity.consecutive_errors += 1
+        else:
+            entity.unschedulable_count += 1
+            entity.consecutive_errors = 0
+        if how is not Attempt.SCHEDULED or tried.isdisjoint(left):
+            # What is left of a group that went may be tried again at once, before what came since.
+            entity.timestamp = now
+        entity.expiry = 0.0
+        self._seat(group, Place.ACTIVE if how is Attempt.SCHEDULED else Place.BACKOFF, _FAILED, now)
+
+    def done(self, uid: str, now: float) -> None:
+        """As the queue's."""
+        group = self.groups.of_member(uid)
+        if group is None:
+            super().done(uid, now)
+            return
+        pod = group.members[uid]
+        if pod.place is Place.IN_FLIGHT:
+            pod.place = Place.DONE
+            self._places.story.tell(now, pod, Place.DONE, "done")
+
+    def put_back(
+        self,
+        pod: QueuedPod,
+        now: float,
+        *,
+        rejectors: frozenset[str] = NOBODY,
+        pending_plugins: frozenset[str] = NOBODY,
+        record: PodRecord | None = None,
+        nominated_node: str | None = None,
+    ) -> Instructions:
+        """As the queue's; a member joins its group again, whose back-off counts, not the member's."""
+        if not pod.record.pod.parsed.group:
+            return super().put_back(
+                pod,
+                now,
+                rejectors=rejectors,
+                pending_plugins=pending_plugins,
+                record=record,
+                nominated_node=nominated_node,
+            )
+        flight = pod.flight
+        if pod.place is Place.GONE:
+            return ()
+        if flight is None:
+            raise ImpossibleTransition(pod, "be put back", self._places.story)
+        group = self.groups.of_member(pod.record.uid)
+        if flight.deleted or group is None:
+            pod.place = Place.GONE
+            self._places.story.tell(now, pod, Place.GONE, "gone when put back")
+            return ()
+        pod.record = record or flight.newest or pod.record
+        pod.flight = None
+        self._note_failure(pod, now, rejectors, pending_plugins, nominated_node)
+        self._join(group, pod, _FAILED, now)
+        return ()
+
+    # --- what happens in the cluster, and time -----------------------------------------------------------------------
+
+    def on_event(
+        self,
+        event: ClusterEvent,
+        old: Any,
+        new: Any,
+        now: float,
+        *,
+        max_priority: int | None = None,
+        exclude_uid: str = "",
+    ) -> Instructions:
+        """As the queue's; groups that are held back by who registered the event are looked at again."""
+        instructions = super().on_event(event, old, new, now, max_priority=max_priority, exclude_uid=exclude_uid)
+        for group in self._held():
+            assert group.entity is not None  # what is held back is an entity
+            if self._hints.interests(group.entity.gated_by, event):
+                self._look_again(group, event.label, now)
+        return instructions
+
+    def flush_backoff(self, now: float) -> Instructions:
+        """As the queue's; members go with their group."""
+        instructions = super().flush_backoff(now)
+        for group in self.groups:
+            entity = group.entity
+            if entity is not None and entity.place is Place.ACTIVE:
+                for pod in group.waiting.values():
+                    if pod.place is not Place.ACTIVE:
+                        self._move(pod, Place.ACTIVE, cluster_event.BACKOFF_COMPLETE, now)
+        return instructions
+
+    def flush_unschedulable(self, now: float) -> Instructions:
+        """As the queue's; groups that lack something for long are told of, once."""
+        for group in self._held():
+            self._look_again(group, _TIMED_OUT, now)
+        for group in list(self.groups):
+            if group.waiting_since and not group.told and now - group.waiting_since >= TELL_AFTER:
+                group.told = True
+                self._tell(group)
+        return super().flush_unschedulable(now)
+
+    # --- what is where -----------------------------------------------------------------------------------------------
+
+    def get(self, key: str) -> QueuedPod | None:
+        """As the queue's."""
+        found = super().get(key)
+        if found is not None:
+            return found
+        return next((pod for group in self.groups for pod in group.members.values() if pod.record.key == key), None)
+
+    def whereabouts(self, pod: QueuedPod) -> Whereabouts:
+        """As the queue's; a member is where its group is."""
+        group = self.groups.of_member(pod.record.uid)
+        if group is None:
+            return super().whereabouts(pod)
+        entity = group.entity
+        gate = entity.gated_by if entity is not None and pod.place is Place.UNSCHEDULABLE else ""
+        return Whereabouts(
+            place=pod.place,
+            since=pod.timestamp,
+            attempts=pod.attempts,
+            gate=gate,
+            until=entity.expiry if entity is not None and pod.place is Place.BACKOFF else 0.0,
+            rejectors=tuple(sorted(pod.rejectors)),
+            events=tuple(self._hints.registered(pod.record.profile, (gate,))) if gate else (),
+            group=group.key,
+        )
+
+    def waiting_pods(self) -> list[QueuedPod]:
+        """As the queue's: pods, not groups."""
+        singles = [pod for pod in super().waiting_pods() if pod.record.class_id >= 0]
+        return singles + [
+            pod for group in self.groups for pods in (group.waiting, group.pending) for pod in pods.values()
+        ]
+
+    def pods(self) -> list[QueuedPod]:
+        """As the queue's: pods, not groups."""
+        singles = [pod for pod in super().pods() if pod.record.class_id >= 0]
+        return singles + [pod for group in self.groups for pod in group.members.values()]
+
+    def in_flight_pods(self) -> list[QueuedPod]:
+        """As the queue's: pods, not groups."""
+        singles = [pod for pod in super().in_flight_pods() if pod.record.class_id >= 0]
+        return singles + [
+            pod for group in self.groups for pod in group.members.values() if pod.place is Place.IN_FLIGHT
+        ]
+
+    def statistics(self) -> QueueStatistics:
+        """As the queue's, in pods."""
+        whole = super().statistics()
+        counts = dict.fromkeys(Place, 0)
+        entities = dict.fromkeys(Place, 0)
+        for group in self.groups:
+            for pod in group.members.values():
+                counts[pod.place] += 1
+            if group.entity is not None:
+                entities[group.entity.place] += 1
+        return dataclasses.replace(
+            whole,
+            active=whole.active + counts[Place.ACTIVE] - entities[Place.ACTIVE],
+            error_backoff=whole.error_backoff + counts[Place.BACKOFF] - entities[Place.BACKOFF],
+            gated=whole.gated + counts[Place.UNSCHEDULABLE],
+            in_flight=whole.in_flight + counts[Place.IN_FLIGHT] - entities[Place.IN_FLIGHT],
+            done=whole.done + counts[Place.DONE],
+            incomplete=counts[Place.INCOMPLETE],
+            pending_members=counts[Place.PENDING],
+            groups_by_queue={label: entities[place] for label, place in _QUEUES.items()},
+            members_by_queue={label: counts[place] for label, place in _QUEUES.items()},
+        )
+
+    # --- within ------------------------------------------------------------------------------------------------------
+
+    def _forget(self, group: GroupState, uid: str, now: float, cause: str) -> None:
+        """A member without a node is gone, or has one."""
+        self.nominator.delete(uid)
+        pod = group.members[uid]
+        if pod.flight is None:
+            self._places.count_refusals(pod, -1)
+        else:
+            pod.flight.deleted = True
+        self.groups.drop_member(uid)
+        if group.blocker is pod:
+            group.blocker = None
+        pod.place = Place.GONE
+        self._places.story.tell(now, pod, Place.GONE, cause)
+
+    def _join(self, group: GroupState, pod: QueuedPod, label: str, now: float) -> None:
+        """A member that is nowhere waits with its group, wherever that is."""
+        if group.pod_group is not None and group.attempt is not None:
+            group.pending[pod.record.uid] = pod
+            self._move(pod, Place.PENDING, label, now)
+            return
+        group.waiting[pod.record.uid] = pod
+        entity = group.entity
+        if group.pod_group is None:
+            self._hold(group, now)
+        elif entity is None:
+            self._seat(group, Place.ACTIVE, label, now)
+        elif entity.gated or self._refused(group, pod):
+            self._reseat(group, label, now)
+        else:
+            self._move(pod, entity.place, label, now)
+
+    def _hold(self, group: GroupState, now: float) -> None:
+        """The members of a group without an object wait for it."""
+        if group.pod_group is None:
+            for pod in group.waiting.values():
+                if pod.place is not Place.INCOMPLETE:
+                    self._move(pod, Place.INCOMPLETE, _CHANGED, now)
+        self._note_lack(group, now)
+
+    def _look_again(self, group: GroupState, label: str, now: float) -> None:
+        """Whether the group, which is held back, still has to be."""
+        entity = group.entity
+        if entity is not None and entity.gated and group.attempt is None and not self._gated_by(group):
+            self._seat(group, Place.BACKOFF, label, now)
+
+    def _reseat(self, group: GroupState, label: str, now: float) -> None:
+        """The members of the group, or its object, changed: whether it waits where it did, or is held back now."""
+        if group.entity is None or group.attempt is not None:
+            self._note_lack(group, now)
+        elif not group.waiting:
+            self._unseat(group)
+            self._note_lack(group, now)
+        elif group.entity.gated:
+            self._seat(group, Place.BACKOFF, label, now)
+        elif self._gated_by(group) or group.entity.record.level != -group.priority:
+            self._seat(group, group.entity.place, label, now)
+
+    def _seat(self, group: GroupState, place: Place, label: str, now: float) -> None:
+        """Queue the group, or hold it back. It enters the active queue once its back-off is over."""
+        entity = group.entity
+        if entity is None:
+            first = next(iter(group.waiting.values()))
+            entity = group.entity = QueuedPod(group.record(), now)
+            entity.timestamp, entity.initial_attempt_timestamp = first.timestamp, first.initial_attempt_timestamp
+        else:
+            self._leave_queue(entity)
+            entity.record = group.record()
+        entity.gated_by = self._gated_by(group)
+        if entity.gated_by:
+            entity.place = Place.UNSCHEDULABLE
+        else:
+            # Before it is computed without regard to how many they are.
+            self._policy.expiry(entity, len(group.waiting))
+            self._places.queued[entity.record.key] = entity
+            self._places.settle(entity, place, label, now)
+            self._places.incoming[entity.place.value, label] += len(group.waiting) - 1
+        for pod in group.waiting.values():
+            if pod.place is not entity.place:
+                self._move(pod, entity.place, label, now)
+        self._note_lack(group, now)
+
+    def _unseat(self, group: GroupState) -> None:
+        """Nothing is queued for the group any more."""
+        if group.entity is not None:
+            self._leave_queue(group.entity)
+            group.entity.place = Place.GONE
+            group.entity = None
+        group.blocker = None
+
+    def _leave_queue(self, entity: QueuedPod) -> None:
+        if self._places.queued.get(entity.record.key) is entity:
+            self._places.leave(entity)
+            del self._places.queued[entity.record.key]
+
+    def _gated_by(self, group: GroupState) -> str:
+        """The plugin that holds the group back, or one of its members; empty: none does. Cheap while the reason is the
+        same as before.
+        """
+        blocker, group.blocker = group.blocker, None
+        profile = next(iter(group.waiting.values())).record.profile
+        if group.lacks_pods and profile in self._gang_profiles:
+            return GANG_SCHEDULING
+        if self._preempting(group.entity_key):
+            return _PREEMPTION
+        if blocker is not None and blocker.record.uid in group.waiting:
+            plugin = self._refused(group, blocker)
+            if plugin:
+                return plugin
+        return next((plugin for pod in group.waiting.values() if (plugin := self._refused(group, pod))), "")
+
+    def _refused(self, group: GroupState, pod: QueuedPod) -> str:
+        """The plugin that holds the member back; empty: none does."""
+        verdict = self._member_gate(pod)
+        if isinstance(verdict, Gate):
+            return ""
+        group.blocker = pod
+        return verdict
+
+    def _held(self) -> list[GroupState]:
+        return [group for group in self.groups if group.entity is not None and group.entity.gated]
+
+    def _move(self, pod: QueuedPod, place: Place, label: str, now: float) -> None:
+        pod.place = place
+        if place is Place.ACTIVE and not pod.initial_attempt_timestamp:
+            pod.initial_attempt_timestamp = now
+        self._places.story.tell(now, pod, place, label)
+
+    def _note_lack(self, group: GroupState, now: float) -> None:
+        """Since when the group has waiting members and lacks what only others can give."""
+        if not (group.waiting and (group.pod_group is None or group.lacks_pods)):
+            group.waiting_since, group.told = 0.0, False
+        elif not group.waiting_since:
+            group.waiting_since = now

@@ -1,0 +1,323 @@
+"""The trial of a group: filter and score are asked for its members in order, each seeing the ones before it.
+
+What is placed is assumed in the cluster cache and reserved at once, as for single pods, so that the replicas' next
+answers count it; nobody else is scheduled meanwhile. If too few fit, everything is undone, newest first, and it is as
+if nothing had been. Members in a row that are of one class are placed by one call.
+
+Whether the group can still go is asked before the first member and after each (PlacementFeasible).
+
+Source: pkg/scheduler/schedule_one_podgroup.go podGroupSchedulingDefaultAlgorithm.
+"""
+
+import dataclasses
+import enum
+from collections.abc import Awaitable, Callable, Sequence
+
+import numpy as np
+
+from trireme.framework import status
+from trireme.frontend import binding_cycle, fit_error, outcomes, reservations, scheduling_cycle
+from trireme.frontend.cluster import cluster_cache
+from trireme.frontend.extenders import extenders
+from trireme.frontend.groups import pod_groups
+from trireme.frontend.queueing import queue_pod, scheduling_queue
+from trireme.frontend.replicas import class_answers, phases, replicas
+from trireme.frontend.serving import metrics_observed
+from trireme.v1 import cycle_pb2
+
+UNSCHEDULABLE = "pod group is unschedulable"
+
+
+class Verdict(enum.Enum):
+    """What is to be said of a group, or of its prospects."""
+
+    SUCCESS = "success"
+    #: Not yet: more members have to fit.
+    WAIT = "wait"
+    UNSCHEDULABLE = "unschedulable"
+    ERROR = "error"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class GroupStatus:
+    """How it stands with a group. `summary`: the reasons begin with the one that is all that is passed on."""
+
+    verdict: Verdict
+    reasons: tuple[str, ...] = ()
+    summary: bool = False
+
+    @property
+    def message(self) -> str:
+        """For events and conditions."""
+        return ", ".join(self.reasons)
+
+
+@dataclasses.dataclass(slots=True)
+class Trial:
+    """What the trial found for one member: a place, or why there is none."""
+
+    pod: queue_pod.QueuedPod
+    assumed: binding_cycle.Assumed | None = None
+    cycle: cycle_pb2.Cycle | None = None
+    failure: outcomes.Failure | None = None
+
+    @property
+    def failed_by_error(self) -> bool:
+        """It was not refused: something went wrong."""
+        return self.failure is not None and self.failure.reason == outcomes.SCHEDULER_ERROR
+
+
+# Tries members of a group, so many of which have to have a node, while so many others have one.
+Try = Callable[
+    [pod_groups.GroupState, Sequence[queue_pod.QueuedPod], int, int], Awaitable[tuple[GroupStatus, list[Trial]]]
+]
+
+
+def feasible(min_count: int, scheduled: int, remaining: int) -> GroupStatus:
+    """Whether so many can still have a node, where some have one, and others have not been tried.
+
+    Source: pkg/scheduler/framework/plugins/gangscheduling PlacementFeasible.
+    """
+    if scheduled + remaining < min_count:
+        text = f"minCount ({min_count}) cannot be satisfied: {scheduled} scheduled, {remaining} remaining"
+        return GroupStatus(Verdict.UNSCHEDULABLE, (text,))
+    if scheduled < min_count:
+        text = f"minCount ({min_count}) is not yet satisfied: {scheduled} scheduled, {remaining} remaining"
+        return GroupStatus(Verdict.WAIT, (text,))
+    return GroupStatus(Verdict.SUCCESS)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Placement:
+    """Nodes that a group may go to, and no others; `name` is what they have in common."""
+
+    name: str
+    slots: tuple[int, ...]
+
+    def narrowed(self, filtered: phases.Filtered) -> phases.Filtered:
+        """Filter's answer about these nodes alone, as if there were no others."""
+        answer = filtered.answer
+        inside = np.zeros(answer.index.shape[0], dtype=np.bool_)
+        inside[[slot for slot in self.slots if slot < inside.shape[0]]] = True
+        laid_over = class_answers.ClassAnswer(
+            generation=answer.generation,
+            statuses=answer.statuses,
+            index=np.where(inside, answer.index, 0).astype(np.int16),
+            capacity=np.where(inside, answer.capacity, 0).astype(np.int32),
+        )
+        return dataclasses.replace(filtered, answer=laid_over, columns=laid_over.message(), of_one=True)
+
+
+class PodGroupTrials:
+    """Tries groups."""
+
+    def __init__(
+        self,
+        cache: cluster_cache.ClusterCache,
+        queue: scheduling_queue.SchedulingQueue,
+        calls: phases.Phases,
+        publish: Callable[[], int],
+        observed: metrics_observed.Observations,
+        reserved: reservations.Reservations,
+        extension: extenders.Extenders | None = None,
+    ) -> None:
+        """`extension` asks the HTTP extenders, where there are any."""
+        self._extension = extension
+        # One trial at a time: where it is held.
+        self._within: Placement | None = None
+        self._cache = cache
+        self._queue = queue
+        self._calls = calls
+        self._publish = publish
+        self._observed = observed
+        self._reserved = reserved
+
+    async def run(
+        self,
+        members: Sequence[queue_pod.QueuedPod],
+        min_count: int,
+        scheduled: int,
+        within: Placement | None = None,
+    ) -> tuple[GroupStatus, list[Trial]]:
+        """Try the members in this order, while so many others have a node. Without success nothing is left assumed;
+        `min_count` 0: whatever fits will do. `within`: on these nodes alone.
+        """
+        trials: list[Trial] = []
+        self._within = within
+        try:
+            verdict = await self._run(members, min_count, scheduled, trials)
+        except BaseException:
+            self.undo(trials)
+            raise
+        if verdict.verdict is not Verdict.SUCCESS:
+            self.undo(trials)
+        return verdict, trials
+
+    async def anywhere(
+        self, _: pod_groups.GroupState, members: Sequence[queue_pod.QueuedPod], min_count: int, scheduled: int
+    ) -> tuple[GroupStatus, list[Trial]]:
+        """As `run`, on all nodes."""
+        return await self.run(members, min_count, scheduled)
+
+    async def _run(
+        self, members: Sequence[queue_pod.QueuedPod], min_count: int, scheduled: int, trials: list[Trial]
+    ) -> GroupStatus:
+        stands = feasible(min_count, scheduled, len(members))
+        if stands.verdict is Verdict.UNSCHEDULABLE:
+            return GroupStatus(Verdict.UNSCHEDULABLE, (UNSCHEDULABLE, *stands.reasons), summary=True)
+        for batch in self._batches(members):
+            tried = await self._try(batch)
+            for index, trial in enumerate(tried):
+                trials.append(trial)
+                if trial.failed_by_error and trial.failure is not None:
+                    text = f"failed to schedule other pod from a pod group: {trial.failure.message}"
+                    self.undo(tried[index + 1 :])
+                    return GroupStatus(Verdict.ERROR, (text,))
+                scheduled += trial.assumed is not None
+                stands = feasible(min_count, scheduled, len(members) - len(trials))
+                if stands.verdict is Verdict.UNSCHEDULABLE:
+                    self.undo(tried[index + 1 :])
+                    return stands
+        if not any(trial.assumed is not None for trial in trials):
+            return GroupStatus(Verdict.UNSCHEDULABLE, (UNSCHEDULABLE,), summary=True)
+        return stands
+
+    def undo(self, trials: Sequence[Trial]) -> None:
+        """Nothing of this was, newest first. The trials keep where the pods fitted."""
+        for trial in reversed(trials):
+            self.take_back(trial)
+
+    def take_back(self, trial: Trial) -> None:
+        """The member is not on its node."""
+        if trial.assumed is None or trial.cycle is None:
+            return
+        if trial.assumed.reserved:
+            self._reserved.unreserve(trial.cycle, [trial.assumed.placement])
+        self._cache.forget(trial.pod.uid)
+
+    def _batches(self, members: Sequence[queue_pod.QueuedPod]) -> list[list[queue_pod.QueuedPod]]:
+        """Members in a row that are of one class; one that is promised a node goes alone."""
+        batches: list[list[queue_pod.QueuedPod]] = []
+        joined = False
+        for pod in members:
+            alone = bool(self._queue.nominator.node_of(pod.uid))
+            if batches and joined and not alone and batches[-1][0].record.class_id == pod.record.class_id:
+                batches[-1].append(pod)
+            else:
+                batches.append([pod])
+            joined = not alone
+        return batches
+
+    async def _try(self, pods: list[queue_pod.QueuedPod]) -> list[Trial]:
+        """One trial for each of the pods, which are of one class, in their order. A failure of the last is that of all
+        who would come after it.
+        """
+        trials: list[Trial] = []
+        try:
+            while len(trials) < len(pods):
+                trials += await self._round(pods[len(trials) :])
+        except (phases.PhaseFault, replicas.PhaseUnavailable) as error:
+            trials.append(Trial(pods[len(trials)], failure=outcomes.Failure(str(error), nominated_node="")))
+        except BaseException:
+            self.undo(trials)
+            raise
+        return trials
+
+    async def _round(self, pods: list[queue_pod.QueuedPod]) -> list[Trial]:
+        """Trials for as many of the pods, from the first, as one answer allows; at least one."""
+        started = self._observed.clock()
+        record = pods[0].record
+        if not record.class_id:
+            return [Trial(pod, failure=outcomes.Failure(record.pod.invalid)) for pod in pods]
+        if self._extension is not None and len(pods) > 1 and self._extension.one_by_one(record.class_id):
+            pods = pods[:1]
+        generation = self._publish()
+        if not self._cache.node_count:
+            failure = outcomes.Failure(fit_error.NO_NODES, unschedulable=True, nominated_node="")
+            return [Trial(pod, failure=failure) for pod in pods]
+        promised = self._queue.nominator.node_of(pods[0].uid) if len(pods) == 1 else ""
+        nominee = scheduling_cycle.named(pods[0]) if promised else None
+        filtered = await self._calls.filter(record.profile, record.class_id, len(pods), generation, nominee)
+        if self._within is not None and filtered.refusal is None:
+            filtered = self._within.narrowed(filtered)
+        extra_scores: Sequence[int] = ()
+        if self._extension is not None and filtered.refusal is None:
+            slot = self._cache.slot_of(promised)
+            try:
+                filtered, extra_scores = await self._extension.consult(pods[0].uid, record.class_id, filtered, slot)
+            except extenders.ExtenderError as error:
+                return [Trial(pods[0], failure=outcomes.Failure(str(error), nominated_node=""))]
+        if filtered.refusal is not None or not filtered.answer.admissible:
+            self._observed.refused(record.profile, len(pods), self._observed.clock() - started, filtered)
+            return [Trial(pod, failure=self._refusal(filtered)) for pod in pods]
+        slot = self._cache.slot_of(promised)
+        if filtered.answer.admits(slot):
+            placed = phases.Placed((slot,), None, False)
+        else:
+            count = min(len(pods), filtered.max_batch or len(pods))
+            placed = await self._calls.place(record.profile, record.class_id, count, filtered, extra_scores)
+        if placed.failure is not None:
+            return [Trial(pods[0], failure=outcomes.Failure(placed.failure.message, nominated_node=""))]
+        if not placed.slots:
+            raise phases.PhaseFault("score placed none of the pods, though filter found nodes for them")
+        self._observed.placed(record.profile, len(placed.slots), self._observed.clock() - started, filtered, placed)
+        cycle = self._calls.cycle(record.profile, record.class_id, generation)
+        return await self._assume(pods, placed.slots, filtered, cycle)
+
+    async def _assume(
+        self,
+        pods: list[queue_pod.QueuedPod],
+        slots: Sequence[int],
+        filtered: phases.Filtered,
+        cycle: cycle_pb2.Cycle,
+    ) -> list[Trial]:
+        trials = []
+        for pod, slot in zip(pods, slots, strict=False):
+            node_name = self._cache.node_at(slot, filtered.answer.generation)
+            if node_name is None:
+                # The node went away meanwhile: from here on it is tried anew.
+                break
+            if pod.flight is None or pod.flight.deleted:
+                trials.append(Trial(pod, failure=outcomes.Failure("the pod is gone", unschedulable=True)))
+                continue
+            pending = pod.record.pod
+            self._cache.assume(pod.key, pod.uid, node_name, pending.base, pending.parsed.labels, pending.class_id)
+            self._queue.nominator.delete(pod.uid)
+            trials.append(Trial(pod, binding_cycle.Assumed(pod, node_name, slot), cycle))
+        assumed = [trial for trial in trials if trial.assumed is not None]
+        if filtered.needs_reserve and assumed:
+            try:
+                await self._reserve(cycle, assumed, filtered.needs_pre_bind)
+            except BaseException:
+                self.undo(trials)
+                raise
+        return trials
+
+    async def _reserve(self, cycle: cycle_pb2.Cycle, trials: list[Trial], pre_bind: bool) -> None:
+        placements = [trial.assumed.placement for trial in trials if trial.assumed is not None]
+        answers = await self._reserved.reserve(cycle, placements)
+        for trial, answer in zip(trials, answers, strict=True):
+            assert trial.assumed is not None  # all of them were just assumed
+            if isinstance(answer, bytes):
+                trial.assumed = dataclasses.replace(trial.assumed, reserved=True, pre_bind=pre_bind, state=answer)
+                continue
+            self._reserved.unreserve(cycle, [trial.assumed.placement])
+            self._cache.forget(trial.pod.uid)
+            trial.assumed = None
+            trial.failure = scheduling_cycle.not_reserved(answer)
+
+    def _refusal(self, filtered: phases.Filtered) -> outcomes.Failure:
+        """Why no node takes the class."""
+        answer = filtered.answer
+        nodes = self._cache.node_count if self._within is None else len(self._within.slots)
+        if filtered.refusal is not None:
+            refusals = [(filtered.refusal, nodes)]
+        else:
+            refusals = fit_error.counted(answer.statuses, answer.index)
+        for refusal, _ in refusals:
+            if refusal.code == status.Code.ERROR:
+                return outcomes.Failure(refusal.message, nominated_node="")
+        rejectors, pending_plugins = outcomes.rejectors_of(refusals)
+        rejectors |= filtered.narrowed_by
+        text = fit_error.message(nodes, filtered.refusal, refusals, "")
+        return outcomes.Failure(text, rejectors | filtered.narrowed_by, pending_plugins, unschedulable=True)

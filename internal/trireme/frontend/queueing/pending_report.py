@@ -1,0 +1,152 @@
+"""What each pending pod waits for, in words and as data: the lines of `trireme status`.
+
+Every pending pod waits for exactly one thing at a time: a gate, a time, an event, a plugin's Permit, the victims of its
+preemption, its group, a service that cannot be asked, its turn; or it is being tried, or bound, now. The queue knows
+where the pod is; who else holds it back is asked here, at the moment of the question.
+"""
+
+import datetime
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from trireme.frontend.cluster import cluster_watch, pod_projection
+from trireme.frontend.queueing import pre_enqueue, queue_pod, queue_statistics
+
+if TYPE_CHECKING:
+    from trireme.frontend import app
+
+Json = dict[str, Any]
+# What it waits for, and the same in words.
+Waits = tuple[Json, str]
+
+Place = queue_pod.Place
+
+
+class PendingReport:
+    """Reports on pods as they are at one moment."""
+
+    def __init__(self, frontend: "app.Frontend") -> None:
+        self._frontend = frontend
+        self._permits = {waiting.uid: waiting.plugins for waiting in frontend.waiting.pods()}
+        self._missing = tuple(frontend.missing())
+        self._leaving: dict[str, list[str]] | None = None
+
+    def of(self, pod: queue_pod.QueuedPod) -> Json:
+        """One pod."""
+        where = self._frontend.queue.whereabouts(pod)
+        waits, summary = self._waits(pod, where)
+        return {
+            "pod": pod.key,
+            "uid": pod.uid,
+            "profile": pod.record.profile,
+            "class": pod.record.class_id,
+            "priority": pod.record.priority,
+            "place": where.place.value,
+            "waitsFor": waits,
+            "summary": summary,
+            "since": round(where.since, 3),
+            "attempts": where.attempts,
+        }
+
+    def _waits(self, pod: queue_pod.QueuedPod, where: queue_statistics.Whereabouts) -> Waits:
+        match where.place:
+            case Place.ACTIVE:
+                return self._turn()
+            case Place.BACKOFF:
+                until = datetime.datetime.fromtimestamp(where.until, datetime.UTC)
+                text = f"failed, and is tried again after {until:%H:%M:%S} UTC"
+                return {"for": "time", "until": where.until}, text
+            case Place.UNSCHEDULABLE if where.gate:
+                return self._gate(pod, where)
+            case Place.UNSCHEDULABLE:
+                return self._event(pod, where)
+            case Place.ASKED:
+                plugins = self._frontend.remote_queue.gates(pod.record.profile)
+                return {"for": "preEnqueue", "plugins": plugins}, f"may enter the queue if {_any(plugins)} agrees"
+            case Place.INCOMPLETE:
+                return {"for": "group", "group": where.group}, f"waits for PodGroup {where.group} to appear"
+            case Place.PENDING:
+                text = f"waits while its PodGroup {where.group} is being scheduled"
+                return {"for": "group", "group": where.group}, text
+            case _:
+                return self._under_way(pod)
+
+    def _turn(self) -> Waits:
+        frontend = self._frontend
+        if not frontend.leading:
+            return {"for": "leadership"}, "waits, because this frontend does not lead"
+        if not frontend.synced:
+            return {"for": "caches"}, "waits until the caches are synced"
+        if self._missing:
+            return self._service(self._missing)
+        return {"for": "turn"}, "waits for its turn"
+
+    def _service(self, missing: Sequence[str]) -> Waits:
+        names = " and ".join(missing)
+        text = f"waits for {names}, which cannot be asked"
+        return {"for": "service", "services": list(missing)}, text
+
+    def _gate(self, pod: queue_pod.QueuedPod, where: queue_statistics.Whereabouts) -> Waits:
+        if where.gate == pre_enqueue.DEFAULT_PREEMPTION:
+            # A group preempts as one.
+            preemptor = f"podgroup/{where.group}" if where.group else pod.uid
+            return self._preemption(self._frontend.preemptions.victims_of(preemptor), self._promised(pod))
+        pending: cluster_watch.PendingPod = pod.record.pod
+        waits: Json = {"for": "gate", "plugin": where.gate, "events": list(where.events)}
+        text = f"is held back by {where.gate}"
+        if where.gate == pre_enqueue.SCHEDULING_GATES and pending.parsed.gates:
+            waits["gates"] = list(pending.parsed.gates)
+            text += f": {', '.join(pending.parsed.gates)}"
+        if where.group:
+            waits["group"] = where.group
+            text += f", with its PodGroup {where.group}"
+        return waits, text
+
+    def _event(self, pod: queue_pod.QueuedPod, where: queue_statistics.Whereabouts) -> Waits:
+        node = self._promised(pod)
+        victims = self._frontend.preemptions.victims_of(pod.uid) or self._victims_on(node)
+        if victims:
+            return self._preemption(victims, node)
+        waits = {"for": "event", "plugins": list(where.rejectors), "events": list(where.events)}
+        text = f"was refused by {', '.join(where.rejectors)}; waits for {_any(where.events)}"
+        return waits, text
+
+    def _preemption(self, victims: Sequence[str], node: str) -> Waits:
+        where = f" on node {node}" if node else ""
+        text = f"waits until {', '.join(victims) or 'its victims'}{where} made room"
+        return {"for": "preemption", "victims": list(victims), "node": node}, text
+
+    def _under_way(self, pod: queue_pod.QueuedPod) -> Waits:
+        placed = self._frontend.cache.pod(pod.uid)
+        node = "" if placed is None else placed.node_name
+        plugins = self._permits.get(pod.uid)
+        if plugins:
+            text = f"waits for {' and '.join(plugins)} to permit node {node}"
+            return {"for": "permit", "plugins": list(plugins), "node": node}, text
+        if placed is not None:
+            if "bind" in self._missing:
+                return self._service(("bind",))
+            return {"for": "binding", "node": node}, f"is being bound to node {node}"
+        pending: cluster_watch.PendingPod = pod.record.pod
+        if pending.parsed.flags & pod_projection.TERMINATING:
+            return {"for": "deletion"}, "is being deleted, and not tried"
+        missing = [phase for phase in self._missing if phase != "bind"]
+        return self._service(missing) if missing else ({"for": "attempt"}, "is being tried")
+
+    def _promised(self, pod: queue_pod.QueuedPod) -> str:
+        return self._frontend.queue.nominator.node_of(pod.uid)
+
+    def _victims_on(self, node: str) -> Sequence[str]:
+        """Pods that were preempted and are still on the node."""
+        if not node:
+            return ()
+        if self._leaving is None:
+            self._leaving = {}
+            for placed in self._frontend.cache.pods():
+                if placed.flags & pod_projection.PREEMPTED:
+                    self._leaving.setdefault(placed.node_name, []).append(placed.key)
+        return self._leaving.get(node, ())
+
+
+def _any(names: Sequence[str]) -> str:
+    return " or ".join(names) if names else "time to pass"

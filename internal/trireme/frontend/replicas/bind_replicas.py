@@ -1,0 +1,273 @@
+"""The bind replicas: each is told of a new leader before it is asked anything, and any may be asked.
+
+A call that fails on one replica goes to the next. Binding is idempotent, so whatever was under way on a replica that
+died is simply asked again elsewhere, until somebody answers or the leadership ends.
+"""
+
+import asyncio
+import itertools
+import logging
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+from grpc import aio
+
+from trireme.frontend.replicas import replica_link
+from trireme.replica import dialing
+from trireme.v1 import bind_pb2, bind_pb2_grpc
+
+log = logging.getLogger(__name__)
+
+FENCE_SECONDS = 5.0
+RETRY_SECONDS = 0.1
+MAX_RETRY_SECONDS = 2.0
+# A replica that has answered nothing for so long is not waited for.
+SILENCE_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class BindLinkStatistics:
+    """The state of one bind replica."""
+
+    address: str
+    fenced: bool
+    in_flight: int  # calls
+    last_error: str
+
+
+class _BindLink:
+    """One bind replica."""
+
+    def __init__(self, address: str, dialer: dialing.Dialer) -> None:
+        self.address = address
+        self.line = dialer.line(address, replica_link.CHANNEL_OPTIONS)
+        self.stub = bind_pb2_grpc.BindServiceStub(self.line.channel)
+        self.fenced = False
+        self.drain_seconds = 0.0
+        self.in_flight = 0
+        self.last_error = ""
+        self.broken = asyncio.Event()
+
+    def renew(self) -> None:
+        """Before it is asked again after a failure."""
+        if self.line.renew():
+            self.stub = bind_pb2_grpc.BindServiceStub(self.line.channel)
+
+
+class BindReplicas:
+    """All bind replicas. `fence_request` makes the message that announces the current leader."""
+
+    def __init__(
+        self,
+        fence_request: Callable[[], bind_pb2.FenceRequest],
+        dialer: dialing.Dialer,
+        deadline_seconds: float,
+        changed: Callable[[], None],
+    ) -> None:
+        """`deadline_seconds` is how long one replica may take over a batch before another is asked as well."""
+        self._deadline = deadline_seconds
+        self._fence_request = fence_request
+        self._dialer = dialer
+        self._changed = changed
+        self._links: dict[str, _BindLink] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._turn = itertools.count()
+        self._fenced = asyncio.Event()
+
+    @property
+    def available(self) -> bool:
+        """Whether any replica knows this leader."""
+        return any(link.fenced for link in self._links.values())
+
+    def answering(self) -> Sequence[str]:
+        """The addresses of the replicas that know this leader."""
+        return [link.address for link in self._links.values() if link.fenced]
+
+    def statistics(self) -> list[BindLinkStatistics]:
+        """How each replica stands."""
+        return [
+            BindLinkStatistics(link.address, link.fenced, link.in_flight, link.last_error)
+            for link in self._links.values()
+        ]
+
+    def set_endpoints(self, addresses: Sequence[str]) -> None:
+        """These are the replicas from now on."""
+        for address in set(self._links) - set(addresses):
+            self._tasks.pop(address).cancel()
+            del self._links[address]
+        for address in addresses:
+            if address not in self._links:
+                link = self._links[address] = _BindLink(address, self._dialer)
+                self._tasks[address] = asyncio.create_task(self._keep_fenced(link), name=f"bind {address}")
+        self._changed()
+
+    async def announced(self, patience: float) -> float:
+        """Return when all replicas that can be reached know this leader; answers how long old work may take, seconds.
+
+        At least one must; for the others it waits no longer than `patience` seconds.
+        """
+        while not self.available:
+            self._fenced.clear()
+            await self._fenced.wait()
+        try:
+            async with asyncio.timeout(patience):
+                while not all(link.fenced for link in self._links.values()):
+                    self._fenced.clear()
+                    await self._fenced.wait()
+        except TimeoutError:
+            log.warning("bind replicas that cannot be reached: %s", ", ".join(self._unfenced()))
+        return max((link.drain_seconds for link in self._links.values()), default=0.0)
+
+    async def bind(self, request: bind_pb2.BindRequest) -> AsyncIterator[bind_pb2.BindResult]:
+        """Bind all items; each result once, as it is known. Does not end before every item has one."""
+        missing = dict(enumerate(request.items))
+        while missing:
+            indexes = list(missing)
+            part = bind_pb2.BindRequest(cycle=request.cycle, items=[missing[index] for index in indexes])
+
+            def call(stub: Any, part: bind_pb2.BindRequest = part) -> Any:
+                part.cycle.fence.CopyFrom(self._fence_request().fence)
+                return stub.Bind(part, timeout=self._deadline)
+
+            async for result in self._stream(call):
+                index = indexes[result.index]
+                if missing.pop(index, None) is not None:
+                    yield bind_pb2.BindResult(index=index, status=result.status)
+            for item in missing.values():
+                item.asked_before = True
+
+    async def apply(self, actions: Sequence[bind_pb2.Action]) -> list[bind_pb2.BindResult]:
+        """Carry out all actions; answers a result for each, in order."""
+        results: dict[int, bind_pb2.BindResult] = {}
+        while len(results) < len(actions):
+            indexes = [index for index in range(len(actions)) if index not in results]
+            part = [actions[index] for index in indexes]
+
+            def call(stub: Any, part: list[bind_pb2.Action] = part) -> Any:
+                request = bind_pb2.ApplyRequest(fence=self._fence_request().fence, actions=part)
+                return stub.Apply(request, timeout=self._deadline)
+
+            async for result in self._stream(call):
+                results[indexes[result.index]] = result
+        return [results[index] for index in range(len(actions))]
+
+    async def permit(self, request: bind_pb2.PermitRequest) -> bind_pb2.PermitResponse:
+        """Ask the Permit plugins. Raises: AioRpcError."""
+        link = await self._next()
+        response: bind_pb2.PermitResponse = await link.stub.Permit(request, timeout=self._deadline)
+        return response
+
+    async def pre_bind(self, request: bind_pb2.PreBindRequest) -> bind_pb2.PreBindResponse:
+        """Ask the PreBind plugins. Raises: AioRpcError."""
+        link = await self._next()
+        request.cycle.fence.CopyFrom(self._fence_request().fence)
+        response: bind_pb2.PreBindResponse = await link.stub.PreBind(request, timeout=self._deadline)
+        return response
+
+    async def post_bind(self, request: bind_pb2.PostBindRequest) -> None:
+        """Tell the PostBind plugins. Raises: AioRpcError."""
+        link = await self._next()
+        await link.stub.PostBind(request, timeout=self._deadline)
+
+    async def close(self) -> None:
+        """End all links."""
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    async def _stream(self, call: Callable[[Any], Any]) -> AsyncIterator[bind_pb2.BindResult]:
+        """The results of one streaming call on the next replica; whatever is missing is the caller's to ask again."""
+        link = await self._next()
+        link.in_flight += 1
+        try:
+            answers = call(link.stub)
+            while True:
+                response = await asyncio.wait_for(answers.read(), SILENCE_SECONDS)
+                if response is aio.EOF:
+                    return
+                for result in response.results:
+                    yield result
+        except (aio.AioRpcError, TimeoutError) as error:
+            _unless_cancelled(error)
+            self._broke(link, error)
+            await asyncio.sleep(RETRY_SECONDS)
+        finally:
+            link.in_flight -= 1
+
+    async def _next(self) -> _BindLink:
+        """The next replica that knows this leader; waits for one."""
+        while True:
+            fenced = [link for link in self._links.values() if link.fenced]
+            if fenced:
+                return fenced[next(self._turn) % len(fenced)]
+            self._fenced.clear()
+            await self._fenced.wait()
+
+    def _broke(self, link: _BindLink, error: BaseException) -> None:
+        link.last_error = str(error) or type(error).__name__
+        if isinstance(error, aio.AioRpcError):
+            link.last_error = f"{error.code().name}: {error.details()}"
+        log.warning("bind %s: %s", link.address, link.last_error)
+        link.fenced = False
+        link.broken.set()
+        self._changed()
+
+    async def _keep_fenced(self, link: _BindLink) -> None:
+        """Announce the leader, and again whenever the replica may have forgotten it."""
+        delay = RETRY_SECONDS
+        try:
+            while True:
+                try:
+                    answer = await link.stub.Fence(self._fence_request(), timeout=FENCE_SECONDS)
+                except aio.AioRpcError as error:
+                    _unless_cancelled(error)
+                    reason = f"{error.code().name}: {error.details()}"
+                    if reason != link.last_error:
+                        log.warning("bind %s does not take the epoch: %s", link.address, reason)
+                    link.last_error = reason
+                    await asyncio.sleep(delay)
+                    delay = min(delay * 2, MAX_RETRY_SECONDS)
+                    link.renew()
+                    continue
+                link.drain_seconds = answer.drain_ms / 1000
+                link.broken.clear()
+                link.fenced = True
+                link.last_error = ""
+                delay = RETRY_SECONDS
+                log.info("bind %s: knows epoch %d", link.address, answer.epoch)
+                self._fenced.set()
+                self._changed()
+                await self._broken_or_disconnected(link)
+                link.renew()
+        finally:
+            link.fenced = False
+            await link.line.close()
+
+    async def _broken_or_disconnected(self, link: _BindLink) -> None:
+        broken = asyncio.create_task(link.broken.wait())
+        try:
+            channel = link.line.channel
+            state = channel.get_state()
+            while state == grpc.ChannelConnectivity.READY and not broken.done():
+                changing = asyncio.create_task(channel.wait_for_state_change(state))
+                await asyncio.wait({broken, changing}, return_when=asyncio.FIRST_COMPLETED)
+                changing.cancel()
+                state = channel.get_state()
+        finally:
+            broken.cancel()
+        link.fenced = False
+        self._changed()
+
+    def _unfenced(self) -> list[str]:
+        return [link.address for link in self._links.values() if not link.fenced]
+
+
+def _unless_cancelled(error: BaseException) -> None:
+    """Raise CancelledError where the task was cancelled: of a call that fails at that moment gRPC tells the failure
+    alone, and whoever then went on would never end.
+    """
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError from error

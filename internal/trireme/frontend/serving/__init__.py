@@ -1,0 +1,1 @@
+"""What the frontend serves over HTTP: health, metrics, status and explanations."""

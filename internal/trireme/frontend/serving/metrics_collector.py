@@ -1,0 +1,282 @@
+"""The frontend's metrics that are states: read from the statistics of its parts when somebody asks.
+
+So the hot path keeps no gauge, and a metric cannot say anything else than `trireme status`.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from trireme.config import commandline, gates, versions
+from trireme.frontend.replicas import children
+from trireme.kube import resources
+from trireme.telemetry.instruments import BETA, STABLE, CountedElsewhere, Gauge, Instrument, Reading, Registry, Values
+
+if TYPE_CHECKING:
+    from trireme.frontend import app
+
+_NAME = "kube-scheduler"
+_BACKOFF = "backoff"
+_ATTEMPT_FAILED = "ScheduleAttemptFailure"
+
+
+def instruments(frontend: "app.Frontend", completed: commandline.CompletedConfig) -> Iterable[Instrument]:
+    """All that can be read of a frontend."""
+    yield from _queue(frontend)
+    yield from _cache(frontend)
+    yield from _replicas(frontend)
+    yield from _frontend(frontend)
+    yield from _program(completed)
+
+
+def _queue(frontend: "app.Frontend") -> Iterable[Instrument]:
+    def pending() -> Mapping[Values, float]:
+        statistics = frontend.queue.statistics()
+        members: dict[Values, float] = {
+            ("incomplete",): statistics.incomplete,
+            ("pending",): statistics.pending_members,
+        }
+        return {**members, **_labelled(statistics.pending)}
+
+    def queued() -> Mapping[Values, float]:
+        statistics = frontend.queue.statistics()
+        members = statistics.members_by_queue
+        pods: dict[Values, float] = {
+            (queue, "pod"): count - members.get(queue, 0) for queue, count in statistics.pending.items()
+        }
+        groups: dict[Values, float] = {(queue, "podgroup"): n for queue, n in statistics.groups_by_queue.items()}
+        return pods | groups
+
+    def in_flight() -> Mapping[Values, float]:
+        statistics = frontend.queue.statistics()
+        return {("PodPopped",): statistics.in_flight, **_labelled(statistics.in_flight_events)}
+
+    def refused() -> Mapping[Values, float]:
+        refused_by = frontend.queue.statistics().refused_by
+        return {(plugin, profile): count for (profile, plugin), count in refused_by.items()}
+
+    def entities() -> Mapping[Values, float]:
+        """A pod that is put back after its attempt does not come in anew, and neither does one that an event lets wait
+        for the end of its back-off.
+        """
+        incoming = frontend.queue.statistics().incoming
+        return {
+            (*key, "pod"): count for key, count in incoming.items() if key[1] != _ATTEMPT_FAILED and key[0] != _BACKOFF
+        }
+
+    yield Gauge("scheduler_pending_pods", "Pending pods, by the queue that they are in.", pending, ("queue",), STABLE)
+    yield Gauge(
+        "scheduler_queued_entities",
+        "What is queued, by queue and by type.",
+        queued,
+        ("queue", "type"),
+    )
+    yield Gauge(
+        "scheduler_inflight_events",
+        "Events that are kept for pods being scheduled, by event; PodPopped is those pods.",
+        in_flight,
+        ("event",),
+    )
+    yield Gauge(
+        "scheduler_unschedulable_pods",
+        "Pods that a plugin refused. A pod counts for each of the plugins, so this means something by plugin only.",
+        refused,
+        ("plugin", "profile"),
+        BETA,
+    )
+    yield CountedElsewhere(
+        "scheduler_queue_incoming_pods_total",
+        "Pods that entered a queue, by queue and by the event that brought them.",
+        lambda: frontend.queue.statistics().incoming,
+        ("queue", "event"),
+        STABLE,
+    )
+    yield CountedElsewhere(
+        "scheduler_queue_incoming_entities_total",
+        "What entered a queue, by queue, event and type.",
+        entities,
+        ("queue", "event", "type"),
+    )
+    yield CountedElsewhere(
+        "trireme_batches_total", "Batches taken from the queue.", lambda: _one(frontend.queue.statistics().batches)
+    )
+    yield CountedElsewhere(
+        "trireme_dropped_events_total",
+        "Events for pods being scheduled that were given up, because too many were kept: such pods are tried again.",
+        lambda: _one(frontend.queue.statistics().dropped_events),
+    )
+    yield Gauge(
+        "trireme_queue_groups",
+        "Groups of refused pods that no event can tell apart.",
+        lambda: _one(frontend.queue.statistics().groups),
+    )
+
+
+def _cache(frontend: "app.Frontend") -> Iterable[Instrument]:
+    def sizes() -> Mapping[Values, float]:
+        statistics = frontend.cache.statistics()
+        return {("nodes",): statistics.nodes, ("pods",): statistics.pods, ("assumed_pods",): statistics.assumed_pods}
+
+    yield Gauge("scheduler_cache_size", "Nodes, pods and assumed pods in the cache.", sizes, ("type",))
+    yield Gauge("trireme_pod_classes", "Classes of pods.", lambda: _one(frontend.cache.statistics().classes))
+    yield Gauge(
+        "trireme_snapshot_generation",
+        "Generation of the cluster cache; replicas follow it.",
+        lambda: _one(frontend.cache.statistics().generation),
+    )
+    yield Gauge(
+        "informer_store_resource_version",
+        "Resource version up to which every event was delivered.",
+        lambda: {
+            (_NAME, *_group_version(entry.resource), f"{entry.resource.kind.lower()}s"): entry.statistics().version
+            for entry in frontend.informers
+        },
+        ("name", "group", "version", "resource"),
+    )
+
+
+def _replicas(frontend: "app.Frontend") -> Iterable[Instrument]:
+    phases = {"filter": frontend.filters, "score": frontend.scores}
+    labels = ("phase", "address")
+
+    def each(attribute: str) -> Reading:
+        return lambda: {
+            (phase, entry.address): float(getattr(entry, attribute))
+            for phase, replicas in phases.items()
+            for entry in replicas.statistics()
+        }
+
+    def lag() -> Mapping[Values, float]:
+        newest = frontend.cache.generation
+        return {
+            (phase, entry.address): max(newest - entry.acknowledged, 0)
+            for phase, replicas in phases.items()
+            for entry in replicas.statistics()
+        }
+
+    def binders(attribute: str) -> Reading:
+        return lambda: {(entry.address,): float(getattr(entry, attribute)) for entry in frontend.binders.statistics()}
+
+    yield Gauge("trireme_replica_in_step", "Whether a replica follows the snapshot.", each("in_step"), labels)
+    yield Gauge("trireme_replica_lag_generations", "Generations that a replica is behind.", lag, labels)
+    yield Gauge(
+        "trireme_replica_backlog_bytes", "Deltas that wait to be sent to a replica.", each("backlog_bytes"), labels
+    )
+    yield CountedElsewhere(
+        "trireme_replica_sent_bytes_total",
+        "Deltas sent to a replica, full synchronisations left out.",
+        each("sent_bytes"),
+        labels,
+    )
+    yield CountedElsewhere(
+        "trireme_replica_full_syncs_total", "Full synchronisations of a replica.", each("full_syncs"), labels
+    )
+    yield Gauge(
+        "trireme_bind_replica_fenced", "Whether a bind replica knows this leader.", binders("fenced"), ("address",)
+    )
+    yield Gauge(
+        "trireme_bind_replica_calls_in_flight", "Calls to a bind replica under way.", binders("in_flight"), ("address",)
+    )
+
+
+def _frontend(frontend: "app.Frontend") -> Iterable[Instrument]:
+    yield Gauge(
+        "scheduler_goroutines",
+        "What runs side by side, by what it does: here the pods being bound.",
+        lambda: {("binding",): frontend.binding.binding},
+        ("operation",),
+        BETA,
+    )
+    yield Gauge(
+        "leader_election_master_status",
+        "Whether we hold the lease: 1, or 0 while another does.",
+        lambda: {(_NAME,): int(frontend.leading)},
+        ("name",),
+    )
+    yield Gauge("trireme_waiting_pods", "Pods waiting on Permit.", lambda: _one(len(frontend.waiting.pods())))
+    yield Gauge(
+        "trireme_phase_available",
+        "Whether a phase can be asked.",
+        lambda: {(phase,): int(phase not in frontend.missing()) for phase in ("filter", "score", "bind")},
+        ("phase",),
+    )
+    yield CountedElsewhere(
+        "trireme_child_starts_total",
+        "Starts of the frontend's own phases, by child; more than one means that it had ended.",
+        lambda: _children(frontend.children_statistics()),
+        ("child",),
+    )
+
+
+def _program(completed: commandline.CompletedConfig) -> Iterable[Instrument]:
+    effective = completed.gates.effective
+    features = {(name, _stage(name, effective)): float(on) for name, on in completed.gates.all().items()}
+    yield Gauge(
+        "kubernetes_feature_enabled",
+        "Whether a feature gate is on.",
+        lambda: features,
+        ("name", "stage"),
+        BETA,
+    )
+    major, minor = versions.BINARY.minor
+    build = {
+        "build_date": "",
+        "compiler": "",
+        "git_commit": "",
+        "git_tree_state": "",
+        "git_version": completed.version,
+        "go_version": "",
+        "major": str(major),
+        "minor": str(minor),
+        "platform": "",
+    }
+    yield Gauge(
+        "kubernetes_build_info",
+        "A metric with a constant '1' value, labelled by the version of Kubernetes whose behaviour this is.",
+        lambda: {tuple(build.values()): 1},
+        tuple(build),
+        BETA,
+    )
+    version = ("kube", versions.KUBERNETES.removeprefix("v"), _minor(effective.emulated), _minor(effective.oldest_peer))
+    yield Gauge(
+        "version_info",
+        "The binary version, the version whose behaviour is emulated, and the oldest compatible one.",
+        lambda: {version: 1},
+        ("component", "binary", "emulation", "min_compat"),
+    )
+
+
+def by_stability(registry: Registry) -> Mapping[Values, float]:
+    """How many metrics there are of each stability; none is deprecated."""
+    return Counter((instrument.stability, "") for instrument in registry if instrument.stability)
+
+
+def _children(statistics: Iterable[children.ChildStatistics]) -> Mapping[Values, float]:
+    starts: Counter[Values] = Counter()
+    for child in statistics:
+        starts[child.name,] += child.starts
+    return starts
+
+
+def _labelled(counts: Mapping[str, int]) -> dict[Values, float]:
+    return {(label,): count for label, count in counts.items()}
+
+
+def _group_version(resource: resources.Resource) -> tuple[str, str]:
+    """The API group (empty for the core) and the version in a collection's path."""
+    parts = resource.path.strip("/").split("/")
+    return (parts[1], parts[2]) if parts[0] == "apis" else ("", parts[1])
+
+
+def _stage(name: str, effective: versions.Effective) -> str:
+    """A feature's stage as the metric has it, where being generally available is no stage."""
+    stage = gates.table().at(name, effective).stage
+    return "" if stage is gates.Stage.GA else stage.value
+
+
+def _one(value: float) -> Mapping[Values, float]:
+    return {(): value}
+
+
+def _minor(version: tuple[int, int]) -> str:
+    return f"{version[0]}.{version[1]}"

@@ -1,0 +1,541 @@
+"""What the frontend measures as it goes: kube-scheduler's metrics that are durations or happenings, and our own.
+
+What is a state (queue lengths, cache sizes, replicas) is not here: `metrics_collector` reads that when somebody asks.
+One call is made a batch where possible, with the number of pods; a pod that is bound costs about three microseconds.
+
+How a batch counts. An attempt's duration is that of the whole batch up to the pod's own end, because so long it took.
+The algorithm's duration and an extension point's are what they cost: the batch's, divided among its pods, so that sums
+and counts compare with those of a scheduler that takes pods one by one.
+
+Source: pkg/scheduler/metrics/metrics.go.
+"""
+
+import dataclasses
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from trireme.config import model
+from trireme.framework import cluster_event, status
+from trireme.framework.registry import ExtensionPoint
+from trireme.frontend.queueing import queue_hints, queue_places, queue_pod, scheduling_queue
+from trireme.frontend.queueing.queue_remote import Instructions
+from trireme.telemetry.instruments import BETA, STABLE, Counter, Histogram, Instrument, exponential
+from trireme.v1 import filter_pb2
+
+if TYPE_CHECKING:
+    from trireme.frontend.replicas import phases
+
+SCHEDULED = "scheduled"
+UNSCHEDULABLE = "unschedulable"
+ERROR = "error"
+
+_PREEMPTION = "DefaultPreemption"
+_VOLUME_BINDING = "VolumeBinding"
+_SUCCESS = status.Code.SUCCESS.label
+_POD_UPDATE = cluster_event.event(cluster_event.Resource.UNSCHEDULED_POD, cluster_event.ActionType.UPDATE).label
+_PLACED_UPDATE = cluster_event.event(cluster_event.Resource.ASSIGNED_POD, cluster_event.ActionType.UPDATE).label
+_POD_DELETE = cluster_event.event(cluster_event.Resource.UNSCHEDULED_POD, cluster_event.ActionType.DELETE).label
+
+# From so many attempts on they share a label.
+_MANY_ATTEMPTS = 15
+
+DEPRECATED = ("scheduler_preemption_goroutines_duration_seconds",)
+"""What v1.37 of kube-scheduler hides, unless `--show-hidden-metrics-for-version` asks for it."""
+
+_MILLISECONDS = exponential(0.001, 2, 15)
+_TENTHS_OF_MILLISECONDS = exponential(0.0001, 2, 12)
+_PLUGIN_SECONDS = exponential(0.00001, 1.5, 20)
+_REQUEST_SECONDS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
+
+
+class Observations:
+    """The instruments, and what is done with them."""
+
+    def __init__(
+        self, profiles: Sequence[model.CompletedProfile] = (), clock: Callable[[], float] = time.perf_counter
+    ) -> None:
+        """`profiles` tell which plugins have a PreFilter and a PreScore, which the phases do not say apart, and where
+        pods are preempted.
+        """
+        self.clock = clock
+        self._preempting = frozenset(
+            profile.scheduler_name for profile in profiles if _PREEMPTION in profile.names(ExtensionPoint.POST_FILTER)
+        )
+        self._before = {
+            (profile.scheduler_name, point): frozenset(profile.names(before))
+            for profile in profiles
+            for point, before in (("Filter", ExtensionPoint.PRE_FILTER), ("Score", ExtensionPoint.PRE_SCORE))
+        }
+        self._make_attempts()
+        self._make_framework()
+        self._make_volumes()
+        self._make_own()
+        self.requests = Counter(
+            "rest_client_requests_total",
+            "Number of HTTP requests, partitioned by status code, method, and host.",
+            ("code", "method", "host"),
+        )
+        self.request_seconds = Histogram(
+            "rest_client_request_duration_seconds",
+            "Request latency in seconds. Broken down by verb, and host.",
+            _REQUEST_SECONDS,
+            ("verb", "host"),
+        )
+        self.throttle_seconds = Histogram(
+            "rest_client_rate_limiter_duration_seconds",
+            "Client side rate limiter latency in seconds. Broken down by verb, and host.",
+            _REQUEST_SECONDS,
+            ("verb", "host"),
+        )
+
+    def _make_attempts(self) -> None:
+        self.schedule_attempts = Counter(
+            "scheduler_schedule_attempts_total",
+            "Attempts to schedule pods, by result: 'unschedulable' means that a pod could not be scheduled, 'error' "
+            "that something within the scheduler failed.",
+            ("result", "profile"),
+            STABLE,
+        )
+        self.attempt_seconds = Histogram(
+            "scheduler_scheduling_attempt_duration_seconds",
+            "Time from taking a pod from the queue to its being bound or refused.",
+            _MILLISECONDS,
+            ("result", "profile"),
+            STABLE,
+        )
+        self.algorithm_seconds = Histogram(
+            "scheduler_scheduling_algorithm_duration_seconds",
+            "Time to find a pod's node: its share of its batch.",
+            _MILLISECONDS,
+            (),
+            BETA,
+        )
+        self.sli_seconds = Histogram(
+            "scheduler_pod_scheduling_sli_duration_seconds",
+            "Time from a pod's entering the queue to its being bound, by the number of attempts.",
+            exponential(0.01, 2, 20),
+            ("attempts",),
+            BETA,
+        )
+        self.attempts_of_bound = Histogram(
+            "scheduler_pod_scheduling_attempts",
+            "Attempts that it took to schedule a pod.",
+            exponential(1, 2, 5),
+            (),
+            STABLE,
+        )
+        self.after_flush = Counter(
+            "scheduler_pod_scheduled_after_flush_total",
+            "Pods scheduled after no event but the time limit had woken them; many mean that a hint misses something.",
+        )
+        self.preemption_attempts = Counter(
+            "scheduler_preemption_attempts_total", "Attempts to make room for a pod by evicting others.", (), STABLE
+        )
+        self.preemption_victims = Histogram(
+            "scheduler_preemption_victims", "Pods chosen to make room for one.", exponential(1, 2, 7), (), STABLE
+        )
+        self.preemptions = Counter(
+            "scheduler_preemption_goroutines_execution_total",
+            "Evictions for a pod carried out beside scheduling, by how they ended.",
+            ("result",),
+        )
+        self.preemption_seconds = Histogram(
+            "scheduler_preemption_goroutines_duration_seconds",
+            "Time that the evictions for a pod took.",
+            exponential(0.01, 2, 20),
+            ("result",),
+        )
+        self.batch_attempts = Counter(
+            "scheduler_batch_attempts_total",
+            "Pods by whether they were placed by the evaluation made for a pod before them (hint_used) or by one of "
+            "their own (no_hint).",
+            ("profile", "result"),
+        )
+
+    def make_placement_instruments(self) -> None:
+        """Groups of pods may have to be in one domain."""
+        self.generated_placements = Counter(
+            "scheduler_generated_placements_total", "Placements that groups of pods were tried in.", ("profile",)
+        )
+        self.placement_evaluations = Counter(
+            "scheduler_placement_evaluations_total",
+            "Placements that a group of pods was tried in, by whether it fitted.",
+            ("result", "profile"),
+        )
+        self.placement_seconds = Histogram(
+            "scheduler_placement_evaluation_duration_seconds",
+            "Time to try a group of pods in one placement.",
+            _MILLISECONDS,
+            ("result", "profile"),
+        )
+
+    def make_group_instruments(self) -> None:
+        """There are groups of pods, so there are metrics of them."""
+        self.group_attempts = Counter(
+            "scheduler_podgroup_schedule_attempts_total",
+            "Attempts to schedule groups of pods, by result.",
+            ("result", "profile"),
+        )
+        self.group_attempt_seconds = Histogram(
+            "scheduler_podgroup_scheduling_attempt_duration_seconds",
+            "Time of an attempt to schedule a group of pods.",
+            _MILLISECONDS,
+            ("result", "profile"),
+        )
+        self.group_algorithm_seconds = Histogram(
+            "scheduler_podgroup_scheduling_algorithm_duration_seconds",
+            "Time to find the nodes of a group of pods.",
+            _MILLISECONDS,
+        )
+        self.group_preemption_attempts = Counter(
+            "scheduler_workload_preemption_attempts_total", "Attempts to make room for a group of pods.", ("result",)
+        )
+        self.group_preemption_victims = Histogram(
+            "scheduler_workload_preemption_victims",
+            "Pods chosen to make room for a group of pods.",
+            exponential(1, 2, 11),
+        )
+        self.group_preemption_seconds = Histogram(
+            "scheduler_preemption_evaluation_duration_seconds",
+            "Time to find whom to evict.",
+            exponential(0.001, 2, 16),
+            ("preemptor", "result"),
+        )
+
+    def _make_framework(self) -> None:
+        self.point_seconds = Histogram(
+            "scheduler_framework_extension_point_duration_seconds",
+            "Time for all plugins of an extension point: a pod's share of its batch.",
+            _TENTHS_OF_MILLISECONDS,
+            ("extension_point", "status", "profile"),
+            STABLE,
+        )
+        self.plugin_seconds = Histogram(
+            "scheduler_plugin_execution_duration_seconds",
+            "Time of a plugin at an extension point, of one call in ten.",
+            _PLUGIN_SECONDS,
+            ("plugin", "extension_point", "status"),
+            BETA,
+        )
+        self.plugin_evaluations = Counter(
+            "scheduler_plugin_evaluation_total",
+            "Attempts to schedule pods in which the plugin took part, by extension point (PreFilter, Filter, PreScore "
+            "and Score).",
+            ("plugin", "extension_point", "profile"),
+            BETA,
+        )
+        self.hint_seconds = Histogram(
+            "scheduler_queueing_hint_execution_duration_seconds",
+            "Time of a plugin's queueing hint: a pod's share where it was asked about several at once.",
+            _PLUGIN_SECONDS,
+            ("plugin", "event", "hint"),
+        )
+        self.event_seconds = Histogram(
+            "scheduler_event_handling_duration_seconds",
+            "Time to handle a change in the cluster.",
+            _TENTHS_OF_MILLISECONDS,
+            ("event",),
+        )
+        self.permit_wait_seconds = Histogram(
+            "scheduler_permit_wait_duration_seconds", "Time spent waiting on Permit.", _MILLISECONDS, ("result",), BETA
+        )
+
+    def _make_volumes(self) -> None:
+        self.volume_errors = Counter(
+            "scheduler_volume_scheduling_stage_error_total",
+            "Errors of VolumeBinding by stage: predicate (Filter), assume (Reserve), bind (PreBind).",
+            ("operation",),
+        )
+        self.device_attempts = Counter(
+            "scheduler_dra_bindingconditions_allocations_total",
+            "Devices that had to be prepared before a pod was bound, by what came of it.",
+            ("profile", "driver", "status"),
+        )
+        self.device_seconds = Histogram(
+            "scheduler_dra_bindingconditions_wait_duration_seconds",
+            "Time spent in PreBind waiting for devices to be prepared.",
+            exponential(0.1, 2, 14),
+            ("profile", "driver", "status"),
+        )
+        self.volume_cache = Counter(
+            "scheduler_volume_binder_cache_requests_total",
+            "Requests to the volume binder's cache. There is none, here or in kube-scheduler: it never moves.",
+            ("operation",),
+        )
+
+    def _make_own(self) -> None:
+        self.batch_size = Histogram(
+            "trireme_batch_size_pods", "Pods taken from the queue at once.", exponential(1, 2, 11), ("profile",)
+        )
+        self.rpc_seconds = Histogram(
+            "trireme_rpc_duration_seconds",
+            "Time until a phase answered, asking other replicas included, by gRPC code.",
+            exponential(0.0001, 2, 18),
+            ("phase", "rpc", "code"),
+        )
+
+    def instruments(self) -> Iterable[Instrument]:
+        """All of them."""
+        return [value for value in vars(self).values() if isinstance(value, Instrument)]
+
+    # Attempts
+
+    def popped(self, profile: str, pods: int) -> None:
+        """A batch was taken from the queue."""
+        self.batch_size.observe(pods, (profile,))
+
+    def placed(
+        self, profile: str, pods: int, seconds: float, filtered: "phases.Filtered", placed: "phases.Placed"
+    ) -> None:
+        """One answer of filter and score placed so many pods, at least one."""
+        self.algorithm_seconds.observe(seconds / pods, (), pods)
+        self.plugins(profile, "Filter", filtered.evaluated, pods)
+        self.timings(profile, filtered.timings, pods)
+        self.plugins(profile, "Score", placed.evaluated, pods)
+        self.timings(profile, placed.timings, pods)
+        self.batch_attempts.add((profile, "no_hint"))
+        if pods > 1:
+            self.batch_attempts.add((profile, "hint_used"), pods - 1)
+
+    def refused(self, profile: str, pods: int, seconds: float, filtered: "phases.Filtered") -> None:
+        """One answer of filter said of so many pods, at least one, that no node takes them."""
+        self.algorithm_seconds.observe(seconds / pods, (), pods)
+        self.plugins(profile, "Filter", filtered.evaluated, pods)
+        self.timings(profile, filtered.timings, pods)
+        self.batch_attempts.add((profile, "no_hint"), pods)
+
+    def failed(self, pod: queue_pod.QueuedPod, result: str, now: float) -> None:
+        """The pod's attempt ended without a node. `now` in Unix seconds."""
+        values = (result, pod.record.profile)
+        self.schedule_attempts.add(values)
+        self.attempt_seconds.observe(now - pod.popped_at, values)
+
+    def bound(self, pod: queue_pod.QueuedPod, now: float) -> None:
+        """The pod is bound. `now` in Unix seconds."""
+        values = (SCHEDULED, pod.record.profile)
+        self.point_seconds.observe(0.0, ("PostBind", _SUCCESS, pod.record.profile))
+        self.schedule_attempts.add(values)
+        self.attempt_seconds.observe(now - pod.popped_at, values)
+        attempts = pod.attempts
+        self.attempts_of_bound.observe(attempts)
+        if pod.initial_attempt_timestamp:
+            label = str(attempts) if attempts < _MANY_ATTEMPTS else f"{_MANY_ATTEMPTS}+"
+            self.sli_seconds.observe(now - pod.initial_attempt_timestamp, (label,))
+        if pod.flushed:
+            self.after_flush.add()
+
+    # Groups of pods
+
+    def group_tried(self, profile: str, result: str, seconds: float) -> None:
+        """An attempt to schedule a group ended so."""
+        self.group_attempts.add((result, profile))
+        self.group_attempt_seconds.observe(seconds, (result, profile))
+
+    def placement_tried(self, profile: str, feasible: bool, seconds: float) -> None:
+        """A group was tried in a placement."""
+        values = ("feasible" if feasible else "infeasible", profile)
+        self.placement_evaluations.add(values)
+        self.placement_seconds.observe(seconds, values)
+
+    def group_post_filtered(self, profile: str, code: status.Code, victims: int, seconds: float) -> None:
+        """PodGroupPostFilter was asked for a way out; so many have to go."""
+        if victims:
+            self.group_preemption_victims.observe(victims)
+        self.point("PodGroupPostFilter", code, profile, seconds)
+        self.group_preemption_attempts.add((code.label,))
+        self.group_preemption_seconds.observe(seconds, ("podgroup", code.label))
+
+    # Preemption
+
+    def post_filtered(self, profile: str, way: "phases.WayOut", pods: int, seconds: float) -> None:
+        """PostFilter was asked for a way out, and its answer holds for so many pods."""
+        self.point("PostFilter", way.code, profile, seconds, pods)
+        if profile not in self._preempting:
+            return
+        self.preemption_attempts.add((), pods)
+        victims = sum(action.HasField("evict") for action in way.actions)
+        if victims:
+            self.preemption_victims.observe(victims)
+
+    def preempted(self, succeeded: bool, seconds: float) -> None:
+        """The evictions for a pod were carried out, or failed."""
+        values = ("success" if succeeded else "error",)
+        self.preemptions.add(values)
+        self.preemption_seconds.observe(seconds, values)
+
+    # Phases and plugins
+
+    def rpc(self, phase: str, rpc: str, code: str, seconds: float) -> None:
+        """A phase was asked; `code` is gRPC's name of how it ended."""
+        self.rpc_seconds.observe(seconds, (phase, rpc, code))
+
+    def point(self, point: str, code: status.Code, profile: str, seconds: float, pods: int = 1) -> None:
+        """An extension point was run for so many pods at once."""
+        self.point_seconds.observe(seconds / pods, (point, code.label, profile), pods)
+
+    def nothing_to_do(self, points: Iterable[str], code: status.Code, profile: str, pods: int) -> None:
+        """So many pods passed these extension points, at which no plugin has anything to do for them."""
+        for point in points if pods else ():
+            self.point_seconds.observe(0.0, (point, code.label, profile), pods)
+
+    def volume_stage(self, operation: str, said: status.Status) -> None:
+        """This stopped a pod; of VolumeBinding's errors there is a count by stage."""
+        if said.code is status.Code.ERROR and said.plugin == _VOLUME_BINDING:
+            self.volume_errors.add((operation,))
+
+    def devices_prepared(self, profile: str, drivers: Iterable[str], said: status.Status, seconds: float) -> None:
+        """Devices of these drivers were waited for so long, with this outcome."""
+        outcome = "error"
+        if said.code is status.Code.SUCCESS:
+            outcome = "success"
+        elif "device binding timeout" in said.message:
+            outcome = "timeout"
+        elif "device binding failed" in said.message:
+            outcome = "failure"
+        for driver in drivers:
+            self.device_attempts.add((profile, driver, outcome))
+            self.device_seconds.observe(seconds, (profile, driver, outcome))
+
+    def handled(self, label: str, started: float) -> None:
+        """What an informer told was worked in."""
+        self.event_seconds.observe(self.clock() - started, (label,))
+
+    def placed_pod_updated(self, started: float) -> None:
+        """The update of a pod that has a node was worked in."""
+        self.handled(_PLACED_UPDATE, started)
+
+    def timings(self, profile: str, timings: Iterable[filter_pb2.Timing], pods: int) -> None:
+        """What a phase says of how long things took."""
+        for timing in timings:
+            label = status.Code(timing.code).label
+            seconds = timing.duration_us / 1_000_000
+            if timing.plugin:
+                self.plugin_seconds.observe(seconds, (timing.plugin, timing.extension_point, label))
+            else:
+                self.point_seconds.observe(seconds / pods, (timing.extension_point, label, profile), pods)
+
+    def plugins(self, profile: str, point: str, names: Iterable[str], pods: int) -> None:
+        """These plugins took part in the attempts of so many pods, at this point and, if they have it, the one before
+        it.
+        """
+        before = self._before.get((profile, point), frozenset())
+        for name in names:
+            self.plugin_evaluations.add((name, point, profile), pods)
+            if name in before:
+                self.plugin_evaluations.add((name, f"Pre{point}", profile), pods)
+
+    def waited_on_permit(self, code: status.Code, seconds: float) -> None:
+        """A pod is not waiting on Permit any more."""
+        self.permit_wait_seconds.observe(seconds, (code.label,))
+
+    # What is wrapped, so that the queue and its hints need no clock
+
+    def timed_gate(self, gate: queue_places.PreEnqueue) -> queue_places.PreEnqueue:
+        """The same gate, timed."""
+
+        def timed(pod: queue_pod.QueuedPod) -> str | queue_places.Gate:
+            started = self.clock()
+            answer = gate(pod)
+            # PreEnqueue always counts as a success, as kube-scheduler has it.
+            self.point("PreEnqueue", status.Code.SUCCESS, pod.record.profile, self.clock() - started)
+            return answer
+
+        return timed
+
+    def timed_hints(self, registrations: Iterable[queue_hints.Registration]) -> list[queue_hints.Registration]:
+        """The same registrations, the hints of in-tree plugins timed."""
+        return [
+            entry if entry.remote else dataclasses.replace(entry, hint=self._timed_hint(entry))
+            for entry in registrations
+        ]
+
+    def _timed_hint(self, registration: queue_hints.Registration) -> queue_hints.HintFunction:
+        plugin, hint = registration.plugin, registration.hint
+
+        def timed(
+            event: cluster_event.ClusterEvent, old: Any, new: Any, pods: Sequence[queue_pod.QueuedPod]
+        ) -> Sequence[queue_hints.Hint]:
+            started = self.clock()
+            # What is not answered counts as an error, and so does everything where the hint raised.
+            answers: Sequence[queue_hints.Hint] = [queue_hints.Hint.ERROR] * len(pods)
+            try:
+                # Without a function every event helps.
+                answers = [queue_hints.Hint.QUEUE] * len(pods) if hint is None else hint(event, old, new, pods)
+                return answers
+            finally:
+                share = (self.clock() - started) / max(len(pods), 1)
+                for answer in answers:
+                    self.hint_seconds.observe(share, (plugin, event.label, answer.value))
+
+        return timed
+
+    # The API server
+
+    def request_observer(self, host: str) -> Callable[[str, int, float, float], None]:
+        """What an ApiClient tells of its requests."""
+
+        def observe(method: str, code: int, seconds: float, waited: float) -> None:
+            self.requests.add((str(code) if code else "<error>", method, host))
+            self.request_seconds.observe(seconds, (method, host))
+            self.throttle_seconds.observe(waited, (method, host))
+
+        return observe
+
+
+class TimedQueue(scheduling_queue.SchedulingQueue):
+    """The scheduling queue, with the time measured that it takes over what the informers tell."""
+
+    def __init__(self, observed: Observations, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._observed = observed
+
+    def add(self, record: queue_pod.PodRecord, now: float) -> Instructions:
+        """As the queue's."""
+        started = self._observed.clock()
+        try:
+            return super().add(record, now)
+        finally:
+            self._observed.handled(cluster_event.UNSCHEDULED_POD_ADD.label, started)
+
+    def update(
+        self,
+        record: queue_pod.PodRecord,
+        events: Sequence[cluster_event.ClusterEvent],
+        old: Any,
+        new: Any,
+        now: float,
+    ) -> Instructions:
+        """As the queue's; an update counts as such, and as each of the changes that it is made of."""
+        started = self._observed.clock()
+        try:
+            return super().update(record, events, old, new, now)
+        finally:
+            self._observed.handled(_POD_UPDATE, started)
+            for event in events:
+                label = cluster_event.event(cluster_event.Resource.UNSCHEDULED_POD, event.action).label
+                if label != _POD_UPDATE:
+                    self._observed.handled(label, started)
+
+    def delete(self, key: str, uid: str, now: float) -> None:
+        """As the queue's."""
+        started = self._observed.clock()
+        super().delete(key, uid, now)
+        self._observed.handled(_POD_DELETE, started)
+
+    def on_event(
+        self,
+        event: cluster_event.ClusterEvent,
+        old: Any,
+        new: Any,
+        now: float,
+        *,
+        max_priority: int | None = None,
+        exclude_uid: str = "",
+    ) -> Instructions:
+        """As the queue's."""
+        started = self._observed.clock()
+        try:
+            return super().on_event(event, old, new, now, max_priority=max_priority, exclude_uid=exclude_uid)
+        finally:
+            self._observed.handled(event.label, started)

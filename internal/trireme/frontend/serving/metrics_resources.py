@@ -1,0 +1,115 @@
+"""/metrics/resources: what each pod asks for and is limited to, as its specification says.
+
+Worked out once a pod class, then written once a pod. Pods that wait for another scheduler are not among them: the
+frontend keeps nothing about those.
+
+Source: pkg/scheduler/metrics/resources, k8s.io/component-helpers/resource.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from prometheus_client.core import Metric
+
+from trireme.framework import quantity
+from trireme.frontend.cluster import cluster_watch
+from trireme.v1 import core_pb2, meta_pb2
+
+if TYPE_CHECKING:
+    from trireme.frontend import app
+
+_TEXT = "[STABLE] {} of pods, broken down by pod, node, scheduler, priority, resource and the resource's unit."
+_UNITS = {"cpu": "cores", "memory": "bytes", "storage": "bytes", "ephemeral-storage": "bytes"}
+_HUGE_PAGES = "hugepages-"
+_VOLUMES = "attachable-volumes-"
+
+Quantities = Mapping[str, meta_pb2.Quantity]
+Nanos = dict[str, int]
+
+
+def families(frontend: "app.Frontend") -> Iterator[Metric]:
+    """Requests and limits of all pods that the frontend knows."""
+    for kind, name, text in (("limits", "limit", "Resource limits"), ("requests", "request", "Resource requests")):
+        family = Metric(f"kube_pod_resource_{name}", _TEXT.format(text), "gauge")
+        totals: dict[int, Nanos] = {}
+        for key, node, class_id in _pods(frontend):
+            pod = frontend.registry[class_id].pod
+            total = totals.get(class_id)
+            if total is None:
+                total = totals[class_id] = _total(pod, kind)
+            _add(family, key, node, pod, total)
+        if family.samples:
+            yield family
+
+
+def _pods(frontend: "app.Frontend") -> Iterator[tuple[str, str, int]]:
+    """Key, node and class of each pod; the node is empty while it has none."""
+    for placed in frontend.cache.pods():
+        yield placed.key, "" if placed.assumed else placed.node_name, placed.class_id
+    for queued in frontend.queue.waiting_pods():
+        pending: cluster_watch.PendingPod = queued.record.pod
+        if pending.class_id:
+            yield queued.key, "", pending.class_id
+
+
+def _add(family: Metric, key: str, node: str, pod: core_pb2.Pod, total: Nanos) -> None:
+    namespace, _, name = key.partition("/")
+    for resource, nanos in total.items():
+        if nanos:
+            labels = {
+                "namespace": namespace,
+                "pod": name,
+                "node": node,
+                "scheduler": pod.spec.scheduler_name,
+                "priority": str(pod.spec.priority),
+                "resource": resource,
+                "unit": _unit(resource),
+            }
+            family.add_sample(family.name, labels, nanos / quantity.NANOS_PER_UNIT)
+
+
+def _unit(resource: str) -> str:
+    if resource.startswith(_HUGE_PAGES):
+        return "bytes"
+    return "integer" if resource.startswith(_VOLUMES) else _UNITS.get(resource, "")
+
+
+def _total(pod: core_pb2.Pod, kind: str) -> Nanos:
+    """Containers together, or the most that init containers take in turn beside the sidecars started before them;
+    what is said of the pod as a whole instead; and the overhead, of what there is a limit for.
+    """
+
+    def of(container: core_pb2.Container) -> Nanos:
+        return _nanos(getattr(container.resources, kind))
+
+    total: Nanos = {}
+    for container in pod.spec.containers:
+        _merge(total, of(container), int.__add__)
+    sidecars: Nanos = {}
+    most: Nanos = {}
+    for container in pod.spec.init_containers:
+        own = of(container)
+        if container.restart_policy == "Always":
+            _merge(total, own, int.__add__)
+            _merge(sidecars, own, int.__add__)
+            _merge(most, sidecars, max)
+        else:
+            _merge(own, sidecars, int.__add__)
+            _merge(most, own, max)
+    _merge(total, most, max)
+    for resource, nanos in _nanos(getattr(pod.spec.resources, kind)).items():
+        if resource in ("cpu", "memory") or resource.startswith(_HUGE_PAGES):
+            total[resource] = nanos
+    for resource, nanos in _nanos(pod.spec.overhead).items():
+        if kind == "requests" or total.get(resource):
+            total[resource] = total.get(resource, 0) + nanos
+    return total
+
+
+def _merge(into: Nanos, more: Nanos, combine: Callable[[int, int], int]) -> None:
+    for resource, nanos in more.items():
+        into[resource] = combine(into[resource], nanos) if resource in into else nanos
+
+
+def _nanos(quantities: Quantities) -> Nanos:
+    return {name: quantity.parse_quantity(amount.string).nanos for name, amount in quantities.items()}

@@ -1,0 +1,186 @@
+"""The frontend's HTTPS server, guarded as kube-scheduler's; and the same site on a Unix socket for this user alone.
+
+Source: cmd/kube-scheduler/app/server.go.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import socket
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from aiohttp import web
+
+from trireme.config import commandline
+from trireme.config import serving as serving_config
+from trireme.frontend.serving import serving_site, serving_trust
+from trireme.kube import client, credentials
+from trireme.telemetry import authentication, authorization, klog, tls_acceptor, tls_contexts, tls_options
+
+if TYPE_CHECKING:
+    from trireme.frontend import app
+
+log = logging.getLogger(__name__)
+
+SHUTDOWN_SECONDS = 5.0
+
+
+class ServingError(Exception):
+    """It cannot be served as configured."""
+
+
+@contextlib.asynccontextmanager
+async def serve(
+    completed: commandline.CompletedConfig, frontend: "app.Frontend"
+) -> AsyncIterator[serving_site.FrontendSite]:
+    """Serve on what the configuration opened, and on the Unix socket that it names.
+
+    Raises: ServingError, naming the file at fault.
+    """
+    served = serving_site.FrontendSite(completed, frontend)
+    async with contextlib.AsyncExitStack() as stack:
+        if completed.serving is not None:
+            await stack.enter_async_context(_secure(completed, completed.serving, served))
+        if completed.trireme.admin_socket:
+            await stack.enter_async_context(_local(completed.trireme.admin_socket, served))
+        await stack.enter_async_context(served.loop_lag.measured())
+        try:
+            yield served
+        finally:
+            served.ending()
+
+
+@contextlib.asynccontextmanager
+async def _local(path: str, served: serving_site.FrontendSite) -> AsyncIterator[None]:
+    """The same site on a Unix socket without TLS; who may open the file may ask."""
+    runner = web.AppRunner(served.site.application(None), access_log=None, shutdown_timeout=SHUTDOWN_SECONDS)
+    await runner.setup()
+    listener = _own_socket(path)
+    try:
+        await web.SockSite(runner, listener).start()
+        yield
+    finally:
+        await runner.cleanup()
+        _remove(path)
+
+
+def _own_socket(path: str) -> socket.socket:
+    """A socket that only this user can connect to."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    # Nobody else may connect, not even between making the file and setting its mode.
+    before = os.umask(0o177)
+    try:
+        _remove(path)
+        listener.bind(path)
+    except OSError as error:
+        listener.close()
+        raise ServingError(f"admin.socket: {path}: {error.strerror or error}") from error
+    finally:
+        os.umask(before)
+    return listener
+
+
+def _remove(path: str) -> None:
+    Path(path).unlink(missing_ok=True)
+
+
+@contextlib.asynccontextmanager
+async def _secure(
+    completed: commandline.CompletedConfig, serving: serving_config.Serving, served: serving_site.FrontendSite
+) -> AsyncIterator[None]:
+    """The site over TLS, for whom the cluster vouches."""
+    options = completed.options
+    async with contextlib.AsyncExitStack() as stack:
+        stack.callback(serving.listener.close)
+        tokens = await _reviewer(stack, completed, serving.token_review is not None, options.authentication.kubeconfig)
+        access = await _reviewer(stack, completed, serving.access_review is not None, options.authorization.kubeconfig)
+        trust = serving_trust.ClusterTrust(options.authentication, tokens, serving.looked_up)
+        try:
+            contexts = tls_contexts.TlsContexts(_tls_settings(serving), trust.pem, time.monotonic)
+        except (OSError, ValueError) as error:  # ssl.SSLError is one
+            raise ServingError(f"the serving certificate cannot be used: {error}") from error
+        guard = _Guard(
+            authentication.Authenticator(
+                trust.trust,
+                serving_trust.Reviews(tokens).token if tokens is not None else None,
+                options.authentication.cache_ttl.seconds,
+                time.monotonic,
+            ),
+            authorization.Authorizer(
+                options.authorization.always_allow_paths,
+                serving_trust.Reviews(access).access if access is not None else None,
+                options.authorization.allow_cache_ttl.seconds,
+                options.authorization.deny_cache_ttl.seconds,
+                time.monotonic,
+            ),
+        )
+        async with _accepting(serving, contexts, served.site.application(served.access.ask(guard))):
+            following = asyncio.create_task(trust.follow(), name="authorities")
+            try:
+                yield
+            finally:
+                following.cancel()
+
+
+@contextlib.asynccontextmanager
+async def _accepting(
+    serving: serving_config.Serving, contexts: tls_contexts.TlsContexts, application: web.Application
+) -> AsyncIterator[None]:
+    runner = web.AppRunner(application, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS)
+    await runner.setup()
+    server = runner.server
+    assert server is not None  # setup made it
+    host, port = serving.listener.getsockname()[:2]
+    where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    acceptor = tls_acceptor.TlsAcceptor(serving.listener, contexts.current, server)
+    accepting = asyncio.create_task(acceptor.run(), name="https")
+    log.info("Serving securely on %s", where)
+    try:
+        yield
+    finally:
+        accepting.cancel()
+        await asyncio.gather(accepting, return_exceptions=True)
+        await acceptor.close()
+        log.info("Stopped listening on %s", where)
+        klog.info(log, 0, "[graceful-termination] secure server has stopped listening")
+        await server.shutdown(SHUTDOWN_SECONDS)
+        await runner.cleanup()
+        klog.info(log, 0, "[graceful-termination] secure server is exiting")
+
+
+class _Guard:
+    """Who calls, and what they may do."""
+
+    def __init__(self, authenticator: authentication.Authenticator, authorizer: authorization.Authorizer) -> None:
+        self.user_of = authenticator.user_of
+        self.verdict = authorizer.verdict
+
+
+async def _reviewer(
+    stack: contextlib.AsyncExitStack, completed: commandline.CompletedConfig, wanted: bool, kubeconfig: str
+) -> client.ApiClient | None:
+    """The connection for reviews; its own rate limit, so that a scraper cannot slow down scheduling."""
+    if not wanted:
+        return None
+    agent = client.user_agent(serving_site.PROGRAM, completed.version, "serving")
+    settings = client.ClientSettings(credentials.Source(kubeconfig), agent, max_connections=4)
+    return await stack.enter_async_context(await client.connect(settings))
+
+
+def _tls_settings(serving: serving_config.Serving) -> tls_contexts.TlsSettings:
+    options = serving.options
+    if serving.certificate:
+        default = tls_contexts.KeyPair(certificate=serving.certificate, key=serving.private_key)
+    else:
+        default = tls_contexts.KeyPair(options.cert_file, options.key_file)
+    return tls_contexts.TlsSettings(
+        default,
+        [tls_contexts.KeyPair(pair.cert_file, pair.key_file, names=pair.names) for pair in options.sni_cert_keys],
+        tls_options.minimum_version(options.min_tls_version),
+        tls_options.openssl_ciphers(options.cipher_suites),
+        tls_options.openssl_curve(options.curve_preferences),
+    )

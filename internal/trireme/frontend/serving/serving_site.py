@@ -1,0 +1,285 @@
+"""What the frontend serves, however it is reached: health, metrics, configuration, flags and profiles as kube-scheduler
+does; and Trireme's own status and explanations.
+
+Source: cmd/kube-scheduler/app/server.go.
+"""
+
+import functools
+import json
+import platform
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from trireme.config import command_flags, commandline, versions
+from trireme.config.yaml_writer import write_yaml
+from trireme.frontend.serving import metrics_collector, metrics_observed, metrics_resources, status_report
+from trireme.telemetry import (
+    access_metrics,
+    event_loop,
+    exposition,
+    health,
+    http_site,
+    klog,
+    own_process,
+    profiling,
+    status_documents,
+)
+from trireme.telemetry.http_site import Asked, Page, Reply
+from trireme.telemetry.instruments import ALPHA, BETA, CountedElsewhere, Registry
+
+if TYPE_CHECKING:
+    from trireme.frontend import app
+
+PROGRAM = "kube-scheduler"
+# The scheduler goes on after the lease's time with what it has begun; if it is not gone so long after, something hangs.
+_LEASE_TOLERANCE_SECONDS = 20.0
+_PATHS = ("/configz", "/flagz", "/healthz", "/livez", "/metrics", "/readyz")
+
+
+class FrontendSite:
+    """What is served, however it is reached."""
+
+    def __init__(
+        self,
+        completed: commandline.CompletedConfig,
+        frontend: "app.Frontend",
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._completed = completed
+        self._frontend = frontend
+        self._started = own_process.start_time()
+        self._ending = False
+        self._clock = clock
+        # Since when no lease has been seen in force, though we lead.
+        self._expired_since: float | None = None
+        self.loop_lag = event_loop.LoopLag()
+        self.access = access_metrics.MeasuredGuard()
+        options = completed.options.metrics
+        allowed = {
+            (name.partition(",")[0], name.partition(",")[2]): frozenset(values.split(","))
+            for name, values in options.labels().items()
+        }
+        self._health = health.Health(self._checks())
+        # The one version that may be named is the one before this, where all of these were shown.
+        hidden = () if options.show_hidden_for_version else metrics_observed.DEPRECATED
+        self._registry = Registry(options.disabled, allowed, hidden)
+        self._registry.add(
+            *frontend.observed.instruments(),
+            *metrics_collector.instruments(frontend, completed),
+            *own_process.instruments(),
+            *self.access.instruments(),
+            self.loop_lag.instrument,
+        )
+        self._registry.add(
+            CountedElsewhere(
+                "registered_metrics_total",
+                "Metrics that are registered, by stability level.",
+                lambda: metrics_collector.by_stability(self._registry),
+                ("stability_level", "deprecated_version"),
+                BETA,
+            ),
+            CountedElsewhere(
+                "disabled_metrics_total",
+                "Metrics that are not shown because that was asked for.",
+                lambda: {(): self._registry.disabled()},
+                stability=BETA,
+            ),
+            CountedElsewhere(
+                "hidden_metrics_total",
+                "Metrics that are hidden because they are deprecated.",
+                lambda: {(): self._registry.hidden()},
+                stability=BETA,
+            ),
+        )
+        self._slis = Registry(options.disabled, allowed)
+        self._slis.add(*self._health.instruments(), own_process.started(ALPHA))
+        self.site = http_site.Site(self._pages())
+
+    def registries(self) -> tuple[Registry, Registry]:
+        """The metrics, and those of health alone."""
+        return self._registry, self._slis
+
+    def ending(self) -> None:
+        """The process ends: it is not ready from now on."""
+        self._ending = True
+
+    # Health
+
+    def _checks(self) -> Mapping[str, list[health.Check]]:
+        frontend = self._frontend
+        elects = self._completed.configuration.leader_election.leader_elect
+        election = [health.Check("leaderElection", self._election_problem)] if elects else []
+        phases = [
+            health.Check(phase, functools.partial(self._phase_problem, phase), quiet=True)
+            for phase in ("filter", "score", "bind")
+        ]
+        return {
+            "healthz": election or [health.PING],
+            "livez": [health.PING],
+            "readyz": [
+                *election,
+                health.Check("shutdown", lambda: "process is shutting down" if self._ending else ""),
+                health.Check(
+                    "sched-handler-sync", lambda: "" if frontend.synced else "handlers are not fully synchronized"
+                ),
+                *phases,
+            ],
+        }
+
+    def _election_problem(self) -> str:
+        term = self._frontend.term
+        if term is None or term.seconds_left() > 0:
+            self._expired_since = None
+            return ""
+        if self._expired_since is None:
+            self._expired_since = self._clock()
+        if self._clock() - self._expired_since < _LEASE_TOLERANCE_SECONDS:
+            return ""
+        name = self._completed.configuration.leader_election.resource_name
+        return f"failed election to renew leadership on lease {name}"
+
+    def _phase_problem(self, phase: str) -> str:
+        """A frontend that does not lead asks no phase anything, so it misses none."""
+        if self._frontend.leading and phase in self._frontend.missing():
+            return f"no replica of {phase} can be asked"
+        return ""
+
+    # Pages
+
+    def _pages(self) -> dict[str, Page]:
+        pages: dict[str, Page] = {
+            "/metrics": self._metrics,
+            "/metrics/slis": self._service_levels,
+            "/metrics/resources": self._resources,
+            "/configz": self._configuration,
+            "/flagz": self._page(self._flags_page()),
+            "/statusz": self._page(self._status_page()),
+            "/trireme/v1/status": self._status,
+            "/trireme/v1/explain": self._explain,
+        }
+        for path in self._health.paths():
+            pages[path] = pages[f"{path}/*"] = self._health_page
+        if self._completed.configuration.enable_profiling:
+            pages |= profiling.pages()
+            pages |= {"/debug/flags": _flags_index, "/debug/flags/v": self._verbosity}
+        return pages
+
+    async def _health_page(self, asked: Asked) -> Reply | None:
+        report = self._health.report(asked.path, asked.query)
+        if report is None:
+            return None
+        if report.single and report.healthy:
+            return Reply(report.text.encode())
+        return http_site.text(report.text, 200 if report.healthy else 500)
+
+    async def _metrics(self, asked: Asked) -> Reply:
+        if asked.method == "DELETE":
+            self._registry.reset()
+            return Reply(b"metrics reset\n")
+        return self._exposed(exposition.answer(self._registry.families(), asked.headers))
+
+    async def _service_levels(self, asked: Asked) -> Reply:
+        if asked.method == "DELETE":
+            self._slis.reset()
+            return Reply(b"metrics reset\n")
+        return self._exposed(exposition.answer(self._slis.families(), asked.headers))
+
+    async def _resources(self, asked: Asked) -> Reply:
+        if not self._frontend.leading:
+            return Reply(b"")
+        return self._exposed(exposition.answer(metrics_resources.families(self._frontend), asked.headers))
+
+    def _exposed(self, answer: exposition.Answer) -> Reply:
+        headers = {"Process-Start-Time-Unix": str(int(self._started))}
+        if answer.content_encoding:
+            headers["Content-Encoding"] = answer.content_encoding
+        return Reply(answer.body, answer.content_type, headers=headers)
+
+    async def _configuration(self, _: Asked) -> Reply:
+        document = {"componentconfig": commandline.without_secrets(self._completed.document())}
+        return Reply.of(status_documents.Document(200, http_site.JSON, json.dumps(document)), sniff=False)
+
+    def _page(self, page: status_documents.Page) -> Page:
+        async def answer(asked: Asked) -> Reply:
+            return Reply.of(page.answer(asked.headers.get("Accept", ""), write_yaml))
+
+        return answer
+
+    def _flags_page(self) -> status_documents.Page:
+        parsed = self._completed.options.flags
+        shown = {
+            flag.name: flag.type.show(parsed[flag.name])
+            for flag in sorted(command_flags.flag_set().flags(), key=lambda flag: flag.name)
+            if not flag.own or flag.name in parsed.given
+        }
+        return status_documents.Page(PROGRAM, "flagz", "Flagz", lambda: shown, lambda: {"flags": shown})
+
+    def _status_page(self) -> status_documents.Page:
+        started = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._started))
+        binary = versions.KUBERNETES.removeprefix("v")
+        emulated = ".".join(map(str, self._completed.gates.effective.emulated))
+        runtime = f"python{platform.python_version()}"
+
+        def up() -> int:
+            return int(time.time() - self._started)
+
+        return status_documents.Page(
+            PROGRAM,
+            "statusz",
+            "Statusz",
+            lambda: {
+                "Started": started,
+                "Up": status_documents.uptime(up()),
+                "Go version": runtime,
+                "Binary version": binary,
+                "Emulation version": emulated,
+                "Paths": " ".join(_PATHS),
+            },
+            lambda: {
+                "startTime": started,
+                "uptimeSeconds": up(),
+                "goVersion": runtime,
+                "binaryVersion": binary,
+                "emulationVersion": emulated,
+                "paths": list(_PATHS),
+            },
+            gap="\n",
+            space=" ",
+        )
+
+    async def _verbosity(self, asked: Asked) -> Reply:
+        if asked.method != "PUT":
+            return http_site.text("unsupported http method\n", 406, "text/plain")
+        given = asked.body.decode("utf-8", "replace").strip()
+        if not given.isascii() or not given.isdigit():
+            refusal = f"strconv.ParseUint: parsing {json.dumps(given)}: invalid syntax\n"
+            return http_site.text(refusal, 400, "text/plain")
+        klog.set_verbosity(int(given))
+        return http_site.text(f"successfully set klog.logging.verbosity to {given}\n", 200, "text/plain")
+
+    async def _status(self, asked: Asked) -> Reply:
+        try:
+            pods = int(asked.query.get("pods", [str(status_report.MAX_PODS)])[0])
+        except ValueError:
+            return http_site.text("pods must be a number\n", 400)
+        return _json(status_report.status(self._frontend, pods))
+
+    async def _explain(self, asked: Asked) -> Reply:
+        key = asked.query.get("pod", [""])[0]
+        if not key:
+            return http_site.text("which pod? ask for ?pod=namespace/name\n", 400)
+        report = status_report.explain(self._frontend, key)
+        if report is None:
+            return http_site.text(f"{key}: no pod of this name is pending here or on a node\n", 404)
+        return _json(report)
+
+
+async def _flags_index(_: Asked) -> Reply:
+    lines = ("<html>", "<head>", "<title>/debug/flags/</title>", "</head>", "<body>", "/debug/flags/<br>", "<br>")
+    rest = ("flags:<br>", "<table>", "<tr>v<br>", "</table>", "<br>", "full flags configurable<br>", "</body>")
+    return Reply(("\n".join((*lines, *rest, "</html>")) + "\n").encode(), "text/html; charset=utf-8")
+
+
+def _json(value: object) -> Reply:
+    return Reply(json.dumps(value).encode(), http_site.JSON)
