@@ -4,7 +4,7 @@ import contextlib
 import copy
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from trireme.framework import label_selectors, selectors
@@ -76,6 +76,7 @@ PATHS = _paths(POD)
 
 
 @settings(deadline=None)  # the machine may be busy
+@example([(("metadata", "labels", "a"), [])])
 @given(st.lists(st.tuples(st.sampled_from(PATHS), JUNK), min_size=1, max_size=3))
 def test_an_odd_pod_is_read_or_refused(changes: list[tuple[tuple[str | int, ...], Json]]) -> None:
     """One pod that cannot be read would end the process that reads all of them."""

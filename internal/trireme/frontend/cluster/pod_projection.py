@@ -94,7 +94,8 @@ def parse(raw: Json, extra: frozenset[tuple[str, str]] = frozenset()) -> ParsedP
     flags = 0
     if metadata.get("deletionTimestamp"):
         flags = TERMINATING | (PREEMPTED if _preempted(status) else 0)
-    labels = metadata.get("labels")
+    labels = tuple(sorted((metadata.get("labels") or {}).items()))
+    hash(labels)  # a value that is no text, but a list, would end whoever looks the class up
     gates = spec.get("schedulingGates")
     return ParsedPod(
         metadata["namespace"],
@@ -107,7 +108,7 @@ def parse(raw: Json, extra: frozenset[tuple[str, str]] = frozenset()) -> ParsedP
         spec.get("priority") or 0,
         flags,
         json_values.parse_time(status["startTime"])[0] if status.get("startTime") else 0,
-        tuple(sorted(labels.items())) if labels else (),
+        labels,
         orjson.dumps(project(metadata, spec, status, extra), option=orjson.OPT_SORT_KEYS),
         tuple(gate["name"] for gate in gates) if gates else (),
         (spec.get("schedulingGroup") or {}).get("podGroupName") or "",
