@@ -36,10 +36,24 @@ class Guarded:
         return sdk.unschedulable("guarded") if self.guards.get(node.name, set()) - gone else None
 
 
+class Crowded:
+    """Lets no more than one other pod back to a node."""
+
+    def __init__(self) -> None:
+        self.info = sdk.Info("Guarded", depends_on=sdk.Dependency.NODE_PODS)
+        self.asked: list[tuple[str, int, int]] = []
+        self.while_asked: Callable[[], None] = lambda: None
+
+    def filter(self, call: sdk.Call, node: sdk.Node) -> sdk.Verdict:
+        self.asked.append((node.name, len(call.added_pods), len(call.removed_pods)))
+        self.while_asked()
+        return sdk.unschedulable("crowded") if len(call.added_pods) > 1 else None
+
+
 class Cluster:
     """Nodes of 4 CPUs with a pod of every priority below 100 that is asked for, and the filter phase on them."""
 
-    def __init__(self, plugin: Guarded, config: snapshot_pb2.RemotePlugin, *nodes: str) -> None:
+    def __init__(self, plugin: Any, config: snapshot_pb2.RemotePlugin, *nodes: str) -> None:
         self.plugin = plugin
         self.builder = SnapshotBuilder()
         for name in nodes:
@@ -49,13 +63,17 @@ class Cluster:
         self.phase = service.FilterService(self.builder.snap, self.remotes.filter_plugin)
         self._config = config
 
-    async def preempt(self) -> filter_pb2.PostFilterResponse:
-        """Filter, and PostFilter of what it answered."""
+    async def serve(self) -> None:
+        """Configures the phase."""
         message = phase_calls.configuration(["NodeResourcesFit", "Guarded"], [])
         message.remote_plugins.append(self._config)
         point = message.profiles[0].plugin_sets.add(extension_point=plugin_pb2.EXTENSION_POINT_POST_FILTER)
         point.plugins.add(name="DefaultPreemption")
         await phase_calls.greet(self.phase, message)
+
+    async def preempt(self) -> filter_pb2.PostFilterResponse:
+        """Filter, and PostFilter of what it answered."""
+        await self.serve()
         cycle = phase_calls.cycle(self.builder, PREEMPTOR)
         cycle.pod.metadata.uid = "me"
         filtered = await self.phase.Filter(filter_pb2.FilterRequest(cycle=cycle, count=1), Context())  # type: ignore[arg-type]
@@ -63,14 +81,35 @@ class Cluster:
         request = filter_pb2.PostFilterRequest(cycle=cycle, columns=filtered.columns)
         return await self.phase.PostFilter(request, Context())  # type: ignore[arg-type]
 
+    async def preempt_for_a_group(self, members: int, node: str) -> filter_pb2.PodGroupPostFilterResponse:
+        """As the frontend does: with all who may go hidden, the members are on the node; who has to go then?"""
+        await self.serve()
+        request = filter_pb2.PodGroupPostFilterRequest(
+            cycle=phase_calls.cycle(self.builder, PREEMPTOR), priority=PREEMPTOR
+        )
+        request.members.add(pod_class=PREEMPTOR)
+        may_go = await self.phase.PodGroupPostFilter(request, Context())  # type: ignore[arg-type]
+        table = self.builder.snap.pods
+        self.builder.remove(*range(table.size))
+        del request.members[:]
+        for row in self.builder.place(PREEMPTOR, *[node] * members):
+            member = request.members.add(pod_class=PREEMPTOR, slot=self.builder.snap.nodes.slots[node])
+            member.pod.uid = table.uids[row]
+        request.victims.extend(may_go.potential)
+        request.cycle.generation = self.builder.snap.generation
+        self.plugin.asked.clear()
+        return await self.phase.PodGroupPostFilter(request, Context())  # type: ignore[arg-type]
+
 
 @pytest.fixture
 async def opened(tmp_path: Path) -> AsyncIterator[Any]:
     """Opens a cluster; it ends with the test."""
     async with AsyncExitStack() as stack:
 
-        async def open_cluster(*nodes: str, policy: Any = snapshot_pb2.FAILURE_POLICY_FAIL) -> Cluster:
-            plugin = Guarded()
+        async def open_cluster(
+            *nodes: str, policy: Any = snapshot_pb2.FAILURE_POLICY_FAIL, plugin: Any = None
+        ) -> Cluster:
+            plugin = plugin or Guarded()
             address = await stack.enter_async_context(on_the_sdk(plugin, tmp_path))
             info = await remote_client.handshake("Guarded", address, deadline_seconds=10)
             config = snapshot_pb2.RemotePlugin(
@@ -153,3 +192,41 @@ async def test_a_plugin_that_fails_in_a_dry_run_fails_the_node_or_is_left_out(op
     answer = await cluster.preempt()
     assert not answer.actions
     assert "down" in answer.status.messages[0]
+
+
+async def test_a_group_asks_plugins_whom_it_may_let_back(opened: Any) -> None:
+    """There is room for two of the three; the plugin, which saw the node without any, wants but one beside the members.
+
+    It is asked about each member beside those before it: of the first all members are gone, of the second one is.
+    """
+    cluster: Cluster = await opened("n0", "n1", plugin=Crowded())
+    rows = {}
+    for number, priority in enumerate((10, 20, 30), start=1):
+        cluster.builder.add_class(number, pod_of({**requesting(cpu="1"), "priority": priority}))
+        (rows[priority],) = cluster.builder.place(number, "n0")
+    (elsewhere,) = cluster.builder.place(1, "n1")
+    answer = await cluster.preempt_for_a_group(2, "n0")
+    assert [action.pod.uid for action in answer.actions] == [f"uid-{rows[20]}", f"uid-{rows[10]}"]
+    assert f"uid-{elsewhere}" not in {action.pod.uid for action in answer.actions}
+    asked = [each for each in cluster.plugin.asked if each[1:] != (0, 0)]
+    one, two = [("n0", 1, 2), ("n0", 1, 1)], [("n0", 2, 2), ("n0", 2, 1)]
+    assert asked == [*one, *two, *two]
+
+
+async def test_a_group_begins_anew_where_the_cluster_moved_on_meanwhile(opened: Any) -> None:
+    """Rows and generations of before are somebody else's."""
+    cluster: Cluster = await opened("n0", plugin=Crowded())
+    cluster.builder.add_class(1, pod_of({**requesting(cpu="1"), "priority": 10}))
+    cluster.builder.place(1, "n0", "n0")
+    moved = []
+
+    def move_on() -> None:
+        if not moved and cluster.plugin.asked[-1][1] == 2:
+            moved.append(True)
+            cluster.builder.set_node("n1", allocatable={"cpu": "4", "pods": "110"})
+
+    cluster.plugin.while_asked = move_on
+    answer = await cluster.preempt_for_a_group(1, "n0")
+    assert moved
+    assert len(answer.actions) == 1
+    assert [each for each in cluster.plugin.asked if each[0] == "n0" and each[1] == 2] == [("n0", 2, 1)] * 2

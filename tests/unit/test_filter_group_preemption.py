@@ -118,9 +118,10 @@ async def test_pods_of_a_group_count_by_their_group_and_may_go_as_one() -> None:
     whole = cluster.add(500, "1", "n0", "n1", group="together")
     one, other = cluster.add(1, "500m", "n0", "n1", group="apart", start=7)
     cluster.add(1, "500m", "n0", group="great")
+    (single,) = cluster.add(10, "500m", "n0", start=1)
     await cluster.serve()
     answer = await cluster.who_may_go()
-    assert _potential(answer) == [whole, [one], [other]]
+    assert _potential(answer) == [whole, [one], [other], [single]]
 
 
 @pytest.mark.parametrize(

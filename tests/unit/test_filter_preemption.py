@@ -44,10 +44,13 @@ class Preemption:
         self.builder.snap.pods.start[rows] = start
         return rows
 
-    async def ask(self, nominated: str = "", args: str = "{}") -> filter_pb2.PostFilterResponse:
+    async def ask(
+        self, nominated: str = "", args: str = "{}", gates: dict[str, bool] | None = None
+    ) -> filter_pb2.PostFilterResponse:
         """Filter, and PostFilter of what it answered."""
         self.service = service.FilterService(snap := self.builder.snap, lambda remote: None)  # type: ignore[arg-type,return-value]
         configuration = phase_calls.configuration(self.filters, [])
+        configuration.feature_gates.update(gates or {})
         profile = configuration.profiles[0]
         profile.plugin_sets.add(extension_point=plugin_pb2.EXTENSION_POINT_POST_FILTER).plugins.add(
             name="DefaultPreemption"
@@ -233,3 +236,100 @@ async def test_a_thousand_full_nodes_take_milliseconds() -> None:
         await asyncio.sleep(0)
     # It takes about 5 ms; the limit is for a machine that does much else.
     assert best < 0.05
+
+
+def _group(name: str, priority: int, *, together: bool) -> snapshot_pb2.ClusterObject:
+    entry = snapshot_pb2.ClusterObject()
+    group = entry.pod_group
+    group.metadata.namespace, group.metadata.name = "default", name
+    group.spec.priority = priority
+    (group.spec.disruption_mode.all if together else group.spec.disruption_mode.single).SetInParent()
+    return entry
+
+
+def _of(name: str) -> dict[str, Any]:
+    return {"schedulingGroup": {"podGroupName": name}}
+
+
+async def test_a_group_that_is_disrupted_as_one_goes_from_all_of_its_nodes() -> None:
+    """What is left of it would be worth nothing; so a node where one pod has to go is better."""
+    case = Preemption(3)
+    whole = case.add(1, "3", "n0", "n1", **_of("together"))
+    case.builder.apply(objects=[_group("together", 1, together=True)])
+    case.add(100, "3", "n2")
+    answer = await case.ask(gates={"GenericWorkload": True})
+    assert answer.nominated_node in ("n0", "n1")
+    assert sorted(_victims(answer)) == [f"uid-{row}" for row in whole]
+    case = Preemption(3)
+    case.add(1, "3", "n0", "n1", **_of("together"))
+    case.builder.apply(objects=[_group("together", 1, together=True)])
+    case.add(1, "3", "n2")
+    answer = await case.ask(gates={"GenericWorkload": True})
+    assert (answer.nominated_node, len(answer.actions)) == ("n2", 1)
+
+
+@pytest.mark.parametrize(
+    ("gate", "priority", "together", "victims"),
+    [
+        (True, 1, True, 2),
+        (True, 1, False, 1),
+        (True, 100, True, 0),
+        (False, 100, True, 1),
+    ],
+    ids=["as one", "each alone", "as important as the pod", "the gate is off"],
+)
+async def test_a_pod_of_a_group_counts_by_its_group(gate: bool, priority: int, together: bool, victims: int) -> None:
+    """Its own priority is what it is without the gate: then groups mean nothing."""
+    case = Preemption(2)
+    case.add(5, "3", "n0", **_of("g"))
+    case.add(5, "1", "n1", **_of("g"))
+    case.add(100, "3", "n1")
+    case.builder.apply(objects=[_group("g", priority, together=together)])
+    answer = await case.ask(gates={"GenericWorkload": gate})
+    assert len(_victims(answer)) == victims
+
+
+async def test_a_group_is_let_back_before_a_pod_of_its_priority_and_with_regard_to_budgets() -> None:
+    """Of two victims the group is the more important one, unless a budget protects the other."""
+    for label, gone in (("free", "pod"), ("kept", "group")):
+        case = Preemption(2)
+        group = case.add(1, "2", "n0", "n1", labels={"app": "free"}, **_of("g"))
+        (single,) = case.add(1, "2", "n0", labels={"app": "kept" if label == "kept" else "none"})
+        case.add(100, "2", "n1")
+        case.builder.apply(objects=[_group("g", 1, together=True), _budget(0)])
+        answer = await case.ask(gates={"GenericWorkload": True})
+        expected = [f"uid-{single}"] if gone == "pod" else [f"uid-{row}" for row in group]
+        assert sorted(_victims(answer)) == expected
+
+
+async def test_what_a_group_does_elsewhere_counts_for_who_looks_at_the_whole_cluster() -> None:
+    """The pod refuses to be in a zone with the group's; that one is let go in both nodes makes the zone free."""
+    own = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "foe"}}}
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [own]}}
+    for together, victims in ((True, 2), (False, 0)):
+        case = Preemption(2, filters=(*FILTERS, "InterPodAffinity"))
+        for name in case.names:
+            case.builder.set_node(name, allocatable={"cpu": "4", "pods": "110"}, labels={"zone": "a"})
+        case.builder.add_class(PREEMPTOR, _pod(100, "2", affinity=affinity))
+        case.add(1, "1", "n0", "n1", labels={"app": "foe"}, **_of("g"))
+        case.builder.apply(objects=[_group("g", 1, together=together)])
+        assert len(_victims(await case.ask(gates={"GenericWorkload": True}))) == victims
+
+
+async def test_victims_elsewhere_survive_a_second_opinion() -> None:
+    """An extender hands back a candidate whose group is on two nodes; one on another node that is of no group is not
+    believed.
+    """
+    case = Preemption(2)
+    whole = case.add(1, "3", "n0", "n1", **_of("g"))
+    (other,) = case.add(1, "500m", "n1")
+    case.builder.apply(objects=[_group("g", 1, together=True)])
+    await case.ask(gates={"GenericWorkload": True})
+    cycle = phase_calls.cycle(case.builder, PREEMPTOR)
+    filtered = await case.service.Filter(filter_pb2.FilterRequest(cycle=cycle, count=1), Context())
+    for victims, evicted in ((whole, 2), ([*whole, other], 0)):
+        request = filter_pb2.PostFilterRequest(cycle=cycle, columns=filtered.columns)
+        candidate = request.chosen.candidates.add(node_name="n0")
+        candidate.victims.extend(cycle_pb2.PodIdentity(uid=f"uid-{row}") for row in victims)
+        answer = await case.service.PostFilter(request, Context())
+        assert len(_victims(answer)) == evicted

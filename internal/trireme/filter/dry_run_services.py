@@ -14,13 +14,12 @@ from trireme.filter import as_if, columns, evaluation
 from trireme.framework import status
 from trireme.plugins import interfaces
 from trireme.snapshot import arrays, classes, snapshot
-from trireme.v1 import cycle_pb2
 
 
 def of(
     chain: evaluation.Chain,
     kept: columns.ClassColumns,
-    cycle: cycle_pb2.Cycle,
+    profile: str,
     pod_class: classes.PodClass,
     snap: snapshot.Snapshot,
     counting: as_if.Nominees,
@@ -33,7 +32,7 @@ def of(
         and remote.name in kept.plugins
         and not kept.plugins[remote.name].prefilter.skip
     ]
-    return DryRunServices(asked, kept, cycle.profile, pod_class, snap, counting) if asked else None
+    return DryRunServices(asked, kept, profile, pod_class, snap, counting) if asked else None
 
 
 class DryRunServices:
@@ -56,21 +55,29 @@ class DryRunServices:
         self._snap = snap
         self._counting = counting
 
+    @property
+    def one_by_one(self) -> bool:
+        """What is so on one node may change what one of them says of another."""
+        return any(remote.depends_on is interfaces.Dependency.CLUSTER for remote in self._asked)
+
     async def verdicts(self, slots: arrays.SlotArray, gone: arrays.SlotArray) -> arrays.Int16Array:
         """What they say of each slot as if these rows were gone. Shape: (slot asked,)."""
-        index = np.zeros(slots.shape[0], dtype=np.int16)
         on = self._snap.pods.slot[gone]
+        return await self.rehearsed([interfaces.DryRun(slot, gone[on == slot].tolist()) for slot in slots.tolist()])
+
+    async def rehearsed(self, wanted: Sequence[interfaces.DryRun]) -> arrays.Int16Array:
+        """What they say of nodes as if they were so. Shape: (node asked,)."""
+        index = np.zeros(len(wanted), dtype=np.int16)
         for remote in self._asked:
             left = np.flatnonzero(index == interfaces.PASSES)
             if not left.size:
                 break
             runs, owners = [], []
             for at in left.tolist():
-                slot = int(slots[at])
-                rows = gone[on == slot].tolist()
-                promised = self._counting.class_ids[self._counting.slots == slot].tolist()
-                for added in ([promised] if promised else []) + [[]]:
-                    runs.append(interfaces.DryRun(slot, rows, added))
+                run = wanted[at]
+                promised = self._counting.class_ids[self._counting.slots == run.slot].tolist()
+                for besides in ([promised] if promised else []) + [[]]:
+                    runs.append(interfaces.DryRun(run.slot, run.removed_rows, [*run.added_classes, *besides]))
                     owners.append(at)
             said = await self._ask(remote, runs)
             # Of a node that was asked about twice the first refusal counts.

@@ -10,12 +10,11 @@ Source: pkg/scheduler/framework/preemption/podgrouppreemption.go.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 
 import numpy as np
 
-from trireme.filter import as_if, columns, evaluation, preemption_budgets, preemption_victims
+from trireme.filter import as_if, columns, dry_run_services, evaluation, group_victims, preemption_budgets
 from trireme.framework import status
 from trireme.plugins import interfaces
 from trireme.snapshot import arrays, pods, rehearsal, snapshot
@@ -27,21 +26,8 @@ NAME = "DefaultPreemption"
 # The place of a victim that is all over the cluster, as events name it.
 _EVERYWHERE = "cluster"
 _PREFIX = "pod group preemption: "
-
-
-@dataclass(frozen=True, slots=True)
-class _Unit:
-    """A victim: rows of pods that go together. `group`: they are a group's."""
-
-    rows: tuple[int, ...]
-    priority: int
-    group: bool
-    earliest: int
-
-    @property
-    def importance(self) -> tuple[int, bool, int, int]:
-        """Sorts the most important first."""
-        return -self.priority, not self.group, -len(self.rows), self.earliest
+# Nobody: classes and slots.
+_PAIRS = np.zeros((0, 2), dtype=np.int32)
 
 
 def who_may_go(
@@ -50,10 +36,9 @@ def who_may_go(
     """All victims that there could be, or why there are none, or that room is being made already."""
     if any(_never(member, snap) for member in request.members):
         return _answer(status.unschedulable(NAME, "not eligible due to preemptionPolicy=Never."))
-    by_class = _priorities(snap)
-    if _under_way(request, snap, by_class):
+    if _under_way(request, snap):
         return _answer(status.Status(status.Code.SUCCESS, "", ("ongoing preemption on nominated nodes",)))
-    units = sorted(_units(snap, by_class, request.priority), key=lambda unit: unit.importance)
+    units = group_victims.units(snap, request.priority)
     if not units:
         return _answer(status.unresolvable(NAME, "No preemption victims found for incoming preemptor"))
     violating = preemption_budgets.Budgets(snap).violating([row for unit in units for row in unit.rows])
@@ -62,15 +47,17 @@ def who_may_go(
     return out
 
 
-def who_has_to_go(
+async def who_has_to_go(
     request: filter_pb2.PodGroupPostFilterRequest,
     snap: snapshot.Snapshot,
     chain: evaluation.Chain,
     kept: Mapping[int, columns.ClassColumns],
 ) -> filter_pb2.PodGroupPostFilterResponse:
-    """The victims that cannot stay beside the members. `kept` are the columns of the members' classes."""
+    """The victims that cannot stay beside the members. `kept` are the columns of the members' classes. Raises:
+    OutOfStepError where the snapshot moved on while plugins in other processes were asked.
+    """
     order = sorted(range(len(request.victims)), key=lambda number: not request.victims[number].violates)
-    staying = _Reprieve(request, snap, chain, kept).staying(order)
+    staying = await _Reprieve(request, snap, chain, kept).staying(order)
     going = [victim for number, victim in enumerate(request.victims) if number not in staying]
     count = sum(len(victim.pods) for victim in going)
     text = f"found a placement for podgroup, preempting {count} victims"
@@ -100,14 +87,20 @@ class _Reprieve:
     ) -> None:
         self._request = request
         self._snap = snap
-        self._asking = {
-            number: as_if.AsIf(
-                chain, kept[number], snap.classes[number], snap, as_if.nominees(snap, request.priority, ""), apart=False
-            )
-            for number in kept
-        }
+        self._asking: dict[int, as_if.AsIf] = {}
+        self._services: dict[int, dry_run_services.DryRunServices] = {}
+        for number, of_class in kept.items():
+            pod_class = snap.classes[number]
+            counting = as_if.nominees(snap, request.priority, "")
+            asked = dry_run_services.of(chain, of_class, request.cycle.profile, pod_class, snap, counting)
+            if asked is not None:
+                self._services[number] = asked
+            besides = asked.names if asked is not None else frozenset[str]()
+            self._asking[number] = as_if.AsIf(chain, of_class, pod_class, snap, counting, besides, apart=False)
         # Where a member's answer may depend on any other node, all members are asked about for each victim.
-        self._everywhere = any(asking.one_by_one for asking in self._asking.values())
+        self._everywhere = any(asking.one_by_one for asking in self._asking.values()) or any(
+            asked.one_by_one for asked in self._services.values()
+        )
         rows = {snap.pods.uids[row]: row for row in range(snap.pods.size) if snap.pods.slot[row] != pods.NO_SLOT}
         self._members = [
             (member.pod_class, member.slot, rows[member.pod.uid])
@@ -115,29 +108,66 @@ class _Reprieve:
             if member.pod.uid in rows
         ]
 
-    def staying(self, order: Sequence[int]) -> set[int]:
+    async def staying(self, order: Sequence[int]) -> set[int]:
         """The victims (indexes) that can stay, asked about in this order."""
         out: set[int] = set()
+        back = _PAIRS
         with rehearsal.Rehearsal(self._snap) as rehearsed:
             for number in order:
                 mark = rehearsed.mark
                 victim = self._request.victims[number]
-                self._add(victim, rehearsed)
-                if self._fits({pod.slot for pod in victim.pods}, rehearsed):
+                pairs = self._pairs(victim)
+                rehearsed.add(pairs[:, 0], pairs[:, 1])
+                members = self._hindered(victim)
+                fits = self._fits(members, rehearsed)
+                if fits and self._services:
+                    fits = await self._services_agree(members, np.concatenate([back, pairs]), rehearsed)
+                if fits:
                     out.add(number)
+                    back = np.concatenate([back, pairs]) if self._services else back
                 else:
                     rehearsed.clear_added(mark)
         return out
 
-    def _add(self, victim: filter_pb2.Victim, rehearsed: rehearsal.Rehearsal) -> None:
+    def _pairs(self, victim: filter_pb2.Victim) -> arrays.Int32Array:
+        """Class and slot of the victim's pods, where they can be let back to. Shape: (pod, 2)."""
         there = [(pod.pod_class, pod.slot) for pod in victim.pods]
         known = [pair for pair in there if pair[0] in self._snap.classes and self._snap.nodes.alive[pair[1]]]
-        pairs = np.array(known, dtype=np.int32).reshape(-1, 2)
-        rehearsed.add(pairs[:, 0], pairs[:, 1])
+        return np.array(known, dtype=np.int32).reshape(-1, 2)
 
-    def _fits(self, slots: set[int], rehearsed: rehearsal.Rehearsal) -> bool:
-        """Whether the members that the victim's pods on these slots may hinder fit where they are."""
-        members = [each for each in self._members if self._everywhere or each[1] in slots]
+    def _hindered(self, victim: filter_pb2.Victim) -> Sequence[tuple[int, int, int]]:
+        """The members that the victim may hinder."""
+        slots = {pod.slot for pod in victim.pods}
+        return [each for each in self._members if self._everywhere or each[1] in slots]
+
+    async def _services_agree(
+        self,
+        members: Sequence[tuple[int, int, int]],
+        back: arrays.Int32Array,
+        rehearsed: rehearsal.Rehearsal,
+    ) -> bool:
+        """Whether plugins in other processes let the members be where they are, with these victims back: each member
+        beside those before it. What is rehearsed is the same afterwards.
+        """
+        wanted: dict[int, list[interfaces.DryRun]] = {number: [] for number in self._services}
+        for at, (number, slot, _) in enumerate(members):
+            if number in wanted:
+                later = [row for _, other, row in members[at:] if other == slot]
+                wanted[number].append(interfaces.DryRun(slot, later, back[back[:, 1] == slot, 0].tolist()))
+        rehearsed.clear_added()
+        rehearsed.pause()
+        generation = self._snap.generation
+        fits = True
+        for number, runs in wanted.items():
+            fits = fits and not (await self._services[number].rehearsed(runs)).any()
+        if self._snap.generation != generation:
+            raise snapshot.OutOfStepError("the cluster changed while plugins were asked")
+        rehearsed.resume()
+        rehearsed.add(back[:, 0], back[:, 1])
+        return fits
+
+    def _fits(self, members: Sequence[tuple[int, int, int]], rehearsed: rehearsal.Rehearsal) -> bool:
+        """Whether these members fit where they are."""
         rows = np.array([row for _, _, row in members], dtype=np.intp)
         rehearsed.remove(rows)
         fits = all(self._run_fits(*run, rehearsed) for run in _runs(members))
@@ -165,62 +195,17 @@ def _never(member: filter_pb2.PodGroupMember, snap: snapshot.Snapshot) -> bool:
     return pod_class is not None and pod_class.pod.spec.preemption_policy == "Never"
 
 
-def _under_way(
-    request: filter_pb2.PodGroupPostFilterRequest, snap: snapshot.Snapshot, by_class: arrays.Int64Array
-) -> bool:
+def _under_way(request: filter_pb2.PodGroupPostFilterRequest, snap: snapshot.Snapshot) -> bool:
     """Whether a pod that is less important than the group is being deleted from a node that a member is promised."""
     promised = {member.nominated_node for member in request.members} - {""}
     slots = [snap.nodes.slots[name] for name in promised if name in snap.nodes.slots]
     table = snap.pods
     there = np.isin(table.slot[: table.size], slots)
-    lesser = by_class[table.pod_class[: table.size]] < request.priority
+    lesser = group_victims.membership(snap).priority[table.pod_class[: table.size]] < request.priority
     return bool((there & lesser & ((table.flags[: table.size] & pods.PREEMPTED) != 0)).any())
 
 
-def _group_of(number: int, snap: snapshot.Snapshot) -> tuple[str, str] | None:
-    pod_class = snap.classes[number]
-    name = pod_class.pod.spec.scheduling_group.pod_group_name
-    return (pod_class.namespace, name) if name else None
-
-
-def _priorities(snap: snapshot.Snapshot) -> arrays.Int64Array:
-    """The priority of each class: of a group's pods that of the group. Shape: (class,)."""
-    out = preemption_victims.priorities(snap).copy()
-    for number in snap.classes:
-        key = _group_of(number, snap)
-        group = snap.objects.get("pod_group", *key) if key is not None else None
-        if group is not None:
-            out[number] = group.spec.priority
-    return out
-
-
-def _units(snap: snapshot.Snapshot, by_class: arrays.Int64Array, priority: int) -> Iterator[_Unit]:
-    table = snap.pods
-    rows = np.flatnonzero(table.slot[: table.size] >= 0)
-    rows = rows[by_class[table.pod_class[rows]] < priority]
-    start = np.where(table.start[rows] == 0, preemption_victims.NOT_STARTED, table.start[rows])
-    together: dict[tuple[str, str], list[int]] = {}
-    whole = {number: _disrupted_as_one(number, snap) for number in np.unique(table.pod_class[rows]).tolist()}
-    for at, row in enumerate(rows.tolist()):
-        number = int(table.pod_class[row])
-        key = whole[number]
-        if key is None:
-            yield _Unit((row,), int(by_class[number]), False, int(start[at]))
-        else:
-            together.setdefault(key, []).append(at)
-    for positions in together.values():
-        number = int(table.pod_class[rows[positions[0]]])
-        yield _Unit(tuple(rows[positions].tolist()), int(by_class[number]), True, int(start[positions].min()))
-
-
-def _disrupted_as_one(number: int, snap: snapshot.Snapshot) -> tuple[str, str] | None:
-    """The group that all pods of the class go with, if they do."""
-    key = _group_of(number, snap)
-    group = snap.objects.get("pod_group", *key) if key is not None else None
-    return key if group is not None and group.spec.disruption_mode.HasField("all") else None
-
-
-def _victim(unit: _Unit, snap: snapshot.Snapshot, violates: bool) -> filter_pb2.Victim:
+def _victim(unit: group_victims.Unit, snap: snapshot.Snapshot, violates: bool) -> filter_pb2.Victim:
     out = filter_pb2.Victim(violates=violates)
     table = snap.pods
     for row in unit.rows:

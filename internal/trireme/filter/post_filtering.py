@@ -40,10 +40,11 @@ class Remote:
 PostFilter = PostFilterPlugin | preemption.DefaultPreemption | Remote
 
 
-def _preemption(args_json: bytes) -> preemption.DefaultPreemption:
+def _preemption(args_json: bytes, *, groups: bool) -> preemption.DefaultPreemption:
     args = orjson.loads(args_json) if args_json else {}
     return preemption.DefaultPreemption(
-        preemption.Args(args.get("minCandidateNodesPercentage", 10), args.get("minCandidateNodesAbsolute", 100))
+        preemption.Args(args.get("minCandidateNodesPercentage", 10), args.get("minCandidateNodesAbsolute", 100)),
+        groups=groups,
     )
 
 
@@ -54,6 +55,7 @@ def post_filters(
 ) -> Mapping[str, Sequence[PostFilter]]:
     """By profile the plugins at PostFilter, in order."""
     remotes = {remote.name: remote for remote in configuration.remote_plugins}
+    groups = configuration.feature_gates.get("GenericWorkload", False)
     out: dict[str, list[PostFilter]] = {}
     for profile in configuration.profiles:
         local = {plugin.name: plugin for plugin in chains[profile.scheduler_name].local}
@@ -61,7 +63,7 @@ def post_filters(
         for entry in profiles.plugins_at(profile, plugin_pb2.EXTENSION_POINT_POST_FILTER):
             plugin = local.get(entry.name)
             if entry.name == preemption.NAME:
-                found.append(_preemption(profiles.args_of(profile, entry.name)))
+                found.append(_preemption(profiles.args_of(profile, entry.name), groups=groups))
             elif isinstance(plugin, dynamic_resources.DynamicResources):
                 found.append(deallocation.Deallocation(plugin))
             elif entry.name in remotes and make_remote is not None:

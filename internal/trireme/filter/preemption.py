@@ -12,7 +12,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from trireme.filter import as_if, columns, dry_run_services, evaluation, preemption_budgets, preemption_victims
+from trireme.filter import (
+    as_if,
+    columns,
+    dry_run_services,
+    evaluation,
+    group_dry_run,
+    group_victims,
+    preemption_budgets,
+    preemption_victims,
+)
 from trireme.framework import fit_reasons, status
 from trireme.snapshot import arrays, classes, pods, snapshot
 from trireme.v1 import bind_pb2, cycle_pb2, filter_pb2
@@ -23,7 +32,7 @@ NAME = "DefaultPreemption"
 _NOT_HELPFUL = status.unresolvable("", "Preemption is not helpful for scheduling")
 _NO_VICTIMS = status.unresolvable("", "No preemption victims found for incoming pod")
 # How often the dry runs begin anew because the cluster changed while services were asked.
-_TRIES = 5
+TRIES = 5
 _PREFIX = "preemption: "
 # Added to priorities before they are summed up, so that more victims never sum up to less.
 _PRIORITY_SHIFT = 2**31
@@ -93,12 +102,14 @@ class DefaultPreemption:
 
     name = NAME
 
-    def __init__(self, args: Args) -> None:
+    def __init__(self, args: Args, *, groups: bool = False) -> None:
+        """`groups`: pods may be of groups, which are disrupted as their PodGroup says."""
         self._args = args
+        self._groups = groups
 
     async def post_filter(self, question: Question, snap: snapshot.Snapshot) -> filter_pb2.PostFilterResponse:
         """Evict the victims on the best node, or say why that would not help. A status of any kind has a text."""
-        ineligible = _ineligible(question, snap)
+        ineligible = self._ineligible(question, snap)
         if ineligible:
             return _answer(status.unschedulable(NAME, ineligible))
         if question.chosen is not None:
@@ -106,7 +117,7 @@ class DefaultPreemption:
             if left:
                 return _preempt(question, snap, _best(left, snap))
             return _answer(status.unschedulable(NAME, "no candidate node for preemption"))
-        for _ in range(_TRIES):
+        for _ in range(TRIES):
             try:
                 found = await self._find(question, snap)
                 break
@@ -126,6 +137,36 @@ class DefaultPreemption:
         text = fit_reasons.sentence(snap.nodes.count, refusals)
         return _answer(status.unschedulable(NAME, text), clear_nomination=True)
 
+    def _ineligible(self, question: Question, snap: snapshot.Snapshot) -> str:
+        """Why the pod may not preempt at all; empty: it may."""
+        pod_class = question.pod_class
+        if pod_class.pod.spec.preemption_policy == "Never":
+            return "not eligible due to preemptionPolicy=Never."
+        slot = snap.nodes.slots.get(question.cycle.pod.status.nominated_node_name)
+        if slot is None:
+            return ""
+        refusal = question.status_at(slot)
+        if refusal is not None and refusal.code == status.Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+            return ""
+        rows = self._victims(snap, np.array([slot]), pod_class.priority)
+        if (snap.pods.flags[rows] & pods.PREEMPTED).any():
+            return "not eligible due to a terminating pod on the nominated node."
+        return ""
+
+    def _victims(self, snap: snapshot.Snapshot, slots: arrays.SlotArray, priority: int) -> arrays.SlotArray:
+        """Rows of the pods that may go from these slots: by slot, the most important first. Shape: (victim,)."""
+        if self._groups and not group_victims.none(snap):
+            return group_victims.on_slots(snap, slots, priority)
+        return preemption_victims.potential_victims(snap, slots, priority)
+
+    def _disrupted_as_one(self, snap: snapshot.Snapshot, victims: arrays.SlotArray) -> arrays.SlotArray:
+        """The slots of those of the victims that go with others. Shape: (slot,)."""
+        if not self._groups or group_victims.none(snap):
+            return victims[:0]
+        return np.unique(
+            snap.pods.slot[victims[group_victims.membership(snap).whole[snap.pods.pod_class[victims]] > 0]]
+        )
+
     async def _find(self, question: Question, snap: snapshot.Snapshot) -> _Found:
         found = _Found()
         potential = question.resolvable(snap.nodes.live_slots())
@@ -133,24 +174,33 @@ class DefaultPreemption:
             return found
         wanted = self._args.enough(potential.size)
         potential = np.roll(potential, -_offset(question.cycle, potential.size))
-        victims = preemption_victims.potential_victims(snap, potential, question.pod_class.priority)
+        victims = self._victims(snap, potential, question.pod_class.priority)
         has_victims = np.isin(potential, snap.pods.slot[victims])
         found.refused[_NO_VICTIMS] += int(np.count_nonzero(~has_victims))
         potential = potential[has_victims]
         counting = as_if.nominees(snap, question.pod_class.priority, question.cycle.pod.metadata.uid)
         services = dry_run_services.of(
-            question.chain, question.kept, question.cycle, question.pod_class, snap, counting
+            question.chain, question.kept, question.cycle.profile, question.pod_class, snap, counting
         )
         asked = frozenset() if services is None else services.names
-        asking = as_if.AsIf(question.chain, question.kept, question.pod_class, snap, counting, asked)
-        run = preemption_victims.DryRun(snap, asking, preemption_budgets.Budgets(snap), victims, services)
+        of_class = question.chain, question.kept, question.pod_class, snap, counting, asked
+        budgets = preemption_budgets.Budgets(snap)
+        run = preemption_victims.DryRun(snap, as_if.AsIf(*of_class), budgets, victims, services)
+        together = self._disrupted_as_one(snap, victims)
+        if together.size:
+            everywhere = as_if.AsIf(*of_class, apart=False)
+            of_groups = group_dry_run.GroupDryRun(snap, everywhere, budgets, question.pod_class.priority, services)
         tried = 0
         while potential.size and not found.enough(wanted):
             # As many as it takes if nodes refuse as often as they did so far: a round costs more than a few nodes more.
             count = max(wanted - len(found.candidates), 1)
             if found.candidates:
                 count = count * tried // len(found.candidates) + 1
-            self._take(await run.run(potential[:count]), question, snap, found)
+            chosen = potential[:count]
+            if together.size:
+                self._take(await of_groups.run(chosen[np.isin(chosen, together)]), question, snap, found)
+                chosen = chosen[~np.isin(chosen, together)]
+            self._take(await run.run(chosen), question, snap, found)
             potential, tried = potential[count:], tried + count
         found.refused = +found.refused
         return found
@@ -169,23 +219,6 @@ class DefaultPreemption:
             found.refused[refusal] += 1
             if refusal.code == status.Code.ERROR:
                 found.faults.append(refusal.message)
-
-
-def _ineligible(question: Question, snap: snapshot.Snapshot) -> str:
-    """Why the pod may not preempt at all; empty: it may."""
-    pod_class = question.pod_class
-    if pod_class.pod.spec.preemption_policy == "Never":
-        return "not eligible due to preemptionPolicy=Never."
-    slot = snap.nodes.slots.get(question.cycle.pod.status.nominated_node_name)
-    if slot is None:
-        return ""
-    refusal = question.status_at(slot)
-    if refusal is not None and refusal.code == status.Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
-        return ""
-    rows = preemption_victims.potential_victims(snap, np.array([slot]), pod_class.priority)
-    if (snap.pods.flags[rows] & pods.PREEMPTED).any():
-        return "not eligible due to a terminating pod on the nominated node."
-    return ""
 
 
 def _offset(cycle: cycle_pb2.Cycle, nodes: int) -> int:
@@ -222,15 +255,20 @@ def _offered(candidates: list[preemption_victims.Candidate], snap: snapshot.Snap
 
 
 def _taken_back(chosen: filter_pb2.PreemptionCandidates, snap: snapshot.Snapshot) -> list[preemption_victims.Candidate]:
-    """The candidates that are left, without those whose node or victims have gone meanwhile."""
+    """The candidates that are left, without those whose node or victims have gone meanwhile. A victim is on the node,
+    or goes with one that is.
+    """
     slots = {each.node_name: snap.nodes.slots.get(each.node_name, pods.NO_SLOT) for each in chosen.candidates}
     named = [slot for slot in slots.values() if slot != pods.NO_SLOT]
-    placed = np.flatnonzero(np.isin(snap.pods.slot[: snap.pods.size], named)).tolist()
-    row_of = {(snap.pods.uids[row], int(snap.pods.slot[row])): row for row in placed}
+    placed = snap.pods.slot[: snap.pods.size]
+    whole = group_victims.membership(snap).whole[snap.pods.pod_class[: snap.pods.size]]
+    candidates = np.flatnonzero(np.isin(placed, named) | ((placed != pods.NO_SLOT) & (whole > 0))).tolist()
+    row_of = {snap.pods.uids[row]: row for row in candidates}
     out = []
     for each in chosen.candidates:
         slot = slots[each.node_name]
-        rows = [row_of[victim.uid, slot] for victim in each.victims if (victim.uid, slot) in row_of]
+        rows = [row_of[victim.uid] for victim in each.victims if victim.uid in row_of]
+        rows = [row for row in rows if placed[row] == slot or whole[row]]
         if rows and len(rows) == len(each.victims):
             out.append(preemption_victims.Candidate(slot, tuple(rows), each.violations))
     return out

@@ -91,6 +91,29 @@ class Services(Protocol):
         ...
 
 
+async def verdicts(
+    snap: snapshot.Snapshot,
+    asking: as_if.AsIf,
+    services: Services | None,
+    slots: arrays.SlotArray,
+    rehearsed: rehearsal.Rehearsal,
+) -> arrays.Int16Array:
+    """What all plugins say, services included. Shape: (slot asked,). Raises: OutOfStepError where the snapshot moved on
+    while services were asked.
+    """
+    index = asking.verdicts(slots, rehearsed).index
+    passing = np.flatnonzero(index == interfaces.PASSES)
+    if services is not None and passing.size:
+        gone = rehearsed.removed
+        rehearsed.pause()
+        generation = snap.generation
+        index[passing] = await services.verdicts(slots[passing], gone)
+        if snap.generation != generation:
+            raise snapshot.OutOfStepError("the cluster changed while plugins were asked")
+        rehearsed.resume()
+    return index
+
+
 class DryRun:
     """Looks for the victims of one pod."""
 
@@ -126,18 +149,7 @@ class DryRun:
         return Outcome(tuple(candidates), tuple(refused))
 
     async def _verdicts(self, slots: arrays.SlotArray, rehearsed: rehearsal.Rehearsal) -> arrays.Int16Array:
-        """What all plugins say, services included. Shape: (slot asked,)."""
-        index = self._asking.verdicts(slots, rehearsed).index
-        passing = np.flatnonzero(index == interfaces.PASSES)
-        if self._services is not None and passing.size:
-            gone = rehearsed.removed
-            rehearsed.pause()
-            generation = self._snap.generation
-            index[passing] = await self._services.verdicts(slots[passing], gone)
-            if self._snap.generation != generation:
-                raise snapshot.OutOfStepError("the cluster changed while plugins were asked")
-            rehearsed.resume()
-        return index
+        return await verdicts(self._snap, self._asking, self._services, slots, rehearsed)
 
     async def _together(
         self, slots: arrays.SlotArray, rehearsed: rehearsal.Rehearsal

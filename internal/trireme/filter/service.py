@@ -132,11 +132,18 @@ class FilterService(filter_pb2_grpc.FilterServiceServicer):
             if member.pod_class not in self._snap.classes:
                 await context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"members: no class {member.pod_class}")
             placed.add(member.pod_class)
-        kept = {
-            number: await self._evaluator.evaluate(request.cycle.profile, self._snap.classes[number])
-            for number in placed
-        }
-        return group_preemption.who_has_to_go(request, self._snap, self._chains[request.cycle.profile], kept)
+        for _ in range(preemption.TRIES):
+            try:
+                kept = {
+                    number: await self._evaluator.evaluate(request.cycle.profile, self._snap.classes[number])
+                    for number in placed
+                }
+                chain = self._chains[request.cycle.profile]
+                return await group_preemption.who_has_to_go(request, self._snap, chain, kept)
+            except snapshot.OutOfStepError as error:
+                moved = str(error)
+        await context.abort(grpc.StatusCode.FAILED_PRECONDITION, f"cycle.generation: {moved}")
+        raise AssertionError("abort does not return")
 
     async def Reserve(
         self, request: filter_pb2.ReserveRequest, context: aio.ServicerContext[Any, Any]

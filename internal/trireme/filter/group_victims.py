@@ -1,0 +1,117 @@
+"""Victims of preemption where there are pod groups: a pod, or all pods of a group that is disrupted as one.
+
+A pod of a group counts with the priority of its group. A group is more important than a pod of its priority, a larger
+one more important than a smaller one, and then who started earlier. Single pods that preempt and groups that do share
+this; where no pod names a group, `none` says so at the price of a look at the classes when they change.
+
+Source: pkg/scheduler/framework/preemption (types.go, util.go).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from trireme.filter import preemption_victims
+from trireme.snapshot import arrays, snapshot
+
+_KIND = "pod_group"
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A victim: rows of pods that go together. `group`: they are of a group."""
+
+    rows: tuple[int, ...]
+    priority: int
+    group: bool
+    earliest: int
+
+    @property
+    def importance(self) -> tuple[int, bool, int, int]:
+        """Sorts the most important first."""
+        return -self.priority, not self.group, -len(self.rows), self.earliest
+
+
+class Membership:
+    """By class what its pods' group makes of them; made anew when classes or groups change. Shapes: both (class,).
+
+    `priority` is that of the group where there is one. `whole` is the number of the group that they all go with; 0:
+    each goes alone.
+    """
+
+    def __init__(self) -> None:
+        self._generations = (-1, -1)
+        self.priority = np.zeros(0, dtype=np.int64)
+        self.whole = np.zeros(0, dtype=np.int64)
+        self.grouped = np.zeros(0, dtype=np.bool_)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the columns, in bytes."""
+        return self.priority.nbytes + self.whole.nbytes + self.grouped.nbytes
+
+    def bring_up(self, snap: snapshot.Snapshot) -> None:
+        """Take in the classes and groups that came."""
+        generations = snap.classes_generation, snap.objects.generation(_KIND)
+        if self._generations == generations:
+            return
+        self.priority = preemption_victims.priorities(snap).copy()
+        self.whole = np.zeros(self.priority.shape, dtype=np.int64)
+        self.grouped = np.zeros(self.priority.shape, dtype=np.bool_)
+        numbers: dict[tuple[str, str], int] = {}
+        for pod_class in snap.classes.values():
+            name = pod_class.pod.spec.scheduling_group.pod_group_name
+            if not name:
+                continue
+            self.grouped[pod_class.id] = True
+            group = snap.objects.get(_KIND, pod_class.namespace, name)
+            if group is not None:
+                self.priority[pod_class.id] = group.spec.priority
+                if group.spec.disruption_mode.HasField("all"):
+                    key = pod_class.namespace, name
+                    self.whole[pod_class.id] = numbers.setdefault(key, len(numbers) + 1)
+        self._generations = generations
+
+
+def membership(snap: snapshot.Snapshot) -> Membership:
+    """What the groups make of the classes."""
+    return snap.derived.get("group_membership", Membership, snap)
+
+
+def none(snap: snapshot.Snapshot) -> bool:
+    """No pod of the cluster names a group."""
+    return not membership(snap).grouped.any()
+
+
+def on_slots(snap: snapshot.Snapshot, slots: arrays.SlotArray, priority: int) -> arrays.SlotArray:
+    """As preemption_victims.potential_victims, with regard for groups. Shape: (victim,)."""
+    rows = [row for unit in units(snap, priority, slots) for row in unit.rows]
+    ordered = np.array(rows, dtype=np.intp)
+    ordered = ordered[np.isin(snap.pods.slot[ordered], slots)]
+    return ordered[np.argsort(snap.pods.slot[ordered], kind="stable")]
+
+
+def units(snap: snapshot.Snapshot, priority: int, slots: arrays.SlotArray | None = None) -> list[Unit]:
+    """The victims of lower priority in the whole cluster, or those that have a pod on these slots: the most important
+    first.
+    """
+    table, member = snap.pods, membership(snap)
+    rows = np.flatnonzero(table.slot[: table.size] >= 0)
+    rows = rows[member.priority[table.pod_class[rows]] < priority]
+    whole = member.whole[table.pod_class[rows]]
+    if slots is not None:
+        there = np.isin(table.slot[rows], slots)
+        there |= np.isin(whole, np.unique(whole[there & (whole > 0)]))
+        rows, whole = rows[there], whole[there]
+    out = [_unit(snap, member, (row,)) for row in rows[whole == 0].tolist()]
+    for number in np.unique(whole[whole > 0]).tolist():
+        out.append(_unit(snap, member, rows[whole == number].tolist()))
+    return sorted(out, key=lambda unit: unit.importance)
+
+
+def _unit(snap: snapshot.Snapshot, member: Membership, rows: Sequence[int]) -> Unit:
+    started = [int(snap.pods.start[row]) or int(preemption_victims.NOT_STARTED) for row in rows]
+    number = int(snap.pods.pod_class[rows[0]])
+    ordered = tuple(row for _, row in sorted(zip(started, rows, strict=True)))
+    return Unit(ordered, int(member.priority[number]), bool(member.grouped[number]), min(started))
