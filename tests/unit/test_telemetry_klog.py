@@ -11,7 +11,7 @@ import pytest
 from trireme.telemetry import klog
 
 LOG = logging.getLogger("trireme.frontend.some_module")
-_HEADER = re.compile(r"([IWEF])\d{4} \d\d:\d\d:\d\d\.\d{6} +\d+ unit/test_telemetry_klog\.py:\d+\] (.*)\Z", re.DOTALL)
+_HEADER = re.compile(r"([IWEF])\d{4} \d\d:\d\d:\d\d\.\d{6} +\d+ test_telemetry_klog\.py:\d+\] (.*)\Z", re.DOTALL)
 
 
 @pytest.fixture(autouse=True)
@@ -51,6 +51,8 @@ def _text(stream: io.StringIO) -> tuple[str, str]:
         pytest.param({"err": 'a "quoted" one'}, '"said" err="a \\"quoted\\" one"', id="quotes"),
         pytest.param({"lines": "a\nb"}, '"said" lines=<\n\ta\n\tb\n >', id="lines"),
         pytest.param({"list": ["a", 1]}, '"said" list=["a",1]', id="list"),
+        pytest.param({"pod": klog.Ref("ns/name")}, '"said" pod="ns/name"', id="object"),
+        pytest.param({"zone": "r\x00z"}, r'"said" zone="r\x00z"', id="unprintable"),
     ],
 )
 def test_a_structured_line(values: dict[str, object], text: str) -> None:
@@ -102,15 +104,40 @@ def test_modules_have_a_verbosity_of_their_own(pattern: str, matches: bool) -> N
     assert ("detail" in stream.getvalue()) == matches
 
 
+def test_modules_that_are_loaded_later_have_their_verbosity() -> None:
+    """--vmodule would only concern what is loaded before the flags are read, which is next to nothing."""
+    stream = _written(klog.LogOptions(modules=[("loaded_*", 5)]))
+    for number, name in enumerate(("loaded_later", "other_later")):
+        logger = logging.getLogger(f"trireme.frontend.{name}")
+        klog.info(logger, 5, f"line {number}")
+        klog.info(logger, 6, "too much")
+    assert re.findall(r'"(.*)"', stream.getvalue()) == ["line 0"]
+
+
+def test_no_module_is_made_quieter() -> None:
+    """A pattern with a low level would hide what -v has shown."""
+    stream = _written(klog.LogOptions(verbosity=4, modules=[("some_module", 2)]))
+    klog.info(LOG, 4, "said")
+    klog.set_verbosity(1)
+    klog.info(LOG, 2, "by its own")
+    klog.info(LOG, 3, "unsaid")
+    assert re.findall(r'"(.*)"', stream.getvalue()) == ["said", "by its own"]
+
+
 def test_json_lines() -> None:
     """A collector of JSON logs would miss the message, the values or the level."""
     stream = _written(klog.LogOptions(format="json", verbosity=2))
-    klog.info(LOG, 2, "said", pod="ns/name")
+    klog.info(LOG, 2, "said", pod=klog.Ref("ns/name"), node=klog.Ref("n"))
     klog.error(LOG, "failed", err="why")
     said, failed = (json.loads(line) for line in stream.getvalue().splitlines())
     assert said.pop("ts") > 1e12
     assert said.pop("caller").startswith("unit/test_telemetry_klog.py:")
-    assert said == {"msg": "said", "v": 2, "pod": "ns/name"}
+    assert said == {
+        "msg": "said",
+        "v": 2,
+        "pod": {"name": "name", "namespace": "ns"},
+        "node": {"name": "n"},
+    }
     assert (failed["msg"], failed["err"], "v" in failed) == ("failed", "why", False)
 
 

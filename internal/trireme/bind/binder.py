@@ -22,6 +22,7 @@ from trireme.bind.results import Busy, Results
 from trireme.framework.status import Reason
 from trireme.kube import writes
 from trireme.replica.fencing import Tenure
+from trireme.telemetry import klog
 
 log = logging.getLogger(__name__)
 
@@ -212,6 +213,10 @@ class Binder:
 
     async def _post(self, job: _Job, attempt: Attempt, work: Work) -> binding.Step:
         self._posts += 1
+        if klog.enabled(log, 3):
+            pod = klog.Ref(f"{job.target.pod.namespace}/{job.target.pod.name}")
+            text = "Attempting to bind pod to node"
+            klog.info(log, 3, text, logger="Bind.DefaultBinder", pod=pod, node=klog.Ref(job.target.node))
         now = self._clock()
         # Nothing is sent after the tenure: the deadline covers the wait for the client's rate limit.
         deadline = min(binding.POST_DEADLINE_SECONDS, job.tenure.valid_until - now)

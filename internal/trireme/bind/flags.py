@@ -9,6 +9,7 @@ from trireme.bind import actions, binder
 from trireme.kube.client import ClientSettings, user_agent
 from trireme.kube.credentials import Source
 from trireme.replica import listening
+from trireme.telemetry import klog, log_flags
 
 
 class FlagError(ValueError):
@@ -26,8 +27,7 @@ class Options:
     metrics_listen: str
     #: Process id of the parent to end with; 0: none.
     parent: int
-    verbosity: int
-    logging_format: str = "text"
+    logs: klog.LogOptions
 
 
 def parse(argv: Sequence[str] | None) -> Options:
@@ -67,8 +67,7 @@ def parse(argv: Sequence[str] | None) -> Options:
         else None,
         metrics_listen=values.metrics_listen,
         parent=values.exit_with_parent,
-        verbosity=values.v,
-        logging_format=values.logging_format,
+        logs=log_flags.options(values),
     )
 
 
@@ -100,8 +99,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--leader-elect-resource-namespace", default="kube-system", help="its namespace (default %(default)s)")
     add("--metrics-listen", default="", help="host:port for /metrics, /healthz and /readyz; empty: not served")
     add("--exit-with-parent", type=int, default=0, metavar="PID", help="end when this process, the parent, ends")
-    add("--logging-format", choices=("text", "json"), default="text", help="default %(default)s")
-    add("-v", "--v", type=int, default=0, help="log verbosity")
+    log_flags.add(parser)
     return parser
 
 

@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Serves until SIGTERM; answers the exit code. What is wrong at the start is one line on stderr."""
     try:
         options = flags.parse(argv)
-        klog.setup(klog.LogOptions(options.logging_format, options.verbosity))
+        klog.setup(options.logs)
         if options.parent:
             parent_death.exit_with_parent(options.parent)
         # What is loaded now lives as long as the process: the collector need not look at it again.

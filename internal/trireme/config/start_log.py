@@ -83,5 +83,6 @@ class StartLog:
             self.stream.write(orjson.dumps({**record, **values}).decode() + "\n")
             return
         moment = datetime.fromtimestamp(now).astimezone()
-        header = f"{severity}{moment:%m%d %H:%M:%S.%f} {self.process:>7} {_SOURCE}"
+        source = _SOURCE.rpartition("/")[2]
+        header = f"{severity}{moment:%m%d %H:%M:%S.%f} {self.process:>7} {source}"
         self.stream.write(f"{header}] {text}\n")

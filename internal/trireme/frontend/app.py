@@ -522,6 +522,7 @@ class Frontend:
                 name = entry.resource.name
                 klog.info(log, 2, "Caches populated", type=f"*v1.{entry.resource.kind}", reflector=f"informer {name}")
             await asyncio.sleep(POPULATED_SECONDS if waiting else 0)
+        klog.info(log, 3, "Handlers synced")
 
     async def _lead(self, group: asyncio.TaskGroup, term: Term) -> None:
         self._term = term

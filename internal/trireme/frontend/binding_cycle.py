@@ -44,6 +44,7 @@ class Assumed:
     pre_bind: bool = False
     state: bytes = b""  # what Reserve gave for PreBind
     prepared: bool = False  # PreBind may have written something
+    looked_at: tuple[int, int] = (0, 0)  # nodes that were looked at, and those of them where the pod fits: for the log
 
     @property
     def item(self) -> bind_pb2.BindItem:
@@ -252,7 +253,7 @@ class BindingCycle:
         self._observed.point("Bind", said.code, cycle.profile, self._observed.clock() - started)
         if said.code == status.Code.SUCCESS:
             self._settled(1)
-            self._results.bound(one.pod, one.node_name)
+            self._results.bound(one.pod, one.node_name, one.looked_at)
         else:
             self._take_back(cycle, one, said)
 
@@ -271,7 +272,7 @@ class BindingCycle:
             self._observed.point("Bind", said.code, cycle.profile, self._observed.clock() - started)
             if said.code == status.Code.SUCCESS:
                 self._settled(1)
-                self._results.bound(one.pod, one.node_name)
+                self._results.bound(one.pod, one.node_name, one.looked_at)
             else:
                 self._take_back(cycle, one, said)
 

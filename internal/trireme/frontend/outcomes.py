@@ -11,6 +11,7 @@ from trireme.framework import status
 from trireme.frontend import fit_error
 from trireme.frontend.cluster import cluster_watch, pod_projection
 from trireme.frontend.queueing import queue_pod, queue_remote, scheduling_queue
+from trireme.frontend.replicas import class_answers
 from trireme.frontend.serving import metrics_observed
 from trireme.kube import json_values
 from trireme.kube.event_series import ObjectReference, pod_reference
@@ -40,6 +41,11 @@ class Failure:
     def reason(self) -> str:
         """The condition's reason."""
         return UNSCHEDULABLE if self.unschedulable or self.rejectors else SCHEDULER_ERROR
+
+
+def looked_at(answer: class_answers.ClassAnswer, nodes: int) -> tuple[int, int]:
+    """How many nodes were looked at, and how many of them would do: counted where the log tells it."""
+    return (nodes, answer.feasible) if klog.enabled(log, 2) else (0, 0)
 
 
 class Outcomes:
@@ -82,6 +88,8 @@ class Outcomes:
                 nominated_node=failure.nominated_node,
             )
         )
+        if klog.enabled(log, 3):
+            _log_place(pod)
         if pending is None:
             self._expected.pop(uid, None)
             return
@@ -110,10 +118,20 @@ class Outcomes:
             regarding = _reference(pending.parsed)
             self._recorder.record(regarding, WARNING, "FailedScheduling", "Scheduling", text, pod.record.profile)
 
-    def bound(self, pod: queue_pod.QueuedPod, node_name: str) -> None:
-        """The pod is on the node."""
+    def bound(self, pod: queue_pod.QueuedPod, node_name: str, looked_at: tuple[int, int]) -> None:
+        """The pod is on the node. `looked_at`: how many nodes were, and how many of them would have done."""
         self._observed.bound(pod, self._now())
-        klog.info(log, 2, "Successfully bound pod to node", pod=pod.key, node=node_name)
+        if klog.enabled(log, 2):
+            evaluated, feasible = looked_at
+            klog.info(
+                log,
+                2,
+                "Successfully bound pod to node",
+                pod=klog.Ref(pod.key),
+                node=node_name,
+                evaluatedNodes=evaluated,
+                feasibleNodes=feasible,
+            )
         self._asked.pop(pod.uid, None)
         self._expected.pop(pod.uid, None)
         pending: cluster_watch.PendingPod = pod.record.pod
@@ -154,17 +172,44 @@ class Outcomes:
         )
         if renominated and nominated is not None:
             action.set_condition.nominated_node_name = nominated
+        if klog.enabled(log, 3):
+            klog.info(
+                log,
+                3,
+                "Updating pod condition and nominated node name",
+                pod=klog.Ref(parsed.key),
+                conditionType=condition.type,
+                conditionStatus=condition.status,
+                conditionReason=condition.reason,
+                nominatedNodeName=nominated or "",
+            )
         self._send(action)
 
 
-def _log_failure(pod: str, failure: Failure) -> None:
+def _log_failure(key: str, failure: Failure) -> None:
     """One line a decision, in kube-scheduler's words."""
+    pod = klog.Ref(key)
     if failure.reason != UNSCHEDULABLE:
         klog.error(log, "Error scheduling pod; retrying", err=failure.message, pod=pod)
     elif failure.message == fit_error.NO_NODES:
         klog.info(log, 2, "Unable to schedule pod; no nodes are registered to the cluster; waiting", pod=pod)
     else:
         klog.info(log, 2, "Unable to schedule pod; no fit; waiting", pod=pod, err=failure.message)
+
+
+def _log_place(pod: queue_pod.QueuedPod) -> None:
+    """Where the pod waits now."""
+    klog.info(
+        log,
+        3,
+        "Pod moved to an internal scheduling queue",
+        **{
+            "pod": klog.Ref(pod.key),
+            "event": "ScheduleAttemptFailure",
+            "queue": pod.place.value.capitalize(),
+            "unschedulable plugins": {name: {} for name in sorted(pod.rejectors)},
+        },
+    )
 
 
 def rejectors_of(refusals: Collection[tuple[status.Status, int]]) -> tuple[frozenset[str], frozenset[str]]:

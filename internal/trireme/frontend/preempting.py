@@ -119,12 +119,14 @@ class Preempting:
         if not victims:
             return
         count = len(victims)
-        klog.info(log, 2, "the target node for the preemption is determined", node=node_name, pod=pod.key)
+        text = "the target node for the preemption is determined"
+        preemptor = klog.Ref(pod.key)
+        klog.info(log, 2, text, logger="PostFilter.DefaultPreemption", pod=preemptor, node=node_name)
         klog.info(
             log,
             2,
             "Start the preemption asynchronously",
-            preemptor=pod.key,
+            preemptor=preemptor,
             node=node_name,
             numVictims=count,
             numVictimsToDelete=count,
@@ -169,7 +171,8 @@ class Preempting:
                 del self._preemptions[pod.uid]
             self._observed.preempted(not failed, self._observed.clock() - started)
             result = "error" if failed else "success"
-            klog.info(log, 2, "Async Preemption finished completely", preemptor=pod.key, node=node_name, result=result)
+            text = "Async Preemption finished completely"
+            klog.info(log, 2, text, preemptor=klog.Ref(pod.key), node=node_name, result=result)
         if failed or in_memory or known.unheard:
             self._activate([(pod.key, pod.uid)])
 
@@ -204,8 +207,9 @@ class Preempting:
             if failure:
                 log.error("pod %s/%s could not be preempted: %s", victim.pod.namespace, victim.pod.name, failure)
                 return _End.FAILED
-        name = f"{victim.pod.namespace}/{victim.pod.name}"
-        klog.info(log, 2, "Preemptor Pod preempted victim Pod", preemptor=pod.key, victim=name, node=node_name)
+        name = klog.Ref(f"{victim.pod.namespace}/{victim.pod.name}")
+        preemptor = klog.Ref(pod.key)
+        klog.info(log, 2, "Preemptor Pod preempted victim Pod", preemptor=preemptor, victim=name, node=node_name)
         reference = pod_reference(victim.pod.namespace, victim.pod.name, uid, version)
         self._results.preempted(reference, text, pod.record.profile)
         return end

@@ -58,6 +58,9 @@ class SchedulingCycle:
         """Place the pods of the batch, or say of each why not."""
         self._observed.popped(batch.profile, len(batch.pods))
         pods = [pod for pod in batch.pods if self._to_be_tried(pod)]
+        if klog.enabled(log, 3):
+            for pod in pods:
+                klog.info(log, 3, "Attempting to schedule pod", pod=klog.Ref(pod.key))
         try:
             while pods:
                 pods = await self._round(batch.profile, batch.class_id, pods)
@@ -107,8 +110,10 @@ class SchedulingCycle:
         if filtered.answer.admits(slot):
             # What was promised to the pod is taken without a look at other nodes.
             placed = phases.Placed((slot,), None, False)
+            looked_at = (1, 1)
         else:
             count = min(len(pods), filtered.max_batch or len(pods))
+            looked_at = outcomes.looked_at(filtered.answer, self._cache.node_count)
             placed = await self._calls.place(profile, class_id, count, filtered, extra_scores)
         if placed.failure is not None:
             self._fail_all(pods, outcomes.Failure(placed.failure.message, nominated_node=""))
@@ -117,7 +122,7 @@ class SchedulingCycle:
             raise phases.PhaseFault("score placed none of the pods, though filter found nodes for them")
         self._observed.placed(profile, len(placed.slots), self._observed.clock() - started, filtered, placed)
         cycle = self._calls.cycle(profile, class_id, generation)
-        assumed = self._assume(pods[: len(placed.slots)], placed.slots, filtered.answer.generation)
+        assumed = self._assume(pods[: len(placed.slots)], placed.slots, filtered.answer.generation, looked_at)
         if filtered.needs_reserve and assumed:
             assumed = await self._reserve(cycle, assumed, filtered.needs_pre_bind)
         if assumed:
@@ -125,7 +130,7 @@ class SchedulingCycle:
         return [pod for pod in pods if self._cache.pod(pod.uid) is None and self._still_wanted(pod)]
 
     def _assume(
-        self, pods: list[queue_pod.QueuedPod], slots: tuple[int, ...], generation: int
+        self, pods: list[queue_pod.QueuedPod], slots: tuple[int, ...], generation: int, looked_at: tuple[int, int]
     ) -> list[binding_cycle.Assumed]:
         assumed = []
         for pod, slot in zip(pods, slots, strict=True):
@@ -136,7 +141,7 @@ class SchedulingCycle:
             pending = pod.record.pod
             self._cache.assume(pod.key, pod.uid, node_name, pending.base, pending.parsed.labels, pending.class_id)
             self._queue.nominator.delete(pod.uid)
-            assumed.append(binding_cycle.Assumed(pod, node_name, slot))
+            assumed.append(binding_cycle.Assumed(pod, node_name, slot, looked_at=looked_at))
         return assumed
 
     async def _reserve(
@@ -201,8 +206,7 @@ class SchedulingCycle:
         failure = outcomes.Failure(text, rejectors, pending_plugins, way.nominated_node, unschedulable=True)
         if not way.actions and not way.nominated_node:
             if profile in self._post_filtering:
-                text = "No preemption candidate is found; preemption is not helpful for scheduling"
-                klog.info(log, 2, text, pod=pods[0].key)
+                _log_no_candidate(pods[0].key, way)
             self._fail_all(pods, failure)
             return []
         first, *left = pods
@@ -231,6 +235,13 @@ class SchedulingCycle:
     def _fail_all(self, pods: list[queue_pod.QueuedPod], failure: outcomes.Failure) -> None:
         for pod in pods:
             self._results.failed(pod, failure)
+
+
+def _log_no_candidate(key: str, way: phases.WayOut) -> None:
+    """Preemption was tried in vain; of a pod that may not preempt its event says why."""
+    if klog.enabled(log, 2) and "not eligible" not in way.message:
+        text = "No preemption candidate is found; preemption is not helpful for scheduling"
+        klog.info(log, 2, text, logger="PostFilter.DefaultPreemption", pod=klog.Ref(key))
 
 
 def named(pod: queue_pod.QueuedPod) -> core_pb2.Pod:

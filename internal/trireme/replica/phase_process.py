@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from grpc import aio
 
 from trireme.replica import follower, grpc_server, listening, parent_death
-from trireme.telemetry import klog
+from trireme.telemetry import klog, log_flags
 from trireme.v1 import plugin_pb2, plugin_pb2_grpc, snapshot_pb2, snapshot_pb2_grpc
 
 PhaseLifespan = Callable[[argparse.Namespace], AbstractAsyncContextManager[Sequence[grpc_server.Service]]]
@@ -71,7 +71,7 @@ def shared_services(follow: follower.Follower, hosted: HostedPlugins) -> tuple[g
 def run(name: str, description: str, argv: Sequence[str] | None, lifespan: PhaseLifespan) -> int:
     """Parse the flags and serve until SIGTERM. Returns the exit code; what is wrong is one line on stderr."""
     options = parser(name, description).parse_args(argv)
-    klog.setup(klog.LogOptions(options.logging_format, options.v))
+    klog.setup(log_flags.options(options))
     if options.exit_with_parent:
         parent_death.exit_with_parent(options.exit_with_parent)
     try:
@@ -101,6 +101,5 @@ def parser(name: str, description: str) -> argparse.ArgumentParser:
     flags.add_argument(
         "--metrics-listen", default="", help="host:port for /metrics, /healthz and /readyz; empty: not served"
     )
-    flags.add_argument("--logging-format", choices=("text", "json"), default="text", help="default %(default)s")
-    flags.add_argument("-v", "--v", type=int, default=0, help="log verbosity")
+    log_flags.add(flags)
     return flags

@@ -18,6 +18,7 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.x509.oid import NameOID
 
+from trireme.telemetry import klog
 from trireme.telemetry.expiring import Expiring
 
 log = logging.getLogger(__name__)
@@ -130,10 +131,10 @@ class Authenticator:
         try:
             user = await asyncio.shield(task)
         except ReviewError as error:
-            log.error("Unable to authenticate the request: %s", error)
+            klog.error(log, "Unable to authenticate the request", err=str(error))
             raise Unauthenticated from error
         if user is None:
-            log.error("Unable to authenticate the request: invalid bearer token")
+            klog.error(log, "Unable to authenticate the request", err="invalid bearer token")
             raise Unauthenticated
         self._reviewed.put(key, user, self._ttl)
         return user

@@ -171,9 +171,26 @@ def _log_request(request: web.Request, reply: Reply, seconds: float) -> None:
             "HTTP",
             verb=request.method,
             URI=request.path_qs,
-            latency=f"{seconds * 1000:.3f}ms",
+            latency=_duration(seconds),
             userAgent=request.headers.get("User-Agent", ""),
-            contentType=reply.content_type,
-            srcIP=request.remote or "",
+            contentType=request.headers.get("Content-Type", ""),
+            **{"audit-ID": ""},
+            srcIP=_peer(request),
             resp=reply.status,
         )
+
+
+def _duration(seconds: float) -> str:
+    """As Go writes one."""
+    nanoseconds = round(seconds * 1e9)
+    if nanoseconds < 1_000_000:
+        return f"{nanoseconds / 1e3:.10g}µs"
+    return f"{nanoseconds / 1e6:.10g}ms" if nanoseconds < 1_000_000_000 else f"{nanoseconds / 1e9:.10g}s"
+
+
+def _peer(request: web.Request) -> str:
+    """Address and port of who asks."""
+    peer = request.transport.get_extra_info("peername") if request.transport is not None else None
+    if not isinstance(peer, tuple):
+        return request.remote or ""
+    return f"[{peer[0]}]:{peer[1]}" if ":" in peer[0] else f"{peer[0]}:{peer[1]}"

@@ -4,6 +4,9 @@ What reads kube-scheduler's logs today should read these. A line is a message an
 "Successfully bound pod to node", pod="ns/name")`; lines of the standard library's kind (`log.warning("…: %s", error)`)
 come out as klog's unstructured ones. A level that is off costs one dictionary look-up.
 
+`--vmodule` raises the level of single modules, also of those that are loaded only later: every logger of this program
+asks for its level when it is made. Nobody's level is lowered by it.
+
 The verbosity n of klog is a level of the standard library below INFO, in steps of one, and DEBUG is 4. Nothing secret
 is logged: callers name what they log, and no request's headers or body is ever among it.
 """
@@ -19,6 +22,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TextIO
+
+from trireme.config import golang
 
 # The verbosity that the standard library's DEBUG stands for.
 _DEBUG_VERBOSITY = 4
@@ -41,6 +46,17 @@ class LogOptions:
     split: bool = False
     buffer_bytes: int = 0
     flush_seconds: float = 5.0
+
+
+class Ref(str):
+    """The name of an object, `namespace/name` or `name`: shown as it is in text, and as an object in JSON."""
+
+    __slots__ = ()
+
+    def parts(self) -> dict[str, str]:
+        """As kube-scheduler has it in JSON."""
+        namespace, _, name = self.rpartition("/")
+        return {"name": name, "namespace": namespace} if namespace else {"name": name}
 
 
 def level_of(verbosity: int) -> int:
@@ -96,18 +112,44 @@ def setup(options: LogOptions, stdout: TextIO | None = None, stderr: TextIO | No
         handler.setFormatter(formatter)
         root.addHandler(handler)
     root.setLevel(logging.WARNING)  # other people's libraries
+    _levels.modules = tuple(options.modules)
+    logging.setLoggerClass(_Logger)
     set_verbosity(options.verbosity)
-    for name, logger in list(logging.root.manager.loggerDict.items()):
-        # What is no logger stands for a package, whose modules have loggers of their own.
-        if name.startswith(f"{_ROOT}.") and isinstance(logger, logging.Logger):
-            # Whoever comes first among the patterns that match decides.
-            own = next((verbosity for pattern, verbosity in options.modules if _matches(pattern, name)), None)
-            logger.setLevel(logging.NOTSET if own is None else level_of(own))
 
 
 def set_verbosity(verbosity: int) -> None:
-    """Change the verbosity of all modules that have none of their own."""
+    """Change the verbosity of all modules; those that were given a higher one keep it."""
+    _levels.verbosity = verbosity
     logging.getLogger(_ROOT).setLevel(level_of(verbosity))
+    for name, logger in list(logging.root.manager.loggerDict.items()):
+        # What is no logger stands for a package, whose modules have loggers of their own.
+        if name.startswith(f"{_ROOT}.") and isinstance(logger, logging.Logger):
+            logger.setLevel(_levels.of(name))
+
+
+@dataclass(slots=True)
+class _Levels:
+    """What was asked for last."""
+
+    verbosity: int = 0
+    modules: Sequence[tuple[str, int]] = ()
+
+    def of(self, name: str) -> int:
+        """The level of a logger, by the first of the patterns that match; NOTSET: that of all the others."""
+        own = next((verbosity for pattern, verbosity in self.modules if _matches(pattern, name)), 0)
+        return level_of(own) if own > self.verbosity else logging.NOTSET
+
+
+_levels = _Levels()
+
+
+class _Logger(logging.Logger):
+    """A logger that is made after the set-up."""
+
+    def __init__(self, name: str, level: int = logging.NOTSET) -> None:
+        if level == logging.NOTSET and name.startswith(f"{_ROOT}."):
+            level = _levels.of(name)
+        super().__init__(name, level)
 
 
 def _matches(pattern: str, logger: str) -> bool:
@@ -121,11 +163,6 @@ def _values(record: logging.LogRecord) -> Mapping[str, object] | None:
     return values if isinstance(values, dict) else None
 
 
-def _where(record: logging.LogRecord) -> str:
-    folder, _, file = record.pathname.rpartition("/")
-    return f"{folder.rpartition('/')[2]}/{file}:{record.lineno}"
-
-
 class _TextFormatter(logging.Formatter):
     """klog's header, then `"message" key="value" …`."""
 
@@ -133,7 +170,7 @@ class _TextFormatter(logging.Formatter):
         moment = time.strftime("%m%d %H:%M:%S", time.localtime(record.created))
         micros = int(record.created % 1 * 1_000_000)
         severity = _SEVERITIES.get(record.levelno, "I" if record.levelno < logging.WARNING else "E")
-        header = f"{severity}{moment}.{micros:06d} {os.getpid():>7} {_where(record)}]"
+        header = f"{severity}{moment}.{micros:06d} {os.getpid():>7} {record.filename}:{record.lineno}]"
         values = _values(record)
         if values is None:
             line = f"{header} {record.getMessage()}"
@@ -149,14 +186,16 @@ class _JsonFormatter(logging.Formatter):
     """One JSON object a line: ts in milliseconds, caller, msg, v (not for errors), then the values."""
 
     def format(self, record: logging.LogRecord) -> str:
+        folder, _, file = record.pathname.rpartition("/")
         out: dict[str, Any] = {
             "ts": round(record.created * 1000, 3),
-            "caller": _where(record),
+            "caller": f"{folder.rpartition('/')[2]}/{file}:{record.lineno}",
             "msg": record.getMessage(),
         }
         if record.levelno < logging.ERROR:
             out["v"] = verbosity_of(record.levelno)
-        out.update(_values(record) or {})
+        for name, value in (_values(record) or {}).items():
+            out[name] = value.parts() if isinstance(value, Ref) else value
         if record.exc_info:
             out["stacktrace"] = self.formatException(record.exc_info)
         return json.dumps(out, default=str, ensure_ascii=False)
@@ -180,7 +219,9 @@ def _shown(value: object) -> str:
 
 
 def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
+    if text.isprintable() and '"' not in text and "\\" not in text:
+        return f'"{text}"'
+    return golang.quote(text)
 
 
 class _Buffered(logging.Handler):

@@ -13,6 +13,8 @@ from pathlib import Path
 
 from cryptography import x509
 
+from trireme.telemetry import certificate_lines, klog
+
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 1.0
@@ -32,6 +34,16 @@ class KeyPair:
     key: bytes = b""
     names: tuple[str, ...] = ()
 
+    def pem(self) -> bytes:
+        """The certificate, with those that vouch for it. Raises: OSError."""
+        return Path(self.certificate_file).read_bytes() if self.certificate_file else self.certificate
+
+    def label(self, kind: str) -> str:
+        """As the log names it."""
+        if self.certificate_file:
+            return f"{kind}::{self.certificate_file}::{self.key_file}"
+        return "Generated self signed cert"
+
 
 @dataclass(frozen=True, slots=True)
 class TlsSettings:
@@ -50,8 +62,18 @@ class TlsContexts:
     PEM; they are asked for each time, and empty where no client certificate is wanted.
     """
 
-    def __init__(self, settings: TlsSettings, authorities: Callable[[], bytes], clock: Callable[[], float]) -> None:
-        """Raises: OSError (ssl.SSLError is one) or ValueError: a file cannot be used."""
+    def __init__(
+        self,
+        settings: TlsSettings,
+        authorities: Callable[[], bytes],
+        clock: Callable[[], float],
+        authorities_name: str = "client-ca",
+    ) -> None:
+        """`authorities_name` is where the authorities come from, for the log.
+
+        Raises: OSError (ssl.SSLError is one) or ValueError: a file cannot be used.
+        """
+        self._authorities_name = authorities_name
         self._settings = settings
         self._authorities = authorities
         self._clock = clock
@@ -76,7 +98,6 @@ class TlsContexts:
             log.error("keeping the serving certificate in use: %s", error)
             return self._current
         self.reloads += 1
-        log.info("took new serving certificates or client authorities")
         return self._current
 
     def _look(self) -> tuple[_Stamp, bytes]:
@@ -102,7 +123,18 @@ class TlsContexts:
                     connection.context = chosen
 
             context.sni_callback = choose
+        self._log_loaded()
         return context
+
+    def _log_loaded(self) -> None:
+        if klog.enabled(log, 2):
+            certificate_lines.loaded_authorities(log, self._authorities_name, self._authorities())
+            pair = self._settings.default
+            certificate_lines.loaded(log, "Loaded serving cert", pair.label("serving-cert"), pair.pem())
+            for index, pair in enumerate(self._settings.by_name):
+                certificate_lines.loaded(
+                    log, "Loaded SNI cert", pair.label("sni-serving-cert"), pair.pem(), index=index
+                )
 
     def _context(self, pair: KeyPair) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -139,7 +171,7 @@ def _no_password() -> str:
 
 
 def _names_in(pair: KeyPair) -> list[str]:
-    leaf = x509.load_pem_x509_certificates(Path(pair.certificate_file).read_bytes())[0]
+    leaf = x509.load_pem_x509_certificates(pair.pem())[0]
     try:
         found = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from trireme.framework import cluster_event
-from trireme.frontend.cluster import assumed_objects, class_registry, cluster_cache, object_kinds
+from trireme.frontend.cluster import assumed_objects, class_registry, cluster_cache, event_log, object_kinds
 from trireme.frontend.cluster.pod_projection import ParsedPod
 from trireme.frontend.queueing import queue_pod, queue_remote, scheduling_queue
 from trireme.kube.watch import Event, EventKind
@@ -104,7 +104,10 @@ class ClusterWatch:
 
     def on_pods(self, events: Sequence[Event[ParsedPod]]) -> None:
         """Pods were listed, added, changed or deleted."""
+        logged = event_log.wanted()
         for kind, parsed, _ in events:
+            if logged and parsed is not None:
+                self._log_pod(kind, parsed)
             if parsed is None:
                 self._on_list(kind, "pods", self._known_pods, self._drop_pod)
             elif kind == EventKind.DELETED:
@@ -114,6 +117,14 @@ class ClusterWatch:
                     self._listed.setdefault("pods", set()).add(parsed.uid)
                 self._set_pod(parsed)
         self._intern_again()
+
+    def _log_pod(self, kind: EventKind, parsed: ParsedPod) -> None:
+        pending, placed = parsed.uid in self._pending, self._cache.pod(parsed.uid)
+        if kind == EventKind.DELETED:
+            if pending or placed is not None:
+                event_log.pod_deleted(parsed.key, pending)
+        elif parsed.node_name or parsed.scheduler_name in self._profiles:
+            event_log.pod_told(parsed.key, bool(parsed.node_name), pending, placed is not None and not placed.assumed)
 
     def _known_pods(self) -> set[Any]:
         return {pod.uid for pod in self._cache.pods() if not pod.assumed} | set(self._pending)
@@ -272,6 +283,7 @@ class ClusterWatch:
         changed, before = self._cache.set_node(node)
         if not changed:
             return
+        event_log.node_changed(before, node)
         if before is None:
             self._tell(cluster_event.event(cluster_event.Resource.NODE, ActionType.ADD), None, node)
             return
@@ -281,6 +293,7 @@ class ClusterWatch:
     def _drop_node(self, name: str) -> None:
         before = self._cache.remove_node(name)
         if before is not None:
+            event_log.node_deleted(before)
             self._tell(cluster_event.event(cluster_event.Resource.NODE, ActionType.DELETE), before, None)
 
     # Other objects

@@ -272,6 +272,7 @@ class PodGroupTrials:
         cycle: cycle_pb2.Cycle,
     ) -> list[Trial]:
         trials = []
+        looked_at = outcomes.looked_at(filtered.answer, self._cache.node_count)
         for pod, slot in zip(pods, slots, strict=False):
             node_name = self._cache.node_at(slot, filtered.answer.generation)
             if node_name is None:
@@ -283,7 +284,7 @@ class PodGroupTrials:
             pending = pod.record.pod
             self._cache.assume(pod.key, pod.uid, node_name, pending.base, pending.parsed.labels, pending.class_id)
             self._queue.nominator.delete(pod.uid)
-            trials.append(Trial(pod, binding_cycle.Assumed(pod, node_name, slot), cycle))
+            trials.append(Trial(pod, binding_cycle.Assumed(pod, node_name, slot, looked_at=looked_at), cycle))
         assumed = [trial for trial in trials if trial.assumed is not None]
         if filtered.needs_reserve and assumed:
             try:

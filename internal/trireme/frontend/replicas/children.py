@@ -280,4 +280,7 @@ def _arguments(completed: commandline.CompletedConfig) -> dict[str, list[str]]:
         bind.append(f"--master={completed.options.master}")
     logging_options = completed.options.logging
     logs = [f"-v={logging_options.verbosity}", f"--logging-format={logging_options.format}"]
+    if logging_options.vmodule:
+        patterns = ",".join(f"{module.pattern}={module.level}" for module in logging_options.vmodule)
+        logs.append(f"--vmodule={patterns}")
     return {"filter": logs, "score": logs, "bind": [*bind, *logs]}

@@ -100,7 +100,7 @@ async def _secure(
         access = await _reviewer(stack, completed, serving.access_review is not None, options.authorization.kubeconfig)
         trust = serving_trust.ClusterTrust(options.authentication, tokens, serving.looked_up)
         try:
-            contexts = tls_contexts.TlsContexts(_tls_settings(serving), trust.pem, time.monotonic)
+            contexts = tls_contexts.TlsContexts(_tls_settings(serving), trust.pem, time.monotonic, trust.name)
         except (OSError, ValueError) as error:  # ssl.SSLError is one
             raise ServingError(f"the serving certificate cannot be used: {error}") from error
         guard = _Guard(
@@ -139,12 +139,14 @@ async def _accepting(
     acceptor = tls_acceptor.TlsAcceptor(serving.listener, contexts.current, server)
     accepting = asyncio.create_task(acceptor.run(), name="https")
     log.info("Serving securely on %s", where)
+    klog.info(log, 0, "Starting DynamicServingCertificateController")
     try:
         yield
     finally:
         accepting.cancel()
         await asyncio.gather(accepting, return_exceptions=True)
         await acceptor.close()
+        klog.info(log, 0, "Shutting down DynamicServingCertificateController")
         log.info("Stopped listening on %s", where)
         klog.info(log, 0, "[graceful-termination] secure server has stopped listening")
         await server.shutdown(SHUTDOWN_SECONDS)

@@ -61,6 +61,19 @@ class ClusterTrust:
         clients, proxies = self._bundles()
         return clients + b"\n" + proxies if clients or proxies else b""
 
+    @property
+    def name(self) -> str:
+        """Where the authorities come from, in the words of kube-scheduler's log."""
+        options = self._options
+        within = "client-ca::kube-system::extension-apiserver-authentication"
+        clients, proxies = options.client_ca_file, options.request_header_client_ca_file
+        return ",".join(
+            (
+                f"client-ca-bundle::{clients}" if clients else f"{within}::client-ca-file",
+                f"request-header::{proxies}" if proxies else f"{within}::requestheader-client-ca-file",
+            )
+        )
+
     def trust(self) -> Trust:
         """Who may vouch for callers now."""
         clients, proxies = self._bundles()

@@ -1,0 +1,75 @@
+"""The log's lines of what informers tell: nodes as they come and go, and from -v=3 on every event, in kube-scheduler's
+words.
+
+Apart from what works the events in, which asks once for a batch whether any line is wanted.
+Source: pkg/scheduler/eventhandlers.go, pkg/scheduler/backend/cache/node_tree.go.
+"""
+
+import logging
+
+from trireme.telemetry import klog
+from trireme.v1 import core_pb2
+
+log = logging.getLogger(__name__)
+
+_ADD_DELETE, _UPDATE = 3, 4
+
+_ZONE_LABELS = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone")
+_REGION_LABELS = ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region")
+
+
+def wanted() -> bool:
+    """Whether events are logged one by one."""
+    return klog.enabled(log, _ADD_DELETE)
+
+
+def node_changed(before: core_pb2.Node | None, node: core_pb2.Node) -> None:
+    """A node is new, or another than before."""
+    if before is None:
+        klog.info(log, _ADD_DELETE, "Add event for node", node=klog.Ref(node.metadata.name))
+        _in_tree("Added node to NodeTree", node)
+        return
+    klog.info(log, _UPDATE, "Update event for node", node=klog.Ref(node.metadata.name))
+    if _zone(before) != _zone(node):
+        _in_tree("Removed node from NodeTree", before)
+        _in_tree("Added node to NodeTree", node)
+
+
+def node_deleted(node: core_pb2.Node) -> None:
+    """A node is gone."""
+    klog.info(log, _ADD_DELETE, "Delete event for node", node=klog.Ref(node.metadata.name))
+    _in_tree("Removed node from NodeTree", node)
+
+
+def pod_told(key: str, has_node: bool, was_pending: bool, was_placed: bool) -> None:
+    """A pod was listed, added or changed."""
+    pod = klog.Ref(key)
+    if not has_node:
+        if was_pending:
+            klog.info(log, _UPDATE, "Update event for unscheduled pod", pod=pod)
+        else:
+            klog.info(log, _ADD_DELETE, "Add event for unscheduled pod", pod=pod)
+    elif was_placed:
+        klog.info(log, _UPDATE, "Update event for scheduled pod", pod=pod)
+    else:
+        klog.info(log, _ADD_DELETE, "Add event for scheduled pod", pod=pod)
+        if was_pending:
+            klog.info(log, _ADD_DELETE, "Delete event for unscheduled pod", pod=pod)
+
+
+def pod_deleted(key: str, was_pending: bool) -> None:
+    """A pod is gone."""
+    which = "unscheduled" if was_pending else "scheduled"
+    klog.info(log, _ADD_DELETE, f"Delete event for {which} pod", pod=klog.Ref(key))
+
+
+def _in_tree(message: str, node: core_pb2.Node) -> None:
+    if klog.enabled(log, 2):
+        klog.info(log, 2, message, node=klog.Ref(node.metadata.name), zone=_zone(node))
+
+
+def _zone(node: core_pb2.Node) -> str:
+    """Region and zone, as kube-scheduler joins them; empty where the node has neither."""
+    labels = node.metadata.labels
+    region, zone = (next((labels[key] for key in keys if key in labels), "") for keys in (_REGION_LABELS, _ZONE_LABELS))
+    return f"{region}:\x00:{zone}" if region or zone else ""
