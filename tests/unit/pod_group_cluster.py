@@ -115,6 +115,7 @@ class Cluster:
             lambda: T0,
             frozenset({PROFILE}),
             100,
+            lambda instructions: None,
             asynchronous=True,
         )
 

@@ -1,6 +1,7 @@
 """Random stimuli to the queue with groups: whatever happens in whatever order, no member is lost or in two places."""
 
 import random
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from trireme.frontend.groups.pod_group_queue import Attempt
 from trireme.frontend.groups.pod_groups import GroupState
 from trireme.frontend.queueing.queue_places import Gate
 from trireme.frontend.queueing.queue_pod import Place, QueuedPod
+from trireme.frontend.queueing.queue_remote import AskPreEnqueue, Instruction
 
 GROUPS = ("g", "h")
 STEPS = 120
@@ -20,8 +22,11 @@ class Machine:
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
+        #: In every other run a plugin in another process has a say; questions (id to UID) that have no answer yet.
+        remote = Gate.ASK if seed % 2 else Gate.OPEN
+        self.questions: dict[int, str] = {}
         self.queue = grouping_queue(
-            pre_enqueue=lambda pod: "SchedulingGates" if pod.record.pod.parsed.gates else Gate.OPEN
+            pre_enqueue=lambda pod: "SchedulingGates" if pod.record.pod.parsed.gates else remote
         )
         self.now = T0
         self.uids = 0
@@ -49,10 +54,24 @@ class Machine:
             self.fail_to_bind,
             self.remove_placed,
             self.activate,
-            lambda: self.queue.flush_backoff(self.now),
-            lambda: self.queue.flush_unschedulable(self.now),
+            self.answer,
+            self.answer,
+            lambda: self.take(self.queue.flush_backoff(self.now)),
+            lambda: self.take(self.queue.flush_unschedulable(self.now)),
         ]
         self.rng.choice(stimuli)()
+
+    def take(self, instructions: Sequence[Instruction]) -> None:
+        """What the queue wants asked."""
+        self.questions |= {each.ask_id: each.pod.uid for each in instructions if isinstance(each, AskPreEnqueue)}
+
+    def answer(self, refuse: float = 0.3) -> None:
+        """A plugin answers, in no particular order; also what nobody wants to know any more."""
+        if self.questions:
+            ask_id = self.rng.choice(sorted(self.questions))
+            del self.questions[ask_id]
+            gated_by = "Remote" if self.rng.random() < refuse else ""
+            self.take(self.queue.pre_enqueue_answered(ask_id, gated_by, self.now))
 
     def _any(self, uids: Any) -> str:
         return str(self.rng.choice(sorted(uids))) if uids else ""
@@ -74,7 +93,7 @@ class Machine:
     def _tell(self, uid: str, how: Any, *more: Any) -> None:
         name, group = self.pending[uid]
         gates = {"schedulingGates": [{"name": "wait"}]} if self.gated[uid] else {}
-        how(member(name, group, uid=uid, **gates), *more, self.now)
+        self.take(how(member(name, group, uid=uid, **gates), *more, self.now))
 
     def change(self) -> None:
         uid = self._any(self.pending)
@@ -82,17 +101,17 @@ class Machine:
             self.gated[uid] = False
             name, group = self.pending[uid]
             record = member(name, group, uid=uid)._replace(resource_version=str(self.rng.random()))
-            self.queue.update(record, (), None, None, self.now)
+            self.take(self.queue.update(record, (), None, None, self.now))
 
     def delete(self) -> None:
         uid = self._any(self.pending)
         if uid:
             name, _ = self.pending.pop(uid)
             self.binding.pop(uid, None)
-            self.queue.delete(f"ns/{name}", uid, self.now)
+            self.take(self.queue.delete(f"ns/{name}", uid, self.now))
 
     def set_group(self) -> None:
-        self.queue.set_group(pod_group(self.rng.choice(GROUPS), self.rng.randrange(4)), self.now)
+        self.take(self.queue.set_group(pod_group(self.rng.choice(GROUPS), self.rng.randrange(4)), self.now))
 
     def remove_group(self) -> None:
         if self.rng.random() < 0.4:
@@ -120,8 +139,8 @@ class Machine:
                 if pod.uid in self.pending:
                     self.binding[pod.uid] = pod
             else:
-                self.queue.put_back(pod, self.now, rejectors=frozenset({"Fit"}))
-        self.queue.attempted(group, how, self.now)
+                self.take(self.queue.put_back(pod, self.now, rejectors=frozenset({"Fit"})))
+        self.take(self.queue.attempted(group, how, self.now))
 
     def bind(self) -> None:
         uid = self._any(self.binding if self.rng.random() < 0.9 else self.pending)
@@ -129,24 +148,24 @@ class Machine:
             name, group = self.pending.pop(uid)
             self.binding.pop(uid, None)
             self.placed[uid] = group
-            self.queue.member_placed(f"ns/{group}", uid, self.now)
-            self.queue.delete(f"ns/{name}", uid, self.now)
+            self.take(self.queue.member_placed(f"ns/{group}", uid, self.now))
+            self.take(self.queue.delete(f"ns/{name}", uid, self.now))
 
     def fail_to_bind(self) -> None:
         uid = self._any(self.binding)
         if uid:
-            self.queue.put_back(self.binding.pop(uid), self.now)
+            self.take(self.queue.put_back(self.binding.pop(uid), self.now))
 
     def remove_placed(self) -> None:
         uid = self._any(self.placed)
         if uid:
             del self.placed[uid]
-            self.queue.member_removed(uid, self.now)
+            self.take(self.queue.member_removed(uid, self.now))
 
     def activate(self) -> None:
         uid = self._any(self.pending)
         if uid:
-            self.queue.activate([(f"ns/{self.pending[uid][0]}", uid)], self.now)
+            self.take(self.queue.activate([(f"ns/{self.pending[uid][0]}", uid)], self.now))
 
     def check(self) -> None:
         """What must hold at any time."""
@@ -155,7 +174,7 @@ class Machine:
         for group in self.queue.groups:
             self._check_group(group)
         said = self.queue.statistics()
-        counted = said.active + said.error_backoff + said.gated + said.in_flight + said.done
+        counted = said.active + said.error_backoff + said.gated + said.asked + said.in_flight + said.done
         assert counted + said.incomplete + said.pending_members == len(self.pending)
 
     def _check_group(self, group: GroupState) -> None:
@@ -176,15 +195,26 @@ class Machine:
             return
         assert places == {entity.place}
         assert entity.gated == (entity.place is Place.UNSCHEDULABLE)
+        open_questions = {asking.ask_id for asking in group.entry.open.values()}
+        assert (entity.place is Place.ASKED) == bool(open_questions)
+        assert open_questions <= set(self.questions), "it waits for an answer that nobody will give"
         stuck = group.lacks_pods or any(self.gated[uid] for uid in group.waiting)
-        assert entity.gated == stuck
+        assert entity.gated == (stuck or entity.gated_by == "Remote")
+        if entity.gated_by == "Remote":
+            refused = group.entry.refused
+            assert refused is not None, "nothing would have it asked about again"
+            assert refused.uid in group.waiting
 
     def drain(self) -> None:
         """In the end everything that may be tried is tried."""
         self.finish()
         self.check()
         self.now += 3600
-        self.queue.flush_backoff(self.now)
+        self.take(self.queue.flush_unschedulable(self.now))
+        while self.questions:
+            self.answer(refuse=0.0)
+        self.now += 3600
+        self.take(self.queue.flush_backoff(self.now))
         tried: set[str] = set()
         while (batch := self.queue.pop(self.now, 9)) is not None:
             group: GroupState = batch.pods[0].record.pod
@@ -192,7 +222,7 @@ class Machine:
             tried |= group.attempt
             for uid in group.attempt:
                 self.queue.done(uid, self.now)
-            self.queue.attempted(group, Attempt.SCHEDULED, self.now)
+            self.take(self.queue.attempted(group, Attempt.SCHEDULED, self.now))
         for group in self.queue.groups:
             if group.waiting:
                 stuck = group.pod_group is None or group.lacks_pods or any(self.gated[uid] for uid in group.waiting)

@@ -1,5 +1,7 @@
 """The queue with groups: members are queued as one, wherever they come from and whatever happens to their PodGroup."""
 
+from collections.abc import Sequence
+
 import pytest
 from pod_group_builders import PROFILE, T0, Told, grouping_queue, member, pod_group
 
@@ -9,6 +11,7 @@ from trireme.frontend.groups.pod_groups import GroupState, in_order
 from trireme.frontend.queueing.queue_hints import Registration
 from trireme.frontend.queueing.queue_places import Gate
 from trireme.frontend.queueing.queue_pod import Place, QueuedPod, by_priority
+from trireme.frontend.queueing.queue_remote import AskPreEnqueue, Instruction
 from trireme.frontend.queueing.queue_story import ImpossibleTransition
 
 NODE_ADD = ClusterEvent(Resource.NODE, ActionType.ADD)
@@ -326,3 +329,95 @@ def test_statistics_count_pods_and_groups_apart() -> None:
     assert sorted(pod.key for pod in queue.waiting_pods()) == ["ns/p0", "ns/p1", "ns/p2", "ns/x"]
     popped(queue)
     assert (queue.statistics().in_flight, len(queue.in_flight_pods())) == (3, 3)
+
+
+def _asking_queue(registrations: tuple[Registration, ...] = ()) -> PodGroupQueue:
+    """A queue whose profile has a PreEnqueue plugin in another process."""
+    return grouping_queue(registrations=registrations, pre_enqueue=lambda pod: Gate.ASK)
+
+
+def _asked(instructions: Sequence[Instruction]) -> dict[str, int]:
+    """The names that were asked about, and the questions' ids."""
+    assert all(isinstance(each, AskPreEnqueue) for each in instructions)
+    return {each.pod.key.removeprefix("ns/"): each.ask_id for each in instructions if isinstance(each, AskPreEnqueue)}
+
+
+def test_a_group_enters_when_remote_plugins_let_in_all_of_its_members() -> None:
+    """Else a plugin that is to hold pods back would be passed by whoever belongs to a group."""
+    queue = _asking_queue()
+    queue.set_group(pod_group("g", min_count=2), T0)
+    assert not queue.add(member("p0", "g"), T0), "the gang is not whole: there is nothing to ask yet"
+    questions = _asked(queue.add(member("p1", "g"), T0))
+    assert set(questions) == {"p0", "p1"}
+    assert (place(queue, "p0"), queue.statistics().asked, queue.statistics().gated) == (Place.ASKED, 2, 0)
+    assert queue.pop(T0, 100) is None
+    assert not queue.pre_enqueue_answered(questions["p1"], "", T0)
+    assert queue.pop(T0, 100) is None
+    questions |= _asked(queue.add(member("p2", "g"), T0))
+    queue.pre_enqueue_answered(questions["p2"], "", T0)
+    queue.pre_enqueue_answered(questions["p0"], "", T0)
+    group, pods = popped(queue)
+    assert names(pods) == ["p0", "p1", "p2"]
+    for pod in pods:
+        queue.put_back(pod, T0, rejectors=frozenset({"Fit"}))
+    assert set(_asked(queue.attempted(group, Attempt.UNSCHEDULABLE, T0))) == {"p0", "p1", "p2"}, "each time it enters"
+
+
+def test_a_member_that_a_remote_plugin_refuses_holds_back_its_group_until_something_happens() -> None:
+    """Then it is asked about first, alone: a large group that is held back costs one question an event."""
+    queue = _asking_queue((Registration("Remote", NODE_ADD),))
+    queue.set_group(pod_group("g"), T0)
+    questions = _asked(queue.add(member("p0", "g"), T0)) | _asked(queue.add(member("p1", "g"), T0))
+    queue.pre_enqueue_answered(questions["p1"], "Remote", T0)
+    found = queue.get("ns/p0")
+    assert found is not None
+    where = queue.whereabouts(found)
+    assert (where.place, where.gate) == (Place.UNSCHEDULABLE, "Remote")
+    queue.pre_enqueue_answered(questions["p0"], "", T0)
+    assert place(queue, "p0") is Place.UNSCHEDULABLE, "the question was void"
+    assert not queue.add(member("p2", "g"), T0), "another member does not change the plugin's mind"
+    again = _asked(queue.on_event(NODE_ADD, None, object(), T0))
+    assert set(again) == {"p1"}
+    assert not queue.on_event(NODE_ADD, None, object(), T0), "it is being asked"
+    once_more = _asked(queue.pre_enqueue_answered(again["p1"], "Remote", T0))
+    assert set(once_more) == {"p1"}, "a node came while it was asked"
+    rest = _asked(queue.pre_enqueue_answered(once_more["p1"], "", T0))
+    assert set(rest) == {"p0", "p2"}
+    for ask_id in rest.values():
+        queue.pre_enqueue_answered(ask_id, "", T0)
+    assert names(popped(queue)[1]) == ["p0", "p1", "p2"]
+
+
+@pytest.mark.parametrize("how", ["deleted", "bound", "changed"])
+def test_who_is_asked_about_may_go_or_change_meanwhile(how: str) -> None:
+    """The group must not wait for an answer that nobody wants any more, nor enter by one about an older object."""
+    queue = _asking_queue()
+    queue.set_group(pod_group("g"), T0)
+    questions = _asked(queue.add(member("p0", "g"), T0)) | _asked(queue.add(member("p1", "g"), T0))
+    queue.pre_enqueue_answered(questions["p0"], "", T0)
+    if how == "deleted":
+        queue.delete("ns/p1", "uid-p1", T0)
+    elif how == "bound":
+        queue.member_placed("ns/g", "uid-p1", T0)
+    else:
+        changed = member("p1", "g")._replace(resource_version="2")
+        again = _asked(queue.update(changed, (), None, None, T0))
+        queue.pre_enqueue_answered(questions["p1"], "Remote", T0)
+        assert place(queue, "p1") is Place.ASKED
+        queue.pre_enqueue_answered(again["p1"], "", T0)
+    queue.pre_enqueue_answered(questions["p1"], "Remote", T0)
+    assert "p0" in names(popped(queue)[1])
+    assert queue.statistics().asked == 0
+
+
+def test_a_pod_group_that_goes_takes_the_questions_along() -> None:
+    """Its members wait for another one, which is asked about anew."""
+    queue = _asking_queue()
+    queue.set_group(pod_group("g"), T0)
+    questions = _asked(queue.add(member("p0", "g"), T0))
+    queue.remove_group("ns/g", "uid-of-g", T0)
+    queue.pre_enqueue_answered(questions["p0"], "", T0)
+    assert (place(queue, "p0"), queue.statistics().asked) == (Place.INCOMPLETE, 0)
+    again = _asked(queue.set_group(pod_group("g", uid="another"), T0))
+    queue.pre_enqueue_answered(again["p0"], "", T0)
+    assert names(popped(queue)[1]) == ["p0"]

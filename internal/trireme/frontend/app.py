@@ -343,6 +343,7 @@ class Frontend:
                 self.preemptions,
                 self.binding,
                 self.results,
+                self._carry_out,
             ),
         )
 

@@ -34,13 +34,13 @@ class PodInEvent(NamedTuple):
 class GroupWatcher(Protocol):
     """Who hears of pod groups, and of their members that have a node."""
 
-    def member_placed(self, key: str, uid: str, now: float) -> None:
+    def member_placed(self, key: str, uid: str, now: float) -> queue_remote.Instructions:
         """A member of the group (namespace/name) is on a node; may be said again."""
 
-    def member_removed(self, uid: str, now: float) -> None:
+    def member_removed(self, uid: str, now: float) -> queue_remote.Instructions:
         """A pod that was on a node is gone; it need not be anybody's member."""
 
-    def set_group(self, pod_group: scheduling_pb2.PodGroup, now: float) -> None:
+    def set_group(self, pod_group: scheduling_pb2.PodGroup, now: float) -> queue_remote.Instructions:
         """The PodGroup is this from now on."""
 
     def remove_group(self, key: str, uid: str, now: float) -> None:
@@ -138,7 +138,7 @@ class ClusterWatch:
         if known is not None and known.version > parsed.resource_version:
             return
         if parsed.group and self._groups is not None:
-            self._groups.member_placed(f"{parsed.namespace}/{parsed.group}", parsed.uid, self._now())
+            self._carry_out(self._groups.member_placed(f"{parsed.namespace}/{parsed.group}", parsed.uid, self._now()))
         self._leave_pending(parsed)
         try:
             base = self._registry.base_of(parsed.base)
@@ -210,14 +210,14 @@ class ClusterWatch:
     def _leave_pending(self, parsed: ParsedPod) -> None:
         pending = self._pending.pop(parsed.uid, None)
         if pending is not None:
-            self._queue.delete(parsed.key, parsed.uid, self._now())
+            self._carry_out(self._queue.delete(parsed.key, parsed.uid, self._now()))
             if pending.class_id:
                 self._registry.release(pending.class_id)
 
     def _drop_pod(self, uid: str) -> None:
         pending = self._pending.pop(uid, None)
         if pending is not None:
-            self._queue.delete(pending.parsed.key, uid, self._now())
+            self._carry_out(self._queue.delete(pending.parsed.key, uid, self._now()))
             self._deleted(uid)
             if pending.parsed.nominated_node:
                 self._nomination_gone(pending)
@@ -231,7 +231,7 @@ class ClusterWatch:
             self.on_assumed(self._cache.forget_objects(uid))
             self._cache.remove_pod(uid)
             if self._groups is not None:
-                self._groups.member_removed(uid, self._now())
+                self._carry_out(self._groups.member_removed(uid, self._now()))
             self._tell(cluster_event.ASSIGNED_POD_DELETE, gone, None)
 
     def _nomination_gone(self, pending: PendingPod) -> None:
@@ -329,7 +329,7 @@ class ClusterWatch:
         getattr(changed, kind.field).CopyFrom(entry)
         self._cache.set_object(changed)
         if kind.field == "pod_group" and self._groups is not None:
-            self._groups.set_group(entry, self._now())
+            self._carry_out(self._groups.set_group(entry, self._now()))
         if kind.event == cluster_event.Resource.RESOURCE_CLAIM:
             # The scheduler's own allocations were told when they were assumed, and may still be.
             before, entry = told, self._as_told(kind, key)

@@ -18,7 +18,7 @@ from trireme.frontend.groups import (
     pod_group_trial,
     pod_groups,
 )
-from trireme.frontend.queueing import scheduling_queue
+from trireme.frontend.queueing import queue_remote, scheduling_queue
 from trireme.frontend.replicas import phases
 from trireme.frontend.serving import metrics_observed
 from trireme.kube import events
@@ -72,6 +72,7 @@ class PodGroupAssembly:
         preemptions: preempting.Preempting,
         binding: binding_cycle.BindingCycle,
         results: outcomes.Outcomes,
+        carry_out: Callable[[queue_remote.Instructions], None],
     ) -> Callable[[scheduling_queue.Batch], Awaitable[None]]:
         """What runs the cycle of a group."""
         completed = self._completed
@@ -119,5 +120,6 @@ class PodGroupAssembly:
                 if pod_groups.GANG_SCHEDULING in profile.all_names()
             ),
             completed.trireme.batch.max_pods,
+            carry_out,
             asynchronous=completed.gates.enabled("SchedulerAsyncPreemption"),
         ).run

@@ -17,7 +17,7 @@ from trireme.frontend.cluster.pod_projection import TERMINATING
 from trireme.frontend.groups import pod_group_conditions, pod_group_preempting, pod_group_queue, pod_groups
 from trireme.frontend.groups.pod_group_queue import Attempt
 from trireme.frontend.groups.pod_group_trial import UNSCHEDULABLE, GroupStatus, PodGroupTrials, Trial, Try, Verdict
-from trireme.frontend.queueing import queue_pod, scheduling_queue
+from trireme.frontend.queueing import queue_pod, queue_remote, scheduling_queue
 from trireme.frontend.serving import metrics_observed
 from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, scheduling_pb2
 
@@ -53,11 +53,13 @@ class PodGroupCycle:
         now: Callable[[], float],
         gang_profiles: frozenset[str],
         max_batch: int,
+        carry_out: Callable[[queue_remote.Instructions], None],
         *,
         asynchronous: bool,
     ) -> None:
         """`attempt` tries a group, `trials` undoes what it assumed. `gang_profiles` have the GangScheduling plugin;
-        without it whatever fits is bound. `asynchronous`: victims are deleted beside the scheduling of others.
+        without it whatever fits is bound. `carry_out` gets what the queue wants done. `asynchronous`: victims are
+        deleted beside the scheduling of others.
         """
         self._post_filters = post_filters
         self._preemptions = preemptions
@@ -74,6 +76,7 @@ class PodGroupCycle:
         self._now = now
         self._gang_profiles = gang_profiles
         self._max_batch = max_batch
+        self._carry_out = carry_out
 
     async def run(self, batch: scheduling_queue.Batch) -> None:
         """Place the members that wait, or say of each why not."""
@@ -83,7 +86,7 @@ class PodGroupCycle:
         try:
             how = await self._attempt(group)
         finally:
-            self._queue.attempted(group, how, self._now())
+            self._carry_out(self._queue.attempted(group, how, self._now()))
             self._observed.group_tried(batch.profile, how.value, self._observed.clock() - started)
 
     async def _attempt(self, group: pod_groups.GroupState) -> Attempt:

@@ -5,6 +5,7 @@ group is queued in their place, as an entity with a class of its own. Where the 
 
     incomplete     there is no such PodGroup: held, without back-off
     unschedulable  PreEnqueue holds back the group, or one of its members and so all of them
+    asked          remote PreEnqueue plugins are asked about members (`pod_group_entry`)
     active, back-off, in flight: as the entity
     pending        it came, or came back, while the group was being tried: it joins the group when that is over
     done           in the hands of who binds it
@@ -12,18 +13,17 @@ group is queued in their place, as an entity with a class of its own. Where the 
 Queueing hints are not asked about a group whose attempt failed: it is tried again after its back-off. A group that is
 held back is looked at again when something happens that the gate registered, or that changes what it looked at here.
 
-All of this is used only where groups are; without them the queue is the one it extends.
-
 Source: pkg/scheduler/backend/queue/scheduling_queue.go, pkg/scheduler/framework/plugins/gangscheduling.
 """
 
-import dataclasses
 import enum
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from trireme.framework import cluster_event
 from trireme.framework.cluster_event import ClusterEvent
+from trireme.frontend.groups import pod_group_statistics
+from trireme.frontend.groups.pod_group_entry import Asker
 from trireme.frontend.groups.pod_groups import GANG_SCHEDULING, GroupState, PodGroups
 from trireme.frontend.queueing.queue_places import Gate, PreEnqueue
 from trireme.frontend.queueing.queue_pod import NOBODY, Flight, Place, PodRecord, QueuedPod
@@ -43,8 +43,6 @@ _TIMED_OUT = cluster_event.UNSCHEDULABLE_TIMEOUT.label
 _FAILED = cluster_event.SCHEDULE_ATTEMPT_FAILURE
 _CHANGED = "PodGroupUpdate"
 _PREEMPTION = "DefaultPreemption"
-# Where groups may be, by the label of metrics: what is held back is never unschedulable.
-_QUEUES = {"active": Place.ACTIVE, "backoff": Place.BACKOFF, "gated": Place.UNSCHEDULABLE}
 
 
 class Attempt(enum.Enum):
@@ -87,6 +85,7 @@ class PodGroupQueue(metrics_observed.TimedQueue):
             return Gate.OPEN if pod.record.class_id < 0 else pre_enqueue(pod)
 
         super().__init__(observed, hints, gate, **named)
+        self._asker = Asker(self._questions, self._log)
 
     # --- pods come, change and go ------------------------------------------------------------------------------------
 
@@ -100,14 +99,14 @@ class PodGroupQueue(metrics_observed.TimedQueue):
             return self.update(record, (), None, None, now)
         group = self.groups.made(f"{record.pod.parsed.namespace}/{name}")
         for other in [pod for pod in group.members.values() if pod.record.key == record.key]:
-            self.delete(record.key, other.record.uid, now)
+            self._drop(group, other.record.uid, now)
         group = self.groups.made(group.key)
         pod = QueuedPod(record, now)
         self.groups.add_member(group, pod)
         if record.nominated_node:
             self.nominator.nominate(record)
         self._join(group, pod, _ADDED, now)
-        return ()
+        return self._questions.take_instructions()
 
     def update(self, record: PodRecord, events: Sequence[ClusterEvent], old: Any, new: Any, now: float) -> Instructions:
         """As the queue's; a group that is held back for what the member was is looked at again."""
@@ -123,9 +122,12 @@ class PodGroupQueue(metrics_observed.TimedQueue):
             return ()
         pod.record = record
         self.nominator.update(before, record)
-        if group.blocker is pod:
+        if group.blocker is pod or group.entry.refused is pod:
             self._look_again(group, _CHANGED, now)
-        return ()
+        elif record.uid in group.entry.open:
+            # The answer under way is about the old object.
+            self._asker.ask_again(group.entry, pod, _CHANGED)
+        return self._questions.take_instructions()
 
     def reclassify(self, key: str, uid: str, class_id: int) -> None:
         """As the queue's."""
@@ -142,15 +144,13 @@ class PodGroupQueue(metrics_observed.TimedQueue):
         if promised:
             self.nominator.nominate(pod.record, promised)
 
-    def delete(self, key: str, uid: str, now: float) -> None:
+    def delete(self, key: str, uid: str, now: float) -> Instructions:
         """As the queue's; where members are too few now, the group is held back."""
         group = self.groups.of_member(uid)
         if group is None:
-            super().delete(key, uid, now)
-            return
-        self._forget(group, uid, now, "deleted")
-        self._reseat(group, _CHANGED, now)
-        self.groups.tidy(group)
+            return super().delete(key, uid, now)
+        self._drop(group, uid, now)
+        return self._questions.take_instructions()
 
     def activate(self, pods: Iterable[tuple[str, str]], now: float) -> Instructions:
         """As the queue's; of a member the whole group is activated, unless it is being tried."""
@@ -166,7 +166,7 @@ class PodGroupQueue(metrics_observed.TimedQueue):
 
     # --- groups come, change and go ----------------------------------------------------------------------------------
 
-    def set_group(self, pod_group: scheduling_pb2.PodGroup, now: float) -> None:
+    def set_group(self, pod_group: scheduling_pb2.PodGroup, now: float) -> Instructions:
         """The PodGroup is this from now on."""
         group = self.groups.made(f"{pod_group.metadata.namespace}/{pod_group.metadata.name}")
         is_new = group.pod_group is None
@@ -180,6 +180,7 @@ class PodGroupQueue(metrics_observed.TimedQueue):
             self._seat(group, Place.ACTIVE, _ADDED, now)
         elif not is_new:
             self._reseat(group, _CHANGED, now)
+        return self._questions.take_instructions()
 
     def remove_group(self, key: str, uid: str, now: float) -> None:
         """There is no such PodGroup any more: its members are held until there is one again."""
@@ -195,22 +196,24 @@ class PodGroupQueue(metrics_observed.TimedQueue):
         self._hold(group, now)
         self.groups.tidy(group)
 
-    def member_placed(self, key: str, uid: str, now: float) -> None:
+    def member_placed(self, key: str, uid: str, now: float) -> Instructions:
         """The watch shows a member of the group on a node."""
         if self.groups.of_placed(uid) is not None:
-            return
+            return ()
         group = self.groups.made(key)
         if uid in group.members:
             self._forget(group, uid, now, "bound")
         self.groups.add_placed(group, uid)
         self._reseat(group, _CHANGED, now)
+        return self._questions.take_instructions()
 
-    def member_removed(self, uid: str, now: float) -> None:
+    def member_removed(self, uid: str, now: float) -> Instructions:
         """A member that had a node is gone."""
         group = self.groups.drop_placed(uid)
         if group is not None:
             self._reseat(group, _CHANGED, now)
             self.groups.tidy(group)
+        return self._questions.take_instructions()
 
     # --- attempts ----------------------------------------------------------------------------------------------------
 
@@ -221,6 +224,7 @@ class PodGroupQueue(metrics_observed.TimedQueue):
             return batch
         group: GroupState = batch.pods[0].record.pod
         group.attempt = frozenset(group.waiting)
+        self._asker.begin_anew(group.entry)
         for pod in group.waiting.values():
             pod.flight = Flight(None)
             pod.place = Place.IN_FLIGHT
@@ -232,7 +236,7 @@ class PodGroupQueue(metrics_observed.TimedQueue):
         group.waiting = {}
         return batch
 
-    def attempted(self, group: GroupState, how: Attempt, now: float) -> None:
+    def attempted(self, group: GroupState, how: Attempt, now: float) -> Instructions:
         """The attempt at the group is over, and its pods were put back or are being bound. Those that were put back,
         and those that came meanwhile, are the group from now on.
         """
@@ -247,7 +251,7 @@ class PodGroupQueue(metrics_observed.TimedQueue):
             self._places.let_go(entity, entity.flight, now, "attempted")
             self._hold(group, now)
             self.groups.tidy(group)
-            return
+            return self._questions.take_instructions()
         self._places.take_back(entity, entity.flight)
         del self._places.queued[entity.record.key]
         if how is Attempt.SCHEDULED:
@@ -262,6 +266,7 @@ class PodGroupQueue(metrics_observed.TimedQueue):
             entity.timestamp = now
         entity.expiry = 0.0
         self._seat(group, Place.ACTIVE if how is Attempt.SCHEDULED else Place.BACKOFF, _FAILED, now)
+        return self._questions.take_instructions()
 
     def done(self, uid: str, now: float) -> None:
         """As the queue's."""
@@ -308,7 +313,7 @@ class PodGroupQueue(metrics_observed.TimedQueue):
         pod.flight = None
         self._note_failure(pod, now, rejectors, pending_plugins, nominated_node)
         self._join(group, pod, _FAILED, now)
-        return ()
+        return self._questions.take_instructions()
 
     # --- what happens in the cluster, and time -----------------------------------------------------------------------
 
@@ -328,7 +333,7 @@ class PodGroupQueue(metrics_observed.TimedQueue):
             assert group.entity is not None  # what is held back is an entity
             if self._hints.interests(group.entity.gated_by, event):
                 self._look_again(group, event.label, now)
-        return instructions
+        return [*instructions, *self._questions.take_instructions()]
 
     def flush_backoff(self, now: float) -> Instructions:
         """As the queue's; members go with their group."""
@@ -351,6 +356,26 @@ class PodGroupQueue(metrics_observed.TimedQueue):
                 self._tell(group)
         return super().flush_unschedulable(now)
 
+    def pre_enqueue_answered(self, ask_id: int, gated_by: str, now: float) -> Instructions:
+        """As the queue's; a group enters when all of its members have passed."""
+        pod = self._questions.asked_about(ask_id)
+        group = self.groups.of_member(pod.uid) if pod is not None else None
+        if pod is None or group is None or group.entity is None:
+            return super().pre_enqueue_answered(ask_id, gated_by, now)
+        entry, label = group.entry, group.entry.open[pod.uid].label
+        happened = self._asker.answered(entry, pod)
+        if not gated_by:
+            entry.passed.add(pod.uid)
+            entry.refused = None
+            if not entry.open:
+                self._seat(group, entry.destination, label, now)
+        elif happened is None or any(self._hints.interests(gated_by, each.event) for each in happened):
+            self._asker.ask_again(entry, pod, label)
+        else:
+            self._asker.begin_anew(entry, pod)
+            self._hold_back(group, gated_by, label, now)
+        return self._questions.take_instructions()
+
     # --- what is where -----------------------------------------------------------------------------------------------
 
     def get(self, key: str) -> QueuedPod | None:
@@ -366,7 +391,7 @@ class PodGroupQueue(metrics_observed.TimedQueue):
         if group is None:
             return super().whereabouts(pod)
         entity = group.entity
-        gate = entity.gated_by if entity is not None and pod.place is Place.UNSCHEDULABLE else ""
+        gate = entity.gated_by if entity is not None else ""
         return Whereabouts(
             place=pod.place,
             since=pod.timestamp,
@@ -399,28 +424,15 @@ class PodGroupQueue(metrics_observed.TimedQueue):
 
     def statistics(self) -> QueueStatistics:
         """As the queue's, in pods."""
-        whole = super().statistics()
-        counts = dict.fromkeys(Place, 0)
-        entities = dict.fromkeys(Place, 0)
-        for group in self.groups:
-            for pod in group.members.values():
-                counts[pod.place] += 1
-            if group.entity is not None:
-                entities[group.entity.place] += 1
-        return dataclasses.replace(
-            whole,
-            active=whole.active + counts[Place.ACTIVE] - entities[Place.ACTIVE],
-            error_backoff=whole.error_backoff + counts[Place.BACKOFF] - entities[Place.BACKOFF],
-            gated=whole.gated + counts[Place.UNSCHEDULABLE],
-            in_flight=whole.in_flight + counts[Place.IN_FLIGHT] - entities[Place.IN_FLIGHT],
-            done=whole.done + counts[Place.DONE],
-            incomplete=counts[Place.INCOMPLETE],
-            pending_members=counts[Place.PENDING],
-            groups_by_queue={label: entities[place] for label, place in _QUEUES.items()},
-            members_by_queue={label: counts[place] for label, place in _QUEUES.items()},
-        )
+        return pod_group_statistics.with_groups(super().statistics(), self.groups)
 
     # --- within ------------------------------------------------------------------------------------------------------
+
+    def _drop(self, group: GroupState, uid: str, now: float) -> None:
+        """A member without a node is deleted."""
+        self._forget(group, uid, now, "deleted")
+        self._reseat(group, _CHANGED, now)
+        self.groups.tidy(group)
 
     def _forget(self, group: GroupState, uid: str, now: float, cause: str) -> None:
         """A member without a node is gone, or has one."""
@@ -431,6 +443,7 @@ class PodGroupQueue(metrics_observed.TimedQueue):
         else:
             pod.flight.deleted = True
         self.groups.drop_member(uid)
+        self._asker.forget(group.entry, uid)
         if group.blocker is pod:
             group.blocker = None
         pod.place = Place.GONE
@@ -448,8 +461,13 @@ class PodGroupQueue(metrics_observed.TimedQueue):
             self._hold(group, now)
         elif entity is None:
             self._seat(group, Place.ACTIVE, label, now)
+        elif entity.gated and group.entry.refused is not None:
+            # It is held back for another member.
+            self._move(pod, entity.place, label, now)
         elif entity.gated or self._refused(group, pod):
             self._reseat(group, label, now)
+        elif self._to_be_asked(group, pod):
+            self._seat(group, entity.place, label, now)
         else:
             self._move(pod, entity.place, label, now)
 
@@ -474,9 +492,11 @@ class PodGroupQueue(metrics_observed.TimedQueue):
         elif not group.waiting:
             self._unseat(group)
             self._note_lack(group, now)
+        elif group.entity.gated and group.entry.refused is not None:
+            self._note_lack(group, now)
         elif group.entity.gated:
             self._seat(group, Place.BACKOFF, label, now)
-        elif self._gated_by(group) or group.entity.record.level != -group.priority:
+        elif group.entity.place is Place.ASKED or self._gated_by(group) or group.entity.record.level != -group.priority:
             self._seat(group, group.entity.place, label, now)
 
     def _seat(self, group: GroupState, place: Place, label: str, now: float) -> None:
@@ -489,9 +509,17 @@ class PodGroupQueue(metrics_observed.TimedQueue):
         else:
             self._leave_queue(entity)
             entity.record = group.record()
-        entity.gated_by = self._gated_by(group)
-        if entity.gated_by:
-            entity.place = Place.UNSCHEDULABLE
+        if place is Place.ASKED:
+            place = group.entry.destination
+        gated_by = self._gated_by(group)
+        if gated_by:
+            self._asker.begin_anew(group.entry)
+            self._hold_back(group, gated_by, label, now)
+            return
+        entity.gated_by = ""
+        asked = {uid: pod for uid, pod in group.waiting.items() if self._to_be_asked(group, pod)}
+        if self._asker.ask(group.entry, asked, place, label):
+            entity.place = Place.ASKED
         else:
             # Before it is computed without regard to how many they are.
             self._policy.expiry(entity, len(group.waiting))
@@ -503,12 +531,23 @@ class PodGroupQueue(metrics_observed.TimedQueue):
                 self._move(pod, entity.place, label, now)
         self._note_lack(group, now)
 
+    def _hold_back(self, group: GroupState, plugin: str, label: str, now: float) -> None:
+        """The plugin holds back the group, which is in no structure."""
+        assert group.entity is not None  # who holds it back was asked about an entity
+        group.entity.gated_by = plugin
+        group.entity.place = Place.UNSCHEDULABLE
+        for pod in group.waiting.values():
+            if pod.place is not Place.UNSCHEDULABLE:
+                self._move(pod, Place.UNSCHEDULABLE, label, now)
+        self._note_lack(group, now)
+
     def _unseat(self, group: GroupState) -> None:
         """Nothing is queued for the group any more."""
         if group.entity is not None:
             self._leave_queue(group.entity)
             group.entity.place = Place.GONE
             group.entity = None
+        self._asker.begin_anew(group.entry)
         group.blocker = None
 
     def _leave_queue(self, entity: QueuedPod) -> None:
@@ -539,6 +578,10 @@ class PodGroupQueue(metrics_observed.TimedQueue):
             return ""
         group.blocker = pod
         return verdict
+
+    def _to_be_asked(self, group: GroupState, pod: QueuedPod) -> bool:
+        """Whether remote plugins have a say on the member and have not said it."""
+        return pod.uid not in group.entry.passed and self._member_gate(pod) is Gate.ASK
 
     def _held(self) -> list[GroupState]:
         return [group for group in self.groups if group.entity is not None and group.entity.gated]

@@ -12,6 +12,7 @@ Source: pkg/scheduler/backend/cache/podgroupstate.go, pkg/scheduler/backend/queu
 from collections.abc import Iterator
 from typing import Final
 
+from trireme.frontend.groups.pod_group_entry import GroupEntry
 from trireme.frontend.queueing.queue_pod import PodRecord, QueuedPod, by_priority
 from trireme.v1 import scheduling_pb2
 
@@ -26,6 +27,7 @@ class GroupState:
         "blocker",
         "class_id",
         "entity",
+        "entry",
         "key",
         "members",
         "pending",
@@ -56,6 +58,8 @@ class GroupState:
         self.attempt: frozenset[str] | None = None
         #: The member for which PreEnqueue holds the group back, if it is one member.
         self.blocker: QueuedPod | None = None
+        #: What remote plugins were asked, and said, of the members.
+        self.entry = GroupEntry()
         #: Since when the group lacks what only others can give (its object, or members); 0: it lacks nothing.
         self.waiting_since = 0.0
         #: Somebody was told that it does.

@@ -105,6 +105,10 @@ class Questions:
         self._instructions.append(AskPreEnqueue(self._last_id, pod))
         return self._last_id
 
+    def asked_about(self, ask_id: int) -> QueuedPod | None:
+        """The pod of an open question."""
+        return self._pre_enqueue.get(ask_id)
+
     def close_pre_enqueue(self, ask_id: int) -> QueuedPod | None:
         """The question is answered, or its answer no longer wanted; the pod, if the question was open."""
         return self._pre_enqueue.pop(ask_id, None)

@@ -142,7 +142,7 @@ class SchedulingQueue:
             if promised:
                 self.nominator.nominate(pod.record, promised)
 
-    def delete(self, key: str, uid: str, now: float) -> None:
+    def delete(self, key: str, uid: str, now: float) -> Instructions:
         """The pod is gone, or has a node. Without effect if it is unknown. If it was popped, it is not taken back."""
         self.nominator.delete(uid)
         popped = self._popped(uid)
@@ -154,6 +154,7 @@ class SchedulingQueue:
         pod = self._places.queued.get(key)
         if pod is not None and pod.record.uid == uid:
             self._places.remove(pod, now, "deleted")
+        return ()
 
     def activate(self, pods: Iterable[tuple[str, str]], now: float) -> Instructions:
         """Plugins want these pods (key, uid) tried at once, back-off or not. Unknown ones are passed over."""

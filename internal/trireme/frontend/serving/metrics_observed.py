@@ -517,11 +517,12 @@ class TimedQueue(scheduling_queue.SchedulingQueue):
                 if label != _POD_UPDATE:
                     self._observed.handled(label, started)
 
-    def delete(self, key: str, uid: str, now: float) -> None:
+    def delete(self, key: str, uid: str, now: float) -> Instructions:
         """As the queue's."""
         started = self._observed.clock()
-        super().delete(key, uid, now)
+        instructions = super().delete(key, uid, now)
         self._observed.handled(_POD_DELETE, started)
+        return instructions
 
     def on_event(
         self,
