@@ -113,6 +113,26 @@ async def test_pages_then_the_watch_with_lines_cut_anywhere() -> None:
     }
 
 
+async def test_the_next_page_is_made_while_one_is_worked_in() -> None:
+    """If this fails, the server and we wait for each other, page for page, and a start takes the time of both."""
+    many = [thing(f"n{number}", number) for number in range(1, 50 * informer.EVENTS_PER_TURN)]
+    known_when_asked: list[int] = []
+
+    async def script(request: web.Request, seen: Seen) -> web.StreamResponse:
+        if _is_watch(seen):
+            return await _open_for_ever(request)
+        if seen.query.get("continue") == "T":
+            known_when_asked.append(len(log.all))
+            return listing(100, thing("last", 99))
+        return listing(100, *many, more="T")
+
+    async with _following(script) as (_, followed, log):
+        await log.until(lambda: followed.synced)
+    assert len(known_when_asked) == 1
+    assert known_when_asked[0] < len(many)
+    assert len(log.all) == len(many) + 3
+
+
 async def test_events_of_one_chunk_come_in_one_batch() -> None:
     """If this fails, a burst of changes costs the consumer a call for each."""
     events = b"".join(line("MODIFIED", thing("n", 100 + number)) for number in range(1, 11))

@@ -87,6 +87,7 @@ class Informer(Generic[T]):
         self._clock = clock
         self._protocol = listwatch.ListWatch(resource, rng)
         self._hurry = asyncio.Event()
+        self._ahead: asyncio.Task[client.ApiResponse] | None = None  # the next page, asked for already
         self._stream: client.ByteStream | None = None
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self._undecodable = 0
@@ -124,16 +125,21 @@ class Informer(Generic[T]):
 
     async def run(self) -> None:
         """Follows the collection until it is cancelled."""
-        while True:
-            step = self._protocol.next_step()
-            self._hurry.clear()
-            match step:
-                case listwatch.Pause():
-                    await self._pause(step.seconds)
-                case listwatch.ListPage():
-                    await self._list(step)
-                case listwatch.OpenWatch():
-                    await self._watch(step)
+        try:
+            while True:
+                step = self._protocol.next_step()
+                self._hurry.clear()
+                match step:
+                    case listwatch.Pause():
+                        await self._pause(step.seconds)
+                    case listwatch.ListPage():
+                        await self._list(step)
+                    case listwatch.OpenWatch():
+                        await self._watch(step)
+        finally:
+            if self._ahead is not None:
+                self._ahead.cancel()
+                await asyncio.gather(self._ahead, return_exceptions=True)
 
     async def reach(self, version: int, deadline: float) -> None:
         """Returns when every event up to `version` was delivered; an idle collection is asked rather than waited for.
@@ -180,19 +186,30 @@ class Informer(Generic[T]):
             pass
 
     async def _list(self, step: listwatch.ListPage) -> None:
+        try:
+            response = await (self._ahead or self._request(step))
+            items, metadata = _list_of(response.json())
+        except (ApiError, ApiUnreachable) as error:
+            await self._fail(error)
+            return
+        finally:
+            self._ahead = None
+        self._last_contact = self._clock()
+        deliveries = self._protocol.page(items, metadata)
+        following = self._protocol.next_step() if metadata.get("continue") else None
+        if isinstance(following, listwatch.ListPage):
+            # The server makes the next page while this one is worked in.
+            self._ahead = asyncio.create_task(self._request(following))
+            await asyncio.sleep(0)
+        await self._deliver(deliveries)
+
+    async def _request(self, step: listwatch.ListPage) -> client.ApiResponse:
         params = self._selectors()
         if step.limit:
             params["limit"] = step.limit
         if step.continue_token:
             params["continue"] = step.continue_token
-        try:
-            response = await self._api.get(self.resource.path, params, deadline=LIST_DEADLINE_SECONDS)
-            items, metadata = _list_of(response.json())
-        except (ApiError, ApiUnreachable) as error:
-            await self._fail(error)
-            return
-        self._last_contact = self._clock()
-        await self._deliver(self._protocol.page(items, metadata))
+        return await self._api.get(self.resource.path, params, deadline=LIST_DEADLINE_SECONDS)
 
     def _selectors(self) -> dict[str, str | int]:
         resource = self.resource
