@@ -10,6 +10,7 @@ and ratios to the terminal.
 from __future__ import annotations
 
 import argparse
+import compileall
 import dataclasses
 import datetime
 import importlib.metadata
@@ -211,6 +212,8 @@ def main(arguments: Sequence[str]) -> int:
     except (workload.WorkloadError, sides.SideError, OSError, ValueError) as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1
+    # As an installation does it, so that no start compiles.
+    compileall.compile_dir(launcher.REPOSITORY / "internal", quiet=1)
     if not launcher.available():
         print(f"bench: {launcher.BINARY} is not built; run `make controlplane` (needs Go)", file=sys.stderr)
         return 1

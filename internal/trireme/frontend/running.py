@@ -93,6 +93,7 @@ async def _run(completed: commandline.CompletedConfig, local: children.Children)
         try:
             # What is loaded now lives as long as the process: the collector need not look at it again.
             gc.freeze()
+            gc.enable()
             gc.set_threshold(*GC_THRESHOLDS)
             handles = handle.HandleService(frontend.waiting, frontend.activate)
             async with (

@@ -12,6 +12,7 @@ ends, however, stdin ends and with it the nursery, and the kernel then tells its
 """
 
 import contextlib
+import gc
 import importlib
 import json
 import os
@@ -116,8 +117,11 @@ def _say(what: dict[str, Any]) -> None:
 
 def main() -> int:
     """Load what is shared and serve until stdin ends. Returns the exit code."""
+    gc.disable()
     for module in SHARED:
         importlib.import_module(module)
+    gc.freeze()
+    gc.enable()
     return Nursery().run()
 
 

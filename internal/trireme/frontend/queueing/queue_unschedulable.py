@@ -99,6 +99,8 @@ class Unschedulable:
 
     def refused_by(self, profile: str, plugins: Iterable[str]) -> list[Group]:
         """The groups of that profile that any of the plugins refused."""
+        if not self._groups:
+            return []
         found: dict[GroupKey, Group] = {}
         for plugin in plugins:
             found.update(self._by_plugin.get((profile, plugin), {}))
