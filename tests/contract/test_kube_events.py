@@ -217,7 +217,27 @@ async def test_without_the_events_api_all_events_are_core_events() -> None:
         posts, patches = server.of("POST"), server.of("PATCH")
     assert {post.path for post in posts} == {"/api/v1/namespaces/default/events"}
     assert [post.json["reason"] for post in posts] == ["Scheduled", "FailedScheduling"]
-    assert [patch.json for patch in patches] == [{"count": 2, "lastTimestamp": "2026-01-02T03:00:00Z"}]
+    message = posts[1].json["message"]
+    again = {"count": 2, "lastTimestamp": "2026-01-02T03:00:00Z", "message": message}
+    assert [patch.json for patch in patches] == [again]
+
+
+async def test_core_events_about_one_object_are_combined_and_limited() -> None:
+    """If this fails, a server without events.k8s.io gets every event of a pod that fails anew each time."""
+
+    async def script(_request: web.Request, seen: Seen) -> web.StreamResponse:
+        return failure(404, "NotFound") if seen.method == "GET" else answer({}, 201)
+
+    async with _recording(script) as (server, recorder, _, _):
+        for number in range(30):
+            changed = POD._replace(resource_version=str(number))
+            recorder.record(changed, events.WARNING, "FailedScheduling", "Scheduling", f"why {number}", "s")
+            await recorder.flush(10)
+        posts, patches = server.of("POST"), server.of("PATCH")
+    combined = "(combined from similar events): why "
+    assert [post.json["message"] for post in posts] == [*(f"why {number}" for number in range(9)), f"{combined}9"]
+    assert [patch.json["message"] for patch in patches] == [f"{combined}{number}" for number in range(10, 25)]
+    assert [patch.json["count"] for patch in patches] == list(range(2, 17))
 
 
 async def test_a_full_queue_drops_the_oldest_and_counts_them() -> None:

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import pytest
 import serving_frontend as support
 
 GOLDEN = json.loads(gzip.decompress((Path(__file__).parent / "data/surface_http.json.gz").read_bytes()))
 # What was sent with each PUT, in order, which the recording leaves to its answers.
 _PUT_BODIES = ("3", "abc", "2")
-_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ|[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \w+ \d{4}")
 
 
 def _lines(text: str) -> dict[str, str]:
@@ -125,3 +126,32 @@ async def test_without_election_and_profiling(tmp_path: Path) -> None:
     document = {"leaderElection": {"leaderElect": False}, "enableProfiling": False}
     async with support.served(tmp_path, _with_pods(), document=document) as served:
         assert await _differences(served, GOLDEN["noElection"]["requests"]) == []
+
+
+_UNAUTHORIZED = (
+    '{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"Unauthorized",'
+    '"reason":"Unauthorized","code":401}\n'
+)
+_FLAGS_INDEX = (
+    "<html>\n<head>\n<title>/debug/flags/</title>\n</head>\n<body>\n/debug/flags/<br>\n<br>\nflags:<br>\n<table>\n"
+    "<tr>v<br>\n</table>\n<br>\nfull flags configurable<br>\n</body>\n</html>\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("path", "user", "agent", "begins"),
+    [
+        pytest.param("/configz", "admin", "curl/8", '{"componentconfig":{"kind":"KubeScheduler', id="no-blanks"),
+        pytest.param("/debug/flags/", "admin", "curl/8", _FLAGS_INDEX, id="flags-index"),
+        pytest.param("/metrics", "", "scraper", _UNAUTHORIZED, id="program"),
+        pytest.param("/metrics", "", "curl/8", '{\n  "kind": "Status",\n  "apiVersion": "v1",\n', id="person"),
+        pytest.param("/metrics?pretty=true", "", "scraper", '{\n  "kind": "Status",\n', id="asked-for"),
+        pytest.param("/metrics?pretty=0", "", "curl/8", _UNAUTHORIZED, id="not-wanted"),
+    ],
+)
+async def test_bytes_of_bodies(tmp_path: Path, path: str, user: str, agent: str, begins: str) -> None:
+    """A script that searches the text of an answer made for kube-scheduler would find nothing."""
+    headers = {"User-Agent": agent, "Authorization": f"Bearer {support.TOKENS.get(user, 'nonsense')}"}
+    async with support.served(tmp_path, _with_pods()) as served, aiohttp.ClientSession() as session:
+        async with session.get(f"https://127.0.0.1:{served.port}{path}", headers=headers, ssl=False) as response:
+            assert (await response.text())[: len(begins)] == begins

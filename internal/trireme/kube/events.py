@@ -5,8 +5,9 @@ it, with a rate limit and a connection pool of their own. If the API server cann
 counted. The frequent one, `Scheduled`, costs one POST and one dictionary.
 
 Events are objects of events.k8s.io/v1 where the server serves that (asked once, at start), else of core/v1; the event
-on the Lease is core/v1 always, as kube-scheduler's is. What repeats becomes a series (`event_series`). A write that
-found no server is tried again up to 12 times, about ten seconds apart; a refusal by the server is final.
+on the Lease is core/v1 always, as kube-scheduler's is. What repeats becomes a series (`event_series`); of core/v1
+events similar ones are one, and an object has only so many (`event_correlation`). A write that found no server is tried
+again up to 12 times, about ten seconds apart; a refusal by the server is final.
 Source: client-go tools/events and tools/record.
 """
 
@@ -24,7 +25,7 @@ from typing import Any
 
 import orjson
 
-from trireme.kube import client, event_series, note, timestamps
+from trireme.kube import client, event_correlation, event_series, note, timestamps
 from trireme.kube.errors import ApiError, ApiUnreachable
 from trireme.kube.event_series import ObjectReference, Series, SeriesCache, SeriesKey
 
@@ -96,6 +97,8 @@ class EventRecorder:
         self._busy = 0
         self._legacy_only: bool | None = None  # not known yet
         self._series = SeriesCache()
+        self._legacy_series = SeriesCache(event_correlation.MAX_ENTRIES)
+        self._correlator = event_correlation.Correlator()
         self._recorded = self._written = self._refused = self._given_up = self._dropped = 0
         self._last_name_time = 0
 
@@ -149,16 +152,21 @@ class EventRecorder:
     ) -> None:
         """Records a core/v1 event: for the Lease, and for all where the server serves nothing newer."""
         self._recorded += 1
-        key = SeriesKey(event_type, "", reason, controller, regarding, message)
-        now = self._wall()
-        series = self._series.repeated(key, self._clock(), timestamps.seconds(now))
+        key, text = self._correlator.aggregated(
+            SeriesKey(event_type, "", reason, controller, regarding, message), self._clock()
+        )
+        spam = self._correlator.is_spam(key, self._clock())
+        series = self._legacy_series.repeated(key, self._clock(), timestamps.seconds(self._wall()))
         if series is not None:
-            self._put(Write(_legacy_collection(series.namespace), b"", series, legacy=True))
+            series.body = {**series.body, "message": text}
+            if not spam:
+                self._put(Write(_legacy_collection(series.namespace), b"", series, legacy=True))
             return
-        name, time_text, body = self._legacy_event(regarding, event_type, reason, message, controller)
+        name, time_text, body = self._legacy_event(regarding, event_type, reason, text, controller)
         namespace = regarding.namespace or "default"
-        self._series.begin(key, Series(name, namespace, body, self._clock(), time_text))
-        self._put(Write(_legacy_collection(namespace), orjson.dumps(body), legacy=True))
+        self._legacy_series.begin(key, Series(name, namespace, body, self._clock(), time_text))
+        if not spam:
+            self._put(Write(_legacy_collection(namespace), orjson.dumps(body), legacy=True))
 
     async def run(self) -> None:
         """Writes until it is cancelled."""
@@ -326,9 +334,7 @@ class EventRecorder:
                 refresh_at = now + event_series.REFRESH_SECONDS
                 due.extend(self._series.repeating())
             for series in due:
-                legacy = series.body["apiVersion"] == "v1"
-                collection = _legacy_collection(series.namespace) if legacy else _collection(series.namespace)
-                self._put(Write(collection, b"", series, legacy))
+                self._put(Write(_collection(series.namespace), b"", series))
 
 
 def _series_patch(series: Series) -> Mapping[str, Any]:
@@ -336,7 +342,7 @@ def _series_patch(series: Series) -> Mapping[str, Any]:
 
 
 def _legacy_series_patch(series: Series) -> Mapping[str, Any]:
-    return {"count": series.count, "lastTimestamp": series.last_seen_text}
+    return {"count": series.count, "lastTimestamp": series.last_seen_text, "message": series.body["message"]}
 
 
 def _collection(namespace: str) -> str:

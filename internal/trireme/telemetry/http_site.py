@@ -138,16 +138,17 @@ async def _refusal(request: web.Request, guard: Guard) -> Reply | None:
     transport = request.transport
     tls = transport.get_extra_info("ssl_object") if transport is not None else None
     certificate = tls.getpeercert(binary_form=True) if tls is not None else None
+    pretty = status_documents.for_people(request.headers.get("User-Agent", ""), request.query.get("pretty"))
     try:
         user = await guard.user_of(tuple(request.headers.items()), certificate)
     except Unauthenticated:
-        return Reply.of(status_documents.failure(401, "Unauthorized", "Unauthorized"))
+        return Reply.of(status_documents.failure(401, "Unauthorized", "Unauthorized", pretty=pretty))
     verb = request.method.lower()
     verdict = await guard.verdict(user, verb, request.path)
     if verdict.allowed:
         return None
     message = forbidden_message(user, verb, request.path, verdict.reason)
-    return Reply.of(status_documents.failure(403, "Forbidden", message, details=True), sniff=False)
+    return Reply.of(status_documents.failure(403, "Forbidden", message, details=True, pretty=pretty), sniff=False)
 
 
 def _response(request: web.Request, reply: Reply) -> web.Response:

@@ -29,13 +29,21 @@ class Document:
     warning: str = ""
 
 
-def failure(code: int, reason: str, message: str, *, details: bool = False) -> Document:
-    """A Status object."""
+def failure(code: int, reason: str, message: str, *, details: bool = False, pretty: bool = False) -> Document:
+    """A Status object; `pretty`: for people to read."""
     out: dict[str, Any] = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
     out |= {"message": message, "reason": reason}
     if details:
         out["details"] = {}
-    return Document(code, "application/json", _json({**out, "code": code}))
+    out["code"] = code
+    return Document(code, "application/json", json.dumps(out, indent=2, ensure_ascii=False) if pretty else _json(out))
+
+
+def for_people(user_agent: str, pretty: str | None) -> bool:
+    """Whether the caller reads JSON with their own eyes: by what they ask for, or by what they ask with."""
+    if pretty:
+        return pretty in ("1", "t", "T", "TRUE", "true", "True")
+    return user_agent.startswith(("curl", "Wget", "Mozilla/5.0"))
 
 
 def json_document(value: Any) -> Document:
@@ -69,7 +77,7 @@ class Page:
                 continue
             if media in ("application/json", "application/yaml"):
                 return self._object(media, version, write_yaml)
-        return failure(406, "NotAcceptable", _NOT_ACCEPTABLE)
+        return failure(406, "NotAcceptable", _NOT_ACCEPTABLE, pretty=True)
 
     def _text(self) -> str:
         lines = "".join(f"{name}{_SEPARATOR}{self.space}{value}\n" for name, value in self.lines().items())

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from trireme.config import command_flags, commandline, versions
+from trireme.config import command_flags, commandline, golang, versions
 from trireme.config.yaml_writer import write_yaml
 from trireme.frontend.serving import metrics_collector, metrics_observed, metrics_resources, status_report
 from trireme.telemetry import (
@@ -162,7 +162,7 @@ class FrontendSite:
             pages[path] = pages[f"{path}/*"] = self._health_page
         if self._completed.configuration.enable_profiling:
             pages |= profiling.pages()
-            pages |= {"/debug/flags": _flags_index, "/debug/flags/v": self._verbosity}
+            pages |= {"/debug/flags": _flags_index, "/debug/flags/*": _flags_index, "/debug/flags/v": self._verbosity}
         return pages
 
     async def _health_page(self, asked: Asked) -> Reply | None:
@@ -198,7 +198,7 @@ class FrontendSite:
 
     async def _configuration(self, _: Asked) -> Reply:
         document = {"componentconfig": commandline.without_secrets(self._completed.document())}
-        return Reply.of(status_documents.Document(200, http_site.JSON, json.dumps(document)), sniff=False)
+        return Reply.of(status_documents.Document(200, http_site.JSON, golang.json_text(document)), sniff=False)
 
     def _page(self, page: status_documents.Page) -> Page:
         async def answer(asked: Asked) -> Reply:
@@ -229,7 +229,7 @@ class FrontendSite:
             "statusz",
             "Statusz",
             lambda: {
-                "Started": started,
+                "Started": time.strftime("%a %b %e %H:%M:%S %Z %Y", time.localtime(self._started)),
                 "Up": status_documents.uptime(up()),
                 "Go version": runtime,
                 "Binary version": binary,
