@@ -152,6 +152,9 @@ _FLAGS_INDEX = (
 async def test_bytes_of_bodies(tmp_path: Path, path: str, user: str, agent: str, begins: str) -> None:
     """A script that searches the text of an answer made for kube-scheduler would find nothing."""
     headers = {"User-Agent": agent, "Authorization": f"Bearer {support.TOKENS.get(user, 'nonsense')}"}
-    async with support.served(tmp_path, _with_pods()) as served, aiohttp.ClientSession() as session:
-        async with session.get(f"https://127.0.0.1:{served.port}{path}", headers=headers, ssl=False) as response:
-            assert (await response.text())[: len(begins)] == begins
+    async with (
+        support.served(tmp_path, _with_pods()) as served,
+        aiohttp.ClientSession(headers=headers) as session,
+        session.get(f"https://127.0.0.1:{served.port}{path}", ssl=False) as response,
+    ):
+        assert (await response.text())[: len(begins)] == begins
