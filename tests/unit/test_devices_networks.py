@@ -4,7 +4,7 @@ import pytest
 
 from trireme.plugins.dynamic_resources import expressions
 
-DEVICE = expressions.DeviceValues("nic.example.com", False, {"nic.example.com": {"address": "10.1.2.3"}}, {})
+DEVICE = expressions.device_of("nic.example.com", False, {"nic.example.com": {"address": "10.1.2.3"}}, {})
 ADDRESS = 'device.attributes["nic.example.com"].address'
 NOT_AN_ADDRESS = "parse error during conversion from string: ParseAddr"
 NOT_A_NETWORK = "network address parse error during conversion from string: "
@@ -151,7 +151,11 @@ def test_what_is_wrong_with_an_address(text: str, why: str) -> None:
             id="a mapped network",
         ),
         pytest.param('cidr("10.0.0.0/8").containsIP("x")', "no such overload", id="no address to be contained"),
-        pytest.param('dyn(quantity("1")).isLoopback()', "no such overload", id="an amount is no address"),
+        pytest.param(
+            'dyn(quantity("1")).isLoopback()',
+            "no such overload: isLoopback(kubernetes.Quantity)",
+            id="an amount is no address",
+        ),
     ],
 )
 def test_what_is_refused(expression: str, text: str) -> None:

@@ -33,6 +33,7 @@ func main() {
 	runs := flag.Int("runs", 4, "how often each situation is asked")
 	parallel := flag.Int("parallel", 4*runtime.NumCPU(), "how many situations are asked at a time: most of the time is waiting")
 	amounts := flag.Bool("quantities", false, "read quantities, as JSON strings, instead of situations")
+	expressions := flag.Bool("selectors", false, "read CEL selectors with devices, instead of situations")
 	flag.Parse()
 	klog.SetOutput(os.Stderr)
 	klog.LogToStderr(false)
@@ -40,6 +41,9 @@ func main() {
 	answer := func() error { return answerAll(*runs, *parallel) }
 	if *amounts {
 		answer = readQuantities
+	}
+	if *expressions {
+		answer = readSelectors
 	}
 	if err := answer(); err != nil {
 		fmt.Fprintln(os.Stderr, "oracle:", err)

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trireme.framework import quantity, selectors, semver
-from trireme.plugins.dynamic_resources import cel_values, expressions
+from trireme.plugins.dynamic_resources import expressions
+from trireme.plugins.dynamic_resources.cel import values as cel_values
 from trireme.v1 import core_pb2, meta_pb2, resource_pb2
 
 DeviceId = tuple[str, str, str]  # driver, pool, device
@@ -72,7 +73,7 @@ class Device:
     taints: tuple[resource_pb2.DeviceTaint, ...]
     # By expression: whether it matches, or why that cannot be told.
     matched: dict[str, "bool | expressions.EvaluationError"] = field(default_factory=dict)
-    _values: "expressions.DeviceValues | expressions.EvaluationError | None" = None
+    _values: "cel_values.Map | expressions.EvaluationError | None" = None
 
     @property
     def name(self) -> str:
@@ -93,7 +94,7 @@ class Device:
             raise said
         return said
 
-    def values(self) -> expressions.DeviceValues:
+    def values(self) -> cel_values.Map:
         """As expressions see it. Raises: EvaluationError where an attribute cannot be read."""
         if self._values is None:
             try:
@@ -220,7 +221,7 @@ def _amount(message: meta_pb2.Quantity) -> quantity.Quantity:
     return quantity.parse_quantity(message.string) if message.string else quantity.Quantity(0)
 
 
-def _values(device: Device) -> expressions.DeviceValues:
+def _values(device: Device) -> cel_values.Map:
     driver = device.id[0]
     attributes: dict[str, dict[str, Any]] = {}
     for full, attribute in device.message.attributes.items():
@@ -232,8 +233,8 @@ def _values(device: Device) -> expressions.DeviceValues:
     capacity: dict[str, dict[str, Any]] = {}
     for full, entry in device.capacity.items():
         domain, name = _qualified(full, driver)
-        capacity.setdefault(domain, {})[name] = cel_values.of_quantity(entry.value.nanos)
-    return expressions.DeviceValues(driver, device.allow_multiple, attributes, capacity)
+        capacity.setdefault(domain, {})[name] = cel_values.Amount(entry.value.nanos)
+    return expressions.device_of(driver, device.allow_multiple, attributes, capacity)
 
 
 def _qualified(name: str, driver: str) -> tuple[str, str]:
@@ -267,6 +268,6 @@ def scalar(attribute: resource_pb2.DeviceAttribute) -> tuple[str, int | bool | s
 
 def _version(text: str) -> Any:
     try:
-        return cel_values.of_version(semver.parse(text))
+        return semver.parse(text)
     except ValueError as error:
         raise ValueError(f"parse semantic version: {error}") from error

@@ -9,14 +9,16 @@ Source: k8s.io/apiserver/pkg/cel/library (ip, cidr), net/netip of Go.
 import ipaddress
 import re
 import string
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Final, TypeVar
 
-from google.protobuf import message
-
-from trireme.plugins.dynamic_resources import cel_values
+from trireme.plugins.dynamic_resources.cel import amounts, values
+from trireme.plugins.dynamic_resources.cel.values import EvaluationError
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Interface = ipaddress.IPv4Interface | ipaddress.IPv6Interface
+
+_Read = TypeVar("_Read")
 
 _OCTET_MAX: Final = 255
 _OCTETS: Final = 4
@@ -25,53 +27,53 @@ _GROUP_DIGITS: Final = 4
 _BITS = re.compile(r"0|[1-9][0-9]{0,8}")
 
 
-def ip(text: str) -> message.Message:
+def ip(text: str) -> Address:
     """ip(string)."""
-    return _of_address(_parsed_address(text))
+    return _read(_parsed_address, text)
 
 
 def is_ip(text: str) -> bool:
     """isIP(string)."""
-    return cel_values.succeeds(_parsed_address, text)
+    return amounts.succeeds(_parsed_address, text)
 
 
 def is_canonical(text: str) -> bool:
     """ip.isCanonical(string)."""
-    return str(_parsed_address(text)) == text
+    return str(_read(_parsed_address, text)) == text
 
 
-def family(value: Any) -> int:
+def family(value: Address) -> int:
     """ip.family()."""
-    return _address(value).version
+    return value.version
 
 
-def is_unspecified(value: Any) -> bool:
+def is_unspecified(value: Address) -> bool:
     """ip.isUnspecified()."""
-    return _address(value).is_unspecified
+    return value.is_unspecified
 
 
-def is_loopback(value: Any) -> bool:
+def is_loopback(value: Address) -> bool:
     """ip.isLoopback()."""
-    return _address(value).is_loopback
+    return value.is_loopback
 
 
-def is_link_local_multicast(value: Any) -> bool:
+def is_link_local_multicast(value: Address) -> bool:
     """ip.isLinkLocalMulticast(): 224.0.0.0/24 and ff02::/16, whatever the flags of the latter."""
-    address = _address(value)
+    address = value
     if address.version == 4:
         return address in ipaddress.ip_network("224.0.0.0/24")
     first, second = address.packed[:2]
     return first == 0xFF and second & 0x0F == 0x02
 
 
-def is_link_local_unicast(value: Any) -> bool:
+def is_link_local_unicast(value: Address) -> bool:
     """ip.isLinkLocalUnicast()."""
-    return _address(value).is_link_local
+    return value.is_link_local
 
 
-def is_global_unicast(value: Any) -> bool:
+def is_global_unicast(value: Address) -> bool:
     """ip.isGlobalUnicast(): also private addresses are."""
-    address = _address(value)
+    address = value
     return not (
         address.is_unspecified
         or address.is_loopback
@@ -81,61 +83,63 @@ def is_global_unicast(value: Any) -> bool:
     )
 
 
-def cidr(text: str) -> message.Message:
+def cidr(text: str) -> Interface:
     """cidr(string)."""
-    return _of_interface(_parsed_interface(text))
+    return _read(_parsed_interface, text)
 
 
 def is_cidr(text: str) -> bool:
     """isCIDR(string)."""
-    return cel_values.succeeds(_parsed_interface, text)
+    return amounts.succeeds(_parsed_interface, text)
 
 
-def contains_ip(value: Any, other: Any) -> bool:
+def contains_ip(value: Interface, other: Address) -> bool:
     """cidr.containsIP(ip)."""
-    return _address(other) in _interface(value).network
+    return other in value.network
 
 
-def contains_ip_text(value: Any, other: str) -> bool:
+def contains_ip_text(value: Interface, other: str) -> bool:
     """cidr.containsIP(string)."""
-    network = _interface(value).network
+    network = value.network
     try:
         return _parsed_address(other) in network
     except ValueError:
-        raise cel_values.NoSuchOverloadError from None
+        raise values.no_such_overload() from None
 
 
-def contains_cidr(value: Any, other: Any) -> bool:
+def contains_cidr(value: Interface, other: Interface) -> bool:
     """cidr.containsCIDR(cidr)."""
-    return _contains(_interface(value), _interface(other))
+    return _contains(value, other)
 
 
-def contains_cidr_text(value: Any, other: str) -> bool:
+def contains_cidr_text(value: Interface, other: str) -> bool:
     """cidr.containsCIDR(string)."""
-    return _contains(_interface(value), _parsed_interface(other))
+    return _contains(value, _read(_parsed_interface, other))
 
 
-def ip_of(value: Any) -> message.Message:
+def ip_of(value: Interface) -> Address:
     """cidr.ip()."""
-    return _of_address(_interface(value).ip)
+    return value.ip
 
 
-def prefix_length(value: Any) -> int:
+def prefix_length(value: Interface) -> int:
     """cidr.prefixLength()."""
-    return _interface(value).network.prefixlen
+    return value.network.prefixlen
 
 
-def masked(value: Any) -> message.Message:
+def masked(value: Interface) -> Interface:
     """cidr.masked()."""
-    return _of_interface(ipaddress.ip_interface(_interface(value).network.with_prefixlen))
+    return ipaddress.ip_interface(value.network.with_prefixlen)
 
 
-def text_of(value: Any) -> str:
-    """string(ip), string(cidr)."""
-    mark = (
-        cel_values.ADDRESS_MARK if cel_values.type_name(value) == cel_values.ADDRESS_TYPE else cel_values.NETWORK_MARK
-    )
-    return cel_values.unmarked(value, mark)
+def address_text(value: Address) -> str:
+    """string(ip)."""
+    return str(value)
+
+
+def network_text(value: Interface) -> str:
+    """string(cidr)."""
+    return value.with_prefixlen
 
 
 def _contains(one: Interface, other: Interface) -> bool:
@@ -147,26 +151,17 @@ def _contains(one: Interface, other: Interface) -> bool:
     )
 
 
-def _of_address(address: Address) -> message.Message:
-    return cel_values.marked(cel_values.ADDRESS_MARK, str(address))
-
-
-def _of_interface(interface: Interface) -> message.Message:
-    return cel_values.marked(cel_values.NETWORK_MARK, interface.with_prefixlen)
-
-
-def _address(value: Any) -> Address:
-    return ipaddress.ip_address(cel_values.unmarked(value, cel_values.ADDRESS_MARK))
-
-
-def _interface(value: Any) -> Interface:
-    return ipaddress.ip_interface(cel_values.unmarked(value, cel_values.NETWORK_MARK))
+def _read(parse: Callable[[str], _Read], text: str) -> _Read:
+    try:
+        return parse(text)
+    except ValueError as error:
+        raise EvaluationError(str(error)) from error
 
 
 def _parsed_address(text: str) -> Address:
-    quoted = cel_values.quoted(text)
+    quoted = values.quoted(text)
     try:
-        address = _netip_address(text)
+        address = netip_address(text)
     except ValueError as error:
         raise ValueError(f"IP Address {quoted} parse error during conversion from string: {error}") from error
     if getattr(address, "scope_id", None):
@@ -188,32 +183,33 @@ def _netip_prefix(text: str) -> Interface:
     if not slash:
         raise _prefix_error(text, "no '/'")
     try:
-        address = _netip_address(head)
+        address = netip_address(head)
     except ValueError as error:
         raise _prefix_error(text, str(error)) from error
     if getattr(address, "scope_id", None):
         raise _prefix_error(text, "IPv6 zones cannot be present in a prefix")
     if not _BITS.fullmatch(bits):
-        raise _prefix_error(text, f"bad bits after slash: {cel_values.quoted(bits)}")
+        raise _prefix_error(text, f"bad bits after slash: {values.quoted(bits)}")
     if int(bits) > address.max_prefixlen:
         raise _prefix_error(text, "prefix length out of range")
     if getattr(address, "ipv4_mapped", None) is not None:
-        raise ValueError(f"IPv4-mapped IPv6 address {cel_values.quoted(text)} is not allowed")
+        raise ValueError(f"IPv4-mapped IPv6 address {values.quoted(text)} is not allowed")
     return ipaddress.ip_interface(f"{address}/{bits}")
 
 
 def _prefix_error(text: str, why: str) -> ValueError:
     lead = "network address parse error during conversion from string: "
-    return ValueError(f"{lead}netip.ParsePrefix({cel_values.quoted(text)}): {why}")
+    return ValueError(f"{lead}netip.ParsePrefix({values.quoted(text)}): {why}")
 
 
-def _netip_address(text: str) -> Address:
+def netip_address(text: str) -> Address:
+    """The address, as Go reads one. Raises: ValueError in its words."""
     try:
         return ipaddress.ip_address(text)
     except ValueError:
         why, at = _what_is_wrong(text)
-        place = f" (at {cel_values.quoted(at)})" if at else ""
-        raise ValueError(f"ParseAddr({cel_values.quoted(text)}): {why}{place}") from None
+        place = f" (at {values.quoted(at)})" if at else ""
+        raise ValueError(f"ParseAddr({values.quoted(text)}): {why}{place}") from None
 
 
 def _what_is_wrong(text: str) -> tuple[str, str]:

@@ -1,0 +1,177 @@
+"""The CEL library, and the environment that Kubernetes gives selectors: variables, types and functions.
+
+The library parses and checks; evaluated is what it found, by `program`.
+Source: k8s.io/dynamic-resource-allocation/cel (newCompiler), k8s.io/apiserver/pkg/cel/environment.
+"""
+
+import functools
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from google.protobuf import descriptor_pb2, descriptor_pool, struct_pb2
+
+from trireme.plugins.dynamic_resources.cel import functions, program, syntax, validation, wording
+
+_CAPITALS = re.compile(r"(?<![.\w])[A-Z]+\b(?!\.)")
+# Whether a variable has a value cannot be asked, only whether a message has one in a field.
+_HAS_FIELD = re.compile(r"\bhas\s*\(\s*device\s*\.\s*\w+\s*\)")
+_ACCEPTED: Final = ("BOOL", "DYN", "ANY")
+_FIELDS = descriptor_pb2.FieldDescriptorProto
+_DEVICE: Final = "kubernetes.DRADevice"
+_OPAQUE: Final = {
+    "q": "kubernetes.Quantity",
+    "v": "kubernetes.Semver",
+    "n": "net.IP",
+    "c": "net.CIDR",
+    "r": "kubernetes.URL",
+    "f": "kubernetes.NamedFormat",
+}
+
+# As Kubernetes has them: those of cel-go's ext package, in the versions that it takes.
+_EXTENSIONS: Final = """
+extensions:
+- name: bindings
+- name: optional
+- name: strings
+  version: 2
+- name: sets
+- name: lists
+  version: 2
+- name: two-var-comprehensions
+"""
+
+
+class RefusedError(Exception):
+    """What the compiler says of an expression."""
+
+
+def compiled(expression: str) -> program.Program:
+    """The expression, ready to be evaluated. Raises: RefusedError."""
+    try:
+        found = _environment(_HAS_FIELD.search(expression) is not None).compile(expression)
+    except RuntimeError as error:
+        raise RefusedError(f"compilation failed: {wording.of_library(str(error), expression)}") from error
+    checked = syntax.read(found.serialize())
+    problems = validation.problems(expression, checked)
+    if problems:
+        raise RefusedError(f"compilation failed: {problems}")
+    result = found.return_type().name()
+    if result not in _ACCEPTED:
+        raise RefusedError(f"must evaluate to bool or the unknown type, not {_written(result)}")
+    try:
+        return program.Program(checked)
+    except program.InstantiationError as error:
+        raise RefusedError(f"program instantiation failed: {error}") from error
+
+
+@functools.cache
+def _environment(whole: bool) -> Any:
+    """`whole`: the device is one variable, its fields are none of their own; less is known of their types then."""
+    from cel_expr_python import cel
+
+    _declare_types()
+    kind = cel.Type
+    letters = {
+        "s": kind.STRING,
+        "b": kind.BOOL,
+        "i": kind.INT,
+        "u": kind.UINT,
+        "d": kind.DOUBLE,
+        "y": kind.BYTES,
+        "D": kind.DURATION,
+        "S": kind.TIMESTAMP,
+        "*": kind.DYN,
+        "T": kind("~T"),
+        "M": kind.Map(kind.STRING, kind.List(kind.STRING)),
+        **{letter: kind(name) for letter, name in _OPAQUE.items()},
+    }
+    # A name with dots is looked for before its parts. No message can have a map of maps of such values.
+    fields = {
+        "device.driver": kind.STRING,
+        "device.allowMultipleAllocations": kind.BOOL,
+        "device.attributes": kind.Map(kind.STRING, kind.Map(kind.STRING, kind.DYN)),
+        "device.capacity": kind.Map(kind.STRING, kind.Map(kind.STRING, letters["q"])),
+    }
+    return cel.NewEnv(
+        descriptor_pool.Default(),
+        variables={"device": kind(_DEVICE)} | ({} if whole else fields),
+        config=cel.NewEnvConfigFromYaml(_EXTENSIONS),
+        # An extension may add to the functions of those before it.
+        extensions=[cel.CelExtension("kubernetes", _declarations(cel, letters))],
+    )
+
+
+def _declarations(cel: Any, letters: Mapping[str, Any]) -> list[Any]:
+    out = []
+    by_name = {name: list(overloads) for name, overloads in functions.BY_NAME.items()}
+    for name, comparison in functions.comparisons():
+        by_name.setdefault(name, []).append(comparison)
+    for name, overloads in by_name.items():
+        declared = [
+            cel.Overload(
+                overload.name,
+                return_type=_type(cel, letters, overload.result),
+                parameters=[_type(cel, letters, part) for part in functions.parts(overload.parameters)],
+                is_member=overload.member,
+            )
+            for overload in overloads
+            if overload.declared
+        ]
+        if declared:
+            out.append(cel.FunctionDecl(name, declared))
+    return out
+
+
+def _type(cel: Any, letters: Mapping[str, Any], code: str) -> Any:
+    if code[0] == "L":
+        return cel.Type.List(_type(cel, letters, code[1:]))
+    if code[0] == "O":
+        return cel.Type.AbstractType("optional_type", [_type(cel, letters, code[1:])])
+    return letters[code]
+
+
+@functools.cache
+def _declare_types() -> None:
+    """Tells the library of the types. There are never messages of them: it is only checked against them."""
+    pool = descriptor_pool.Default()
+    for package in ("kubernetes", "net"):
+        file = descriptor_pb2.FileDescriptorProto(
+            name=f"trireme/cel/{package}.proto",
+            package=package,
+            syntax="proto3",
+            dependency=[struct_pb2.DESCRIPTOR.name],
+        )
+        for holder, _, name in (kind.partition(".") for kind in _OPAQUE.values()):
+            if holder == package:
+                file.message_type.add(name=name)
+        if _DEVICE.startswith(f"{package}."):
+            _declare_device(file.message_type.add(name=_DEVICE.rpartition(".")[2]))
+        pool.AddSerializedFile(file.SerializeToString())
+
+
+def _declare_device(kind: descriptor_pb2.DescriptorProto) -> None:
+    kind.field.add(name="driver", number=1, type=_FIELDS.TYPE_STRING, label=_FIELDS.LABEL_OPTIONAL)
+    kind.field.add(name="allowMultipleAllocations", number=2, type=_FIELDS.TYPE_BOOL, label=_FIELDS.LABEL_OPTIONAL)
+    for number, name in enumerate(("attributes", "capacity"), start=3):
+        entry = kind.nested_type.add(name=f"{name.capitalize()}Entry")
+        entry.options.map_entry = True
+        entry.field.add(name="key", number=1, type=_FIELDS.TYPE_STRING, label=_FIELDS.LABEL_OPTIONAL)
+        # To CEL this is a map of texts to anything.
+        struct = f".{struct_pb2.Struct.DESCRIPTOR.full_name}"
+        entry.field.add(
+            name="value", number=2, type=_FIELDS.TYPE_MESSAGE, type_name=struct, label=_FIELDS.LABEL_OPTIONAL
+        )
+        kind.field.add(
+            name=name,
+            number=number,
+            type=_FIELDS.TYPE_MESSAGE,
+            type_name=f".{_DEVICE}.{entry.name}",
+            label=_FIELDS.LABEL_REPEATED,
+        )
+
+
+def _written(name: str) -> str:
+    """A type as Kubernetes writes it: the library's names are capitals, and what they are of is in angle brackets."""
+    lowered = _CAPITALS.sub(lambda found: {"NULL": "null_type"}.get(found.group(), found.group().lower()), name)
+    return lowered.replace("<", "(").replace(">", ")")

@@ -1,0 +1,49 @@
+"""Encoded protocol buffers, field by field, of whatever depth.
+
+Source: protobuf.dev/programming-guides/encoding.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+_VARINT: Final = 0
+_FIXED64: Final = 1
+_BYTES: Final = 2
+_FIXED32: Final = 5
+
+
+def fields(content: bytes) -> Iterator[tuple[int, Any]]:
+    """Number and value of each field: a number, or what was written as bytes."""
+    at = 0
+    while at < len(content):
+        tag, at = _varint(content, at)
+        kind = tag & 7
+        if kind == _VARINT:
+            value, at = _varint(content, at)
+            yield tag >> 3, value
+            continue
+        if kind == _BYTES:
+            length, at = _varint(content, at)
+        else:
+            length = {_FIXED64: 8, _FIXED32: 4}[kind]
+        yield tag >> 3, content[at : at + length]
+        at += length
+
+
+def packed(content: bytes) -> Iterator[int]:
+    """Numbers that were written together."""
+    at = 0
+    while at < len(content):
+        value, at = _varint(content, at)
+        yield value
+
+
+def _varint(content: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = content[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7

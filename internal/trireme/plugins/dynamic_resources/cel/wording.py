@@ -1,0 +1,90 @@
+"""What the compiler says, as Kubernetes' says it: both show the place, and differ in a few words.
+
+Source: github.com/google/cel-go/common (error), github.com/google/cel-go/checker (errors).
+"""
+
+import re
+from typing import Final
+
+_CODE = re.compile(r"^[A-Z_]+: (?=ERROR: )")
+_TRAILING_CODE = re.compile(r" \[[A-Z_]+\]$")
+_NO_FIELD = re.compile(r"^(undefined field '[^']*') not found in struct '[^']*'$")
+_NO_SELECTION = re.compile(r"^expression of (type '.*') cannot be the operand of a select operation$")
+_NO_NAME = re.compile(r"^undeclared reference to '([^']*\.[^']*)' ")
+_SAID: Final = {
+    "has() argument must be a field selection": "invalid argument to has() macro",
+    "cel.bind() variable name must be a simple identifier": "cel.bind() variable names must be simple identifiers",
+    "map() variable name must be a simple identifier": "argument is not an identifier",
+    "filter() variable name must be a simple identifier": "argument is not an identifier",
+    "all() variable name must be a simple identifier": "argument must be a simple name",
+    "exists() variable name must be a simple identifier": "argument must be a simple name",
+    "exists_one() variable name must be a simple identifier": "argument must be a simple name",
+}
+_PLACED = re.compile(r"ERROR: <input>:([0-9]+):([0-9]+): (.*)")
+_NO_OVERLOAD = re.compile(r"(found no matching overload for '[^']*' applied to ')\((.*)\)'$")
+_NAMESPACES: Final = ("optional", "ip", "cel", "sets", "lists", "strings", "format", "math", "base64")
+_LONGEST_SNIPPET: Final = 16384
+
+
+def placed(expression: str, offset: int, message: str) -> tuple[tuple[int, int], str]:
+    """A problem with the place in the expression that it is about; and the place, to sort by."""
+    before = expression[:offset]
+    line, column = before.count("\n") + 1, len(before) - (before.rfind("\n") + 1)
+    snippet = expression.split("\n")[line - 1].replace("\t", " ")
+    text = f"ERROR: <input>:{line}:{column + 1}: {message}"
+    if len(snippet) <= _LONGEST_SNIPPET:
+        dots = "".join("." if letter.isascii() else "．" for letter in snippet[:column])
+        mark = "^" if snippet[column : column + 1].isascii() else "＾"
+        text += f"\n | {snippet}\n | {dots}{mark}"
+    return (line, column), text
+
+
+def of_library(text: str, expression: str) -> str:
+    """What the library says, in Kubernetes' words."""
+    parts = re.split(r"\n(?=ERROR: <input>)", _TRAILING_CODE.sub("", _CODE.sub("", text)))
+    return "\n".join(_part(part, expression) for part in parts)
+
+
+def _part(part: str, expression: str) -> str:
+    """One problem: a line, and the place."""
+    head, _, _ = part.partition("\n")
+    found = _PLACED.fullmatch(head)
+    if found is None:
+        return part
+    row, column, message = int(found.group(1)), int(found.group(2)) - 1, found.group(3)
+    lines = expression.split("\n")
+    line = lines[row - 1]
+    message = _NO_SELECTION.sub(r"\1 does not support field selection", _NO_FIELD.sub(r"\1", message))
+    message = _SAID.get(message, message)
+    overload = _NO_OVERLOAD.fullmatch(message)
+    if overload is not None and line[column : column + 1] == "(" and _is_method(line[:column]):
+        target, *arguments = _split(overload.group(2))
+        message = f"{overload.group(1)}{target}.({', '.join(arguments)})'"
+    name = _NO_NAME.match(message)
+    if name is not None:
+        # What is not known is the first part of the name, wherever the rest is.
+        first, *rest = name.group(1).split(".")
+        chain = re.compile(r"\s*\.\s*".join(map(re.escape, [first, *rest])))
+        places = [at.start() for at in chain.finditer(line) if at.start() <= column < at.end()]
+        if places:
+            column = places[0]
+            message = message.replace(name.group(1), first, 1)
+    return placed(expression, sum(len(each) + 1 for each in lines[: row - 1]) + column, message)[1]
+
+
+def _is_method(before: str) -> bool:
+    """Whether what ends there is the name of a function that is called on something."""
+    found = re.search(r"([A-Za-z_]\w*)?\s*\.\s*[A-Za-z_]\w*\s*$", before)
+    return found is not None and found.group(1) not in _NAMESPACES
+
+
+def _split(types: str) -> list[str]:
+    """The types of a list of them."""
+    out, depth = [""], 0
+    for letter in types:
+        depth += {"(": 1, ")": -1}.get(letter, 0)
+        if letter == "," and not depth:
+            out.append("")
+        elif letter != " " or depth or out[-1]:
+            out[-1] += letter
+    return out
