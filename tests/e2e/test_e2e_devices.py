@@ -100,6 +100,25 @@ async def test_a_pod_waits_for_its_claim_and_for_a_device(cluster: clusters.Open
         await here.check_promises(["early"])
 
 
+async def test_a_selector_that_fails_on_one_node_keeps_the_pod_from_all(cluster: clusters.OpenCluster) -> None:
+    """A pod of which a plugin cannot say whether it fits somewhere is not put elsewhere, where nobody would notice."""
+    driver = "half.example.com"
+    async with cluster(nodes=2) as here:
+        good, bad = (node["metadata"]["name"] for node in await here.nodes())
+        sound = {"attributes": {"sound": {"bool": True}}}
+        await _devices(here, driver, good, {"name": "dev-0", **sound})
+        await _devices(here, driver, bad, {"name": "dev-0"})
+        await _class(here, driver)
+        await _claim(here, "half-claim", driver, f'device.attributes["{driver}"].sound')
+        await here.start()
+        await here.create_pods([_pod("half", ["half-claim"])])
+        condition = await here.condition("half", "CEL runtime error")
+        assert condition["reason"] == "SchedulerError"
+        await here.request("DELETE", f"{GROUP}/resourceslices/{driver}-{bad}")
+        (bound,) = await here.bound(1)
+        assert bound["spec"]["nodeName"] == good
+
+
 async def test_extended_resources_are_given_by_devices(cluster: clusters.OpenCluster) -> None:
     """A pod that asks for an extended resource that no node has gets a claim, named in its status, for devices."""
     driver = "ext.example.com"

@@ -94,19 +94,18 @@ class SchedulingCycle:
         promised = self._queue.nominator.node_of(pods[0].uid) if len(pods) == 1 else ""
         nominee = named(pods[0]) if promised else None
         filtered = await self._calls.filter(profile, class_id, len(pods), generation, nominee)
+        slot = self._cache.slot_of(promised)
         extra_scores: Sequence[int] = ()
-        if self._extension is not None and filtered.refusal is None:
-            slot = self._cache.slot_of(promised)
+        if self._extension is not None and not filtered.refuses(slot):
             try:
                 filtered, extra_scores = await self._extension.consult(pods[0].uid, class_id, filtered, slot)
             except extenders.ExtenderError as error:
                 self._fail_all(pods, outcomes.Failure(str(error), nominated_node=""))
                 return []
-        if filtered.refusal is not None or not filtered.answer.admissible:
+        if filtered.refuses(slot):
             left = await self._refused(profile, class_id, generation, pods, filtered)
             self._observed.refused(profile, len(pods) - len(left), self._observed.clock() - started, filtered)
             return [pod for pod in left if self._still_wanted(pod)]
-        slot = self._cache.slot_of(promised)
         if filtered.answer.admits(slot):
             # What was promised to the pod is taken without a look at other nodes.
             placed = phases.Placed((slot,), None, False)

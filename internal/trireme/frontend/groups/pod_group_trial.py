@@ -240,17 +240,16 @@ class PodGroupTrials:
         filtered = await self._calls.filter(record.profile, record.class_id, len(pods), generation, nominee)
         if self._within is not None and filtered.refusal is None:
             filtered = self._within.narrowed(filtered)
+        slot = self._cache.slot_of(promised)
         extra_scores: Sequence[int] = ()
-        if self._extension is not None and filtered.refusal is None:
-            slot = self._cache.slot_of(promised)
+        if self._extension is not None and not filtered.refuses(slot):
             try:
                 filtered, extra_scores = await self._extension.consult(pods[0].uid, record.class_id, filtered, slot)
             except extenders.ExtenderError as error:
                 return [Trial(pods[0], failure=outcomes.Failure(str(error), nominated_node=""))]
-        if filtered.refusal is not None or not filtered.answer.admissible:
+        if filtered.refuses(slot):
             self._observed.refused(record.profile, len(pods), self._observed.clock() - started, filtered)
             return [Trial(pod, failure=self._refusal(filtered)) for pod in pods]
-        slot = self._cache.slot_of(promised)
         if filtered.answer.admits(slot):
             placed = phases.Placed((slot,), None, False)
         else:

@@ -45,6 +45,14 @@ class ClassAnswer:
         """Whether any node passes."""
         return bool(((self.index == 0) & (self.capacity > 0)).any())
 
+    @property
+    def error(self) -> status.Status | None:
+        """What a node was answered for about which a plugin failed: no other node is taken then."""
+        for number, said in enumerate(self.statuses, 1):
+            if said.code is status.Code.ERROR and (self.index == number).any():
+                return said
+        return None
+
     def admits(self, slot: int) -> bool:
         """Whether the node at the slot, if there is one, passes."""
         return 0 <= slot < self.index.shape[0] and self.index[slot] == 0 and bool(self.capacity[slot] > 0)

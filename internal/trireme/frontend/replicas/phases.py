@@ -44,6 +44,14 @@ class Filtered:
     # The plugins that left only some nodes to be filtered at all.
     narrowed_by: frozenset[str] = frozenset()
 
+    def refuses(self, promised: int) -> bool:
+        """Whether the pod can be placed nowhere: no node passes, or a plugin failed for one of them. What was promised
+        to it, the node at the slot, is tried before the others, and hides their failures.
+        """
+        if self.refusal is not None or not self.answer.admissible:
+            return True
+        return self.answer.error is not None and not self.answer.admits(promised)
+
 
 @dataclass(frozen=True, slots=True)
 class Placed:

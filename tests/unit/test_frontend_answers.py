@@ -1,0 +1,30 @@
+"""What filter's answer about a class comes to for one pod: it has somewhere to go, or it has not."""
+
+import numpy as np
+import pytest
+
+from trireme.framework import status
+from trireme.frontend.replicas import class_answers, phases
+
+FULL = status.unschedulable("Fit", "Too many pods")
+BROKEN = status.error("Devices", "no such key")
+
+
+@pytest.mark.parametrize(
+    ("index", "promised", "refuses"),
+    [
+        pytest.param((0, 1), -1, False, id="a node is full, another is not"),
+        pytest.param((1, 1), -1, True, id="all are full"),
+        pytest.param((0, 2), -1, True, id="a plugin fails for one"),
+        pytest.param((0, 2), 0, False, id="it fails for another than what was promised"),
+        pytest.param((0, 2), 1, True, id="it fails for what was promised"),
+        pytest.param((0, 0), -1, False, id="it failed for one before"),
+    ],
+)
+def test_a_failure_for_one_node_is_a_refusal_of_all(index: tuple[int, ...], promised: int, refuses: bool) -> None:
+    """Else a pod of which nobody knows whether it fits is placed, and what is wrong with it stays unseen."""
+    verdicts = np.array(index, dtype=np.int16)
+    capacity = np.where(verdicts == 0, 1, 0).astype(np.int32)
+    answer = class_answers.ClassAnswer(1, None, (FULL, BROKEN), verdicts, capacity)
+    filtered = phases.Filtered(answer, answer.message(), None, (), 0, False, False, ())
+    assert filtered.refuses(promised) is refuses
