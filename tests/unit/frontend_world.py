@@ -13,8 +13,10 @@ import functools
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from typing import Any
 
+import frontend_world_victims
 import grpc
 import numpy as np
+from frontend_world_victims import cpus
 from grpc import aio
 
 from trireme.config import commandline, model
@@ -532,28 +534,11 @@ class World:
         return score_pb2.PlaceResponse(slots=slots[: request.count])
 
     def _postfilter(self, request: filter_pb2.PostFilterRequest) -> filter_pb2.PostFilterResponse:
-        preemptor = self.mirror.classes[request.cycle.pod_class].pod
-        nothing = status_pb2.Status(code=status_pb2.CODE_UNSCHEDULABLE, plugin="DefaultPreemption")
-        pods = self.mirror.pods
-        free = self.free(preemptor.spec.priority, request.cycle.pod.metadata.uid)
-        for slot, cpu in free.items():
-            weaker = [
-                row
-                for row in np.flatnonzero(pods.slot[: pods.size] == slot).tolist()
-                if self.mirror.classes[int(pods.pod_class[row])].pod.spec.priority < preemptor.spec.priority
-            ]
-            if any(pods.flags[row] & pod_projection.TERMINATING for row in weaker):
-                # Room is being made already.
-                return filter_pb2.PostFilterResponse(status=nothing)
-            freed = sum(cpus(self.mirror.classes[int(pods.pod_class[row])].pod) for row in weaker)
-            if weaker and cpu + freed >= cpus(preemptor):
-                actions = []
-                for row in weaker:
-                    pod = cycle_pb2.PodIdentity(namespace="ns", name=pods.names[row], uid=pods.uids[row])
-                    actions.append(bind_pb2.Action(pod=pod, evict=bind_pb2.Evict(message="make room")))
-                name = next(name for name, found in self.mirror.nodes.slots.items() if found == slot)
-                return filter_pb2.PostFilterResponse(status=SUCCESS, actions=actions, nominated_node=name)
-        return filter_pb2.PostFilterResponse(status=nothing, clear_nomination=True)
+        cycle = request.cycle
+        preemptor = self.mirror.classes[cycle.pod_class].pod
+        return frontend_world_victims.choose(
+            self.mirror, cycle, self.free(preemptor.spec.priority, cycle.pod.metadata.uid)
+        )
 
     def _reserve(self, request: filter_pb2.ReserveRequest) -> filter_pb2.ReserveResponse:
         return filter_pb2.ReserveResponse(
@@ -573,11 +558,6 @@ class World:
 
     def _prebind(self, request: bind_pb2.PreBindRequest) -> bind_pb2.PreBindResponse:
         return bind_pb2.PreBindResponse(results=[bind_pb2.PreBindResult(status=SUCCESS)])
-
-
-def cpus(pod: core_pb2.Pod) -> int:
-    """The CPUs that a pod asks for."""
-    return int(pod.spec.containers[0].resources.requests["cpu"].string)
 
 
 def _named(raw: Json, name: str) -> bool:

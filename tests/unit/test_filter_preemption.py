@@ -141,7 +141,7 @@ async def test_the_candidate_that_hurts_least_is_chosen(
 
 
 async def test_who_may_not_preempt_is_told_so() -> None:
-    """preemptionPolicy Never, and victims of an earlier preemption that are still going, end it."""
+    """preemptionPolicy Never, and victims of an earlier preemption that are still going, or about to, end it."""
     case = Preemption(1)
     case.add(1, "3", "n0", flags=pods.TERMINATING | pods.PREEMPTED)
     answer = await case.ask(nominated="n0")
@@ -150,6 +150,9 @@ async def test_who_may_not_preempt_is_told_so() -> None:
     answer = await case.again()
     assert answer.nominated_node == "n0"
     assert not answer.actions, "the victim is going already"
+    case.builder.snap.pods.flags[:1] = pods.PREEMPTED
+    answer = await case.again(nominated="n0")
+    assert _text(answer) == "preemption: not eligible due to a terminating pod on the nominated node."
     case.builder.add_class(PREEMPTOR + 1, _pod(100, "2", preemptionPolicy="Never"))
     assert _text(await case.again(number=PREEMPTOR + 1)) == "preemption: not eligible due to preemptionPolicy=Never."
 

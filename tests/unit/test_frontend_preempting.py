@@ -16,6 +16,7 @@ from trireme.wire import status as wire_status
 def _evict(uid: str) -> bind_pb2.Action:
     action = bind_pb2.Action(pod=cycle_pb2.PodIdentity(namespace="ns", name=f"name-{uid}", uid=uid))
     action.evict.message = "m"
+    action.evict.node_name = "node"
     return action
 
 
@@ -23,7 +24,7 @@ class World:
     """Placed pods, and a bind that deletes them when it is let."""
 
     def __init__(self, *uids: str) -> None:
-        self.placed = {uid: SimpleNamespace(flags=0) for uid in uids}
+        self.placed = {uid: SimpleNamespace(flags=0, evicting=0) for uid in uids}
         self.failing: set[str] = set()
         self.asked: list[list[str]] = []
         self.go = asyncio.Event()
@@ -34,7 +35,7 @@ class World:
         self.nominations = nominator.Nominator()
         self.pre_binding = pods_in_pre_bind.PodsInPreBind()
         self.preempting = preempting.Preempting(
-            SimpleNamespace(pod=self.placed.get),  # type: ignore[arg-type]
+            SimpleNamespace(pod=self.placed.get, set_evicting=self._set_evicting),  # type: ignore[arg-type]
             self.nominations,
             self.waiting,
             SimpleNamespace(preempted=self._preempted),  # type: ignore[arg-type]
@@ -47,8 +48,18 @@ class World:
         record = queue_pod.by_priority("ns/vip", "vip", 1, "p", 100)
         self.vip = queue_pod.QueuedPod(record, 0.0)
 
-    def start(self, *uids: str) -> None:
-        self.preempting.start(self.vip, "node", [_evict(uid) for uid in uids])
+    def start(self, *uids: str, preemptor: str = "vip") -> None:
+        pod = self.vip
+        if preemptor != "vip":
+            pod = queue_pod.QueuedPod(queue_pod.by_priority(f"ns/{preemptor}", preemptor, 1, "p", 100), 0.0)
+        self.preempting.start(pod, "node", [_evict(uid) for uid in uids])
+
+    def evicting(self) -> set[str]:
+        return {uid for uid, pod in self.placed.items() if pod.evicting}
+
+    def _set_evicting(self, uid: str, evicting: bool) -> None:
+        if uid in self.placed:
+            self.placed[uid].evicting = int(evicting)
 
     async def settle(self) -> None:
         for _ in range(20):
@@ -109,7 +120,7 @@ async def test_it_is_held_until_the_deletion_is_seen_although_bind_answered_befo
     assert world.preempting.holds("vip")
     world.placed.pop("b")
     assert not world.preempting.holds("vip")
-    world.placed["b"] = SimpleNamespace(flags=0)
+    world.placed["b"] = SimpleNamespace(flags=0, evicting=0)
     assert not world.preempting.holds("vip"), "another pod of that UID is not waited for"
 
 
@@ -193,6 +204,73 @@ async def test_a_victim_in_pre_bind_is_taken_back_in_memory() -> None:
         "name-a: Preempted by pod vip on node node (in kube-scheduler memory).",
     ]
     assert world.activated == [("ns/vip", "vip")]
+
+
+async def test_victims_are_known_as_such_from_the_decision_until_they_are_gone() -> None:
+    """Who is woken beside the preemptor would find its room promised away and preempt elsewhere, in vain."""
+    world = World("a", "b", "c")
+    world.lagging = True
+    world.start("a", "b")
+    assert world.evicting() == {"a", "b"}
+    world.go.set()
+    await world.settle()
+    assert world.evicting() == {"a", "b"}, "bind deleted them, but nobody has seen them go"
+
+
+async def test_a_victim_that_stays_is_no_victim_any_more_and_who_waited_for_it_is_tried() -> None:
+    """They were told that room is being made on their node, and nothing else would wake them."""
+    world = World("a", "b", "c")
+    for uid in ("waits", "elsewhere"):
+        node = "node" if uid == "waits" else "other"
+        world.nominations.nominate(queue_pod.by_priority(f"ns/{uid}", uid, 1, "p", 100), node)
+    world.failing.add("a")
+    world.lagging = True
+    world.go.set()
+    world.start("a", "b", "c")
+    await world.settle()
+    assert world.evicting() == {"b"}, "a was refused, c was spared, b is as good as gone"
+    assert world.activated == [("ns/vip", "vip"), ("ns/waits", "waits")]
+
+
+async def test_giving_up_leaves_no_victim_behind() -> None:
+    """Whoever leads next would take pods for going that nobody evicts."""
+    world = World("a", "b")
+    world.start("a", "b")
+    await world.settle()
+    await world.preempting.close()
+    assert world.evicting() == set()
+
+
+async def test_a_victim_of_two_preemptors_is_evicted_once_and_both_wait_for_it() -> None:
+    """The API server would be asked again, and people told twice, of what is under way."""
+    world = World("a", "b")
+    world.start("b")
+    world.start("a", "b", preemptor="second")
+    await world.settle()
+    assert world.asked == [["evict b"], ["evict a"]]
+    assert world.preempting.holds("second")
+    world.go.set()
+    await world.settle()
+    assert world.asked == [["evict b"], ["evict a"]]
+    assert sorted(text.split(" on ")[0] for text in world.told) == [
+        "name-a: Preempted by pod second",
+        "name-b: Preempted by pod vip",
+    ]
+    assert not world.preempting.holds("vip")
+    assert not world.preempting.holds("second")
+
+
+async def test_a_victim_of_two_preemptors_that_stays_fails_both() -> None:
+    """The second would wait for ever for what the first could not do."""
+    world = World("a")
+    world.failing.add("a")
+    world.start("a")
+    world.start("a", preemptor="second")
+    world.go.set()
+    await world.settle()
+    assert world.asked == [["evict a"]]
+    assert sorted(world.activated) == [("ns/second", "second"), ("ns/vip", "vip")]
+    assert not world.preempting.holds("second")
 
 
 async def test_less_important_pods_lose_their_promise_of_the_node() -> None:

@@ -205,3 +205,17 @@ def test_the_nominator_follows_the_objects() -> None:
     q.delete("ns/gated", "uid-gated", T0)
     q.add(record("late", uid="made-again"), T0)
     assert len(q.nominator) == 0
+
+
+def test_a_pod_with_a_promise_is_tried_alone_before_its_object_says_so() -> None:
+    """Batched with others of its class, it would find the room that is kept for it taken by itself."""
+    q = queue()
+    for name in ("p", "other"):
+        q.add(record(name), T0)
+    for tried in q.pop(T0, 10).pods:  # type: ignore[union-attr]
+        promised = "n1" if tried.key == "ns/p" else None
+        q.put_back(tried, T0, rejectors=frozenset({"Fit"}), nominated_node=promised)
+    q.update(record("p", resource_version="2"), [], "old", "new", T0)
+    q.activate([("ns/p", "uid-p"), ("ns/other", "uid-other")], T0 + 60)
+    batches = [[tried.key for tried in q.pop(T0 + 60, 10).pods] for _ in range(2)]  # type: ignore[union-attr]
+    assert sorted(batches) == [["ns/other"], ["ns/p"]]

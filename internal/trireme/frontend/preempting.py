@@ -6,13 +6,19 @@ it does not preempt again. It is let go as soon as the last victim is seen to be
 deletion must not find it held back. Where something failed, or nothing will be heard of the last victim, it is tried
 again at once.
 
+From the decision on victims count as preempted (`ClusterCache.set_evicting`), until they are gone or it failed. Of two
+preemptors with room on one node the first may be woken while the victims of the second still stand, and finds its room
+promised away; it must know that more is being made there, or it would preempt again elsewhere, in vain. kube-scheduler,
+which knows of the victims only once their objects say so, has that gap. A victim of two preemptors is evicted once, for
+both.
+
 Source: pkg/scheduler/framework/preemption/executor.go.
 """
 
 import asyncio
 import enum
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from trireme.framework import status
@@ -47,6 +53,8 @@ class _Preemption:
 
     victims: tuple[str, ...]  # namespace/name
     last: str  # UID of the victim that goes last
+    own: Mapping[str, "asyncio.Future[_End]"]  # by UID of the victim: how it ends, of those that this one sees to
+    others: Mapping[str, "asyncio.Future[_End]"]  # and of those that an earlier preemption sees to
     last_turn: bool = False  # all others have been deleted
     done: bool = False  # the last one too, as bind says
     unheard: bool = False  # the last one went, by somebody else's doing, while the pod was held: no event will wake it
@@ -82,6 +90,9 @@ class Preempting:
         # By UID of the preemptor. Kept until its last victim is seen to go: before that the room looks taken, and
         # who looked again would have the same victims deleted once more.
         self._preemptions: dict[str, _Preemption] = {}
+        # By UID of the victim: how it ends, where that is under way. Who decided first sees to it; as nobody ever waits
+        # for a later decision, no two wait for each other.
+        self._evictions: dict[str, asyncio.Future[_End]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     def holds(self, uid: str) -> bool:
@@ -132,7 +143,7 @@ class Preempting:
             numVictimsToDelete=count,
         )
         names = tuple(f"{victim.pod.namespace}/{victim.pod.name}" for victim in victims)
-        known = self._preemptions[pod.uid] = _Preemption(names, victims[-1].pod.uid)
+        known = self._preemptions[pod.uid] = self._begin(names, [victim.pod.uid for victim in victims])
         task = asyncio.create_task(self._run(pod, node_name, victims, known))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -151,6 +162,31 @@ class Preempting:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
+    def _begin(self, names: tuple[str, ...], uids: Sequence[str]) -> _Preemption:
+        """From now on these victims are on their way out."""
+        loop = asyncio.get_running_loop()
+        others = {uid: self._evictions[uid] for uid in uids if uid in self._evictions}
+        own: dict[str, asyncio.Future[_End]] = {}
+        for uid in uids:
+            victim = self._cache.pod(uid)
+            if victim is not None and not victim.evicting:
+                own[uid] = self._evictions[uid] = loop.create_future()
+                self._cache.set_evicting(uid, True)
+        return _Preemption(names, uids[-1], own, others)
+
+    def _end(self, known: _Preemption) -> bool:
+        """Nobody sees to these victims any more; answers whether one of them stays."""
+        staying = False
+        for uid, eviction in known.own.items():
+            if self._evictions.get(uid) is eviction:
+                del self._evictions[uid]
+            if not eviction.done():
+                eviction.set_result(_End.FAILED)
+            if eviction.result() is _End.FAILED:
+                staying = True
+                self._cache.set_evicting(uid, False)
+        return staying
+
     async def _run(
         self, pod: queue_pod.QueuedPod, node_name: str, victims: list[bind_pb2.Action], known: _Preemption
     ) -> None:
@@ -159,13 +195,14 @@ class Preempting:
         try:
             await self._clear_nominations(pod, node_name)
             *others, last = victims
-            ends = await asyncio.gather(*(self._preempt(pod, node_name, victim) for victim in others))
+            ends = await asyncio.gather(*(self._preempt(pod, node_name, victim, known) for victim in others))
             failed = _End.FAILED in ends
             if not failed:
                 known.last_turn = True
-                end = await self._preempt(pod, node_name, last)
+                end = await self._preempt(pod, node_name, last, known)
                 failed, in_memory = end is _End.FAILED, end is _End.IN_MEMORY
         finally:
+            staying = self._end(known)
             known.done = known.last_turn = True
             if failed or in_memory or known.unheard or not self._stands(known.last):
                 del self._preemptions[pod.uid]
@@ -175,6 +212,10 @@ class Preempting:
             klog.info(log, 2, text, preemptor=klog.Ref(pod.key), node=node_name, result=result)
         if failed or in_memory or known.unheard:
             self._activate([(pod.key, pod.uid)])
+        if staying:
+            # Who was told to wait for the victims would wait in vain.
+            nodes = {victim.evict.node_name for victim in victims}
+            self._activate([(other.key, other.uid) for node in nodes for other in self._nominations.pods_for(node)])
 
     async def _clear_nominations(self, pod: queue_pod.QueuedPod, node_name: str) -> None:
         """Less important pods that were promised the node look for another one."""
@@ -188,8 +229,25 @@ class Preempting:
         if failure:
             log.warning("cannot clear the nomination of pods on node %s: %s", node_name, failure)
 
-    async def _preempt(self, pod: queue_pod.QueuedPod, node_name: str, victim: bind_pb2.Action) -> "_End":
-        """Have one victim go; how that ended."""
+    async def _preempt(
+        self, pod: queue_pod.QueuedPod, node_name: str, victim: bind_pb2.Action, known: _Preemption
+    ) -> "_End":
+        """Have one victim go, or wait until somebody else had it go; how that ended."""
+        uid = victim.pod.uid
+        eviction = known.own.get(uid)
+        if eviction is not None:
+            end = await self._evict(pod, node_name, victim)
+            if not eviction.done():
+                eviction.set_result(end)
+            return end
+        eviction = known.others.get(uid)
+        if eviction is None:
+            # It has been deleted, though nobody has seen that yet.
+            return _End.DELETED
+        await asyncio.wait((eviction,))
+        return eviction.result()
+
+    async def _evict(self, pod: queue_pod.QueuedPod, node_name: str, victim: bind_pb2.Action) -> "_End":
         text = f"Preempted by pod {pod.uid} on node {node_name}"
         if not node_name:
             # A group's victims may be anywhere.

@@ -217,8 +217,12 @@ class SchedulingCycle:
         self, profile: str, class_id: int, generation: int, pod: queue_pod.QueuedPod, filtered: phases.Filtered
     ) -> phases.WayOut:
         trim = None if self._extension is None else self._extension.trimming(pod.uid, class_id)
+        preemptor = named(pod)
+        # What it was promised counts, whether or not its object shows it yet: who does not know of the room that is
+        # being made for a pod has more made elsewhere.
+        preemptor.status.nominated_node_name = self._queue.nominator.node_of(pod.uid)
         try:
-            return await self._calls.post_filter(profile, class_id, generation, named(pod), filtered, trim)
+            return await self._calls.post_filter(profile, class_id, generation, preemptor, filtered, trim)
         except extenders.ExtenderError as error:
             return phases.WayOut(f"preemption: {error}", (), None, status.Code.ERROR)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from trireme.frontend.cluster import assumed_objects, class_registry
-from trireme.frontend.cluster.pod_projection import Labels, ParsedPod
+from trireme.frontend.cluster.pod_projection import PREEMPTED, Labels, ParsedPod
 from trireme.v1 import core_pb2, snapshot_pb2
 
 T = TypeVar("T")
@@ -33,6 +33,7 @@ class PlacedPod:
         "assumed",
         "base",
         "class_id",
+        "evicting",
         "flags",
         "key",
         "labels",
@@ -53,6 +54,8 @@ class PlacedPod:
         self.class_id = class_id
         self.assumed = False
         self.flags = 0
+        #: PREEMPTED once the pod's eviction was decided on, whatever its object says yet; otherwise 0.
+        self.evicting = 0
         self.start = 0
         self.row = NO_SLOT
         self.slot = NO_SLOT
@@ -258,6 +261,14 @@ class ClusterCache:
             slot = NO_SLOT if pod is None else self.slot_of(pod.node_name)
             if pod is not None and pod.slot == NO_SLOT and slot != NO_SLOT:
                 self._settle(pod, slot)
+
+    def set_evicting(self, uid: str, evicting: bool) -> None:
+        """The pod is, or is not, about to be evicted: the replicas see it as preempted before its object says so."""
+        pod = self._pods.get(uid)
+        flag = PREEMPTED if evicting else 0
+        if pod is not None and pod.evicting != flag:
+            pod.evicting = flag
+            self._touch(pod)
 
     def is_assumed(self, uid: str) -> bool:
         """Whether the pod is on a node by assumption alone."""
@@ -515,7 +526,7 @@ def _add_pods(columns: snapshot_pb2.PodColumns, pods: Iterable[PlacedPod], known
     columns.uid.extend("" if pod.row in known_rows else pod.uid for pod in listed)
     columns.name.extend("" if pod.row in known_rows else pod.name for pod in listed)
     columns.start_time_s.extend(pod.start for pod in listed)
-    columns.flags.extend(pod.flags for pod in listed)
+    columns.flags.extend(pod.flags | pod.evicting for pod in listed)
 
 
 def _object_key(entry: snapshot_pb2.ClusterObject) -> tuple[str, str, str]:

@@ -309,9 +309,9 @@ class PodGroupQueue(metrics_observed.TimedQueue):
             pod.place = Place.GONE
             self._places.story.tell(now, pod, Place.GONE, "gone when put back")
             return ()
-        pod.record = record or flight.newest or pod.record
         pod.flight = None
-        self._note_failure(pod, now, rejectors, pending_plugins, nominated_node)
+        newest = record or flight.newest or pod.record
+        self._note_failure(pod, newest, now, rejectors, pending_plugins, nominated_node)
         self._join(group, pod, _FAILED, now)
         return self._questions.take_instructions()
 

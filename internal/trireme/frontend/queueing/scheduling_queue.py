@@ -120,8 +120,8 @@ class SchedulingQueue:
         before = pod.record
         if record.resource_version and record.resource_version == before.resource_version:
             return ()
-        self._places.replace_record(pod, record)
         self.nominator.update(before, record)
+        self._places.replace_record(pod, self._alone_if_promised(record))
         if pod.asking is not None:
             # The answer under way is about the old object.
             asking = self._places.stop_asking(pod)
@@ -218,7 +218,8 @@ class SchedulingQueue:
         """The attempt failed: refused by these plugins, or by error if there are none.
 
         `pending_plugins` are those that said Pending. `record` is the newest the caller knows, if newer than what this
-        queue was told. `nominated_node`: promise it this node; empty: take the promise back; None: as its object says.
+        queue was told. `nominated_node`: promise it this node; empty: take the promise back; None: leave the promise as
+        it is, unless its object was given another one during the attempt.
         A pod that was deleted, or made again, meanwhile is let go. It may also come back after `done` (binding failed):
         what happened since is not known then, so it is tried again after its back-off.
 
@@ -234,8 +235,7 @@ class SchedulingQueue:
         if flight.deleted or newest.uid != pod.record.uid or newest.key in places.queued:
             places.let_go(pod, flight, now, "gone when put back")
             return ()
-        pod.record = newest
-        self._note_failure(pod, now, rejectors, pending_plugins, nominated_node)
+        self._note_failure(pod, newest, now, rejectors, pending_plugins, nominated_node)
         decision, questions = self._judge.returning(pod, flight)
         places.take_back(pod, flight)
         places.requeue(pod, decision, _FAILED, now)
@@ -415,11 +415,16 @@ class SchedulingQueue:
     def _note_failure(
         self,
         pod: QueuedPod,
+        newest: PodRecord,
         now: float,
         rejectors: frozenset[str],
         pending_plugins: frozenset[str],
         nominated_node: str | None,
     ) -> None:
+        if nominated_node is None and newest.nominated_node == pod.record.nominated_node:
+            # Its object may not show yet what was promised to it in an earlier attempt.
+            nominated_node = self.nominator.node_of(pod.uid)
+        pod.record = newest
         self._places.note_refusal(pod, rejectors, pending_plugins)
         if pod.rejectors:
             pod.unschedulable_count += 1
@@ -430,9 +435,14 @@ class SchedulingQueue:
         pod.expiry = 0.0
         pod.flushed = False
         self.nominator.nominate(pod.record, nominated_node)
-        if nominated_node:
-            # Its object will say so soon; until then it must not be batched with pods that have no promise.
-            pod.record = pod.record._replace(single=True)
+        pod.record = self._alone_if_promised(pod.record)
+
+    def _alone_if_promised(self, record: PodRecord) -> PodRecord:
+        """The record of a pod that must not be batched with pods that have no promise, though its object does not say
+        so yet.
+        """
+        alone = record.single or not self.nominator.node_of(record.uid)
+        return record if alone else record._replace(single=True)
 
     def _wake(
         self, pod: QueuedPod, decision: Decision, event: ClusterEvent, now: float, *, counted: bool = True

@@ -1,0 +1,81 @@
+"""Preemptors beside each other: each evicts what it needs and no more, in whatever order their victims go."""
+
+from collections.abc import Iterator
+
+import pytest
+from frontend_world import World
+
+from trireme.v1 import bind_pb2
+
+
+@pytest.fixture(name="world")
+def _world() -> Iterator[World]:
+    """Two nodes, full of four pods of no importance."""
+    world = World()
+    for node in ("n0", "n1"):
+        world.api.put_node(node, 2)
+    world.deliver("nodes", 2)
+    for name in ("a", "b", "c", "d"):
+        _create(world, name, 0)
+        world.answer_all()
+    world.deliver("pods", 1000)
+    yield world
+    world.close()
+
+
+def _create(world: World, name: str, priority: int) -> None:
+    world.api.add_pod(name, 1, priority)
+    world.deliver("pods", 1000)
+
+
+def _decide(world: World, *, written: bool = True) -> None:
+    """Let filter and score answer, and conditions and nominations be `written`, but no victim go."""
+    for _ in range(8):
+        for question in list(world.questions):
+            if question in world.questions and (question.rpc != "Apply" or (written and not _evicts(question.request))):
+                world.answer(question, "good")
+                world.deliver("pods", 1000)
+
+
+def _evicts(request: object) -> bool:
+    return isinstance(request, bind_pb2.Action) and request.HasField("evict")
+
+
+def _victims(world: World) -> list[str]:
+    return sorted(question.request.pod.name for question in world.questions if _evicts(question.request))
+
+
+def _go(world: World, name: str) -> None:
+    """The API server deletes the victim at once, bind says so, and the watch tells of it."""
+    (question,) = (each for each in world.questions if _evicts(each.request) and each.request.pod.name == name)
+    world.api.remove("pods", name)
+    world.deliver("pods", 1000)
+    world.answer(question, "good")
+
+
+def _where(world: World) -> dict[str, str]:
+    return {name: raw["spec"].get("nodeName", "") for name, raw in sorted(world.api.pods.items())}
+
+
+@pytest.mark.parametrize("written", [True, False], ids=["nominations-written", "nominations-not-written-yet"])
+def test_who_is_woken_before_the_others_victims_are_gone_preempts_nobody_else(world: World, written: bool) -> None:
+    """Its room is promised to another one, whose victim still stands: it looked elsewhere, and a pod went in vain."""
+    for name in ("p", "q", "r"):
+        _create(world, name, 100)
+        _decide(world, written=written)
+    nominator = world.frontend.queue.nominator
+    assert [pod.key for pod in nominator.pods_for("n0")] == ["ns/p", "ns/r"]
+    assert _victims(world) == ["b", "d"]
+    _go(world, "d")
+    _decide(world, written=written)
+    assert _where(world)["q"] == "n1"
+    _go(world, "b")
+    # p is tried again; but r was promised the room of b and a, and a is still there.
+    _decide(world, written=written)
+    assert _victims(world) == ["a"]
+    assert [pod.key for pod in nominator.pods_for("n0")] == ["ns/p", "ns/r"]
+    _go(world, "a")
+    _decide(world)
+    world.loop.advance(30.0)
+    _decide(world)
+    assert _where(world) == {"c": "n1", "p": "n0", "q": "n1", "r": "n0"}
