@@ -5,7 +5,7 @@ would. Domains are numbered from 0 within one constraint; −1 is a node that is
 """
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -54,3 +54,21 @@ class DomainConstraint:
     count: npt.NDArray[np.int64]
     placement_adds: int
     rule: Rule
+
+
+# With so few domains each is told apart by its number.
+_FEW = 16
+
+
+def told_apart(domain: npt.NDArray[np.int32], state: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
+    """Columns in which two nodes are the same only if placements elsewhere can never tell them apart: nodes of one
+    domain, and nodes that are alone in domains of the same state.
+
+    Shapes: domain and each column (node,), state (domain,); numbers of domains are not negative.
+    """
+    if state.shape[0] <= _FEW:
+        return [domain]
+    shared = np.bincount(domain, minlength=state.shape[0]) > 1
+    if not shared.any():
+        return [state[domain]]
+    return [np.where(shared, 0, state)[domain], np.where(shared, np.cumsum(shared), 0)[domain]]

@@ -225,7 +225,7 @@ class InterPodAffinity:
             score[ABSENT] = 0
             value = column.values(snap.nodes.size)[slots]
             keys.append(inter_pod_affinity_scores.KeyedScores(value, score, kept.adds.get(key, 0)))
-        return inter_pod_affinity_scores.AffinityScores(keys, slots.shape[0])
+        return inter_pod_affinity_scores.AffinityScores.of(keys, slots.shape[0])
 
     def _existing_tally(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> occupancy.Tally:
         labels = inter_pod_affinity_terms.namespace_labels(snap, pod_class.namespace)

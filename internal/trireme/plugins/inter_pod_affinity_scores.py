@@ -5,9 +5,12 @@ the class weighs for its own kind. Source: pkg/scheduler/framework/plugins/inter
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from trireme.framework import domain_rules
 from trireme.snapshot import arrays
 from trireme.snapshot.dictionary import ABSENT
 
@@ -26,14 +29,33 @@ class KeyedScores:
 class AffinityScores:
     """Scores over nodes 0 … n−1."""
 
-    def __init__(self, keys: list[KeyedScores], nodes: int) -> None:
-        self._changing = [each for each in keys if each.adds]
-        self._constant = np.zeros(nodes, dtype=np.int64)
-        for each in keys:
-            if not each.adds:
-                self._constant += each.score[each.value]
+    def __init__(self, changing: list[KeyedScores], constant: arrays.Int64Array) -> None:
+        """`constant` is what no placement changes. Shape: (node,)."""
+        self._changing = changing
+        self._constant = constant
         self._feasible: arrays.SlotArray | None = None  # None: all
         self._raw: arrays.Int64Array | None = None
+
+    @classmethod
+    def of(cls, keys: list[KeyedScores], nodes: int) -> "AffinityScores":
+        """The scores of so many nodes under some keys."""
+        constant = np.zeros(nodes, dtype=np.int64)
+        for each in keys:
+            if not each.adds:
+                constant += each.score[each.value]
+        return cls([each for each in keys if each.adds], constant)
+
+    def alike(self) -> list[npt.NDArray[Any]]:
+        """Domains, and scores of nodes that are alone in theirs."""
+        out: list[npt.NDArray[Any]] = [self._constant]
+        for each in self._changing:
+            out += domain_rules.told_apart(each.value, each.score)
+        return out
+
+    def narrowed(self, nodes: arrays.SlotArray, stands_for: arrays.Int64Array) -> "AffinityScores":
+        """The scores of these nodes; nothing is counted, so it does not matter for how many each stands."""
+        changing = [KeyedScores(each.value[nodes], each.score, each.adds) for each in self._changing]
+        return AffinityScores(changing, self._constant[nodes])
 
     def set_feasible(self, feasible: arrays.BoolArray) -> None:
         """Scores are normalised over the feasible nodes."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+import numpy.typing as npt
 
 from trireme.framework import domain_rules, status
 from trireme.snapshot import arrays, classes, snapshot
@@ -239,6 +240,18 @@ class OwnNodeScore(Protocol):
 
 class JointScores(Protocol):
     """One plugin's scores of some nodes together, numbered 0 … n−1, while a batch is placed. Shapes: all (node,)."""
+
+    def alike(self) -> Sequence[npt.NDArray[Any]]:
+        """Columns of integers or booleans in which two nodes are the same only if their scores will be, as long as
+        nothing is placed on either.
+        """
+        ...
+
+    def narrowed(self, nodes: arrays.SlotArray, stands_for: arrays.Int64Array) -> "JointScores":
+        """The scores of these nodes alone, each of which stands for so many that are alike. To be called before all
+        below; this one is of no use then.
+        """
+        ...
 
     def set_feasible(self, feasible: arrays.BoolArray) -> None:
         """The nodes that take more pods now. To be called first, and whenever they change."""

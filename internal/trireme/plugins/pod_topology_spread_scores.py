@@ -31,17 +31,45 @@ class DomainTerm:
     count: arrays.Int64Array
     adds: arrays.BoolArray | None  # None: none
 
+    def narrowed(self, nodes: arrays.SlotArray) -> "DomainTerm":
+        """The same of these nodes alone."""
+        has_key = None if self.has_key is None else self.has_key[nodes]
+        count = self.count[nodes] if self.per_node else self.count
+        adds = None if self.adds is None else self.adds[nodes]
+        return DomainTerm(self.max_skew, self.per_node, self.domain[nodes], has_key, count, adds)
+
 
 class SpreadScores:
     """Scores over nodes 0 … n−1; `ignored` nodes score 0 and do not take part (None: there are none)."""
 
-    def __init__(self, terms: list[DomainTerm], ignored: arrays.BoolArray | None) -> None:
+    def __init__(
+        self,
+        terms: list[DomainTerm],
+        ignored: arrays.BoolArray | None,
+        stands_for: arrays.Int64Array | None = None,
+    ) -> None:
+        """`stands_for`: how many nodes each counts for (None: each for itself). Shape: (node,)."""
         self._terms = terms
+        self._stands_for = stands_for
         self._ignored = ignored
         self._counted: arrays.SlotArray | None = None  # the nodes that take part; None: all
         self._parts: list[arrays.Float64Array] = []  # per term and domain, what it adds to the score
         self._weights: list[float] = []
         self._raw: arrays.Int64Array | None = None
+
+    def alike(self) -> list[npt.NDArray[Any]]:
+        """Domains, or the counts of nodes that are their own, and what leaves nodes out."""
+        out: list[npt.NDArray[Any]] = [] if self._ignored is None else [self._ignored]
+        for term in self._terms:
+            out.append(term.count if term.per_node else term.domain)
+            if term.has_key is not None:
+                out.append(term.has_key)
+        return out
+
+    def narrowed(self, nodes: arrays.SlotArray, stands_for: arrays.Int64Array) -> "SpreadScores":
+        """The scores of these nodes."""
+        terms = [term.narrowed(nodes) for term in self._terms]
+        return SpreadScores(terms, None if self._ignored is None else self._ignored[nodes], stands_for)
 
     def set_feasible(self, feasible: arrays.BoolArray) -> None:
         """The weights are those of the domains among the feasible nodes."""
@@ -49,9 +77,10 @@ class SpreadScores:
         everywhere = bool(counted.all())
         self._counted = None if everywhere else np.flatnonzero(counted)
         self._parts, self._weights = [], []
+        standing = self._stands_for
         for term in self._terms:
             if term.per_node:
-                size = counted.shape[0] if self._counted is None else self._counted.shape[0]
+                size = np.count_nonzero(counted) if standing is None else int(standing.sum(where=counted))
             else:
                 seen = np.zeros(term.count.shape[0], dtype=np.bool_)
                 seen[term.domain if self._counted is None else term.domain[self._counted]] = True

@@ -1,8 +1,9 @@
 """Place where a placement changes other nodes too: by domain constraints, or by scores that many nodes share.
 
-As in placement.py, each pod goes where a cycle of its own would have put it. What changes at a step is brought up to
-date for all nodes by vector operations: nodes admitted and not, shared scores and their normalisation over all that is
-feasible, and the static scores' where the feasible nodes have another maximum.
+As in placement.py, each pod goes where a cycle of its own would have put it. First the nodes are narrowed to those that
+a batch can reach (narrowing.py); so what follows costs as much in a large cluster as in a small one. What changes at a
+step is brought up to date for those by vector operations: nodes admitted and not, shared scores and their normalisation
+over all that is feasible, and the static scores' where the feasible nodes have another maximum.
 """
 
 from collections.abc import Sequence
@@ -10,8 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from trireme.framework import domain_rules
 from trireme.plugins import interfaces
-from trireme.score import domain_state, placement
+from trireme.score import domain_state, narrowing, placement
 from trireme.snapshot import arrays
 
 # Copies for which a node's own scores are made ahead: few nodes get more in one batch.
@@ -27,9 +29,10 @@ class JointPlugin:
 
 
 class DomainPlacer:
-    """Places pods of one class on nodes numbered 0 … n−1. Arguments as of placement.Placer.
+    """Places one batch of pods of one class on nodes numbered 0 … n−1, which all take at least one by themselves.
 
-    `constraints` None: none. `own_now` is what `own` says of the first copy on every node (n,).
+    Arguments as of placement.Placer; `slots` are the nodes' (n,), `own_now` what `own` says of the first copy on each
+    (n,).
     """
 
     def __init__(
@@ -40,22 +43,31 @@ class DomainPlacer:
         own: placement.OwnScores | None,
         own_now: arrays.Int64Array,
         joint: Sequence[JointPlugin],
-        constraints: domain_state.DomainState | None,
+        constraints: Sequence[domain_rules.DomainConstraint],
+        slots: arrays.SlotArray,
+        count: int,
     ) -> None:
-        self._capacity = capacity.copy()
-        self._ties = ties
+        """At most `count` pods are going to be placed."""
         # Plugins that score all nodes alike go on doing so, whichever are feasible.
-        self._uneven = [each for each in static if each.raw.size and each.raw.min() != each.raw.max()]
         even = [each for each in static if each.raw.size and each.raw.min() == each.raw.max()]
+        uneven = [each for each in static if each.raw.size and each.raw.min() != each.raw.max()]
         self._even = sum(int(placement.normalized(each.raw[:1], each.normalization)[0]) * each.weight for each in even)
+        reach = _reach(count, ties, uneven, own_now, joint, constraints, slots)
+        nodes = self._nodes = reach.nodes
+        self._stands_for = reach.stands_for
+        self._capacity = capacity[nodes]
+        self._ties = ties[nodes]
+        self._uneven = [
+            placement.ScoredPlugin(each.name, each.weight, each.normalization, each.raw[nodes]) for each in uneven
+        ]
         self._own = own
-        self._own_now = own_now.copy()
-        self._joint = joint
-        self._constraints = constraints
+        self._own_now = own_now[nodes]
+        self._joint = [JointPlugin(each.weight, each.scores.narrowed(nodes, reach.stands_for)) for each in joint]
+        self._constraints = domain_state.DomainState(constraints, slots[nodes])
         self._copies: dict[int, int] = {}
         self._rows: dict[int, arrays.Int64Array] = {}
         self._maxima: tuple[int, ...] | None = None
-        self._static = np.zeros(capacity.shape[0], dtype=np.int64)
+        self._static = np.zeros(nodes.shape[0], dtype=np.int64)
         self._feasible = np.zeros(0, dtype=np.bool_)
         self._closed: arrays.BoolArray | None = None  # None: all are feasible
         self._open = 0
@@ -68,7 +80,7 @@ class DomainPlacer:
             keys = self._keys()
             node = int(keys.argmax())
             total = int(keys[node]) >> placement.TIE_BITS if self._open > 1 else 0
-            choices.append(placement.Choice(node, total))
+            choices.append(placement.Choice(int(self._nodes[node]), total))
             if len(choices) < count:
                 self._take(node, keys, count)
         return choices
@@ -83,8 +95,7 @@ class DomainPlacer:
             self._own_now[node] = row[placed]
         for each in self._joint:
             each.scores.place(node)
-        moved = self._constraints is not None and self._constraints.place(node)
-        if moved or self._capacity[node] == 0:
+        if self._constraints.place(node) or self._capacity[node] == 0:
             self._see_feasible()
 
     def _own_row(self, node: int, placed: int, keys: arrays.Int64Array, count: int) -> arrays.Int64Array:
@@ -94,25 +105,24 @@ class DomainPlacer:
         """
         assert self._own is not None
         if placed >= _COPIES:
-            row: arrays.Int64Array = self._own(np.array([node]), count)[0]
+            row: arrays.Int64Array = self._own(self._nodes[[node]], count)[0]
             self._rows[node] = row
             return row
         # Within a domain the best stays the best: by its own scores alone.
         alone = ((self._static + self._own_now) << placement.TIE_BITS) + self._ties
         likely = {node, *_best(keys, 2 * count), *_best(np.where(keys < 0, -1, alone), 4 * count)}
         new = [each for each in likely if each not in self._rows]
-        self._rows.update(zip(new, self._own(np.array(new), min(count, _COPIES)), strict=True))
+        self._rows.update(zip(new, self._own(self._nodes[new], min(count, _COPIES)), strict=True))
         return self._rows[node]
 
     def _see_feasible(self) -> None:
         feasible = self._capacity > 0
-        if self._constraints is not None:
-            feasible &= self._constraints.admitted()
+        feasible &= self._constraints.admitted()
         if np.array_equal(feasible, self._feasible):
             return
         self._feasible = feasible
-        self._open = int(np.count_nonzero(feasible))
-        self._closed = None if self._open == feasible.shape[0] else ~feasible
+        self._open = int(self._stands_for.sum(where=feasible))
+        self._closed = None if feasible.all() else ~feasible
         for each in self._joint:
             each.scores.set_feasible(feasible)
         maxima = tuple(int(each.raw.max(where=feasible, initial=0)) for each in self._uneven)
@@ -139,6 +149,27 @@ class DomainPlacer:
         if self._closed is not None:
             keys[self._closed] = -1
         return keys
+
+
+def _reach(
+    count: int,
+    ties: arrays.Int64Array,
+    uneven: Sequence[placement.ScoredPlugin],
+    own_now: arrays.Int64Array,
+    joint: Sequence[JointPlugin],
+    constraints: Sequence[domain_rules.DomainConstraint],
+    slots: arrays.SlotArray,
+) -> narrowing.Reach:
+    """The nodes that so many placements can go to."""
+    alone = own_now
+    columns = [column for each in joint for column in each.scores.alike()]
+    columns += [column for each in constraints for column in domain_state.alike(each, slots)]
+    for each in uneven:
+        if each.normalization == interfaces.Normalization.NONE:
+            alone = alone + each.raw * each.weight
+        else:
+            columns.append(each.raw)
+    return narrowing.reach((alone << placement.TIE_BITS) + ties, columns, count)
 
 
 def _best(keys: arrays.Int64Array, count: int) -> list[int]:

@@ -1,11 +1,21 @@
 """Domain constraints while a batch is placed: which nodes they admit, after each placement."""
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from trireme.framework import domain_rules
 from trireme.snapshot import arrays
+
+
+def alike(constraint: domain_rules.DomainConstraint, slots: arrays.SlotArray) -> list[npt.NDArray[Any]]:
+    """Columns in which two nodes are the same only if the constraint admits both or neither, while nothing is placed on
+    either. Shapes: (node,).
+    """
+    # From 0, and in the state of none: nodes in no domain.
+    return domain_rules.told_apart(constraint.domain[slots] + 1, np.append(-1, constraint.count))
 
 
 class _Skew:
@@ -15,11 +25,12 @@ class _Skew:
         self, constraint: domain_rules.DomainConstraint, rule: domain_rules.SkewRule, slots: arrays.SlotArray
     ) -> None:
         self._rule = rule
-        self._domain = constraint.domain[slots]
         self._counts = rule.counts[slots]
         self._adds = constraint.placement_adds
+        self._enough = constraint.count.shape[0] >= max(rule.min_domains, 1)
+        self._domain, count = _compact(constraint.domain[slots], constraint.count)
         # The last entry stands for nodes in no domain.
-        self._count = np.append(constraint.count, 0)
+        self._count = np.append(count, 0)
         self._fits = self._verdicts()
 
     def admitted(self) -> arrays.BoolArray:
@@ -38,10 +49,23 @@ class _Skew:
 
     def _verdicts(self) -> arrays.BoolArray:
         """Whether a pod more fits, by domain. Shape: (domain + 1,)."""
-        domains = self._count.shape[0] - 1
-        lowest = int(self._count[:domains].min()) if domains and domains >= self._rule.min_domains else 0
+        lowest = int(self._count[:-1].min()) if self._enough else 0
         fits: arrays.BoolArray = self._count <= self._rule.max_skew + lowest - self._rule.self_match
         return fits
+
+
+def _compact(
+    domain: npt.NDArray[np.int32], count: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
+    """The same domains and counts, of all domains without a node only the lowest count. Shapes: (node,), (domain,)."""
+    if count.shape[0] <= domain.shape[0]:
+        return domain, count
+    within = np.zeros(count.shape[0] + 1, dtype=np.bool_)
+    within[domain] = True
+    used = np.flatnonzero(within[:-1])
+    number = np.full(count.shape[0] + 1, domain_rules.NO_DOMAIN, dtype=np.int32)
+    number[used] = np.arange(used.shape[0])
+    return number[domain], np.append(count[used], count[~within[:-1]].min())
 
 
 class _Presence:

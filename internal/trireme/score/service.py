@@ -15,7 +15,6 @@ from trireme.score import (
     assembly,
     columns,
     domain_placement,
-    domain_state,
     evaluation,
     group_placements,
     placement,
@@ -172,7 +171,7 @@ class ScoreService(score_pb2_grpc.ScoreServiceServicer):
         given = np.array(request.extra_scores, dtype=np.int64)[: extra.shape[0]]
         extra[: given.shape[0]] = given
         placer = await self._placer(
-            request.cycle.profile, pod_class, kept, known.capacity[slots], slots, constraints, extra
+            request.cycle.profile, pod_class, kept, known.capacity[slots], slots, constraints, extra, count
         )
         if isinstance(placer, status.Status):
             return score_pb2.PlaceResponse(status=wire_status.to_message(placer))
@@ -228,6 +227,7 @@ class ScoreService(score_pb2_grpc.ScoreServiceServicer):
         slots: arrays.SlotArray,
         constraints: Sequence[domain_rules.DomainConstraint],
         extra: arrays.Int64Array,
+        count: int,
     ) -> "placement.Placer | domain_placement.DomainPlacer | status.Status":
         chain = self._chains[profile]
         static: list[placement.ScoredPlugin] = []
@@ -272,9 +272,10 @@ class ScoreService(score_pb2_grpc.ScoreServiceServicer):
 
         ties = self._tie_order()[slots]
         if joint or constraints:
-            rules = domain_state.DomainState(constraints, slots) if constraints else None
             own_or_none = own_scores if own else None
-            return domain_placement.DomainPlacer(capacity, ties, static, own_or_none, own_now, joint, rules)
+            return domain_placement.DomainPlacer(
+                capacity, ties, static, own_or_none, own_now, joint, constraints, slots, count
+            )
         return placement.Placer(capacity, ties, static, own_scores if own else None, own_now)
 
     async def _normalized(
