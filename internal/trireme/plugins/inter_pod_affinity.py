@@ -223,7 +223,7 @@ class InterPodAffinity:
             if key in kept.sums:
                 score += kept.sums[key]
             score[ABSENT] = 0
-            value = column.values(snap.nodes.size)[slots]
+            value = arrays.at(column.values(snap.nodes.size), slots)
             keys.append(inter_pod_affinity_scores.KeyedScores(value, score, kept.adds.get(key, 0)))
         return inter_pod_affinity_scores.AffinityScores.of(keys, slots.shape[0])
 

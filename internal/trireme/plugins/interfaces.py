@@ -295,7 +295,7 @@ class JointScorePlugin(Protocol):
     def joint(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray
     ) -> JointScores:
-        """The scores of these slots, which all hold nodes."""
+        """The scores of these slots, which all hold nodes; ascending where they are all there are."""
         ...
 
 

@@ -206,7 +206,7 @@ class PodTopologySpread:
             self._term(pod_class, snap, constraint, domains, slots)
             for constraint, domains in zip(soft.constraints, kept.domains, strict=True)
         ]
-        ignored = ~kept.has_all[slots] if soft.require_all else None
+        ignored = ~arrays.at(kept.has_all, slots) if soft.require_all else None
         if ignored is not None and not ignored.any():
             ignored = None
         return pod_topology_spread_scores.SpreadScores(terms, ignored)
@@ -241,7 +241,7 @@ class PodTopologySpread:
     ) -> pod_topology_spread_scores.DomainTerm:
         per_slot = _counted(pod_class, snap, constraint)[1]
         counts_self = constraint.counts_self(pod_class)
-        has_key: arrays.BoolArray | None = domains.has_key[slots]
+        has_key: arrays.BoolArray | None = arrays.at(domains.has_key, slots)
         if has_key is not None and has_key.all():
             has_key = None
         adds: arrays.BoolArray | None = None
@@ -257,8 +257,9 @@ class PodTopologySpread:
             value = np.where(domains.has_key, value, empty)
         count = occupancy.domain_sums(value, np.where(domains.eligible, per_slot, 0), domains.values)
         if counts_self:
-            adds = domains.eligible[slots]
-        return pod_topology_spread_scores.DomainTerm(constraint.max_skew, False, value[slots], has_key, count, adds)
+            adds = arrays.at(domains.eligible, slots)
+        domain = arrays.at(value, slots)
+        return pod_topology_spread_scores.DomainTerm(constraint.max_skew, False, domain, has_key, count, adds)
 
     def _numbers(self, key: str, table: interfaces.StatusTable) -> tuple[int, int]:
         reason = status.Reason.of("topologyKeyMissing", {"topologyKey": key})

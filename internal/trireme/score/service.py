@@ -142,16 +142,14 @@ class ScoreService(score_pb2_grpc.ScoreServiceServicer):
         if not request.prepare:
             await self._take_capacities(known, request, context)
             constraints = await _constraints(request, context)
-            slots = self._open(known)
-            if slots.size < 2:
-                return self._without_choice(request.count, known, slots, bool(constraints))
+            if np.count_nonzero(self._is_open(known)) < 2:
+                return self._without_choice(request.count, known, bool(constraints))
         watch = self._stopwatches.next()
         kept = await self._evaluate(request.cycle, pod_class, context, watch)
         if isinstance(kept, status.Status):
             return score_pb2.PlaceResponse(status=wire_status.to_message(kept))
         if request.prepare:
             return score_pb2.PlaceResponse()
-        slots = self._open(known)
         chain = self._chains[request.cycle.profile]
         count = request.count
         one_by_one = chain.percentage or any(
@@ -162,8 +160,7 @@ class ScoreService(score_pb2_grpc.ScoreServiceServicer):
         if one_by_one:
             count = 1
             constraints = ()
-        if constraints:
-            slots = self._candidates(known, constraints)
+        slots = self._candidates(known, constraints)
         if chain.percentage:
             slots = sampling.sample(slots, self._snap.nodes.count, chain.percentage, request.cycle.generation)
         started = watch.now()
@@ -171,7 +168,7 @@ class ScoreService(score_pb2_grpc.ScoreServiceServicer):
         given = np.array(request.extra_scores, dtype=np.int64)[: extra.shape[0]]
         extra[: given.shape[0]] = given
         placer = await self._placer(
-            request.cycle.profile, pod_class, kept, known.capacity[slots], slots, constraints, extra, count
+            request.cycle.profile, pod_class, kept, known.capacity, slots, constraints, extra, count
         )
         if isinstance(placer, status.Status):
             return score_pb2.PlaceResponse(status=wire_status.to_message(placer))
@@ -187,25 +184,28 @@ class ScoreService(score_pb2_grpc.ScoreServiceServicer):
             evaluated_plugins=[name for name, column in kept.plugins.items() if column.state is not None],
         )
 
-    def _open(self, known: columns.ClassColumns) -> arrays.SlotArray:
-        """The slots that take pods of the class. Shape: (slot,)."""
-        return self._alive(np.flatnonzero((known.capacity > 0) & ~known.refused))
+    def _is_open(self, known: columns.ClassColumns) -> arrays.BoolArray:
+        """Whether the slots take pods of the class now. Shape: (slot,)."""
+        takes = self._takes(known)
+        return takes & ~known.refused[: takes.shape[0]]
 
     def _candidates(
         self, known: columns.ClassColumns, constraints: Sequence[domain_rules.DomainConstraint]
     ) -> arrays.SlotArray:
         """The slots that take pods of the class, or will when a domain constraint admits them. Shape: (slot,)."""
-        slots = self._alive(np.flatnonzero(known.capacity > 0))
-        return slots[slots < min(each.domain.shape[0] for each in constraints)]
+        takes = self._takes(known) if constraints else self._is_open(known)
+        takes = takes[: min((each.domain.shape[0] for each in constraints), default=None)]
+        return np.arange(takes.shape[0]) if takes.all() else np.flatnonzero(takes)
 
-    def _alive(self, slots: arrays.SlotArray) -> arrays.SlotArray:
+    def _takes(self, known: columns.ClassColumns) -> arrays.BoolArray:
+        """Whether the slots' nodes take pods of the class by themselves. Shape: (slot,)."""
         # Filter may be ahead of this replica, or behind it: what is no node here cannot be chosen here.
-        slots = slots[slots < self._snap.nodes.size]
-        return slots[self._snap.nodes.alive[slots]]
+        size = min(self._snap.nodes.size, known.capacity.shape[0])
+        takes: arrays.BoolArray = known.capacity[:size] > 0
+        takes &= self._snap.nodes.alive[:size]
+        return takes
 
-    def _without_choice(
-        self, count: int, known: columns.ClassColumns, slots: arrays.SlotArray, constrained: bool
-    ) -> score_pb2.PlaceResponse:
+    def _without_choice(self, count: int, known: columns.ClassColumns, constrained: bool) -> score_pb2.PlaceResponse:
         """All on the only node, or nowhere: nothing is scored, so no plugin can fail by it either.
 
         `constrained`: other nodes may be admitted after one placement, or this one no more.
@@ -213,7 +213,8 @@ class ScoreService(score_pb2_grpc.ScoreServiceServicer):
         wanted = count
         if constrained:
             count = 1
-        hosts = [int(slot) for slot in slots for _ in range(min(count, int(known.capacity[slot])))]
+        slots = np.flatnonzero(self._is_open(known)).tolist()
+        hosts = [slot for slot in slots for _ in range(min(count, int(known.capacity[slot])))]
         self._placed += len(hosts)
         self._batches += 1
         return score_pb2.PlaceResponse(slots=hosts, totals=[0] * len(hosts), more=bool(hosts) and count < wanted)
@@ -235,6 +236,7 @@ class ScoreService(score_pb2_grpc.ScoreServiceServicer):
         own_now = np.zeros(slots.shape[0], dtype=np.int64)
         joint: list[domain_placement.JointPlugin] = []
         roles = self._evaluator.roles(profile)
+        size = self._snap.nodes.size
         for plugin in chain.local:
             column = kept.plugins[plugin.name]
             weight = chain.weights[plugin.name]
@@ -245,21 +247,23 @@ class ScoreService(score_pb2_grpc.ScoreServiceServicer):
                 joint.append(domain_placement.JointPlugin(weight, scores))
             elif plugin.name in roles.own_node:
                 own.append((roles.own_node[plugin.name], column.state, weight))
-                own_now += column.raw[slots] * weight
+                raw = arrays.at(column.raw[:size], slots)
+                own_now += raw if weight == 1 else raw * weight
             else:
-                static.append(placement.ScoredPlugin(plugin.name, weight, plugin.normalization, column.raw[slots]))
+                raw = arrays.at(column.raw[:size], slots)
+                static.append(placement.ScoredPlugin(plugin.name, weight, plugin.normalization, raw))
         for remote in chain.remote:
             column = kept.plugins[remote.name]
             if column.state is None:
                 continue
-            raw: arrays.Int64Array | status.Status = column.raw[slots]
+            given: arrays.Int64Array | status.Status = column.raw[slots]
             normalization = remote.normalization
             if normalization == interfaces.Normalization.CUSTOM:
-                raw = await self._normalized(profile, pod_class, remote.name, slots, column.raw[slots])
+                given = await self._normalized(profile, pod_class, remote.name, slots, column.raw[slots])
                 normalization = interfaces.Normalization.NONE
-            if isinstance(raw, status.Status):
-                return raw
-            static.append(placement.ScoredPlugin(remote.name, chain.weights[remote.name], normalization, raw))
+            if isinstance(given, status.Status):
+                return given
+            static.append(placement.ScoredPlugin(remote.name, chain.weights[remote.name], normalization, given))
 
         if extra.size:
             static.append(placement.ScoredPlugin("", 1, interfaces.Normalization.NONE, extra[slots]))
@@ -270,7 +274,8 @@ class ScoreService(score_pb2_grpc.ScoreServiceServicer):
                 total += plugin.score_copies(pod_class, self._snap, state, slots[nodes], copies) * weight
             return total
 
-        ties = self._tie_order()[slots]
+        ties = arrays.at(self._tie_order()[:size], slots)
+        capacity = arrays.at(capacity[:size], slots)
         if joint or constraints:
             own_or_none = own_scores if own else None
             return domain_placement.DomainPlacer(
@@ -290,7 +295,8 @@ class ScoreService(score_pb2_grpc.ScoreServiceServicer):
         joint = self._evaluator.roles(profile).joint.get(name)
         if joint is not None:
             kept = self._evaluator.columns_of(profile, pod_class).plugins[name]
-            return self._joint(joint, pod_class, kept, slots).normalized(raw)
+            each, first, place = np.unique(slots, return_index=True, return_inverse=True)
+            return self._joint(joint, pod_class, kept, each).normalized(raw[first])[place]
         for plugin in chain.local:
             if plugin.name == name:
                 return placement.normalized(raw, plugin.normalization)
@@ -313,7 +319,8 @@ class ScoreService(score_pb2_grpc.ScoreServiceServicer):
         """One plugin's raw scores of these slots, which are all that passed. Shape: (slot asked,)."""
         joint = self._evaluator.roles(profile).joint.get(name)
         if joint is not None:
-            return self._joint(joint, pod_class, column, slots).raw()
+            each, place = np.unique(slots, return_inverse=True)
+            return self._joint(joint, pod_class, column, each).raw()[place]
         raw: arrays.Int64Array = column.raw[slots]
         return raw
 
@@ -336,7 +343,7 @@ class ScoreService(score_pb2_grpc.ScoreServiceServicer):
     async def _asked(self, nodes: filter_pb2.NodeSelection, context: aio.ServicerContext[Any, Any]) -> arrays.SlotArray:
         """The slots that a call is about. Shape: (n,)."""
         slots = np.array(nodes.slots, dtype=np.intp)
-        if self._alive(slots).size != slots.size:
+        if (slots >= self._snap.nodes.size).any() or not self._snap.nodes.alive[slots].all():
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "nodes.slots: there is no node at some of them")
         return slots
 

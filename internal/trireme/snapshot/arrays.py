@@ -30,3 +30,10 @@ def grow_last_axis(array: npt.NDArray[Any], capacity: int) -> npt.NDArray[Any]:
     out = np.zeros(shape, dtype=array.dtype)
     out[..., : array.shape[-1]] = array
     return out
+
+
+def at(column: npt.NDArray[Any], slots: SlotArray) -> npt.NDArray[Any]:
+    """The entries of these slots; not to be written to. Where they are all there are, ascending, it is the column
+    itself: in a large cluster copies are most of what is left to pay. Shapes: column and answer (slot, …).
+    """
+    return column if slots.shape[0] == column.shape[0] else column[slots]

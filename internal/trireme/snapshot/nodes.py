@@ -16,6 +16,8 @@ from trireme.v1 import core_pb2
 
 Taint = tuple[str, str, str]  # key, value, effect
 
+_NONE = np.zeros(0, dtype=np.intp)
+
 
 class NodeTable:
     """Columns over slots. Shapes: (slot,) unless said otherwise; `capacity` entries, `size` of them in use.
@@ -117,9 +119,12 @@ class NodeTable:
 
     def changed_since(self, generation: int, pods: bool) -> arrays.SlotArray:
         """The slots whose node, or whose pods where `pods`, changed after `generation`; removed nodes among them."""
-        changed = self.object_generation[: self.size] > generation
-        if pods:
-            changed |= self.pods_generation[: self.size] > generation
+        objects = self.objects_generation > generation
+        if not pods:
+            return np.flatnonzero(self.object_generation[: self.size] > generation) if objects else _NONE
+        changed = self.pods_generation[: self.size] > generation
+        if objects:
+            changed |= self.object_generation[: self.size] > generation
         return np.flatnonzero(changed)
 
     def _set_allocatable(self, slot: int, allocatable: Mapping[str, int]) -> None:
