@@ -38,31 +38,32 @@ class PluginColumn:
 
     def write(self, slots: arrays.SlotArray, verdicts: interfaces.Verdicts, size: int) -> None:
         """Verdicts about these slots from now on; `size` is how many slots there may be."""
+        where = arrays.region(slots)
         if verdicts.liftable is not None or self.liftable is not None:
             if self.liftable is None:
                 self.liftable = np.zeros(size, dtype=np.bool_)
             elif self.liftable.shape[0] < size:
                 self.liftable = arrays.grow_last_axis(self.liftable, size)
-            self.liftable[slots] = False if verdicts.liftable is None else verdicts.liftable
+            self.liftable[where] = False if verdicts.liftable is None else verdicts.liftable
         if self.index.shape[0] < size:
             self.index = arrays.grow_last_axis(self.index, size)
-        self.index[slots] = verdicts.index
+        self.index[where] = verdicts.index
         if verdicts.capacity is not None:
             if self.capacity is None:
                 self.capacity = np.full(size, interfaces.UNLIMITED, dtype=np.int32)
             elif self.capacity.shape[0] < size:
                 self.capacity = arrays.grow_last_axis(self.capacity, size)
-            self.capacity[slots] = verdicts.capacity
+            self.capacity[where] = verdicts.capacity
 
     def differing(self, slots: arrays.SlotArray, verdicts: interfaces.Verdicts) -> arrays.SlotArray:
         """Those of the slots about which the verdicts say something else than is written. Shape: (n,)."""
         known = self.index.shape[0]
         if slots.size and int(slots[-1]) >= known:
             return slots
-        differs = self.index[slots] != verdicts.index
+        differs = arrays.at(self.index, slots) != verdicts.index
         for new, old in ((verdicts.capacity, self.capacity), (verdicts.liftable, self.liftable)):
             if new is not None:
-                differs |= True if old is None else old[slots] != new
+                differs |= True if old is None else arrays.at(old, slots) != new
             elif old is not None:
                 return slots
         return slots[differs]

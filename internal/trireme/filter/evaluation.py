@@ -273,7 +273,7 @@ class Evaluator:
         self, plugin: interfaces.FilterPlugin | RemoteFilter, column: columns.PluginColumn, live: arrays.BoolArray
     ) -> arrays.SlotArray:
         if column.generation < 0 or plugin.depends_on == interfaces.Dependency.CLUSTER:
-            return np.flatnonzero(live)
+            return np.arange(live.shape[0]) if live.all() else np.flatnonzero(live)
         pods = plugin.depends_on == interfaces.Dependency.NODE_PODS
         changed = self._snap.nodes.changed_since(column.generation, pods)
         return changed[live[changed]]

@@ -118,11 +118,11 @@ class InterPodAffinity:
                 if _counted(per_value):
                     taken = per_value > 0
                     taken[ABSENT] = False
-                    index[taken[_values(snap, key)[slots]]] = table.intern(refusal)
+                    index[taken[arrays.at(_values(snap, key), slots)]] = table.intern(refusal)
         for key, per_value in kept.affinity.items():
             there = np.ones_like(per_value, dtype=np.bool_) if kept.first else per_value > 0
             there[ABSENT] = False
-            index[~there[_values(snap, key)[slots]]] = table.intern(self._refused)
+            index[~there[arrays.at(_values(snap, key), slots)]] = table.intern(self._refused)
         return interfaces.Verdicts(index, _capacity(kept.apart, snap, slots))
 
     def filter_apart(
@@ -274,6 +274,23 @@ class InterPodAffinity:
         return weigh
 
 
+class _OneNodeEach:
+    """Whether no two nodes have the same value of a label: asked for each batch, and found out when a node changes."""
+
+    nbytes = 0
+
+    def __init__(self, key: str) -> None:
+        self._key = key
+        self._generation = -1
+        self.so = True
+
+    def bring_up(self, snap: snapshot.Snapshot) -> None:
+        """Follow the snapshot's nodes."""
+        if self._generation != snap.nodes.objects_generation:
+            self._generation = snap.nodes.objects_generation
+            self.so = int(np.bincount(_values(snap, self._key))[1:].max(initial=0)) <= 1
+
+
 class _Apart:
     """Sums of a tally over the domains of a key, as each slot sees them with what is rehearsed on itself alone.
 
@@ -297,7 +314,7 @@ def _capacity(apart: Sequence[str], snap: snapshot.Snapshot, slots: arrays.SlotA
     capacity: arrays.Int32Array | None = None
     for key in apart:
         if _one_node_each(snap, key):
-            alone = np.where(_values(snap, key)[slots] != ABSENT, 1, interfaces.UNLIMITED).astype(np.int32)
+            alone = np.where(arrays.at(_values(snap, key), slots) != ABSENT, 1, interfaces.UNLIMITED).astype(np.int32)
             capacity = alone if capacity is None else np.minimum(capacity, alone)
     return capacity
 
@@ -350,8 +367,7 @@ def _domain_numbers(snap: snapshot.Snapshot, key: str) -> arrays.Int32Array:
 
 def _one_node_each(snap: snapshot.Snapshot, key: str) -> bool:
     """Whether no two nodes have the same value of the label."""
-    values = _values(snap, key)
-    return int(np.bincount(values[values != ABSENT], minlength=1).max()) <= 1
+    return snap.derived.get(("one_node_each", key), lambda: _OneNodeEach(key), snap).so
 
 
 def _counted(sums: arrays.Int64Array) -> bool:

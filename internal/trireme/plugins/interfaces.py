@@ -151,7 +151,7 @@ class FilterPlugin(Protocol):
         slots: arrays.SlotArray,
         table: StatusTable,
     ) -> Verdicts:
-        """Verdicts about the slots, which all hold nodes."""
+        """Verdicts about the slots, ascending or rolled, which all hold nodes."""
         ...
 
 
@@ -295,7 +295,7 @@ class JointScorePlugin(Protocol):
     def joint(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray
     ) -> JointScores:
-        """The scores of these slots, which all hold nodes; ascending where they are all there are."""
+        """The scores of these slots, ascending or rolled, which all hold nodes."""
         ...
 
 

@@ -126,14 +126,13 @@ class PodTopologySpread:
     ) -> interfaces.Verdicts:
         """Refuse slots by the first constraint that they do not meet."""
         hard: tuple[_Hard, ...] = state
-        everywhere = slots.shape[0] == snap.nodes.size
         index = np.zeros(slots.shape[0], dtype=np.int16)
         liftable = np.ones(slots.shape[0], dtype=np.bool_)
         for each in hard:
             missing, skewed = self._numbers(each.constraint.key, table)
             by_domain = np.where(each.fits(), interfaces.PASSES, skewed).astype(np.int16)
-            refusal = by_domain[each.domain if everywhere else each.domain[slots]]
-            has_key = each.has_key if everywhere else each.has_key[slots]
+            refusal = by_domain[arrays.at(each.domain, slots)]
+            has_key = arrays.at(each.has_key, slots)
             if not each.adds:
                 liftable &= refusal == interfaces.PASSES
             if not has_key.all():
@@ -222,14 +221,10 @@ class PodTopologySpread:
         domains: pod_topology_spread_domains.Domains,
         per_slot: arrays.Int64Array,
     ) -> _Hard:
-        seen = np.zeros(domains.values, dtype=np.bool_)
-        seen[domains.value[domains.eligible]] = True
-        number = np.where(seen, np.cumsum(seen) - 1, domain_rules.NO_DOMAIN).astype(np.int32)
-        domain = number[domains.value]
-        count = occupancy.domain_sums(domain, np.where(domains.eligible, per_slot, 0), int(np.count_nonzero(seen)))
+        count = occupancy.domain_sums(domains.domain, np.where(domains.eligible, per_slot, 0), domains.domains)
         matches = constraint.self_match(pod_class)
         adds = constraint.counts_self(pod_class)
-        return _Hard(constraint, domain, domains.has_key, domains.eligible, count, matches, adds)
+        return _Hard(constraint, domains.domain, domains.has_key, domains.eligible, count, matches, adds)
 
     def _term(
         self,

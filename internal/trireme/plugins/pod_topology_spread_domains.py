@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trireme.framework import tolerations
+from trireme.framework import domain_rules, tolerations
 from trireme.plugins import node_affinity
 from trireme.plugins.pod_topology_spread_constraints import Constraint
 from trireme.snapshot import arrays, classes, snapshot
@@ -22,13 +22,23 @@ class Domains:
     """One constraint's domains. Shapes: all (slot,).
 
     `value` is the number of the label's value; `eligible` marks the nodes whose pods are counted; `has_key` those that
-    have the label.
+    have the label. `domain` numbers from 0 the values that an eligible node has, −1 for others; there are `domains`.
     """
 
     value: arrays.Int32Array
     values: int
     has_key: arrays.BoolArray
     eligible: arrays.BoolArray
+    domain: arrays.Int32Array
+    domains: int
+
+    @staticmethod
+    def of(value: arrays.Int32Array, values: int, has_key: arrays.BoolArray, eligible: arrays.BoolArray) -> "Domains":
+        """The domains, numbered."""
+        seen = np.zeros(values, dtype=np.bool_)
+        seen[value[eligible]] = True
+        number = np.where(seen, np.cumsum(seen) - 1, domain_rules.NO_DOMAIN).astype(np.int32)
+        return Domains(value, values, has_key, eligible, number[value], int(np.count_nonzero(seen)))
 
 
 class SpreadDomains:
@@ -46,7 +56,9 @@ class SpreadDomains:
     @property
     def nbytes(self) -> int:
         """Memory of the columns, in bytes; values are the label columns' own."""
-        return self.has_all.nbytes + sum(each.has_key.nbytes + each.eligible.nbytes for each in self.domains)
+        return self.has_all.nbytes + sum(
+            each.has_key.nbytes + each.eligible.nbytes + each.domain.nbytes for each in self.domains
+        )
 
     def bring_up(self, snap: snapshot.Snapshot) -> None:
         """Make the columns anew if a node has changed."""
@@ -73,7 +85,7 @@ class SpreadDomains:
                 if tolerated is None:
                     tolerated = _tolerated(self._class, snap)
                 eligible = eligible & tolerated
-            domains.append(Domains(value, len(column.dictionary), has_key, eligible))
+            domains.append(Domains.of(value, len(column.dictionary), has_key, eligible))
         self.domains = tuple(domains)
         self._generation = nodes.objects_generation
 

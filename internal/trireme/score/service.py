@@ -236,7 +236,6 @@ class ScoreService(score_pb2_grpc.ScoreServiceServicer):
         own_now = np.zeros(slots.shape[0], dtype=np.int64)
         joint: list[domain_placement.JointPlugin] = []
         roles = self._evaluator.roles(profile)
-        size = self._snap.nodes.size
         for plugin in chain.local:
             column = kept.plugins[plugin.name]
             weight = chain.weights[plugin.name]
@@ -247,10 +246,10 @@ class ScoreService(score_pb2_grpc.ScoreServiceServicer):
                 joint.append(domain_placement.JointPlugin(weight, scores))
             elif plugin.name in roles.own_node:
                 own.append((roles.own_node[plugin.name], column.state, weight))
-                raw = arrays.at(column.raw[:size], slots)
+                raw = arrays.at(column.raw, slots)
                 own_now += raw if weight == 1 else raw * weight
             else:
-                raw = arrays.at(column.raw[:size], slots)
+                raw = arrays.at(column.raw, slots)
                 static.append(placement.ScoredPlugin(plugin.name, weight, plugin.normalization, raw))
         for remote in chain.remote:
             column = kept.plugins[remote.name]
@@ -274,8 +273,8 @@ class ScoreService(score_pb2_grpc.ScoreServiceServicer):
                 total += plugin.score_copies(pod_class, self._snap, state, slots[nodes], copies) * weight
             return total
 
-        ties = arrays.at(self._tie_order()[:size], slots)
-        capacity = arrays.at(capacity[:size], slots)
+        ties = arrays.at(self._tie_order(), slots)
+        capacity = arrays.at(capacity, slots)
         if joint or constraints:
             own_or_none = own_scores if own else None
             return domain_placement.DomainPlacer(

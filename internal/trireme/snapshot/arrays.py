@@ -32,8 +32,20 @@ def grow_last_axis(array: npt.NDArray[Any], capacity: int) -> npt.NDArray[Any]:
     return out
 
 
-def at(column: npt.NDArray[Any], slots: SlotArray) -> npt.NDArray[Any]:
-    """The entries of these slots; not to be written to. Where they are all there are, ascending, it is the column
-    itself: in a large cluster copies are most of what is left to pay. Shapes: column and answer (slot, …).
+def region(slots: SlotArray) -> SlotArray | slice:
+    """An index of the same entries, of slots that are ascending, or were and are rolled: a slice where they are the
+    first ones without a gap.
+
+    In a large cluster most classes can run almost everywhere, and copies are what is left to pay.
     """
-    return column if slots.shape[0] == column.shape[0] else column[slots]
+    size = slots.shape[0]
+    return slice(0, size) if size and not slots[0] and slots[-1] == size - 1 else slots
+
+
+def at(column: npt.NDArray[Any], slots: SlotArray) -> npt.NDArray[Any]:
+    """The entries of slots as `region` takes them; not to be written to, as it may be the column itself.
+
+    Shape: as `slots`.
+    """
+    out: npt.NDArray[Any] = column[region(slots)]
+    return out
