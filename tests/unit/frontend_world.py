@@ -296,10 +296,10 @@ class DrivenFrontend(app.Frontend):
 
 
 @functools.cache
-def _completed() -> commandline.CompletedConfig:
-    """The default configuration, with a Permit plugin."""
+def _completed(*more: str) -> commandline.CompletedConfig:
+    """The default configuration, with a Permit plugin, and with more arguments."""
     found: list[commandline.CompletedConfig] = []
-    arguments = ["--master=http://127.0.0.1:1", "--secure-port=0", "--leader-elect=false"]
+    arguments = ["--master=http://127.0.0.1:1", "--secure-port=0", "--leader-elect=false", *more]
     code = commandline.run(
         arguments, environment={}, build=lambda completed: found.append(completed) or 0, log=lambda line: None
     )
@@ -314,7 +314,8 @@ def _completed() -> commandline.CompletedConfig:
 class World:
     """The frontend, the API server, and the calls that wait for an answer."""
 
-    def __init__(self) -> None:
+    def __init__(self, *arguments: str) -> None:
+        """`arguments` are the frontend's, beside those that it needs here."""
         self.loop = StillLoop()
         self.api = Api()
         self.mirror = snapshot.Snapshot()
@@ -323,7 +324,7 @@ class World:
         # What the frontend should know, by what it was told: pods by UID.
         self.seen: dict[str, Json] = {}
         with self._current_loop():
-            self.frontend = DrivenFrontend(self, _completed())
+            self.frontend = DrivenFrontend(self, _completed(*arguments))
         self._tasks = [
             self.loop.create_task(self.frontend.scheduler.run()),
             self.loop.create_task(self.frontend.outbox.run()),

@@ -38,7 +38,12 @@ class Cluster:
     """The cluster, the queue, and a cycle that runs on them. It stands for filter, score and binding too."""
 
     def __init__(
-        self, rooms: Sequence[int], post_filters: Sequence[str] = (), racks: Sequence[str] = (), topology: bool = False
+        self,
+        rooms: Sequence[int],
+        post_filters: Sequence[str] = (),
+        racks: Sequence[str] = (),
+        topology: bool = False,
+        own_policy: bool = False,
     ) -> None:
         self.registry = class_registry.ClassRegistry()
         self.cache = cluster_cache.ClusterCache(self.registry)
@@ -72,9 +77,9 @@ class Cluster:
         #: What score says of placements, and what it was asked.
         self.totals: list[int] = []
         self.scored: list[tuple[list[int], int]] = []
-        self._make_cycle(post_filters, topology)
+        self._make_cycle(post_filters, topology, own_policy)
 
-    def _make_cycle(self, post_filters: Sequence[str], topology: bool) -> None:
+    def _make_cycle(self, post_filters: Sequence[str], topology: bool, own_policy: bool) -> None:
         calls: Any = self
         observed = metrics_observed.Observations()
         trials = pod_group_trial.PodGroupTrials(
@@ -117,6 +122,7 @@ class Cluster:
             100,
             lambda instructions: None,
             asynchronous=True,
+            own_policy=own_policy,
         )
 
     # What a test does

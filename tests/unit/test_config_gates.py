@@ -1,12 +1,15 @@
 """Feature gates: names, stages, emulated versions, and what cannot be set."""
 
+import pathlib
 import re
 
 import pytest
 from config_starts import feature_gates
 
-from trireme.config import gates, versions
+from trireme.config import gates, unheeded_gates, versions
 from trireme.config.gates import GateError, GateResult, Stage
+
+DOCUMENT = pathlib.Path(__file__).parents[2] / "docs" / "feature-gates.md"
 
 
 def _from_flags(*texts: str, emulated: str = "", oldest: str = "") -> GateResult:
@@ -106,3 +109,27 @@ def test_a_version_that_cannot_be_emulated_is_refused(emulated: str, oldest: str
     except ValueError as error:
         problems = [str(error)]
     assert message in "".join(problems)
+
+
+def test_who_sets_a_gate_that_is_not_heeded_is_told_so() -> None:
+    """A gate that is accepted and ignored in silence is a promise broken."""
+    assert not list(unheeded_gates.warnings(feature_gates()))
+    chosen = feature_gates(GenericWorkload=True, TopologyAwareWorkloadScheduling=True, CompositePodGroup=True)
+    assert list(unheeded_gates.warnings(chosen)) == [
+        "feature gate CompositePodGroup=true has no effect: CompositePodGroups are not read: "
+        "each PodGroup is scheduled by itself"
+    ]
+    off = list(unheeded_gates.warnings(feature_gates(InPlacePodLevelResourcesVerticalScaling=False)))
+    assert [text.split("=")[0] for text in off] == ["feature gate InPlacePodLevelResourcesVerticalScaling"]
+
+
+def test_the_table_of_gates_says_of_each_what_the_code_does() -> None:
+    """docs/feature-gates.md is where somebody looks who comes from kube-scheduler."""
+    rows = re.findall(r"^\| (`.*) \| (on|off) \| (.*) \|$", DOCUMENT.read_text(), re.MULTILINE)
+    listed = {name: (default == "on", says) for names, default, says in rows for name in re.findall(r"`(\w+)`", names)}
+    assert {name for name, (_, says) in listed.items() if "not heeded" in says} == set(unheeded_gates.UNHEEDED)
+    for name, (default, says) in listed.items():
+        spec = gates.table().at(name, versions.DEFAULT)
+        assert (spec.default, spec.locked) == (default, False), name
+        if "not heeded" in says:
+            assert unheeded_gates.UNHEEDED[name][0] is not spec.default, name

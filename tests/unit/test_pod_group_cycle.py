@@ -161,6 +161,32 @@ async def test_members_that_do_not_agree_are_an_error_of_the_whole_group(
     assert place(cluster, "p0") is Place.BACKOFF
 
 
+@pytest.mark.parametrize(
+    ("own", "of_group", "of_pod", "text"),
+    [
+        (True, "Never", "Never", ""),
+        (True, "Never", "", "Never"),
+        (True, "", "Never", "PreemptLowerPriority"),
+        (False, "Never", "", ""),
+    ],
+    ids=["agree", "the pod may", "the group may", "the gate is off"],
+)
+async def test_a_preemption_policy_of_the_group_itself_is_what_its_pods_must_have(
+    own: bool, of_group: str, of_pod: str, text: str
+) -> None:
+    """With the gate PodGroupPreemptionPolicy; without it only the pods have to agree among each other."""
+    cluster = Cluster([9], own_policy=own)
+    group = pod_group("g")
+    if of_group:
+        group.spec.preemption_policy = of_group
+    cluster.group(group)
+    cluster.add("p0", "g", **({"preemptionPolicy": of_pod} if of_pod else {}))
+    await cluster.run()
+    said = "all pods in a single pod group should have the same preemption policy as the pod group's preemption policy"
+    expected = {f"{said}, got {of_pod or 'PreemptLowerPriority'} and {text}"} if text else set()
+    assert {failure.message for failure in cluster.failures.values()} == expected
+
+
 async def test_an_error_fails_the_whole_group_and_undoes_what_was_assumed() -> None:
     """A phase that is broken must not leave half a gang on nodes."""
     cluster = Cluster([3])

@@ -181,7 +181,9 @@ class Frontend:
                 )
             ),
             policy=queue_backoff.BackoffPolicy(
-                float(config.pod_initial_backoff_seconds), float(config.pod_max_backoff_seconds)
+                float(config.pod_initial_backoff_seconds),
+                float(config.pod_max_backoff_seconds),
+                pop_early=completed.gates.enabled("SchedulerPopFromBackoffQ"),
             ),
             max_in_unschedulable=completed.pod_max_in_unschedulable_pods_seconds,
             nominator=nominator.Nominator(self._still_pending, self._nominated),

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 
 import uvloop
 
-from trireme.config import commandline
+from trireme.config import commandline, unheeded_gates
 from trireme.config.connection import Connection
 from trireme.config.options import LoggingOptions
 from trireme.frontend.replicas import children
@@ -32,6 +32,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _build(completed: commandline.CompletedConfig) -> int:
     klog.setup(_log_options(completed.options.logging))
     klog.info(log, 0, "Starting Kubernetes Scheduler", version=completed.version)
+    for text in unheeded_gates.warnings(completed.gates):
+        log.warning("%s", text)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(_run(completed))
 

@@ -122,4 +122,5 @@ class PodGroupAssembly:
             completed.trireme.batch.max_pods,
             carry_out,
             asynchronous=completed.gates.enabled("SchedulerAsyncPreemption"),
+            own_policy=completed.gates.enabled("PodGroupPreemptionPolicy"),
         ).run

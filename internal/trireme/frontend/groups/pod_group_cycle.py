@@ -56,14 +56,16 @@ class PodGroupCycle:
         carry_out: Callable[[queue_remote.Instructions], None],
         *,
         asynchronous: bool,
+        own_policy: bool = False,
     ) -> None:
         """`attempt` tries a group, `trials` undoes what it assumed. `gang_profiles` have the GangScheduling plugin;
         without it whatever fits is bound. `carry_out` gets what the queue wants done. `asynchronous`: victims are
-        deleted beside the scheduling of others.
+        deleted beside the scheduling of others. `own_policy`: groups have a preemption policy of their own.
         """
         self._post_filters = post_filters
         self._preemptions = preemptions
         self._asynchronous = asynchronous
+        self._own_policy = own_policy
         self._observed = observed
         observed.make_group_instruments()
         self._cache = cache
@@ -142,7 +144,9 @@ class PodGroupCycle:
 
     def _odd(self, group: pod_groups.GroupState, members: Sequence[queue_pod.QueuedPod]) -> str:
         """What is wrong with the group as a whole; empty: nothing is."""
-        name, policy = "", ""
+        name, policy, whose = "", "", ""
+        if self._own_policy and group.pod_group is not None:
+            policy, whose = group.pod_group.spec.preemption_policy or _LOWER, " as the pod group's preemption policy"
         for scheduler, priority, preemption in self._seen_by_the_group(group, members):
             name, policy = name or scheduler, policy or preemption
             if scheduler != name:
@@ -157,7 +161,7 @@ class PodGroupCycle:
                 )
             if preemption != policy:
                 return (
-                    "all pods in a single pod group should have the same preemption policy, got "
+                    f"all pods in a single pod group should have the same preemption policy{whose}, got "
                     f"{preemption} and {policy}"
                 )
         return ""

@@ -1,0 +1,33 @@
+"""Feature gates that kube-scheduler obeys and Trireme does not: who sets one is told so at the start.
+
+A gate that is accepted and then ignored would be a promise broken in silence. What only decides *how* kube-scheduler
+does a thing, and not what comes of it, is not here; docs/feature-gates.md has both.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from trireme.config.gates import FeatureGates
+
+#: By gate: the value that is not heeded, and what happens instead.
+UNHEEDED: Final[Mapping[str, tuple[bool, str]]] = {
+    "CompositePodGroup": (True, "CompositePodGroups are not read: each PodGroup is scheduled by itself"),
+    "DRADerivedAttributes": (True, "devices have no derived attributes"),
+    "DRADeviceCompatibilityGroups": (True, "compatibility groups of devices are not looked at"),
+    "DRAListTypeAttributes": (True, "attributes of devices that are lists are not looked at"),
+    "DRANodeAllocatableResources": (True, "devices do not count as the node's resources"),
+    "DRAOptionalNodeOperations": (True, "no operation of a node is optional"),
+    "DRAWorkloadResourceClaims": (True, "claims of a PodGroup are not known: its pods wait for claims of their own"),
+    "InPlacePodLevelResourcesVerticalScaling": (False, "resources of a pod as a whole may be resized"),
+    "InPlacePodVerticalScalingSchedulerPreemption": (True, "nobody is preempted for a pod that is resized"),
+    "PodLevelResources": (False, "resources of a pod as a whole count"),
+    "TaintTolerationComparisonOperators": (True, "a toleration with the operator Lt or Gt tolerates nothing"),
+}
+
+
+def warnings(gates: FeatureGates) -> Iterator[str]:
+    """What to tell who chose a value that is not heeded."""
+    there = gates.all()
+    for name, (value, instead) in UNHEEDED.items():
+        if there.get(name) == value:
+            yield f"feature gate {name}={str(value).lower()} has no effect: {instead}"

@@ -1,0 +1,25 @@
+"""Feature gates that decide when a pod is tried: on and off, in a whole frontend on a clock that stands still."""
+
+import pytest
+from frontend_world import World
+
+
+@pytest.mark.parametrize("gate", [True, False], ids=["on", "off"])
+def test_a_woken_pod_is_taken_early_only_where_the_gate_says_so(gate: bool) -> None:
+    """SchedulerPopFromBackoffQ: off, a pod that was woken waits its back-off out though nobody else waits."""
+    world = World(f"--feature-gates=SchedulerPopFromBackoffQ={str(gate).lower()}")
+    try:
+        world.loop.advance(0.25)
+        world.api.put_node("n0", 3)
+        world.deliver("nodes", 1)
+        world.api.add_pod("p", 4, 0)
+        world.deliver("pods", 1)
+        world.answer_all()
+        assert world.frontend.queue.statistics().unschedulable == 1
+        world.api.put_node("n0", 5)
+        world.deliver("nodes", 1)
+        assert [question.rpc for question in world.questions] == (["Filter"] if gate else [])
+        world.loop.advance(2.5)
+        assert [question.rpc for question in world.questions] == ["Filter"]
+    finally:
+        world.close()
