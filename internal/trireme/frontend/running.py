@@ -113,7 +113,7 @@ async def _until_stopped(
     stopping: asyncio.Event,
     served: serving_site.FrontendSite,
 ) -> _Ending:
-    elector = _Elector(completed, settings)
+    elector = Elector(completed, settings)
     running = asyncio.create_task(frontend.run(elector.elected), name="frontend")
     keeping = asyncio.create_task(local.keep(frontend.wake), name="children")
     stop = asyncio.create_task(stopping.wait())
@@ -136,11 +136,12 @@ async def _until_stopped(
     return ending
 
 
-class _Elector:
+class Elector:
     """Contends for the Lease, or goes without."""
 
     def __init__(self, completed: commandline.CompletedConfig, settings: client.ClientSettings) -> None:
         self._config = completed.configuration.leader_election
+        self._own_binders = not completed.trireme.phase("bind").endpoints
         self._settings = settings
         self._version = completed.version
         self._elector: lease.LeaseElector | None = None
@@ -189,7 +190,11 @@ class _Elector:
         return 0.0 if self._elector is None else self._elector.seconds_left
 
     async def _without_election(self) -> app.Term:
-        """The epoch is the version of a list made now; nobody else schedules, so it does not end."""
+        """The epoch is the version of a list made now; nobody else schedules, so it does not end.
+
+        Bind replicas of our own end with us, so that no earlier frontend's bindings can still be under way; others'
+        may be.
+        """
         async with await client.connect(self._settings) as connection:
             while True:
                 try:
@@ -198,7 +203,7 @@ class _Elector:
                 except (ApiError, ApiUnreachable) as error:
                     log.warning("the API server does not say its version: %s", error)
                     await asyncio.sleep(1.0)
-        return app.Term(epoch, f"{socket.gethostname()}_{time.time_ns()}", lambda: 3600.0)
+        return app.Term(epoch, f"{socket.gethostname()}_{time.time_ns()}", lambda: 3600.0, self._own_binders)
 
     def _on_notice(self, notice: election.Notice) -> None:
         if isinstance(notice, election.Leading) and not self._leading.done():
