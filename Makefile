@@ -88,8 +88,8 @@ conformance: $(STAMP) ## Agreement with kube-scheduler's decisions (CASES=file f
 	@$(BIN)/python tests/conformance/agreement.py $(if $(CASES),--cases $(CASES)) $(if $(ANSWERS),--print-answers)
 
 .PHONY: differential
-differential: $(STAMP) ## Random situations, asked of kube-scheduler's framework too (N=500 SEED=1; needs Go)
-	@$(BIN)/python tests/conformance/differential.py --count $(or $(N),500) --seed $(or $(SEED),1)
+differential: $(STAMP) ## Random input, given to kube-scheduler too (KIND=decisions|hints|config|flags N=500 SEED=1; needs Go)
+	@$(BIN)/python tests/conformance/differential.py --kind $(or $(KIND),decisions) --count $(or $(N),500) --seed $(or $(SEED),1)
 
 .PHONY: presubmit
 presubmit: test ## Says whether a change is good

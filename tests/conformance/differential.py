@@ -1,10 +1,12 @@
 """Random situations, decided by Trireme and by Kubernetes' own framework: they must say the same.
 
     python tests/conformance/differential.py [--count N] [--seed S] [--like CATEGORY] [--replicas N] [--keep FILE]
+    python tests/conformance/differential.py --kind config|flags|hints [--count N] [--seed S] [--keep FILE]
 
 Situations are drawn by the seed alone: the same seed asks the same ones. A difference is asked once more, with the
 framework's maps in many orders, made as small as it gets, and printed with what either side says. `--keep` adds it
-with the framework's answer to a file of golden rows. Ends with 0 where nothing differs, else with 1.
+with the framework's answer to a file of golden rows. Ends with 0 where nothing differs, else with 1. The other kinds
+are drawn and compared by `drawn_kinds`; they are printed as they are.
 """
 
 import argparse
@@ -17,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import decision_profiles
+import drawn_kinds
 import golden_rows
 import grpc
 import real_framework
@@ -29,6 +32,8 @@ from decisions import Decider
 from golden_rows import Row
 from real_framework import Oracle
 from situation_mutations import Mutations
+
+DECISIONS = "decisions"
 
 # How many situations are drawn and asked at a time.
 CHUNK = 32
@@ -126,6 +131,8 @@ def drawn(seed: int, count: int, like: Sequence[str] = ()) -> Iterator[Row]:
 def main(argv: Sequence[str] | None = None) -> int:
     """Returns the exit code."""
     options = _parser().parse_args(argv)
+    if options.kind != DECISIONS:
+        return _other(options)
     started = time.monotonic()
     rows = list(drawn(options.seed, options.count, options.like))
     setup = decision_profiles.make(decision_profiles.arguments_in(rows))
@@ -158,8 +165,45 @@ def main(argv: Sequence[str] | None = None) -> int:
     return int(differing > 0)
 
 
+def _other(options: argparse.Namespace) -> int:
+    """Another kind than decisions."""
+    started, met, differing = time.monotonic(), Counter[str](), 0
+    for compared in drawn_kinds.KINDS[options.kind](options.seed, options.count):
+        met[compared.met] += 1
+        if not compared.differences:
+            continue
+        differing += 1
+        print(f"\n{compared.row['name']} differs:")
+        for name, (theirs, ours) in compared.differences.items():
+            print(f"  {name}\n    Kubernetes: {json.dumps(theirs)}\n    Trireme:    {json.dumps(ours)}")
+        if not options.no_shrinking:
+            for part in ("flags", "files", "case"):
+                print(f"  {part}: {json.dumps(compared.row.get(part))}")
+        _keep(compared.row, options)
+        if differing >= options.stop_after:
+            break
+    ends = ", ".join(f"{count} {end}" for end, count in sorted(met.items()))
+    print(
+        f"seed {options.seed}: {met.total()} {options.kind} compared ({ends}), {differing} differ;"
+        f" {time.monotonic() - started:.0f} s"
+    )
+    return int(differing > 0)
+
+
+def _keep(row: Row, options: argparse.Namespace) -> None:
+    if options.keep is not None and "varies" not in row:
+        with options.keep.open("a") as file:
+            file.write(json.dumps(row, separators=(",", ":")) + "\n")
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="differential", allow_abbrev=False)
+    parser.add_argument(
+        "--kind",
+        choices=(DECISIONS, *drawn_kinds.KINDS),
+        default=DECISIONS,
+        help=f"what is drawn (default {DECISIONS})",
+    )
     parser.add_argument("--count", type=int, default=500, metavar="N", help="situations to draw (default 500)")
     parser.add_argument("--seed", type=int, default=1, metavar="S", help="what is drawn (default 1)")
     parser.add_argument(
@@ -184,9 +228,7 @@ def _report(row: Row, differences: Sequence[Finding], options: argparse.Namespac
         else:
             print(f"  {name}: {json.dumps(value)}")
     sys.stdout.flush()
-    if options.keep is not None and "varies" not in row:
-        with options.keep.open("a") as file:
-            file.write(json.dumps(row, separators=(",", ":")) + "\n")
+    _keep(row, options)
 
 
 if __name__ == "__main__":

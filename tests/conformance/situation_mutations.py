@@ -42,34 +42,34 @@ class Mutations:
         number = draw.randrange(len(self._corpus))
         case = copy.deepcopy(self._corpus[number])
         for _ in range(draw.choice((1, 2, 3, 5, 8, 13))):
-            self._change(draw, case)
+            self.change(draw, case)
         category = self._names[number].partition("-")[0]
         case["name"] = f"{category}-{name}"
         return {"name": case["name"], "case": case}
 
-    def _change(self, draw: random.Random, case: Json) -> None:
+    def change(self, draw: random.Random, case: Json) -> None:
         field = draw.choice([name for name in case if isinstance(case[name], (list, dict))])
         if draw.random() < 0.5:
             field = "pod"
         if draw.random() < 0.1 and case.get("pods"):
             # The pod to place becomes like one that is placed, with what that one wants.
             case["pod"]["spec"] = {**copy.deepcopy(draw.choice(case["pods"])["spec"]), "priority": 10}
-            del case["pod"]["spec"]["nodeName"]
+            case["pod"]["spec"].pop("nodeName", None)
             return
-        self._descend(draw, case, field, _kind_of(field))
+        self.descend(draw, case, field, _kind_of(field))
 
-    def _descend(self, draw: random.Random, parent: Json, key: str | int, place: str) -> None:
+    def descend(self, draw: random.Random, parent: Json, key: str | int, place: str) -> None:
         """Change this value, or something within it."""
         value = parent[key]
         if isinstance(value, (dict, list)) and value and draw.random() < 0.8:
             if isinstance(value, list):
                 inner: str | int = draw.randrange(len(value))
-                self._descend(draw, value, inner, f"{place}[]")
+                self.descend(draw, value, inner, f"{place}[]")
             else:
                 inner = draw.choice(sorted(value))
                 if inner in ("name", "namespace", "uid", "apiVersion", "kind"):
                     return
-                self._descend(draw, value, inner, f"{place}.{inner}")
+                self.descend(draw, value, inner, f"{place}.{inner}")
             return
         self._change_here(draw, parent, key, place)
 

@@ -17,13 +17,15 @@ DATA = Path(__file__).parent / "data"
 CONFIGURATIONS, FLAGS = DATA / "config.jsonl.gz", DATA / "flags.jsonl.gz"
 # Of each field a value that it must not have, pairs that contradict each other, and files that cannot be used.
 REFUSALS = DATA / "config_refusals.jsonl.gz"
+# What random files and command lines led to.
+FOUND = DATA / "found_config.jsonl"
 FRONTEND = Path(__file__).parents[2] / "cmd" / "frontend"
 
 
 @functools.cache
 def _cases() -> dict[str, list[agreement.Case]]:
     by_kind: dict[str, list[agreement.Case]] = {}
-    for path in (CONFIGURATIONS, FLAGS, REFUSALS):
+    for path in (CONFIGURATIONS, FLAGS, REFUSALS, FOUND):
         for case in agreement.read_cases(path):
             by_kind.setdefault(f"{path.name.partition('.')[0]}:{agreement.kind_of(case)}", []).append(case)
     return by_kind
@@ -40,7 +42,7 @@ def test_every_case_of_the_kind_is_answered_as_by_kube_scheduler(kind: str) -> N
 def test_all_recorded_cases_are_there() -> None:
     """Else the test above passed with little to check."""
     cases = _cases()
-    assert sum(len(cases[kind]) for kind in cases) > 610
+    assert sum(len(cases[kind]) for kind in cases) > 625
     assert len(cases) > 35
     assert all(next(iter(agreement.compared_fields(case)), None) for kind in cases for case in cases[kind])
 

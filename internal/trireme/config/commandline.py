@@ -278,6 +278,7 @@ class Start:
             check_lock(config.leader_election)
         except ConfigurationError as error:
             raise self._fail("load", str(error)) from error
+        settings.metrics.warn(gates, self.log)
         try:
             registry = own.registry(IN_TREE, trireme)
             constructed = construct(config, registry, gates, self.log)

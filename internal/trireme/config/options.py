@@ -150,6 +150,10 @@ _METRIC_NAME = "[a-zA-Z_:][a-zA-Z0-9_:]*"
 _LABEL_NAME = "[a-zA-Z_][a-zA-Z0-9_]*"
 
 
+_HIDDEN_METRICS = {"scheduler_preemption_goroutines_duration_seconds": "SchedulerAsyncPreemption"}
+"""What v1.37 of kube-scheduler hides as long as nobody asks for it, and the gate that it is there with."""
+
+
 @dataclass(frozen=True, slots=True)
 class MetricsOptions:
     """Which metrics are served."""
@@ -183,6 +187,18 @@ class MetricsOptions:
             rule = "cannot specify both allowListMapping and allowListMappingManifest"
             found.append(invalid(path, self._document(), rule))
         return found
+
+    @property
+    def hidden(self) -> tuple[str, ...]:
+        """The metrics that are not shown, because nobody asked for them."""
+        # The one version that may be named is the one before this, where all of these were shown.
+        return () if self.show_hidden_for_version else tuple(_HIDDEN_METRICS)
+
+    def warn(self, gates: FeatureGates, log: Log) -> None:
+        """Says which metrics are shown that will be gone soon."""
+        for name, gate in _HIDDEN_METRICS.items():
+            if self.show_hidden_for_version and name not in self.disabled and gates.enabled(gate):
+                log(f"W Hidden metrics ({name}) have been manually overridden, showing this very deprecated metric.")
 
     def labels(self) -> dict[str, str]:
         """The values that labels may have, by `metric,label`; from the flag or the manifest."""

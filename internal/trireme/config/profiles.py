@@ -24,6 +24,7 @@ from trireme.config.model import (
     Profile,
     SchedulerConfiguration,
 )
+from trireme.config.scheduler_schema import ARGS
 from trireme.config.trust import check_extender
 from trireme.framework.registry import ExtensionPoint, Registry
 
@@ -177,12 +178,23 @@ def _plugin_configs(profile: Profile, needed: Sequence[str], gates: FeatureGates
     configs: list[PluginConfig] = []
     for name in needed:
         if name not in given or given[name].args is None:
+            if f"{name}Args" in ARGS:
+                raise ConfigurationError(f"initializing plugin {quote(name)}: {_no_args(name)}")
             continue
         problems = args_validation.validate(name, "", given[name].args, gates)
         if problems:
             raise ConfigurationError(f"initializing plugin {quote(name)}: {aggregate(problems)}")
         configs.append(given[name])
     return tuple(configs)
+
+
+def _no_args(name: str) -> str:
+    """What a plugin says of arguments that are not there: nobody filled in defaults for it."""
+    if name in ("DefaultPreemption", "DynamicResources"):
+        return f"got args of type <nil>, want *{name}Args"
+    if name == "NodeAffinity":
+        return f"args are not of type {name}Args, got <nil>"
+    return f"want args to be of type {name}Args, got <nil>"
 
 
 def _listed(plugins: Plugins, point: ExtensionPoint, registry: Registry) -> list[str]:

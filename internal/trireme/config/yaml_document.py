@@ -11,6 +11,7 @@ and resolving are done here, because PyYAML's constructors forget duplicates and
 
 import base64
 import binascii
+import itertools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -148,10 +149,7 @@ def _compose(data: bytes) -> _Node | None:
     try:
         for event in events:
             if isinstance(event, yaml.DocumentStartEvent):
-                if event.version not in (None, (1, 1)):
-                    line = event.start_mark.line if event.start_mark else 0
-                    where = f"line {line}: " if line else ""
-                    raise MalformedYAMLError(f"yaml: {where}found incompatible YAML document")
+                _check_version(event.version, event.start_mark)
                 anchors: dict[str, _Node] = {}
                 root = _node(next(events), events, anchors)
                 next(events)  # the document's end, where trailing rubbish is noticed
@@ -159,8 +157,23 @@ def _compose(data: bytes) -> _Node | None:
             if isinstance(event, yaml.StreamEndEvent):
                 return None
     except yaml.YAMLError as error:
+        if getattr(error, "problem", None) == "did not find expected <document start>":
+            # What directives say counts before what follows them.
+            for token in itertools.takewhile(_is_directive, yaml.scan(data, Loader=_LOADER)):
+                if isinstance(token, yaml.DirectiveToken) and token.name == "YAML":
+                    _check_version(token.value, token.start_mark)
         raise MalformedYAMLError(_problem(error)) from error
     return None
+
+
+def _is_directive(token: Any) -> bool:
+    return isinstance(token, yaml.StreamStartToken | yaml.DirectiveToken)
+
+
+def _check_version(version: tuple[int, int] | None, mark: Any) -> None:
+    if version not in (None, (1, 1)):
+        where = f"line {mark.line}: " if mark and mark.line else ""
+        raise MalformedYAMLError(f"yaml: {where}found incompatible YAML document")
 
 
 def _node(event: Any, events: Iterator[Any], anchors: dict[str, _Node]) -> _Node:

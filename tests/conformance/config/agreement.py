@@ -71,7 +71,7 @@ def _pair() -> tuple[str, str]:
     return certificate.decode(), key.decode()
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -147,7 +147,7 @@ def plugins_of(profile: CompletedProfile) -> dict[str, list[Any]]:
 def answer(case: Case) -> Case:
     """Our answer to a case, in the form of the recording."""
     with tempfile.TemporaryDirectory(prefix="trireme-config-") as directory:
-        places = Places(directory, _free_port())
+        places = Places(directory, free_port())
         places.write_files(case)
         logs: list[str] = []
         stdout, stderr = io.StringIO(), io.StringIO()
@@ -176,11 +176,23 @@ def _shaped(case: Case, outcome: Outcome, logs: list[str], stdout: str, out: Pat
     shaped["logs"] = [line for line in logs if not line.startswith(_EVERY_RUN)]
     if "stdout" in case:
         shaped["stdout"] = _stdout(stdout)
-    shaped["written"] = yaml.safe_load(out.read_text()) if out.is_file() else None
+    shaped["written"] = written(out)
     if "plugins" in case:
         profiles = outcome.completed.profiles if outcome.completed else ()
         shaped["plugins"] = [plugins_of(profile) for profile in profiles] if outcome.code == 0 else None
     return shaped
+
+
+class _Loader(yaml.SafeLoader):
+    """Takes `=` for the text that it is."""
+
+
+_Loader.add_constructor("tag:yaml.org,2002:value", _Loader.construct_yaml_str)
+
+
+def written(path: Path) -> Any:
+    """What a file holds that a configuration was written to; None for no file."""
+    return yaml.load(path.read_bytes(), Loader=_Loader) if path.is_file() else None
 
 
 def _stdout(text: str) -> str:
@@ -231,7 +243,7 @@ def _listed(name: str, help_text: str) -> Case:
 def signalled_answer(case: Case) -> Case:
     """Our answer to a case whose program runs until it is told to end."""
     with tempfile.TemporaryDirectory(prefix="trireme-config-") as directory:
-        places = Places(directory, _free_port())
+        places = Places(directory, free_port())
         places.write_files(case)
         Path(directory, "live.kubeconfig").write_bytes(live.kubeconfig().read_bytes())
         ended = live.run([places.fill(flag) for flag in case["flags"]], Path(directory))

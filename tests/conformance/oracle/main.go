@@ -1,7 +1,7 @@
 // Command oracle answers situations with Kubernetes' own scheduling framework.
 //
-// It reads rows of golden decisions as JSON lines on stdin, `{"name", "case"}`, and prints each with what kube-scheduler
-// decides, `{"name", "case", "expect"}`, in the same order. A row that cannot be answered gets an `error` instead.
+// It reads rows of golden decisions and hints as JSON lines on stdin, `{"name", "case"}`, and prints each with what
+// kube-scheduler says, `{"name", "case", "expect"}`, in the same order. A row that cannot be answered gets an `error`.
 // `varies` names the fields of an answer that are left out because they are another each time.
 //
 // Each situation is a whole scheduler on a fake API server: its informers, cache, queue and plugins are kube-scheduler's,
@@ -96,7 +96,11 @@ func answerLine(line []byte, runs int) (answer row) {
 			answer.Expect, answer.Error = nil, fmt.Sprint(problem)
 		}
 	}()
-	expect, varies, err := answerCase(answer.Case, runs)
+	ask := func() (object, []string, error) { return answerCase(answer.Case, runs) }
+	if isHappening(answer.Case) {
+		ask = func() (object, []string, error) { return answerHint(answer.Case) }
+	}
+	expect, varies, err := ask()
 	if err != nil {
 		answer.Error = err.Error()
 	} else {

@@ -40,9 +40,6 @@ _POD_DELETE = cluster_event.event(cluster_event.Resource.UNSCHEDULED_POD, cluste
 # From so many attempts on they share a label.
 _MANY_ATTEMPTS = 15
 
-DEPRECATED = ("scheduler_preemption_goroutines_duration_seconds",)
-"""What v1.37 of kube-scheduler hides, unless `--show-hidden-metrics-for-version` asks for it."""
-
 _MILLISECONDS = exponential(0.001, 2, 15)
 _TENTHS_OF_MILLISECONDS = exponential(0.0001, 2, 12)
 _PLUGIN_SECONDS = exponential(0.00001, 1.5, 20)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from trireme.config import command_flags, commandline, golang, versions
 from trireme.config.yaml_writer import write_yaml
-from trireme.frontend.serving import metrics_collector, metrics_observed, metrics_resources, status_report
+from trireme.frontend.serving import metrics_collector, metrics_resources, status_report
 from trireme.telemetry import (
     access_metrics,
     event_loop,
@@ -61,9 +61,7 @@ class FrontendSite:
             for name, values in options.labels().items()
         }
         self._health = health.Health(self._checks())
-        # The one version that may be named is the one before this, where all of these were shown.
-        hidden = () if options.show_hidden_for_version else metrics_observed.DEPRECATED
-        self._registry = Registry(options.disabled, allowed, hidden)
+        self._registry = Registry(options.disabled, allowed, options.hidden)
         self._registry.add(
             *frontend.observed.instruments(),
             *metrics_collector.instruments(frontend, completed),
