@@ -125,6 +125,18 @@ async def victims_that_go_together(on: Stage) -> None:
     await on.until_condition("a", "Scheduled")
 
 
+async def a_pod_for_which_a_group_goes_as_one(on: Stage) -> None:
+    """One pod of the group would do, but what is left of it would be worth nothing."""
+    await on.priorities()
+    await on.nodes(2)
+    await on.group(gang("v", 4, disruptionMode={"all": {}}))
+    await on.pods(members("v", 4))
+    await on.until_bound(4)
+    await on.pods([installation.pod("vip", cpu="1", priorityClassName="high")])
+    await on.until_bound(1, "vip")
+    await on.until_told("Preempted", 4)
+
+
 async def _racked(on: Stage, racks: str) -> None:
     await on.nodes(len(racks))
     for number, rack in enumerate(racks):
@@ -165,6 +177,7 @@ SCENARIOS = (
     victims_that_take_their_time,
     a_gang_for_which_no_eviction_is_enough,
     victims_that_go_together,
+    a_pod_for_which_a_group_goes_as_one,
     a_gang_in_the_rack_that_it_fills,
     a_gang_that_no_rack_has_room_for,
 )
