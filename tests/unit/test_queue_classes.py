@@ -220,3 +220,19 @@ def test_a_level_that_empties_behind_another_comes_back_once() -> None:
     assert gone.home is not None
     gone.home.discard(gone)
     assert _drain(pods, clock, 8) == [["high1", "high2", "high3"], ["low99"]]
+
+
+def test_a_class_that_comes_back_to_its_turn_takes_the_place_that_it_left() -> None:
+    """Its last pod went away before its turn, and an older one comes: two entries of one turn must not be compared by
+    what they cannot be. The scheduler ended with a TypeError.
+    """
+    pods, clock = ClassQueue(), Clock()
+    clock.pod(pods, record("a1", 1))
+    left = clock.pod(pods, record("a2", 1))
+    clock.pod(pods, record("b", 2))
+    clock.now += 1
+    assert clock.take(pods, 1) == ["a1"]
+    assert left.home is not None
+    left.home.discard(left)
+    clock.pod(pods, record("a3", 1), timestamp=T0)
+    assert _drain(pods, clock, 8) == [["b"], ["a3"]]

@@ -47,6 +47,10 @@ class ClassLine:
         self.served = served
         self.turn: Turn = _NEVER
 
+    def __lt__(self, other: "ClassLine") -> bool:
+        """Of one turn are the line that a class had and the one that it has now; which is met first is all the same."""
+        return False
+
     def head(self) -> QueuedPod:
         """The first pod; there must be one."""
         heap = self.heap
