@@ -1,68 +1,18 @@
-"""The frontend process: from its arguments to the frontend at work.
+"""The frontend process: hears signals first, and then loads the rest.
 
 Exit codes as kube-scheduler's: 0 when told to end, 1 when the configuration is wrong or the Lease is lost. Without
 leader election kube-scheduler takes every end for an error, and so do we: whoever watches exit codes of one sees the
 same of the other.
 """
 
-import asyncio
-import gc
-import logging
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-import uvloop
-
-from trireme.config import commandline, unheeded_gates
-from trireme.config.connection import Connection
-from trireme.config.options import LoggingOptions
-from trireme.frontend.replicas import children
-from trireme.telemetry import klog
-
-log = logging.getLogger(__name__)
+from trireme.frontend import ending
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run until told to end, or until the Lease is lost. Returns the exit code."""
-    # What is loaded at the start stays: to look through it for garbage all the while costs a twentieth of the start.
-    gc.disable()
-    return commandline.run(sys.argv[1:] if argv is None else argv, build=_build, lookup=_look_up)
+    told = ending.Ending()
+    from trireme.frontend import starting
 
-
-def _build(completed: commandline.CompletedConfig) -> int:
-    klog.setup(_log_options(completed.options.logging))
-    klog.info(log, 0, "Starting Kubernetes Scheduler", version=completed.version)
-    for text in unheeded_gates.warnings(completed.gates):
-        log.warning("%s", text)
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(_run(completed))
-
-
-async def _run(completed: commandline.CompletedConfig) -> int:
-    local = children.configured(completed)
-    try:
-        await local.load()
-        # Loading the rest takes most of a start: beside the nursery, which is loading what our phases need.
-        from trireme.frontend import running
-
-        return await running.run(completed, local)
-    finally:
-        await local.stop()
-
-
-def _look_up(connection: Connection) -> Mapping[str, str]:
-    from trireme.frontend.serving import serving_trust
-
-    return serving_trust.look_up(connection)
-
-
-def _log_options(options: LoggingOptions) -> klog.LogOptions:
-    json = options.format == "json"
-    return klog.LogOptions(
-        options.format,
-        options.verbosity,
-        [(module.pattern, module.level) for module in options.vmodule],
-        options.json_split_stream if json else options.text_split_stream,
-        (options.json_info_buffer_size if json else options.text_info_buffer_size).value(),
-        options.flush_frequency.seconds,
-    )
+    return starting.start(argv, told)

@@ -9,13 +9,11 @@ import enum
 import functools
 import gc
 import logging
-import os
-import signal
 import socket
 import time
 
 from trireme.config import commandline
-from trireme.frontend import app, handle, remote_plugins
+from trireme.frontend import app, ending, handle, remote_plugins
 from trireme.frontend.replicas import children
 from trireme.frontend.serving import metrics_observed, serving, serving_site
 from trireme.kube import client, credentials, election, event_series, informer, lease, resources
@@ -39,12 +37,12 @@ class _Ending(enum.Enum):
     FAILED = "failed"
 
 
-async def run(completed: commandline.CompletedConfig, local: children.Children) -> int:
+async def run(completed: commandline.CompletedConfig, local: children.Children, told: ending.Ending) -> int:
     """Run until told to end, or until the Lease is lost. `local` are our own phases, not started yet. Returns the exit
     code.
     """
     try:
-        ending = await _run(completed, local)
+        why = await _run(completed, local, told)
     except (
         KubeconfigError,
         children.ChildError,
@@ -54,26 +52,25 @@ async def run(completed: commandline.CompletedConfig, local: children.Children) 
     ) as error:
         klog.error(log, "command failed", err=str(error))
         return 1
-    return _last_words(ending, completed.configuration.leader_election.leader_elect)
+    return _last_words(why, completed.configuration.leader_election.leader_elect)
 
 
-def _last_words(ending: _Ending, elects: bool) -> int:
+def _last_words(why: _Ending, elects: bool) -> int:
     """The log line that kube-scheduler ends with, and its exit code."""
-    if ending is _Ending.LEASE_LOST:
+    if why is _Ending.LEASE_LOST:
         klog.error(log, "Leaderelection lost")
-    elif ending is _Ending.ASKED and elects:
+    elif why is _Ending.ASKED and elects:
         klog.info(log, 0, "Requested to terminate, exiting")
         return 0
-    elif ending is _Ending.ASKED:
+    elif why is _Ending.ASKED:
         klog.error(log, "command failed", err="finished without leader elect")
     return 1
 
 
-async def _run(completed: commandline.CompletedConfig, local: children.Children) -> _Ending:
+async def _run(completed: commandline.CompletedConfig, local: children.Children, told: ending.Ending) -> _Ending:
     stopping = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, _on_signal, stopping)
+    # Set from the loop, so that it wakes up.
+    told.then(functools.partial(asyncio.get_running_loop().call_soon_threadsafe, stopping.set))
     source = _source(completed)
     connection = completed.configuration.client_connection
     settings = client.ClientSettings(
@@ -120,7 +117,7 @@ async def _until_stopped(
     lost = asyncio.create_task(elector.lost.wait())
     done, _ = await asyncio.wait({running, keeping, stop, lost}, return_when=asyncio.FIRST_COMPLETED)
     served.ending()
-    ending = _Ending.LEASE_LOST if lost in done else _Ending.ASKED if stop in done else _Ending.FAILED
+    why = _Ending.LEASE_LOST if lost in done else _Ending.ASKED if stop in done else _Ending.FAILED
     for task in (running, keeping, stop, lost):
         task.cancel()
     results = await asyncio.gather(running, keeping, return_exceptions=True)
@@ -132,8 +129,8 @@ async def _until_stopped(
             raise result
         if isinstance(result, BaseException) and not isinstance(result, asyncio.CancelledError):
             log.error("the frontend ended with an error", exc_info=result)
-            ending = _Ending.FAILED
-    return ending
+            why = _Ending.FAILED
+    return why
 
 
 class Elector:
@@ -221,10 +218,3 @@ def _user_agent(version: str, purpose: str) -> str:
 def _source(completed: commandline.CompletedConfig) -> credentials.Source:
     kubeconfig = completed.configuration.client_connection.kubeconfig
     return credentials.Source(kubeconfig, completed.options.master)
-
-
-def _on_signal(stopping: asyncio.Event) -> None:
-    if stopping.is_set():
-        logging.shutdown()
-        os._exit(1)
-    stopping.set()

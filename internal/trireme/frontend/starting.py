@@ -1,0 +1,66 @@
+"""From the frontend's arguments to the frontend at work."""
+
+import asyncio
+import functools
+import gc
+import logging
+import sys
+from collections.abc import Mapping, Sequence
+
+import uvloop
+
+from trireme.config import commandline, unheeded_gates
+from trireme.config.connection import Connection
+from trireme.config.options import LoggingOptions
+from trireme.frontend import ending
+from trireme.frontend.replicas import children
+from trireme.telemetry import klog
+
+log = logging.getLogger(__name__)
+
+
+def start(argv: Sequence[str] | None, told: ending.Ending) -> int:
+    """Run until told to end, or until the Lease is lost. Returns the exit code."""
+    # What is loaded at the start stays: to look through it for garbage all the while costs a twentieth of the start.
+    gc.disable()
+    build = functools.partial(_build, told)
+    return commandline.run(sys.argv[1:] if argv is None else argv, build=build, lookup=_look_up)
+
+
+def _build(told: ending.Ending, completed: commandline.CompletedConfig) -> int:
+    klog.setup(_log_options(completed.options.logging))
+    klog.info(log, 0, "Starting Kubernetes Scheduler", version=completed.version)
+    for text in unheeded_gates.warnings(completed.gates):
+        log.warning("%s", text)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(_run(told, completed))
+
+
+async def _run(told: ending.Ending, completed: commandline.CompletedConfig) -> int:
+    local = children.configured(completed)
+    try:
+        await local.load()
+        # Loading the rest takes most of a start: beside the nursery, which is loading what our phases need.
+        from trireme.frontend import running
+
+        return await running.run(completed, local, told)
+    finally:
+        await local.stop()
+
+
+def _look_up(connection: Connection) -> Mapping[str, str]:
+    from trireme.frontend.serving import serving_trust
+
+    return serving_trust.look_up(connection)
+
+
+def _log_options(options: LoggingOptions) -> klog.LogOptions:
+    json = options.format == "json"
+    return klog.LogOptions(
+        options.format,
+        options.verbosity,
+        [(module.pattern, module.level) for module in options.vmodule],
+        options.json_split_stream if json else options.text_split_stream,
+        (options.json_info_buffer_size if json else options.text_info_buffer_size).value(),
+        options.flush_frequency.seconds,
+    )

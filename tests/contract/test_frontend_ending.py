@@ -1,0 +1,37 @@
+"""The frontend is told to end: by a signal, at any time."""
+
+import subprocess
+import sys
+
+import pytest
+
+_EARLY = "os.kill(os.getpid(), number); told.then(lambda: print('told', flush=True))"
+_LATE = "told.then(lambda: print('told', flush=True)); os.kill(os.getpid(), number)"
+
+
+@pytest.mark.parametrize("when", [pytest.param(_EARLY, id="while it loads"), pytest.param(_LATE, id="at work")])
+@pytest.mark.parametrize("number", ["SIGTERM", "SIGINT"])
+@pytest.mark.parametrize(
+    ("then", "code"),
+    [pytest.param("sys.exit(0)", 0, id="once"), pytest.param("os.kill(os.getpid(), number)", 1, id="twice")],
+)
+def test_it_hears_signals_whenever_they_come(when: str, number: str, then: str, code: int) -> None:
+    """A frontend that still starts would be killed by the signal, and its end be taken for a crash; or a second signal
+    would not end one that hangs.
+    """
+    script = (
+        "import os, signal, sys; from trireme.frontend import ending; told = ending.Ending(); "
+        f"number = signal.{number}; {when}; {then}; sys.exit(9)"
+    )
+    ended = subprocess.run([sys.executable, "-c", script], check=False, capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stdout) == (code, "told\n"), ended.stderr
+
+
+def test_nothing_else_is_loaded_before_it_hears() -> None:
+    """The longer the frontend loads before it hears signals, the likelier one kills it."""
+    script = (
+        "import sys; import trireme.frontend.process; "
+        "print([name for name in sys.modules if name in ('asyncio', 'grpc', 'orjson', 'aiohttp')])"
+    )
+    loaded = subprocess.run([sys.executable, "-c", script], check=False, capture_output=True, text=True, timeout=60)
+    assert loaded.stdout == "[]\n", loaded.stderr
