@@ -91,6 +91,11 @@ conformance: $(STAMP) ## Agreement with kube-scheduler's decisions (CASES=file f
 differential: $(STAMP) ## Random input, given to kube-scheduler too (KIND=decisions|hints|config|flags N=500 SEED=1; needs Go)
 	@$(BIN)/python tests/conformance/differential.py --kind $(or $(KIND),decisions) --count $(or $(N),500) --seed $(or $(SEED),1)
 
+.PHONY: sig-scheduling
+sig-scheduling: $(STAMP) ## Kubernetes' own end-to-end tests of scheduling, 15 minutes (SCHEDULER=kube-scheduler; needs Go)
+	@if command -v go >/dev/null; then $(BIN)/python tests/controlplane/build_controlplane.py; fi
+	@$(BIN)/python tests/sige2e/sig_scheduling.py $(if $(SCHEDULER),--scheduler $(SCHEDULER)) $(if $(FOCUS),--focus "$(FOCUS)")
+
 .PHONY: presubmit
 presubmit: test ## Says whether a change is good
 
