@@ -28,6 +28,9 @@ log = logging.getLogger(__name__)
 
 SHUTDOWN_SECONDS = 5.0
 
+# Reviews a second, and at once: what every server that delegates them has.
+REVIEW_RATE = (200.0, 400)
+
 
 class ServingError(Exception):
     """It cannot be served as configured."""
@@ -169,7 +172,8 @@ async def _reviewer(
     if not wanted:
         return None
     agent = client.user_agent(serving_site.PROGRAM, completed.version, "serving")
-    settings = client.ClientSettings(credentials.Source(kubeconfig), agent, max_connections=4)
+    source, (qps, burst) = credentials.Source(kubeconfig), REVIEW_RATE
+    settings = client.ClientSettings(source, agent, qps, burst, max_connections=4)
     return await stack.enter_async_context(await client.connect(settings))
 
 
