@@ -70,6 +70,12 @@ def test_waits() -> None:
     assert figures.figures(window(waits=[])).wait_p50_ms is None
 
 
+def test_what_is_needed_while_nothing_happens_is_told_where_it_was_looked_at() -> None:
+    """What waits and costs nothing could not be told from what waits and spins."""
+    assert figures.figures(window(idle_cpu_ms_per_s=2.5)).idle_cpu_ms_per_s == 2.5
+    assert figures.figures(window()).idle_cpu_ms_per_s is None
+
+
 def test_nothing_bound_is_an_error() -> None:
     """A scheduler that binds nothing would divide by zero, or be reported as infinitely fast."""
     with pytest.raises(ValueError, match="no pod"):

@@ -25,7 +25,7 @@ CREATORS = 30
 # Once the last pod is bound, a scheduler may still post events; what it spends on them in this time is counted.
 SETTLE_SECONDS = 1.0
 # A run in which not one pod is bound for this long has failed.
-PATIENCE_SECONDS = 300.0
+PATIENCE_SECONDS = 900.0
 
 NODE = """
 apiVersion: v1
@@ -156,6 +156,8 @@ class Execution:
                 await self._barrier(each)
             case step.Sleep():
                 await asyncio.sleep(each.duration)
+            case step.Idle():
+                await self._idle(each.duration)
             case step.StartCollecting():
                 self._open(frozenset(each.namespaces))
             case step.StopCollecting():
@@ -324,6 +326,15 @@ class Execution:
             others_cpu_s=others,
             capacity_s=(time.perf_counter() - opened.at) * processes.CPUS,
         )
+
+    async def _idle(self, duration: float) -> None:
+        if self._window is None:
+            raise RuntimeError(f"{self._workload.name} is idle before it has measured anything")
+        before = {pid: sample.cpu_s for pid, sample in self._scheduler.sample().items()}
+        await asyncio.sleep(duration)
+        after = self._scheduler.sample()
+        spent = sum(sample.cpu_s - before.get(pid, 0.0) for pid, sample in after.items())
+        self._window = dataclasses.replace(self._window, idle_cpu_ms_per_s=1000 * spent / duration)
 
     def _others_cpu(self) -> dict[str, float]:
         used = {name: tree.cpu_s() for name, tree in self._others.items()}

@@ -32,6 +32,8 @@ class Window:
     """Processor seconds of the driver, the API server, etcd and everything else on the machine (`elsewhere`)."""
     capacity_s: float
     """Processor seconds that the machine had to give in the same time."""
+    idle_cpu_ms_per_s: float | None = None
+    """Processor time of the scheduler while nothing happened afterwards, where the workload looks at that."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -54,6 +56,7 @@ class Figures:
     others_cpu_ms_per_pod: Mapping[str, float]
     elsewhere_percent: float
     """How much of the machine was busy with what does not take part: where it is not near zero, the rates are low."""
+    idle_cpu_ms_per_s: float | None
 
 
 def figures(window: Window) -> Figures:
@@ -83,6 +86,7 @@ def figures(window: Window) -> Figures:
         },
         others_cpu_ms_per_pod={name: 1000 * spent / count for name, spent in window.others_cpu_s.items()},
         elsewhere_percent=100 * window.others_cpu_s.get("elsewhere", 0.0) / window.capacity_s,
+        idle_cpu_ms_per_s=window.idle_cpu_ms_per_s,
     )
 
 

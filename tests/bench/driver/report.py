@@ -23,6 +23,7 @@ FIGURES = (
     "wait_p99_ms",
     "wait_max_ms",
     "elsewhere_percent",
+    "idle_cpu_ms_per_s",
 )
 BEGIN, END = "<!-- results: made by tests/bench/run.py --render -->", "<!-- /results -->"
 LIMIT, REFERENCE, REFERENCE_WORKLOAD = "limit", "kube-scheduler", "basic"
@@ -107,6 +108,8 @@ COLUMNS = (
     "first bind s",
     "wait p50 ms",
     "p99 ms",
+    "max ms",
+    "idle CPU ms/s",
     "elsewhere %",
 )
 
@@ -133,6 +136,8 @@ def table(bench_rows: Sequence[Mapping[str, Any]]) -> str:
                 _number(row["first_bind_s"], 2),
                 _number(row["wait_p50_ms"], 1),
                 _number(row["wait_p99_ms"], 1),
+                _number(row["wait_max_ms"], 1),
+                _number(row.get("idle_cpu_ms_per_s"), 1),
                 _number(row["elsewhere_percent"], 1),
             )
         )

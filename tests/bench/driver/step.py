@@ -97,6 +97,13 @@ class Sleep:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Idle:
+    """Does nothing for a while, after everything was measured, and looks what the scheduler needs for that."""
+
+    duration: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class StartCollecting:
     """Starts measuring; pods of the named namespaces count."""
 
@@ -122,6 +129,7 @@ Step = (
     | Churn
     | Barrier
     | Sleep
+    | Idle
     | StartCollecting
     | StopCollecting
     | StartScheduler

@@ -3,9 +3,10 @@
 A file is a list of tests; a test has a `workloadTemplate` (steps, each with an `opcode`) and `workloads` (variants,
 each with the parameters that steps name as `$parameter`). Opcodes and fields are kube-scheduler's own, so its files can
 be read too. What a black-box driver needs beyond them is ours: `startScheduler` (else the scheduler runs from the
-beginning), and in `createPods` the fields `preassigned` (already on nodes, round robin), `oneAtATime` (each is created
-when the one before is bound) and `createPodsPerSecond`. A test may say `limited: false` where binding without deciding
-would not be the same work, and `sides: [...]` where others than the usual ones compete.
+beginning), `idle` (after all was measured: what the scheduler needs while nothing happens), and in `createPods` the
+fields `preassigned` (already on nodes, round robin), `oneAtATime` (each is created when the one before is bound) and
+`createPodsPerSecond`. A test may say `limited: false` where binding without deciding would not be the same work, and
+`sides: [...]` where others than the usual ones compete.
 
 Pure: files in, frozen values out. A field or opcode that this driver does not know is an error that names it, because a
 step carried out without it would measure something else under the same name.
@@ -224,10 +225,10 @@ def _barrier(fields: Fields, _: Path | None) -> step.Step:
     return step.Barrier(stage == "Attempted", fields.texts("namespaces"))
 
 
-def _sleep(fields: Fields, _: Path | None) -> step.Step:
+def _duration(fields: Fields) -> float:
     text = str(fields.get("durationParam", fields.get("duration")))
     try:
-        return step.Sleep(seconds(text))
+        return seconds(text)
     except ValueError as error:
         raise fields.error(str(error)) from error
 
@@ -241,7 +242,8 @@ OPCODES: Mapping[str, Callable[[Fields, Path | None], step.Step]] = {
     "createPodGroups": _create_any,
     "churn": _churn,
     "barrier": _barrier,
-    "sleep": _sleep,
+    "sleep": lambda fields, _: step.Sleep(_duration(fields)),
+    "idle": lambda fields, _: step.Idle(_duration(fields)),
     "startCollectingMetrics": lambda fields, _: step.StartCollecting(fields.texts("namespaces")),
     "stopCollectingMetrics": lambda fields, _: step.StopCollecting(),
     "startScheduler": lambda fields, _: step.StartScheduler(),
