@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import threading
 import types
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +84,13 @@ def quantities(texts: Sequence[str]) -> list[dict[str, Any]]:
     """What apimachinery reads in the texts: `value`, `milli` and canonical `text`, or an `error`."""
     lines = "".join(json.dumps(text) + "\n" for text in texts)
     done = subprocess.run([str(build()), "-quantities"], input=lines, capture_output=True, text=True, check=True)
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def selectors(device: Mapping[str, Any], expressions: Sequence[str]) -> list[dict[str, Any]]:
+    """What Kubernetes makes of CEL selectors: `matches` and `cost`, or a `compile` or `runtime` error."""
+    lines = "".join(json.dumps({"Expression": each, "Device": device}) + "\n" for each in expressions)
+    done = subprocess.run([str(build()), "-selectors"], input=lines, capture_output=True, text=True, check=True)
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 

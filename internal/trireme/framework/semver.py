@@ -57,7 +57,7 @@ def parse(text: str) -> Version:
         if not part:
             raise ValueError("Build meta data is empty")
         if _ALPHANUMERIC.fullmatch(part) is None:
-            raise ValueError(f"Invalid character(s) found in build meta data {json.dumps(part)}")
+            raise ValueError(f"Invalid character(s) found in build meta data {json.dumps(part, ensure_ascii=False)}")
     return Version(major, minor, patch, identifiers)
 
 
@@ -80,15 +80,15 @@ def _number(text: str, what: str) -> int:
     if not text:
         raise ValueError('strconv.ParseUint: parsing "": invalid syntax')
     if _DIGITS.fullmatch(text) is None:
-        raise ValueError(f"Invalid character(s) found in {what.lower()} number {json.dumps(text)}")
+        raise ValueError(f"Invalid character(s) found in {what.lower()} number {json.dumps(text, ensure_ascii=False)}")
     if len(text) > 1 and text[0] == "0":
-        raise ValueError(f"{what} number must not contain leading zeroes {json.dumps(text)}")
+        raise ValueError(f"{what} number must not contain leading zeroes {json.dumps(text, ensure_ascii=False)}")
     return _uint64(text)
 
 
 def _uint64(text: str) -> int:
     if len(text) > 20 or int(text) > _UINT64_MAX:
-        raise ValueError(f"strconv.ParseUint: parsing {json.dumps(text)}: value out of range")
+        raise ValueError(f"strconv.ParseUint: parsing {json.dumps(text, ensure_ascii=False)}: value out of range")
     return int(text)
 
 
@@ -97,8 +97,10 @@ def _identifier(text: str) -> int | str:
         raise ValueError("Prerelease is empty")
     if _DIGITS.fullmatch(text) is not None:
         if len(text) > 1 and text[0] == "0":
-            raise ValueError(f"Numeric PreRelease version must not contain leading zeroes {json.dumps(text)}")
+            raise ValueError(
+                f"Numeric PreRelease version must not contain leading zeroes {json.dumps(text, ensure_ascii=False)}"
+            )
         return _uint64(text)
     if _ALPHANUMERIC.fullmatch(text) is None:
-        raise ValueError(f"Invalid character(s) found in prerelease {json.dumps(text)}")
+        raise ValueError(f"Invalid character(s) found in prerelease {json.dumps(text, ensure_ascii=False)}")
     return text

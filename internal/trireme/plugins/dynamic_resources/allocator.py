@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from trireme.framework import quantity
 from trireme.plugins.dynamic_resources import capacity, constraints, devices, expressions, features, ledger, pools
+from trireme.plugins.dynamic_resources.cel import program
 from trireme.plugins.dynamic_resources.requests import ALL, EXACT_COUNT, Wanted, amounts, tolerated
 from trireme.v1 import resource_pb2
 
@@ -466,8 +467,10 @@ class Search:
     def _selected(self, where: str, selectors: Sequence[resource_pb2.DeviceSelector], device: devices.Device) -> bool:
         for at, selector in enumerate(selectors):
             try:
-                if not device.matches(selector.cel.expression, self._given.selectors):
+                if not device.matches(selector.cel.expression, self._given.selectors, self._out_of_time):
                     return False
+            except program.InterruptedEvaluationError as error:
+                raise TimedOutError from error
             except expressions.CompileError as error:
                 raise AllocationError(f"{where}: selector #{at}: CEL compile error: {error}") from error
             except expressions.EvaluationError as error:

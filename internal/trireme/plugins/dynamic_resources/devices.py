@@ -4,12 +4,13 @@ A slice is read once per version. What selectors say of a device is remembered o
 it. A slice that cannot be read (an amount that is none) is left out: its pool is incomplete then.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from trireme.framework import quantity, selectors, semver
 from trireme.plugins.dynamic_resources import expressions
+from trireme.plugins.dynamic_resources.cel import amounts
 from trireme.plugins.dynamic_resources.cel import values as cel_values
 from trireme.v1 import core_pb2, meta_pb2, resource_pb2
 
@@ -80,13 +81,16 @@ class Device:
         """driver/pool/device."""
         return "/".join(self.id)
 
-    def matches(self, expression: str, known: expressions.Expressions) -> bool:
-        """Whether the device meets the expression. Raises: CompileError, EvaluationError."""
+    def matches(self, expression: str, known: expressions.Expressions, expired: Callable[[], bool]) -> bool:
+        """Whether the device meets the expression.
+
+        Raises: CompileError, EvaluationError, InterruptedEvaluationError where it is `expired` before it is known.
+        """
         said = self.matched.get(expression)
         if said is None:
             known.compiled(expression)
             try:
-                said = known.matches(expression, self.values())
+                said = known.matches(expression, self.values(), expired)
             except expressions.EvaluationError as error:
                 said = error
             self.matched[expression] = said
@@ -231,9 +235,9 @@ def _values(device: Device) -> cel_values.Map:
         except ValueError as error:
             raise expressions.EvaluationError(f"attribute {full}: {error}") from error
     capacity: dict[str, dict[str, Any]] = {}
-    for full, entry in device.capacity.items():
+    for full, entry in device.message.capacity.items():
         domain, name = _qualified(full, driver)
-        capacity.setdefault(domain, {})[name] = cel_values.Amount(entry.value.nanos)
+        capacity.setdefault(domain, {})[name] = amounts.quantity_of(entry.value.string or "0")
     return expressions.device_of(driver, device.allow_multiple, attributes, capacity)
 
 

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from trireme.plugins.dynamic_resources.cel import environment, program, values
+from trireme.plugins.dynamic_resources.cel import costs, environment, program, values
 
 # Compiled expressions kept; a cluster has a handful.
 _MAX_KEPT: Final = 1024
@@ -17,10 +17,18 @@ _HINT: Final = (
     ". consider using CEL optional chaining (.? followed by orValue()) or guarding the check with has() for optional"
     " fields"
 )
+# What values say that are asked for a truth value; each kind has its own way.
 _NO_BOOL: Final = {
     "string": "unsupported native conversion from string to 'bool'",
     "int": "unsupported type conversion from 'int' to bool",
     "uint": "unsupported type conversion from 'uint' to bool",
+    "double": "type conversion error from Double to 'bool'",
+    "bytes": "type conversion error from Bytes to 'bool'",
+    "list": "type conversion error from list to 'bool'",
+    "map": "type conversion error from map to 'bool'",
+    "type": "type conversion not supported for 'type'",
+    "optional_type": "optional.none() dereference",
+    "kubernetes.NamedFormat": "type conversion error from 'Format' to 'bool'",
 }
 
 
@@ -47,6 +55,8 @@ class Expressions:
             value, _ = self.compiled(expression).evaluate({"device": device}, expired)
         except program.CostLimitError:
             raise EvaluationError("operation cancelled: actual cost limit exceeded") from None
+        except costs.CrashError as error:
+            raise EvaluationError(str(error)) from None
         except values.EvaluationError as error:
             text = str(error)
             raise EvaluationError(text + _HINT if "no such key:" in text else text) from None
@@ -93,5 +103,11 @@ def _truth(value: Any) -> bool:
     if isinstance(value, bool):
         return value
     kind = values.type_name(value)
-    why = _NO_BOOL.get(kind, f"type conversion error from '{kind}' to 'bool'")
+    try:
+        if isinstance(value, values.Optional) and value.present:
+            return _truth(value.value)
+    except EvaluationError as error:
+        inner = values.type_name(value.value)
+        raise EvaluationError(str(error).replace(f"of type {inner} ", f"of type {kind} ")) from None
+    why = _NO_BOOL.get(kind, f"type conversion error from '{kind.rpartition('.')[2]}' to 'bool'")
     raise EvaluationError(f"CEL result of type {kind} could not be converted to bool: {why}")

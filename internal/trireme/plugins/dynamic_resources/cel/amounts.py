@@ -3,19 +3,25 @@
 Source: k8s.io/apiserver/pkg/cel/library (quantity, semverlib).
 """
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from typing import Final, TypeVar
 
 from trireme.framework import quantity, semver
 from trireme.plugins.dynamic_resources.cel import values
 
 _NANOS: Final = quantity.NANOS_PER_UNIT
+_DIGITS = re.compile(r"[+-]?[0-9]*\.?([0-9]*)(?:([num])|[eE]([+-]?[0-9]{1,2})|)")
+_THOUSANDTHS: Final[Mapping[str | None, int]] = {"n": 9, "u": 6, "m": 3}
 _Read = TypeVar("_Read")
 
 
 def quantity_of(text: str) -> values.Amount:
     """quantity(string)."""
-    return values.Amount(_read(quantity.parse_quantity, text).nanos)
+    nanos = _read(quantity.parse_quantity, text).nanos
+    found = _DIGITS.match(text)
+    written, suffix, exponent = found.groups() if found else ("", None, None)
+    return values.Amount(nanos, max(0, len(written or "") + _THOUSANDTHS.get(suffix, 0) - int(exponent or 0)))
 
 
 def is_quantity(text: str) -> bool:
@@ -45,12 +51,12 @@ def is_less_than(value: values.Amount, other: values.Amount) -> bool:
 
 def is_integer(value: values.Amount) -> bool:
     """quantity.isInteger()."""
-    return _whole(value.nanos) is not None
+    return _whole(value) is not None
 
 
 def as_integer(value: values.Amount) -> int:
     """quantity.asInteger()."""
-    whole = _whole(value.nanos)
+    whole = _whole(value)
     if whole is None:
         raise values.EvaluationError("cannot convert value to integer")
     return whole
@@ -63,27 +69,31 @@ def as_float(value: values.Amount) -> float:
 
 def add(value: values.Amount, other: values.Amount) -> values.Amount:
     """quantity.add(quantity)."""
-    return values.Amount(value.nanos + other.nanos)
+    if not value.nanos or not other.nanos:
+        return other if other.nanos else value
+    return values.Amount(value.nanos + other.nanos, max(value.digits, other.digits))
 
 
 def add_int(value: values.Amount, other: int) -> values.Amount:
     """quantity.add(int)."""
-    return values.Amount(value.nanos + other * _NANOS)
+    return add(value, values.Amount(other * _NANOS))
 
 
 def sub(value: values.Amount, other: values.Amount) -> values.Amount:
     """quantity.sub(quantity)."""
-    return values.Amount(value.nanos - other.nanos)
+    return add(value, values.Amount(-other.nanos, other.digits))
 
 
 def sub_int(value: values.Amount, other: int) -> values.Amount:
     """quantity.sub(int)."""
-    return values.Amount(value.nanos - other * _NANOS)
+    # The least number has no opposite in 64 bits: in Kubernetes it is its own.
+    return add_int(value, other if other == values.MIN_INT else -other)
 
 
-def _whole(nanos: int) -> int | None:
-    whole, rest = divmod(nanos, _NANOS)
-    return None if rest or not values.MIN_INT <= whole <= values.MAX_INT else whole
+def _whole(value: values.Amount) -> int | None:
+    """The number, where it is one of 64 bits and was never written as less than one: 2000m is none."""
+    whole, rest = divmod(value.nanos, _NANOS)
+    return None if rest or value.digits or not values.MIN_INT <= whole <= values.MAX_INT else whole
 
 
 def version_of(text: str) -> semver.Version:

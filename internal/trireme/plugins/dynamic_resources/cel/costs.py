@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from trireme.plugins.dynamic_resources.cel import formats, urls, values
-from trireme.plugins.dynamic_resources.cel.values import Map, Optional
+from trireme.plugins.dynamic_resources.cel.values import Duration, Map, Optional, Timestamp, Uint
 
 LIMIT: Final = 1_000_000
 """What asking an expression about one device may cost. Source: k8s.io/api/resource/v1, CELSelectorExpressionMaxCost."""
@@ -23,6 +23,18 @@ NEW_MESSAGE: Final = 40
 _TRAVERSAL: Final = 0.1
 _PATTERN: Final = 0.25
 _NEGLIGIBLE: Final = ("net.IP", "net.CIDR", "kubernetes.Quantity", "kubernetes.Semver")
+
+_CONVERSION: Final = "interface conversion: "
+_ADDABLE: Final = (int, Uint, float, str, bytes, Duration, Timestamp)
+
+
+class CrashError(Exception):
+    """Kubernetes stumbles over a value that is something else than it counts on."""
+
+    def __init__(self, why: str) -> None:
+        """`why`: what its runtime says."""
+        super().__init__(f"internal error: {why}")
+
 
 Cost = Callable[[Sequence[Any], Any], int]
 
@@ -114,8 +126,17 @@ def _allocating(factor: float, size: int) -> int:
 
 
 def _comparing(list_: Any) -> int:
+    if type(list_) is not list:
+        missing = "Contains" if type(list_) in _ADDABLE else "Add"
+        raise CrashError(f"{_CONVERSION}{values.go_type(list_)} is not traits.Lister: missing method {missing}")
     factor = 2 + _TRAVERSAL if list_ and isinstance(list_[0], (str, bytes)) else 2.0
     return _allocating(factor, len(list_) ** 2)
+
+
+def _flattening(arguments: Sequence[Any], result: Any) -> int:
+    if type(arguments[1]) is not int:
+        raise CrashError(f"{_CONVERSION}ref.Val is {values.go_type(arguments[1])}, not types.Int")
+    return _allocating(float(arguments[1]), _size(arguments[0]))
 
 
 def _sorting(arguments: Sequence[Any], result: Any) -> int:
@@ -161,7 +182,7 @@ _BY_FUNCTION: Final[dict[str, Cost]] = {
 _BY_OVERLOAD_FIRST: Final[dict[str, Cost]] = {
     **_named("list_slice list_range list_reverse", lambda arguments, result: _allocating(1, _size(result))),
     "list_flatten": lambda arguments, result: _allocating(1, _size(arguments[0])),
-    "list_flatten_int": lambda arguments, result: _allocating(float(arguments[1]), _size(arguments[0])),
+    "list_flatten_int": _flattening,
     "list_distinct": _sorting,
     **_named("list_sets_contains_list list_sets_intersects_list", _sets(1)),
     "list_sets_equivalent_list": _sets(2),

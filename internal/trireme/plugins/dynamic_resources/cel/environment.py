@@ -6,7 +6,6 @@ Source: k8s.io/dynamic-resource-allocation/cel (newCompiler), k8s.io/apiserver/p
 
 import functools
 import re
-from collections.abc import Mapping
 from typing import Any, Final
 
 from google.protobuf import descriptor_pb2, descriptor_pool, struct_pb2
@@ -16,6 +15,11 @@ from trireme.plugins.dynamic_resources.cel import functions, program, syntax, va
 _CAPITALS = re.compile(r"(?<![.\w])[A-Z]+\b(?!\.)")
 # Whether a variable has a value cannot be asked, only whether a message has one in a field.
 _HAS_FIELD = re.compile(r"\bhas\s*\(\s*device\s*\.\s*\w+\s*\)")
+_NAMES: Final = {
+    "NULL": "null_type",
+    "DURATION": "google.protobuf.Duration",
+    "TIMESTAMP": "google.protobuf.Timestamp",
+}
 _ACCEPTED: Final = ("BOOL", "DYN", "ANY")
 _FIELDS = descriptor_pb2.FieldDescriptorProto
 _DEVICE: Final = "kubernetes.DRADevice"
@@ -27,6 +31,20 @@ _OPAQUE: Final = {
     "r": "kubernetes.URL",
     "f": "kubernetes.NamedFormat",
 }
+_SIGNATURES: Final = {
+    "s": "string",
+    "b": "bool",
+    "i": "int",
+    "u": "uint",
+    "d": "double",
+    "y": "bytes",
+    "D": "duration",
+    "S": "timestamp",
+    "*": "dyn",
+    "T": "~T",
+    "M": "map<string, list<string>>",
+}
+_CONTAINERS: Final = {"L": "list", "O": "optional_type"}
 
 # As Kubernetes has them: those of cel-go's ext package, in the versions that it takes.
 _EXTENSIONS: Final = """
@@ -72,37 +90,23 @@ def _environment(whole: bool) -> Any:
 
     _declare_types()
     kind = cel.Type
-    letters = {
-        "s": kind.STRING,
-        "b": kind.BOOL,
-        "i": kind.INT,
-        "u": kind.UINT,
-        "d": kind.DOUBLE,
-        "y": kind.BYTES,
-        "D": kind.DURATION,
-        "S": kind.TIMESTAMP,
-        "*": kind.DYN,
-        "T": kind("~T"),
-        "M": kind.Map(kind.STRING, kind.List(kind.STRING)),
-        **{letter: kind(name) for letter, name in _OPAQUE.items()},
-    }
     # A name with dots is looked for before its parts. No message can have a map of maps of such values.
     fields = {
         "device.driver": kind.STRING,
         "device.allowMultipleAllocations": kind.BOOL,
         "device.attributes": kind.Map(kind.STRING, kind.Map(kind.STRING, kind.DYN)),
-        "device.capacity": kind.Map(kind.STRING, kind.Map(kind.STRING, letters["q"])),
+        "device.capacity": kind.Map(kind.STRING, kind.Map(kind.STRING, kind(_OPAQUE["q"]))),
     }
     return cel.NewEnv(
         descriptor_pool.Default(),
         variables={"device": kind(_DEVICE)} | ({} if whole else fields),
         config=cel.NewEnvConfigFromYaml(_EXTENSIONS),
         # An extension may add to the functions of those before it.
-        extensions=[cel.CelExtension("kubernetes", _declarations(cel, letters))],
+        extensions=[cel.CelExtension("kubernetes", _declarations(cel))],
     )
 
 
-def _declarations(cel: Any, letters: Mapping[str, Any]) -> list[Any]:
+def _declarations(cel: Any) -> list[Any]:
     out = []
     by_name = {name: list(overloads) for name, overloads in functions.BY_NAME.items()}
     for name, comparison in functions.comparisons():
@@ -111,8 +115,8 @@ def _declarations(cel: Any, letters: Mapping[str, Any]) -> list[Any]:
         declared = [
             cel.Overload(
                 overload.name,
-                return_type=_type(cel, letters, overload.result),
-                parameters=[_type(cel, letters, part) for part in functions.parts(overload.parameters)],
+                return_type=cel.Type(_signature(overload.result)),
+                parameters=[cel.Type(_signature(part)) for part in functions.parts(overload.parameters)],
                 is_member=overload.member,
             )
             for overload in overloads
@@ -123,12 +127,11 @@ def _declarations(cel: Any, letters: Mapping[str, Any]) -> list[Any]:
     return out
 
 
-def _type(cel: Any, letters: Mapping[str, Any], code: str) -> Any:
-    if code[0] == "L":
-        return cel.Type.List(_type(cel, letters, code[1:]))
-    if code[0] == "O":
-        return cel.Type.AbstractType("optional_type", [_type(cel, letters, code[1:])])
-    return letters[code]
+def _signature(code: str) -> str:
+    """The type as the library reads it."""
+    if code[0] in _CONTAINERS:
+        return f"{_CONTAINERS[code[0]]}<{_signature(code[1:])}>"
+    return _SIGNATURES.get(code) or _OPAQUE[code]
 
 
 @functools.cache
@@ -173,5 +176,5 @@ def _declare_device(kind: descriptor_pb2.DescriptorProto) -> None:
 
 def _written(name: str) -> str:
     """A type as Kubernetes writes it: the library's names are capitals, and what they are of is in angle brackets."""
-    lowered = _CAPITALS.sub(lambda found: {"NULL": "null_type"}.get(found.group(), found.group().lower()), name)
+    lowered = _CAPITALS.sub(lambda found: _NAMES.get(found.group(), found.group().lower()), name)
     return lowered.replace("<", "(").replace(">", ")")

@@ -172,7 +172,9 @@ _LANGUAGE: Final[dict[str, Sequence[Overload]]] = {
     **_own("format", ("sL*", formatting.formatted), member=True),
     **_own("strings.quote", ("s", texts.quoted)),
     **_own("slice", ("L*ii", lists.sliced), member=True),
-    **_own("flatten", ("L*", lists.flattened), ("L*i", lists.flattened), member=True),
+    "flatten": [
+        Overload("", parameters, "*", lists.flattened, declared=False, guarded=False) for parameters in ("L*", "L*i")
+    ],
     **_unguarded("sort", "L*", lists.sorted_list),
     **_unguarded("@sortByAssociatedKeys", "L*L*", lists.sorted_by_keys),
     **_own("lists.range", ("i", lists.range_to)),
@@ -301,9 +303,13 @@ def _by_name() -> dict[str, Sequence[Overload]]:
 BY_NAME: Final = _by_name()
 
 
-def caller(name: str, count: int) -> Callable[..., Any]:
-    """What calls the overload that fits the arguments; so many of them."""
-    overloads = [each for each in BY_NAME[name] if len(parts(each.parameters)) == count]
+def caller(name: str, count: int, *, member: bool = False) -> Callable[..., Any]:
+    """What calls the overload that fits the arguments; so many of them. `member`: it is called on the first."""
+    overloads = [
+        each
+        for each in BY_NAME[name]
+        if len(parts(each.parameters)) == count and (each.member == member or not each.declared)
+    ]
     if len(overloads) == 1 and not overloads[0].guarded:
         return overloads[0].call
     choices = [(tuple(map(_fits, parts(each.parameters))), each.call) for each in overloads]

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from trireme.plugins.dynamic_resources.cel import operators, values
+from trireme.plugins.dynamic_resources.cel.values import EvaluationError
 
 _MAX_RANGE: Final = 1_000_000
 
@@ -71,18 +72,20 @@ def sliced(list_: Sequence[Any], start: int, end: int) -> list[Any]:
     """list.slice(start, end)."""
     asked = f"cannot slice({start}, {end})"
     if start < 0 or end < 0:
-        raise values.EvaluationError(f"{asked}, negative indexes not supported")
+        raise EvaluationError(f"{asked}, negative indexes not supported")
     if start > end:
-        raise values.EvaluationError(f"{asked}, start index must be less than or equal to end index")
+        raise EvaluationError(f"{asked}, start index must be less than or equal to end index")
     if len(list_) < end:
-        raise values.EvaluationError(f"{asked}, list is length {len(list_)}")
+        raise EvaluationError(f"{asked}, list is length {len(list_)}")
     return list(list_[start:end])
 
 
-def flattened(list_: Sequence[Any], depth: int = 1) -> list[Any]:
+def flattened(list_: Any, depth: Any = 1) -> list[Any]:
     """list.flatten(), list.flatten(depth)."""
+    if type(list_) is not list:
+        raise EvaluationError(f"no such overload: {values.type_name(list_)}.flatten()")
     if depth < 0:
-        raise values.EvaluationError("level must be non-negative")
+        raise EvaluationError("level must be non-negative")
     out: list[Any] = []
     for each in list_:
         if isinstance(each, list) and depth:
@@ -92,22 +95,24 @@ def flattened(list_: Sequence[Any], depth: int = 1) -> list[Any]:
     return out
 
 
-def sorted_list(list_: Sequence[Any]) -> list[Any]:
+def sorted_list(list_: Any) -> list[Any]:
     """list.sort()."""
+    if type(list_) is not list:
+        raise operators.refused("sort", list_, ())
     return sorted_by_keys(list_, list_)
 
 
 def sorted_by_keys(list_: Sequence[Any], keys: Sequence[Any]) -> list[Any]:
     """list.sortBy(variable, key)."""
     if len(list_) != len(keys):
-        raise values.EvaluationError(
+        raise EvaluationError(
             "@sortByAssociatedKeys() expected a list of the same size as the associated keys list, but got"
             f" {len(list_)} and {len(keys)} elements respectively"
         )
     if keys and not values.is_ordered(keys[0]):
-        raise values.EvaluationError("list elements must be comparable")
+        raise EvaluationError("list elements must be comparable")
     if any(type(key) is not type(keys[0]) for key in keys):
-        raise values.EvaluationError("list elements must have the same type")
+        raise EvaluationError("list elements must have the same type")
     by_key = functools.cmp_to_key(values.compare)
     return [list_[at] for at in sorted(range(len(keys)), key=lambda at: by_key(keys[at]))]
 
@@ -115,9 +120,9 @@ def sorted_by_keys(list_: Sequence[Any], keys: Sequence[Any]) -> list[Any]:
 def range_to(size: int) -> list[int]:
     """lists.range(size)."""
     if size < 0:
-        raise values.EvaluationError(f"lists.range: size must be non-negative, got {size}")
+        raise EvaluationError(f"lists.range: size must be non-negative, got {size}")
     if size > _MAX_RANGE:
-        raise values.EvaluationError(f"lists.range: size {size} exceeds maximum allowed ({_MAX_RANGE})")
+        raise EvaluationError(f"lists.range: size {size} exceeds maximum allowed ({_MAX_RANGE})")
     return list(range(size))
 
 
@@ -139,7 +144,7 @@ def unwrapped(list_: Sequence[Any]) -> list[Any]:
     """optional.unwrap(list)."""
     for each in list_:
         if not isinstance(each, values.Optional):
-            raise values.EvaluationError(f"value {values.written(each)} is not optional")
+            raise EvaluationError(f"value {values.written(each)} is not optional")
     return [each.value for each in list_ if each.present]
 
 
@@ -161,7 +166,7 @@ def set_intersects(list_: Sequence[Any], other: Sequence[Any]) -> bool:
 def _chosen(name: str, list_: Sequence[Any], *, least: bool) -> Any:
     _check_ordered(list_)
     if not list_:
-        raise values.EvaluationError(f"{name} called on empty list")
+        raise EvaluationError(f"{name} called on empty list")
     best = list_[0]
     for each in list_[1:]:
         if _after(best, each) if least else _after(each, best):
@@ -178,5 +183,5 @@ def _after(one: Any, other: Any) -> bool:
     """Whether the first comes after the second; not so where there is no order between them."""
     try:
         return values.compare(one, other) > 0
-    except values.EvaluationError:
+    except EvaluationError:
         return False

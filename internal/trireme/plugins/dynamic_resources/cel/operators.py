@@ -38,7 +38,7 @@ def add(left: Any, right: Any) -> Any:
         return times.moved(right, left.nanos)
     if kind is Timestamp and other is Duration:
         return times.moved(left, right.nanos)
-    raise _refused("_+_", left, (int, Uint, float, str, bytes, list, Duration, Timestamp))
+    raise refused("_+_", left, (int, Uint, float, str, bytes, list, Duration, Timestamp))
 
 
 def subtract(left: Any, right: Any) -> Any:
@@ -55,7 +55,7 @@ def subtract(left: Any, right: Any) -> Any:
             return times.duration(left.nanos - right.nanos)
     if kind is Timestamp and other is Duration:
         return times.moved(left, -right.nanos)
-    raise _refused("_-_", left, (int, Uint, float, Duration, Timestamp))
+    raise refused("_-_", left, (int, Uint, float, Duration, Timestamp))
 
 
 def multiply(left: Any, right: Any) -> Any:
@@ -63,14 +63,14 @@ def multiply(left: Any, right: Any) -> Any:
     kind = type(left)
     if kind is type(right) and kind in (int, Uint, float):
         return left * right if kind is float else _whole(kind, left * right)
-    raise _refused("_*_", left, (int, Uint, float))
+    raise refused("_*_", left, (int, Uint, float))
 
 
 def divide(left: Any, right: Any) -> Any:
     """left / right, cut off towards zero."""
     kind = type(left)
     if kind is not type(right) or kind not in (int, Uint, float):
-        raise _refused("_/_", left, (int, Uint, float))
+        raise refused("_/_", left, (int, Uint, float))
     if kind is float:
         if right:
             return left / right
@@ -85,7 +85,7 @@ def modulo(left: Any, right: Any) -> Any:
     """left % right, with the sign of the left."""
     kind = type(left)
     if kind is not type(right) or kind not in (int, Uint):
-        raise _refused("_%_", left, (int, Uint))
+        raise refused("_%_", left, (int, Uint))
     if not right:
         raise EvaluationError("modulus by zero")
     if left == values.MIN_INT and right == -1:
@@ -102,14 +102,14 @@ def negate(value: Any) -> Any:
         return -value
     if type(value) is Duration:
         return times.duration(-value.nanos)
-    raise _refused("-_", value, (bool,))
+    raise refused("-_", value, (bool,))
 
 
 def invert(value: Any) -> bool:
     """!value."""
     if value is True or value is False:
         return not value
-    raise _refused("!_", value, (int, float, Duration))
+    raise values.no_such_overload()
 
 
 def less(left: Any, right: Any) -> bool:
@@ -145,12 +145,12 @@ def size(value: Any) -> int:
     """size(value)."""
     if type(value) in (str, bytes, list, Map):
         return len(value)
-    raise _refused("size", value, ())
+    raise refused("size", value, ())
 
 
 def _compared(name: str, left: Any, right: Any) -> int:
     if not values.is_ordered(left):
-        raise _refused(name, left, ())
+        raise refused(name, left, ())
     return values.compare(left, right)
 
 
@@ -164,7 +164,8 @@ def _whole(kind: type, value: int) -> Any:
     return value
 
 
-def _refused(name: str, value: Any, known: tuple[type, ...]) -> EvaluationError:
+def refused(name: str, value: Any, known: tuple[type, ...]) -> EvaluationError:
+    """What is said of an operand of the wrong type; `known`: types that have to do with the operator all the same."""
     # Texts and times receive calls of any name, and say no to those that they do not know.
     if type(value) in known or type(value) in (str, Duration, Timestamp):
         return values.no_such_overload()

@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from trireme.plugins.dynamic_resources.cel import costs, functions, operators, syntax, texts, values
+from trireme.framework import semver
+from trireme.plugins.dynamic_resources.cel import costs, formats, functions, operators, syntax, texts, values
 from trireme.plugins.dynamic_resources.cel.qualifying import Attribute, Choice, Qualifier
 from trireme.plugins.dynamic_resources.cel.values import EvaluationError, Map, Optional
 
@@ -217,7 +218,7 @@ class _Planner:
         growing = name == "_+_" and isinstance(node.arguments[0], syntax.Name) and node.arguments[0].name == "@result"
         call = _grow if growing else _OPERATORS.get(name)
         if call is None:
-            call = self._pattern(name, arguments) or functions.caller(name, len(arguments))
+            call = self._pattern(name, arguments) or functions.caller(name, len(arguments), member=node.member)
         if name in ("_==_", "_!=_"):
             overload = {"_==_": "equals", "_!=_": "not_equals"}[name]
         return _Step(_called(runs, call, costs.of(name, overload)))
@@ -374,7 +375,7 @@ def _called(runs: Sequence[Run], call: Callable[..., Any], cost: costs.Cost) -> 
                 arguments.append(each(frame))
             except EvaluationError:
                 if len(runs) <= 2:
-                    _pay_for_rest(frame, runs[at + 1 :])
+                    _pay_in_vain(frame, [*arguments, _FAILED], runs[at + 1 :], cost)
                 raise
         result = None
         try:
@@ -388,13 +389,14 @@ def _called(runs: Sequence[Run], call: Callable[..., Any], cost: costs.Cost) -> 
     return run
 
 
-def _pay_for_rest(frame: Frame, runs: Sequence[Run]) -> None:
+def _pay_in_vain(frame: Frame, arguments: list[Any], runs: Sequence[Run], cost: costs.Cost) -> None:
+    """A call of one or two arguments is paid for even if one has no value, and the second is evaluated."""
     for each in runs:
         try:
-            each(frame)
+            arguments.append(each(frame))
         except EvaluationError:
-            continue
-    frame.cost += 1
+            arguments.append(_FAILED)
+    frame.cost += cost(arguments, _FAILED)
 
 
 def _either(left: Run, right: Run) -> Run:
@@ -461,7 +463,13 @@ def _as_set(elements: Sequence[Any]) -> Map | None:
 
 
 def _member_of(left: Run, known: Map) -> _Step:
-    return _Step(lambda frame: left(frame) in known) if len(known) else _constant(False)
+    def run(frame: Frame) -> bool:
+        value = left(frame)
+        if isinstance(value, _UNHASHABLE):
+            raise costs.CrashError(f"runtime error: hash of unhashable type {values.go_type(value)}")
+        return value in known
+
+    return _Step(run) if len(known) else _constant(False)
 
 
 def _grow(left: Any, right: Any) -> Any:
@@ -486,6 +494,8 @@ def _only_texts(call: Callable[..., Any]) -> Callable[..., Any]:
 
 # To the checker a field of the device is a variable.
 _FIELDS: Final = "device."
+_FAILED: Final = values.Failed()
+_UNHASHABLE: Final = (bytes, semver.Version, formats.Format)
 _INDEXING: Final = ("_[_]", "_?._", "_[?_]")
 _CONVERSIONS: Final = ("bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint")
 _TYPE_NAMES: Final = {"null": "null_type"}

@@ -67,10 +67,19 @@ class Optional:
 
 
 @dataclass(frozen=True, slots=True)
+class Failed:
+    """What has no value; no expression sees it, but it counts as long as one where that has to be paid for."""
+
+    def __len__(self) -> int:
+        return 1
+
+
+@dataclass(frozen=True, slots=True)
 class Amount:
-    """A quantity."""
+    """A quantity; with the number of digits behind the point that it was written with, or computed from."""
 
     nanos: int
+    digits: int = field(default=0, compare=False)
 
 
 class Map:
@@ -138,6 +147,7 @@ _NAMES: Final[dict[type, str]] = {
     Timestamp: "google.protobuf.Timestamp",
     TypeName: "type",
     Optional: "optional_type",
+    Failed: "error",
     Amount: "kubernetes.Quantity",
     semver.Version: "kubernetes.Semver",
     ipaddress.IPv4Address: "net.IP",
@@ -195,7 +205,7 @@ def equal(left: Any, right: Any) -> bool:
     if kind is not other:
         return False
     if kind is list:
-        return len(left) == len(right) and all(map(equal, left, right))
+        return len(left) == len(right) and not any(map(_differ, left, right))
     if kind is Map:
         return len(left) == len(right) and all(_same_entry(right, key, value) for key, value in left.items())
     if kind is Optional:
@@ -205,7 +215,15 @@ def equal(left: Any, right: Any) -> bool:
 
 def _same_entry(entries: Map, key: Any, value: Any) -> bool:
     found, other = entries.find(key)
-    return found and equal(value, other)
+    return found and not _differ(value, other)
+
+
+def _differ(left: Any, right: Any) -> bool:
+    """Whether parts of lists and maps tell them apart: parts that cannot be compared do not."""
+    try:
+        return not equal(left, right)
+    except EvaluationError:
+        return False
 
 
 def same(left: Any, right: Any) -> bool:
@@ -306,9 +324,13 @@ _GO_TYPES: Final = {
     Optional: "*types.Optional",
     Amount: "cel.Quantity",
     semver.Version: "cel.Semver",
+    Failed: "*types.Err",
 }
+# Of ours, those of other packages are named for what they are.
+_OF_KUBERNETES: Final = {"net.IP": "cel.IP", "net.CIDR": "cel.CIDR", "kubernetes.URL": "cel.URL"}
 
 
 def go_type(value: Any) -> str:
     """The type as messages name it that speak of the implementation."""
-    return _GO_TYPES.get(type(value), type_name(value))
+    name = type_name(value)
+    return _GO_TYPES.get(type(value)) or _OF_KUBERNETES.get(name, name.replace("kubernetes.Named", "cel."))

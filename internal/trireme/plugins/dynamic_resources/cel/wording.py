@@ -8,9 +8,19 @@ from typing import Final
 
 _CODE = re.compile(r"^[A-Z_]+: (?=ERROR: )")
 _TRAILING_CODE = re.compile(r" \[[A-Z_]+\]$")
-_NO_FIELD = re.compile(r"^(undefined field '[^']*') not found in struct '[^']*'$")
+_NO_FIELD = re.compile(r"^(undefined field '[^']*') not found in struct '(?!net\.)[^']*'$")
+_NO_FIELDS = re.compile(r"^undefined field '[^']*' not found in struct '(net\.[^']*)'$")
+_UNKNOWN_TYPE = re.compile(r"\bT%[0-9]+")
 _NO_SELECTION = re.compile(r"^expression of (type '.*') cannot be the operand of a select operation$")
 _NO_NAME = re.compile(r"^undeclared reference to '([^']*\.[^']*)' ")
+_NO_TREE: Final = "\nERROR: <input>:-1:-1: <<nil>> parsetree"
+_TYPES: Final = {
+    "google.protobuf.Duration": "duration",
+    "google.protobuf.Timestamp": "timestamp",
+    "google.protobuf.Any": "any",
+    "null_type": "null",
+    "*error*": "dyn",
+}
 _SAID: Final = {
     "has() argument must be a field selection": "invalid argument to has() macro",
     "cel.bind() variable name must be a simple identifier": "cel.bind() variable names must be simple identifiers",
@@ -23,6 +33,7 @@ _SAID: Final = {
 _PLACED = re.compile(r"ERROR: <input>:([0-9]+):([0-9]+): (.*)")
 _NO_OVERLOAD = re.compile(r"(found no matching overload for '[^']*' applied to ')\((.*)\)'$")
 _NAMESPACES: Final = ("optional", "ip", "cel", "sets", "lists", "strings", "format", "math", "base64")
+_ANY_TYPE = re.compile("|".join(map(re.escape, _TYPES)))
 _LONGEST_SNIPPET: Final = 16384
 
 
@@ -41,22 +52,30 @@ def placed(expression: str, offset: int, message: str) -> tuple[tuple[int, int],
 
 def of_library(text: str, expression: str) -> str:
     """What the library says, in Kubernetes' words."""
-    parts = re.split(r"\n(?=ERROR: <input>)", _TRAILING_CODE.sub("", _CODE.sub("", text)))
-    return "\n".join(_part(part, expression) for part in parts)
+    bare = _TRAILING_CODE.sub("", _CODE.sub("", text)).replace(_NO_TREE, "")
+    parts = re.split(r"\n(?=ERROR: <input>)", bare)
+    problems = [_part(part, expression) for part in parts]
+    return "\n".join(text for _, text in sorted(problems, key=lambda problem: problem[0]))
 
 
-def _part(part: str, expression: str) -> str:
+def _part(part: str, expression: str) -> tuple[tuple[int, int], str]:
     """One problem: a line, and the place."""
     head, _, _ = part.partition("\n")
     found = _PLACED.fullmatch(head)
     if found is None:
-        return part
+        return (0, 0), part
     row, column, message = int(found.group(1)), int(found.group(2)) - 1, found.group(3)
     lines = expression.split("\n")
     line = lines[row - 1]
+    message = _NO_FIELDS.sub(r"type '\1' does not support field selection", message)
     message = _NO_SELECTION.sub(r"\1 does not support field selection", _NO_FIELD.sub(r"\1", message))
-    message = _SAID.get(message, message)
+    # A token as the library's parser lists it.
+    message = _SAID.get(message, message).replace(r"'\u003F'", "'?'")
     overload = _NO_OVERLOAD.fullmatch(message)
+    if overload is not None:
+        message = _UNKNOWN_TYPE.sub("dyn", message)
+        message = _ANY_TYPE.sub(lambda found: _TYPES[found.group()], message)
+        overload = _NO_OVERLOAD.fullmatch(message)
     if overload is not None and line[column : column + 1] == "(" and _is_method(line[:column]):
         target, *arguments = _split(overload.group(2))
         message = f"{overload.group(1)}{target}.({', '.join(arguments)})'"
@@ -69,7 +88,7 @@ def _part(part: str, expression: str) -> str:
         if places:
             column = places[0]
             message = message.replace(name.group(1), first, 1)
-    return placed(expression, sum(len(each) + 1 for each in lines[: row - 1]) + column, message)[1]
+    return placed(expression, sum(len(each) + 1 for each in lines[: row - 1]) + column, message)
 
 
 def _is_method(before: str) -> bool:

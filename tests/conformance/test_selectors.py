@@ -1,0 +1,50 @@
+"""CEL selectors mean, cost and fail as in Kubernetes: each function, and random expressions of all of them."""
+
+import json
+
+import oracle_fixture
+import pytest
+import real_framework
+import selector_answers
+import selector_expressions
+
+from trireme.plugins.dynamic_resources import expressions
+
+_SEED = 5
+_MEANT = 1500
+_MISTYPED = 300
+
+
+def test_every_function_answers_as_in_kubernetes() -> None:
+    """Else a claim gets another device than from kube-scheduler, or its pod another event."""
+    asked = selector_answers.device(selector_expressions.DEVICE)
+    known = expressions.Expressions()
+    differing = []
+    rows = [json.loads(line) for line in selector_answers.ROWS.read_text().splitlines()]
+    for row in rows:
+        expression = row.pop("expression")
+        ours = selector_answers.answer(expression, asked, known)
+        if ours != row:
+            differing.append((expression, row, ours))
+    assert differing == []
+    assert len(rows) > 500
+
+
+@pytest.mark.timeout(300)
+def test_random_selectors_answer_as_in_kubernetes() -> None:
+    """Functions meet in ways that no list of cases has; what is mistyped is refused where Kubernetes refuses it."""
+    oracle_fixture.require_oracle()
+    source = selector_expressions.Expressions(_SEED)
+    meant = [source.selector() for _ in range(_MEANT)]
+    mistyped = [source.mistyped(source.selector()) for _ in range(_MISTYPED)]
+    asked = selector_answers.device(selector_expressions.DEVICE)
+    known = expressions.Expressions()
+    differing = []
+    said = real_framework.selectors(selector_expressions.DEVICE, [*meant, *mistyped])
+    for at, (expression, go) in enumerate(zip([*meant, *mistyped], said, strict=True)):
+        ours, theirs = selector_answers.answer(expression, asked, known), selector_answers.comparable(go)
+        # Where several things are wrong the two compilers find more or fewer of them.
+        loosely = at >= _MEANT or theirs.get("compile", "").count("ERROR: ") > 1
+        if ours != theirs and not (loosely and "compile" in ours and "compile" in theirs):
+            differing.append((expression, theirs, ours))
+    assert differing == []
