@@ -1,6 +1,7 @@
 """A small cluster with filter and score services over it, driven as the frontend drives them: for tests of batches."""
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -31,6 +32,8 @@ SCORES = {
     "NodeResourcesBalancedAllocation": 1,
     "ImageLocality": 1,
 }
+
+DEVICES = "DynamicResources"
 
 _KINDS = {kind.message.DESCRIPTOR.name: kind for kind in object_kinds.KINDS}
 
@@ -199,6 +202,45 @@ class Cluster:
             self.place(pod, name)
         return hosts
 
+    def schedule_with_devices(self, pods: Sequence[Json], at_once: int, *, ahead: bool) -> list[tuple[str, str]]:
+        """Place these pods in order: those in a row that are of one class together, at most `at_once` by one answer.
+        Of each its node and what Reserve assumed for it; both empty where it does not fit. `ahead`: both services make
+        ready for the pods that come next.
+        """
+        out: list[tuple[str, str]] = []
+        while len(out) < len(pods):
+            class_ids = [self.class_of(pod) for pod in pods[len(out) : len(out) + at_once]]
+            alike = next((at for at, each in enumerate(class_ids) if each != class_ids[0]), len(class_ids))
+            if ahead:
+                for pod in pods[len(out) :]:
+                    self.prepare(pod)
+            out += self._place_with_devices(pods[len(out) : len(out) + alike], class_ids[0])
+        return out
+
+    def _place_with_devices(self, pods: Sequence[Json], class_id: int) -> list[tuple[str, str]]:
+        """Place the first of these pods, of one class; all of them fail where the first does."""
+        answer = self.ask_filter(class_id, len(pods))
+        columns = node_columns.unpack(answer.columns)
+        if answer.pre_filter.status.messages or not ((columns.index == 0) & (columns.capacity > 0)).any():
+            return [("", "")] * len(pods)
+        slots = self.ask_place(class_id, min(len(pods), answer.max_batch or len(pods)), answer)
+        self.most_at_once = max(self.most_at_once, len(slots))
+        parsed = [pod_projection.parse(pod) for pod in pods[: len(slots)]]
+        names = [self.cache.node_at(slot, self.snap.generation) or "" for slot in slots]
+        request = filter_pb2.ReserveRequest(cycle=self._cycle(class_id))
+        for pod, slot, name in zip(parsed, slots, names, strict=True):
+            identity = cycle_pb2.PodIdentity(namespace=pod.namespace, name=pod.name, uid=pod.uid)
+            request.placements.add(pod=identity, node_name=name, slot=slot)
+        reserved = self._run(self.filter.Reserve(request, Context()))  # type: ignore[arg-type]
+        out = []
+        for pod, name, each in zip(parsed, names, reserved.reservations, strict=True):
+            assert not each.status.messages, each.status
+            self.cache.assume(pod.key, pod.uid, name, self.registry.base_of(pod.base), pod.labels, class_id)
+            self.cache.assume_objects(pod.uid, each.assumed)
+            results = [claim.resource_claim.status.allocation.devices.results for claim in each.assumed]
+            out.append((name, " ".join(f"{given.request}={given.device}" for given in itertools.chain(*results))))
+        return out
+
     def filtered(self, pod: Json) -> Filtered:
         """Filter's answer about a pod, by node."""
         class_id = self.class_of(pod)
@@ -247,6 +289,9 @@ class Cluster:
             filters.plugins.add(name=name)
         for name, weight in SCORES.items():
             scores.plugins.add(name=name, weight=weight)
+        if DEVICES in self.filters:
+            scores.plugins.add(name=DEVICES, weight=2)
+            profile.plugin_sets.add(extension_point=plugin_pb2.EXTENSION_POINT_RESERVE).plugins.add(name=DEVICES)
         for name, args in self.args.items():
             profile.plugin_args.add(name=name, args_json=orjson.dumps(args))
         configuration = snapshot_pb2.Configuration(profiles=[profile], tie_seed=self.tie_seed)
