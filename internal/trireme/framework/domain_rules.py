@@ -57,7 +57,7 @@ class DomainConstraint:
 
 
 # With so few domains each is told apart by its number.
-_FEW = 16
+_FEW = 8
 
 
 def told_apart(domain: npt.NDArray[np.int32], state: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:

@@ -19,6 +19,9 @@ from trireme.snapshot import arrays
 _MOST_KINDS = 1 << 16
 _MOST_GROUPS = 64
 
+# So many times as many nodes as can be chosen are looked at first.
+_LIKELY = 4
+
 
 @dataclass(frozen=True, slots=True)
 class Reach:
@@ -45,17 +48,27 @@ def reach(alone: arrays.Int64Array, columns: Sequence[npt.NDArray[Any]], count: 
     within = sizes <= count
     found = [np.flatnonzero(within[kind])] if within.any() else []
     last = []
+    likely = _best(alone, _LIKELY * count * len(large))
     for number in large:
-        alike = np.flatnonzero(kind == number)
+        alike = likely[kind[likely] == number]
+        if alike.shape[0] < count:
+            alike = np.flatnonzero(kind == number)
         best = alike[np.argpartition(alone[alike], -count)[-count:]]
         found.append(best)
         # Where argpartition splits stands the lowest of the best.
-        last.append((best[0], alike.shape[0] - count))
+        last.append((best[0], sizes[number] - count))
     nodes = np.sort(np.concatenate(found))
     stands_for = np.ones(nodes.shape[0], dtype=np.int64)
     for node, others in last:
         stands_for[np.searchsorted(nodes, node)] += others
     return Reach(nodes, stands_for)
+
+
+def _best(alone: arrays.Int64Array, count: int) -> arrays.SlotArray:
+    """The best nodes of all kinds, so many or more: most often the best of each are among them. Shape: (n,)."""
+    if alone.shape[0] <= count or count == 0:
+        return np.arange(alone.shape[0])
+    return np.flatnonzero(alone >= np.partition(alone, -count)[-count])
 
 
 def _kinds(columns: Sequence[npt.NDArray[Any]], size: int) -> arrays.Int64Array | None:
