@@ -15,7 +15,7 @@ _TEXT = re.compile(r"([IWEF])\d{4} \d\d:\d\d:\d\d\.\d{6} +\d+ (\w+)\.py:\d+\] (.
 _STORY = (
     ("Added node to NodeTree", {"node", "zone"}, 2),
     ("Attempting to schedule pod", {"pod"}, 3),
-    ("Attempting to bind pod to node", {"logger", "pod", "node"}, 3),
+    ("Attempting to bind pod to node", {"pod", "node"}, 3),
     ("Successfully bound pod to node", {"pod", "node", "evaluatedNodes", "feasibleNodes"}, 2),
     ("Scheduling queue is closed", set(), 2),
     ("Stopped listening on 127.0.0.1:{port}", set(), 0),

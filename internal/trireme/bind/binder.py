@@ -216,7 +216,7 @@ class Binder:
         if klog.enabled(log, 3):
             pod = klog.Ref(f"{job.target.pod.namespace}/{job.target.pod.name}")
             text = "Attempting to bind pod to node"
-            klog.info(log, 3, text, logger="Bind.DefaultBinder", pod=pod, node=klog.Ref(job.target.node))
+            klog.info(log, 3, text, **klog.named(log, "Bind.DefaultBinder"), pod=pod, node=klog.Ref(job.target.node))
         now = self._clock()
         # Nothing is sent after the tenure: the deadline covers the wait for the client's rate limit.
         deadline = min(binding.POST_DEADLINE_SECONDS, job.tenure.valid_until - now)

@@ -10,6 +10,7 @@ Source: pkg/scheduler/framework/plugins/volumebinding (binder.BindPodVolumes).
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,9 +22,12 @@ from trireme.bind import host
 from trireme.framework import selectors, status
 from trireme.kube import client, decode, writes
 from trireme.plugins import volumes_objects, volumes_translation
+from trireme.telemetry import klog
 from trireme.v1 import bind_pb2, core_pb2, snapshot_pb2, status_pb2
 from trireme.wire import profiles, volume_bindings
 from trireme.wire.status import to_message
+
+log = logging.getLogger(__name__)
 
 NAME = "VolumeBinding"
 
@@ -31,6 +35,8 @@ DEADLINE_SECONDS = 10.0
 """For each write and each read, with repetitions."""
 
 DEFAULT_TIMEOUT_SECONDS = 600.0
+
+_LOGGER = f"PreBind.{NAME}"
 
 _MIGRATED_PLUGINS = "storage.alpha.kubernetes.io/migrated-plugins"
 
@@ -92,10 +98,14 @@ class _PodVolumes:
                 return self._wait(bindings)
             except _Failed as failure:
                 raise _Failed(f"binding volumes: {failure}") from failure
+            klog.info(log, 2, "All PVCs for pod are bound", **klog.named(log, _LOGGER), pod=self._ref())
         except (_Failed, ValueError) as failure:
             said = status.error(NAME, f'running PreBind plugin "{NAME}": {failure}')
             return bind_pb2.PreBindResult(status=to_message(said))
         return _result(status_pb2.CODE_SUCCESS)
+
+    def _ref(self) -> klog.Ref:
+        return klog.Ref(f"{self._item.pod.namespace}/{self._item.pod.name}")
 
     def _wait(self, bindings: volume_bindings.VolumeBindings) -> bind_pb2.PreBindResult:
         """Until something changes; the message is what the pod fails with when the time is over."""
@@ -139,6 +149,9 @@ class _PodVolumes:
             return bool(one.claim_uid) and known.get("uid") == one.claim_uid
 
         version = await self._patch(_volume_path(one.volume), patch, done)
+        text = "Updated PersistentVolume with claim. Waiting for binding to complete"
+        claim = klog.Ref(f"{one.namespace}/{one.claim}")
+        klog.info(log, 2, text, **klog.named(log, _LOGGER), pod=self._ref(), PV=klog.Ref(one.volume), PVC=claim)
         return replace(one, volume_version=version, written=True)
 
     async def _select_node(self, one: volume_bindings.ToProvision) -> volume_bindings.ToProvision:

@@ -190,7 +190,8 @@ def _log_failure(key: str, failure: Failure) -> None:
     """One line a decision, in kube-scheduler's words."""
     pod = klog.Ref(key)
     if failure.reason != UNSCHEDULABLE:
-        klog.error(log, "Error scheduling pod; retrying", err=failure.message, pod=pod)
+        text = "Error scheduling pod; retrying"
+        klog.error(log, text, err=failure.message, logger="UnhandledError", pod=pod)
     elif failure.message == fit_error.NO_NODES:
         klog.info(log, 2, "Unable to schedule pod; no nodes are registered to the cluster; waiting", pod=pod)
     else:

@@ -132,7 +132,7 @@ class Preempting:
         count = len(victims)
         text = "the target node for the preemption is determined"
         preemptor = klog.Ref(pod.key)
-        klog.info(log, 2, text, logger="PostFilter.DefaultPreemption", pod=preemptor, node=node_name)
+        klog.info(log, 2, text, **klog.named(log, "PostFilter.DefaultPreemption"), pod=preemptor, node=node_name)
         klog.info(
             log,
             2,

@@ -199,6 +199,7 @@ class SchedulingCycle:
             way = await self._way_out(profile, class_id, generation, pods[0], filtered)
             handled = 1 if way.actions or way.nominated_node else len(pods)
             self._observed.post_filtered(profile, way, handled, self._observed.clock() - asked)
+            _log_way_out(pods[0].key, way)
         rejectors, pending_plugins = outcomes.rejectors_of(refusals)
         text = fit_error.message(self._cache.node_count, filtered.refusal, refusals, way.message)
         rejectors |= filtered.narrowed_by
@@ -240,11 +241,19 @@ class SchedulingCycle:
             self._results.failed(pod, failure)
 
 
+def _log_way_out(key: str, way: phases.WayOut) -> None:
+    text = "Status after running PostFilter plugins for pod"
+    if way.code is status.Code.ERROR:
+        klog.error(log, text, logger="UnhandledError", pod=klog.Ref(key), status=way.message)
+    elif klog.enabled(log, 5):
+        klog.info(log, 5, text, pod=klog.Ref(key), status=way.message)
+
+
 def _log_no_candidate(key: str, way: phases.WayOut) -> None:
     """Preemption was tried in vain; of a pod that may not preempt its event says why."""
     if klog.enabled(log, 2) and "not eligible" not in way.message:
         text = "No preemption candidate is found; preemption is not helpful for scheduling"
-        klog.info(log, 2, text, logger="PostFilter.DefaultPreemption", pod=klog.Ref(key))
+        klog.info(log, 2, text, **klog.named(log, "PostFilter.DefaultPreemption"), pod=klog.Ref(key))
 
 
 def named(pod: queue_pod.QueuedPod) -> core_pb2.Pod:

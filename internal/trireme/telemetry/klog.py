@@ -92,6 +92,11 @@ def error(logger: logging.Logger, message: str, /, **values: object) -> None:
     logger.log(logging.ERROR, message, extra={"values": values}, stacklevel=2)
 
 
+def named(logger: logging.Logger, name: str) -> dict[str, str]:
+    """The value `logger`, for lines of plugins: kube-scheduler tells it from -v=4 on."""
+    return {"logger": name} if enabled(logger, 4) else {}
+
+
 def setup(options: LogOptions, stdout: TextIO | None = None, stderr: TextIO | None = None) -> None:
     """Log as the options say from now on, whatever was set up before."""
     errors = stderr or sys.stderr

@@ -19,6 +19,7 @@ from trireme.frontend.groups.pod_group_queue import Attempt
 from trireme.frontend.groups.pod_group_trial import UNSCHEDULABLE, GroupStatus, PodGroupTrials, Trial, Try, Verdict
 from trireme.frontend.queueing import queue_pod, queue_remote, scheduling_queue
 from trireme.frontend.serving import metrics_observed
+from trireme.telemetry import klog
 from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, scheduling_pb2
 
 log = logging.getLogger(__name__)
@@ -105,6 +106,7 @@ class PodGroupCycle:
         members = [pod for pod in members if self._to_be_tried(pod)]
         if not members:
             return Attempt.SCHEDULED
+        klog.info(log, 3, "Attempting to schedule pod group", podGroup=klog.Ref(group.key))
         min_count = group.min_count if members[0].record.profile in self._gang_profiles else 0
         scheduled = self._scheduled(group)
         started = self._observed.clock()
@@ -125,6 +127,7 @@ class PodGroupCycle:
             elif way.code is status.Code.ERROR:
                 how = Attempt.ERROR
             said = _after(said, way)
+        _log_attempt(group.key, how, said, len(members), sum(trial.assumed is not None for trial in trials))
         self._report(members, trials, before, said, nominated)
         self._write_condition(pod_group, said)
         return how
@@ -271,6 +274,21 @@ def _after(said: GroupStatus, way: pod_group_preempting.GroupWayOut) -> GroupSta
         return GroupStatus(Verdict.ERROR, (way.message,))
     # An empty text is joined too, as kube-scheduler does it.
     return dataclasses.replace(said, reasons=(*said.reasons, way.message))
+
+
+def _log_attempt(key: str, how: Attempt, said: GroupStatus, members: int, placed: int) -> None:
+    """One line a decision, in kube-scheduler's words."""
+    group = klog.Ref(key)
+    if how is Attempt.SCHEDULED:
+        text, left = "Successfully scheduled a pod group", members - placed
+        klog.info(log, 2, text, podGroup=group, scheduledPods=placed, unschedulablePods=left)
+    elif said.verdict is Verdict.ERROR:
+        text = "Error scheduling pod group"
+        klog.error(log, text, err=said.message, logger="UnhandledError", podGroup=group, errorPods=members)
+    else:
+        waiting = how is Attempt.WAITING
+        text = "Pod group is waiting for preemption" if waiting else "Unable to schedule a pod group"
+        klog.info(log, 2, text, podGroup=group, unschedulablePods=members, err=said.message)
 
 
 def _agreed(pod: core_pb2.Pod) -> tuple[str, int, str]:
