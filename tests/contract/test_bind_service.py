@@ -415,6 +415,14 @@ async def test_a_victim_that_is_gone_or_replaced_is_left_alone(bind: Bind) -> No
     assert not victim["status"].get("conditions")
 
 
+async def test_a_victim_that_was_seen_is_not_read(bind: Bind) -> None:
+    """Each request costs the API server a millisecond, and preemptors come in crowds; kube-scheduler sends two."""
+    await bind.make_pods("victim", "preemptor")
+    read = bind.cluster.faults.add(Fault(Action.STATUS, "GET", "pods/victim", code=403))
+    assert ok(await bind.apply(eviction(bind, "victim")))
+    assert read.struck == 0
+
+
 @pytest.mark.parametrize(
     ("method", "path"), [("PATCH", "victim/status"), ("DELETE", "pods/victim")], ids=["mark", "delete"]
 )

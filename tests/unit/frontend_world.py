@@ -251,10 +251,18 @@ class FakeBinders:
             for item in items:
                 item.cancel()
 
-    async def apply(self, actions: Sequence[bind_pb2.Action]) -> list[bind_pb2.BindResult]:
+    async def apply(
+        self, actions: Sequence[bind_pb2.Action], tell: Callable[[int, bind_pb2.BindResult], None] | None = None
+    ) -> list[bind_pb2.BindResult]:
         """Carry out actions."""
-        said = await asyncio.gather(*(self._world.ask("Apply", action) for action in actions))
-        return [bind_pb2.BindResult(index=index, status=each) for index, each in enumerate(said)]
+
+        async def one(index: int, action: bind_pb2.Action) -> bind_pb2.BindResult:
+            result = bind_pb2.BindResult(index=index, status=await self._world.ask("Apply", action))
+            if tell is not None:
+                tell(index, result)
+            return result
+
+        return await asyncio.gather(*(one(index, action) for index, action in enumerate(actions)))
 
     async def permit(self, request: bind_pb2.PermitRequest) -> bind_pb2.PermitResponse:
         """Ask the guard."""

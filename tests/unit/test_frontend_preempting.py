@@ -1,12 +1,12 @@
 """Preempting: victims in order, the preemptor held back meanwhile, and let go when something fails."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
 from trireme.framework import status
-from trireme.frontend import pods_in_pre_bind, preempting, waiting_pods
+from trireme.frontend import action_batches, pods_in_pre_bind, preempting, waiting_pods
 from trireme.frontend.queueing import nominator, queue_pod
 from trireme.frontend.serving import metrics_observed
 from trireme.v1 import bind_pb2, cycle_pb2
@@ -24,9 +24,10 @@ class World:
     """Placed pods, and a bind that deletes them when it is let."""
 
     def __init__(self, *uids: str) -> None:
-        self.placed = {uid: SimpleNamespace(flags=0, evicting=0) for uid in uids}
+        self.placed = {uid: SimpleNamespace(flags=0, evicting=0, generation=3) for uid in uids}
         self.failing: set[str] = set()
         self.asked: list[list[str]] = []
+        self.generations: dict[str, int] = {}
         self.go = asyncio.Event()
         self.activated: list[tuple[str, str]] = []
         self.told: list[str] = []
@@ -64,22 +65,26 @@ class World:
     async def settle(self) -> None:
         for _ in range(20):
             await asyncio.sleep(0)
+        await asyncio.sleep(2 * action_batches.LINGER_SECONDS)
+        for _ in range(20):
+            await asyncio.sleep(0)
 
     def _preempted(self, victim: Any, message: str, profile: str) -> None:
         self.told.append(f"{victim.name}: {message}")
         assert victim.resource_version == f"1{len(victim.uid)}"
 
-    async def _apply(self, actions: Sequence[bind_pb2.Action]) -> list[bind_pb2.BindResult]:
+    async def _apply(
+        self, actions: Sequence[bind_pb2.Action], tell: Callable[[int, bind_pb2.BindResult], None]
+    ) -> None:
         self.asked.append([f"{action.WhichOneof('action')} {action.pod.uid}" for action in actions])
+        self.generations.update({action.pod.uid: action.evict.observed_generation for action in actions})
         await self.go.wait()
-        results = []
-        for action in actions:
+        for index, action in enumerate(actions):
             failed = action.pod.uid in self.failing
-            said = status.error("", "no") if failed else status.SUCCESS
-            results.append(bind_pb2.BindResult(status=wire_status.to_message(said)))
             if not failed and not self.lagging:
                 self.placed.pop(action.pod.uid, None)
-        return results
+            said = status.error("", "no") if failed else status.SUCCESS
+            tell(index, bind_pb2.BindResult(index=index, status=wire_status.to_message(said)))
 
 
 async def test_the_last_victim_goes_last_and_the_pod_is_held_until_it_is_going() -> None:
@@ -87,11 +92,12 @@ async def test_the_last_victim_goes_last_and_the_pod_is_held_until_it_is_going()
     world = World("a", "b", "c")
     world.start("a", "b", "c")
     await world.settle()
-    assert world.asked == [["evict a"], ["evict b"]]
+    assert world.asked == [["evict a", "evict b"]]
+    assert world.generations == {"a": 3, "b": 3}
     assert world.preempting.holds("vip")
     world.go.set()
     await world.settle()
-    assert world.asked[2:] == [["evict c"]]
+    assert world.asked[1:] == [["evict c"]]
     assert not world.preempting.holds("vip")
     assert world.told[0] == "name-a: Preempted by pod vip on node node"
     assert world.activated == []
@@ -120,7 +126,7 @@ async def test_it_is_held_until_the_deletion_is_seen_although_bind_answered_befo
     assert world.preempting.holds("vip")
     world.placed.pop("b")
     assert not world.preempting.holds("vip")
-    world.placed["b"] = SimpleNamespace(flags=0, evicting=0)
+    world.placed["b"] = SimpleNamespace(flags=0, evicting=0, generation=3)
     assert not world.preempting.holds("vip"), "another pod of that UID is not waited for"
 
 
@@ -247,11 +253,11 @@ async def test_a_victim_of_two_preemptors_is_evicted_once_and_both_wait_for_it()
     world.start("b")
     world.start("a", "b", preemptor="second")
     await world.settle()
-    assert world.asked == [["evict b"], ["evict a"]]
+    assert world.asked == [["evict b", "evict a"]]
     assert world.preempting.holds("second")
     world.go.set()
     await world.settle()
-    assert world.asked == [["evict b"], ["evict a"]]
+    assert world.asked == [["evict b", "evict a"]]
     assert sorted(text.split(" on ")[0] for text in world.told) == [
         "name-a: Preempted by pod second",
         "name-b: Preempted by pod vip",

@@ -35,6 +35,7 @@ def _decide(world: World, *, written: bool = True) -> None:
             if question in world.questions and (question.rpc != "Apply" or (written and not _evicts(question.request))):
                 world.answer(question, "good")
                 world.deliver("pods", 1000)
+        world.loop.advance(0.01)
 
 
 def _evicts(request: object) -> bool:

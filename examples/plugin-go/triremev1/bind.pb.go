@@ -995,7 +995,8 @@ type Evict struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. The condition's message.
 	Message string `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
-	// OPTIONAL. The pod's generation, for the condition's observedGeneration; 0: the one that the pod has when it is read.
+	// OPTIONAL. The pod's generation, for the condition's observedGeneration. Who gives it has seen the pod on its node,
+	// and bind need not read it first. 0: the one that the pod has when it is read.
 	ObservedGeneration int64 `protobuf:"varint,2,opt,name=observed_generation,json=observedGeneration,proto3" json:"observed_generation,omitempty"`
 	// REQUIRED. Who preempts.
 	Preemptor *PodIdentity `protobuf:"bytes,3,opt,name=preemptor,proto3" json:"preemptor,omitempty"`

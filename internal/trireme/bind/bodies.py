@@ -62,6 +62,17 @@ def disruption_patch(pod: Mapping[str, Any], evict: bind_pb2.Evict, now: str) ->
     return status_patch.pod_status_patch(conditions, marked, now)
 
 
+def blind_disruption_patch(uid: str, evict: bind_pb2.Evict, now: str) -> dict[str, Any]:
+    """The status patch that marks a pod as evicted, whatever conditions it has; the API server refuses it for any other
+    pod of that name.
+    """
+    marked = status_patch.Condition(DISRUPTION_TARGET, "True", PREEMPTED, evict.message, evict.observed_generation)
+    patch = status_patch.pod_status_patch((), marked, now)
+    if patch is None:
+        raise AssertionError("a condition that the pod is not known to have is a change")
+    return {"metadata": {"uid": uid}, **patch}
+
+
 def deallocated(claim: Mapping[str, Any], pod_uid: str) -> dict[str, Any] | None:
     """The claim without its allocation, or None if there is nothing to take away.
 

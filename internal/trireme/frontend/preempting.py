@@ -18,11 +18,11 @@ Source: pkg/scheduler/framework/preemption/executor.go.
 import asyncio
 import enum
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from trireme.framework import status
-from trireme.frontend import outcomes, pods_in_pre_bind, waiting_pods
+from trireme.frontend import action_batches, outcomes, pods_in_pre_bind, waiting_pods
 from trireme.frontend.cluster import cluster_cache
 from trireme.frontend.cluster.pod_projection import TERMINATING
 from trireme.frontend.queueing import nominator, queue_pod
@@ -35,8 +35,6 @@ from trireme.wire import status as wire_status
 log = logging.getLogger(__name__)
 
 NAME = "DefaultPreemption"
-
-Apply = Callable[[Sequence[bind_pb2.Action]], Awaitable[list[bind_pb2.BindResult]]]
 
 
 class _End(enum.Enum):
@@ -69,7 +67,7 @@ class Preempting:
         nominations: nominator.Nominator,
         waiting: waiting_pods.WaitingPods,
         results: outcomes.Outcomes,
-        apply: Apply,
+        apply: action_batches.Apply,
         activate: Callable[[Sequence[tuple[str, str]]], object],
         observed: metrics_observed.Observations,
         pre_binding: pods_in_pre_bind.PodsInPreBind,
@@ -82,7 +80,7 @@ class Preempting:
         self._nominations = nominations
         self._waiting = waiting
         self._results = results
-        self._apply = apply
+        self._batches = action_batches.ActionBatches(apply)
         self._activate = activate
         self._observed = observed
         self._pre_binding = pre_binding
@@ -150,7 +148,7 @@ class Preempting:
 
     async def carry_out(self, actions: Sequence[bind_pb2.Action]) -> str:
         """Carry out actions now; answers what failed first, empty where nothing did."""
-        for result in await self._apply(actions):
+        for result in await self._batches.carry_out(actions):
             said = wire_status.from_message(result.status)
             if said.code is not status.Code.SUCCESS:
                 return said.message
@@ -161,6 +159,7 @@ class Preempting:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._batches.close()
 
     def _begin(self, names: tuple[str, ...], uids: Sequence[str]) -> _Preemption:
         """From now on these victims are on their way out."""
@@ -258,9 +257,10 @@ class Preempting:
         if self._waiting.preempt(uid, NAME, "preempted") or self._pre_binding.cancel(uid, f"preempted by {NAME}"):
             text += " (in kube-scheduler memory)."
             end = _End.IN_MEMORY
-        elif self._cache.pod(uid) is None:
+        elif (placed := self._cache.pod(uid)) is None:
             return end
         else:
+            victim.evict.observed_generation = placed.generation
             failure = await self.carry_out([victim])
             if failure:
                 log.error("pod %s/%s could not be preempted: %s", victim.pod.namespace, victim.pod.name, failure)

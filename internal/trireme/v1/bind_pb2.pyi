@@ -550,7 +550,9 @@ class Evict(_message.Message):
     message: _builtins.str
     """REQUIRED. The condition's message."""
     observed_generation: _builtins.int
-    """OPTIONAL. The pod's generation, for the condition's observedGeneration; 0: the one that the pod has when it is read."""
+    """OPTIONAL. The pod's generation, for the condition's observedGeneration. Who gives it has seen the pod on its node,
+    and bind need not read it first. 0: the one that the pod has when it is read.
+    """
     node_name: _builtins.str
     """OPTIONAL. The node, for the event."""
     @_builtins.property

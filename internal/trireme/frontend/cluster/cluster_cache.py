@@ -35,6 +35,7 @@ class PlacedPod:
         "class_id",
         "evicting",
         "flags",
+        "generation",
         "key",
         "labels",
         "node_name",
@@ -56,6 +57,8 @@ class PlacedPod:
         self.flags = 0
         #: PREEMPTED once the pod's eviction was decided on, whatever its object says yet; otherwise 0.
         self.evicting = 0
+        #: As the informer showed it last; 0: it has not yet.
+        self.generation = 0
         self.start = 0
         self.row = NO_SLOT
         self.slot = NO_SLOT
@@ -213,6 +216,7 @@ class ClusterCache:
                 self._leave(pod)
                 self._enter(pod, parsed.node_name)
         pod.version = parsed.resource_version
+        pod.generation = parsed.generation
         if pod.flags != parsed.flags or pod.start != parsed.start:
             pod.flags = parsed.flags
             pod.start = parsed.start

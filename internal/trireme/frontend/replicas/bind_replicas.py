@@ -138,8 +138,10 @@ class BindReplicas:
             for item in missing.values():
                 item.asked_before = True
 
-    async def apply(self, actions: Sequence[bind_pb2.Action]) -> list[bind_pb2.BindResult]:
-        """Carry out all actions; answers a result for each, in order."""
+    async def apply(
+        self, actions: Sequence[bind_pb2.Action], tell: Callable[[int, bind_pb2.BindResult], None] | None = None
+    ) -> list[bind_pb2.BindResult]:
+        """Carry out all actions; answers a result for each, in order. `tell` gets each, by index, as it is known."""
         results: dict[int, bind_pb2.BindResult] = {}
         while len(results) < len(actions):
             indexes = [index for index in range(len(actions)) if index not in results]
@@ -150,7 +152,10 @@ class BindReplicas:
                 return stub.Apply(request, timeout=self._deadline)
 
             async for result in self._stream(call):
-                results[indexes[result.index]] = result
+                index = indexes[result.index]
+                results[index] = result
+                if tell is not None:
+                    tell(index, result)
         return [results[index] for index in range(len(actions))]
 
     async def permit(self, request: bind_pb2.PermitRequest) -> bind_pb2.PermitResponse:

@@ -1,0 +1,121 @@
+"""ActionBatches: many who ask at once are asked for in one call, and each gets its own answer."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from trireme.frontend import action_batches
+from trireme.v1 import bind_pb2, cycle_pb2
+
+Tell = Callable[[int, bind_pb2.BindResult], None]
+
+
+class Bind:
+    """Answers the actions of a pod once it is let."""
+
+    def __init__(self) -> None:
+        self.calls: list[list[str]] = []
+        self.let: dict[str, asyncio.Event] = {}
+        self.broken = False
+        self.batches = action_batches.ActionBatches(self._apply)
+
+    def ask(self, *names: str) -> "asyncio.Task[list[int]]":
+        async def ask() -> list[int]:
+            pods = [bind_pb2.Action(pod=cycle_pb2.PodIdentity(name=name)) for name in names]
+            return [result.index for result in await self.batches.carry_out(pods)]
+
+        for name in names:
+            self.let.setdefault(name, asyncio.Event())
+        return asyncio.create_task(ask())
+
+    async def _apply(self, actions: Sequence[bind_pb2.Action], tell: Tell) -> None:
+        names = [action.pod.name for action in actions]
+        self.calls.append(names)
+        if self.broken:
+            raise ValueError("broken")
+
+        async def one(index: int, name: str) -> None:
+            await self.let[name].wait()
+            tell(index, bind_pb2.BindResult(index=ord(name)))
+
+        await asyncio.gather(*(one(index, name) for index, name in enumerate(names)))
+
+
+async def _settle() -> None:
+    await asyncio.sleep(2 * action_batches.LINGER_SECONDS)
+
+
+async def test_those_who_ask_at_once_go_together_and_later_ones_do_not_wait_for_them() -> None:
+    """A call for each costs more than the writes; one that waits for a slow write would hold up all others."""
+    bind = Bind()
+    first, second = bind.ask("a", "b"), bind.ask("c")
+    await _settle()
+    assert bind.calls == [["a", "b", "c"]]
+    third, fourth = bind.ask("d"), bind.ask("e")
+    await _settle()
+    assert bind.calls[1:] == [["d", "e"]]
+    for name in ("c", "e"):
+        bind.let[name].set()
+    assert await second == [ord("c")]
+    assert await fourth == [ord("e")]
+    assert not first.done(), "a and b are still under way"
+    assert not third.done()
+    for name in ("a", "b", "d"):
+        bind.let[name].set()
+    assert await first == [ord("a"), ord("b")]
+    assert await third == [ord("d")]
+
+
+async def test_so_many_calls_are_under_way_and_the_rest_follows() -> None:
+    """Calls without bound would take the memory of both sides, and a crowd that is not sent on would wait for ever."""
+    bind = Bind()
+    asked = []
+    for number in range(action_batches.MAX_CALLS + 2):
+        asked.append(bind.ask(chr(ord("a") + number)))
+        await _settle()
+    assert len(bind.calls) == action_batches.MAX_CALLS
+    for event in bind.let.values():
+        event.set()
+    await asyncio.gather(*asked)
+    assert len(bind.calls) == action_batches.MAX_CALLS + 1
+
+
+async def test_a_call_that_fails_fails_all_who_asked_and_nobody_after() -> None:
+    """Who waits for a call that broke would wait for ever."""
+    bind = Bind()
+    bind.broken = True
+    first, second = bind.ask("a"), bind.ask("b")
+    for asked in (first, second):
+        with pytest.raises(ValueError, match="broken"):
+            await asked
+    bind.broken = False
+    third = bind.ask("c")
+    bind.let["c"].set()
+    assert await third == [ord("c")]
+
+
+async def test_closing_gives_up_what_is_under_way_and_what_waits() -> None:
+    """A leader that has lost its Lease asks for nothing more."""
+    bind = Bind()
+    first = bind.ask("a")
+    await _settle()
+    second = bind.ask("b")
+    await asyncio.sleep(0)
+    await bind.batches.close()
+    for asked in (first, second):
+        with pytest.raises(asyncio.CancelledError):
+            await asked
+    assert bind.calls == [["a"]]
+
+
+async def test_what_nobody_waits_for_any_more_is_not_asked_for() -> None:
+    """A preemption that was given up would still evict."""
+    bind = Bind()
+    first = bind.ask("a")
+    await asyncio.sleep(0)
+    first.cancel()
+    second = bind.ask("b")
+    bind.let["b"].set()
+    assert await second == [ord("b")]
+    assert bind.calls == [["b"]]
