@@ -87,6 +87,18 @@ def test_the_patch_that_marks_a_victim(conditions: list[Any] | None, expected: d
     assert patch == (None if expected is None else {"status": expected})
 
 
+def test_the_patch_that_marks_a_victim_that_was_not_read() -> None:
+    """It names the pod that is meant, and puts the mark where it would be had the pod been read."""
+    evict = bind_pb2.Evict(message=MESSAGE, observed_generation=1)
+    assert bodies.blind_disruption_patch("u", evict, NOW) == {
+        "metadata": {"uid": "u"},
+        "status": {
+            "$setElementOrder/conditions": [{"type": "PodScheduled"}, {"type": "DisruptionTarget"}],
+            "conditions": [MARK],
+        },
+    }
+
+
 CLAIM: dict[str, Any] = {
     "metadata": {"name": "c", "uid": "u", "resourceVersion": "5", "finalizers": [bodies.DELETE_PROTECTION, "other"]},
     "spec": {"devices": {}},

@@ -161,36 +161,38 @@ class Actor:
         return _status_of(outcome)
 
     async def _evict(self, pod: writes.PodName, evict: bind_pb2.Evict, tenure: Tenure) -> Status:
-        """Marks the pod and deletes it. Who names the generation has seen the pod: it is read only where that fails."""
+        """Marks the pod and deletes it. Who names the generation has seen the pod: it is read only where there is doubt
+        that it is this one still.
+        """
         outcome: writes.Outcome = writes.Uncertain("")
         if evict.observed_generation:
             patch = bodies.blind_disruption_patch(pod.uid, evict, timestamps.seconds(self._wall()))
-            outcome = await self._mark_and_delete(pod, patch)
-            if isinstance(outcome, (writes.Written, writes.Gone)):
-                return status.SUCCESS
-            if isinstance(outcome, writes.Unavailable):
-                return _status_of(outcome)
+            outcome = await self._writer.patch_pod_status(pod, patch, DEADLINE_SECONDS)
+            if isinstance(outcome, (writes.Refused, writes.Conflict)):
+                outcome = writes.Uncertain(outcome.message)
+            elif isinstance(outcome, writes.Written):
+                outcome = await self._delete_marked(pod, outcome)
         for _ in range(ROUNDS):
+            if not isinstance(outcome, writes.Uncertain):
+                break
             if not tenure.active:
                 return _not_begun(tenure.ended_because)
             outcome = await self._evict_once(pod, evict)
-            if not isinstance(outcome, writes.Uncertain):
-                break
         return status.SUCCESS if isinstance(outcome, writes.Gone) else _status_of(outcome)
 
     async def _evict_once(self, pod: writes.PodName, evict: bind_pb2.Evict) -> writes.Outcome:
         """As _evict, having read whether the pod is still there, still this one and not deleted yet."""
-        found = await self._writer.get_pod(pod, DEADLINE_SECONDS)
-        if not isinstance(found, writes.Written) or found.obj["metadata"].get("deletionTimestamp"):
-            return found
-        patch = bodies.disruption_patch(found.obj, evict, timestamps.seconds(self._wall()))
-        return await self._mark_and_delete(pod, patch)
-
-    async def _mark_and_delete(self, pod: writes.PodName, patch: dict[str, Any] | None) -> writes.Outcome:
+        marked = await self._writer.get_pod(pod, DEADLINE_SECONDS)
+        if not isinstance(marked, writes.Written) or marked.obj["metadata"].get("deletionTimestamp"):
+            return marked
+        patch = bodies.disruption_patch(marked.obj, evict, timestamps.seconds(self._wall()))
         if patch is not None:
             marked = await self._writer.patch_pod_status(pod, patch, DEADLINE_SECONDS)
-            if not isinstance(marked, writes.Written) or marked.obj["metadata"].get("deletionTimestamp"):
-                return marked
+        return await self._delete_marked(pod, marked) if isinstance(marked, writes.Written) else marked
+
+    async def _delete_marked(self, pod: writes.PodName, marked: writes.Written) -> writes.Outcome:
+        if marked.obj["metadata"].get("deletionTimestamp"):
+            return marked
         deleted = await self._writer.delete_pod(pod, DEADLINE_SECONDS)
         # The precondition failed: another pod has the name by now.
         return writes.Gone(deleted.message) if isinstance(deleted, writes.Conflict) else deleted

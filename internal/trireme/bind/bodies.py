@@ -70,6 +70,8 @@ def blind_disruption_patch(uid: str, evict: bind_pb2.Evict, now: str) -> dict[st
     patch = status_patch.pod_status_patch((), marked, now)
     if patch is None:
         raise AssertionError("a condition that the pod is not known to have is a change")
+    # A pod on a node has PodScheduled, a kubelet writes it last, and what is new comes after it.
+    patch["status"]["$setElementOrder/conditions"] = [{"type": "PodScheduled"}, {"type": DISRUPTION_TARGET}]
     return {"metadata": {"uid": uid}, **patch}
 
 
