@@ -11,8 +11,8 @@ import pytest
 from phase_calls import Context
 from snapshot_views import SnapshotBuilder, pod_of, requesting
 
-from trireme.filter import service
-from trireme.snapshot import pods
+from trireme.filter import preemption_victims, service
+from trireme.snapshot import arrays, pods
 from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, plugin_pb2, policy_pb2, snapshot_pb2, status_pb2
 
 FILTERS = ("NodeUnschedulable", "NodeName", "TaintToleration", "NodePorts", "NodeResourcesFit")
@@ -33,6 +33,7 @@ class Preemption:
             self.builder.set_node(name, allocatable={"cpu": cpu, "pods": "110"}, labels={"host": name})
         self.builder.add_class(PREEMPTOR, _pod(100, wanted))
         self.filters = filters
+        self.uid = "me"
         self._classes = itertools.count(1)
         self.service: service.FilterService
 
@@ -65,7 +66,7 @@ class Preemption:
     async def again(self, nominated: str = "", number: int = PREEMPTOR) -> filter_pb2.PostFilterResponse:
         """As ask, of the same service."""
         cycle = phase_calls.cycle(self.builder, number)
-        cycle.pod.metadata.uid = cycle.pod.metadata.name = "me"
+        cycle.pod.metadata.uid = cycle.pod.metadata.name = self.uid
         cycle.pod.status.nominated_node_name = nominated
         filtered = await self.service.Filter(filter_pb2.FilterRequest(cycle=cycle, count=1), Context())
         request = filter_pb2.PostFilterRequest(cycle=cycle, columns=filtered.columns)
@@ -194,6 +195,72 @@ async def test_nominated_pods_count_for_preemption_and_filter() -> None:
     assert await passes("other"), "a pod does not stand in its own way"
     case.builder.apply(removed_nominations=["other"])
     assert await passes("me")
+
+
+async def test_what_is_remembered_of_dry_runs_is_what_would_be_found_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A preemptor after others of its class gets the victims that it would get had nobody asked before."""
+    asked: list[int] = []
+    plainly = preemption_victims.DryRun.run
+
+    async def counted(run: preemption_victims.DryRun, slots: arrays.SlotArray) -> preemption_victims.Outcome:
+        asked.append(slots.size)
+        return await plainly(run, slots)
+
+    monkeypatch.setattr(preemption_victims.DryRun, "run", counted)
+    draw = random.Random(7)
+    with_memory = without = 0
+    for _ in range(6):
+        case, rows = Preemption(8), []
+        for name in case.names * 4:
+            cpu = draw.choice(("500m", "1", "1500m"))
+            rows += case.add(draw.randint(-5, 5), cpu, name, start=draw.randint(1, 9))
+        case.builder.add_class(900, _pod(100, "1"))
+        await case.ask()
+        for _ in range(12):
+            _change(case, draw, rows)
+            case.uid, before = f"me{draw.randint(0, 2)}", case.service
+            asked.clear()
+            answer = await case.again()
+            with_memory += sum(asked)
+            asked.clear()
+            anew = await case.ask()
+            without += sum(asked)
+            case.service = before
+            assert (answer.nominated_node, _victims(answer)) == (anew.nominated_node, _victims(anew))
+    assert with_memory < without / 2
+
+
+def _change(case: Preemption, draw: random.Random, rows: list[int]) -> None:
+    """Something happens to a node, a pod or a nomination."""
+    table, names = case.builder.snap.pods, case.names
+    row = draw.choice(rows)
+    slot = int(table.slot[row])
+    nominee = snapshot_pb2.Nomination(
+        pod=cycle_pb2.PodIdentity(uid=f"me{draw.randint(0, 2)}"), pod_class=900, slot=draw.randrange(len(names))
+    )
+    match draw.randrange(6):
+        case 0 if slot >= 0:
+            case.builder.remove(row)
+        case 1 | 2 if slot >= 0:
+            # The kubelet says when the pod started, or it is being evicted.
+            columns = snapshot_pb2.PodColumns(
+                row=[row],
+                pod_class=[int(table.pod_class[row])],
+                slot=[slot],
+                uid=[""],
+                name=[""],
+                start_time_s=[draw.randint(1, 9)],
+                flags=[draw.choice((int(table.flags[row]), pods.PREEMPTED))],
+            )
+            case.builder.apply(pods=columns)
+        case 3:
+            case.builder.apply(nominations=[nominee])
+        case 4:
+            case.builder.apply(removed_nominations=[nominee.pod.uid])
+        case _:
+            name = draw.choice(names)
+            cpu = draw.choice(("3", "4", "5"))
+            case.builder.set_node(name, allocatable={"cpu": cpu, "pods": "110"}, labels={"host": name})
 
 
 async def test_vectorised_dry_runs_find_what_one_node_at_a_time_finds() -> None:

@@ -86,6 +86,11 @@ class AsIf:
         self._promised[counting.slots] = True
 
     @property
+    def by_slot(self) -> bool:
+        """What is said of a slot follows from its node, the pods there and those that are nominated to it."""
+        return all(plugin is None or plugin.depends_on != interfaces.Dependency.CLUSTER for plugin, _ in self._asked)
+
+    @property
     def one_by_one(self) -> bool:
         """What is so on one slot may change the answer about another."""
         return self._single

@@ -10,12 +10,16 @@ such a change is stamped as later than that answer's generation (`next_stamp`).
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from trireme.framework import status
 from trireme.plugins import interfaces
 from trireme.snapshot import arrays
+
+if TYPE_CHECKING:
+    from trireme.filter import dry_run_memory
 
 
 @dataclass(slots=True)
@@ -95,6 +99,8 @@ class ClassColumns:
     changed_at: arrays.Int64Array = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     # The slots that pods are nominated to which count for the class.
     promised: arrays.SlotArray = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
+    # What preemption's dry runs of the class found.
+    dry_runs: "dry_run_memory.DryRunMemory | None" = None
     # Held while remote plugins are asked about the class.
     asking: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -102,6 +108,7 @@ class ClassColumns:
     def nbytes(self) -> int:
         """Memory of the columns, in bytes."""
         own = self.index.nbytes + self.capacity.nbytes + self.changed_at.nbytes
+        own += 0 if self.dry_runs is None else self.dry_runs.nbytes
         kept = self.plugins.values()
         return own + sum(c.index.nbytes + (0 if c.capacity is None else c.capacity.nbytes) for c in kept)
 

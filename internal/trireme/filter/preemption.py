@@ -15,6 +15,7 @@ import numpy as np
 from trireme.filter import (
     as_if,
     columns,
+    dry_run_memory,
     dry_run_services,
     evaluation,
     group_dry_run,
@@ -185,8 +186,11 @@ class DefaultPreemption:
         asked = frozenset() if services is None else services.names
         of_class = question.chain, question.kept, question.pod_class, snap, counting, asked
         budgets = preemption_budgets.Budgets(snap)
-        run = preemption_victims.DryRun(snap, as_if.AsIf(*of_class), budgets, victims, services)
+        asking = as_if.AsIf(*of_class)
+        run: dry_run_memory.Runs = preemption_victims.DryRun(snap, asking, budgets, victims, services)
         together = self._disrupted_as_one(snap, victims)
+        if asking.by_slot and not (question.chain.remote or budgets.any or together.size):
+            run = dry_run_memory.remembering(question.kept, run, snap, question.chain.local, question.cycle)
         if together.size:
             everywhere = as_if.AsIf(*of_class, apart=False)
             of_groups = group_dry_run.GroupDryRun(snap, everywhere, budgets, question.pod_class.priority, services)

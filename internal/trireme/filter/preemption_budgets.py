@@ -29,6 +29,11 @@ class Budgets:
                 self._budgets.append((budget, selector))
         self._of_class: dict[int, tuple[int, ...]] = {}
 
+    @property
+    def any(self) -> bool:
+        """Whether there are budgets that may protect anybody."""
+        return bool(self._budgets)
+
     def violating(self, rows: Sequence[int]) -> frozenset[int]:
         """Those of the pods, the most important first, for whom a budget has nothing left when all of them go."""
         if not self._budgets:

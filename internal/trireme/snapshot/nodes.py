@@ -49,6 +49,8 @@ class NodeTable:
         self.feature_set = np.zeros(0, dtype=np.int32)
         self.object_generation = np.zeros(0, dtype=np.int64)
         self.pods_generation = np.zeros(0, dtype=np.int64)
+        # When a pod there got another start time last, which tells who is more important and nothing else.
+        self.starts_generation = np.zeros(0, dtype=np.int64)
         self.taint_sets: Dictionary[tuple[Taint, ...]] = Dictionary()
         self.feature_sets: Dictionary[frozenset[str]] = Dictionary()
         self.labels = labels.LabelColumns()
@@ -127,6 +129,13 @@ class NodeTable:
             changed |= self.object_generation[: self.size] > generation
         return np.flatnonzero(changed)
 
+    def differing_since(self, generation: int) -> arrays.SlotArray:
+        """As changed_since with pods, and the slots where a pod got another start time."""
+        changed = self.object_generation[: self.size] > generation
+        changed |= self.pods_generation[: self.size] > generation
+        changed |= self.starts_generation[: self.size] > generation
+        return np.flatnonzero(changed)
+
     def _set_allocatable(self, slot: int, allocatable: Mapping[str, int]) -> None:
         self.allowed_pods[slot] = allocatable.get(amounts.PODS, 0)
         vector = self.resource_names.vector({name: n for name, n in allocatable.items() if name != amounts.PODS})
@@ -160,5 +169,6 @@ class NodeTable:
             "feature_set",
             "object_generation",
             "pods_generation",
+            "starts_generation",
         ):
             setattr(self, column, arrays.grow_last_axis(getattr(self, column), self.capacity))

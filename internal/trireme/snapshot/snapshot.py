@@ -173,7 +173,9 @@ class Snapshot:
         table.pod_class[rows] = class_ids
         table.slot[rows] = slots
         table.flags[rows] = flags
-        table.start[rows] = np.array(columns.start_time_s, dtype=np.int64)
+        starts = np.array(columns.start_time_s, dtype=np.int64)
+        self.nodes.starts_generation[slots[occupied & (table.start[rows] != starts)]] = generation
+        table.start[rows] = starts
         for row, uid, name in zip(rows.tolist(), columns.uid, columns.name, strict=True):
             if uid:
                 table.uids[row] = uid

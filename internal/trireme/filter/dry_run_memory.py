@@ -1,0 +1,109 @@
+"""What preemption's dry runs of one class found, slot by slot, for the next preemptor of the class.
+
+Preemptors come in crowds of one class, and between two of them little changes: the node that the first was promised,
+and those whose pods went. Where an answer about a node follows from that node, its pods and who is nominated to it
+alone, it holds for the next preemptor until one of these changes. Where a plugin looks at the whole cluster, a service
+is asked, or disruption budgets count what goes, nothing is remembered.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from trireme.filter import columns, preemption_victims
+from trireme.plugins import interfaces
+from trireme.snapshot import arrays, pods, snapshot
+from trireme.v1 import cycle_pb2
+
+Found = preemption_victims.Candidate | int
+
+# About what one slot's outcome takes, in bytes.
+_OUTCOME_BYTES = 300
+
+
+@dataclass(slots=True)
+class DryRunMemory:
+    """Outcomes by slot, as they were at the generation: a candidate, or the number of the status that refuses."""
+
+    generation: int = -1
+    outcomes: dict[int, Found] = field(default_factory=dict)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory, in bytes, about."""
+        return _OUTCOME_BYTES * len(self.outcomes)
+
+    def bring_up(self, snap: snapshot.Snapshot, plugins: Sequence[interfaces.FilterPlugin]) -> None:
+        """Forget what may not hold any more."""
+        if any(snap.changed(plugin.reads) > self.generation for plugin in plugins):
+            self.outcomes.clear()
+        elif self.outcomes:
+            for slot in snap.nodes.differing_since(self.generation).tolist():
+                self.outcomes.pop(slot, None)
+        self.generation = snap.generation
+
+
+def remembering(
+    kept: columns.ClassColumns,
+    runs: "Runs",
+    snap: snapshot.Snapshot,
+    plugins: Sequence[interfaces.FilterPlugin],
+    cycle: cycle_pb2.Cycle,
+) -> "Runs":
+    """These runs of the cycle's pod, with what is remembered of its class beside the class's columns."""
+    if kept.dry_runs is None:
+        kept.dry_runs = DryRunMemory()
+    kept.dry_runs.bring_up(snap, plugins)
+    own = snap.nominations.get(cycle.pod.metadata.uid)
+    return RememberedRuns(kept.dry_runs, runs, pods.NO_SLOT if own is None else own.slot)
+
+
+class Runs(Protocol):
+    """Dry runs of one pod."""
+
+    async def run(self, slots: arrays.SlotArray) -> preemption_victims.Outcome:
+        """Try these slots, which all have potential victims."""
+        ...
+
+
+class RememberedRuns:
+    """As DryRun, of slots that are not remembered."""
+
+    def __init__(self, memory: DryRunMemory, runs: Runs, besides: int) -> None:
+        """`besides` is a slot of which the answer holds for this pod alone: it is nominated there."""
+        self._memory = memory
+        self._runs = runs
+        self._besides = besides
+
+    async def run(self, slots: arrays.SlotArray) -> preemption_victims.Outcome:
+        """Try these slots, which all have potential victims."""
+        known = self._memory.outcomes
+        missing = [slot for slot in slots.tolist() if slot not in known or slot == self._besides]
+        if len(missing) == slots.size:
+            found = await self._runs.run(slots)
+            self._remember(found)
+            return found
+        own: dict[int, Found] = {}
+        if missing:
+            found = await self._runs.run(np.array(missing, dtype=slots.dtype))
+            own = self._remember(found)
+        candidates: list[preemption_victims.Candidate] = []
+        refused: list[tuple[int, int]] = []
+        for slot in slots.tolist():
+            outcome = own.get(slot)
+            if outcome is None:
+                outcome = known[slot]
+            if isinstance(outcome, int):
+                refused.append((slot, outcome))
+            else:
+                candidates.append(outcome)
+        return preemption_victims.Outcome(tuple(candidates), tuple(refused))
+
+    def _remember(self, found: preemption_victims.Outcome) -> dict[int, Found]:
+        """Keep what was found for others; answers all of it."""
+        fresh: dict[int, Found] = dict(found.refused)
+        fresh.update((candidate.slot, candidate) for candidate in found.candidates)
+        self._memory.outcomes.update((slot, each) for slot, each in fresh.items() if slot != self._besides)
+        return fresh
