@@ -14,7 +14,7 @@ from typing import Any
 import golden_rows
 import hint_agreement
 import situation_events
-from config import agreement, drawn_files, drawn_flags, real
+from config import agreement, drawn_cases, drawn_files, drawn_flags, real
 from decision_differences import Verdict
 from golden_rows import Row
 from real_framework import Oracle
@@ -61,7 +61,7 @@ def configurations(seed: int, count: int) -> Iterator[Compared]:
     """Configuration files."""
     draw = drawn_files.Draw(seed)
     for number in range(count):
-        yield _compared(drawn_files.case(draw, f"drawn/{seed}-{number:05}"))
+        yield _compared(drawn_cases.case(draw, f"drawn/{seed}-{number:05}"))
 
 
 def command_lines(seed: int, count: int) -> Iterator[Compared]:

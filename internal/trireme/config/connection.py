@@ -55,6 +55,18 @@ class Connection:
     auth_provider: str | None = None
 
 
+_REMOVED_PROVIDERS = {
+    "azure": """The azure auth plugin has been removed.
+Please use the https://github.com/Azure/kubelogin kubectl/client-go credential plugin instead.
+See https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins for further \
+details""",
+    "gcp": """The gcp auth plugin has been removed.
+Please use the "gke-gcloud-auth-plugin" kubectl/client-go credential plugin instead.
+See https://cloud.google.com/blog/products/containers-kubernetes/kubectl-auth-changes-in-gke for further details""",
+}
+"""What is said of providers that there once were."""
+
+
 def in_cluster(environment: Mapping[str, str]) -> Connection:
     """The connection of a pod.
 
@@ -110,7 +122,8 @@ def check(connection: Connection, *, qps: float = 0.0, burst: int = 1) -> None:
     """
     tls = connection.tls
     if connection.auth_provider is not None:
-        raise ConfigurationError(f"no Auth Provider found for name {quote(connection.auth_provider)}")
+        unknown = f"no Auth Provider found for name {quote(connection.auth_provider)}"
+        raise ConfigurationError(_REMOVED_PROVIDERS.get(connection.auth_provider, unknown))
     check_files(tls)
     check_client(tls)
     if connection.username and (connection.token or connection.token_file):

@@ -16,7 +16,7 @@ from typing import Any
 
 from trireme.config import golang
 from trireme.config.json_document import Node, Number, Object
-from trireme.config.schema import Field, Kind, Many, Scalar, StringMap, Struct, Type
+from trireme.config.schema import STRING, Field, Kind, Many, Scalar, StringMap, Struct, Type
 
 _MOST_ERRORS = 100
 _INTEGER = re.compile(r"-?[0-9]+")
@@ -146,16 +146,18 @@ class _Decoder:
         self.owner = owner.name
         self.stack.append(entry.name)
 
-    def string_map(self, node: Node, into: StringMap, path: str) -> dict[str, str]:
+    def string_map(self, node: Node, into: StringMap, path: str) -> dict[str, Any]:
         """Decodes a map of strings."""
-        out: dict[str, str] = {}
+        out: dict[str, Any] = {}
         if not isinstance(node, Object):
             self.save(describe(node), into.type_name)
             return out
         for key, member in node.members:
             if key in out:
                 self.report("duplicate", f"{path}.{key}")
-            if isinstance(member, str) and not isinstance(member, Number):
+            if into.lists:
+                out[key] = self.value(member, Many(STRING), f"{path}.{key}") or []
+            elif isinstance(member, str) and not isinstance(member, Number):
                 out[key] = member
             else:
                 if member is not None:

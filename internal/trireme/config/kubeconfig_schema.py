@@ -31,7 +31,7 @@ USER = struct(
     Field("as", STRING),
     Field("as-uid", STRING),
     Field("as-groups", Many(STRING)),
-    Field("as-user-extra", RAW),
+    Field("as-user-extra", StringMap(lists=True)),
     Field("username", STRING),
     Field("password", STRING),
     Field(

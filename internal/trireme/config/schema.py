@@ -54,12 +54,14 @@ class Many:
 
 @dataclass(frozen=True, slots=True)
 class StringMap:
-    """A map of strings to strings."""
+    """A map of strings to strings, or to lists of them."""
+
+    lists: bool = False
 
     @property
     def type_name(self) -> str:
         """The type as messages name it."""
-        return "map[string]string"
+        return "map[string][]string" if self.lists else "map[string]string"
 
 
 @dataclass(frozen=True, slots=True)

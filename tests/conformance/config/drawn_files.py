@@ -1,6 +1,6 @@
 """Random configuration files: valid ones, and such as a person, a template or a broken disk would make of them.
 
-`case` draws one from a source of chance alone. A tree is put together from values that each field may and may not have,
+`text` draws one from a source of chance alone. A tree is put together from values that each field may and may not have,
 some of its parts are then replaced, renamed or taken away, and it is written as YAML or JSON in one of several hands.
 In some, single characters or lines are changed at last.
 """
@@ -27,8 +27,6 @@ class Draw(random.Random):
 Value = Callable[[Draw], Tree]
 
 VERSION, KIND = "kubescheduler.config.k8s.io/v1", "KubeSchedulerConfiguration"
-FLAGS = ["--config", "{FILE}", "--write-config-to", "{OUT}", "--secure-port", "0", "--master", "http://127.0.0.1:1"]
-
 #: What may stand anywhere, and seldom belongs there.
 ODD: tuple[Tree, ...] = (
     None,
@@ -612,16 +610,16 @@ def scribble(draw: Draw, text: str) -> str:
     return "\n".join(lines)
 
 
-def case(draw: Draw, name: str) -> Case:
-    """One file and the command line that gives it."""
+def text(draw: Draw) -> str:
+    """The text of a configuration."""
     draw.carelessness = draw.choice((0.0, 0.0, 0.03, 0.1, 0.4))
     root = tree(draw)
     for _ in range(draw.choice((0, 0, 0, 0, 1, 1, 2))):
         spoil(draw, root)
     if draw.random() < 0.04:
         mistype(draw, root)
-    text = written(draw, root)
+    made = written(draw, root)
     if draw.random() < 0.2:
         for _ in range(draw.choice((1, 1, 1, 2))):
-            text = scribble(draw, text)
-    return {"name": name, "files": {"config.yaml": text}, "flags": FLAGS}
+            made = scribble(draw, made)
+    return made

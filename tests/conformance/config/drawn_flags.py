@@ -8,7 +8,8 @@ import random
 
 from config.drawn_files import Case
 
-from trireme.config import command_flags, gates, tls_names
+from trireme.config import command_flags, tls_names
+from trireme.config.gates import FeatureGates
 
 Draw = random.Random
 
@@ -221,10 +222,12 @@ GATE_VALUES = ("true", "false", "True", "0", "x", "", " true", "t")
 CONTENT = ("application/json", "", "x", "application/vnd.kubernetes.protobuf")
 LOCKS = ("leases", "endpoints", "", "x", "endpointsleases")
 HIDDEN = ("1.36", "1.37", "1.35", "", "x", "1.36.0", "v1.36", "1.3.6.0")
-ALL_GATES = tuple(gates.FeatureGates().all())
+ALL_GATES = tuple(FeatureGates().all())
 
 
-def _gates(draw: Draw) -> str:
+def gates(draw: Draw) -> str:
+    """What sets feature gates."""
+
     def one() -> str:
         name = draw.choice(
             (*(draw.choice(ALL_GATES) for _ in range(6)), "AllAlpha", "AllBeta", "NoSuch", "", "allalpha")
@@ -376,7 +379,7 @@ def one(draw: Draw) -> list[str]:
 
 def _value(draw: Draw, name: str, type_name: str) -> str:
     if name == "feature-gates":
-        return _gates(draw)
+        return gates(draw)
     values = BY_NAME.get(name) or BY_TYPE.get(type_name) or TEXTS
     if draw.random() < 0.05:
         values = TEXTS
