@@ -47,17 +47,17 @@ def test_watch_errors_are_not_events() -> None:
 
 
 def test_plan_alternates_sides_and_leaves_the_limit_out_where_it_has_no_meaning() -> None:
-    """One side would always be first, or binding without preempting be taken for a limit of preemption."""
+    """One side would always be first, or binding one by one be taken for a limit of groups."""
     known = workload.load(run.WORKLOADS)
     competitors = sides.select(sides.read((run.BENCH / "sides.yaml").read_text()), ["kube-scheduler", "limit"])
-    plan = run.Plan([(each, competitors) for each in workload.select(known, ["basic", "preemption"], [50])], 2)
+    plan = run.Plan([(each, competitors) for each in workload.select(known, ["basic", "gang"], [50])], 2)
     assert [(number, each.test, side.name) for number, each, side in plan.runs()] == [
         (0, "basic", "kube-scheduler"),
         (0, "basic", "limit"),
         (1, "basic", "limit"),
         (1, "basic", "kube-scheduler"),
-        (0, "preemption", "kube-scheduler"),
-        (1, "preemption", "kube-scheduler"),
+        (0, "gang", "kube-scheduler"),
+        (1, "gang", "kube-scheduler"),
     ]
 
 

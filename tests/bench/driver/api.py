@@ -63,6 +63,14 @@ class Api:
         if response.status >= 300:
             raise ApiError("POST", path, response.status, answer.decode(errors="replace"))
 
+    async def patch(self, path: str, body: bytes) -> None:
+        """Patches an object strategically."""
+        headers = {"Content-Type": "application/strategic-merge-patch+json"}
+        async with self._session.patch(path, data=body, headers=headers) as response:
+            answer = await response.read()
+        if response.status >= 300:
+            raise ApiError("PATCH", path, response.status, answer.decode(errors="replace"))
+
     async def delete(self, path: str) -> None:
         """Deletes an object; one that is gone already is fine."""
         async with self._session.delete(path) as response:
@@ -143,7 +151,8 @@ class BoundPods:
             except aiohttp.ClientPayloadError:
                 pass
             except ApiError as error:
-                if error.status != 410:
+                # 504: on a busy machine the API server's own watch of etcd is late, and it says so.
+                if error.status not in (410, 504):
                     raise
 
     def take(self, line: bytes) -> None:
