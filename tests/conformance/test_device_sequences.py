@@ -4,9 +4,11 @@ turns.
 What one pod was promised the next must not get, whichever replica answers; and it is free again once it is given back.
 """
 
+import time
 from collections.abc import Iterator
 
 import decision_profiles
+import grpc
 import pytest
 from decision_cluster import DecisionCluster, Json
 from decision_phases import DEADLINE, Phases
@@ -63,6 +65,10 @@ class Sequence:
         assert filtered.max_batch == 1
         self._reserve(cycle, parsed, node, slot)
         return node
+
+    def question(self, pod: Json) -> filter_pb2.FilterRequest:
+        """What filter is asked about the pod."""
+        return filter_pb2.FilterRequest(cycle=self._cycle(self.cluster.class_of(pod)), count=1)
 
     def take_back(self, pod: Json) -> None:
         """The pod is not bound after all."""
@@ -259,3 +265,26 @@ def test_the_real_claim_takes_the_place_of_the_assumed_one(phases: Phases) -> No
     assert here.place(later) == CANNOT
     here.cluster.cache.remove_object("resource_claim", "default", "p0-extended-resources-x")
     assert here.place(later) == "n0"
+
+
+def test_a_long_search_holds_up_nobody_and_ends_with_its_caller(phases: Phases) -> None:
+    """Else one claim that is hard to meet stops every other pod, and the health checks, for the ten seconds of a
+    search; and goes on for nobody after its deadline.
+    """
+    # Two groups of devices, and one more is asked for than there are in either: all subsets of each are tried.
+    asked = _claim("hard", count=21)
+    asked["spec"]["devices"]["constraints"] = [{"requests": ["r"], "matchAttribute": f"{DRIVER}/group"}]
+    devices: list[Json] = [{"name": f"d{number}", "attributes": {"group": {"int": number % 2}}} for number in range(40)]
+    here = Sequence(phases, _cluster(asked, _claim("easy"), devices=devices, nodes=1))
+    hard, easy = (here.question(_pod(name, name)) for name in ("hard", "easy"))
+    replica = phases.filters[0].filter
+    searching = replica.Filter.future(hard, timeout=3)
+    began = time.monotonic()
+    answers = 0
+    while not searching.done():
+        replica.Filter(easy, timeout=DEADLINE)
+        answers += 1
+    assert searching.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+    assert answers >= 3
+    replica.Filter(easy, timeout=DEADLINE)
+    assert time.monotonic() - began < 8

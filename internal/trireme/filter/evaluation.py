@@ -88,6 +88,10 @@ class Evaluator:
     def __init__(self, snap: snapshot.Snapshot, chains: Mapping[str, Chain]) -> None:
         self._snap = snap
         self._chains = chains
+        self._searching = {
+            profile: [plugin for plugin in chain.local if isinstance(plugin, interfaces.SearchingPlugin)]
+            for profile, chain in chains.items()
+        }
         self._kept: OrderedDict[tuple[str, int], columns.ClassColumns] = OrderedDict()
         self._incarnation = snap.incarnation
         self._first_evaluations = 0
@@ -121,8 +125,21 @@ class Evaluator:
                     kept.refusal = failed
                     kept.generation = -1
                     return kept
+        if self._searching[profile] and kept.generation != self._snap.generation:
+            await self._search_ahead(profile, pod_class, kept)
+            self._must_be(incarnation)
         self._bring_up(profile, pod_class, kept, watch)
         return kept
+
+    async def _search_ahead(self, profile: str, pod_class: classes.PodClass, kept: columns.ClassColumns) -> None:
+        """Let plugins whose answers take long find them, while others are answered."""
+        for plugin in self._searching[profile]:
+            column = kept.plugins.get(plugin.name)
+            live = self._snap.nodes.alive[: self._snap.nodes.size]
+            if column is None or self._stale(plugin, column):
+                await plugin.ahead(pod_class, self._snap, np.flatnonzero(live))
+            elif not column.prefilter.skip:
+                await plugin.ahead(pod_class, self._snap, self._due(plugin, column, live))
 
     def evaluate_now(self, profile: str, pod_class: classes.PodClass) -> columns.ClassColumns:
         """As evaluate, for a profile without remote plugins."""

@@ -8,6 +8,8 @@ come one at a time: the second must see what the first one took, and sees it onl
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
+import numpy as np
+
 from trireme.filter import evaluation
 from trireme.framework import status
 from trireme.plugins import interfaces
@@ -84,7 +86,7 @@ async def reserve(
         if not placements:
             break
         if isinstance(plugin, interfaces.ReservePlugin):
-            answers = [_local(plugin, pod_class, placement, snap) for placement in placements]
+            answers = [await _local(plugin, pod_class, placement, snap) for placement in placements]
         else:
             answers = await _remote(plugin, request.cycle, placements)
         for at, answer in zip(open_ones, answers, strict=True):
@@ -107,7 +109,7 @@ async def unreserve(plugins: Sequence[Reserver], request: filter_pb2.UnreserveRe
             await plugin.unreserve(request.cycle, request.placements)
 
 
-def _local(
+async def _local(
     plugin: interfaces.ReservePlugin,
     pod_class: classes.PodClass,
     placement: filter_pb2.Placement,
@@ -117,6 +119,8 @@ def _local(
     if slot is None:
         text = f'running Reserve plugin "{plugin.name}": node "{placement.node_name}" not found'
         return filter_pb2.Reservation(status=wire_status.to_message(status.error(plugin.name, text)))
+    if isinstance(plugin, interfaces.SearchingPlugin):
+        await plugin.ahead(pod_class, snap, np.array([slot]), remembering=False)
     reserved = plugin.reserve(pod_class, placement.pod, snap, slot)
     said = wire_status.to_message(reserved.status or status.SUCCESS)
     return filter_pb2.Reservation(status=said, assumed=reserved.assumed, state=reserved.state)

@@ -156,6 +156,26 @@ class FilterPlugin(Protocol):
 
 
 @runtime_checkable
+class SearchingPlugin(FilterPlugin, Protocol):
+    """One whose answers may take seconds to find: they are searched for ahead of the question, in slices."""
+
+    async def ahead(
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, slots: arrays.SlotArray, remembering: bool = True
+    ) -> None:
+        """Search for what a question about these slots will be about, so that it is answered at once.
+
+        `remembering`: whether the question may be answered by what was found for another pod.
+        """
+        ...
+
+    async def ahead_of_score(
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, slots: arrays.SlotArray
+    ) -> None:
+        """Search for what scores of these slots will be about."""
+        ...
+
+
+@runtime_checkable
 class DomainFilter(Protocol):
     """A filter plugin of which a placement of the class changes the verdict on other nodes."""
 

@@ -90,6 +90,10 @@ class Evaluator:
     def __init__(self, snap: snapshot.Snapshot, chains: Mapping[str, Chain]) -> None:
         self._snap = snap
         self._chains = chains
+        self._searching = {
+            profile: [plugin for plugin in chain.local if isinstance(plugin, interfaces.SearchingPlugin)]
+            for profile, chain in chains.items()
+        }
         self._roles = {profile: Roles.of(chain.local) for profile, chain in chains.items()}
         self._kept: OrderedDict[tuple[str, int], columns.ClassColumns] = OrderedDict()
         self._incarnation = snap.incarnation
@@ -143,6 +147,15 @@ class Evaluator:
                 watch.point("Score", started, code)
                 if failed is not None:
                     return failed
+        for plugin in self._searching[profile]:
+            column = kept.plugins.get(plugin.name)
+            live = self._snap.nodes.alive[: self._snap.nodes.size]
+            if column is None or self._stale(plugin, column):
+                await plugin.ahead_of_score(pod_class, self._snap, np.flatnonzero(live))
+            elif column.state is not None:
+                slots = self._due(plugin.depends_on, column.generation, live)
+                await plugin.ahead_of_score(pod_class, self._snap, slots)
+            self._must_be(incarnation)
         failed = self._bring_up(profile, pod_class, kept, watch)
         return kept if failed is None else failed
 

@@ -8,6 +8,9 @@ A pod with claims is a class of its own, because its claims are. Pods that ask f
 but go one at a time where devices are to be found for them: the next must see what the one before has taken.
 """
 
+import collections
+import functools
+import math
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from trireme.framework import selectors, status
+from trireme.framework import pausing, selectors, status
 from trireme.kube import encode
 from trireme.plugins import interfaces
 from trireme.plugins.dynamic_resources import (
@@ -110,6 +113,66 @@ class DynamicResources:
         self._on = args.on
         self._clock = clock
         self._wall = wall
+        # What was searched for ahead of a question: by class and kind the version that it is of.
+        self._ahead: dict[tuple[int, _Kind], tuple[int, _Outcome]] = {}
+
+    async def ahead(
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, slots: arrays.SlotArray, remembering: bool = True
+    ) -> None:
+        """Search for what a question about these slots will be about, and let others work meanwhile.
+
+        The question itself then finds the answers. Where the devices of a node have changed during its search, they are
+        searched anew. `remembering`: as for the question.
+        """
+        asked = [key for key in self._ahead if key[0] == pod_class.id]
+        for key in asked:
+            del self._ahead[key]
+        left = collections.deque(slots.tolist())
+        while left:
+            state = self._known_state(pod_class, snap)
+            if state is None or not state.allocates or state.stale is not None:
+                return
+            kind = self._unsearched(pod_class, state, snap, left, remembering)
+            if kind is None:
+                return
+            version = state.known.version(kind[0])
+            slot = left[0]
+            outcome = await pausing.run(functools.partial(self._search, pod_class, state, snap, kind, slot))
+            known = inventory.of(snap, self._on)
+            if known is state.known and known.classes is state.known.classes and known.version(kind[0]) == version:
+                self._ahead[pod_class.id, kind] = version, outcome
+                if outcome.late:
+                    return
+
+    async def ahead_of_score(
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, slots: arrays.SlotArray
+    ) -> None:
+        """The same for scores, which are about alternatives alone."""
+        if isinstance(self.pre_score(pod_class, snap), _State):
+            await self.ahead(pod_class, snap, slots)
+
+    def _unsearched(
+        self,
+        pod_class: classes.PodClass,
+        state: "_State",
+        snap: snapshot.Snapshot,
+        left: collections.deque[int],
+        remembering: bool,
+    ) -> "_Kind | None":
+        """The kind of the first of the slots where it has to be searched; those before it are taken off the list."""
+        known = state.known
+        memory = known.remember(_wish(state)) if remembering and not state.resources else {}
+        while left:
+            slot = left[0]
+            if snap.nodes.alive[slot] and not (state.resources and self._unfit(state, snap, slot)):
+                lacking = self._lacking(state, snap, slot) if state.resources else ()
+                kind = (known.view(slot), lacking)
+                version = known.version(kind[0])
+                there = self._ahead.get((pod_class.id, kind)) or memory.get(kind[0])
+                if (state.claims or lacking) and (there is None or there[0] != version):
+                    return kind
+            left.popleft()
+        return None
 
     # PreFilter, Filter
 
@@ -383,7 +446,11 @@ class DynamicResources:
             if known is not None and known[0] == version:
                 yield positions, known[1]
                 continue
-            outcome = self._search(pod_class, state, snap, kind, int(slots[positions[0]]))
+            there = self._ahead.pop((pod_class.id, kind), None)
+            if there is not None and there[0] == version:
+                outcome = there[1]
+            else:
+                outcome = self._search(pod_class, state, snap, kind, int(slots[positions[0]]))
             if outcome.late:
                 # One node on which it takes too long ends the attempt; the others need not be tried.
                 late = outcome
@@ -436,10 +503,14 @@ class DynamicResources:
         return _Outcome(solutions=solutions)
 
     def _deadline(self) -> Callable[[], bool]:
-        if not self._on.filter_timeout or self._args.filter_timeout <= 0:
-            return lambda: False
-        ends = self._clock() + self._args.filter_timeout
-        return lambda: self._clock() > ends
+        limited = self._on.filter_timeout and self._args.filter_timeout > 0
+        ends = self._clock() + self._args.filter_timeout if limited else math.inf
+
+        def expired() -> bool:
+            pausing.pause()
+            return limited and self._clock() > ends
+
+        return expired
 
     def _failed(self, text: str) -> _Outcome:
         return _Outcome(refusal=status.error(NAME, f'running "{NAME}" filter plugin: {text}'))
