@@ -333,6 +333,7 @@ class Frontend:
             self.available,
             self._now,
             self._completed.trireme.batch.max_pods,
+            self._anticipating() if extension is None else frozenset(),
             None
             if self._groups is None
             else self._groups.make_cycle(
@@ -347,6 +348,14 @@ class Frontend:
                 self.results,
                 self._carry_out,
             ),
+        )
+
+    def _anticipating(self) -> frozenset[str]:
+        """The profiles without plugins of others, whose answers may change though the cluster does not."""
+        return frozenset(
+            profile.scheduler_name
+            for profile in self._completed.profiles
+            if not any(plugin.name in self._infos for plugins in profile.plugins.values() for plugin in plugins)
         )
 
     # Where streams begin (replica_link.Source)

@@ -16,6 +16,9 @@ from trireme.frontend.replicas import class_answers, phases
 
 log = logging.getLogger(__name__)
 
+# After a pod that came alone, and nothing for so long, the answers about another one like it are asked for.
+QUIET_SECONDS = 0.001
+
 # Classes looked at ahead, and how many may be in preparation at once. Which replica a class goes to is chance: with
 # eight for each of four replicas, a slow plugin beside one of them is seldom idle.
 AHEAD = 32
@@ -38,9 +41,12 @@ class Scheduler:
         available: Callable[[], bool],
         now: Callable[[], float],
         max_batch: int,
+        anticipating: frozenset[str],
         run_group: Callable[[scheduling_queue.Batch], Awaitable[None]] | None = None,
     ) -> None:
-        """`run_group` runs the cycle of a group of pods, where there are groups."""
+        """`anticipating` are the profiles whose answers depend on nothing but the cluster; `run_group` runs the cycle
+        of a group of pods, where there are groups.
+        """
         self._queue = queue
         self._cycle = cycle
         self._binding = binding
@@ -52,6 +58,7 @@ class Scheduler:
         self._available = available
         self._now = now
         self._max_batch = max_batch
+        self._anticipating = anticipating
         self._run_group = run_group
         self._wake = asyncio.Event()
         self._preparing: dict[class_answers.Key, asyncio.Task[None]] = {}
@@ -88,6 +95,19 @@ class Scheduler:
                     await self._run_group(batch)
                 else:
                     await self._cycle.run(batch)
+                    if len(batch.pods) == 1 and batch.profile in self._anticipating:
+                        await self._anticipate(batch)
+
+    async def _anticipate(self, batch: scheduling_queue.Batch) -> None:
+        """Have the answers ready for another pod like this one, if there is nothing else to do."""
+        self._wake.clear()
+        if self._queue.ready():
+            return
+        try:
+            async with asyncio.timeout(QUIET_SECONDS):
+                await self._wake.wait()
+        except TimeoutError:
+            await self._cycle.anticipate(batch)
 
     def _growth(self) -> float:
         ahead = self._queue.peek_next_classes(AHEAD * 4)

@@ -1,6 +1,9 @@
 """The scheduling cycle of one batch: filter, place, assume; or say why not.
 
 One batch at a time, so that the outcome is that of one pod after the other. Binding goes on beside it.
+
+Where nothing else is to be done, filter and score are asked about one more pod of the class before there is one. Their
+answers are good for as long as nothing changes: a pod that comes until then is as good as placed.
 """
 
 import dataclasses
@@ -18,6 +21,15 @@ from trireme.telemetry import klog
 from trireme.v1 import core_pb2, cycle_pb2
 
 log = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Anticipated:
+    """The answers about one more pod, and what they are about: profile, class and generation."""
+
+    about: tuple[str, int, int]
+    filtered: phases.Filtered
+    placed: phases.Placed
 
 
 class SchedulingCycle:
@@ -53,6 +65,7 @@ class SchedulingCycle:
         self._preemptions = preemptions
         self._post_filtering = post_filtering
         self._extension = extension
+        self._anticipated: _Anticipated | None = None
 
     async def run(self, batch: scheduling_queue.Batch) -> None:
         """Place the pods of the batch, or say of each why not."""
@@ -67,6 +80,23 @@ class SchedulingCycle:
         except (phases.PhaseFault, replicas.PhaseUnavailable) as error:
             for pod in pods:
                 self._results.failed(pod, outcomes.Failure(str(error)))
+
+    async def anticipate(self, batch: scheduling_queue.Batch) -> None:
+        """Once all of the batch are placed, ask about one more pod like them, though there may never be one."""
+        self._anticipated = None
+        if any(self._cache.pod(pod.uid) is None for pod in batch.pods):
+            return
+        profile, class_id, generation = batch.profile, batch.class_id, self._publish()
+        try:
+            filtered = await self._calls.filter(profile, class_id, 1, generation)
+            if filtered.refuses(self._cache.slot_of("")) or filtered.needs_reserve:
+                return
+            placed = await self._calls.place(profile, class_id, 1, filtered, ())
+        except (phases.PhaseFault, replicas.PhaseUnavailable) as error:
+            log.debug("class %d could not be asked about ahead: %s", class_id, error)
+            return
+        if placed.slots:
+            self._anticipated = _Anticipated((profile, class_id, generation), filtered, placed)
 
     def _to_be_tried(self, pod: queue_pod.QueuedPod) -> bool:
         pending = pod.record.pod
@@ -93,7 +123,12 @@ class SchedulingCycle:
             return []
         promised = self._queue.nominator.node_of(pods[0].uid) if len(pods) == 1 else ""
         nominee = named(pods[0]) if promised else None
-        filtered = await self._calls.filter(profile, class_id, len(pods), generation, nominee)
+        known, self._anticipated = self._anticipated, None
+        if known is not None and (promised or len(pods) > 1 or known.about != (profile, class_id, generation)):
+            known = None
+        filtered = (
+            known.filtered if known else await self._calls.filter(profile, class_id, len(pods), generation, nominee)
+        )
         slot = self._cache.slot_of(promised)
         extra_scores: Sequence[int] = ()
         if self._extension is not None and not filtered.refuses(slot):
@@ -113,7 +148,9 @@ class SchedulingCycle:
         else:
             count = min(len(pods), filtered.max_batch or len(pods))
             looked_at = outcomes.looked_at(filtered.answer, self._cache.node_count)
-            placed = await self._calls.place(profile, class_id, count, filtered, extra_scores)
+            placed = (
+                known.placed if known else await self._calls.place(profile, class_id, count, filtered, extra_scores)
+            )
         if placed.failure is not None:
             self._fail_all(pods, outcomes.Failure(placed.failure.message, nominated_node=""))
             return []
