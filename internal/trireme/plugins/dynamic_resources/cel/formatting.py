@@ -93,7 +93,10 @@ def _as_string(value: Any, _: int = 0) -> str:
     if isinstance(value, TypeName):
         return value.name
     if isinstance(value, (bool, int, float, str, bytes, Duration, Timestamp)):
-        return operators.to_string(value)
+        try:
+            return operators.to_string(value)
+        except EvaluationError as error:
+            raise EvaluationError(f"could not convert argument {values.quoted(str(error))} to string") from None
     raise _refused("s", value)
 
 
