@@ -1,20 +1,23 @@
 """What a pod costs as the cluster fills: CPU time a pod for clusters of several sizes with more and more pods in them.
 
     python tests/bench/inprocess_filling.py [--nodes 500 5000 50000] [--pods 1000 10000 100000] [--workloads basic …]
+        [--render]
 
 The frontend's cache, and filter and score services that follow it by deltas over the wire format, all in this process:
 everything between a batch's leaving the queue and its being assumed, but for the network. Each figure is the CPU time
 (µs a pod) of one batch after another of the same class, each seeing the pods before it, best of several; beside the
-sum, its shares: cache and deltas, the replicas' snapshots, Filter, Place. It should stay level from left to right;
-docs/performance.md says what grows from top to bottom.
+sum, its shares: cache and deltas, the replicas' snapshots, Filter, Place. It should stay level from left to right, and
+nearly so from top to bottom. `--render` writes the sums into docs/performance.md.
 """
 
 import argparse
 import gc
+import os
 import pathlib
+import platform
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 # The services as tests drive them, in one process.
@@ -22,6 +25,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "unit"))
 
 import domain_cluster
 from domain_cluster import affinity, pod, spread, term
+from driver import report
 
 from trireme.frontend.cluster import pod_projection
 from trireme.frontend.replicas import class_answers
@@ -32,8 +36,10 @@ from trireme.wire import node_columns
 Json = dict[str, Any]
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
+DOCUMENT = pathlib.Path(__file__).parents[2] / "docs" / "performance.md"
+BEGIN, END = "<!-- filling: made by tests/bench/inprocess_filling.py --render -->", "<!-- /filling -->"
 BATCH = 32
-BATCHES = 12
+BATCHES = 20
 WARM = 3
 PLAIN_CLASSES = 50
 OWN = {"app": "own"}
@@ -146,26 +152,53 @@ class Filling:
         return best
 
 
+def figures_of(nodes: int, workload: str, pods: Sequence[int]) -> list[dict[str, float]]:
+    """What a pod costs with so many nodes, for each number of pods in the cluster."""
+    filling = Filling(nodes, workload)
+    out = []
+    for count in pods:
+        filling.fill(count)
+        out.append(filling.measure())
+    filling.cluster.close()
+    return out
+
+
+def render(found: Mapping[tuple[str, int], Sequence[float]], pods: Sequence[int], document: pathlib.Path) -> None:
+    """Write the sums into the document: a row a workload, a column a number of nodes."""
+    sizes = list(dict.fromkeys(nodes for _, nodes in found))
+    lines = [("workload", *(f"{nodes:,} nodes" for nodes in sizes)), ("---",) * (len(sizes) + 1)]
+    for workload in dict.fromkeys(workload for workload, _ in found):
+        cells = (", ".join(f"{cost:.0f}" for cost in found[workload, nodes]) for nodes in sizes)
+        lines.append((f"`{workload}`", *cells))
+    facts = (
+        f"µs of CPU a pod with {', '.join(f'{count:,}' for count in pods)} pods there, {os.cpu_count()} shared cores, "
+        f"Python {platform.python_version()}:"
+    )
+    content = f"{facts}\n\n{report.aligned(lines)}"
+    document.write_text(report.between(document.read_text(), BEGIN, END, content))
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nodes", type=int, nargs="+", default=[500, 5000, 50000])
     parser.add_argument("--pods", type=int, nargs="+", default=[1000, 10000, 100000])
     parser.add_argument("--workloads", nargs="+", choices=list(WORKLOADS), default=list(WORKLOADS))
+    parser.add_argument("--render", action="store_true", help="write the sums into docs/performance.md too")
     options = parser.parse_args()
+    sums: dict[tuple[str, int], list[float]] = {}
     print(f"CPU µs a pod, batches of {BATCH}: sum (cache, snapshots, filter, place)")
     for workload in options.workloads:
         print(f"\n{workload:>20}" + "".join(f"{f'{pods} pods':>32}" for pods in options.pods))
         for nodes in options.nodes:
-            filling = Filling(nodes, workload)
             line = f"{f'{nodes} nodes':>20}"
-            for pods in options.pods:
-                filling.fill(pods)
-                cost = filling.measure()
+            for cost in figures_of(nodes, workload, options.pods):
+                sums.setdefault((workload, nodes), []).append(sum(cost.values()))
                 shares = ", ".join(f"{cost[what]:.0f}" for what in ("cache", "snapshots", "filter", "place"))
                 line += f"{f'{sum(cost.values()):.0f} ({shares})':>32}"
             print(line, flush=True)
-            filling.cluster.close()
+    if options.render:
+        render(sums, options.pods, DOCUMENT)
 
 
 if __name__ == "__main__":

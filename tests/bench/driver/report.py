@@ -183,10 +183,6 @@ def _number(value: float | None, digits: int = 0) -> str:
 
 def document(text: str, bench: Mapping[str, Any]) -> str:
     """A document with what stands between its result markers replaced. Raises ValueError where it has none."""
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"the document has no {BEGIN!r} … {END!r}")
     machine, versions = bench["machine"], bench["versions"]
     facts = (
         f"Commit `{bench['commit'][:12]}`, {bench['date']}, {bench['rounds']} rounds; {machine['cpus']} × "
@@ -194,5 +190,14 @@ def document(text: str, bench: Mapping[str, Any]) -> str:
         + ", ".join(f"{name} {version}" for name, version in versions.items())
         + "."
     )
-    parts = (before + BEGIN, facts, table(bench["rows"]), "By process:", processes_table(bench["rows"]), END + after)
-    return "\n\n".join(parts)
+    tables = (facts, table(bench["rows"]), "By process:", processes_table(bench["rows"]))
+    return between(text, BEGIN, END, "\n\n".join(tables))
+
+
+def between(text: str, begin: str, end: str, content: str) -> str:
+    """A document with what stands between two markers replaced. Raises ValueError where it does not have them."""
+    before, found_begin, rest = text.partition(begin)
+    _, found_end, after = rest.partition(end)
+    if not found_begin or not found_end:
+        raise ValueError(f"the document has no {begin!r} … {end!r}")
+    return f"{before}{begin}\n\n{content}\n\n{end}{after}"
