@@ -23,13 +23,13 @@ from trireme.config import commandline, model
 from trireme.framework import status
 from trireme.framework.registry import ExtensionPoint
 from trireme.frontend import app, status_outbox
-from trireme.frontend.cluster import pod_projection
+from trireme.frontend.cluster import object_kinds, pod_projection
 from trireme.frontend.replicas import children, replicas
 from trireme.frontend.serving import metrics_observed
 from trireme.kube import decode
 from trireme.kube.watch import Event, EventKind
 from trireme.snapshot import snapshot
-from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, filter_pb2, score_pb2, snapshot_pb2, status_pb2
+from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, filter_pb2, scheduling_pb2, score_pb2, snapshot_pb2, status_pb2
 from trireme.wire import node_columns
 from trireme.wire import status as wire_status
 
@@ -99,8 +99,8 @@ class Api:
         self.log: dict[str, list[tuple[EventKind, Json]]] = {"pods": [], "nodes": []}
         self._uids = 0
 
-    def add_pod(self, name: str, cpu: int, priority: int, *, gated: bool = False) -> None:
-        """A user creates a pod."""
+    def add_pod(self, name: str, cpu: int, priority: int, *, gated: bool = False, group: str = "") -> None:
+        """A user creates a pod, perhaps one of a group."""
         self._uids += 1
         self.pods[name] = {
             "metadata": {"namespace": "ns", "name": name, "uid": f"{name}-{self._uids}"},
@@ -109,6 +109,7 @@ class Api:
                 "priority": priority,
                 "containers": [{"name": "c", "resources": {"requests": {"cpu": str(cpu)}}}],
                 **({"schedulingGates": [{"name": "later"}]} if gated else {}),
+                **({"schedulingGroup": {"podGroupName": group}} if group else {}),
             },
             "status": {},
         }
@@ -164,7 +165,7 @@ class Api:
         """Carry out an action; answers why not."""
         raw = self.pod(action.pod)
         if raw is None:
-            return "" if action.HasField("evict") else "not found"
+            return "" if action.HasField("evict") or action.HasField("set_group_condition") else "not found"
         if action.HasField("evict"):
             if "deletionTimestamp" not in raw["metadata"]:
                 condition = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
@@ -409,6 +410,16 @@ class World:
         self._tell(resource, [(EventKind.LIST_START, None), *listed, (EventKind.LIST_END, None)])
         self.heard[resource] = len(self.api.log[resource])
 
+    def tell_group(self, kind: EventKind, group: scheduling_pb2.PodGroup) -> None:
+        """The watch of PodGroups tells."""
+        (of_groups,) = (each for each in object_kinds.KINDS if each.field == "pod_group")
+
+        async def tell() -> None:
+            self.frontend._on_objects(of_groups, [Event(kind, group, 0)])
+
+        self.loop.run_until_complete(tell())
+        self.loop.settle()
+
     def _tell(self, resource: str, events: Sequence[tuple[EventKind, Json | None]]) -> None:
         take, parse = (
             (self.frontend._on_pods, pod_projection.parse) if resource == "pods" else (self.frontend._on_nodes, _node)
@@ -548,6 +559,13 @@ class World:
         return frontend_world_victims.choose(
             self.mirror, cycle, self.free(preemptor.spec.priority, cycle.pod.metadata.uid)
         )
+
+    def _podgrouppostfilter(
+        self, request: filter_pb2.PodGroupPostFilterRequest
+    ) -> filter_pb2.PodGroupPostFilterResponse:
+        """Nobody goes for a group."""
+        no = status_pb2.Status(code=status_pb2.CODE_UNSCHEDULABLE_AND_UNRESOLVABLE, messages=["nobody may go"])
+        return filter_pb2.PodGroupPostFilterResponse(status=no)
 
     def _reserve(self, request: filter_pb2.ReserveRequest) -> filter_pb2.ReserveResponse:
         return filter_pb2.ReserveResponse(

@@ -24,15 +24,17 @@ PODS = [f"p{index}" for index in range(6)]
 NODES = ["n0", "n1", "n2"]
 RESOURCES = ["pods", "nodes"]
 # What a pod's scheduling cycle waits for; while one of these is open no other batch is taken.
-IN_CYCLE = {"Filter", "Place", "PostFilter", "Reserve"}
+IN_CYCLE = {"Filter", "Place", "PostFilter", "Reserve", "PodGroupPostFilter"}
 
 
 class FrontendMachine(RuleBasedStateMachine):
     """The stimuli, and what must hold."""
 
+    ARGUMENTS: tuple[str, ...] = ()
+
     def __init__(self) -> None:
         super().__init__()
-        self.world = World()
+        self.world = World(*self.ARGUMENTS)
         self.api = self.world.api
         self.frontend = self.world.frontend
 
@@ -246,13 +248,13 @@ class FrontendMachine(RuleBasedStateMachine):
             phase.available = True  # type: ignore[misc]
         self.frontend.wake()
         self._calm_down()
-        for pod in self.frontend.queue.waiting_pods():
+        for pod in self._singles():
             if not pod.gated and pod.rejectors <= {"NodeResourcesFit"}:
                 assert not self._fits(pod), f"sleeps, and fits: {self.frontend.queue.story_of(pod.key)}"
         # What was refused without a reason that an event could take away is tried again in time.
         self.world.loop.advance(331.0)
         self._calm_down()
-        for pod in self.frontend.queue.waiting_pods():
+        for pod in self._singles():
             if not self.api.nodes:
                 # Without nodes there is nothing that an event could be about: it is tried after each back-off.
                 continue
@@ -272,19 +274,26 @@ class FrontendMachine(RuleBasedStateMachine):
     def _calm_down(self) -> None:
         """Everything is heard, every question has a good answer, and whoever is to go goes."""
         for _ in range(200):
-            for name, raw in list(self.api.pods.items()):
-                if "deletionTimestamp" in raw["metadata"]:
-                    self.api.remove("pods", name)
-            for resource in RESOURCES:
-                self.world.deliver(resource, 1000)
-            for waiting in self.frontend.waiting.pods():
-                self.frontend.waiting.allow(waiting.uid, GUARD)
-            self.world.loop.settle()
-            self.world.answer_all()
+            self._hear_and_answer()
             if self.world.calm and (self.frontend.queue.next_backoff() is None or not self.api.nodes):
                 return
             self.world.loop.advance(0.5)
         raise AssertionError("it does not come to rest")
+
+    def _hear_and_answer(self) -> None:
+        for name, raw in list(self.api.pods.items()):
+            if "deletionTimestamp" in raw["metadata"]:
+                self.api.remove("pods", name)
+        for resource in RESOURCES:
+            self.world.deliver(resource, 1000)
+        for waiting in self.frontend.waiting.pods():
+            self.frontend.waiting.allow(waiting.uid, GUARD)
+        self.world.loop.settle()
+        self.world.answer_all()
+
+    def _singles(self) -> list[Any]:
+        """The waiting pods that are scheduled one by one."""
+        return self.frontend.queue.waiting_pods()
 
 
 def _pods_of(question: Any) -> list[str]:

@@ -1,0 +1,123 @@
+"""No pod of a group is ever lost: the frontend's state machine with groups, whose PodGroups come, change and go.
+
+What the machine without groups holds of pods holds of members too; and in the end no group is left waiting that could
+go.
+"""
+
+import os
+from collections import Counter
+from typing import Any
+
+from frontend_world import cpus
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import precondition, rule
+from test_frontend_state_machine import PODS, FrontendMachine
+
+from trireme.frontend.groups.pod_groups import GroupState, in_order
+from trireme.frontend.queueing.queue_pod import Place
+from trireme.kube.watch import EventKind
+from trireme.v1 import scheduling_pb2
+
+GROUPS = ("g", "h")
+
+
+class GroupMachine(FrontendMachine):
+    """The stimuli, and what must hold."""
+
+    ARGUMENTS = ("--feature-gates=GenericWorkload=true",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.groups: dict[str, scheduling_pb2.PodGroup] = {}
+        self.versions = 0
+
+    @rule(name=st.sampled_from(GROUPS), min_count=st.integers(0, 3))
+    def put_group(self, name: str, min_count: int) -> None:
+        """A PodGroup comes, or has another minimum."""
+        self.versions += 1
+        known = self.groups.get(name)
+        group = self.groups[name] = scheduling_pb2.PodGroup()
+        group.metadata.namespace, group.metadata.name = "ns", name
+        group.metadata.uid = known.metadata.uid if known is not None else f"{name}-{self.versions}"
+        group.metadata.resource_version = str(self.versions)
+        if min_count:
+            group.spec.scheduling_policy.gang.min_count = min_count
+        else:
+            group.spec.scheduling_policy.basic.SetInParent()
+        self.world.tell_group(EventKind.MODIFIED if known is not None else EventKind.ADDED, group)
+
+    @precondition(lambda self: self.groups)
+    @rule(data=st.data())
+    def remove_group(self, data: st.DataObject) -> None:
+        """A PodGroup is deleted."""
+        name = data.draw(st.sampled_from(sorted(self.groups)))
+        self.world.tell_group(EventKind.DELETED, self.groups.pop(name))
+
+    @precondition(lambda self: len(self.api.pods) < len(PODS))
+    @rule(
+        group=st.sampled_from(GROUPS),
+        count=st.integers(1, 3),
+        cpu=st.integers(1, 2),
+        gated=st.sampled_from([False, False, False, True]),
+    )
+    def create_members(self, group: str, count: int, cpu: int, gated: bool) -> None:
+        """A user creates pods of a group, perhaps with a gate."""
+        for name in [name for name in PODS if name not in self.api.pods][:count]:
+            self.api.add_pod(name, cpu, 0, gated=gated, group=group)
+
+    def every_pending_pod_is_in_one_place(self) -> None:
+        """The queue has each pending pod once: by itself, or with its group."""
+        pending = set(self.frontend.watch._pending)
+        assert pending == {uid for uid, raw in self.world.seen.items() if not raw["spec"].get("nodeName")}
+        queue: Any = self.frontend.queue
+        assert Counter(pod.uid for pod in queue.pods() if not (pod.flight and pod.flight.deleted)) == Counter(pending)
+        for group in queue.groups:
+            for uid, pod in group.members.items():
+                held = (uid in group.waiting) + (uid in group.pending) + (pod.flight is not None)
+                assert held == 1, f"{pod} is in {held} places"
+                if pod.place is Place.DONE:
+                    leaving = "deletionTimestamp" in self.world.seen[uid]["metadata"]
+                    assert leaving or self.frontend.cache.pod(uid) is not None, "nobody looks after it"
+
+    def _rest(self) -> None:
+        super()._rest()
+        queue: Any = self.frontend.queue
+        for group in queue.groups:
+            if group.waiting:
+                assert not self._could_go(group), f"{group.key} waits, and fits"
+
+    def _could_go(self, group: GroupState) -> bool:
+        if group.pod_group is None or group.lacks_pods:
+            return False
+        if any(pod.record.pod.parsed.gates for pod in group.waiting.values()):
+            return False
+        free = self.world.free(0)
+        fitted = 0
+        for pod in in_order(list(group.waiting.values())):
+            asked = cpus(self.frontend.registry[pod.record.class_id].pod)
+            slot = next((slot for slot, cpu in sorted(free.items()) if cpu >= asked), None)
+            if slot is not None:
+                free[slot] -= asked
+                fitted += 1
+        return fitted > 0 and fitted + len(group.placed) >= group.min_count
+
+    def _calm_down(self) -> None:
+        # A group that does not fit is tried again after each back-off, for ever: what must end is everything else.
+        for _ in range(80):
+            self._hear_and_answer()
+            self.world.loop.advance(0.5)
+        self._hear_and_answer()
+        assert not self.world.questions
+
+    def _singles(self) -> list[Any]:
+        return [pod for pod in super()._singles() if not pod.record.pod.parsed.group]
+
+
+TestGroupMachine = GroupMachine.TestCase
+TestGroupMachine.settings = settings(
+    max_examples=int(os.environ.get("TRIREME_EXAMPLES", "40")) // 2,
+    stateful_step_count=50,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)
