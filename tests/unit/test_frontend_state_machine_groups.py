@@ -11,7 +11,7 @@ from typing import Any
 from frontend_world import cpus
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import precondition, rule
+from hypothesis.stateful import initialize, precondition, rule
 from test_frontend_state_machine import PODS, FrontendMachine
 
 from trireme.frontend.groups.pod_groups import GroupState, in_order
@@ -31,6 +31,22 @@ class GroupMachine(FrontendMachine):
         super().__init__()
         self.groups: dict[str, scheduling_pb2.PodGroup] = {}
         self.versions = 0
+
+    @initialize(
+        members=st.lists(st.tuples(st.sampled_from(GROUPS), st.integers(1, 2)), max_size=3),
+        minima=st.lists(st.integers(0, 3), max_size=2),
+        first=st.booleans(),
+    )
+    def begin_with_groups(self, members: list[tuple[str, int]], minima: list[int], first: bool) -> None:
+        """Members and PodGroups are there, the ones or the others first."""
+        for resource in ("members", "groups") if first else ("groups", "members"):
+            if resource == "groups":
+                for name, min_count in zip(GROUPS, minima, strict=False):
+                    self.put_group(name, min_count)
+            else:
+                for group, cpu in members:
+                    self.create_members(group, 1, cpu, False)
+                self.world.deliver("pods", 1000)
 
     @rule(name=st.sampled_from(GROUPS), min_count=st.integers(0, 3))
     def put_group(self, name: str, min_count: int) -> None:
@@ -54,7 +70,6 @@ class GroupMachine(FrontendMachine):
         name = data.draw(st.sampled_from(sorted(self.groups)))
         self.world.tell_group(EventKind.DELETED, self.groups.pop(name))
 
-    @precondition(lambda self: len(self.api.pods) < len(PODS))
     @rule(
         group=st.sampled_from(GROUPS),
         count=st.integers(1, 3),
@@ -63,7 +78,8 @@ class GroupMachine(FrontendMachine):
     )
     def create_members(self, group: str, count: int, cpu: int, gated: bool) -> None:
         """A user creates pods of a group, perhaps with a gate."""
-        for name in [name for name in PODS if name not in self.api.pods][:count]:
+        # From the other end than other pods, which may be made after these.
+        for name in [name for name in reversed(PODS) if name not in self.api.pods][:count]:
             self.api.add_pod(name, cpu, 0, gated=gated, group=group)
 
     def every_pending_pod_is_in_one_place(self) -> None:
@@ -73,6 +89,10 @@ class GroupMachine(FrontendMachine):
         queue: Any = self.frontend.queue
         assert Counter(pod.uid for pod in queue.pods() if not (pod.flight and pod.flight.deleted)) == Counter(pending)
         for group in queue.groups:
+            if group.attempt is None:
+                queued = bool(group.waiting) and group.pod_group is not None
+                assert (group.entity is not None) == queued, f"{group.key} is forgotten, or nobody is in it"
+                assert not group.pending
             for uid, pod in group.members.items():
                 held = (uid in group.waiting) + (uid in group.pending) + (pod.flight is not None)
                 assert held == 1, f"{pod} is in {held} places"
@@ -107,7 +127,8 @@ class GroupMachine(FrontendMachine):
         for _ in range(80):
             self._hear_and_answer()
             self.world.loop.advance(0.5)
-        self._hear_and_answer()
+        for _ in range(10):
+            self._hear_and_answer()
         assert not self.world.questions
 
     def _singles(self) -> list[Any]:
