@@ -8,6 +8,7 @@ import asyncio
 import collections
 import contextlib
 import pathlib
+import re
 import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
@@ -172,7 +173,7 @@ def _conditions(obj: Json, types: tuple[str, ...]) -> list[tuple[str, ...]]:
 
 def _event(event: Json, uids: Json) -> tuple[str, ...]:
     regarding = event["regarding"]
-    note = event["note"].partition(" to node-")[0]
+    note = re.sub(r"\bnode-\d+", "<node>", event["note"])
     for uid, name in uids.items():
         note = note.replace(uid, name)
     return (regarding["kind"], regarding["name"], event["type"], event["reason"], event["action"], note)

@@ -68,7 +68,16 @@ class Seen:
 
 
 async def _play(here: installation.Installation) -> None:
-    """The scenario: pods of every fate, one after the other, so that each scheduler has the same to decide."""
+    """The scenario. The API server knows a priority class a moment after it was made: it is made before all else."""
+    await here.request("POST", CLASSES, {"metadata": {"name": "urgent"}, "value": 1000})
+    try:
+        await _play_all(here)
+    finally:
+        await here.request("DELETE", f"{CLASSES}/urgent")
+
+
+async def _play_all(here: installation.Installation) -> None:
+    """Pods of every fate, one after the other, so that each scheduler has the same to decide."""
     await here.create_pods([pod("gated", schedulingGates=[{"name": "example.com/g"}]), pod("o", schedulerName="other")])
     await here.create_pods(pod(f"p{number}") for number in range(10))
     await here.bound(10)
@@ -84,12 +93,8 @@ async def _play(here: installation.Installation) -> None:
     only = {"nodeSelector": {"kubernetes.io/hostname": "node-0"}}
     await here.create_pods([pod("victim", cpu="2500m", terminationGracePeriodSeconds=0, **only)])
     await here.bound(13)
-    await here.request("POST", CLASSES, {"metadata": {"name": "urgent"}, "value": 1000})
-    try:
-        await here.create_pods([pod("preemptor", cpu="2900m", priorityClassName="urgent", **only)])
-        await installation.until(lambda: "preemptor" in _bound_names(here), 30, lambda: "the preemptor is not bound")
-    finally:
-        await here.request("DELETE", f"{CLASSES}/urgent")
+    await here.create_pods([pod("preemptor", cpu="2900m", priorityClassName="urgent", **only)])
+    await installation.until(lambda: "preemptor" in _bound_names(here), 30, lambda: "the preemptor is not bound")
 
 
 def _bound_names(here: installation.Installation) -> list[str]:
