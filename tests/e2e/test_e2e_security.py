@@ -1,6 +1,8 @@
 """The four processes on TCP with mutual TLS, as in pods of their own; and whoever else would call them."""
 
+import asyncio
 import pathlib
+from collections.abc import AsyncIterator
 
 import clusters
 import grpc
@@ -21,6 +23,12 @@ def _credentials(authority: pathlib.Path, caller: pathlib.Path | None) -> grpc.C
     return grpc.ssl_channel_credentials((authority / "ca.crt").read_bytes(), *pair)
 
 
+async def _silence() -> AsyncIterator[snapshot_pb2.SyncRequest]:
+    """A stream on which nothing is ever sent."""
+    await asyncio.Event().wait()
+    yield snapshot_pb2.SyncRequest()
+
+
 async def _codes(address: str, name: str, credentials: grpc.ChannelCredentials) -> set[grpc.StatusCode]:
     """How the calls end that would do the most harm, of those that are served there."""
     override = (("grpc.ssl_target_name_override", name),)
@@ -32,7 +40,8 @@ async def _codes(address: str, name: str, credentials: grpc.ChannelCredentials) 
             binding.Apply(bind_pb2.ApplyRequest(), timeout=5).read(),
             binding.Fence(bind_pb2.FenceRequest(), timeout=5),
             filtering.Filter(filter_pb2.FilterRequest(), timeout=5),
-            syncing.Sync(iter([snapshot_pb2.SyncRequest()]), timeout=5).read(),
+            # Who writes into a call that was refused by then hears of that instead.
+            syncing.Sync(_silence(), timeout=5).read(),
         ):
             try:
                 await call
