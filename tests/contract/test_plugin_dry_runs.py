@@ -7,7 +7,7 @@ from typing import Any
 
 import phase_calls
 import pytest
-from phase_calls import Context
+from phase_calls import context
 from plugin_servers import on_the_sdk
 from snapshot_views import SnapshotBuilder, pod_of, requesting
 
@@ -76,10 +76,10 @@ class Cluster:
         await self.serve()
         cycle = phase_calls.cycle(self.builder, PREEMPTOR)
         cycle.pod.metadata.uid = "me"
-        filtered = await self.phase.Filter(filter_pb2.FilterRequest(cycle=cycle, count=1), Context())  # type: ignore[arg-type]
+        filtered = await self.phase.Filter(filter_pb2.FilterRequest(cycle=cycle, count=1), context())
         self.plugin.asked.clear()
         request = filter_pb2.PostFilterRequest(cycle=cycle, columns=filtered.columns)
-        return await self.phase.PostFilter(request, Context())  # type: ignore[arg-type]
+        return await self.phase.PostFilter(request, context())
 
     async def preempt_for_a_group(self, members: int, node: str) -> filter_pb2.PodGroupPostFilterResponse:
         """As the frontend does: with all who may go hidden, the members are on the node; who has to go then?"""
@@ -88,7 +88,7 @@ class Cluster:
             cycle=phase_calls.cycle(self.builder, PREEMPTOR), priority=PREEMPTOR
         )
         request.members.add(pod_class=PREEMPTOR)
-        may_go = await self.phase.PodGroupPostFilter(request, Context())  # type: ignore[arg-type]
+        may_go = await self.phase.PodGroupPostFilter(request, context())
         table = self.builder.snap.pods
         self.builder.remove(*range(table.size))
         del request.members[:]
@@ -98,7 +98,7 @@ class Cluster:
         request.victims.extend(may_go.potential)
         request.cycle.generation = self.builder.snap.generation
         self.plugin.asked.clear()
-        return await self.phase.PodGroupPostFilter(request, Context())  # type: ignore[arg-type]
+        return await self.phase.PodGroupPostFilter(request, context())
 
 
 @pytest.fixture

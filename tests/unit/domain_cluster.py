@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
+from phase_calls import context
 
 from trireme.filter import service as filter_service
 from trireme.frontend.cluster import class_registry, cluster_cache, object_kinds, pod_projection
@@ -35,24 +36,10 @@ SCORES = {
 
 DEVICES = "DynamicResources"
 
+# Longer than any step of these tests takes.
+SECONDS = 10.0
+
 _KINDS = {kind.message.DESCRIPTOR.name: kind for kind in object_kinds.KINDS}
-
-
-class Aborted(AssertionError):
-    """A service ended a call with an error."""
-
-
-class Context:
-    """What the services use of a call's context."""
-
-    def time_remaining(self) -> float:
-        return 10.0
-
-    async def abort(self, code: object, details: str) -> None:
-        raise Aborted(f"{code}: {details}")
-
-    async def write(self, message: object) -> None:
-        """An acknowledgement of the stream; nobody waits for it here."""
 
 
 @dataclass
@@ -151,14 +138,14 @@ class Cluster:
         """Filter's answer."""
         self.follow()
         request = filter_pb2.FilterRequest(cycle=self._cycle(class_id), count=count, known_generation=known)
-        return self._run(self.filter.Filter(request, Context()))  # type: ignore[arg-type]
+        return self._run(self.filter.Filter(request, context(SECONDS)))
 
     def ask_place(self, class_id: int, count: int, answer: filter_pb2.FilterResponse) -> list[int]:
         """The slots that Place chooses by Filter's answer."""
         request = score_pb2.PlaceRequest(
             cycle=self._cycle(class_id), count=count, capacities=answer.columns, constraints=answer.constraints
         )
-        placed = self._run(self.score.Place(request, Context()))  # type: ignore[arg-type]
+        placed = self._run(self.score.Place(request, context(SECONDS)))
         assert not placed.status.messages, placed.status
         return list(placed.slots)
 
@@ -168,9 +155,9 @@ class Cluster:
         self.follow()
         cycle = self._cycle(class_id)
         asked = filter_pb2.FilterRequest(cycle=cycle, count=1, prepare=True)
-        self._run(self.filter.Filter(asked, Context()))  # type: ignore[arg-type]
+        self._run(self.filter.Filter(asked, context(SECONDS)))
         scored = score_pb2.PlaceRequest(cycle=cycle, count=1, prepare=True)
-        self._run(self.score.Place(scored, Context()))  # type: ignore[arg-type]
+        self._run(self.score.Place(scored, context(SECONDS)))
 
     def schedule_by_patches(self, pod: Json, count: int) -> list[str]:
         """As `schedule` with all at once, but what filter answered about the class before is only brought up to date,
@@ -231,7 +218,7 @@ class Cluster:
         for pod, slot, name in zip(parsed, slots, names, strict=True):
             identity = cycle_pb2.PodIdentity(namespace=pod.namespace, name=pod.name, uid=pod.uid)
             request.placements.add(pod=identity, node_name=name, slot=slot)
-        reserved = self._run(self.filter.Reserve(request, Context()))  # type: ignore[arg-type]
+        reserved = self._run(self.filter.Reserve(request, context(SECONDS)))
         out = []
         for pod, name, each in zip(parsed, names, reserved.reservations, strict=True):
             assert not each.status.messages, each.status
@@ -303,7 +290,7 @@ class Cluster:
             # It changes nothing; but what was there before the frontend came is not the frontend's.
             delta = snapshot_pb2.Delta(from_generation=at, to_generation=at)
             requests = [snapshot_pb2.SyncRequest(hello=hello), snapshot_pb2.SyncRequest(delta=delta)]
-            self._run(each.follow.Sync(_stream(requests), Context()))  # type: ignore[arg-type]
+            self._run(each.follow.Sync(_stream(requests), context(SECONDS)))
 
     def _run(self, call: Any) -> Any:
         return self._loop.run_until_complete(call)

@@ -20,8 +20,11 @@ class Aborted(Exception):
         self.code = code
 
 
-class Context:
-    """The context of one call."""
+class _Context:
+    """What the services use of a call's context."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
 
     async def abort(self, code: grpc.StatusCode, details: str = "", trailing: Any = ()) -> NoReturn:
         raise Aborted(code, details)
@@ -30,7 +33,12 @@ class Context:
         """An acknowledgement, which nobody waits for here."""
 
     def time_remaining(self) -> float:
-        return 0.1
+        return self._seconds
+
+
+def context(seconds: float = 0.1) -> Any:
+    """The context of one call, which has so much time left."""
+    return _Context(seconds)
 
 
 def configuration(
@@ -59,7 +67,7 @@ async def greet(service: Any, message: snapshot_pb2.Configuration, epoch: int = 
         # It changes nothing; but what was there before the frontend came is not the frontend's.
         yield snapshot_pb2.SyncRequest(delta=snapshot_pb2.Delta(from_generation=at, to_generation=at))
 
-    await service.follow.Sync(stream(), Context())
+    await service.follow.Sync(stream(), context())
 
 
 def cycle(builder: SnapshotBuilder, pod_class: int, epoch: int = 1, profile: str = PROFILE) -> cycle_pb2.Cycle:

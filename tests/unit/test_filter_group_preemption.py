@@ -4,7 +4,7 @@ from typing import Any
 
 import phase_calls
 import pytest
-from phase_calls import Context
+from phase_calls import context
 from snapshot_views import SnapshotBuilder, pod_of, requesting
 
 from trireme.filter import service
@@ -61,7 +61,7 @@ class Cluster:
     async def who_may_go(self, nominated: str = "") -> filter_pb2.PodGroupPostFilterResponse:
         request = self._request()
         request.members.add(pod=_identity("m0"), pod_class=MEMBER, nominated_node=nominated)
-        return await self.service.PodGroupPostFilter(request, Context())
+        return await self.service.PodGroupPostFilter(request, context())
 
     async def who_has_to_go(
         self, may_go: filter_pb2.PodGroupPostFilterResponse, *placed: tuple[int, str]
@@ -77,7 +77,7 @@ class Cluster:
             request.members.add(pod=_identity(table.names[row], table.uids[row]), pod_class=pod_class, slot=slot)
         request.victims.extend(may_go.potential)
         request.cycle.generation = self.builder.snap.generation
-        return await self.service.PodGroupPostFilter(request, Context())
+        return await self.service.PodGroupPostFilter(request, context())
 
     def _request(self) -> filter_pb2.PodGroupPostFilterRequest:
         return filter_pb2.PodGroupPostFilterRequest(

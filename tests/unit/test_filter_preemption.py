@@ -8,7 +8,7 @@ from typing import Any
 
 import phase_calls
 import pytest
-from phase_calls import Context
+from phase_calls import context
 from snapshot_views import SnapshotBuilder, pod_of, requesting
 
 from trireme.filter import preemption_victims, service
@@ -68,9 +68,9 @@ class Preemption:
         cycle = phase_calls.cycle(self.builder, number)
         cycle.pod.metadata.uid = cycle.pod.metadata.name = self.uid
         cycle.pod.status.nominated_node_name = nominated
-        filtered = await self.service.Filter(filter_pb2.FilterRequest(cycle=cycle, count=1), Context())
+        filtered = await self.service.Filter(filter_pb2.FilterRequest(cycle=cycle, count=1), context())
         request = filter_pb2.PostFilterRequest(cycle=cycle, columns=filtered.columns)
-        return await self.service.PostFilter(request, Context())
+        return await self.service.PostFilter(request, context())
 
 
 def _victims(answer: filter_pb2.PostFilterResponse) -> list[str]:
@@ -188,7 +188,7 @@ async def test_nominated_pods_count_for_preemption_and_filter() -> None:
     async def passes(uid: str) -> bool:
         cycle.pod.metadata.uid = uid
         cycle.generation = case.builder.snap.generation
-        answer = await case.service.Filter(filter_pb2.FilterRequest(cycle=cycle, count=1), Context())
+        answer = await case.service.Filter(filter_pb2.FilterRequest(cycle=cycle, count=1), context())
         return bool(answer.columns.capacity[0])
 
     assert not await passes("me")
@@ -415,10 +415,10 @@ async def test_victims_elsewhere_survive_a_second_opinion() -> None:
     case.builder.apply(objects=[_group("g", 1, together=True)])
     await case.ask(gates={"GenericWorkload": True})
     cycle = phase_calls.cycle(case.builder, PREEMPTOR)
-    filtered = await case.service.Filter(filter_pb2.FilterRequest(cycle=cycle, count=1), Context())
+    filtered = await case.service.Filter(filter_pb2.FilterRequest(cycle=cycle, count=1), context())
     for victims, evicted in ((whole, 2), ([*whole, other], 0)):
         request = filter_pb2.PostFilterRequest(cycle=cycle, columns=filtered.columns)
         candidate = request.chosen.candidates.add(node_name="n0")
         candidate.victims.extend(cycle_pb2.PodIdentity(uid=f"uid-{row}") for row in victims)
-        answer = await case.service.PostFilter(request, Context())
+        answer = await case.service.PostFilter(request, context())
         assert len(_victims(answer)) == evicted

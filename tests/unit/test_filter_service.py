@@ -8,7 +8,7 @@ import grpc
 import numpy as np
 import phase_calls
 import pytest
-from phase_calls import Aborted, Context
+from phase_calls import Aborted, context
 from snapshot_views import SnapshotBuilder, pod_of, requesting
 
 from trireme.filter import evaluation, service
@@ -71,7 +71,7 @@ class Caller:
         request = filter_pb2.FilterRequest(
             cycle=phase_calls.cycle(self._builder, self._number), known_generation=self.generation
         )
-        response = await self._phase.Filter(request, Context())  # type: ignore[arg-type]
+        response = await self._phase.Filter(request, context())
         columns = node_columns.unpack(response.columns)
         self._statuses = columns.statuses
         if columns.slots is None:
@@ -183,7 +183,7 @@ async def test_a_remote_plugin_that_fails_fails_the_pod_until_it_answers_again()
     request = filter_pb2.FilterRequest(cycle=phase_calls.cycle(builder, 1))
     builder.place(1, "n0")
     request.cycle.generation = builder.snap.generation
-    response = await phase.Filter(request, Context())  # type: ignore[arg-type]
+    response = await phase.Filter(request, context())
     assert response.pre_filter.status.messages == ["broken"]
     assert not response.HasField("columns")
     remote.fails = False
@@ -199,7 +199,7 @@ async def test_a_snapshot_that_is_replaced_while_a_plugin_is_asked_answers_nothi
     phase = await _phase(builder, remote)
     remote.while_asked = lambda: builder.snap.apply(snapshot_pb2.Delta(reset=True, to_generation=9))
     with pytest.raises(Aborted, match="replaced") as ended:
-        await phase.Filter(filter_pb2.FilterRequest(cycle=phase_calls.cycle(builder, 1)), Context())  # type: ignore[arg-type]
+        await phase.Filter(filter_pb2.FilterRequest(cycle=phase_calls.cycle(builder, 1)), context())
     assert ended.value.code is grpc.StatusCode.FAILED_PRECONDITION
 
 
@@ -209,7 +209,7 @@ async def test_a_class_that_ends_while_a_plugin_is_asked_is_answered() -> None:
     remote = Remote("Remote")
     phase = await _phase(builder, remote)
     remote.while_asked = lambda: builder.apply(removed_classes=[1]) if 1 in builder.snap.classes else None
-    response = await phase.Filter(filter_pb2.FilterRequest(cycle=phase_calls.cycle(builder, 1)), Context())  # type: ignore[arg-type]
+    response = await phase.Filter(filter_pb2.FilterRequest(cycle=phase_calls.cycle(builder, 1)), context())
     assert node_columns.unpack(response.columns).capacity.tolist() == [2] * len(NODES)
 
 
@@ -218,7 +218,7 @@ async def test_preparing_answers_nothing_and_makes_the_answer_ready() -> None:
     builder = _cluster()
     phase = await _phase(builder)
     request = filter_pb2.FilterRequest(cycle=phase_calls.cycle(builder, 1), prepare=True)
-    assert await phase.Filter(request, Context()) == filter_pb2.FilterResponse()  # type: ignore[arg-type]
+    assert await phase.Filter(request, context()) == filter_pb2.FilterResponse()
     prepared = phase.statistics().slots_evaluated
     await Caller(phase, builder, 1).ask()
     assert phase.statistics().slots_evaluated == prepared > 0
@@ -243,7 +243,7 @@ async def test_a_question_that_cannot_be_answered_is_refused(
     for name, value in changes.items():
         setattr(request.cycle, name, value)
     with pytest.raises(Aborted, match=text) as ended:
-        await phase.Filter(request, Context())  # type: ignore[arg-type]
+        await phase.Filter(request, context())
     assert ended.value.code is code
 
 
@@ -252,7 +252,7 @@ async def test_a_deposed_leader_is_refused() -> None:
     builder = _cluster()
     phase = await _phase(builder)
     await phase_calls.greet(phase, phase_calls.configuration([], []), epoch=5)
-    await phase.Filter(filter_pb2.FilterRequest(cycle=phase_calls.cycle(builder, 1, epoch=5)), Context())  # type: ignore[arg-type]
+    await phase.Filter(filter_pb2.FilterRequest(cycle=phase_calls.cycle(builder, 1, epoch=5)), context())
     with pytest.raises(Aborted) as ended:
-        await phase.Filter(filter_pb2.FilterRequest(cycle=phase_calls.cycle(builder, 1, epoch=4)), Context())  # type: ignore[arg-type]
+        await phase.Filter(filter_pb2.FilterRequest(cycle=phase_calls.cycle(builder, 1, epoch=4)), context())
     assert ended.value.code is grpc.StatusCode.FAILED_PRECONDITION

@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 
 import pytest
-from frontend_world import GUARD, PROFILE, World
+from frontend_world import GUARD, World
+from frontend_world_api import PROFILE
 
 from trireme.frontend import scheduler
 from trireme.v1 import plugin_pb2

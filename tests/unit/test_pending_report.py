@@ -5,7 +5,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from frontend_world import GUARD, PROFILE, T0, World
+from frontend_world import GUARD, T0, World
+from frontend_world_api import PROFILE
 
 from trireme.cli import status_command
 from trireme.frontend.queueing import queue_pod

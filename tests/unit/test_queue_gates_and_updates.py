@@ -212,10 +212,10 @@ def test_a_pod_with_a_promise_is_tried_alone_before_its_object_says_so() -> None
     q = queue()
     for name in ("p", "other"):
         q.add(record(name), T0)
-    for tried in q.pop(T0, 10).pods:  # type: ignore[union-attr]
+    for tried in popped(q, T0, 10):
         promised = "n1" if tried.key == "ns/p" else None
         q.put_back(tried, T0, rejectors=frozenset({"Fit"}), nominated_node=promised)
     q.update(record("p", resource_version="2"), [], "old", "new", T0)
     q.activate([("ns/p", "uid-p"), ("ns/other", "uid-other")], T0 + 60)
-    batches = [[tried.key for tried in q.pop(T0 + 60, 10).pods] for _ in range(2)]  # type: ignore[union-attr]
+    batches = [[tried.key for tried in popped(q, T0 + 60, 10)] for _ in range(2)]
     assert sorted(batches) == [["ns/other"], ["ns/p"]]

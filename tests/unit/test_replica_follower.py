@@ -2,31 +2,16 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Any
 
-import grpc
 import pytest
+from phase_calls import Aborted, context
 
 from trireme.replica import follower
 from trireme.snapshot import snapshot
 from trireme.v1 import cycle_pb2, snapshot_pb2
 
-
-class Aborted(Exception):
-    """A call ended with an error."""
-
-
-class Context:
-    """The context of a call that has no time to wait."""
-
-    def time_remaining(self) -> float:
-        return 0.05
-
-    async def abort(self, code: grpc.StatusCode, details: str, metadata: Any = ()) -> None:
-        raise Aborted(code, details)
-
-    async def write(self, answer: snapshot_pb2.SyncResponse) -> None:
-        """Nobody reads acknowledgements here."""
+# No time to wait.
+SECONDS = 0.05
 
 
 class Stream:
@@ -35,7 +20,7 @@ class Stream:
     def __init__(self, follow: follower.Follower) -> None:
         self._queue: asyncio.Queue[snapshot_pb2.SyncRequest] = asyncio.Queue()
         self._follow = follow
-        self.task = asyncio.create_task(follow.Sync(self._requests(), Context()))  # type: ignore[arg-type]
+        self.task = asyncio.create_task(follow.Sync(self._requests(), context(SECONDS)))
 
     async def _requests(self) -> AsyncIterator[snapshot_pb2.SyncRequest]:
         while True:
@@ -63,7 +48,7 @@ async def answers(follow: follower.Follower, epoch: int, generation: int) -> boo
     """Whether a call of this leader, for this generation, is answered."""
     cycle = cycle_pb2.Cycle(fence=cycle_pb2.Fence(epoch=epoch), generation=generation)
     try:
-        await follow.ready_for(cycle, Context())  # type: ignore[arg-type]
+        await follow.ready_for(cycle, context(SECONDS))
     except Aborted:
         return False
     return True

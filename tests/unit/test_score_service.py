@@ -8,7 +8,7 @@ import phase_calls
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from phase_calls import Aborted, Context
+from phase_calls import Aborted, context
 from snapshot_views import Json, SnapshotBuilder, pod_of, requesting
 
 from trireme.filter import service as filter_service
@@ -52,11 +52,11 @@ class Phases:
     async def place(self, count: int) -> list[tuple[int, int]]:
         """Slots and totals of the next pods."""
         cycle = phase_calls.cycle(self._builder, CLASS)
-        filtered = await self.filter.Filter(filter_pb2.FilterRequest(cycle=cycle, count=count), Context())  # type: ignore[arg-type]
+        filtered = await self.filter.Filter(filter_pb2.FilterRequest(cycle=cycle, count=count), context())
         if not filtered.HasField("columns"):
             return []
         request = score_pb2.PlaceRequest(cycle=cycle, count=count, capacities=filtered.columns)
-        placed = await self.score.Place(request, Context())  # type: ignore[arg-type]
+        placed = await self.score.Place(request, context())
         assert not placed.HasField("status")
         assert not placed.more
         return list(zip(placed.slots, placed.totals, strict=True))
@@ -157,7 +157,7 @@ async def _place(
 ) -> score_pb2.PlaceResponse:
     cycle = phase_calls.cycle(builder, CLASS)
     request = score_pb2.PlaceRequest(cycle=cycle, count=count, capacities=capacities)
-    return await score.Place(request, Context())  # type: ignore[arg-type]
+    return await score.Place(request, context())
 
 
 def _three_nodes() -> SnapshotBuilder:
@@ -309,14 +309,14 @@ async def test_scores_are_given_and_normalised_for_the_nodes_asked_about() -> No
     score = await _ready(builder)
     cycle = phase_calls.cycle(builder, CLASS)
     nodes = filter_pb2.NodeSelection(slots=[1, 2])
-    raw = await score.Score(score_pb2.ScoreRequest(cycle=cycle, nodes=nodes), Context())  # type: ignore[arg-type]
+    raw = await score.Score(score_pb2.ScoreRequest(cycle=cycle, nodes=nodes), context())
     by_name = {column.plugin: column for column in raw.columns}
     assert list(by_name["NodeAffinity"].scores) == [60, 0]
     assert (by_name["NodeAffinity"].weight, by_name["NodeAffinity"].skipped) == (2, False)
     # It asks for neither cpu nor memory.
     assert by_name["NodeResourcesBalancedAllocation"].skipped
     request = score_pb2.NormalizeScoreRequest(cycle=cycle, nodes=nodes, columns=raw.columns)
-    normal = await score.NormalizeScore(request, Context())  # type: ignore[arg-type]
+    normal = await score.NormalizeScore(request, context())
     scores = {column.plugin: list(column.scores) for column in normal.columns if not column.skipped}
     assert scores["NodeAffinity"] == [100, 0]
     assert scores["TaintToleration"] == [100, 100]
@@ -331,7 +331,7 @@ async def test_scores_of_slots_without_a_node_are_refused(slots: list[int]) -> N
     cycle = phase_calls.cycle(builder, CLASS)
     request = score_pb2.ScoreRequest(cycle=cycle, nodes=filter_pb2.NodeSelection(slots=slots))
     with pytest.raises(Aborted, match=r"nodes\.slots") as ended:
-        await score.Score(request, Context())  # type: ignore[arg-type]
+        await score.Score(request, context())
     assert ended.value.code is grpc.StatusCode.INVALID_ARGUMENT
 
 
@@ -344,4 +344,4 @@ async def test_scores_that_are_not_one_a_node_are_refused() -> None:
         cycle=phase_calls.cycle(builder, CLASS), nodes=filter_pb2.NodeSelection(slots=[0, 1]), columns=[column]
     )
     with pytest.raises(Aborted, match=r"columns\.scores"):
-        await score.NormalizeScore(request, Context())  # type: ignore[arg-type]
+        await score.NormalizeScore(request, context())
