@@ -30,7 +30,7 @@ def node_changed(before: core_pb2.Node | None, node: core_pb2.Node) -> None:
         _in_tree("Added node to NodeTree", node)
         return
     klog.info(log, _UPDATE, "Update event for node", node=klog.Ref(node.metadata.name))
-    if _zone(before) != _zone(node):
+    if klog.enabled(log, 2) and _zone(before) != _zone(node):
         _in_tree("Removed node from NodeTree", before)
         _in_tree("Added node to NodeTree", node)
 
