@@ -25,6 +25,7 @@ import grpc
 import real_framework
 import shrinking
 import situation_devices
+import situation_exclusive
 import situations
 from decision_differences import Finding, Verdict, compare, refused_elsewhere
 from decision_phases import PhaseError, Phases
@@ -41,8 +42,9 @@ CHUNK = 32
 # How many are golden ones with changes; the others are drawn from scratch.
 MUTATED = 0.4
 
-# How many of these are about devices alone.
+# How many of these are about devices alone, and about claims that only one pod may use.
 DEVICES = 0.15
+EXCLUSIVE = 0.03
 
 # How often the framework is asked about a situation, and about one where something differs.
 RUNS, RUNS_IF_DIFFERENT = 2, 12
@@ -125,6 +127,8 @@ def drawn(seed: int, count: int, like: Sequence[str] = ()) -> Iterator[Row]:
         make = mutations.draw if like or chance < MUTATED else situations.situation
         if not like and chance > 1 - DEVICES:
             make = situation_devices.situation
+        elif not like and chance > 1 - DEVICES - EXCLUSIVE:
+            make = situation_exclusive.situation
         yield make(draw, f"{seed}-{number:05}")
 
 

@@ -2,8 +2,13 @@
 
 Both ask the classes of placed pods, of which few have such disks or use such a claim, and count their pods in the pod
 table. A claim of one pod is in use wherever that pod is, so the answer depends on the whole cluster.
+
+While it is rehearsed who would have to go, kube-scheduler counts: a claim in use is one, however many pods use it, and
+each pod that goes takes one off for each of its volumes that names a claim so, in whatever namespace. That decides who
+is evicted where several pods use such a claim, so it is counted like that here.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,8 +27,11 @@ _CLAIM_CONFLICT = (
 
 @dataclass(frozen=True, slots=True)
 class _State:
+    """`in_use` are as many of the claims, of those for one pod only, as are used in truth."""
+
     disks: bool
-    claim_in_use: bool
+    exclusive: frozenset[str]
+    in_use: int
 
 
 class VolumeRestrictions:
@@ -41,7 +49,7 @@ class VolumeRestrictions:
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, table: interfaces.StatusTable
     ) -> interfaces.PreFilterResult:
         """Refuse where a claim is missing; skip where there is neither a disk nor a claim in use."""
-        exclusive = []
+        exclusive = set()
         for use in volumes_claims.claims_of(pod_class):
             if use.ephemeral:
                 continue
@@ -54,13 +62,13 @@ class VolumeRestrictions:
                 )
                 return interfaces.PreFilterResult(status=missing)
             if volumes_objects.READ_WRITE_ONCE_POD in claim.spec.access_modes:
-                exclusive.append(use.name)
+                exclusive.add(use.name)
         disks = any(volumes_index.has_disk(volume.volume_source) for volume in pod_class.pod.spec.volumes)
         max_batch = 1 if exclusive else 0
-        in_use = bool(exclusive) and _any_in_use(pod_class.namespace, exclusive, snap)
+        in_use = sum(_in_use(pod_class.namespace, claim, snap) for claim in exclusive)
         if not disks and not in_use:
             return interfaces.PreFilterResult(skip=True, max_batch=max_batch)
-        return interfaces.PreFilterResult(state=_State(disks, in_use), max_batch=max_batch)
+        return interfaces.PreFilterResult(state=_State(disks, frozenset(exclusive), in_use), max_batch=max_batch)
 
     def filter(
         self,
@@ -71,9 +79,37 @@ class VolumeRestrictions:
         table: interfaces.StatusTable,
     ) -> interfaces.Verdicts:
         """Refuse slots with a conflicting disk, and all slots where a claim is in use, in this order."""
+        return self._verdicts(pod_class, snap, state, slots, table, np.sum)
+
+    def filter_apart(
+        self,
+        pod_class: classes.PodClass,
+        snap: snapshot.Snapshot,
+        slots: arrays.SlotArray,
+        table: interfaces.StatusTable,
+    ) -> interfaces.Verdicts:
+        """As filter, of each slot with the claims that are in use but for what is rehearsed on the slot itself."""
+        decided = self.pre_filter(pod_class, snap, table)
+        if decided.status is not None:
+            return interfaces.Verdicts(np.full(slots.shape[0], table.intern(decided.status), dtype=np.int16))
+        if decided.skip:
+            return interfaces.Verdicts(np.zeros(slots.shape[0], dtype=np.int16))
+        return self._verdicts(pod_class, snap, decided.state, slots, table, lambda changes: changes[slots])
+
+    def _verdicts(
+        self,
+        pod_class: classes.PodClass,
+        snap: snapshot.Snapshot,
+        state: Any,
+        slots: arrays.SlotArray,
+        table: interfaces.StatusTable,
+        seen: Callable[[arrays.Int64Array], Any],
+    ) -> interfaces.Verdicts:
+        """`seen`: what each slot sees of the changes to all slots that are rehearsed. Shapes: both (slot,)."""
         assert isinstance(state, _State)
-        otherwise = table.intern(self._claim_conflict) if state.claim_in_use else interfaces.PASSES
-        index = np.full(slots.shape[0], otherwise, dtype=np.int16)
+        index = np.zeros(slots.shape[0], dtype=np.int16)
+        if state.in_use:
+            index[state.in_use + seen(_rehearsed(state.exclusive, snap)) > 0] = table.intern(self._claim_conflict)
         if not state.disks:
             return interfaces.Verdicts(index)
         conflicting = [
@@ -88,10 +124,27 @@ class VolumeRestrictions:
         return interfaces.Verdicts(index, np.ones(slots.shape[0], dtype=np.int32))
 
 
-def _any_in_use(namespace: str, claims: list[str], snap: snapshot.Snapshot) -> bool:
-    index = volumes_index.index_of(snap)
-    users = sorted({class_id for claim in claims for class_id in index.users(namespace, claim)})
-    return bool(users) and bool(snap.pods.rows_of(snap.chosen_classes(users)).size)
+def _in_use(namespace: str, claim: str, snap: snapshot.Snapshot) -> bool:
+    """Whether a pod uses the claim in truth."""
+    users = snap.chosen_classes(volumes_index.index_of(snap).users(namespace, claim))
+    if not users.any():
+        return False
+    counts = snap.pods.count_by_slot(users, snap.nodes.size)
+    if snap.rehearsal is not None:
+        counts = snap.rehearsal.real(counts, users.astype(np.int64), live_only=False)
+    return bool(counts.any())
+
+
+def _rehearsed(exclusive: frozenset[str], snap: snapshot.Snapshot) -> arrays.Int64Array:
+    """How many more volumes name one of the claims on each slot than in truth. Shape: (slot,)."""
+    none = np.zeros(snap.nodes.size, dtype=np.int64)
+    if snap.rehearsal is None:
+        return none
+    weights = np.zeros(snap.class_capacity, dtype=np.int64)
+    for class_id in snap.rehearsal.classes:
+        uses = volumes_claims.claims_of(snap.classes[class_id])
+        weights[class_id] = sum(not use.ephemeral and use.name in exclusive for use in uses)
+    return snap.rehearsal.adjusted(none, weights)
 
 
 def conflict(wanted: core_pb2.Pod, placed: core_pb2.Pod) -> bool:

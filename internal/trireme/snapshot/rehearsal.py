@@ -78,6 +78,11 @@ class Rehearsal:
             np.intp
         )
 
+    @property
+    def classes(self) -> list[int]:
+        """The classes of which pods are gone or came."""
+        return sorted(set(self._delta_columns()[0].tolist()))
+
     def left(self, chosen: arrays.BoolArray) -> arrays.SlotArray:
         """The slots that a pod of the chosen classes was removed from, even if it is back. Shape: chosen (class,)."""
         table = self._snap.pods
