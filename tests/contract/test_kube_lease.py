@@ -148,8 +148,8 @@ async def test_bind_reads_the_lease_before_it_trusts_an_epoch() -> None:
         async with await client.connect(settings) as connection:
 
             async def verdict(epoch: int, holder: str) -> lease.Verdict:
-                claim = lease.EpochClaim(epoch, holder)
-                return await lease.check_epoch(connection, claim, "kube-system", "kube-scheduler", 5)
+                read = await lease.read_lease(connection, "kube-system", "kube-scheduler", 5)
+                return lease.judge(lease.EpochClaim(epoch, holder), read)
 
             assert await verdict(1, "me") is lease.Verdict.VACANT
             elector = _elector(server, "me", [])
@@ -162,7 +162,7 @@ async def test_bind_reads_the_lease_before_it_trusts_an_epoch() -> None:
             assert await verdict(100, "me") is lease.Verdict.VACANT
             api.away = True
             with pytest.raises(ApiError, match="500"):
-                await lease.check_epoch(connection, lease.EpochClaim(100, "me"), "kube-system", "kube-scheduler", 0.1)
+                await lease.read_lease(connection, "kube-system", "kube-scheduler", 0.1)
     assert server.seen[0].path == PATH
 
 

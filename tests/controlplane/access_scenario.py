@@ -116,7 +116,7 @@ async def _until_claim(here: Here, name: str, true: Callable[[Json, Json | None]
 
 async def preemption(here: Here) -> None:
     """A pod that makes room for another; and one for which nobody can, tried again whenever one of the others goes."""
-    await here.request("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", {"metadata": {"name": "high"}, "value": 9})
+    await here.add_priority_class("high", 9)
     await here.create_pods(pod(f"small{n}", cpu="1500m", terminationGracePeriodSeconds=0) for n in range(2))
     for number in range(2):
         await on_a_node(here, f"small{number}")

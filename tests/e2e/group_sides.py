@@ -26,7 +26,6 @@ SERVED = {"scheduling.k8s.io/v1beta1": True}
 
 GROUPS = "/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups"
 PODS = "/api/v1/namespaces/default/pods"
-_CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 
 _LEFT = (
     f"{PODS}?gracePeriodSeconds=0",
@@ -134,9 +133,7 @@ class Stage:
 
     async def priorities(self) -> None:
         """The priority classes of these scenarios."""
-        known = {each["metadata"]["name"] for each in (await self.here.request("GET", _CLASSES))["items"]}
-        if "high" not in known:
-            await self.here.request("POST", _CLASSES, {"metadata": {"name": "high"}, "value": 1000})
+        await self.here.add_priority_class("high", 1000)
 
     def logs(self) -> str:
         return "\n".join(process.said[-2000:] for process in self.here.frontends)

@@ -318,6 +318,24 @@ class Installation:
         labels = {"kubernetes.io/hostname": name}
         await self.request("POST", "/api/v1/nodes", {"metadata": {"name": name, "labels": labels}, "status": status})
 
+    async def add_priority_class(self, name: str, value: int, **fields: Any) -> None:
+        """A priority class that pods can name; a cluster of several tests may have it already.
+
+        Admission learns of it by a watch, and refuses pods that name it until then.
+        """
+        classes = "/apis/scheduling.k8s.io/v1/priorityclasses"
+        if name not in {entry["metadata"]["name"] for entry in (await self.request("GET", classes))["items"] or []}:
+            await self.request("POST", classes, {"metadata": {"name": name}, "value": value, **fields})
+        trial = orjson.dumps(pod("trial", priorityClassName=name))
+        headers = {"Content-Type": "application/json", **self.headers}
+
+        async def admitted() -> bool:
+            url = f"{self.url}/api/v1/namespaces/default/pods?dryRun=All"
+            async with self.session.post(url, data=trial, headers=headers, ssl=self.tls or True) as response:
+                return response.status == 201
+
+        await until(admitted, 20, lambda: f"no pod may name the priority class {name}")
+
     async def events_of(self, name: str, reason: str) -> list[Json]:
         answer = await self.request("GET", "/apis/events.k8s.io/v1/namespaces/default/events")
         return [e for e in answer["items"] or [] if e["regarding"]["name"] == name and e["reason"] == reason]

@@ -17,7 +17,6 @@ pytestmark = [pytest.mark.timeout(300), pytest.mark.controlplane]
 real_only = pytest.mark.parametrize("cluster", ["real"], indirect=True)
 
 MERGE = "application/merge-patch+json"
-CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 
 DOCUMENT = pathlib.Path(__file__).parents[2] / "docs/metrics.md"
 _ROW = re.compile(r"^\| `([a-z0-9_]+)` \| same \|", re.MULTILINE)
@@ -68,16 +67,8 @@ class Seen:
 
 
 async def _play(here: installation.Installation) -> None:
-    """The scenario. The API server knows a priority class a moment after it was made: it is made before all else."""
-    await here.request("POST", CLASSES, {"metadata": {"name": "urgent"}, "value": 1000})
-    try:
-        await _play_all(here)
-    finally:
-        await here.request("DELETE", f"{CLASSES}/urgent")
-
-
-async def _play_all(here: installation.Installation) -> None:
     """Pods of every fate, one after the other, so that each scheduler has the same to decide."""
+    await here.add_priority_class("urgent", 1000)
     await here.create_pods([pod("gated", schedulingGates=[{"name": "example.com/g"}]), pod("o", schedulerName="other")])
     await here.create_pods(pod(f"p{number}") for number in range(10))
     await here.bound(10)

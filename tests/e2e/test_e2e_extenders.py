@@ -137,11 +137,7 @@ async def test_a_bad_extender_is_told_of_and_loses_no_pod(cluster: clusters.Open
 async def test_extenders_have_a_say_in_who_is_preempted(cluster: clusters.OpenCluster, capable: bool) -> None:
     """Of the candidates only those that the extender leaves are chosen from; where it leaves none, nobody goes."""
     async with cluster(nodes=2, cpu="2") as here, fake_extender.serving() as (extender,):
-        await here.request(
-            "POST",
-            "/apis/scheduling.k8s.io/v1/priorityclasses",
-            {"metadata": {"name": f"vip-{str(capable).lower()}"}, "value": 1000},
-        )
+        await here.add_priority_class("vip", 1000)
         left: list[str] = []
 
         def preempt(body: Json) -> Json:
@@ -157,7 +153,7 @@ async def test_extenders_have_a_say_in_who_is_preempted(cluster: clusters.OpenCl
         lows = {each["spec"]["nodeName"]: each["metadata"]["name"] for each in await here.bound(2)}
         await here.create_pods([pod("nudge")])
         await here.bound(3)
-        await here.create_pods([pod("vip", cpu="1500m", priorityClassName=f"vip-{str(capable).lower()}")])
+        await here.create_pods([pod("vip", cpu="1500m", priorityClassName="vip")])
         await here.condition("vip", "preemption: no candidate node for preemption")
         asked = extender.bodies("preempt")[0]
         there = asked["NodeNameToMetaVictims" if capable else "NodeNameToVictims"]
@@ -194,8 +190,7 @@ async def test_kube_scheduler_asks_and_decides_the_same(
 ) -> None:
     """On the real control plane both send extenders the same bodies in the same order, and their pods end up alike."""
     async with cluster(nodes=3, cpu="4") as here, fake_extender.serving(4) as extenders:
-        classes = "/apis/scheduling.k8s.io/v1/priorityclasses"
-        await here.request("POST", classes, {"metadata": {"name": "extended"}, "value": 1000})
+        await here.add_priority_class("extended", 1000)
 
         def preempt(body: Json) -> Json:
             there = body["NodeNameToMetaVictims"] or {

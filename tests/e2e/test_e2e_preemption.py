@@ -14,20 +14,12 @@ pytestmark = pytest.mark.timeout(180)
 
 Json = dict[str, Any]
 
-_CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
-
 
 async def _priorities(here: installation.Installation) -> None:
-    """The priority classes of these tests; a cluster of several tests may have them already."""
-    known = {entry["metadata"]["name"] for entry in (await here.request("GET", _CLASSES))["items"]}
-    classes: list[Json] = [
-        {"metadata": {"name": "high"}, "value": 1000},
-        {"metadata": {"name": "middle"}, "value": 500},
-        {"metadata": {"name": "polite"}, "value": 1000, "preemptionPolicy": "Never"},
-    ]
-    for each in classes:
-        if each["metadata"]["name"] not in known:
-            await here.request("POST", _CLASSES, each)
+    """The priority classes of these tests."""
+    await here.add_priority_class("high", 1000)
+    await here.add_priority_class("middle", 500)
+    await here.add_priority_class("polite", 1000, preemptionPolicy="Never")
 
 
 def _victim(name: str, cpu: str = "1", **spec: Any) -> Json:

@@ -245,12 +245,3 @@ async def read_lease(api: client.ApiClient, namespace: str, name: str, deadline:
             return None
         raise
     return election.record_of(response.json())
-
-
-async def check_epoch(api: client.ApiClient, claim: EpochClaim, namespace: str, name: str, deadline: float) -> Verdict:
-    """Reads the Lease and judges the claim.
-
-    Raises:
-      ApiError, ApiUnreachable: it cannot be told; trust nobody meanwhile.
-    """
-    return judge(claim, await read_lease(api, namespace, name, deadline))
