@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -12,6 +13,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import bind_cluster
+import metrics_document
 import pytest
 from bind_cluster import Bind
 from grpc import aio
@@ -185,7 +187,7 @@ async def test_metrics_and_readiness(cluster: EmbeddedCluster, tmp_path: Path) -
             return await asyncio.to_thread(fetch)
 
         assert (await get("/healthz"))[0] == 200
-        assert (await get("/readyz"))[0] == 503
+        assert (await get("/readyz"))[0] == 500
         await bind.acquire()
         remote = snapshot_pb2.RemotePlugin(name="Harbour", endpoints=["unix:/nonexistent"], deadline_ms=100)
         await bind.configure(bind_cluster.configuration(remote=[remote], permit=["Harbour"]))
@@ -195,7 +197,10 @@ async def test_metrics_and_readiness(cluster: EmbeddedCluster, tmp_path: Path) -
         await bind.bind("a", "b", node="node-00000")
         assert await get("/readyz") == (200, "ok")
         text = (await get("/metrics"))[1]
-        assert 'trireme_bind_pods_total{result="bound"} 2.0' in text
-        assert 'trireme_bind_plugin_questions_total{plugin="Harbour",result="failed"} 1.0' in text
-        assert 'trireme_bind_plugin_breaker{plugin="Harbour",state="closed"} 1.0' in text
-        assert f"trireme_bind_epoch {float(bind.epoch)}" in text
+        assert 'trireme_bind_pods_total{result="bound"} 2' in text
+        assert 'trireme_plugin_questions_total{plugin="Harbour",result="failed"} 1' in text
+        assert 'trireme_plugin_breaker_open{plugin="Harbour"} 0' in text
+        assert f"trireme_epoch {bind.epoch}" in text
+        served = set(re.findall(r"^# TYPE (trireme_\w+)", text, re.MULTILINE))
+        unmoved = {"trireme_bind_actions_total"}  # shown once there is one
+        assert served | unmoved == metrics_document.own("On filter, score and bind", "On bind")

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import metrics_document
 import pytest
 import serving_frontend as support
 from prometheus_client.parser import text_string_to_metric_families
@@ -22,7 +23,6 @@ from trireme.telemetry.instruments import Instrument, Registry
 from trireme.v1 import filter_pb2
 
 DATA = json.loads(gzip.decompress((Path(__file__).parent / "data/surface_metrics.json.gz").read_bytes()))
-DOCUMENT = Path(__file__).parents[2] / "docs/metrics.md"
 # Declared by VolumeBinding's own package; the recording has no sample of them.
 _OF_VOLUMES = [
     {"name": f"scheduler_volume_{name}", "type": "counter", "stability": "ALPHA", "labels": ["operation"]}
@@ -33,7 +33,7 @@ _ROW = re.compile(r"^\| `([a-z0-9_]+)` \| (same|gated|absent) \|", re.MULTILINE)
 
 def _said(state: str) -> list[str]:
     """The metrics of kube-scheduler of which the document says this."""
-    return [name for name, said in _ROW.findall(DOCUMENT.read_text()) if said == state]
+    return [name for name, said in _ROW.findall(metrics_document.DOCUMENT.read_text()) if said == state]
 
 
 def _recorded() -> dict[str, dict[str, Any]]:
@@ -76,6 +76,12 @@ def test_the_document_says_what_is_served(site: serving_site.FrontendSite) -> No
     """The document would promise metrics that nobody serves, or deny some that are."""
     served = _instruments(site).keys() | {"kube_pod_resource_request", "kube_pod_resource_limit"}
     assert set(_said("same")) == served & _recorded().keys()
+
+
+def test_the_document_has_our_own_metrics(site: serving_site.FrontendSite) -> None:
+    """An operator could not find out what one of our metrics means, or would look for one that nobody serves."""
+    served = {name for name in _instruments(site) if name.startswith("trireme_")}
+    assert served == metrics_document.own("Trireme's own, on the frontend")
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from trireme.kube import client, lease
 from trireme.kube.election import LeaseRecord
 from trireme.kube.errors import KubeconfigError
 from trireme.kube.writes import Writer
-from trireme.replica import grpc_server, listening, parent_death
+from trireme.replica import grpc_server, listening, parent_death, phase_metrics
 from trireme.replica.fencing import EpochGuard
 from trireme.telemetry import klog
 from trireme.v1 import bind_pb2, bind_pb2_grpc, plugin_pb2, plugin_pb2_grpc, snapshot_pb2
@@ -78,7 +78,10 @@ async def lifespan(options: flags.Options) -> AsyncIterator[Sequence[grpc_server
             }
 
         service = BindService(leadership, binder, actor, in_flight, plugins_of, clock=clock)
-        async with metrics.serve(options.metrics_listen, service, api, remotes):
+        measured = phase_metrics.serve(
+            options.metrics_listen, metrics.instruments(service, api, remotes), lambda: metrics.not_ready(service)
+        )
+        async with measured:
             try:
                 yield _services(service)
             finally:

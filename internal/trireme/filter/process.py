@@ -25,7 +25,9 @@ async def _lifespan(options: argparse.Namespace) -> AsyncIterator[Sequence[Servi
     remotes = remote_plugin.RemotePlugins(snap, asker)
     phase = service.FilterService(snap, remotes.filter_plugin, remotes.reserve_plugin)
     hosted = phase_process.HostedPlugins(phase.follow.instance, plugin_pb2.EXTENSION_POINT_FILTER, lambda: phase.chains)
-    measured = phase_metrics.serve(options.metrics_listen, "filter", phase.follow, remotes.statistics, phase.statistics)
+    measured = phase_metrics.serve_follower(
+        options.metrics_listen, "filter", phase.follow, remotes.statistics, phase.statistics
+    )
     try:
         async with measured:
             yield (

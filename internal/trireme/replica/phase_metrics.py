@@ -1,4 +1,5 @@
-"""Metrics of a filter or score process: how it follows the frontend, what it keeps, what its remote plugins do.
+"""Metrics of a phase's process: of all three what remote plugins do, of filter and score how they follow the frontend
+and what they keep; bind has its own beside (`bind/metrics.py`).
 
 The numbers live in the statistics of the objects that count; here they are only read, when somebody asks.
 """
@@ -17,24 +18,13 @@ Remotes = Callable[[], Mapping[str, remote_connection.ConnectionStatistics]]
 
 
 @contextlib.asynccontextmanager
-async def serve(
-    listen: str,
-    phase: str,
-    follow: follower.Follower,
-    remotes: Remotes,
-    own: Callable[[], Any],
-) -> AsyncIterator[None]:
-    """Serve the metrics and probes of `phase` (its name) at `listen`. `own` answers its own statistics, a record of
-    numbers.
+async def serve(listen: str, instruments: Iterable[Instrument], not_ready: Callable[[], str]) -> AsyncIterator[None]:
+    """Serve metrics and probes at `listen`: these, and those of the process. `not_ready` says what is missing.
 
     Raises: ListenError where the address cannot be listened on.
     """
-
-    def not_ready() -> str:
-        return "" if follow.statistics().generation else "no frontend has brought a snapshot yet"
-
     registry = Registry()
-    registry.add(*_following(follow), *_plugins(remotes), *_own(phase, own), *own_process.instruments())
+    registry.add(*instruments, *own_process.instruments())
     async with contextlib.AsyncExitStack() as stack:
         try:
             await stack.enter_async_context(plain_server.serve(listen, registry, not_ready))
@@ -46,6 +36,17 @@ async def serve(
             registry.add(lag.instrument)
             await stack.enter_async_context(lag.measured())
         yield
+
+
+def serve_follower(
+    listen: str, phase: str, follow: follower.Follower, remotes: Remotes, own: Callable[[], Any]
+) -> contextlib.AbstractAsyncContextManager[None]:
+    """`serve` for filter and score (`phase`). `own` answers the phase's own statistics, a record of numbers."""
+
+    def not_ready() -> str:
+        return "" if follow.statistics().generation else "no frontend has brought a snapshot yet"
+
+    return serve(listen, (*_following(follow), *plugins(remotes), *_own(phase, own)), not_ready)
 
 
 def _following(follow: follower.Follower) -> Iterable[Instrument]:
@@ -61,7 +62,8 @@ def _following(follow: follower.Follower) -> Iterable[Instrument]:
     )
 
 
-def _plugins(remotes: Remotes) -> Iterable[Instrument]:
+def plugins(remotes: Remotes) -> Iterable[Instrument]:
+    """What remote plugins were asked, and how they do."""
     labels = ("plugin",)
 
     def each(attribute: str) -> Reading:

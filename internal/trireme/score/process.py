@@ -25,7 +25,9 @@ async def _lifespan(options: argparse.Namespace) -> AsyncIterator[Sequence[Servi
     remotes = remote_plugin.RemotePlugins(snap, asker)
     phase = service.ScoreService(snap, remotes.score_plugin)
     hosted = phase_process.HostedPlugins(phase.follow.instance, plugin_pb2.EXTENSION_POINT_SCORE, lambda: phase.chains)
-    measured = phase_metrics.serve(options.metrics_listen, "score", phase.follow, remotes.statistics, phase.statistics)
+    measured = phase_metrics.serve_follower(
+        options.metrics_listen, "score", phase.follow, remotes.statistics, phase.statistics
+    )
     try:
         async with measured:
             yield (

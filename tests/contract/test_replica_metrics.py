@@ -1,0 +1,56 @@
+"""The metrics and probes of filter and score, as their own sites serve them."""
+
+import contextlib
+import re
+from collections.abc import Callable
+from typing import Any
+
+import aiohttp
+import metrics_document
+import pytest
+from launcher import free_ports
+
+from trireme.filter.service import FilterService
+from trireme.replica import listening, phase_metrics
+from trireme.score.service import ScoreService
+from trireme.snapshot.snapshot import Snapshot
+
+
+def _no_remote(plugin: Any) -> Any:
+    raise AssertionError("no remote plugin is configured")
+
+
+@pytest.mark.parametrize(("phase", "make"), [("filter", FilterService), ("score", ScoreService)])
+async def test_what_a_follower_serves(phase: str, make: Callable[..., FilterService | ScoreService]) -> None:
+    """An operator would find other metrics than the document names, or a replica without a snapshot called ready."""
+    service = make(Snapshot(), _no_remote)
+    (port,) = free_ports(1)
+    listen = f"127.0.0.1:{port}"
+    async with (
+        phase_metrics.serve_follower(listen, phase, service.follow, dict, service.statistics),
+        aiohttp.ClientSession(f"http://{listen}") as session,
+    ):
+        async with session.get("/metrics") as answer:
+            served = set(re.findall(r"^# TYPE (trireme_\w+)", await answer.text(), re.MULTILINE))
+        async with session.get("/healthz") as answer:
+            assert answer.status == 200
+        async with session.get("/readyz") as answer:
+            assert answer.status == 500
+    own = {name for name in served if name.startswith(f"trireme_{phase}_")}
+    said = metrics_document.own("On filter, score and bind", "On filter and score")
+    assert own
+    # Those of remote plugins are shown where there is one.
+    assert served - own == {name for name in said if "_plugin_" not in name}
+
+
+async def test_a_port_in_use_is_named() -> None:
+    """The process would end with a traceback, or serve no metrics and not say so."""
+    service = FilterService(Snapshot(), _no_remote)
+    (port,) = free_ports(1)
+
+    def served() -> contextlib.AbstractAsyncContextManager[None]:
+        return phase_metrics.serve_follower(f"127.0.0.1:{port}", "filter", service.follow, dict, service.statistics)
+
+    async with served():
+        with pytest.raises(listening.ListenError, match=r"--metrics-listen: .* in use"):
+            await served().__aenter__()
