@@ -88,8 +88,9 @@ conformance: $(STAMP) ## Agreement with kube-scheduler's decisions (CASES=file f
 	@$(BIN)/python tests/conformance/agreement.py $(if $(CASES),--cases $(CASES)) $(if $(ANSWERS),--print-answers)
 
 .PHONY: differential
-differential: $(STAMP) ## Random input, given to kube-scheduler too (KIND=decisions|hints|config|flags N=500 SEED=1; needs Go)
-	@$(BIN)/python tests/conformance/differential.py --kind $(or $(KIND),decisions) --count $(or $(N),500) --seed $(or $(SEED),1)
+differential: $(STAMP) ## Random input, given to kube-scheduler too (KIND=decisions|hints|config|flags N=500 SEED=1 FROM=golden|scratch; needs Go)
+	@$(BIN)/python tests/conformance/differential.py --kind $(or $(KIND),decisions) --count $(or $(N),500) --seed $(or $(SEED),1) \
+		--from $(or $(FROM),both)
 
 .PHONY: sig-scheduling
 sig-scheduling: $(STAMP) ## Kubernetes' own end-to-end tests of scheduling, 15 minutes (SCHEDULER=kube-scheduler; needs Go)

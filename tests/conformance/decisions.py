@@ -57,12 +57,13 @@ class Decider:
         draw = random.Random(zlib.crc32(row["name"].encode()))
         for step, _ in enumerate(cluster.grow(draw)):
             class_id = cluster.class_of(row["case"]["pod"])
+            arguments = decision_profiles.arguments_of(row["case"])
             if step == 0:
                 cluster.cache.take_delta()
                 self._phases.sync(self._phases.others(), cluster.cache.full_sync(), cluster.cache.generation)
             else:
                 self._tell_others(cluster)
-            self._prepare(cluster, class_id, draw)
+            self._prepare(cluster, class_id, arguments, draw)
 
     def _tell_others(self, cluster: DecisionCluster) -> None:
         delta = cluster.cache.take_delta()
@@ -70,11 +71,14 @@ class Decider:
             for replica in self._phases.others():
                 replica.tell([delta])
 
-    def _prepare(self, cluster: DecisionCluster, class_id: int, draw: random.Random) -> None:
+    def _prepare(
+        self, cluster: DecisionCluster, class_id: int, arguments: decision_profiles.Arguments, draw: random.Random
+    ) -> None:
         # Some each time: what was not asked lately is brought up to date by more than one delta.
-        profiles = self._setup.configuration.profiles
-        for profile in draw.sample(list(profiles), len(profiles) // 2):
-            cycle = _cycle_of(self._phases, profile.scheduler_name, cluster, class_id)
+        names = [decision_profiles.default_profile(arguments)]
+        names += [decision_profiles.only(plugin, arguments) for plugin in self._setup.filters]
+        for name in draw.sample(names, len(names) // 2):
+            cycle = _cycle_of(self._phases, name, cluster, class_id)
             for replica in self._phases.filters[1:]:
                 replica.filter.Filter(filter_pb2.FilterRequest(cycle=cycle, prepare=True), timeout=DEADLINE)
             for replica in self._phases.scores[1:]:

@@ -1,6 +1,7 @@
 """Random situations, decided by Trireme and by Kubernetes' own framework: they must say the same.
 
-    python tests/conformance/differential.py [--count N] [--seed S] [--like CATEGORY] [--replicas N] [--keep FILE]
+    python tests/conformance/differential.py [--count N] [--seed S] [--from golden|scratch] [--like CATEGORY]
+        [--replicas N] [--keep FILE]
     python tests/conformance/differential.py --kind config|flags|hints [--count N] [--seed S] [--keep FILE]
 
 Situations are drawn by the seed alone: the same seed asks the same ones. A difference is asked once more, with the
@@ -32,6 +33,7 @@ from decision_phases import PhaseError, Phases
 from decisions import Decider
 from golden_rows import Row
 from real_framework import Oracle
+from situation_crossings import Crossings
 from situation_mutations import Mutations
 
 DECISIONS = "decisions"
@@ -39,12 +41,14 @@ DECISIONS = "decisions"
 # How many situations are drawn and asked at a time.
 CHUNK = 32
 
-# How many are golden ones with changes; the others are drawn from scratch.
-MUTATED = 0.4
+# How many are made of golden ones; the others are drawn from scratch.
+OF_GOLDEN = {"golden": 1.0, "scratch": 0.0, "both": 0.4}
 
-# How many of these are about devices alone, and about claims that only one pod may use.
-DEVICES = 0.15
-EXCLUSIVE = 0.03
+# How many of these are several in one; the others are one with changes.
+CROSSED = 0.5
+
+# How many from scratch are about devices alone, and about claims that only one pod may use.
+DEVICES, EXCLUSIVE = 0.25, 0.05
 
 # How often the framework is asked about a situation, and about one where something differs.
 RUNS, RUNS_IF_DIFFERENT = 2, 12
@@ -117,19 +121,32 @@ def _outcome(row: Row) -> str:
     return ("some nodes fit" if refused else "all nodes fit") if expect["feasible"] else "no node fits"
 
 
-def drawn(seed: int, count: int, like: Sequence[str] = ()) -> Iterator[Row]:
-    """The situations of a seed. `like` are categories: all are golden ones of these, with changes."""
+def _from_scratch(draw: random.Random, name: str) -> Row:
+    chance = draw.random()
+    if chance < DEVICES:
+        return situation_devices.situation(draw, name)
+    if chance < DEVICES + EXCLUSIVE:
+        return situation_exclusive.situation(draw, name)
+    return situations.situation(draw, name)
+
+
+def drawn(seed: int, count: int, like: Sequence[str] = (), source: str = "both") -> Iterator[Row]:
+    """The situations of a seed. `like` are categories: all are made of golden ones of these."""
     draw = random.Random(seed)
-    golden = golden_rows.read(golden_rows.DECISIONS)
-    mutations = Mutations([row for row in golden if not like or golden_rows.category_of(row) in like])
+    rows = golden_rows.read(golden_rows.DECISIONS)
+    golden = [row for row in rows if not like or golden_rows.category_of(row) in like]
+    mutations, crossings = Mutations(golden), Crossings(golden)
     for number in range(count):
-        chance = draw.random()
-        make = mutations.draw if like or chance < MUTATED else situations.situation
-        if not like and chance > 1 - DEVICES:
-            make = situation_devices.situation
-        elif not like and chance > 1 - DEVICES - EXCLUSIVE:
-            make = situation_exclusive.situation
-        yield make(draw, f"{seed}-{number:05}")
+        name = f"{seed}-{number:05}"
+        if not like and draw.random() >= OF_GOLDEN[source]:
+            yield _from_scratch(draw, name)
+        elif draw.random() < CROSSED:
+            row = crossings.draw(draw, name)
+            for _ in range(draw.choice((0, 0, 1, 3))):
+                mutations.change(draw, row["case"])
+            yield row
+        else:
+            yield mutations.draw(draw, name)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -138,7 +155,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.kind != DECISIONS:
         return _other(options)
     started = time.monotonic()
-    rows = list(drawn(options.seed, options.count, options.like))
+    rows = list(drawn(options.seed, options.count, options.like, options.source))
     setup = decision_profiles.make(decision_profiles.arguments_in(rows))
     differing = 0
     try:
@@ -211,7 +228,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--count", type=int, default=500, metavar="N", help="situations to draw (default 500)")
     parser.add_argument("--seed", type=int, default=1, metavar="S", help="what is drawn (default 1)")
     parser.add_argument(
-        "--like", action="append", default=[], metavar="CATEGORY", help="change golden cases of it only"
+        "--like", action="append", default=[], metavar="CATEGORY", help="make them of golden cases of it only"
+    )
+    parser.add_argument(
+        "--from", dest="source", choices=OF_GOLDEN, default="both", help="made of golden cases, or from scratch"
     )
     parser.add_argument("--replicas", type=int, default=1, metavar="N", help="of filter and of score (default 1)")
     parser.add_argument("--keep", type=Path, metavar="FILE", help="add what differs to this file of golden rows")

@@ -13,7 +13,9 @@ from typing import Any
 
 import golden_rows
 import hint_agreement
+import situation_devices
 import situation_events
+import situations
 from config import agreement, drawn_cases, drawn_files, drawn_flags, real
 from decision_differences import Verdict
 from golden_rows import Row
@@ -21,6 +23,8 @@ from real_framework import Oracle
 
 #: How many events are asked at a time.
 CHUNK = 32
+#: How many clusters that events happen in are drawn from scratch, beside the golden ones.
+FROM_SCRATCH = 300
 #: How often the program is asked where the sides differ: what it makes of a map is in another order each time.
 ATTEMPTS = 6
 
@@ -38,9 +42,10 @@ class Compared:
 def hints(seed: int, count: int) -> Iterator[Compared]:
     """Events, and whether they make a pod worth another try."""
     draw = random.Random(seed)
-    events = situation_events.Events(
-        list(golden_rows.read(golden_rows.HINTS)), list(golden_rows.read(golden_rows.DECISIONS))
-    )
+    around = [*golden_rows.read(golden_rows.DECISIONS)]
+    around += [situations.situation(draw, "") for _ in range(FROM_SCRATCH)]
+    around += [situation_devices.situation(draw, "") for _ in range(FROM_SCRATCH // 4)]
+    events = situation_events.Events(list(golden_rows.read(golden_rows.HINTS)), around)
     with Oracle(1) as oracle:
         for start in range(0, count, CHUNK):
             numbers = range(start, min(start + CHUNK, count))

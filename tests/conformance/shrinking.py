@@ -58,10 +58,9 @@ def _cuts(case: Json) -> Iterator[Cut]:
                         yield (name, start), size
                 size //= 2
     for name in sorted(case):
-        if isinstance(case[name], list):
-            # Without nodes nothing is decided.
-            least = 1 if name == "nodes" else 0
-            yield from (((name, index), 1) for index in reversed(range(least, len(case[name]))))
+        # Without nodes nothing is decided.
+        if isinstance(case[name], list) and (name != "nodes" or len(case[name]) > 1):
+            yield from (((name, index), 1) for index in reversed(range(len(case[name]))))
     for name in sorted(case.keys() - _WHOLE):
         yield from _inner(case[name], (name,))
 

@@ -62,16 +62,49 @@ _FAULTY = (
 
 def situation(draw: random.Random, name: str) -> Row:
     """One situation."""
-    case: Json = {"name": f"dra-{name}", "nodes": [], "pods": [], "deviceTaintRules": []}
-    _Devices(draw, case).make()
+    names = [f"n{number:02}" for number in range(draw.choice((1, 2, 3, 5)))]
+    metadata = {"name": "incoming", "namespace": "default", "uid": "incoming"}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "status": {}}
+    pod["spec"] = {"schedulerName": "default-scheduler", "containers": [{"name": "c0", "image": "app:v1"}]}
+    case: Json = {"name": f"dra-{name}", "nodes": [_node(draw, each) for each in names], "pods": [], "pod": pod}
+    if draw.random() < 0.3:
+        pod["spec"]["priority"] = draw.choice((0, 100))
+        case["pods"] = [_placed(draw, f"p{number:02}", names) for number in range(draw.choice((1, 2, 5)))]
+    add(draw, case)
     return {"name": case["name"], "case": case}
+
+
+def add(draw: random.Random, case: Json) -> None:
+    """Add devices to a case, and claims to its pods."""
+    _Devices(draw, case).add()
+
+
+def _node(draw: random.Random, name: str) -> Json:
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": name,
+            "labels": {"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": draw.choice(_ZONES)},
+        },
+        "spec": {},
+        "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": draw.choice(("110", "110", "1"))}},
+    }
+
+
+def _placed(draw: random.Random, name: str, nodes: list[str]) -> Json:
+    container = {"name": "c", "image": "x", "resources": {"requests": {"cpu": draw.choice(("100m", "2", "4"))}}}
+    spec = {"nodeName": draw.choice(nodes), "containers": [container], "priority": draw.choice((0, 10, 500))}
+    metadata = {"name": name, "namespace": "default", "uid": name}
+    status = {"phase": "Running", "startTime": f"2026-01-{draw.randint(1, 28):02}T00:00:00Z"}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": status}
 
 
 class _Devices:
     def __init__(self, draw: random.Random, case: Json) -> None:
         self._draw = draw
         self._case = case
-        self._nodes = [f"n{number:02}" for number in range(draw.choice((1, 2, 3, 5)))]
+        self._nodes = [node["metadata"]["name"] for node in case["nodes"]]
         self._partitions = self._often(0.25)
         self._shares = self._often(0.3)
         self._tainted = self._often(0.3)
@@ -80,32 +113,34 @@ class _Devices:
         self._faulty = self._often(0.12)
         self._devices: list[tuple[str, str, Json]] = []
 
-    def make(self) -> None:
-        """All of the case."""
+    def add(self) -> None:
+        """All of it."""
         case, draw = self._case, self._draw
-        case["nodes"] = [self._node(name) for name in self._nodes]
+        for node in case["nodes"]:
+            if self._extended and self._often(0.4):
+                node["status"]["allocatable"]["example.com/gpu"] = draw.choice(("0", "1", "4"))
         case["deviceClasses"] = [self._class(name) for name in ("gpu", "nic", "big") if self._often(0.97)]
         case["resourceSlices"] = [one for driver in DRIVERS for one in self._pools(driver)]
+        case["deviceTaintRules"] = []
         if self._tainted and self._often(0.5):
             case["deviceTaintRules"] = [self._rule(number) for number in range(draw.choice((1, 2)))]
         case["resourceClaims"] = [one for number in range(draw.choice((0, 0, 1, 2, 4))) for one in self._used(number)]
-        case["pod"] = self._pod()
+        for claim in case["resourceClaims"]:
+            if case["pods"] and self._often(0.7):
+                self._hold(claim, draw.choice(case["pods"]))
+        self._claim_for(case["pod"])
 
     def _often(self, chance: float) -> bool:
         return self._draw.random() < chance
 
-    def _node(self, name: str) -> Json:
-        labels = {"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": self._draw.choice(_ZONES)}
-        allocatable = {"cpu": "4", "memory": "8Gi", "pods": "110"}
-        if self._extended and self._often(0.4):
-            allocatable["example.com/gpu"] = self._draw.choice(("0", "1", "4"))
-        return {
-            "apiVersion": "v1",
-            "kind": "Node",
-            "metadata": {"name": name, "labels": labels},
-            "spec": {},
-            "status": {"allocatable": allocatable},
-        }
+    def _hold(self, claim: Json, pod: Json) -> None:
+        """The claim is in use by a placed pod."""
+        name = claim["metadata"]["name"]
+        pod["spec"].setdefault("resourceClaims", []).append({"name": name, "resourceClaimName": name})
+        user = {"resource": "pods", "name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]}
+        claim["status"]["reservedFor"] = [user]
+        # A claim of another namespace is nobody's.
+        claim["metadata"]["namespace"] = pod["metadata"]["namespace"]
 
     def _class(self, name: str) -> Json:
         driver = DRIVERS[name == "nic"]
@@ -281,7 +316,21 @@ class _Devices:
         if pool in self._nodes:
             field = {"key": "metadata.name", "operator": "In", "values": [pool]}
             claim["status"]["allocation"]["nodeSelector"] = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+        if "bindingConditions" in device:
+            self._bind(claim, result, device)
         return [claim]
+
+    def _bind(self, claim: Json, result: Json, device: Json) -> None:
+        """What the claim waits for, or waited for."""
+        result |= {key: device[key] for key in ("bindingConditions", "bindingFailureConditions")}
+        claim["status"]["allocation"]["allocationTimestamp"] = "2025-01-01T00:00:00Z"
+        for kind in ("example.com/attached", "example.com/failed"):
+            if self._often(0.5):
+                condition = {"type": kind, "status": self._draw.choice(("True", "True", "False")), "reason": "x"}
+                condition |= {"message": "", "lastTransitionTime": "2025-01-01T00:00:00Z"}
+                where = {key: result[key] for key in ("driver", "pool", "device")}
+                devices = claim["status"].setdefault("devices", [{**where, "conditions": []}])
+                devices[0]["conditions"].append(condition)
 
     def _claim(self, name: str) -> Json:
         draw = self._draw
@@ -353,25 +402,26 @@ class _Devices:
 
     # The pod
 
-    def _pod(self) -> Json:
+    def _claim_for(self, pod: Json) -> None:
         draw = self._draw
-        spec: Json = {"schedulerName": "default-scheduler", "containers": [self._container("c0")]}
-        status: Json = {}
+        spec: Json = pod["spec"]
         stated = []
         if not self._extended or self._often(0.3):
             for number in range(draw.choice((1, 1, 2, 3))):
-                stated.append(self._own(f"mine{number}", status))
+                stated.append(self._own(f"mine{number}", pod["status"]))
         if self._extended:
+            spec["containers"][0] |= {"resources": self._resources()}
             if self._often(0.4):
-                spec["containers"].append(self._container("c1"))
+                spec["containers"].append(self._container("d1"))
             if self._often(0.4):
-                spec["initContainers"] = [self._container(f"i{number}") for number in range(draw.choice((1, 2)))]
+                made = [self._container(f"j{number}") for number in range(draw.choice((1, 2)))]
                 if self._often(0.3):
-                    spec["initContainers"][-1]["restartPolicy"] = "Always"
+                    made[-1]["restartPolicy"] = "Always"
+                spec["initContainers"] = [*spec.get("initContainers", ()), *made]
         if stated:
             spec["resourceClaims"] = stated
-        metadata = {"name": "incoming", "namespace": "default", "uid": "incoming"}
-        return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": status}
+            claims = spec["containers"][0].setdefault("resources", {}).setdefault("claims", [])
+            claims += [{"name": each["name"]} for each in stated if self._often(0.5)]
 
     def _own(self, name: str, status: Json) -> Json:
         claims = self._case["resourceClaims"]
@@ -400,11 +450,14 @@ class _Devices:
         return {"name": name, "resourceClaimTemplateName": "template"}
 
     def _container(self, name: str) -> Json:
+        return {"name": name, "image": "app:v1", "resources": self._resources()}
+
+    def _resources(self) -> Json:
         requests = {"cpu": "100m"}
         if self._extended and self._often(0.8):
             resource = "example.com/gpu" if self._often(0.7) else "deviceclass.resource.kubernetes.io/nic"
             requests[resource] = self._draw.choice(("1", "1", "2", "3"))
-        return {"name": name, "image": "app:v1", "resources": {"requests": requests, "limits": {**requests}}}
+        return {"requests": requests, "limits": {**requests}}
 
 
 def _object(kind: str, metadata: Json, **fields: Any) -> Json:

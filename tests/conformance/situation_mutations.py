@@ -14,7 +14,9 @@ from golden_rows import Row
 Json = Any
 
 # What other parts refer to, or what makes an object what it is.
-KEPT = frozenset({"apiVersion", "kind", "metadata", "name", "namespace", "uid", "spec", "containers", "nodeName"})
+KEPT = frozenset(
+    {"apiVersion", "kind", "metadata", "name", "namespace", "uid", "spec", "containers", "nodeName", "schedulerName"}
+)
 
 # Without these an API server takes no such object.
 REQUIRED = frozenset(

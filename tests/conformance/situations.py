@@ -11,7 +11,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import situation_arguments
+import situation_devices
 import situation_faults
+import situation_oddities
 import situation_volumes
 from golden_rows import Row
 
@@ -43,6 +45,8 @@ MATTERS = (
     "preemption",
     "crowd",
     "resize",
+    "devices",
+    "oddities",
     "faults",
 )
 CPU = ("10m", "50m", "100m", "0.2", "250m", "0.5", "1", "1500m", "2", "3", "1e-1", "0", "0.0005")
@@ -82,7 +86,7 @@ class _Situation:
     def row(self, about: str, name: str) -> Row:
         """The situation as a row."""
         draw = self._draw
-        count = draw.choice((0, 2, 5, 10, 20, 40))
+        count = draw.choice((0, 2, 5, 10, 20, 40, 90))
         case: Json = {
             "name": f"{about}-{name}",
             "nodes": [self._node(node) for node in self._node_names],
@@ -103,6 +107,10 @@ class _Situation:
                 case["pod"]["status"]["nominatedNodeName"] = draw.choice(self._node_names)
         if self._is("volumes", "limits"):
             situation_volumes.add(draw, case, self._is("limits"))
+        if self._is("devices"):
+            situation_devices.add(draw, case)
+        if self._is("oddities"):
+            situation_oddities.add(draw, case)
         if self._is("faults"):
             situation_faults.add(draw, case)
         if self._often(0.1):

@@ -12,6 +12,7 @@ import oracle_fixture
 import pytest
 import real_framework
 import shrinking
+import situation_crossings
 from decision_phases import Phases
 
 COUNT = 60
@@ -56,6 +57,21 @@ def test_a_seed_draws_the_same_situations_each_time() -> None:
     first = list(differential.drawn(seed=7, count=30))
     assert first == list(differential.drawn(seed=7, count=30))
     assert first != list(differential.drawn(seed=8, count=30))
+
+
+def test_a_crossing_names_every_object_once() -> None:
+    """Else the sides differ over which of two claims of a name there is, and nobody learns anything."""
+    crossings = situation_crossings.Crossings(list(golden_rows.read(golden_rows.DECISIONS)))
+    draw = random.Random(4)
+    cases = [crossings.draw(draw, str(number))["case"] for number in range(150)]
+    for case in cases:
+        for field in ("nodes", "pods", "nominated", "persistentVolumeClaims", "resourceClaims", "resourceSlices"):
+            names = [(one["metadata"].get("namespace"), one["metadata"]["name"]) for one in case.get(field, ())]
+            assert len(names) == len(set(names)), (case["name"], field)
+        nodes = {node["metadata"]["name"] for node in case["nodes"]}
+        assert nodes >= {pod["spec"]["nodeName"] for pod in case["pods"]}
+    # Some have pods of more than one golden case.
+    assert any(len({pod["metadata"]["name"][0] for pod in case["pods"]}) > 1 for case in cases)
 
 
 def test_shrinking_leaves_what_makes_the_situation_interesting() -> None:
