@@ -132,6 +132,19 @@ def test_failures_pause_longer_and_longer_and_a_success_resets_that() -> None:
     assert protocol.next_step() == Pause(0.8)
 
 
+def test_a_watch_that_brings_something_resets_the_pause() -> None:
+    """If this fails, a network that breaks watches every few minutes makes the pauses between them longer for ever."""
+    protocol = _watching()
+    for version in range(101, 110):
+        protocol.failed(AWAY)
+        assert protocol.next_step() == Pause(0.8)
+        protocol.next_step()
+        protocol.opened()
+        assert protocol.last_error == "refused"
+        protocol.events([_event("BOOKMARK", version)])
+        assert protocol.last_error == ""
+
+
 def test_a_server_that_asks_for_patience_gets_it() -> None:
     """If this fails, Retry-After is ignored."""
     protocol = _watching()

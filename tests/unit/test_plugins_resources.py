@@ -182,6 +182,11 @@ RISING = ((0, 0), (100, 10))
         pytest.param(_fit("MostAllocated", ("cpu", 1), ("example.com/none", 5)), 50, id="resource-nobody-has"),
         pytest.param(_fit("RequestedToCapacityRatio", shape=RISING), 50, id="ratio-rising"),
         pytest.param(_fit("RequestedToCapacityRatio", shape=((0, 10), (100, 0))), 50, id="ratio-falling"),
+        pytest.param(
+            _fit("RequestedToCapacityRatio", ("cpu", 1), ("ephemeral-storage", 1), shape=RISING),
+            50,
+            id="ratio-leaves-out-what-scores-nothing",
+        ),
         pytest.param(_fit("RequestedToCapacityRatio", shape=((0, 2), (40, 2))), 20, id="ratio-flat-outside"),
     ],
 )

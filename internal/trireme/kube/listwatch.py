@@ -185,6 +185,9 @@ class ListWatch:
                 self._advance(item)
             elif raw["type"] == "ERROR":
                 return deliveries, errors.from_status(item)
+        if self._seen_in_watch:
+            # It works: should it break, the pause is a first one, however often watches have broken before.
+            self._succeeded()
         self.counters.events += len(deliveries)
         return deliveries, None
 
