@@ -161,6 +161,7 @@ class Evaluator:
         if kept.refusal is not None:
             watch.point("PreFilter", started, kept.refusal.code)
             kept.generation = -1
+            self._keep_found(profile, pod_class, kept)
             return
         watch.point("PreFilter", started)
         started = watch.now()
@@ -192,6 +193,14 @@ class Evaluator:
         kept.generation = generation
         kept.next_stamp = generation + 1
         watch.point("Filter", started)
+
+    def _keep_found(self, profile: str, pod_class: classes.PodClass, kept: columns.ClassColumns) -> None:
+        """Write down what was searched for ahead, though the pod is refused: preemption may ask about it."""
+        live = self._snap.nodes.alive[: self._snap.nodes.size]
+        for plugin in self._searching[profile]:
+            column = kept.plugins[plugin.name]
+            if column.prefilter.state is not None:
+                self._run(plugin, pod_class, column, self._due(plugin, column, live), kept)
 
     def own_verdict(self, cycle: cycle_pb2.Cycle, kept: columns.ClassColumns) -> tuple[int, int, int] | None:
         """Slot, status and capacity where the cycle's pod is nominated to itself: there it does not count for itself.

@@ -6,8 +6,10 @@ are tried first is random, but the same for the same question, so that every rep
 Source: pkg/scheduler/framework/plugins/defaultpreemption, pkg/scheduler/framework/preemption.
 """
 
+import dataclasses
 import random
 from collections import Counter
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -54,13 +56,15 @@ class Args:
 @dataclass(frozen=True, slots=True)
 class Question:
     """A pod that fits nowhere. `cycle.pod` is its name, UID and nomination; `refusals` and `index` say why, by slot
-    (None: PreFilter refused it on all nodes, by `pre_filter`). Shape: index (slot,).
+    (None: PreFilter refused it on all nodes, by `pre_filter`). `bring_up` answers `kept`, as the cluster is by then.
+    Shape: index (slot,).
     """
 
     cycle: cycle_pb2.Cycle
     pod_class: classes.PodClass
     chain: evaluation.Chain
     kept: columns.ClassColumns
+    bring_up: Callable[[], Awaitable[columns.ClassColumns]]
     refusals: tuple[status.Status, ...]
     index: arrays.Int16Array | None
     pre_filter: status.Status | None
@@ -124,6 +128,8 @@ class DefaultPreemption:
                 break
             except snapshot.OutOfStepError as error:
                 moved = str(error)
+                # What takes long to find is found here, where others are answered meanwhile.
+                question = dataclasses.replace(question, kept=await question.bring_up())
         else:
             return _answer(status.error(NAME, moved))
         if found.candidates and question.offer:

@@ -4,7 +4,7 @@ A phase answers all that its plugins say as one plugin would: PreFilter and Filt
 node.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import grpc
@@ -111,6 +111,7 @@ class FilterService(filter_pb2_grpc.FilterServiceServicer):
             pod_class,
             self._chains[request.cycle.profile],
             kept,
+            lambda: self._evaluate(request.cycle, context),
             why.statuses,
             None if refused else why.index,
             wire_status.from_message(request.pre_filter) if refused else None,
@@ -134,16 +135,24 @@ class FilterService(filter_pb2_grpc.FilterServiceServicer):
             placed.add(member.pod_class)
         for _ in range(preemption.TRIES):
             try:
-                kept = {
-                    number: await self._evaluator.evaluate(request.cycle.profile, self._snap.classes[number])
-                    for number in placed
-                }
+                kept = await self._evaluate_all(request.cycle.profile, placed)
                 chain = self._chains[request.cycle.profile]
                 return await group_preemption.who_has_to_go(request, self._snap, chain, kept)
             except snapshot.OutOfStepError as error:
                 moved = str(error)
         await context.abort(grpc.StatusCode.FAILED_PRECONDITION, f"cycle.generation: {moved}")
         raise AssertionError("abort does not return")
+
+    async def _evaluate_all(self, profile: str, numbers: Iterable[int]) -> Mapping[int, columns.ClassColumns]:
+        """The columns of these classes, of one generation unless the cluster changes each time. Raises:
+        OutOfStepError.
+        """
+        for _ in range(preemption.TRIES):
+            generation = self._snap.generation
+            kept = {number: await self._evaluator.evaluate(profile, self._snap.classes[number]) for number in numbers}
+            if self._snap.generation == generation:
+                break
+        return kept
 
     async def Reserve(
         self, request: filter_pb2.ReserveRequest, context: aio.ServicerContext[Any, Any]

@@ -24,6 +24,7 @@ from trireme.kube import encode
 from trireme.plugins import interfaces
 from trireme.plugins.dynamic_resources import (
     allocator,
+    alternatives,
     extended,
     features,
     inventory,
@@ -42,8 +43,8 @@ _CANNOT_ALLOCATE = "cannot allocate all claims"
 _STALE_CLAIM = "cannot schedule extended resource claim"
 _CANNOT_FIT = "cannot fit resource"
 
-# The first alternative of a prioritized list counts so much, each further one less by one.
-_BEST_ALTERNATIVE = 8
+# How often it is looked at what changed during a search; what changes after that is searched for when it is asked for.
+_ROUNDS = 3
 
 _READS = (inventory.CLAIM, inventory.SLICE, inventory.CLASS, inventory.RULE)
 
@@ -127,14 +128,23 @@ class DynamicResources:
         asked = [key for key in self._ahead if key[0] == pod_class.id]
         for key in asked:
             del self._ahead[key]
+        for _ in range(_ROUNDS):
+            generation = snap.generation
+            if not await self._ahead_of(pod_class, snap, slots, remembering) or snap.generation == generation:
+                return
+
+    async def _ahead_of(
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, slots: arrays.SlotArray, remembering: bool
+    ) -> bool:
+        """Search for each kind of node once; whether there may be more to search for."""
         left = collections.deque(slots.tolist())
         while left:
             state = self._known_state(pod_class, snap)
             if state is None or not state.allocates or state.stale is not None:
-                return
+                return False
             kind = self._unsearched(pod_class, state, snap, left, remembering)
             if kind is None:
-                return
+                break
             version = state.known.version(kind[0])
             slot = left[0]
             outcome = await pausing.run(functools.partial(self._search, pod_class, state, snap, kind, slot))
@@ -142,7 +152,8 @@ class DynamicResources:
             if known is state.known and known.classes is state.known.classes and known.version(kind[0]) == version:
                 self._ahead[pod_class.id, kind] = version, outcome
                 if outcome.late:
-                    return
+                    return False
+        return True
 
     async def ahead_of_score(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, slots: arrays.SlotArray
@@ -247,11 +258,11 @@ class DynamicResources:
         scores = np.zeros(slots.shape[0], dtype=np.int64)
         if not isinstance(state, _State) or not state.allocates:
             return scores
-        fixed = sum(_value_of(claim, _allocated_names(claim)) for claim in state.claims)
+        fixed = sum(alternatives.value_of(claim, alternatives.allocated_names(claim)) for claim in state.claims)
         for positions, outcome in self._outcomes(pod_class, state, snap, slots):
             if outcome is not None and outcome.solutions is not None:
                 scores[positions] = fixed + sum(
-                    _value_of(each.claim, _chosen_names(each)) for each in outcome.solutions
+                    alternatives.value_of(each.claim, alternatives.chosen_names(each)) for each in outcome.solutions
                 )
         return scores
 
@@ -577,22 +588,3 @@ def _entry_to_make(
         ),
         stale="" if stale is None else stale.metadata.name,
     )
-
-
-def _value_of(claim: resource_pb2.ResourceClaim, names: set[str]) -> int:
-    """How good the alternatives are that were taken for the claim's requests."""
-    return sum(
-        _BEST_ALTERNATIVE - at
-        for request in claim.spec.devices.requests
-        if not request.HasField("exactly")
-        for at, each in enumerate(request.first_available)
-        if f"{request.name}/{each.name}" in names
-    )
-
-
-def _chosen_names(solution: allocator.Solution) -> set[str]:
-    return {picked.wanted.full_name for picked in solution.picked}
-
-
-def _allocated_names(claim: resource_pb2.ResourceClaim) -> set[str]:
-    return {result.request for result in claim.status.allocation.devices.results}

@@ -1,0 +1,33 @@
+"""How good the alternatives are that were taken of prioritized lists: the score of DynamicResources.
+
+Source: pkg/scheduler/framework/plugins/dynamicresources (computeScore).
+"""
+
+from typing import Final
+
+from trireme.plugins.dynamic_resources import allocator
+from trireme.v1 import resource_pb2
+
+# The first alternative of a prioritized list counts so much, each further one less by one.
+_BEST: Final = 8
+
+
+def value_of(claim: resource_pb2.ResourceClaim, names: set[str]) -> int:
+    """How good the alternatives are that were taken for the claim's requests."""
+    return sum(
+        _BEST - at
+        for request in claim.spec.devices.requests
+        if not request.HasField("exactly")
+        for at, each in enumerate(request.first_available)
+        if f"{request.name}/{each.name}" in names
+    )
+
+
+def chosen_names(solution: allocator.Solution) -> set[str]:
+    """The requests that a search found devices for, alternatives by their own names."""
+    return {picked.wanted.full_name for picked in solution.picked}
+
+
+def allocated_names(claim: resource_pb2.ResourceClaim) -> set[str]:
+    """The same of a claim that has its devices."""
+    return {result.request for result in claim.status.allocation.devices.results}

@@ -1,0 +1,151 @@
+"""Dry runs of preemption beside a plugin whose answers take long to find: others are answered while it searches."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import phase_calls
+import pytest
+from snapshot_views import SnapshotBuilder, pod_of, requesting
+
+from trireme.filter import evaluation, preemption
+from trireme.framework import pausing, status
+from trireme.plugins import interfaces, node_resources_fit
+from trireme.snapshot import arrays, classes, snapshot
+from trireme.v1 import cycle_pb2, filter_pb2
+
+PREEMPTOR = 100
+PROFILE = phase_calls.PROFILE
+
+
+class Searching:
+    """Finds its answers ahead, once somebody else was answered meanwhile. What it found is good for one question about
+    the cluster as it was then; asked more, it fails."""
+
+    name = "Searching"
+    depends_on = interfaces.Dependency.NODE
+    reads: tuple[str, ...] = ()
+
+    def __init__(self) -> None:
+        self.others_answered: Callable[[], bool] = lambda: True
+        self.generations: list[int] = []
+        self._found: list[int] = []
+
+    async def ahead(
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, slots: arrays.SlotArray, remembering: bool = True
+    ) -> None:
+        def search() -> None:
+            while not self.others_answered():
+                pausing.pause()
+
+        if slots.size:
+            await pausing.run(search)
+            self.generations.append(snap.generation)
+            self._found = [snap.generation]
+
+    async def ahead_of_score(self, *_: Any) -> None:
+        raise AssertionError("there is no score")
+
+    def pre_filter(
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, table: interfaces.StatusTable
+    ) -> interfaces.PreFilterResult:
+        return interfaces.PreFilterResult(state=self)
+
+    def filter(
+        self,
+        pod_class: classes.PodClass,
+        snap: snapshot.Snapshot,
+        state: Any,
+        slots: arrays.SlotArray,
+        table: interfaces.StatusTable,
+    ) -> interfaces.Verdicts:
+        if slots.size:
+            assert self._found == [snap.generation], "it is searched in one go"
+            self._found.clear()
+        return interfaces.Verdicts(np.zeros(slots.shape[0], dtype=np.int16))
+
+
+class Service:
+    """A plugin in another process, which refuses PreFilter if it is told to; the cluster moves on while it answers."""
+
+    name = "Service"
+    depends_on = interfaces.Dependency.NODE_PODS
+
+    def __init__(self, refusal: status.Status | None, while_asked: Callable[[], None]) -> None:
+        self._refusal = refusal
+        self._while_asked = while_asked
+
+    async def pre_filter(self, profile: str, pod_class: classes.PodClass, generation: int) -> Any:
+        return interfaces.PreFilterResult(status=self._refusal)
+
+    async def filter(
+        self,
+        profile: str,
+        pod_class: classes.PodClass,
+        snap: snapshot.Snapshot,
+        state: object,
+        slots: arrays.SlotArray,
+        table: interfaces.StatusTable,
+    ) -> interfaces.Verdicts:
+        return interfaces.Verdicts(np.zeros(slots.shape[0], dtype=np.int16))
+
+    async def dry_runs(self, *asked: Any) -> interfaces.Verdicts:
+        runs = asked[4]
+        self._while_asked()
+        return interfaces.Verdicts(np.zeros(len(runs), dtype=np.int16))
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        pytest.param(None, id="no-node-fits"),
+        pytest.param(status.unschedulable("Service", "not now"), id="a-service-refused-at-pre-filter"),
+    ],
+)
+async def test_others_are_answered_while_a_dry_run_waits_for_a_search(refusal: status.Status | None) -> None:
+    """Else a search that takes its whole budget, anew as the cluster moved on, holds up all pods and health checks."""
+    builder = SnapshotBuilder()
+    builder.set_node("n0", allocatable={"cpu": "4", "pods": "110"})
+    builder.add_class(PREEMPTOR, pod_of({**requesting(cpu="3"), "priority": 100}))
+    builder.add_class(1, pod_of({**requesting(cpu="2"), "priority": 10}))
+    builder.add_class(2, pod_of({**requesting(cpu="1"), "priority": 20}))
+    builder.place(1, "n0")
+    # It can stay, and so every plugin is asked twice about the node.
+    builder.place(2, "n0")
+    searching = Searching()
+    moved: list[int] = []
+    answered = asyncio.Event()
+
+    def move_on() -> None:
+        if not moved:
+            builder.set_node("n0", allocatable={"cpu": "4", "pods": "100"})
+            moved.append(builder.snap.generation)
+            searching.others_answered = answered.is_set
+            asyncio.get_running_loop().call_soon(answered.set)
+
+    fit = node_resources_fit.NodeResourcesFit(node_resources_fit.Args())
+    remote: Any = Service(refusal, move_on)
+    chain = evaluation.Chain((fit.name, searching.name, remote.name), (fit, searching), (remote,))
+    evaluator = evaluation.Evaluator(builder.snap, {PROFILE: chain})
+    pod_class = builder.snap.classes[PREEMPTOR]
+    cycle: cycle_pb2.Cycle = phase_calls.cycle(builder, PREEMPTOR)
+
+    async def preempt() -> filter_pb2.PostFilterResponse:
+        kept = await evaluator.evaluate(PROFILE, pod_class)
+        question = preemption.Question(
+            cycle,
+            pod_class,
+            chain,
+            kept,
+            lambda: evaluator.evaluate(PROFILE, pod_class),
+            kept.table.statuses,
+            None if kept.refusal else kept.index[: builder.snap.nodes.size].copy(),
+            kept.refusal,
+        )
+        return await preemption.DefaultPreemption(preemption.Args()).post_filter(question, builder.snap)
+
+    answer = await asyncio.wait_for(preempt(), 10)
+    assert answer.nominated_node == "n0"
+    assert moved[0] in searching.generations
+    assert answered.is_set()
