@@ -26,7 +26,7 @@ from trireme.replica import (
     remote_connection,
 )
 from trireme.snapshot import snapshot
-from trireme.v1 import bind_pb2, bind_pb2_grpc, frontend_pb2, frontend_pb2_grpc, plugin_pb2, snapshot_pb2
+from trireme.v1 import bind_pb2, bind_pb2_grpc, cycle_pb2, frontend_pb2, frontend_pb2_grpc, plugin_pb2, snapshot_pb2
 
 FILES = {"cert_file": "tls.crt", "key_file": "tls.key", "ca_file": "ca.crt"}
 NAME = "trireme-filter.kube-system.svc"
@@ -194,7 +194,9 @@ async def test_bind_is_found_again_after_a_renewal(tmp_path: Path) -> None:
     old, new = Authority("old"), Authority("new")
     caller = Side(tmp_path / "frontend", old, "frontend")
     phase = Side(tmp_path / "bind", old, "bind", NAME)
-    binders = bind_replicas.BindReplicas(bind_pb2.FenceRequest, caller.dialer(NAME), 60.0, lambda: None)
+    binders = bind_replicas.BindReplicas(
+        cycle_pb2.Fence, bind_pb2.FenceRequest, caller.dialer(NAME), 60.0, lambda: None
+    )
 
     async def until(available: bool) -> None:
         async with asyncio.timeout(20):

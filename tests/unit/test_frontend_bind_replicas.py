@@ -24,7 +24,7 @@ class Replicas(bind_replicas.BindReplicas):
     """Replicas of which the first call answers about the first item alone."""
 
     def __init__(self) -> None:
-        super().__init__(bind_pb2.FenceRequest, dialing.Dialer(), 1.0, lambda: None)
+        super().__init__(cycle_pb2.Fence, bind_pb2.FenceRequest, dialing.Dialer(), 1.0, lambda: None)
         self.stub = Stub()
 
     async def _stream(self, call: Callable[[Any], Any]) -> AsyncIterator[bind_pb2.BindResult]:

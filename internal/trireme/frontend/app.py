@@ -239,7 +239,7 @@ class Frontend:
             for name in ("filter", "score")
         )
         self.binders = bind_replicas.BindReplicas(
-            self._fence_request, self._dialer("bind"), own.bind.deadline.seconds, self.wake
+            self._fence, self._fence_request, self._dialer("bind"), own.bind.deadline.seconds, self.wake
         )
         self.outbox = status_outbox.StatusOutbox(self.binders.apply)
 

@@ -16,7 +16,7 @@ from grpc import aio
 
 from trireme.frontend.replicas import replica_link
 from trireme.replica import dialing
-from trireme.v1 import bind_pb2, bind_pb2_grpc
+from trireme.v1 import bind_pb2, bind_pb2_grpc, cycle_pb2
 
 log = logging.getLogger(__name__)
 
@@ -57,10 +57,11 @@ class _BindLink:
 
 
 class BindReplicas:
-    """All bind replicas. `fence_request` makes the message that announces the current leader."""
+    """All bind replicas. `fence` tells of our leadership, `fence_request` makes the message that announces it."""
 
     def __init__(
         self,
+        fence: Callable[[], cycle_pb2.Fence],
         fence_request: Callable[[], bind_pb2.FenceRequest],
         dialer: dialing.Dialer,
         deadline_seconds: float,
@@ -68,6 +69,7 @@ class BindReplicas:
     ) -> None:
         """`deadline_seconds` is how long one replica may take over a batch before another is asked as well."""
         self._deadline = deadline_seconds
+        self._fence = fence
         self._fence_request = fence_request
         self._dialer = dialer
         self._changed = changed
@@ -125,16 +127,18 @@ class BindReplicas:
         missing = dict(enumerate(request.items))
         while missing:
             indexes = list(missing)
-            part = bind_pb2.BindRequest(cycle=request.cycle, items=[missing[index] for index in indexes])
+            part = request
+            if len(missing) < len(request.items):
+                part = bind_pb2.BindRequest(cycle=request.cycle, items=[missing[index] for index in indexes])
 
             def call(stub: Any, part: bind_pb2.BindRequest = part) -> Any:
-                part.cycle.fence.CopyFrom(self._fence_request().fence)
+                part.cycle.fence.CopyFrom(self._fence())
                 return stub.Bind(part, timeout=self._deadline)
 
             async for result in self._stream(call):
-                index = indexes[result.index]
-                if missing.pop(index, None) is not None:
-                    yield bind_pb2.BindResult(index=index, status=result.status)
+                result.index = indexes[result.index]
+                if missing.pop(result.index, None) is not None:
+                    yield result
             for item in missing.values():
                 item.asked_before = True
 
@@ -148,7 +152,7 @@ class BindReplicas:
             part = [actions[index] for index in indexes]
 
             def call(stub: Any, part: list[bind_pb2.Action] = part) -> Any:
-                request = bind_pb2.ApplyRequest(fence=self._fence_request().fence, actions=part)
+                request = bind_pb2.ApplyRequest(fence=self._fence(), actions=part)
                 return stub.Apply(request, timeout=self._deadline)
 
             async for result in self._stream(call):
@@ -167,7 +171,7 @@ class BindReplicas:
     async def pre_bind(self, request: bind_pb2.PreBindRequest) -> bind_pb2.PreBindResponse:
         """Ask the PreBind plugins. Raises: AioRpcError."""
         link = await self._next()
-        request.cycle.fence.CopyFrom(self._fence_request().fence)
+        request.cycle.fence.CopyFrom(self._fence())
         response: bind_pb2.PreBindResponse = await link.stub.PreBind(request, timeout=self._deadline)
         return response
 
@@ -189,7 +193,8 @@ class BindReplicas:
         try:
             answers = call(link.stub)
             while True:
-                response = await asyncio.wait_for(answers.read(), SILENCE_SECONDS)
+                async with asyncio.timeout(SILENCE_SECONDS):  # unlike wait_for it needs no task of its own
+                    response = await answers.read()
                 if response is aio.EOF:
                     return
                 for result in response.results:
