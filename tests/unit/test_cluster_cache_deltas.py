@@ -18,6 +18,7 @@ uids = st.sampled_from(UIDS)
 labels = st.dictionaries(st.sampled_from(KEYS), st.sampled_from(["x", "y"]))
 cpus = st.sampled_from(["100m", "1", "0"])
 flags = st.sampled_from([0, pod_projection.TERMINATING])
+starts = st.sampled_from(["", "2026-01-01T00:00:00Z"])
 node_fields = st.fixed_dictionaries(
     {},
     optional={
@@ -41,6 +42,13 @@ def _raw(uid: str, node: str, cpu: str, own: dict[str, str], terminating: bool, 
     return {"metadata": metadata, "spec": {"nodeName": node, "containers": containers, "affinity": affinity}}
 
 
+def _placeable(snap: snapshot.Snapshot) -> dict[str, object]:
+    """All that says where a pod goes: what classes there are, and since when pods run, does not."""
+    seen = view(snap)
+    pods = {row: (uid, number, slot, flag) for row, (uid, _, number, slot, _, flag) in seen["pods"].items()}
+    return {**seen, "classes": None, "pods": pods}
+
+
 class CacheMachine(RuleBasedStateMachine):
     """Changes in any order; deltas are taken now and then, and applied by a follower."""
 
@@ -54,6 +62,7 @@ class CacheMachine(RuleBasedStateMachine):
         self.pods: dict[str, tuple[str, str]] = {}  # UID to node and cpu
         self.assumed: set[str] = set()
         self._sync(self.follower)
+        self.placeable = (self.cache.revision, _placeable(self.follower))
 
     def _sync(self, snap: snapshot.Snapshot) -> None:
         for chunk in self.cache.full_sync():
@@ -73,10 +82,13 @@ class CacheMachine(RuleBasedStateMachine):
         assert (self.cache.remove_node(name) is None) == (name not in self.nodes)
         self.nodes.discard(name)
 
-    @rule(uid=uids, node=node_names, cpu=cpus, own=labels, flag=flags, selected=st.sampled_from(["", *KEYS]))
-    def set_pod(self, uid: str, node: str, cpu: str, own: dict[str, str], flag: int, selected: str) -> None:
+    @rule(
+        uid=uids, node=node_names, cpu=cpus, own=labels, flag=flags, selected=st.sampled_from(["", *KEYS]), start=starts
+    )
+    def set_pod(self, uid: str, node: str, cpu: str, own: dict[str, str], flag: int, selected: str, start: str) -> None:
         """The informer shows a pod on a node, known before or not, perhaps assumed."""
-        parsed = pod_projection.parse(_raw(uid, node, cpu, own, bool(flag), selected))
+        raw = _raw(uid, node, cpu, own, bool(flag), selected)
+        parsed = pod_projection.parse({**raw, "status": {"startTime": start} if start else {}})
         base = self.registry.base_of(parsed.base)
         self.cache.set_pod(parsed, self.registry.intern(base, parsed.labels), base)
         self.pods[uid] = (node, cpu)
@@ -98,7 +110,10 @@ class CacheMachine(RuleBasedStateMachine):
         parsed = pod_projection.parse(_raw(uid, node, cpu, own, False, ""))
         base = self.registry.base_of(parsed.base)
         class_id = self.registry.intern(base, parsed.labels)
+        revision = self.cache.revision
         self.cache.assume(parsed.key, uid, node, base, parsed.labels, class_id)
+        # Whoever assumes counts these: one for each, or none where it takes nothing from any node.
+        assert self.cache.revision - revision == (node in self.nodes)
         self.registry.release(class_id)
         self.pods[uid] = (node, cpu)
         self.assumed.add(uid)
@@ -147,6 +162,8 @@ class CacheMachine(RuleBasedStateMachine):
         self._sync(fresh)
         assert view(self.follower) == view(fresh)
         assert self.follower.generation == fresh.generation == self.cache.generation
+        before, self.placeable = self.placeable, (self.cache.revision, _placeable(fresh))
+        assert self.placeable[1] == before[1] or self.placeable[0] > before[0]
         self._as_the_model_says()
 
     def _as_the_model_says(self) -> None:

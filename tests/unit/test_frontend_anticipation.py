@@ -1,12 +1,13 @@
 """A pod that comes alone finds filter's and score's answers ready, for as long as they hold."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from frontend_world import GUARD, World
 from frontend_world_api import PROFILE
 
-from trireme.frontend import scheduler
+from trireme.frontend import scheduler, scheduling_cycle
+from trireme.kube.watch import EventKind
 from trireme.v1 import plugin_pb2
 
 
@@ -25,6 +26,19 @@ def _world() -> Iterator[World]:
 def _create(world: World, name: str, cpu: int) -> None:
     world.api.add_pod(name, cpu, 0)
     world.deliver("pods", 1000)
+
+
+def _start_time(world: World, name: str) -> None:
+    raw = world.api.stored("pods")[name]
+    raw["status"]["startTime"] = "2026-01-01T00:00:00Z"
+    world.api.tell("pods", EventKind.MODIFIED, raw)
+
+
+def _bound_by_another(world: World) -> None:
+    world.api.add_pod("other", 1, 0)
+    raw = world.api.stored("pods")["other"]
+    raw["spec"].update(nodeName="n1", schedulerName="another")
+    world.api.tell("pods", EventKind.MODIFIED, raw)
 
 
 def _asked(world: World) -> list[str]:
@@ -53,6 +67,114 @@ def test_answers_are_good_once(world: World) -> None:
     _create(world, "second", 1)
     _create(world, "third", 1)
     assert sorted(_asked(world)) == ["Filter", "Permit"]
+
+
+def _bind_one_by_one(world: World, pods: int) -> list[int]:
+    """Pods that come alone, each when the one before is bound; answers for how many filter was asked in between."""
+    asked = []
+    for number in range(pods):
+        _create(world, f"pod-{number}", 1)
+        world.answer_all()
+        world.loop.advance(2 * scheduler.QUIET_SECONDS)
+        world.deliver("pods", 1000)
+        asked += [question.request.count for question in world.questions if question.rpc == "Filter"]
+        world.answer_all()
+    return asked
+
+
+@pytest.fixture(name="roomy")
+def _roomy() -> Iterator[World]:
+    """Two nodes, of five and of many CPUs, and nothing on them."""
+    world = World()
+    world.api.put_node("n0", 5)
+    world.api.put_node("n1", 500)
+    world.deliver("nodes", 2)
+    yield world
+    world.close()
+
+
+def test_the_more_come_alone_the_more_are_asked_about_ahead(roomy: World) -> None:
+    """Each lone pod of many would cost two calls."""
+    assert _bind_one_by_one(roomy, 16) == [1, 2, 4, 8, 16]
+    nodes = [pod["spec"]["nodeName"] for pod in roomy.api.stored("pods").values()]
+    assert nodes == ["n0"] * 5 + ["n1"] * 11
+
+
+def test_how_many_are_asked_about_ahead_has_a_limit(roomy: World) -> None:
+    """A class that is seen no more would have had ever more placed in vain."""
+    assert max(_bind_one_by_one(roomy, 200)) == scheduling_cycle.MAX_FORESEEN
+
+
+@pytest.mark.parametrize(
+    ("change", "asked"),
+    [
+        pytest.param(lambda world: world.api.put_node("n1", 500), [], id="a node is reported again"),
+        pytest.param(lambda world: _start_time(world, "pod-0"), [], id="a pod has started"),
+        pytest.param(lambda world: world.api.put_node("n1", 499), ["Filter"], id="a node has less"),
+        pytest.param(lambda world: world.api.put_node("n2", 5), ["Filter"], id="a node more"),
+        pytest.param(lambda world: world.api.remove("nodes", "n1"), ["Filter"], id="a node less"),
+        pytest.param(lambda world: world.api.remove("pods", "pod-0"), ["Filter"], id="a pod has gone"),
+        pytest.param(_bound_by_another, ["Filter"], id="a pod has come"),
+    ],
+)
+def test_what_was_foreseen_holds_until_something_changes(
+    roomy: World, change: Callable[[World], None], asked: list[str]
+) -> None:
+    """A pod would go where it does not fit, or everything would be asked again for a heartbeat."""
+    _bind_one_by_one(roomy, 4)
+    change(roomy)
+    roomy.deliver("nodes", 1000)
+    _create(roomy, "next", 1)
+    assert [question.rpc for question in roomy.questions if question.rpc != "Permit"] == asked
+
+
+def test_after_a_change_as_many_are_asked_about_as_were_of_use(roomy: World) -> None:
+    """In a cluster where others place pods too, most of what was foreseen would never be used."""
+    _bind_one_by_one(roomy, 10)  # two of eight
+    roomy.api.put_node("n1", 400)
+    roomy.deliver("nodes", 1000)
+    _create(roomy, "next", 1)
+    roomy.answer_all()
+    roomy.loop.advance(2 * scheduler.QUIET_SECONDS)
+    assert [question.request.count for question in roomy.questions if question.rpc == "Filter"] == [2 * 2]
+
+
+def test_a_binding_that_failed_voids_what_was_foreseen(roomy: World) -> None:
+    """The place of the pod that was not bound would stay empty, and the others go elsewhere."""
+    _bind_one_by_one(roomy, 4)
+    _create(roomy, "refused", 1)
+    for rpc, how in (("Permit", "good"), ("Bind", "bad")):
+        (question,) = (question for question in roomy.questions if question.rpc == rpc)
+        roomy.answer(question, how)
+    _create(roomy, "next", 1)
+    assert "Filter" in _asked(roomy)
+
+
+def test_pods_that_come_together_go_where_it_was_foreseen_if_there_is_room_for_all(roomy: World) -> None:
+    """Some of a batch would be placed by old answers and some by new ones, in two calls of bind."""
+    _bind_one_by_one(roomy, 4)
+    for name in ("second", "third"):
+        roomy.api.add_pod(name, 1, 0)
+    roomy.deliver("pods", 1000)
+    assert _asked(roomy) == ["Permit"]
+    roomy.answer_all()
+    for number in range(10):
+        roomy.api.add_pod(f"many-{number}", 1, 0)
+    roomy.deliver("pods", 1000)
+    assert [question.request.count for question in roomy.questions if question.rpc == "Filter"] == [10]
+
+
+def test_replicas_are_told_of_placed_pods_when_they_are_asked_again(roomy: World) -> None:
+    """Each lone pod would cost a message to every replica, or one of them would answer without it."""
+    _bind_one_by_one(roomy, 8)  # all that was foreseen, and what was asked ahead since
+    generation = roomy.mirror.generation
+    for number in range(7):
+        _create(roomy, f"more-{number}", 1)
+        roomy.answer_all()
+    assert roomy.mirror.generation == generation
+    _create(roomy, "large", 400)
+    assert roomy.mirror.generation > generation
+    assert sum(roomy.free(0).values()) == 505 - 8 - 7
 
 
 def test_nothing_is_placed_by_answers_that_a_change_has_overtaken(world: World) -> None:
@@ -86,3 +208,13 @@ def test_who_asks_plugins_of_others_asks_when_there_is_a_pod(world: World) -> No
     assert world.frontend._anticipating() == {PROFILE}
     world.frontend._infos = {GUARD: plugin_pb2.PluginInfo()}
     assert world.frontend._anticipating() == frozenset()
+
+
+def test_whoever_creates_each_pod_when_the_one_before_is_bound_waits_for_no_batch(roomy: World) -> None:
+    """Bind says of a pod that it is bound after a watch has shown it, and the next would be held back until then."""
+    for number in range(100):  # at once: far more a second than pods of a batch are waited for
+        _create(roomy, f"pod-{number}", 1)
+        while asked := [question for question in roomy.questions if not question.written]:
+            roomy.answer(asked[0], "uncertain" if asked[0].rpc == "Bind" else "good")
+        roomy.deliver("pods", 1000)
+        assert roomy.api.stored("pods")[f"pod-{number}"]["spec"].get("nodeName")

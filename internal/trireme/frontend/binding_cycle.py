@@ -111,6 +111,11 @@ class BindingCycle:
         """Pods on their way to being bound, those that wait on Permit among them."""
         return self._binding
 
+    @property
+    def unseen(self) -> int:
+        """Those of them that nobody has seen bound: where a watch shows a pod on its node, bind need not say so too."""
+        return min(self._binding, self._cache.assumed_count)
+
     async def has_room(self) -> None:
         """Return when more may be placed."""
         await self._room.wait()

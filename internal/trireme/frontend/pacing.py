@@ -3,7 +3,7 @@
 A batch costs a few calls however many pods it has, so under load it pays to let one grow for a moment. How long follows
 from how fast pods arrive: as long as it takes for a batch of the wished size to come together, and never beyond a
 limit. Once nothing arrives any more there is nothing to wait for; and while nothing is on its way to being bound there
-is no load, however fast pods come: somebody creates each when the one before is bound, and waits for us.
+is no load, however fast pods come: somebody creates each when the one before is seen bound, and waits for us.
 """
 
 from collections.abc import Callable
@@ -43,7 +43,7 @@ class Pacer:
         """How long to wait before taking the next batch; 0: take it.
 
         `waiting` pods of the class that comes next wait, the oldest for `oldest` seconds; `classes` wait in all, and
-        `binding` pods are on their way to being bound.
+        `binding` pods are on their way to being bound, and were not seen bound.
         """
         rate = self.rate
         if not binding or waiting >= self._wished or rate < BUSY_RATE:

@@ -99,7 +99,9 @@ class Scheduler:
                         await self._anticipate(batch)
 
     async def _anticipate(self, batch: scheduling_queue.Batch) -> None:
-        """Have the answers ready for another pod like this one, if there is nothing else to do."""
+        """Have the answers ready for more pods like this one, if there are none, and nothing else to do."""
+        if self._cycle.foresees(batch):
+            return
         self._wake.clear()
         if self._queue.ready():
             return
@@ -114,7 +116,7 @@ class Scheduler:
         if not ahead:
             return 0.0
         first = ahead[0]
-        return self._pacer.growth(first.waiting, len(ahead), self._now() - first.head.timestamp, self._binding.binding)
+        return self._pacer.growth(first.waiting, len(ahead), self._now() - first.head.timestamp, self._binding.unseen)
 
     def _prepare_ahead(self) -> None:
         """Have the columns of classes that were not asked about yet made by the replicas that will be asked, once."""

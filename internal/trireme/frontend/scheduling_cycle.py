@@ -2,8 +2,9 @@
 
 One batch at a time, so that the outcome is that of one pod after the other. Binding goes on beside it.
 
-Where nothing else is to be done, filter and score are asked about one more pod of the class before there is one. Their
-answers are good for as long as nothing changes: a pod that comes until then is as good as placed.
+Where nothing else is to be done, filter and score are asked about more pods of the class before there are any. Their
+answers are good for as long as nothing changes but that pods are placed by them: one that comes until then is as good
+as placed, and replicas are told of those that were placed so when they have to be asked again.
 """
 
 import dataclasses
@@ -23,13 +24,30 @@ from trireme.v1 import core_pb2, cycle_pb2
 log = logging.getLogger(__name__)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Anticipated:
-    """The answers about one more pod, and what they are about: profile, class and generation."""
+# Pods asked about ahead, at most. It begins with one, and each time that all were there grows to twice as many.
+MAX_FORESEEN = 64
 
-    about: tuple[str, int, int]
+
+@dataclasses.dataclass(slots=True)
+class _Foreseen:
+    """Where the next pods of a class go, in order."""
+
+    about: tuple[str, int]  # profile and class
+    revision: int  # the cache's, as long as the answers hold
     filtered: phases.Filtered
     placed: phases.Placed
+    used: int = 0  # pods placed by them
+
+    @property
+    def left(self) -> int:
+        """For how many more pods they hold."""
+        return len(self.placed.slots) - self.used
+
+    def take(self, pods: int) -> phases.Placed:
+        """Where the next pods go, which are then assumed there."""
+        start, self.used = self.used, self.used + pods
+        self.revision += pods
+        return dataclasses.replace(self.placed, slots=self.placed.slots[start : self.used])
 
 
 class SchedulingCycle:
@@ -65,7 +83,7 @@ class SchedulingCycle:
         self._preemptions = preemptions
         self._post_filtering = post_filtering
         self._extension = extension
-        self._anticipated: _Anticipated | None = None
+        self._foreseen: _Foreseen | None = None
 
     async def run(self, batch: scheduling_queue.Batch) -> None:
         """Place the pods of the batch, or say of each why not."""
@@ -81,22 +99,36 @@ class SchedulingCycle:
             for pod in pods:
                 self._results.failed(pod, outcomes.Failure(str(error)))
 
+    def foresees(self, batch: scheduling_queue.Batch) -> bool:
+        """Whether it is known where another pod like those of the batch goes."""
+        return self._foreseen_for(batch.profile, batch.class_id, 1) is not None
+
     async def anticipate(self, batch: scheduling_queue.Batch) -> None:
-        """Once all of the batch are placed, ask about one more pod like them, though there may never be one."""
-        self._anticipated = None
+        """Once all of the batch are placed, ask about more pods like them, though there may never be any."""
         if any(self._cache.pod(pod.uid) is None for pod in batch.pods):
             return
-        profile, class_id, generation = batch.profile, batch.class_id, self._publish()
+        profile, class_id = about = batch.profile, batch.class_id
+        before, self._foreseen = self._foreseen, None
+        wanted = 1 if before is None or before.about != about else min(2 * before.used, MAX_FORESEEN) or 1
+        generation, revision = self._publish(), self._cache.revision
         try:
-            filtered = await self._calls.filter(profile, class_id, 1, generation)
+            filtered = await self._calls.filter(profile, class_id, wanted, generation)
             if filtered.refuses(self._cache.slot_of("")) or filtered.needs_reserve:
                 return
-            placed = await self._calls.place(profile, class_id, 1, filtered, ())
+            count = min(wanted, filtered.max_batch or wanted)
+            placed = await self._calls.place(profile, class_id, count, filtered, ())
         except (phases.PhaseFault, replicas.PhaseUnavailable) as error:
             log.debug("class %d could not be asked about ahead: %s", class_id, error)
             return
         if placed.slots:
-            self._anticipated = _Anticipated((profile, class_id, generation), filtered, placed)
+            self._foreseen = _Foreseen(about, revision, filtered, placed)
+
+    def _foreseen_for(self, profile: str, class_id: int, pods: int) -> _Foreseen | None:
+        """The answers that are there for so many pods of the class, if they still hold."""
+        known = self._foreseen
+        if known is None or known.about != (profile, class_id) or known.left < pods:
+            return None
+        return known if known.revision == self._cache.revision else None
 
     def _to_be_tried(self, pod: queue_pod.QueuedPod) -> bool:
         pending = pod.record.pod
@@ -117,18 +149,16 @@ class SchedulingCycle:
             first, *left = pods
             return [*await self._round(profile, class_id, [first]), *left]
         started = self._observed.clock()
+        promised = self._queue.nominator.node_of(pods[0].uid) if len(pods) == 1 else ""
+        known = None if promised else self._foreseen_for(profile, class_id, len(pods))
+        if known is not None:
+            return await self._place_as_foreseen(known, pods)
         generation = self._publish()
         if not self._cache.node_count:
             self._fail_all(pods, outcomes.Failure(fit_error.NO_NODES, unschedulable=True, nominated_node=""))
             return []
-        promised = self._queue.nominator.node_of(pods[0].uid) if len(pods) == 1 else ""
         nominee = named(pods[0]) if promised else None
-        known, self._anticipated = self._anticipated, None
-        if known is not None and (promised or len(pods) > 1 or known.about != (profile, class_id, generation)):
-            known = None
-        filtered = (
-            known.filtered if known else await self._calls.filter(profile, class_id, len(pods), generation, nominee)
-        )
+        filtered = await self._calls.filter(profile, class_id, len(pods), generation, nominee)
         slot = self._cache.slot_of(promised)
         extra_scores: Sequence[int] = ()
         if self._extension is not None and not filtered.refuses(slot):
@@ -148,17 +178,42 @@ class SchedulingCycle:
         else:
             count = min(len(pods), filtered.max_batch or len(pods))
             looked_at = outcomes.looked_at(filtered.answer, self._cache.node_count)
-            placed = (
-                known.placed if known else await self._calls.place(profile, class_id, count, filtered, extra_scores)
-            )
+            placed = await self._calls.place(profile, class_id, count, filtered, extra_scores)
         if placed.failure is not None:
             self._fail_all(pods, outcomes.Failure(placed.failure.message, nominated_node=""))
             return []
         if not placed.slots:
             raise phases.PhaseFault("score placed none of the pods, though filter found nodes for them")
         self._observed.placed(profile, len(placed.slots), self._observed.clock() - started, filtered, placed)
+        return await self._bind_placed(profile, class_id, pods, filtered, placed, looked_at)
+
+    async def _place_as_foreseen(self, known: _Foreseen, pods: list[queue_pod.QueuedPod]) -> list[queue_pod.QueuedPod]:
+        """Nothing is asked, so nothing happens in between; answers those of the pods that are left."""
+        started = self._observed.clock()
+        filtered, again = known.filtered, known.used > 0
+        placed = known.take(len(pods))
+        looked_at = outcomes.looked_at(filtered.answer, self._cache.node_count)
+        left = await self._bind_placed(*known.about, pods, filtered, placed, looked_at)
+        if known.revision != self._cache.revision:
+            # Not all of them could be assumed.
+            self._foreseen = None
+        seconds = self._observed.clock() - started
+        self._observed.placed(known.about[0], len(pods), seconds, filtered, placed, again)
+        return left
+
+    async def _bind_placed(
+        self,
+        profile: str,
+        class_id: int,
+        pods: list[queue_pod.QueuedPod],
+        filtered: phases.Filtered,
+        placed: phases.Placed,
+        looked_at: tuple[int, int],
+    ) -> list[queue_pod.QueuedPod]:
+        """Assume those of the pods that have a place, reserve for them and have them bound; answers those left."""
+        generation = filtered.answer.generation
         cycle = self._calls.cycle(profile, class_id, generation)
-        assumed = self._assume(pods[: len(placed.slots)], placed.slots, filtered.answer.generation, looked_at)
+        assumed = self._assume(pods[: len(placed.slots)], placed.slots, generation, looked_at)
         if filtered.needs_reserve and assumed:
             assumed = await self._reserve(cycle, assumed, filtered.needs_pre_bind)
         if assumed:

@@ -88,6 +88,8 @@ class ClusterCache:
     def __init__(self, registry: class_registry.ClassRegistry) -> None:
         self.registry = registry
         self.generation = 0
+        #: Grows with every change after which pods may have to be placed otherwise; by one for each pod assumed.
+        self.revision = 0
         self._slots: dict[str, int] = {}
         self._entries: dict[int, bytes] = {}  # slot → serialised NodeEntry
         self._names: dict[int, tuple[str, int]] = {}  # slot → node, and the generation since which it is there
@@ -154,7 +156,9 @@ class ClusterCache:
         self._entries[slot] = entry
         self._changes.nodes.add(slot)
         if before is not None:
+            self.revision += bool(json) or not _reported_again(before, node)
             return True, before
+        self.revision += 1
         self._names[slot] = (name, self.generation + 1)
         self._changes.new_slots.add(slot)
         for pod in self._on_node.get(name, ()):
@@ -171,6 +175,7 @@ class ClusterCache:
         slot = self._slots.pop(name, None)
         if slot is None:
             return None
+        self.revision += 1
         del self._names[slot]
         before = snapshot_pb2.NodeEntry.FromString(self._entries.pop(slot)).node
         for pod in self._on_node.get(name, ()):
@@ -218,6 +223,8 @@ class ClusterCache:
         pod.version = parsed.resource_version
         pod.generation = parsed.generation
         if pod.flags != parsed.flags or pod.start != parsed.start:
+            # Since when a pod runs says who is preempted first, and nothing of where pods go.
+            self.revision += pod.flags != parsed.flags
             pod.flags = parsed.flags
             pod.start = parsed.start
             self._touch(pod)
@@ -272,7 +279,13 @@ class ClusterCache:
         flag = PREEMPTED if evicting else 0
         if pod is not None and pod.evicting != flag:
             pod.evicting = flag
+            self.revision += 1
             self._touch(pod)
+
+    @property
+    def assumed_count(self) -> int:
+        """How many pods are on a node by assumption alone."""
+        return len(self._assumed)
 
     def is_assumed(self, uid: str) -> bool:
         """Whether the pod is on a node by assumption alone."""
@@ -291,15 +304,13 @@ class ClusterCache:
         """The object is this from now on."""
         key = _object_key(entry)
         self._objects[key] = entry
-        self._changes.objects.update(self._overlay.shown(key))
-        self._changes.objects.add(key)
+        self._change_objects((key, *self._overlay.shown(key)))
 
     def remove_object(self, kind: str, namespace: str, name: str) -> None:
         """The object is gone."""
         key = (kind, namespace, name)
         if self._objects.pop(key, None) is not None:
-            self._changes.objects.update(self._overlay.shown(key))
-            self._changes.objects.add(key)
+            self._change_objects((key, *self._overlay.shown(key)))
 
     def get_object(self, kind: str, namespace: str, name: str) -> snapshot_pb2.ClusterObject | None:
         """The object as the informer shows it."""
@@ -318,13 +329,13 @@ class ClusterCache:
         keyed = {_object_key(entry): entry for entry in entries}
         changes: list[assumed_objects.Change] = [(self._overlay.get(key), entry) for key, entry in keyed.items()]
         self._overlay.assume(uid, keyed)
-        self._changes.objects.update(keyed)
+        self._change_objects(keyed)
         return changes
 
     def forget_objects(self, uid: str) -> list[assumed_objects.Change]:
         """Nothing is assumed of objects for the pod any more; answers what that changed."""
         gone = self._overlay.forget(uid)
-        self._changes.objects.update(gone)
+        self._change_objects(gone)
         return [(entry, self._overlay.get(key)) for key, entry in gone.items()]
 
     def object_keys(self, kind: str) -> set[tuple[str, str]]:
@@ -337,6 +348,7 @@ class ClusterCache:
             self._nominations.pop(uid, None)
         else:
             self._nominations[uid] = nomination
+        self.revision += 1
         self._changes.nominations.add(uid)
 
     def promise(self, nomination: snapshot_pb2.Nomination, node_name: str) -> None:
@@ -425,6 +437,10 @@ class ClusterCache:
         if pods:
             _add_pods(delta.pods, pods, changes.known_rows)
 
+    def _change_objects(self, keys: Iterable[tuple[str, str, str]]) -> None:
+        self.revision += 1
+        self._changes.objects.update(keys)
+
     # Rows and slots
 
     def _take_new_slot(self) -> int:
@@ -464,12 +480,14 @@ class ClusterCache:
             pod.row = self._next_row
             self._next_row += 1
         pod.slot = slot
+        self.revision += 1
         self._changes.rows[pod.row] = pod
 
     def _unsettle(self, pod: PlacedPod) -> None:
         """The pod's row is free once the replicas have been told."""
         if pod.row not in self._changes.rows:
             self._changes.known_rows.add(pod.row)
+        self.revision += 1
         self._changes.rows[pod.row] = None
         pod.row = pod.slot = NO_SLOT
 
@@ -486,6 +504,7 @@ class ClusterCache:
         pod.base, pod.labels = base, labels
         if pod.class_id != class_id:
             pod.class_id = class_id
+            self.revision += 1
             self._touch(pod)
 
 
@@ -516,6 +535,19 @@ def told_late(known: Any, told: Any) -> bool:
     if old.uid != new.uid or not (old.resource_version.isdigit() and new.resource_version.isdigit()):
         return False
     return int(new.resource_version) < int(old.resource_version)
+
+
+def _reported_again(before: core_pb2.Node, now: core_pb2.Node) -> bool:
+    """Whether the node is as it was, and its kubelet only said so once more, as it does every few minutes."""
+    told = []
+    for node in (before, now):
+        plain = core_pb2.Node()
+        plain.CopyFrom(node)
+        plain.metadata.resource_version = ""
+        for condition in plain.status.conditions:
+            condition.ClearField("last_heartbeat_time")
+        told.append(plain)
+    return told[0] == told[1]
 
 
 def _class_message(entry: class_registry.ClassEntry) -> snapshot_pb2.PodClass:

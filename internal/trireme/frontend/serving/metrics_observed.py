@@ -283,17 +283,24 @@ class Observations:
         self.batch_size.observe(pods, (profile,))
 
     def placed(
-        self, profile: str, pods: int, seconds: float, filtered: "phases.Filtered", placed: "phases.Placed"
+        self,
+        profile: str,
+        pods: int,
+        seconds: float,
+        filtered: "phases.Filtered",
+        placed: "phases.Placed",
+        again: bool = False,
     ) -> None:
-        """One answer of filter and score placed so many pods, at least one."""
+        """One answer of filter and score placed so many pods, at least one; `again`: it had placed others before."""
         self.algorithm_seconds.observe(seconds / pods, (), pods)
         self.plugins(profile, "Filter", filtered.evaluated, pods)
-        self.timings(profile, filtered.timings, pods)
         self.plugins(profile, "Score", placed.evaluated, pods)
-        self.timings(profile, placed.timings, pods)
-        self.batch_attempts.add((profile, "no_hint"))
-        if pods > 1:
-            self.batch_attempts.add((profile, "hint_used"), pods - 1)
+        if not again:
+            self.timings(profile, filtered.timings, pods)
+            self.timings(profile, placed.timings, pods)
+            self.batch_attempts.add((profile, "no_hint"))
+        if pods > 1 or again:
+            self.batch_attempts.add((profile, "hint_used"), pods - (not again))
 
     def refused(self, profile: str, pods: int, seconds: float, filtered: "phases.Filtered") -> None:
         """One answer of filter said of so many pods, at least one, that no node takes them."""
