@@ -4,6 +4,8 @@ import asyncio
 import os
 import pathlib
 import signal
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -75,6 +77,42 @@ async def test_what_is_killed_is_there_again(victim: str) -> None:
         again = await _started_again(local, {first.name: first.pid})
         await _gone(first.pid)
         assert local.statistics() == [children.ChildStatistics("filter-0", again["filter-0"], 2)]
+
+
+# A process as the frontend is: forks the nursery off first. Prints its ids, and what is left at the end.
+_FORKING = """
+import asyncio, os, pathlib, sys
+from trireme.replica import nursery
+forked = nursery.fork()
+print(len(os.listdir("/proc/self/task")), forked.pid)
+from trireme.frontend.replicas import children
+
+async def run():
+    local = children.Children({"filter": ("-v=0",)}, {"filter": int(sys.argv[1])}, forked)
+    await local.load()
+    await local.start()
+    for one in local.statistics():
+        status = pathlib.Path(f"/proc/{one.pid}/status").read_text()
+        parent = int(status.partition("PPid:")[2].split()[0])
+        lines = (pathlib.Path(f"/proc/{pid}/cmdline").read_bytes() for pid in (one.pid, parent))
+        print(parent, *(line.decode().strip(chr(0)) for line in lines))
+    await local.stop()
+
+asyncio.run(run())
+print(pathlib.Path(f"/proc/{forked.pid}").exists())
+"""
+
+
+@pytest.mark.parametrize("phases", [1, 0])
+def test_a_nursery_forked_off_at_the_start_has_the_phases_and_ends_where_there_are_none(phases: int) -> None:
+    """If this fails, the frontend loads everything twice, forks beside a thread, or leaves a process to nobody."""
+    command = [sys.executable, "-c", _FORKING, str(phases)]
+    ran = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+    assert ran.returncode == 0, ran.stderr
+    first, *of_phases, left = ran.stdout.splitlines()
+    threads, nursery = first.split()
+    assert (threads, left) == ("1", "False")
+    assert of_phases == [f"{nursery} filter-0 nursery"] * phases
 
 
 async def test_a_phase_that_cannot_start_says_so() -> None:

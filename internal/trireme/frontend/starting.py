@@ -2,7 +2,6 @@
 
 import asyncio
 import functools
-import gc
 import logging
 import sys
 from collections.abc import Mapping, Sequence
@@ -14,30 +13,31 @@ from trireme.config.connection import Connection
 from trireme.config.options import LoggingOptions
 from trireme.frontend import ending
 from trireme.frontend.replicas import children
+from trireme.replica import nursery
 from trireme.telemetry import klog
 
 log = logging.getLogger(__name__)
 
 
-def start(argv: Sequence[str] | None, told: ending.Ending) -> int:
-    """Run until told to end, or until the Lease is lost. Returns the exit code."""
-    # What is loaded at the start stays: to look through it for garbage all the while costs a twentieth of the start.
-    gc.disable()
-    build = functools.partial(_build, told)
+def start(argv: Sequence[str] | None, told: ending.Ending, forked: nursery.Line) -> int:
+    """Run until told to end, or until the Lease is lost. `forked`: the nursery, which ends with this process. Returns
+    the exit code.
+    """
+    build = functools.partial(_build, told, forked)
     return commandline.run(sys.argv[1:] if argv is None else argv, build=build, lookup=_look_up)
 
 
-def _build(told: ending.Ending, completed: commandline.CompletedConfig) -> int:
+def _build(told: ending.Ending, forked: nursery.Line, completed: commandline.CompletedConfig) -> int:
     klog.setup(_log_options(completed.options.logging))
     klog.info(log, 0, "Starting Kubernetes Scheduler", version=completed.version)
     for text in unheeded_gates.warnings(completed.gates):
         log.warning("%s", text)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(_run(told, completed))
+        return runner.run(_run(told, forked, completed))
 
 
-async def _run(told: ending.Ending, completed: commandline.CompletedConfig) -> int:
-    local = children.configured(completed)
+async def _run(told: ending.Ending, forked: nursery.Line, completed: commandline.CompletedConfig) -> int:
+    local = children.configured(completed, forked)
     try:
         await local.load()
         # Loading the rest takes most of a start: beside the nursery, which is loading what our phases need.

@@ -1,9 +1,11 @@
 """The nursery: a process that has loaded what all phases load, and forks into one whenever it is asked to.
 
-Half of what a phase needs to start is loading NumPy, gRPC and the messages, over and over the same for each of them. So
-the frontend starts one nursery, which loads them once while the frontend still loads its own; its phases are forks of
-it, which are there in a tenth of a second, at first as after a crash. The nursery has nothing that a fork must not
-inherit: no thread, no channel, no credentials, and none of a phase's own code.
+Half of what a process needs to start is loading NumPy, gRPC and the messages, over and over the same for each of them.
+So a frontend loads them before anything else, and forks its nursery off: from then on the two go on side by side, the
+frontend loading its own, the nursery what only phases share. Its phases are forks of it in turn, which are there in a
+tenth of a second, at first as after a crash. A nursery that is needed later (it crashed, or a phase of others is
+missing) is started as any program is. The nursery has nothing that a fork must not inherit: no thread, no channel, no
+credentials, and none of a phase's own code; so a frontend forks it off before it reads its configuration.
 
 One line of JSON on stdin asks for something: `{"start": NAME, "module": MODULE, "arguments": [...]}`, or `{"signal":
 NUMBER, "name": NAME}`. Lines on stdout say what happened: `{"started": NAME, "pid": PID}`, `{"ended": NAME, "code":
@@ -21,12 +23,28 @@ import signal
 import socket
 import sys
 import traceback
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from trireme.replica import parent_death
 
-# What every phase loads. Nothing of this starts a thread or opens anything by being loaded.
-SHARED = ("uvloop", "trireme.replica.phase_metrics", "trireme.replica.phase_process", "trireme.replica.remote_client")
+# What the frontend loads too, and what all phases, or two of them, load besides. Nothing of this starts a thread or
+# opens anything by being loaded.
+_OF_ALL = ("uvloop", "trireme.replica.remote_client", "trireme.replica.grpc_server", "trireme.telemetry.http_site")
+_OF_PHASES = ("trireme.replica.phase_metrics", "trireme.replica.phase_process", "trireme.plugins.catalog")
+
+# Above any descriptor that is open.
+_NO_DESCRIPTOR = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """The frontend's side of a nursery: its process, and the descriptors to ask by and to hear by."""
+
+    pid: int
+    asks: int
+    hears: int
 
 
 class Nursery:
@@ -47,7 +65,7 @@ class Nursery:
             signal.signal(number, signal.SIG_IGN)
         signal.set_wakeup_fd(wakeup.fileno(), warn_on_full_buffer=False)
         with selectors.DefaultSelector() as selector:
-            selector.register(sys.stdin.fileno(), selectors.EVENT_READ)
+            selector.register(0, selectors.EVENT_READ)
             selector.register(ended, selectors.EVENT_READ)
             while True:
                 for key, _ in selector.select():
@@ -60,7 +78,7 @@ class Nursery:
 
     def _read(self) -> bool:
         """Do what stdin asks for; False once it has ended."""
-        data = os.read(sys.stdin.fileno(), 1 << 16)
+        data = os.read(0, 1 << 16)
         *lines, self._unread = (self._unread + data).split(b"\n")
         for line in lines:
             asked = json.loads(line)
@@ -88,38 +106,104 @@ class Nursery:
 
 def _become(nursery: int, name: str, module: str, arguments: list[str]) -> NoReturn:
     """In the fork: be that phase, and never come back."""
-    code = 1
-    try:
+
+    def phase() -> int:
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)
         # Neither what the nursery is asked nor its signals are the phase's to read.
         with open(os.devnull) as nothing:  # noqa: PTH123  # a descriptor is wanted, not a file
             os.dup2(nothing.fileno(), 0)
-        os.closerange(3, 1 << 20)
+        os.closerange(3, _NO_DESCRIPTOR)
         parent_death.exit_with_parent(nursery)
         parent_death.name_process(name)
-        code = importlib.import_module(module).main(arguments)
+        code: int = importlib.import_module(module).main(arguments)
+        return code
+
+    _never_come_back(phase)
+
+
+def _never_come_back(live: Callable[[], int]) -> NoReturn:
+    """End the fork with what it lived for, whatever becomes of that."""
+    code = 1
+    try:
+        code = live()
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else 1
     except BaseException:
         traceback.print_exc()
     finally:
         with contextlib.suppress(OSError, ValueError):
-            sys.stdout.flush()
-            sys.stderr.flush()
+            _flush()
         os._exit(code)
 
 
 def _say(what: dict[str, Any]) -> None:
-    os.write(sys.stdout.fileno(), json.dumps(what).encode() + b"\n")
+    os.write(1, json.dumps(what).encode() + b"\n")
+
+
+def fork() -> Line:
+    """Load what all processes share, and fork the nursery off this one, which must not have begun anything yet."""
+    # NumPy's threads, which a fork would be without, and which nothing here is large enough for.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    _load(_OF_ALL)
+    with _pipes() as (asked, asks, hears, said):
+        _flush()
+        pid = os.fork()
+        if not pid:
+            _never_come_back(lambda: _on(asked, said))
+        return Line(pid, os.dup(asks), os.dup(hears))
+
+
+def spawn() -> Line:
+    """Start a nursery as a program of its own."""
+    with _pipes() as (asked, asks, hears, said):
+        pid = os.posix_spawn(
+            sys.executable,
+            [sys.executable, "-m", "trireme.replica.nursery"],
+            os.environ,
+            file_actions=[(os.POSIX_SPAWN_DUP2, asked, 0), (os.POSIX_SPAWN_DUP2, said, 1)],
+        )
+        return Line(pid, os.dup(asks), os.dup(hears))
+
+
+@contextlib.contextmanager
+def _pipes() -> Iterator[tuple[int, int, int, int]]:
+    """Both ends of what the nursery is asked, and of what it says; closed at the end."""
+    asked, asks = os.pipe()
+    hears, said = os.pipe()
+    try:
+        yield asked, asks, hears, said
+    finally:
+        for descriptor in (asked, asks, hears, said):
+            os.close(descriptor)
+
+
+def _on(asked: int, said: int) -> int:
+    """In the fork: be the nursery."""
+    os.dup2(asked, 0)
+    os.dup2(said, 1)
+    os.closerange(3, _NO_DESCRIPTOR)
+    sys.stdout = os.fdopen(1, "w", closefd=False)  # whatever it was before
+    return main()
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()
+
+
+def _load(modules: Iterable[str]) -> None:
+    for module in modules:
+        importlib.import_module(module)
 
 
 def main() -> int:
     """Load what is shared and serve until stdin ends. Returns the exit code."""
+    parent_death.name_process("nursery")
     gc.disable()
-    for module in SHARED:
-        importlib.import_module(module)
+    _load((*_OF_ALL, *_OF_PHASES))
     gc.freeze()
     gc.enable()
     return Nursery().run()

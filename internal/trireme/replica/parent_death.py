@@ -6,10 +6,12 @@ socket. Linux tells a process that its parent is gone if it asks beforehand; ask
 
 import ctypes
 import os
+import pathlib
 import signal
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_NAME = 15
+_ARGUMENTS = slice(45, 47)  # of /proc/PID/stat after the name: where the command line begins and ends
 
 
 def exit_with_parent(parent: int) -> None:
@@ -30,5 +32,13 @@ def exit_with_parent(parent: int) -> None:
 
 
 def name_process(name: str) -> None:
-    """What this process is called in `top` and the like; cut to 15 bytes by the kernel."""
+    """What this process is called in `top` and, in place of its command line, in `ps`, for a fork has its parent's.
+
+    Cut to 15 bytes, and to what the command line took: the kernel shows the memory that it was given in.
+    """
     ctypes.CDLL(None).prctl(_PR_SET_NAME, name.encode(), 0, 0, 0)
+    fields = pathlib.Path("/proc/self/stat").read_bytes().rpartition(b")")[2].split()
+    start, end = (int(field) for field in fields[_ARGUMENTS])
+    if start:  # 0 where the kernel does not tell
+        ctypes.memset(start, 0, end - start)
+        ctypes.memmove(start, name.encode()[: end - start - 1], min(len(name.encode()), end - start - 1))

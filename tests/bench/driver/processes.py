@@ -76,8 +76,7 @@ class ProcessTree:
         peak = next((int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:")), None)
         if not fields or peak is None:  # a zombie has no memory any more: what it last had counts
             return None
-        name = status.splitlines()[0].partition("\t")[2]
-        return Sample(label(command, name), (int(fields[11]) + int(fields[12])) * TICK, peak / 1024)
+        return Sample(label(command), (int(fields[11]) + int(fields[12])) * TICK, peak / 1024)
 
 
 def _stat(entry: Path) -> list[str]:
@@ -88,8 +87,8 @@ def _stat(entry: Path) -> list[str]:
         return []
 
 
-def label(command: list[str], own_name: str = "") -> str:
-    """What to call a process in a report: its script, module or program; a fork what it named itself."""
+def label(command: list[str]) -> str:
+    """What to call a process in a report: its script, module or program."""
     if not command:
         return "?"
     name = Path(command[0]).name
@@ -97,8 +96,6 @@ def label(command: list[str], own_name: str = "") -> str:
         rest = command[1:]
         while rest and rest[0].startswith("-") and rest[0] != "-m":
             rest = rest[1:]
-        if rest[:1] == ["-m"] and own_name and not own_name.startswith("python"):
-            return own_name
         if rest[:1] == ["-m"]:
             return rest[1].removesuffix(".__main__") if len(rest) > 1 else name
         return Path(rest[0]).name.removesuffix(".py") if rest else name

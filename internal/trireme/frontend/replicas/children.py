@@ -8,10 +8,10 @@ frontend, however it ends.
 import asyncio
 import contextlib
 import logging
+import os
 import pathlib
 import shutil
 import signal
-import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +20,7 @@ from typing import Any
 import orjson
 
 from trireme.config import commandline
+from trireme.replica import nursery
 
 log = logging.getLogger(__name__)
 
@@ -45,10 +46,14 @@ class ChildError(Exception):
 
 
 class Nursery:
-    """The process that our phases are forks of (`replica.nursery`); started when it is first needed, and again."""
+    """The process that our phases are forks of (`replica.nursery`); started when it is first needed, and again.
 
-    def __init__(self) -> None:
-        self._process: asyncio.subprocess.Process | None = None
+    `forked` is one that is there already.
+    """
+
+    def __init__(self, forked: nursery.Line | None = None) -> None:
+        self._forked = forked
+        self._asking: asyncio.WriteTransport | None = None  # while it runs
         self._reading: asyncio.Task[None] | None = None
         self._starting = asyncio.Lock()
         self._waiting: dict[str, asyncio.Future[int]] = {}  # for what a line will say, by its key
@@ -60,12 +65,12 @@ class Nursery:
 
     async def start(self, name: str, module: str, address: str, arguments: Sequence[str]) -> int:
         """Start a process and return its id once it listens. Raises: ChildError."""
-        process = await self._own_process()
+        asking = await self._own_process()
         loop = asyncio.get_running_loop()
         self._running[name] = loop.create_future()
         started = self._waiting[f"started {name}"] = loop.create_future()
         listening = self._waiting[f"listening on {address}"] = loop.create_future()
-        self._ask(process, start=name, module=module, arguments=["--listen", address, *arguments])
+        self._ask(asking, start=name, module=module, arguments=["--listen", address, *arguments])
         try:
             async with asyncio.timeout(START_SECONDS):
                 pid = await started
@@ -82,8 +87,8 @@ class Nursery:
 
     def signal(self, name: str, number: signal.Signals) -> None:
         """Send the process a signal, if it runs."""
-        if self._process is not None and name in self._running and not self._running[name].done():
-            self._ask(self._process, signal=int(number), name=name)
+        if self._asking is not None and name in self._running and not self._running[name].done():
+            self._ask(self._asking, signal=int(number), name=name)
 
     async def ended(self, name: str) -> int:
         """Return the exit code of a process that was started, once it has ended."""
@@ -95,33 +100,32 @@ class Nursery:
 
     async def stop(self) -> None:
         """End it, and with it whatever of it still runs."""
-        if self._process is not None and self._process.stdin is not None:
-            self._process.stdin.close()
+        if self._forked is not None:
+            await self._own_process()
+        if self._asking is not None:
+            self._asking.close()
         if self._reading is not None:
             await self._reading
 
-    async def _own_process(self) -> asyncio.subprocess.Process:
+    async def _own_process(self) -> asyncio.WriteTransport:
         async with self._starting:
-            if self._process is None:
-                self._process = await asyncio.create_subprocess_exec(
-                    sys.executable,
-                    "-m",
-                    "trireme.replica.nursery",
-                    stdin=asyncio.subprocess.PIPE,
-                    stdout=asyncio.subprocess.PIPE,
-                )
-                self._reading = asyncio.create_task(self._read(self._process), name="nursery")
-            return self._process
+            if self._asking is None:
+                line, self._forked = self._forked or nursery.spawn(), None
+                loop = asyncio.get_running_loop()
+                said = asyncio.StreamReader()
+                hears, asks = os.fdopen(line.hears, "rb", 0), os.fdopen(line.asks, "wb", 0)
+                await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(said), hears)
+                self._asking, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, asks)
+                self._reading = asyncio.create_task(self._read(line.pid, said), name="nursery")
+            return self._asking
 
-    def _ask(self, process: asyncio.subprocess.Process, **what: Any) -> None:
-        assert process.stdin is not None
-        if not process.stdin.is_closing():  # else it has ended, which is about to be read
-            process.stdin.write(orjson.dumps(what) + b"\n")
+    def _ask(self, asking: asyncio.WriteTransport, **what: Any) -> None:
+        if not asking.is_closing():  # else it has ended, which is about to be read
+            asking.write(orjson.dumps(what) + b"\n")
 
-    async def _read(self, process: asyncio.subprocess.Process) -> None:
+    async def _read(self, pid: int, said: asyncio.StreamReader) -> None:
         """Take what is said, until it ends: then all have ended."""
-        assert process.stdout is not None
-        while line := await process.stdout.readline():
+        while line := await said.readline():
             if not line.startswith(b"{"):
                 self._said(line.decode(errors="replace").strip(), 0)
                 continue
@@ -130,10 +134,10 @@ class Nursery:
                 self._said(f"started {what['started']}", what["pid"])
             else:
                 self._end(what["ended"], what["code"])
-        code = await process.wait()
-        self._process = None
+        _, status = await asyncio.to_thread(os.waitpid, pid, 0)
+        self._asking = None
         for name in self._running:
-            self._end(name, code)
+            self._end(name, os.waitstatus_to_exitcode(status))
 
     def _said(self, key: str, value: int) -> None:
         waiting = self._waiting.pop(key, None)
@@ -186,9 +190,11 @@ class Child:
 class Children:
     """All children: how many of each phase, and the arguments of each phase's."""
 
-    def __init__(self, arguments: Mapping[str, Sequence[str]], counts: Mapping[str, int]) -> None:
+    def __init__(
+        self, arguments: Mapping[str, Sequence[str]], counts: Mapping[str, int], forked: nursery.Line | None = None
+    ) -> None:
         self._folder = pathlib.Path(tempfile.mkdtemp(prefix="trireme-"))
-        self._nursery = Nursery()
+        self._nursery = Nursery(forked)
         self._started = asyncio.Event()
         self._children = {
             phase: [
@@ -207,9 +213,11 @@ class Children:
         return [child.address for child in self._children.get(phase, ())]
 
     async def load(self) -> None:
-        """Start loading what they share, if there are any."""
+        """Have what they share loaded, if there are any; otherwise a nursery that is there ends."""
         if any(self._children.values()):
             await self._nursery.load()
+        else:
+            await self._nursery.stop()
 
     async def start(self) -> None:
         """Start all and return once they listen. Raises: ChildError."""
@@ -252,11 +260,11 @@ class Children:
                 log.error("%s", error)
 
 
-def configured(completed: commandline.CompletedConfig) -> Children:
-    """The children that the configuration wants: of every phase without endpoints."""
+def configured(completed: commandline.CompletedConfig, forked: nursery.Line) -> Children:
+    """The children that the configuration wants: of every phase without endpoints. `forked`: what they are forks of."""
     phases = {name: completed.trireme.phase(name) for name in _PHASES}
     counts = {name: 0 if phase.endpoints else phase.local_replicas for name, phase in phases.items()}
-    return Children(_arguments(completed), counts)
+    return Children(_arguments(completed), counts, forked)
 
 
 def standing_in(completed: commandline.CompletedConfig, phase: str) -> Children:
