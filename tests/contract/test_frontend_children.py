@@ -89,7 +89,7 @@ from trireme.frontend.replicas import children
 
 async def run():
     local = children.Children({"filter": ("-v=0",)}, {"filter": int(sys.argv[1])}, forked)
-    await local.load()
+    await local.ask()
     await local.start()
     for one in local.statistics():
         status = pathlib.Path(f"/proc/{one.pid}/status").read_text()

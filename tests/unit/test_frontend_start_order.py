@@ -36,9 +36,10 @@ class Recorder:
 class Frontend(app.Frontend):
     """A frontend of which only the order of its start is left."""
 
-    def __init__(self, delayed: bool) -> None:
+    def __init__(self, delayed: bool, elects: bool) -> None:
         profile = types.SimpleNamespace(scheduler_name="batch")
-        configuration = types.SimpleNamespace(delay_cache_until_active=delayed)
+        election = types.SimpleNamespace(leader_elect=elects)
+        configuration = types.SimpleNamespace(delay_cache_until_active=delayed, leader_election=election)
         self._completed: Any = types.SimpleNamespace(profiles=[profile], configuration=configuration)
         self.recorder: Any = Recorder()
         self.informers: list[Any] = [Informer(), Informer(resources.NODES)]
@@ -59,22 +60,26 @@ class Frontend(app.Frontend):
         held = ObjectReference("Lease", "kube-system", "kube-scheduler", "u", "coordination.k8s.io/v1", "7")
         return app.Term(7, "me", lambda: 10.0, lease=held)
 
-    async def _lead(self, group: asyncio.TaskGroup, term: app.Term) -> None:
+    def _begin(self, group: asyncio.TaskGroup, term: app.Term) -> None:
+        self.story.append("is followed, synced" if self.synced else "is followed")
+
+    async def _lead(self, term: app.Term) -> None:
         self.story.append("leads, synced" if self.synced else "leads")
         raise asyncio.CancelledError
 
 
 @pytest.mark.parametrize(
-    ("delayed", "story"),
+    ("delayed", "elects", "story"),
     [
-        (False, ["informers", "elected, synced", "leads, synced"]),
-        (True, ["elected", "informers", "leads, synced"]),
+        (False, True, ["informers", "elected, synced", "is followed, synced", "leads, synced"]),
+        (True, True, ["elected", "informers", "is followed", "leads, synced"]),
+        (False, False, ["informers", "elected", "is followed", "leads, synced"]),
     ],
-    ids=["usually", "delayCacheUntilActive"],
+    ids=["usually", "delayCacheUntilActive", "without-election"],
 )
-async def test_who_leads_has_seen_the_cluster(delayed: bool, story: list[str]) -> None:
+async def test_who_leads_has_seen_the_cluster(delayed: bool, elects: bool, story: list[str]) -> None:
     """Else one that cannot read the cluster takes the Lease from one that can, or nobody is told who has it."""
-    frontend = Frontend(delayed)
+    frontend = Frontend(delayed, elects)
     with pytest.raises(asyncio.CancelledError):
         await frontend.run(frontend.elected)
     assert frontend.story == story

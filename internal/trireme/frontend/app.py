@@ -65,7 +65,7 @@ log = logging.getLogger(__name__)
 
 CATCH_UP_SECONDS = 60.0
 
-# How often the start looks whether the caches are populated.
+# How often the start looks what was listed meanwhile, and whether the caches are populated.
 POPULATED_SECONDS = 0.02
 
 # How long an unreachable bind replica may go on with an old leader's work: what the Lease is valid for.
@@ -508,18 +508,24 @@ class Frontend:
         """Run until cancelled; `elected` returns once we lead."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self.recorder.run(), name="events")
-            if not self._completed.configuration.delay_cache_until_active:
+            delayed = self._completed.configuration.delay_cache_until_active
+            if not delayed:
                 self._start_informers(group)
+            # Without leader election nobody is kept from leading, and the replicas follow from the first page on.
+            seen = not delayed and self._completed.configuration.leader_election.leader_elect
+            if seen:
                 await self._populated()
             term = await elected()
             if term.lease is not None:
                 profile = self._completed.profiles[0].scheduler_name
                 text = f"{term.holder} became leader"
                 self.recorder.record_legacy(term.lease, events.NORMAL, "LeaderElection", text, profile)
-            if self._completed.configuration.delay_cache_until_active:
+            if delayed:
                 self._start_informers(group)
+            self._begin(group, term)
+            if not seen:
                 await self._populated()
-            await self._lead(group, term)
+            await self._lead(term)
 
     def _start_informers(self, group: asyncio.TaskGroup) -> None:
         for entry in self.informers:
@@ -536,11 +542,22 @@ class Frontend:
             await asyncio.sleep(POPULATED_SECONDS if waiting else 0)
         klog.info(log, 3, "Handlers synced")
 
-    async def _lead(self, group: asyncio.TaskGroup, term: Term) -> None:
+    def _begin(self, group: asyncio.TaskGroup, term: Term) -> None:
+        """From now on phases know us and follow; nothing is scheduled yet."""
         self._term = term
         log.info("leading with epoch %d", term.epoch)
         group.create_task(self._watch_endpoints(), name="endpoints")
+        group.create_task(self._publish_what_is_listed(), name="publish what is listed")
         group.create_task(self.outbox.run(), name="status outbox")
+
+    async def _publish_what_is_listed(self) -> None:
+        """Replicas get pages as they come, so that they have nearly all when the last one does."""
+        while not self.synced:
+            await asyncio.sleep(POPULATED_SECONDS)
+            if self.filters.followed or self.scores.followed:
+                self.publish()
+
+    async def _lead(self, term: Term) -> None:
         drain = await self.binders.announced(ANNOUNCE_SECONDS)
         if drain:
             await asyncio.sleep(drain)

@@ -39,8 +39,8 @@ def _build(told: ending.Ending, forked: nursery.Line, completed: commandline.Com
 async def _run(told: ending.Ending, forked: nursery.Line, completed: commandline.CompletedConfig) -> int:
     local = children.configured(completed, forked)
     try:
-        await local.load()
-        # Loading the rest takes most of a start: beside the nursery, which is loading what our phases need.
+        await local.ask()
+        # Loading the rest takes most of a start: beside our phases, which load theirs.
         from trireme.frontend import running
 
         return await running.run(completed, local, told)

@@ -7,6 +7,7 @@ frontend, however it ends.
 
 import asyncio
 import contextlib
+import io
 import logging
 import os
 import pathlib
@@ -45,6 +46,15 @@ class ChildError(Exception):
     """A child could not be started; the text is what it said."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A process that the nursery was asked for, and what it is going to say of it."""
+
+    name: str
+    started: asyncio.Future[int]
+    listening: asyncio.Future[int]
+
+
 class Nursery:
     """The process that our phases are forks of (`replica.nursery`); started when it is first needed, and again.
 
@@ -53,42 +63,41 @@ class Nursery:
 
     def __init__(self, forked: nursery.Line | None = None) -> None:
         self._forked = forked
-        self._asking: asyncio.WriteTransport | None = None  # while it runs
+        self._asks: io.FileIO | None = None  # while it runs
         self._reading: asyncio.Task[None] | None = None
         self._starting = asyncio.Lock()
         self._waiting: dict[str, asyncio.Future[int]] = {}  # for what a line will say, by its key
         self._running: dict[str, asyncio.Future[int]] = {}  # until the exit code of each process
 
-    async def load(self) -> None:
-        """Have it load what phases share."""
-        await self._own_process()
-
-    async def start(self, name: str, module: str, address: str, arguments: Sequence[str]) -> int:
-        """Start a process and return its id once it listens. Raises: ChildError."""
-        asking = await self._own_process()
+    async def ask(self, name: str, module: str, address: str, arguments: Sequence[str]) -> _Asked:
+        """Have a process started."""
+        asks = await self._own_process()
         loop = asyncio.get_running_loop()
         self._running[name] = loop.create_future()
-        started = self._waiting[f"started {name}"] = loop.create_future()
-        listening = self._waiting[f"listening on {address}"] = loop.create_future()
-        self._ask(asking, start=name, module=module, arguments=["--listen", address, *arguments])
+        asked = _Asked(name, loop.create_future(), loop.create_future())
+        self._waiting[f"started {name}"] = asked.started
+        self._waiting[f"listening on {address}"] = asked.listening
+        _tell(asks, start=name, module=module, arguments=["--listen", address, *arguments])
+        return asked
+
+    async def listens(self, asked: _Asked) -> int:
+        """Return the id of the process once it listens. Raises: ChildError."""
+        running = self._running[asked.name]
         try:
             async with asyncio.timeout(START_SECONDS):
-                pid = await started
-                await asyncio.wait({listening, self._running[name]}, return_when=asyncio.FIRST_COMPLETED)
+                for said in (asked.started, asked.listening):
+                    await asyncio.wait({said, running}, return_when=asyncio.FIRST_COMPLETED)
         except TimeoutError as error:
-            self.signal(name, signal.SIGKILL)
-            raise ChildError(f"{name} does not listen after {START_SECONDS:.0f} s") from error
-        finally:
-            self._waiting.pop(f"started {name}", None)
-            self._waiting.pop(f"listening on {address}", None)
-        if self._running[name].done():
-            raise ChildError(f"{name} ended with exit code {self._running[name].result()} at its start")
-        return pid
+            self.signal(asked.name, signal.SIGKILL)
+            raise ChildError(f"{asked.name} does not listen after {START_SECONDS:.0f} s") from error
+        if running.done():
+            raise ChildError(f"{asked.name} ended with exit code {running.result()} at its start")
+        return asked.started.result()
 
     def signal(self, name: str, number: signal.Signals) -> None:
         """Send the process a signal, if it runs."""
-        if self._asking is not None and name in self._running and not self._running[name].done():
-            self._ask(self._asking, signal=int(number), name=name)
+        if self._asks is not None and name in self._running and not self._running[name].done():
+            _tell(self._asks, signal=int(number), name=name)
 
     async def ended(self, name: str) -> int:
         """Return the exit code of a process that was started, once it has ended."""
@@ -102,28 +111,23 @@ class Nursery:
         """End it, and with it whatever of it still runs."""
         if self._forked is not None:
             await self._own_process()
-        if self._asking is not None:
-            self._asking.close()
+        if self._asks is not None:
+            self._asks.close()
         if self._reading is not None:
             await self._reading
 
-    async def _own_process(self) -> asyncio.WriteTransport:
+    async def _own_process(self) -> io.FileIO:
         async with self._starting:
-            if self._asking is None:
+            if self._asks is None:
                 line, self._forked = self._forked or nursery.spawn(), None
-                loop = asyncio.get_running_loop()
                 said = asyncio.StreamReader()
-                hears, asks = os.fdopen(line.hears, "rb", 0), os.fdopen(line.asks, "wb", 0)
-                await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(said), hears)
-                self._asking, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, asks)
-                self._reading = asyncio.create_task(self._read(line.pid, said), name="nursery")
-            return self._asking
+                hears = os.fdopen(line.hears, "rb", 0)
+                await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(said), hears)
+                self._asks = os.fdopen(line.asks, "wb", 0)
+                self._reading = asyncio.create_task(self._read(line.pid, self._asks, said), name="nursery")
+            return self._asks
 
-    def _ask(self, asking: asyncio.WriteTransport, **what: Any) -> None:
-        if not asking.is_closing():  # else it has ended, which is about to be read
-            asking.write(orjson.dumps(what) + b"\n")
-
-    async def _read(self, pid: int, said: asyncio.StreamReader) -> None:
+    async def _read(self, pid: int, asks: io.FileIO, said: asyncio.StreamReader) -> None:
         """Take what is said, until it ends: then all have ended."""
         while line := await said.readline():
             if not line.startswith(b"{"):
@@ -135,7 +139,8 @@ class Nursery:
             else:
                 self._end(what["ended"], what["code"])
         _, status = await asyncio.to_thread(os.waitpid, pid, 0)
-        self._asking = None
+        asks.close()
+        self._asks = None
         for name in self._running:
             self._end(name, os.waitstatus_to_exitcode(status))
 
@@ -147,6 +152,14 @@ class Nursery:
     def _end(self, name: str, code: int) -> None:
         if not self._running[name].done():
             self._running[name].set_result(code)
+
+
+def _tell(asks: io.FileIO, **what: Any) -> None:
+    """Ask for something; a nursery that has ended is about to be found out by what it says."""
+    if not asks.closed:
+        with contextlib.suppress(BrokenPipeError):
+            # At once, for the loop may be kept from turning next; a pipe takes more than was ever asked for.
+            asks.write(orjson.dumps(what) + b"\n")
 
 
 class Child:
@@ -162,15 +175,24 @@ class Child:
         self._arguments = arguments
         self._pid = 0
         self._starts = 0
+        self._asked: _Asked | None = None
 
     def statistics(self) -> ChildStatistics:
         """How it is."""
         return ChildStatistics(self.name, self._pid if self._nursery.runs(self.name) else 0, self._starts)
 
-    async def start(self) -> None:
-        """Start it and return once it listens. Raises: ChildError."""
+    async def ask(self) -> None:
+        """Have it started."""
         self._starts += 1
-        self._pid = await self._nursery.start(self.name, self._module, self.address, self._arguments)
+        self._asked = await self._nursery.ask(self.name, self._module, self.address, self._arguments)
+
+    async def start(self) -> None:
+        """Start it, unless that was asked for, and return once it listens. Raises: ChildError."""
+        if self._asked is None:
+            await self.ask()
+        assert self._asked is not None
+        asked, self._asked = self._asked, None
+        self._pid = await self._nursery.listens(asked)
 
     async def ended(self) -> int:
         """Return its exit code once it has ended."""
@@ -212,11 +234,12 @@ class Children:
         """Where the children of a phase listen."""
         return [child.address for child in self._children.get(phase, ())]
 
-    async def load(self) -> None:
-        """Have what they share loaded, if there are any; otherwise a nursery that is there ends."""
-        if any(self._children.values()):
-            await self._nursery.load()
-        else:
+    async def ask(self) -> None:
+        """Have all started, which `start` will wait for; a nursery that is there for none ends."""
+        for children in self._children.values():
+            for child in children:
+                await child.ask()
+        if not any(self._children.values()):
             await self._nursery.stop()
 
     async def start(self) -> None:

@@ -107,6 +107,11 @@ class ReplicaLink:
         return self.address, self._full_syncs
 
     @property
+    def streaming(self) -> bool:
+        """Its full sync was made: what is published goes to it."""
+        return self._streaming
+
+    @property
     def in_step(self) -> bool:
         """It follows, and was heard of lately where there was something to hear."""
         # An empty cluster is at generation 0, so the generation does not tell whether there was an acknowledgement.

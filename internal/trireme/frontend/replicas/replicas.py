@@ -66,6 +66,11 @@ class Replicas:
         """Whether any replica is in step."""
         return any(link.in_step for link in self._links.values())
 
+    @property
+    def followed(self) -> bool:
+        """Whether any replica has a stream, in step or not yet."""
+        return any(link.streaming for link in self._links.values())
+
     def answering(self) -> Sequence[str]:
         """The addresses of the replicas in step."""
         return [link.address for link in self._links.values() if link.in_step]
