@@ -1,9 +1,8 @@
-"""Raw requests to an API server, over the session of `kubernetes.aio`.
+"""Raw requests to an API server, over a session of aiohttp.
 
-Why not the package's own calls: a generated call costs half a millisecond and its models three milliseconds a pod.
-Configuration, credentials, TLS and the session still come from the package; writes, of which every pod needs two, go
-over connections of our own (`write_pool`) unless a proxy stands between. Bodies are bytes, or plain JSON values encoded
-by orjson, and answers are bytes.
+Why not the `kubernetes` package's calls: a generated call costs half a millisecond and its models three milliseconds a
+pod. Writes, of which every pod needs two, go over connections of our own (`write_pool`) unless a proxy stands between.
+Bodies are bytes, or plain JSON values encoded by orjson, and answers are bytes.
 
 Every request has a deadline, waits for the client's rate limit, and ends in an `ApiResponse`, an `ApiError` or an
 `ApiUnreachable`. Nothing is repeated here but reads (`read`; and a GET once, where a kept connection turned out to be
@@ -30,7 +29,6 @@ import aiohttp
 import orjson
 import tenacity
 import yarl
-from kubernetes.aio.client import rest
 
 from trireme.kube import credentials, errors, ratelimit, write_pool
 from trireme.kube.errors import ApiError, ApiUnreachable, KubeconfigError
@@ -305,7 +303,7 @@ class ApiClient:
     async def _ask(
         self, method: str, target: str, headers: credentials.Headers, body: bytes | None, seconds: float
     ) -> write_pool.Answer:
-        """One request over the package's session."""
+        """One request over the session."""
         try:
             async with self._sessions[-1].request(
                 method,
@@ -377,15 +375,18 @@ class ApiClient:
 
     def _open_session(self) -> None:
         configuration = self._identity.configuration
-        configuration.connection_pool_maxsize = self._settings.max_connections
-        # trust_env would look up proxies and ~/.netrc for every request; the credentials did so once. Cookies: an API
-        # server sets none, and a load balancer's would pin us.
-        configuration.client_session_kwargs = {"trust_env": False, "cookie_jar": aiohttp.DummyCookieJar()}
         try:
-            connections = rest.RESTClientObject(configuration)
+            tls = configuration.tls()
         except OSError as error:  # ssl.SSLError is one
             raise KubeconfigError(f"{self._identity.origin}: TLS: {error.strerror or error}") from error
-        session = connections._create_pool_manager()
+        # trust_env would look up proxies and ~/.netrc for every request; the credentials did so once. Cookies: an API
+        # server sets none, and a load balancer's would pin us. The buffer: events of a watch can be large.
+        session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=self._settings.max_connections, ssl=tls or True),
+            trust_env=False,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            read_bufsize=1 << 21,
+        )
         # aiohttp would send a PUT or DELETE again, unseen, when a connection closes under it; the 409 or 404 that the
         # second one gets would then be reported for a write that happened.
         session._retry_connection = False
@@ -400,7 +401,7 @@ class ApiClient:
             self._writes = None
         if not configuration.proxy:
             self._writes = write_pool.WritePool(
-                self.host, connections.ssl_context, configuration.tls_server_name, self._settings.max_connections
+                self.host, tls, configuration.tls_server_name, self._settings.max_connections
             )
 
 

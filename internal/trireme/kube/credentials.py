@@ -1,10 +1,10 @@
 """Who we are to the API server, and where it is: kubeconfig, service account, `--master`.
 
-The parsing of credentials, their refresh and TLS are `kubernetes.aio`'s. Beside it stands what that package leaves to
-its callers: a wrong file is reported in one line that names the file and the field (the package fails with whatever
-exception the mistake happens to cause), file references are resolved against the kubeconfig's folder, and credentials
-that change while we run are followed. Invariant: after `load` returned, everything the connection needs from disk was
-read and parsed once, so a mistake shows at start and not at the first request.
+Credentials that a kubeconfig holds are read in `connection`; those that a program, an identity provider or a service
+account gives come by `kubernetes.aio`, in `asked_credentials`. Beside them stands here what both leave to their
+callers: a wrong file is reported in one line that names the file and the field, and credentials that change while we
+run are followed. Invariant: after `load` returned, everything the connection needs from disk was read and parsed once,
+so a mistake shows at start and not at the first request.
 
 How kube-scheduler chooses: a kubeconfig if one is named, with `--master` in place of its server; `--master` alone
 without credentials; neither: the pod's service account.
@@ -13,39 +13,31 @@ without credentials; neither: the pod's service account.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import dataclasses
 import ipaddress
 import logging
 import ssl
 import time
+import types
 import urllib.parse
 import urllib.request
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeAlias
 
 import multidict
-from kubernetes.aio import config as kube_config
-from kubernetes.aio.client import configuration as kube_configuration
-from kubernetes.aio.config import incluster_config
-from kubernetes.aio.config import kube_config as kube_config_loader
 
-from trireme.kube import kubeconfig
+from trireme.kube import connection, kubeconfig
 from trireme.kube.errors import KubeconfigError
 
 log = logging.getLogger(__name__)
 
-# The package's config module has no type hints.
-_package: Any = kube_config_loader
-_in_cluster_package: Any = incluster_config
-
 # A multidict because Impersonate-Group is repeated for each group.
 Headers: TypeAlias = "multidict.CIMultiDict[str]"
 
+Renewal: TypeAlias = Callable[[bool], Awaitable[None]]
+
 # How often rotating credentials are looked at again, as client-go does with token files.
 RENEWAL_SECONDS = 60.0
-# A credential plugin may ask a person or a cloud; longer than this it hangs.
-PLUGIN_DEADLINE_SECONDS = 60.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -61,9 +53,9 @@ class Credentials:
 
     def __init__(
         self,
-        configuration: kube_configuration.Configuration,
+        configuration: connection.Connection,
         origin: str,
-        renewal: Callable[[bool], Awaitable[None]] | None = None,
+        renewal: Renewal | None = None,
         extra_headers: Sequence[tuple[str, str]] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -106,7 +98,7 @@ class Credentials:
             before = (self.headers, self.certificate)
             try:
                 await self._renewal(rejected is not None)
-            except (kube_config.ConfigException, KubeconfigError, OSError, ValueError) as error:
+            except (KubeconfigError, OSError, ValueError) as error:
                 log.warning("credentials of %s could not be renewed: %s", self.origin, error)
                 return False
             self.headers = self._make_headers()
@@ -128,111 +120,39 @@ async def load(source: Source, clock: Callable[[], float] = time.monotonic) -> C
       KubeconfigError: naming the file and the field at fault.
     """
     if not source.kubeconfig and not source.master:
-        return _in_cluster(clock)
+        made, renewal = _asked().in_cluster()
+        return Credentials(made, "the pod's service account", renewal, clock=clock)
     context = kubeconfig.read(source.kubeconfig, source.master)
-    configuration = _new_configuration()
-    loader = await _load_context(context, configuration)
-    credentials = Credentials(
-        configuration,
-        context.origin,
-        _renewal_of(context, loader, configuration),
-        context.impersonation,
-        clock,
-    )
-    _check_tls(context, configuration)
-    configuration.proxy = configuration.proxy or proxy_from_environment(credentials.host)
+    if context.asks:
+        made, renewal = await _asked().load(context)
+    else:
+        made, renewal = _held(context)
+    credentials = Credentials(made, context.origin, renewal, context.impersonation, clock)
+    _check_tls(context, made)
+    made.proxy = made.proxy or proxy_from_environment(credentials.host)
     return credentials
 
 
-def _new_configuration() -> kube_configuration.Configuration:
-    # The class keeps a process-wide default that its metaclass-less constructor would copy; type.__call__ is how the
-    # package itself makes a fresh one.
-    made: kube_configuration.Configuration = type.__call__(kube_configuration.Configuration)
-    return made
+def _asked() -> types.ModuleType:
+    # Loading the package behind it takes a fifth of a frontend's start, and most have no use for it.
+    from trireme.kube import asked_credentials
+
+    return asked_credentials
 
 
-def _in_cluster(clock: Callable[[], float]) -> Credentials:
-    configuration = _new_configuration()
+def _held(context: kubeconfig.Context) -> tuple[connection.Connection, Renewal | None]:
     try:
-        _in_cluster_package.load_incluster_config(configuration)
-    except (kube_config.ConfigException, OSError) as error:
-        # kube-scheduler's words for having nothing at all to go by.
-        raise KubeconfigError(
-            "no kubeconfig and no master given, and no service account found "
-            f"({incluster_config.SERVICE_TOKEN_FILENAME}: {str(error).rstrip('.')})"
-        ) from error
+        made = connection.of(context.document)
+    except (OSError, ValueError) as error:
+        raise context.error("user", " ".join(str(error).split())) from error
 
     async def renew(_: bool) -> None:
-        # The package's hook reads the token file again when its copy is older than a minute.
-        await configuration.get_api_key_with_prefix("BearerToken")
+        connection.renew(made, context.document)
 
-    return Credentials(configuration, "the pod's service account", renew, clock=clock)
-
-
-async def _load_context(context: kubeconfig.Context, configuration: kube_configuration.Configuration) -> Any:
-    reports: list[str] = []
-    try:
-        with _library_reports(reports):
-            async with asyncio.timeout(PLUGIN_DEADLINE_SECONDS):
-                loader = await _package.load_kube_config_from_dict(context.document, client_configuration=configuration)
-    except TimeoutError as error:
-        raise context.error(
-            "user", f"the credential plugin took longer than {PLUGIN_DEADLINE_SECONDS:.0f} s"
-        ) from error
-    except Exception as error:  # the package raises whatever a wrong field leads to
-        raise context.error("user", " ".join(str(error).split()) or type(error).__name__) from error
-    if context.has_plugin and not ("token" in loader.__dict__ or "cert_file" in loader.__dict__):
-        raise context.error("user.exec", "; ".join(reports) or "the credential plugin gave no credentials")
-    return loader
+    return made, renew if context.rotates else None
 
 
-@contextlib.contextmanager
-def _library_reports(into: list[str]) -> Iterator[None]:
-    """Collects what the package logs as errors: it swallows a credential plugin's failure and only logs why."""
-
-    class Collector(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            into.append(" ".join(record.getMessage().split()))
-
-    logger, collector = kube_config_loader.logger, Collector(logging.ERROR)
-    propagate, logger.propagate = logger.propagate, False
-    logger.addHandler(collector)
-    try:
-        yield
-    finally:
-        logger.removeHandler(collector)
-        logger.propagate = propagate
-
-
-def _renewal_of(
-    context: kubeconfig.Context,
-    loader: Any,
-    configuration: kube_configuration.Configuration,
-) -> Callable[[bool], Awaitable[None]] | None:
-    """The function that renews this context's credentials, or None where they never change."""
-    if not context.rotates:
-        return None
-
-    async def renew(rejected: bool) -> None:
-        if context.has_plugin:
-            known_expiry = hasattr(loader, "exec_plugin_expiry")
-            if rejected and known_expiry:
-                del loader.exec_plugin_expiry
-            elif not rejected and not known_expiry:
-                return  # a plugin that gives no expiry is asked again only when its answer was rejected
-            async with asyncio.timeout(PLUGIN_DEADLINE_SECONDS):
-                await loader.load_from_exec_plugin()
-            configuration.cert_file = getattr(loader, "cert_file", configuration.cert_file)
-            configuration.key_file = getattr(loader, "key_file", configuration.key_file)
-        else:
-            await loader._load_authentication()  # reads the token file, or asks the identity provider, again
-        if "token" in loader.__dict__:
-            configuration.api_key["BearerToken"] = loader.token
-
-    return renew
-
-
-def _check_tls(context: kubeconfig.Context, configuration: kube_configuration.Configuration) -> None:
+def _check_tls(context: kubeconfig.Context, configuration: connection.Connection) -> None:
     """Loads each file once by itself, so that the message can name the field."""
     if not str(configuration.host).startswith("https"):
         return

@@ -1,8 +1,8 @@
 """Reads a kubeconfig and checks the one context that is used.
 
 Pure but for reading the file: it answers a small document holding only the current context, its cluster and its user,
-with every file path made absolute. That document is what `kubernetes.aio` loads, so an entry of the file that we do
-not use cannot stop us, and one that we do use is checked here, where the message can still name it.
+with every file path made absolute. That document is what is loaded, so an entry of the file that we do not use cannot
+stop us, and one that we do use is checked here, where the message can still name it.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ class Context:
     document: Mapping[str, Any]  # a kubeconfig of this context alone
     names: Mapping[str, str]  # "cluster" and "user" -> their place in the file
     has_plugin: bool  # credentials come from a program (user.exec)
+    asks: bool  # credentials come from a program or an identity provider
     rotates: bool  # credentials change while we run
     impersonation: tuple[tuple[str, str], ...]  # headers of user.as and its kin
 
@@ -130,6 +131,7 @@ def _make(
         },
         names=names,
         has_plugin=plugin is not None,
+        asks=any(user.get(key) for key in ("exec", "auth-provider")),
         rotates=any(user.get(key) for key in ("exec", "tokenFile", "auth-provider")),
         impersonation=_impersonation(user),
     )

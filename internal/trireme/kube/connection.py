@@ -1,0 +1,99 @@
+"""The connection to an API server: where it is, how TLS is spoken, and the credentials that a kubeconfig holds itself.
+
+Apart from `asked_credentials`, which has those that somebody else must be asked for: that needs the `kubernetes`
+package, and loading the package takes as long as reading ten thousand pods.
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import functools
+import os
+import pathlib
+import ssl
+from collections.abc import Mapping
+from typing import Any
+
+
+@dataclasses.dataclass(slots=True)
+class Connection:
+    """How to reach the API server. Some names are the `kubernetes` package's, which sets these fields."""
+
+    host: str = ""
+    api_key: dict[str, str] = dataclasses.field(default_factory=dict)
+    """The Authorization header, under "BearerToken", whatever its kind."""
+    ssl_ca_cert: str | None = None
+    cert_file: str | None = None
+    key_file: str | None = None
+    verify_ssl: bool = True
+    tls_server_name: str | None = None
+    proxy: str | None = None
+    refresh_api_key_hook: Any = None
+
+    def tls(self) -> ssl.SSLContext | None:
+        """What TLS is spoken with; None where none is.
+
+        Raises:
+          OSError: a certificate or key cannot be used.
+        """
+        if not self.host.startswith("https"):
+            return None
+        context = ssl.create_default_context(cafile=self.ssl_ca_cert)
+        if self.cert_file:
+            context.load_cert_chain(self.cert_file, self.key_file)
+        if not self.verify_ssl:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        return context
+
+
+def of(document: Mapping[str, Any]) -> Connection:
+    """The connection of a kubeconfig of one context (`kubeconfig.Context.document`) that holds its credentials.
+
+    Raises:
+      OSError, ValueError: a file cannot be read.
+    """
+    cluster, user = document["clusters"][0]["cluster"], document["users"][0]["user"]
+    made = Connection(
+        host=cluster["server"],
+        verify_ssl=not cluster.get("insecure-skip-tls-verify"),
+        tls_server_name=cluster.get("tls-server-name"),
+        proxy=cluster.get("proxy-url"),
+    )
+    if made.host.startswith("https"):
+        made.ssl_ca_cert = _file(cluster, "certificate-authority")
+        made.cert_file = _file(user, "client-certificate")
+        made.key_file = _file(user, "client-key")
+    renew(made, document)
+    return made
+
+
+def renew(connection: Connection, document: Mapping[str, Any]) -> None:
+    """Read again what may have changed: the token of a file.
+
+    Raises:
+      OSError, ValueError: the file cannot be read.
+    """
+    user = document["users"][0]["user"]
+    token = user.get("token")
+    if user.get("tokenFile"):
+        token = pathlib.Path(user["tokenFile"]).read_text(encoding="utf-8")
+    if token:
+        connection.api_key["BearerToken"] = f"Bearer {token}"
+    elif "username" in user and "password" in user:
+        pair = base64.b64encode(f"{user['username']}:{user['password']}".encode()).decode()
+        connection.api_key["BearerToken"] = f"Basic {pair}"
+
+
+def _file(entry: Mapping[str, Any], field: str) -> str | None:
+    data = entry.get(f"{field}-data")
+    return _in_memory(base64.b64decode(data)) if data else entry.get(field)
+
+
+@functools.cache
+def _in_memory(content: bytes) -> str:
+    """A file with this content that is on no disk: OpenSSL reads certificates and keys from files only."""
+    descriptor = os.memfd_create("kubeconfig")
+    os.write(descriptor, content)
+    return f"/proc/self/fd/{descriptor}"
