@@ -38,7 +38,7 @@ class _Ending(enum.Enum):
 
 
 async def run(completed: commandline.CompletedConfig, local: children.Children, told: ending.Ending) -> int:
-    """Run until told to end, or until the Lease is lost. `local` are our own phases, not started yet. Returns the exit
+    """Run until told to end, or until the Lease is lost. `local` are our own phases, which may be starting. Returns the exit
     code.
     """
     try:
@@ -50,6 +50,8 @@ async def run(completed: commandline.CompletedConfig, local: children.Children, 
         ListenError,
         serving.ServingError,
     ) as error:
+        # First, so that whoever reads the end of the log finds why, and not that our phases have ended.
+        await local.stop()
         klog.error(log, "command failed", err=str(error))
         return 1
     return _last_words(why, completed.configuration.leader_election.leader_elect)

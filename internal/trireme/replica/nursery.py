@@ -60,9 +60,6 @@ class Nursery:
         for end in (ended, wakeup):
             end.setblocking(False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        for number in (signal.SIGINT, signal.SIGTERM):
-            # A terminal, or `timeout`, tells the whole group; the frontend has to end first.
-            signal.signal(number, signal.SIG_IGN)
         signal.set_wakeup_fd(wakeup.fileno(), warn_on_full_buffer=False)
         with selectors.DefaultSelector() as selector:
             selector.register(0, selectors.EVENT_READ)
@@ -147,11 +144,12 @@ def fork() -> Line:
     # NumPy's threads, which a fork would be without, and which nothing here is large enough for.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     _load(_OF_ALL)
+    frontend = os.getpid()
     with _pipes() as (asked, asks, hears, said):
         _flush()
         pid = os.fork()
         if not pid:
-            _never_come_back(lambda: _on(asked, said))
+            _never_come_back(lambda: _on(frontend, asked, said))
         return Line(pid, os.dup(asks), os.dup(hears))
 
 
@@ -179,8 +177,10 @@ def _pipes() -> Iterator[tuple[int, int, int, int]]:
             os.close(descriptor)
 
 
-def _on(asked: int, said: int) -> int:
+def _on(frontend: int, asked: int, said: int) -> int:
     """In the fork: be the nursery."""
+    # Whoever waits for the end of the frontend's output must not wait until all is loaded and stdin is looked at.
+    parent_death.exit_with_parent(frontend, signal.SIGKILL)
     os.dup2(asked, 0)
     os.dup2(said, 1)
     os.closerange(3, _NO_DESCRIPTOR)
@@ -202,6 +202,9 @@ def _load(modules: Iterable[str]) -> None:
 def main() -> int:
     """Load what is shared and serve until stdin ends. Returns the exit code."""
     parent_death.name_process("nursery")
+    for number in (signal.SIGINT, signal.SIGTERM):
+        # A terminal, or `timeout`, tells the whole group; the frontend has to end first.
+        signal.signal(number, signal.SIG_IGN)
     gc.disable()
     _load((*_OF_ALL, *_OF_PHASES))
     gc.freeze()

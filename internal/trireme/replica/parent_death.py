@@ -14,8 +14,10 @@ _PR_SET_NAME = 15
 _ARGUMENTS = slice(45, 47)  # of /proc/PID/stat after the name: where the command line begins and ends
 
 
-def exit_with_parent(parent: int) -> None:
-    """Has the kernel send SIGTERM to this process when its parent, to be exact the thread that started it, ends.
+def exit_with_parent(parent: int, number: signal.Signals = signal.SIGTERM) -> None:
+    """Has the kernel send SIGTERM, or another signal, to this process when its parent ends.
+
+    To be exact, the thread that started it.
 
     `parent` is the process id of the parent as the parent knows it: where ours is another by now, it died before we
     could ask, and this process ends at once.
@@ -24,7 +26,7 @@ def exit_with_parent(parent: int) -> None:
         OSError: the kernel does not know how (it is not Linux).
     """
     libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0) != 0:
+    if libc.prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0) != 0:
         error = ctypes.get_errno()
         raise OSError(error, os.strerror(error))
     if os.getppid() != parent:
