@@ -38,8 +38,9 @@ class _Ending(enum.Enum):
 
 
 async def run(completed: commandline.CompletedConfig, local: children.Children, told: ending.Ending) -> int:
-    """Run until told to end, or until the Lease is lost. `local` are our own phases, which may be starting. Returns the exit
-    code.
+    """Run until told to end, or until the Lease is lost. `local` are our own phases, which may be starting.
+
+    Returns the exit code.
     """
     try:
         why = await _run(completed, local, told)
