@@ -1,6 +1,7 @@
 """The raw client over a real socket: what it sends, and what becomes of every kind of answer."""
 
 import asyncio
+import base64
 import pathlib
 import stat
 import time
@@ -309,7 +310,16 @@ async def test_outside_a_cluster_without_a_kubeconfig_there_is_one_clear_line(mo
         await client.connect(client.ClientSettings(credentials.Source()))
 
 
-async def test_tls_with_client_certificates(tmp_path: pathlib.Path) -> None:
+def _held(inline: bool, **files: str) -> dict[str, str]:
+    """Fields of a kubeconfig that name files, or hold their content."""
+    if not inline:
+        return files
+    read = {field: pathlib.Path(name).read_bytes() for field, name in files.items()}
+    return {f"{field}-data": base64.b64encode(content).decode() for field, content in read.items()}
+
+
+@pytest.mark.parametrize("inline", [False, True], ids=["files", "in-the-kubeconfig"])
+async def test_tls_with_client_certificates(tmp_path: pathlib.Path, inline: bool) -> None:
     """If this fails, clusters whose users have certificates cannot be reached, or servers are not verified."""
     authority, stranger = Authority(tmp_path, "cluster"), Authority(tmp_path, "stranger")
     certificate, key = authority.issue("me")
@@ -320,8 +330,9 @@ async def test_tls_with_client_certificates(tmp_path: pathlib.Path) -> None:
         return answer({"who": dict(pair for part in peer["subject"] for pair in part)["commonName"]})
 
     async with serving(script, authority.server_context()) as server:
-        user = {"client-certificate": certificate, "client-key": key}
-        path = write_kubeconfig(tmp_path, server.url, {"certificate-authority": str(authority.path)}, user)
+        user = _held(inline, **{"client-certificate": certificate, "client-key": key})
+        known = _held(inline, **{"certificate-authority": str(authority.path)})
+        path = write_kubeconfig(tmp_path, server.url, known, user)
         async with await client.connect(_from_kubeconfig(path)) as api:
             assert (await api.get("/x")).json() == {"who": "me"}
         path = write_kubeconfig(tmp_path, server.url, {"certificate-authority": str(stranger.path)}, user)
