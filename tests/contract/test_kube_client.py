@@ -13,7 +13,7 @@ from kube_fake_server import Authority, Seen, answer, failure, serving, write_ku
 from kubernetes.aio.config import incluster_config
 
 from trireme.kube import client, credentials
-from trireme.kube.errors import ApiError, ApiUnreachable, KubeconfigError
+from trireme.kube.errors import ApiError, ApiSilent, ApiUnreachable, KubeconfigError
 
 
 def _settings(server: str, **more: Any) -> client.ClientSettings:
@@ -433,7 +433,7 @@ async def test_an_open_watch_ends_when_it_falls_silent_or_is_closed() -> None:
     async with serving(script) as server, await client.connect(_settings(server.url)) as api:
         async with api.stream("/x", total=30, idle=0.3) as stream:
             assert await stream.chunk() == b"one\n"
-            with pytest.raises(ApiUnreachable):
+            with pytest.raises(ApiSilent):
                 await stream.chunk()
         async with api.stream("/x", total=30, idle=30) as stream:
             assert await stream.chunk() == b"one\n"

@@ -226,6 +226,16 @@ def test_a_wanted_version_makes_watches_short_until_it_is_reached() -> None:
     assert protocol.next_step() == OpenWatch("150", listwatch.WATCH_SECONDS[0])
 
 
+def test_who_wants_less_does_not_slow_down_who_wants_more() -> None:
+    """If this fails, a new leader waits for minutes because somebody else was content with an older version."""
+    protocol = _watching_many(100)
+    protocol.want(200)
+    protocol.want(150)
+    protocol.events([_event("BOOKMARK", 150)])
+    assert not protocol.reached(200)
+    assert protocol.next_step() == OpenWatch("150", listwatch.CATCH_UP_WATCH_SECONDS)
+
+
 def test_a_wanted_version_that_no_watch_brings_leads_to_a_list() -> None:
     """If this fails, a new leader on a server without bookmarks waits for ever."""
     protocol = _watching_many(100)

@@ -11,7 +11,7 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,7 +42,8 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser = commands.add_parser("up", help="run everything on this machine", description=__doc__)
     parser.add_argument("--nodes", type=int, default=100, help="simulated nodes (default %(default)s)")
     parser.add_argument("--kubeconfig", default="", help="use this cluster instead of the embedded one")
-    parser.add_argument("--config", default="", help="KubeSchedulerConfiguration file for the frontend")
+    parser.add_argument("--config", default="", help="KubeSchedulerConfiguration file; the cluster is filled in")
+    parser.add_argument("--trireme-config", default="", help="TriremeConfiguration file; the phases are filled in")
     parser.add_argument("--filters", type=int, default=1, help="filter replicas (default %(default)s)")
     parser.add_argument("--scores", type=int, default=1, help="score replicas (default %(default)s)")
     parser.add_argument("--binds", type=int, default=1, help="bind replicas (default %(default)s)")
@@ -141,36 +142,51 @@ def _processes(options: argparse.Namespace, layout: Layout, output: processes.Ou
             name = phase if count == 1 else f"{phase}-{number}"
             command = _command(phase, ["--listen", layout.socket(phase, number), *extra])
             out.append(processes.Process(name, command, output, ready=_READY))
-    own = {
-        "apiVersion": "trireme.dev/v1alpha1",
-        "kind": "TriremeConfiguration",
-        "phases": {
-            phase: {"endpoints": [layout.socket(phase, number) for number in range(count)]}
-            for phase, count in counts.items()
-        },
-        "admin": {"socket": str(layout.admin)},
-    }
-    own_file = layout.folder / "trireme.yaml"
-    own_file.write_text(yaml.safe_dump(own))
-    frontend = ["--trireme-config", str(own_file), "--secure-port", "0"]
-    frontend += ["--config", options.config or str(_scheduler_file(options, layout))]
+    frontend = ["--trireme-config", str(_own_file(options, layout, counts)), "--secure-port", "0"]
+    frontend += ["--config", str(_scheduler_file(options, layout))]
     out.append(processes.Process("frontend", _command("frontend", frontend), output))
     return out
 
 
-def _scheduler_file(options: argparse.Namespace, layout: Layout) -> pathlib.Path:
-    """A KubeSchedulerConfiguration; against the embedded cluster nobody has to be spared requests."""
-    connection: dict[str, Any] = {"kubeconfig": str(layout.kubeconfig)}
-    if not options.kubeconfig:
-        connection |= {"qps": 5000, "burst": 5000}
-    document = {
-        "apiVersion": "kubescheduler.config.k8s.io/v1",
-        "kind": "KubeSchedulerConfiguration",
-        "clientConnection": connection,
+def _own_file(options: argparse.Namespace, layout: Layout, counts: Mapping[str, int]) -> pathlib.Path:
+    """The TriremeConfiguration given, or an empty one, with the phases that run here."""
+    document = _document(options.trireme_config, "trireme.dev/v1alpha1", "TriremeConfiguration")
+    given = document.get("phases") or {}
+    document["phases"] = {
+        phase: {**(given.get(phase) or {}), "endpoints": [layout.socket(phase, number) for number in range(count)]}
+        for phase, count in counts.items()
     }
-    file = layout.folder / "scheduler.yaml"
-    file.write_text(yaml.safe_dump(document))
-    return file
+    document["admin"] = {"socket": str(layout.admin)}
+    return _written(layout.folder / "trireme.yaml", document)
+
+
+def _scheduler_file(options: argparse.Namespace, layout: Layout) -> pathlib.Path:
+    """The KubeSchedulerConfiguration given, or an empty one, with the cluster that runs here; against the embedded one
+    nobody has to be spared requests.
+    """
+    document = _document(options.config, "kubescheduler.config.k8s.io/v1", "KubeSchedulerConfiguration")
+    unlimited = {} if options.kubeconfig else {"qps": 5000, "burst": 5000}
+    given = document.get("clientConnection") or {}
+    document["clientConnection"] = {**unlimited, **given, "kubeconfig": str(layout.kubeconfig)}
+    return _written(layout.folder / "scheduler.yaml", document)
+
+
+def _document(path: str, api_version: str, kind: str) -> dict[str, Any]:
+    """The file's document; an empty one of that kind where no file is named. Whether it is right, the frontend says."""
+    if not path:
+        return {"apiVersion": api_version, "kind": kind}
+    try:
+        document = yaml.safe_load(pathlib.Path(path).read_text())
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise RuntimeError(f"{path}: {error}") from error
+    if not isinstance(document, dict):
+        raise RuntimeError(f"{path}: not a {kind}")
+    return document
+
+
+def _written(path: pathlib.Path, document: Mapping[str, Any]) -> pathlib.Path:
+    path.write_text(yaml.safe_dump(document))
+    return path
 
 
 def _command(phase: str, arguments: Sequence[str]) -> list[str]:

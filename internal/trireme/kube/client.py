@@ -31,7 +31,7 @@ import tenacity
 import yarl
 
 from trireme.kube import credentials, errors, ratelimit, write_pool
-from trireme.kube.errors import ApiError, ApiUnreachable, KubeconfigError
+from trireme.kube.errors import ApiError, ApiSilent, ApiUnreachable, KubeconfigError
 
 JSON = "application/json"
 STRATEGIC_MERGE = "application/strategic-merge-patch+json"
@@ -422,11 +422,14 @@ class ByteStream:
         """All bytes that have come and were not yet read, at least one; b"" at the end.
 
         Raises:
-          ApiUnreachable: the connection broke, or nothing came for too long.
+          ApiSilent: nothing came for too long.
+          ApiUnreachable: the connection broke.
         """
         try:
             return await self._response.content.readany()
-        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+        except TimeoutError as error:
+            raise ApiSilent(f"{self._host}: nothing more came in time", sent=True) from error
+        except (aiohttp.ClientError, OSError) as error:
             raise _unreachable(error, self._host) from error
 
     async def all(self) -> bytes:

@@ -97,6 +97,10 @@ class ApiUnreachable(Exception):
         self.dropped = dropped
 
 
+class ApiSilent(ApiUnreachable):
+    """An answer had begun, and nothing more of it came in time."""
+
+
 def from_response(status: int, reason: str, headers: Mapping[str, str], body: bytes) -> ApiError:
     """Makes the error of an answer: from its Status object where it has one, else from what there is."""
     retry_after = _retry_after(headers.get("Retry-After"))

@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 from trireme.kube import client, listwatch, resources, watch
-from trireme.kube.errors import ApiError, ApiUnreachable
+from trireme.kube.errors import ApiError, ApiSilent, ApiUnreachable
 from trireme.kube.watch import Event, EventKind
 
 log = logging.getLogger(__name__)
@@ -29,7 +29,8 @@ T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
 
 LIST_DEADLINE_SECONDS = 60.0
-# A live watch brings a bookmark about once a minute; one that is silent for longer than this is dead.
+# A watch that is silent for longer than this may be dead, and is opened anew. It need not be: a bookmark comes about
+# once a minute, but none where the API server knows of nothing newer in the collection than the watch's own version.
 IDLE_SECONDS = 90.0
 # How long after its own end the server may take to close a watch.
 GRACE_SECONDS = 30.0
@@ -232,6 +233,8 @@ class Informer(Generic[T]):
                 self._stream = stream
                 self._protocol.opened()
                 await self._follow(stream)
+        except ApiSilent:
+            self._protocol.closed(self._clock() - started)
         except (ApiError, ApiUnreachable, watch.BrokenStream) as error:
             if not (self._hurry.is_set() and isinstance(error, ApiUnreachable)):  # else we broke it off ourselves
                 await self._fail(error)
