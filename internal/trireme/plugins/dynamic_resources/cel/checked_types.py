@@ -59,3 +59,17 @@ def element(encoded: bytes) -> bytes:
         if number == 6:
             return next((each for _, each in wire.fields(value)), encoded)
     return encoded
+
+
+def taken_apart(encoded: bytes) -> tuple[str, list[bytes]]:
+    """The name of the type, and the types that it is of."""
+    name = written(encoded).partition("(")[0]
+    for number, value in wire.fields(encoded):
+        if number in (6, 7):
+            inner = dict(wire.fields(value))
+            return name, [inner.get(at, b"\n\x00") for at in range(1, number - 4)]
+        if number == 11:
+            return name, [value] if value else []
+        if number == 14:
+            return name, [each for part, each in wire.fields(value) if part == 2]
+    return name, []

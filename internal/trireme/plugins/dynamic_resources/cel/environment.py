@@ -10,11 +10,13 @@ from typing import Any, Final
 
 from google.protobuf import descriptor_pb2, descriptor_pool, struct_pb2
 
-from trireme.plugins.dynamic_resources.cel import functions, program, syntax, validation, wording
+from trireme.plugins.dynamic_resources.cel import functions, outline, parts, program, syntax, validation, wording
 
 _CAPITALS = re.compile(r"(?<![.\w])[A-Z]+\b(?!\.)")
 # Whether a variable has a value cannot be asked, only whether a message has one in a field.
 _HAS_FIELD = re.compile(r"\bhas\s*\(\s*device\s*\.\s*\w+\s*\)")
+# How the library says that it reads no further.
+_TOO_DEEP = re.compile(r"recursion (depth|limit)")
 _NAMES: Final = {
     "NULL": "null_type",
     "DURATION": "google.protobuf.Duration",
@@ -64,23 +66,47 @@ class RefusedError(Exception):
     """What the compiler says of an expression."""
 
 
-def compiled(expression: str) -> program.Program:
-    """The expression, ready to be evaluated. Raises: RefusedError."""
+def compiled(expression: str, *, deepest_part: int = 0) -> program.Program:
+    """The expression, ready to be evaluated. `deepest_part`: read it in parts of this depth, needed or not.
+
+    Raises: RefusedError.
+    """
+    whole = _HAS_FIELD.search(expression) is not None
     try:
-        found = _environment(_HAS_FIELD.search(expression) is not None).compile(expression)
+        if deepest_part:
+            checked, result = _in_parts(expression, whole, deepest_part)
+        else:
+            found = _environment(whole).compile(expression)
+            checked, result = syntax.read(found.serialize()), found.return_type().name()
     except RuntimeError as error:
-        raise RefusedError(f"compilation failed: {wording.of_library(str(error), expression)}") from error
-    checked = syntax.read(found.serialize())
+        if _TOO_DEEP.search(str(error)) is None:
+            raise RefusedError(f"compilation failed: {wording.of_library(str(error), expression)}") from error
+        checked, result = _in_parts(expression, whole, parts.DEEPEST_PART)
     problems = validation.problems(expression, checked)
     if problems:
         raise RefusedError(f"compilation failed: {problems}")
-    result = found.return_type().name()
     if result not in _ACCEPTED:
         raise RefusedError(f"must evaluate to bool or the unknown type, not {_written(result)}")
     try:
         return program.Program(checked)
     except program.InstantiationError as error:
         raise RefusedError(f"program instantiation failed: {error}") from error
+
+
+def _in_parts(expression: str, whole: bool, deepest_part: int) -> tuple[syntax.Checked, str]:
+    """The expression, checked, and its type. Raises: RefusedError."""
+    try:
+        return parts.read(expression, _environment(whole).compile, deepest_part)
+    except outline.UnreadableError as unreadable:
+        try:
+            _environment(whole).compile(expression)
+        except RuntimeError as error:
+            raise RefusedError(f"compilation failed: {wording.of_library(str(error), expression)}") from error
+        raise AssertionError("the library has read what cannot be read") from unreadable
+    except parts.RefusedError as error:
+        raise RefusedError(f"compilation failed: {error}") from error
+    except outline.TooDeepError as error:
+        raise RefusedError(f"compilation failed: ERROR: <input>:-1:0: {error}") from error
 
 
 @functools.cache

@@ -16,7 +16,7 @@ def problems(expression: str, checked: syntax.Checked) -> str:
     """What is wrong with it, as the compiler says it; empty where nothing is."""
     found = [
         wording.placed(expression, checked.positions.get(node, 0), message)
-        for check in (_literals, _mixtures, _formats)
+        for check in (_flat_lists, _literals, _mixtures, _formats)
         for node, message in check(checked)
     ]
     return "\n".join(text for _, text in sorted(found, key=lambda problem: problem[0]))
@@ -28,6 +28,16 @@ def _nodes(node: syntax.Node) -> Iterator[syntax.Node]:
         each = waiting.pop()
         yield each
         waiting.extend(reversed(syntax.children(each)))
+
+
+def _flat_lists(checked: syntax.Checked) -> Iterator[_Problem]:
+    """What is flattened must be of lists, or of nobody knows what."""
+    for node in _nodes(checked.root):
+        if isinstance(node, syntax.Call) and node.function == "flatten" and len(node.arguments) == 1:
+            name, of = checked_types.taken_apart(checked.type(node.arguments[0].id))
+            if name == "list" and checked_types.taken_apart(of[0])[0] not in ("list", "dyn"):
+                kind = checked_types.written(checked.type(node.arguments[0].id))
+                yield node.id, f"found no matching overload for 'flatten' applied to '{kind}.()'"
 
 
 def _literals(checked: syntax.Checked) -> Iterator[_Problem]:

@@ -4,6 +4,7 @@ Source: github.com/google/cel-go/common (error), github.com/google/cel-go/checke
 """
 
 import re
+from collections.abc import Callable
 from typing import Final
 
 _CODE = re.compile(r"^[A-Z_]+: (?=ERROR: )")
@@ -13,6 +14,7 @@ _NO_FIELDS = re.compile(r"^undefined field '[^']*' not found in struct '(net\.[^
 _UNKNOWN_TYPE = re.compile(r"\bT%[0-9]+")
 _NO_SELECTION = re.compile(r"^expression of (type '.*') cannot be the operand of a select operation$")
 _NO_NAME = re.compile(r"^undeclared reference to '([^']*\.[^']*)' ")
+_FOLLOWING = re.compile(r"'\*error\*'|maximum number of ERROR issues exceeded")
 _NO_TREE: Final = "\nERROR: <input>:-1:-1: <<nil>> parsetree"
 _TYPES: Final = {
     "google.protobuf.Duration": "duration",
@@ -39,6 +41,9 @@ _LONGEST_SNIPPET: Final = 16384
 
 def placed(expression: str, offset: int, message: str) -> tuple[tuple[int, int], str]:
     """A problem with the place in the expression that it is about; and the place, to sort by."""
+    if not expression:
+        # There is no place in nothing.
+        return (1, 0), f"ERROR: <input>:1:0: {message}"
     before = expression[:offset]
     line, column = before.count("\n") + 1, len(before) - (before.rfind("\n") + 1)
     snippet = expression.split("\n")[line - 1].replace("\t", " ")
@@ -52,20 +57,35 @@ def placed(expression: str, offset: int, message: str) -> tuple[tuple[int, int],
 
 def of_library(text: str, expression: str) -> str:
     """What the library says, in Kubernetes' words."""
+    return "\n".join(text for _, text in sorted(problems(text, expression, expression, lambda at: at), key=_place))
+
+
+def problems(
+    text: str, compiled: str, expression: str, original: Callable[[int], int]
+) -> list[tuple[tuple[int, int], str]]:
+    """What the library says of the text that it compiled, one by one with their places in the expression.
+
+    `original`: where in the expression that is which is at a place of what was compiled.
+    """
     bare = _TRAILING_CODE.sub("", _CODE.sub("", text)).replace(_NO_TREE, "")
-    parts = re.split(r"\n(?=ERROR: <input>)", bare)
-    problems = [_part(part, expression) for part in parts]
-    return "\n".join(text for _, text in sorted(problems, key=lambda problem: problem[0]))
+    said = re.split(r"\n(?=ERROR: <input>)", bare)
+    # Of what is wrong already, the library goes on to say what is wrong with that.
+    first = [part for part in said if _FOLLOWING.search(part.partition("\n")[0]) is None]
+    return [_part(part, compiled, expression, original) for part in first or said]
 
 
-def _part(part: str, expression: str) -> tuple[tuple[int, int], str]:
+def _place(problem: tuple[tuple[int, int], str]) -> tuple[int, int]:
+    return problem[0]
+
+
+def _part(part: str, compiled: str, expression: str, original: Callable[[int], int]) -> tuple[tuple[int, int], str]:
     """One problem: a line, and the place."""
     head, _, _ = part.partition("\n")
     found = _PLACED.fullmatch(head)
     if found is None:
         return (0, 0), part
     row, column, message = int(found.group(1)), int(found.group(2)) - 1, found.group(3)
-    lines = expression.split("\n")
+    lines = compiled.split("\n")
     line = lines[row - 1]
     message = _NO_FIELDS.sub(r"type '\1' does not support field selection", message)
     message = _NO_SELECTION.sub(r"\1 does not support field selection", _NO_FIELD.sub(r"\1", message))
@@ -88,7 +108,7 @@ def _part(part: str, expression: str) -> tuple[tuple[int, int], str]:
         if places:
             column = places[0]
             message = message.replace(name.group(1), first, 1)
-    return placed(expression, sum(len(each) + 1 for each in lines[: row - 1]) + column, message)
+    return placed(expression, original(sum(len(each) + 1 for each in lines[: row - 1]) + column), message)
 
 
 def _is_method(before: str) -> bool:

@@ -1,0 +1,327 @@
+"""Where the parts of an expression begin and end, for expressions that are deeper than the CEL library reads at once.
+
+This knows operators and brackets, and which variables a macro declares; what anything means is left to the library. It
+marks subexpressions that can be read on their own so that no part is deep: a part stands in what is around it as one
+thing. How deep an expression may be at all is Kubernetes' rule.
+
+Source: github.com/google/cel-go/parser (CEL.g4, parser, macro).
+"""
+
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+# Of rules within rules while text is read, and of operators within operators while a tree is made of it.
+DEEPEST: Final = 250
+
+# Calls for each bracket or operator within another while this reads, and those of who asks.
+_CALLS_PER_LEVEL: Final = 12
+_CALLS_AROUND: Final = 1000
+
+_TOKEN = re.compile(
+    r"""(?P<blank>\s+|//[^\n]*)
+    |(?P<text>(?:[bB]?[rR]|[rR][bB])(?:\"{3}.*?\"{3}|'{3}.*?'{3}|\"[^\"\n]*\"|'[^'\n]*')
+        |[bB]?(?:\"{3}(?:\\.|[^\\])*?\"{3}|'{3}(?:\\.|[^\\])*?'{3}|\"(?:\\.|[^\\\"\n])*\"|'(?:\\.|[^\\'\n])*'))
+    |(?P<number>0x[0-9a-fA-F]+[uU]?|(?:[0-9]+\.[0-9]+|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[0-9]+(?:[eE][+-]?[0-9]+|[uU])?)
+    |(?P<name>[A-Za-z_][A-Za-z0-9_]*|`[^`\n]+`)
+    |(?P<sign>&&|\|\||[<>=!]=|[-+*/%<>!?:.,()\[\]{}])""",
+    re.VERBOSE | re.DOTALL,
+)
+_EXPRESSION, _RELATION, _CALCULATION = "expr", "relation", "calc"
+# Operators, those that bind least first; the rule of those that nest, and whether the rule begins with them.
+_LEVELS: Final[Sequence[tuple[frozenset[str], str, bool]]] = (
+    (frozenset({"||"}), "", False),
+    (frozenset({"&&"}), "", False),
+    (frozenset({"<", "<=", ">=", ">", "==", "!=", "in"}), _RELATION, True),
+    (frozenset({"+", "-"}), _CALCULATION, True),
+    (frozenset({"*", "/", "%"}), _CALCULATION, False),
+)
+_CLOSING: Final = {"(": ")", "[": "]", "{": "}"}
+# A name means something together with so many that follow.
+_LONGEST_NAME: Final = 2
+# What a variable of a macro is one of.
+ELEMENT, FIRST, SECOND, CONTENT, ITSELF = "element", "first of two", "second of two", "content", "itself"
+_LOOPS: Final = frozenset({"all", "exists", "exists_one", "existsOne", "map", "filter", "sortBy"})
+_LOOPS_OVER_TWO: Final = frozenset({"all", "exists", "exists_one", "existsOne"})
+_LOOPS_OVER_TWO_ONLY: Final = frozenset({"transformList", "transformMap", "transformMapEntry"})
+_UNPACKING: Final = frozenset({"optMap", "optFlatMap"})
+
+
+class UnreadableError(Exception):
+    """It is no expression; the library says what is wrong."""
+
+
+class TooDeepError(Exception):
+    """Deeper than expressions may be."""
+
+
+@dataclass(slots=True, eq=False)
+class Piece:
+    """A subexpression: its place in the text, its own pieces, and how deep it is, parts counting as one thing."""
+
+    start: int
+    end: int = 0
+    pieces: "list[Piece]" = field(default_factory=list)
+    # A variable, with what is selected from it by name: such names may mean something together.
+    plain: bool = False
+    depth: int = 0
+    # What the tree that is made of it counts of its depth.
+    counted: int = 0
+    part: bool = False
+    # The variables that macros around it declare, the innermost last.
+    variables: "tuple[Variable, ...]" = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Variable:
+    """A variable of a macro: `what` of its `source` it is."""
+
+    name: str
+    source: Piece
+    what: str
+
+
+def of(text: str, deepest_part: int) -> Piece:
+    """The expression, with parts marked that are at most so deep. Raises: UnreadableError, TooDeepError."""
+    return _Reader(text, deepest_part).read()
+
+
+def names_in(text: str) -> frozenset[str]:
+    """All names in the text, whatever they mean."""
+    return frozenset(token.text for token in _tokens(text) if token.kind == "name")
+
+
+def parts_in(piece: Piece) -> Iterator[Piece]:
+    """The parts in a piece that are in no other part of it, in the order of the text."""
+    waiting = list(reversed(piece.pieces))
+    while waiting:
+        each = waiting.pop()
+        if each.part:
+            yield each
+        else:
+            waiting.extend(reversed(each.pieces))
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    kind: str
+    text: str
+    start: int
+    end: int
+
+
+def _tokens(text: str) -> Iterator[_Token]:
+    at = 0
+    while at < len(text):
+        found = _TOKEN.match(text, at)
+        if found is None or found.lastgroup is None:
+            raise UnreadableError(f"no token at {at}")
+        if found.lastgroup != "blank":
+            yield _Token(found.lastgroup, found.group(), at, found.end())
+        at = found.end()
+    yield _Token("end", "", at, at)
+
+
+def _make_room(levels: int) -> None:
+    """Let this, and the program that is made of the expression, call so deep."""
+    needed = _CALLS_AROUND + _CALLS_PER_LEVEL * levels
+    if needed > sys.getrecursionlimit():
+        sys.setrecursionlimit(needed)
+
+
+class _Reader:
+    """Reads one expression."""
+
+    def __init__(self, text: str, deepest_part: int) -> None:
+        self._tokens = list(_tokens(text))
+        self._at = 0
+        self._deepest_part = deepest_part
+        # How often each rule is within itself.
+        self._within = dict.fromkeys((_EXPRESSION, _RELATION, _CALCULATION), 0)
+        self._variables: list[Variable] = []
+
+    def read(self) -> Piece:
+        levels = min(sum(token.text in _CLOSING or token.text == "?" for token in self._tokens), DEEPEST)
+        _make_room(levels)
+        piece = self._expression()
+        if self._next.kind != "end":
+            raise UnreadableError(f"nothing may follow at {self._next.start}")
+        if piece.counted > DEEPEST:
+            raise TooDeepError("max recursion depth exceeded")
+        _make_room(levels + piece.counted)
+        return piece
+
+    @property
+    def _next(self) -> _Token:
+        return self._tokens[self._at]
+
+    def _take(self, text: str = "") -> _Token:
+        token = self._next
+        if token.kind == "end" or (text and token.text != text):
+            raise UnreadableError(f"{text or 'something'} is missing at {token.start}")
+        self._at += 1
+        return token
+
+    def _took(self, text: str) -> bool:
+        if self._next.kind in ("sign", "name") and self._next.text == text:
+            self._at += 1
+            return True
+        return False
+
+    def _done(self, piece: Piece, *, counts: bool) -> Piece:
+        """The piece ends before what comes next. It is a part if it is as deep as those may be."""
+        piece.end = self._tokens[self._at - 1].end
+        piece.variables = tuple(self._variables)
+        piece.depth = max((0 if each.part else each.depth for each in piece.pieces), default=0) + bool(piece.pieces)
+        piece.counted = max((each.counted for each in piece.pieces), default=0) + counts
+        piece.part = piece.depth >= self._deepest_part and not piece.plain
+        return piece
+
+    def _expression(self) -> Piece:
+        self._enter(_EXPRESSION)
+        piece = self._operators(0)
+        if self._took("?"):
+            piece = Piece(piece.start, pieces=[piece, self._operators(0)])
+            self._take(":")
+            piece.pieces.append(self._expression())
+            self._done(piece, counts=True)
+        self._within[_EXPRESSION] -= 1
+        return piece
+
+    def _enter(self, rule: str) -> None:
+        self._within[rule] += 1
+        if self._within[rule] > DEEPEST:
+            raise TooDeepError(f"expression recursion limit exceeded: {DEEPEST}")
+
+    def _operators(self, level: int) -> Piece:
+        if level == len(_LEVELS):
+            return self._unary()
+        signs, rule, begins = _LEVELS[level]
+        if not rule:
+            return self._joined(level, signs)
+        if begins:
+            self._enter(rule)
+        piece = self._operators(level + 1)
+        while self._next.text in signs and self._next.kind in ("sign", "name"):
+            self._at += 1
+            self._enter(rule)
+            piece = self._done(Piece(piece.start, pieces=[piece, self._operators(level + 1)]), counts=True)
+            self._within[rule] -= 1
+        self._within[rule] -= begins
+        return piece
+
+    def _joined(self, level: int, signs: frozenset[str]) -> Piece:
+        """Any number of operands side by side."""
+        pieces = [self._operators(level + 1)]
+        while self._next.text in signs:
+            self._at += 1
+            pieces.append(self._operators(level + 1))
+        return pieces[0] if len(pieces) == 1 else self._done(Piece(pieces[0].start, pieces=pieces), counts=False)
+
+    def _unary(self) -> Piece:
+        start = self._next.start
+        sign = self._next.text
+        if sign not in ("!", "-") or self._next.kind != "sign":
+            return self._member()
+        while self._took(sign):
+            pass
+        return self._done(Piece(start, pieces=[self._member()]), counts=False)
+
+    def _member(self) -> Piece:
+        piece = self._primary()
+        while True:
+            if self._took("."):
+                optional = self._took("?")
+                name = self._take()
+                if name.kind != "name":
+                    raise UnreadableError(f"a name is missing at {name.start}")
+                if not optional and self._next.text == "(":
+                    piece = self._call(piece, name.text)
+                else:
+                    plain = piece.plain and not optional and piece.depth < _LONGEST_NAME
+                    piece = self._done(Piece(piece.start, pieces=[piece], plain=plain), counts=True)
+            elif self._took("["):
+                self._took("?")
+                piece = Piece(piece.start, pieces=[piece, self._expression()])
+                self._take("]")
+                self._done(piece, counts=True)
+            else:
+                return piece
+
+    def _primary(self) -> Piece:
+        token = self._take()
+        if token.text == "(":
+            piece = Piece(token.start, pieces=[self._expression()])
+            self._take(")")
+            return self._done(piece, counts=False)
+        if token.text in ("[", "{"):
+            piece = Piece(token.start)
+            while self._next.text != _CLOSING[token.text]:
+                self._took("?")
+                piece.pieces.append(self._expression())
+                if not self._took(",") and not (token.text == "{" and self._took(":")):
+                    break
+            self._take(_CLOSING[token.text])
+            return self._done(piece, counts=False)
+        if token.kind in ("text", "number"):
+            return self._done(Piece(token.start), counts=False)
+        if token.text == ".":
+            start, token = token.start, self._take()
+        else:
+            start = token.start
+        if token.kind != "name":
+            raise UnreadableError(f"a name is missing at {token.start}")
+        if self._next.text != "(":
+            return self._done(Piece(start, plain=True), counts=False)
+        return self._call(None, token.text, start)
+
+    def _call(self, target: Piece | None, name: str, start: int = 0) -> Piece:
+        """A call, of a method where there is a target; macros are calls too."""
+        self._take("(")
+        piece = Piece(start if target is None else target.start, pieces=[] if target is None else [target])
+        known = len(self._variables)
+        arguments: list[Piece] = []
+        while self._next.text != ")":
+            arguments.append(self._expression())
+            self._declare(target, name, arguments)
+            if not self._took(","):
+                break
+        self._take(")")
+        declared = self._variables[known:]
+        del self._variables[known:]
+        if target is None and name == "has" and arguments:
+            # It wants a selection, as it is written.
+            arguments[0].part = False
+        piece.pieces += arguments
+        for variable in declared:
+            self._know(variable, arguments)
+        return self._done(piece, counts=target is not None)
+
+    def _declare(self, target: Piece | None, name: str, arguments: Sequence[Piece]) -> None:
+        """What the macro of this name declares by the last of these arguments, for those that follow."""
+        if target is None:
+            return
+        last = arguments[-1]
+        first_name = self._tokens[self._at - 1].text
+        alone = last.plain and not last.pieces
+        if name == "bind" and len(arguments) == 2 and arguments[0].plain:
+            self._variables.append(Variable(self._text_of(arguments[0]), last, ITSELF))
+        elif alone and len(arguments) == 1 and name in _LOOPS | _LOOPS_OVER_TWO_ONLY:
+            self._variables.append(Variable(first_name, target, ELEMENT))
+        elif alone and len(arguments) == 1 and name in _UNPACKING:
+            self._variables.append(Variable(first_name, target, CONTENT))
+        elif alone and len(arguments) == 2 and name in _LOOPS_OVER_TWO | _LOOPS_OVER_TWO_ONLY:
+            first = Variable(self._text_of(arguments[0]), target, FIRST)
+            self._variables += [first, Variable(first_name, target, SECOND)]
+
+    def _text_of(self, piece: Piece) -> str:
+        return next(token.text for token in self._tokens if token.start == piece.start)
+
+    def _know(self, variable: Variable, arguments: Sequence[Piece]) -> None:
+        """Make the source of a variable a part of its own, where another part is to be read with the variable."""
+        source = variable.source
+        if not source.part and any(each.part or any(parts_in(each)) for each in arguments):
+            source.part = True
+            source.depth = 0
