@@ -119,12 +119,40 @@ async def test_a_budget_protects_the_less_important(allowed: int, expected: int)
     assert _victims(await case.ask()) == [f"uid-{expected}"]
 
 
+async def test_nodes_are_looked_at_until_one_breaks_no_budget() -> None:
+    """Enough candidates are not enough while each of them breaks a budget; else chance says whether one does."""
+    for uid in range(6):
+        case = Preemption(5, wanted="4")
+        case.uid = f"me-{uid}"
+        case.add(1, "3", "n0", "n1", "n2", "n4", labels={"app": "kept"})
+        (unprotected,) = case.add(50, "3", "n3")
+        case.builder.apply(objects=[_budget(0)])
+        answer = await case.ask(args='{"minCandidateNodesPercentage": 1, "minCandidateNodesAbsolute": 1}')
+        assert _victims(answer) == [f"uid-{unprotected}"]
+
+
+async def test_no_more_nodes_are_looked_at_than_the_arguments_ask_for() -> None:
+    """Else preemption costs as much as the cluster is large, and chooses otherwise than it should."""
+    chosen = set()
+    for uid in range(12):
+        case = Preemption(4, wanted="4")
+        case.uid = f"me-{uid}"
+        for priority, name in enumerate(case.names, start=1):
+            case.add(priority, "3", name)
+        chosen.add(
+            (await case.ask(args='{"minCandidateNodesPercentage": 1, "minCandidateNodesAbsolute": 1}')).nominated_node
+        )
+    # The node of the lowest priority is the best of all, and not always among those looked at.
+    assert len(chosen) > 1
+
+
 _CHOICES: dict[str, tuple[list[tuple[int, str, int]], list[tuple[int, str, int]]]] = {
     # Of each node the pods: priority, cpu, start. The second node is the better one.
     "lowest highest priority": ([(9, "3", 0)], [(8, "3", 0)]),
     "lowest sum": ([(9, "1", 0), (9, "2", 0)], [(9, "1", 0), (8, "2", 0)]),
     "fewest": ([(9, "1500m", 5), (-2147483648, "1500m", 0)], [(9, "3", 1)]),
     "latest start": ([(9, "3", 5)], [(9, "3", 6)]),
+    "not started yet": ([(9, "3", 5)], [(9, "3", 0)]),
 }
 
 
