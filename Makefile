@@ -101,8 +101,9 @@ sig-scheduling: $(STAMP) ## Kubernetes' own end-to-end tests of scheduling, 15 m
 presubmit: test ## Says whether a change is good
 
 .PHONY: protos
-protos: $(STAMP) ## Generate internal/trireme/v1 from protos/
+protos: $(STAMP) ## Generate internal/trireme/v1 from protos/, and with Go what examples/plugin-go needs
 	@PATH="$(CURDIR)/$(BIN):$$PATH" protos/generate.sh
+	@if command -v go >/dev/null; then examples/plugin-go/generate.sh; fi
 
 .PHONY: controlplane
 controlplane: $(STAMP) ## Build the real control plane, once (needs Go)
