@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import pathlib
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
@@ -29,9 +29,9 @@ class Frontend:
     def hello(self) -> snapshot_pb2.Hello:
         return snapshot_pb2.Hello(fence=cycle_pb2.Fence(epoch=1), config_hash=1)
 
-    def full_sync(self) -> "cluster_cache.Iterator[snapshot_pb2.Delta]":
+    def full_sync(self) -> Sequence[bytes]:
         self.publish()
-        return self.cache.full_sync()
+        return [snapshot_pb2.SyncRequest(delta=delta).SerializeToString() for delta in self.cache.full_sync()]
 
     def publish(self) -> int:
         delta = self.cache.take_delta()

@@ -11,7 +11,7 @@ import dataclasses
 import functools
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -121,6 +121,7 @@ class Frontend:
         self._clients = clients
         self._children = local
         self._term: Term | None = None
+        self._whole: Sequence[bytes] = []  # the last full sync, while nothing has changed since
         self._infos = infos
         self._seen = remote_plugins.pods_seen(infos)
         self.registry = class_registry.ClassRegistry(all_labels=self._seen.label_keys is None)
@@ -364,15 +365,22 @@ class Frontend:
         """The first message to a replica."""
         return snapshot_pb2.Hello(fence=self._fence(), config_hash=self._config_hash, configuration=self._configuration)
 
-    def full_sync(self) -> Iterator[snapshot_pb2.Delta]:
-        """All of the cluster; what has changed goes to the replicas that follow already first."""
+    def full_sync(self) -> Sequence[bytes]:
+        """All of the cluster, made once for all replicas that begin before it changes; what has changed goes to the
+        replicas that follow already first.
+        """
         self.publish()
-        return self.cache.full_sync()
+        if not self._whole:
+            self._whole = [
+                snapshot_pb2.SyncRequest(delta=delta).SerializeToString() for delta in self.cache.full_sync()
+            ]
+        return self._whole
 
     def publish(self) -> int:
         """Send what has changed to all replicas; answers the generation that they will be at."""
         delta = self.cache.take_delta()
         if delta is not None:
+            self._whole = []
             request = snapshot_pb2.SyncRequest(delta=delta).SerializeToString()
             self.filters.publish(request, delta.to_generation)
             self.scores.publish(request, delta.to_generation)

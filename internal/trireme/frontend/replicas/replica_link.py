@@ -8,7 +8,7 @@ import asyncio
 import collections
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -48,8 +48,8 @@ class Source(Protocol):
         """The first message."""
         ...
 
-    def full_sync(self) -> Iterator[snapshot_pb2.Delta]:
-        """All of the cluster, at the generation of the last delta published."""
+    def full_sync(self) -> Sequence[bytes]:
+        """All of the cluster as serialised SyncRequests, at the generation of the last delta published."""
         ...
 
 
@@ -220,7 +220,7 @@ class ReplicaLink:
     async def _write_full_sync(self, call: Any) -> None:
         """The cluster as it is now; what changes while it is written is queued behind it."""
         hello = snapshot_pb2.SyncRequest(hello=self._source.hello()).SerializeToString()
-        chunks = [snapshot_pb2.SyncRequest(delta=delta).SerializeToString() for delta in self._source.full_sync()]
+        chunks = self._source.full_sync()
         self._streaming = True
         self._unheard_since = self._clock()
         self._full_syncs += 1

@@ -1,0 +1,28 @@
+"""What a replica gets that begins to follow: made once for all that begin before anything changes, and never stale."""
+
+from frontend_world import World
+
+from trireme.v1 import core_pb2, snapshot_pb2
+
+
+def _nodes(requests: list[bytes]) -> list[str]:
+    deltas = (snapshot_pb2.SyncRequest.FromString(request).delta for request in requests)
+    return [entry.node.metadata.name for delta in deltas for entry in delta.nodes]
+
+
+def test_a_full_sync_is_made_again_only_where_something_changed() -> None:
+    """If this fails, a leader with many replicas makes the cluster for each, or one begins with an old cluster."""
+    world = World()
+    try:
+        frontend = world.frontend
+        node = core_pb2.Node()
+        node.metadata.name = "early"
+        frontend.cache.set_node(node)
+        first = frontend.full_sync()
+        assert _nodes(list(first)) == ["early"]
+        assert frontend.full_sync() is first
+        node.metadata.name = "late"
+        frontend.cache.set_node(node)
+        assert _nodes(list(frontend.full_sync())) == ["early", "late"]
+    finally:
+        world.close()
