@@ -4,16 +4,18 @@ Source: github.com/google/cel-go/common (error), github.com/google/cel-go/checke
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 _CODE = re.compile(r"^[A-Z_]+: (?=ERROR: )")
 _TRAILING_CODE = re.compile(r" \[[A-Z_]+\]$")
 _NO_FIELD = re.compile(r"^(undefined field '[^']*') not found in struct '(?!net\.)[^']*'$")
 _NO_FIELDS = re.compile(r"^undefined field '[^']*' not found in struct '(net\.[^']*)'$")
+_OPAQUE = re.compile(r"^undefined field '[^']*' not found in struct '(kubernetes\.(?!DRADevice')[^']*)'$")
 _UNKNOWN_TYPE = re.compile(r"\bT%[0-9]+")
 _NO_SELECTION = re.compile(r"^expression of (type '.*') cannot be the operand of a select operation$")
-_NO_NAME = re.compile(r"^undeclared reference to '([^']*\.[^']*)' ")
+_NO_NAME = re.compile(r"^undeclared reference to '(\.?)([^'.]+\.[^']*)' ")
+_NO_TOKEN = re.compile(r"^(Syntax error: token recognition error at: ')(.*\\[nrt].*)'$")
 _FOLLOWING = re.compile(r"'\*error\*'|maximum number of ERROR issues exceeded")
 _NO_TREE: Final = "\nERROR: <input>:-1:-1: <<nil>> parsetree"
 _TYPES: Final = {
@@ -21,7 +23,7 @@ _TYPES: Final = {
     "google.protobuf.Timestamp": "timestamp",
     "google.protobuf.Any": "any",
     "null_type": "null",
-    "*error*": "dyn",
+    "*error*": "!error!",
 }
 _SAID: Final = {
     "has() argument must be a field selection": "invalid argument to has() macro",
@@ -36,6 +38,7 @@ _PLACED = re.compile(r"ERROR: <input>:([0-9]+):([0-9]+): (.*)")
 _NO_OVERLOAD = re.compile(r"(found no matching overload for '[^']*' applied to ')\((.*)\)'$")
 _NAMESPACES: Final = ("optional", "ip", "cel", "sets", "lists", "strings", "format", "math", "base64")
 _ANY_TYPE = re.compile("|".join(map(re.escape, _TYPES)))
+_SHOWN: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _LONGEST_SNIPPET: Final = 16384
 
 
@@ -87,14 +90,19 @@ def _part(part: str, compiled: str, expression: str, original: Callable[[int], i
     row, column, message = int(found.group(1)), int(found.group(2)) - 1, found.group(3)
     lines = compiled.split("\n")
     line = lines[row - 1]
+    message = _OPAQUE.sub(r"unexpected failed resolution of '\1'", message)
     message = _NO_FIELDS.sub(r"type '\1' does not support field selection", message)
-    message = _NO_SELECTION.sub(r"\1 does not support field selection", _NO_FIELD.sub(r"\1", message))
+    message = _NO_FIELD.sub(r"\1", message)
+    message = _NO_SELECTION.sub(lambda found: f"{_renamed(found.group(1))} does not support field selection", message)
     # A token as the library's parser lists it.
     message = _SAID.get(message, message).replace(r"'\u003F'", "'?'")
+    token = _NO_TOKEN.match(message)
+    if token is not None:
+        message = f"{token.group(1)}{_unescaped(token.group(2), compiled, _offset(lines, row, column))}'"
     overload = _NO_OVERLOAD.fullmatch(message)
     if overload is not None:
         message = _UNKNOWN_TYPE.sub("dyn", message)
-        message = _ANY_TYPE.sub(lambda found: _TYPES[found.group()], message)
+        message = _renamed(message)
         overload = _NO_OVERLOAD.fullmatch(message)
     if overload is not None and line[column : column + 1] == "(" and _is_method(line[:column]):
         target, *arguments = _split(overload.group(2))
@@ -102,13 +110,34 @@ def _part(part: str, compiled: str, expression: str, original: Callable[[int], i
     name = _NO_NAME.match(message)
     if name is not None:
         # What is not known is the first part of the name, wherever the rest is.
-        first, *rest = name.group(1).split(".")
+        first, *rest = name.group(2).split(".")
         chain = re.compile(r"\s*\.\s*".join(map(re.escape, [first, *rest])))
         places = [at.start() for at in chain.finditer(line) if at.start() <= column < at.end()]
         if places:
             column = places[0]
-            message = message.replace(name.group(1), first, 1)
-    return placed(expression, original(sum(len(each) + 1 for each in lines[: row - 1]) + column), message)
+            message = message.replace(name.group(2), first, 1)
+    return placed(expression, original(_offset(lines, row, column)), message)
+
+
+def _renamed(text: str) -> str:
+    """With types by the names that Kubernetes has for them."""
+    return _ANY_TYPE.sub(lambda found: _TYPES[found.group()], text)
+
+
+def _offset(lines: Sequence[str], row: int, column: int) -> int:
+    return sum(len(each) + 1 for each in lines[: row - 1]) + column
+
+
+def _unescaped(shown: str, text: str, at: int) -> str:
+    """What the text has there, of which line ends and tabs are shown as they are written in programs."""
+    end = at
+    while shown and end < len(text):
+        letter = _SHOWN.get(text[end], text[end])
+        if not shown.startswith(letter):
+            break
+        shown = shown.removeprefix(letter)
+        end += 1
+    return text[at:end] + shown
 
 
 def _is_method(before: str) -> bool:
