@@ -159,7 +159,7 @@ class EvaluationMachine(RuleBasedStateMachine):
         assert not kept.index[empty].any()
         assert not kept.capacity[empty].any()
         known, copy = self.copies.get(number, (-1, {}))
-        changed = np.flatnonzero(kept.changed_at[:size] > known).tolist() if known >= 0 else range(size)
+        changed = kept.changed.since(known, size).tolist() if known >= 0 else range(size)
         copy.update({slot: (int(kept.index[slot]), int(kept.capacity[slot])) for slot in changed})
         self.copies[number] = (kept.generation, copy)
         # A slot that the copy does not know of holds no node.

@@ -2,7 +2,7 @@
 
 For each plugin of the profile that has something to say about the class there is a column of verdicts; the class's own
 verdict on a slot is the first refusal in the plugins' order. `generation` of a column is the snapshot generation that
-it has seen; `changed_at` says for each slot when its combined verdict last changed, so that a caller who has an older
+it has seen; `changed` says when the combined verdict on each slot last changed, so that a caller who has an older
 answer gets a patch. A remote plugin may change its verdict while the snapshot stands still, after an answer was given:
 such a change is stamped as later than that answer's generation (`next_stamp`).
 """
@@ -16,7 +16,7 @@ import numpy as np
 
 from trireme.framework import status
 from trireme.plugins import interfaces
-from trireme.snapshot import arrays
+from trireme.snapshot import arrays, changes
 
 if TYPE_CHECKING:
     from trireme.filter import dry_run_memory
@@ -58,6 +58,10 @@ class PluginColumn:
             elif self.capacity.shape[0] < size:
                 self.capacity = arrays.grow_last_axis(self.capacity, size)
             self.capacity[where] = verdicts.capacity
+        elif self.capacity is not None:
+            if self.capacity.shape[0] < size:
+                self.capacity = arrays.grow_last_axis(self.capacity, size)
+            self.capacity[where] = interfaces.UNLIMITED
 
     def differing(self, slots: arrays.SlotArray, verdicts: interfaces.Verdicts) -> arrays.SlotArray:
         """Those of the slots about which the verdicts say something else than is written. Shape: (n,)."""
@@ -82,7 +86,7 @@ class ClassColumns:
     table: interfaces.StatusTable = field(default_factory=interfaces.StatusTable)
     plugins: dict[str, PluginColumn] = field(default_factory=dict)
     generation: int = -1
-    # The lowest value of `changed_at` that no answer given so far has seen.
+    # The lowest stamp of `changed` that no answer given so far has seen.
     next_stamp: int = 0
     # The generation of the first complete answer taken from these columns; −1: none was.
     first_answered: int = -1
@@ -96,7 +100,7 @@ class ClassColumns:
     narrowed_by: tuple[str, ...] = ()
     index: arrays.Int16Array = field(default_factory=lambda: np.zeros(0, dtype=np.int16))
     capacity: arrays.Int32Array = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
-    changed_at: arrays.Int64Array = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    changed: changes.SlotChanges = field(default_factory=changes.SlotChanges)
     # The slots that pods are nominated to which count for the class.
     promised: arrays.SlotArray = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
     # What preemption's dry runs of the class found.
@@ -107,7 +111,7 @@ class ClassColumns:
     @property
     def nbytes(self) -> int:
         """Memory of the columns, in bytes."""
-        own = self.index.nbytes + self.capacity.nbytes + self.changed_at.nbytes
+        own = self.index.nbytes + self.capacity.nbytes + self.changed.nbytes
         own += 0 if self.dry_runs is None else self.dry_runs.nbytes
         kept = self.plugins.values()
         return own + sum(c.index.nbytes + (0 if c.capacity is None else c.capacity.nbytes) for c in kept)
@@ -117,7 +121,7 @@ class ClassColumns:
         if self.index.shape[0] < size:
             self.index = arrays.grow_last_axis(self.index, size)
             self.capacity = arrays.grow_last_axis(self.capacity, size)
-            self.changed_at = arrays.grow_last_axis(self.changed_at, size)
+            self.changed.reserve(size)
 
     def combine(
         self,
@@ -163,11 +167,11 @@ class ClassColumns:
         differs = (self.index[slots] != index) | (self.capacity[slots] != capacity)
         self.index[slots] = index
         self.capacity[slots] = capacity
-        self.changed_at[slots[differs]] = stamp
+        self.changed.touch(slots[differs], stamp)
 
     def clear(self, slots: arrays.SlotArray, stamp: int) -> None:
         """The slots hold no node any more."""
         gone = slots[(self.index[slots] != 0) | (self.capacity[slots] != 0)]
         self.index[gone] = 0
         self.capacity[gone] = 0
-        self.changed_at[gone] = stamp
+        self.changed.touch(gone, stamp)

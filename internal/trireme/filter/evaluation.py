@@ -17,7 +17,7 @@ from trireme.filter import as_if, columns
 from trireme.framework import status
 from trireme.plugins import interfaces
 from trireme.replica import stopwatch
-from trireme.snapshot import arrays, classes, rehearsal, snapshot
+from trireme.snapshot import arrays, changes, classes, rehearsal, snapshot
 from trireme.v1 import cycle_pb2
 
 # Columns kept at most, in bytes; beyond it the classes that were asked about longest ago are forgotten, but for a few.
@@ -168,28 +168,27 @@ class Evaluator:
         size = self._snap.nodes.size
         kept.reserve(max(size, self._snap.nodes.capacity))
         live = self._snap.nodes.alive[:size]
-        changed = np.zeros(size, dtype=np.bool_)
+        parts = kept.uncombined
+        kept.uncombined = []
         for plugin in self._chains[profile].local:
             column = kept.plugins[plugin.name]
             if not column.prefilter.skip:
                 slots = self._due(plugin, column, live)
                 asked = watch.now()
-                changed[self._run(plugin, pod_class, column, slots, kept)] = True
+                parts.append(self._run(plugin, pod_class, column, slots, kept))
                 watch.plugin(plugin.name, "Filter", asked)
-        for slots in kept.uncombined:
-            changed[slots] = True
-        kept.uncombined.clear()
-        if kept.generation < 0 or touched:
-            changed[:] = True
-        else:
-            changed[self._snap.nodes.changed_since(kept.generation, pods=False)] = True
-        changed[kept.promised[kept.promised < size]] = True
+        parts.append(kept.promised)
         beside = self._beside_nominees(self._chains[profile], pod_class, kept)
-        changed[kept.promised] = True
+        parts.append(kept.promised)
+        if kept.generation < 0 or touched:
+            due = np.arange(size)
+        else:
+            due = changes.union([*parts, self._snap.nodes.changed_since(kept.generation, pods=False)], size)
+        there = live[due]
         # Whoever was answered at this generation before must see what differs now as newer.
         stamp = max(generation, kept.next_stamp)
-        self._combine(profile, kept, np.flatnonzero(changed & live), beside, stamp)
-        kept.clear(np.flatnonzero(changed & ~live), stamp)
+        self._combine(profile, kept, due[there], beside, stamp)
+        kept.clear(due[~there], stamp)
         kept.generation = generation
         kept.next_stamp = generation + 1
         watch.point("Filter", started)

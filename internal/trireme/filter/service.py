@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import grpc
-import numpy as np
 from grpc import aio
 
 from trireme.filter import assembly, columns, evaluation, group_preemption, post_filtering, preemption, reserving
@@ -185,7 +184,7 @@ class FilterService(filter_pb2_grpc.FilterServiceServicer):
         statuses = kept.table.statuses
         # These columns number their statuses by themselves: a patch holds only for an answer that was taken from them.
         if 0 <= kept.first_answered <= known_generation <= kept.generation:
-            slots = np.flatnonzero(kept.changed_at[:size] > known_generation)
+            slots = kept.changed.since(known_generation, size)
             if slots.size * 2 < size:
                 return node_columns.pack(
                     kept.generation, known_generation, size, slots, statuses, kept.index[slots], kept.capacity[slots]

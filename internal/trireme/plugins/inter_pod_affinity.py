@@ -286,8 +286,8 @@ class _OneNodeEach:
 
     def bring_up(self, snap: snapshot.Snapshot) -> None:
         """Follow the snapshot's nodes."""
-        if self._generation != snap.nodes.objects_generation:
-            self._generation = snap.nodes.objects_generation
+        if self._generation != snap.nodes.object_changes.latest:
+            self._generation = snap.nodes.object_changes.latest
             self.so = int(np.bincount(_values(snap, self._key))[1:].max(initial=0)) <= 1
 
 

@@ -63,7 +63,7 @@ class SpreadDomains:
     def bring_up(self, snap: snapshot.Snapshot) -> None:
         """Make the columns anew if a node has changed."""
         nodes = snap.nodes
-        if self._generation == nodes.objects_generation:
+        if self._generation == nodes.object_changes.latest:
             return
         size = nodes.size
         alive = nodes.alive[:size]
@@ -87,7 +87,7 @@ class SpreadDomains:
                 eligible = eligible & tolerated
             domains.append(Domains.of(value, len(column.dictionary), has_key, eligible))
         self.domains = tuple(domains)
-        self._generation = nodes.objects_generation
+        self._generation = nodes.object_changes.latest
 
 
 def _tolerated(pod_class: classes.PodClass, snap: snapshot.Snapshot) -> arrays.BoolArray:

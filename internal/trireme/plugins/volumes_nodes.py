@@ -58,8 +58,6 @@ class Reach:
     def __init__(self, table: nodes.NodeTable) -> None:
         self._table = table
         self._kept: dict[Hashable, tuple[int, arrays.SlotArray]] = {}
-        self._newest = -1
-        self._checked_at = -1
 
     def of_terms(self, key: Hashable, terms: Terms, generation: int) -> arrays.SlotArray:
         """The live slots that match any of the terms, ascending; `generation` is the snapshot's."""
@@ -67,10 +65,9 @@ class Reach:
 
     def of_many(self, asked: Iterable[tuple[Hashable, Terms | None]], generation: int) -> list[arrays.SlotArray]:
         """As of_terms, for many; all live slots where the terms are None."""
-        self._check(generation)
         live = self._table.live_slots()
         out = []
-        kept, newest = self._kept, self._newest
+        kept, newest = self._kept, self._table.object_changes.latest
         for key, terms in asked:
             if terms is None:
                 out.append(live)
@@ -82,12 +79,11 @@ class Reach:
     def _of(
         self, key: Hashable, matches: Callable[[arrays.SlotArray], arrays.BoolArray], generation: int
     ) -> arrays.SlotArray:
-        self._check(generation)
         seen, slots = self._kept.get(key, (-1, None))
         if slots is None:
             live = self._table.live_slots()
             slots = live[matches(live)]
-        elif seen < self._newest:
+        elif seen < self._table.object_changes.latest:
             changed = self._table.changed_since(seen, pods=False)
             again = changed[self._table.alive[changed]]
             slots = np.union1d(np.setdiff1d(slots, changed, assume_unique=True), again[matches(again)])
@@ -97,13 +93,6 @@ class Reach:
             self._kept.clear()
         self._kept[key] = (generation, slots)
         return slots
-
-    def _check(self, generation: int) -> None:
-        """Find out when a node last changed."""
-        if self._checked_at != generation:
-            changed = self._table.object_generation[: self._table.size]
-            self._newest = int(changed.max()) if changed.size else 0
-            self._checked_at = generation
 
 
 class CsiColumns:

@@ -153,7 +153,7 @@ class NodeBytes:
         if len(self._views) < table.size:
             self._views.extend([b""] * (table.capacity - len(self._views)))
             self._generation = arrays.grow_last_axis(self._generation, table.capacity)
-        current = table.object_generation[slots]
+        current = table.object_changes.at[slots]
         old = self._generation[slots] != current
         for slot in slots[old].tolist():
             self._views[slot] = delimited(_SELECTION_NODES, delimited(_VIEW_NAME, table.names[slot].encode()))

@@ -49,8 +49,11 @@ class DomainPlacer:
     ) -> None:
         """At most `count` pods are going to be placed."""
         # Plugins that score all nodes alike go on doing so, whichever are feasible.
-        even = [each for each in static if each.raw.size and each.raw.min() == each.raw.max()]
-        uneven = [each for each in static if each.raw.size and each.raw.min() != each.raw.max()]
+        even: list[placement.ScoredPlugin] = []
+        uneven: list[placement.ScoredPlugin] = []
+        for each in static:
+            if each.raw.size:
+                (even if each.even or each.raw.min() == each.raw.max() else uneven).append(each)
         self._even = sum(int(placement.normalized(each.raw[:1], each.normalization)[0]) * each.weight for each in even)
         reach = _reach(count, ties, uneven, own_now, joint, constraints, slots)
         nodes = self._nodes = reach.nodes

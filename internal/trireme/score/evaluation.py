@@ -188,6 +188,7 @@ class Evaluator:
                 if slots.size:
                     raw = scorer.score(pod_class, self._snap, column.state, slots)
                     column.write(slots, raw, self._snap.nodes.capacity)
+                    kept.scored_again(slots)
                     self._slots_evaluated += slots.size
                     watch.plugin(plugin.name, "Score", started)
             column.generation = self._snap.generation
@@ -233,6 +234,7 @@ class Evaluator:
             if raw is None:
                 return None
             column.write(slots, raw, self._snap.nodes.capacity)
+            kept.scored_again(slots)
         column.generation = generation
         return None
 

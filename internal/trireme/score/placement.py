@@ -22,12 +22,16 @@ TIE_BITS = 20
 
 @dataclass(frozen=True, slots=True)
 class ScoredPlugin:
-    """One plugin's raw scores over the feasible nodes, and what its scores become. Shape of raw: (node,)."""
+    """One plugin's raw scores over the feasible nodes, and what its scores become. Shape of raw: (node,).
+
+    `even`: all are known to be the same.
+    """
 
     name: str
     weight: int
     normalization: interfaces.Normalization
     raw: arrays.Int64Array
+    even: bool = False
 
 
 # The weighted scores, of the plugins that a placement changes, of the n-th node with one more copy, two, …
@@ -88,10 +92,14 @@ class Placer:
         static: Sequence[ScoredPlugin],
         own: OwnScores | None,
         own_now: arrays.Int64Array | None = None,
+        open_count: int | None = None,
     ) -> None:
-        """`own_now` is what `own` says of the first copy on every node, where the caller has it (n,)."""
+        """`own_now` is what `own` says of the first copy on every node, where the caller has it (n,). `open_count`: so
+        many nodes take pods, of which only these can be chosen.
+        """
         self._capacity = capacity.copy()
-        self._open = int(np.count_nonzero(capacity > 0))  # nodes that take more
+        # Nodes that take more.
+        self._open = int(np.count_nonzero(capacity > 0)) if open_count is None else open_count
         self._ties = ties
         self._static = static
         self._own = own

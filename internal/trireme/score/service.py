@@ -18,6 +18,7 @@ from trireme.score import (
     evaluation,
     group_placements,
     placement,
+    ranking,
     sampling,
 )
 from trireme.snapshot import arrays, classes, snapshot
@@ -142,7 +143,8 @@ class ScoreService(score_pb2_grpc.ScoreServiceServicer):
         if not request.prepare:
             await self._take_capacities(known, request, context)
             constraints = await _constraints(request, context)
-            if np.count_nonzero(self._is_open(known)) < 2:
+            known.see_open(self._snap.nodes)
+            if known.open_count < 2:
                 return self._without_choice(request.count, known, bool(constraints))
         watch = self._stopwatches.next()
         kept = await self._evaluate(request.cycle, pod_class, context, watch)
@@ -160,16 +162,23 @@ class ScoreService(score_pb2_grpc.ScoreServiceServicer):
         if one_by_one:
             count = 1
             constraints = ()
-        slots = self._candidates(known, constraints)
-        if chain.percentage:
-            slots = sampling.sample(slots, self._snap.nodes.count, chain.percentage, request.cycle.generation)
         started = watch.now()
-        extra = np.zeros(self._snap.nodes.size if request.extra_scores else 0, dtype=np.int64)
-        given = np.array(request.extra_scores, dtype=np.int64)[: extra.shape[0]]
-        extra[: given.shape[0]] = given
-        placer = await self._placer(
-            request.cycle.profile, pod_class, kept, known.capacity, slots, constraints, extra, count
-        )
+        known.see_open(self._snap.nodes)
+        ranked = ranking.of(known, self._ranked(request.cycle.profile, known), self._tie_order())
+        placer: placement.Placer | domain_placement.DomainPlacer | status.Status
+        if self._stays(request, known, constraints) and ranked.holds(count):
+            slots = ranked.best(count)
+            placer = self._placer_of_best(request.cycle.profile, pod_class, known, ranked, slots)
+        else:
+            slots = self._candidates(known, constraints)
+            if chain.percentage:
+                slots = sampling.sample(slots, self._snap.nodes.count, chain.percentage, request.cycle.generation)
+            extra = np.zeros(self._snap.nodes.size if request.extra_scores else 0, dtype=np.int64)
+            given = np.array(request.extra_scores, dtype=np.int64)[: extra.shape[0]]
+            extra[: given.shape[0]] = given
+            placer = await self._placer(
+                request.cycle.profile, pod_class, known, ranked, slots, constraints, extra, count
+            )
         if isinstance(placer, status.Status):
             return score_pb2.PlaceResponse(status=wire_status.to_message(placer))
         choices = placer.place(count)
@@ -184,16 +193,40 @@ class ScoreService(score_pb2_grpc.ScoreServiceServicer):
             evaluated_plugins=[name for name, column in kept.plugins.items() if column.state is not None],
         )
 
-    def _is_open(self, known: columns.ClassColumns) -> arrays.BoolArray:
-        """Whether the slots take pods of the class now. Shape: (slot,)."""
-        takes = self._takes(known)
-        return takes & ~known.refused[: takes.shape[0]]
+    def _ranked(self, profile: str, kept: columns.ClassColumns) -> list[ranking.Ranked]:
+        """The plugins whose scores of a node do not depend on other nodes, but by their maximum."""
+        chain = self._chains[profile]
+        roles = self._evaluator.roles(profile)
+        out = []
+        plugins: list[interfaces.ScorePlugin | evaluation.RemoteScore] = [*roles.plain.values(), *chain.remote]
+        for plugin in plugins:
+            column = kept.plugins[plugin.name]
+            if column.state is not None:
+                weight, own = chain.weights[plugin.name], plugin.name in roles.own_node
+                out.append(ranking.Ranked(column, weight, plugin.normalization, own))
+        return out
+
+    def _stays(
+        self,
+        request: score_pb2.PlaceRequest,
+        kept: columns.ClassColumns,
+        constraints: Sequence[domain_rules.DomainConstraint],
+    ) -> bool:
+        """Whether all nodes are asked about, and a placement changes nothing on another one than its own."""
+        chain = self._chains[request.cycle.profile]
+        return not (
+            constraints
+            or chain.percentage
+            or request.extra_scores
+            or any(kept.plugins[name].state is not None for name in self._evaluator.roles(request.cycle.profile).joint)
+            or any(remote.normalization == interfaces.Normalization.CUSTOM for remote in chain.remote)
+        )
 
     def _candidates(
         self, known: columns.ClassColumns, constraints: Sequence[domain_rules.DomainConstraint]
     ) -> arrays.SlotArray:
         """The slots that take pods of the class, or will when a domain constraint admits them. Shape: (slot,)."""
-        takes = self._takes(known) if constraints else self._is_open(known)
+        takes = self._takes(known) if constraints else known.open
         takes = takes[: min((each.domain.shape[0] for each in constraints), default=None)]
         return np.arange(takes.shape[0]) if takes.all() else np.flatnonzero(takes)
 
@@ -213,18 +246,50 @@ class ScoreService(score_pb2_grpc.ScoreServiceServicer):
         wanted = count
         if constrained:
             count = 1
-        slots = np.flatnonzero(self._is_open(known)).tolist()
+        slots = np.flatnonzero(known.open).tolist() if known.open_count else []
         hosts = [slot for slot in slots for _ in range(min(count, int(known.capacity[slot])))]
         self._placed += len(hosts)
         self._batches += 1
         return score_pb2.PlaceResponse(slots=hosts, totals=[0] * len(hosts), more=bool(hosts) and count < wanted)
+
+    def _placer_of_best(
+        self,
+        profile: str,
+        pod_class: classes.PodClass,
+        kept: columns.ClassColumns,
+        ranked: ranking.Ranking,
+        slots: arrays.SlotArray,
+    ) -> placement.Placer:
+        """Places on the best nodes, as many as there are pods: no other one can be chosen."""
+        static = placement.ScoredPlugin("", 1, interfaces.Normalization.NONE, ranked.static[slots])
+        own = self._own_scores(profile, pod_class, kept, slots)
+        ties = self._tie_order()[slots]
+        return placement.Placer(kept.capacity[slots], ties, [static], own, ranked.own[slots], kept.open_count)
+
+    def _own_scores(
+        self, profile: str, pod_class: classes.PodClass, kept: columns.ClassColumns, slots: arrays.SlotArray
+    ) -> placement.OwnScores | None:
+        weights = self._chains[profile].weights
+        own = [
+            (plugin, kept.plugins[name].state, weights[name])
+            for name, plugin in self._evaluator.roles(profile).own_node.items()
+            if kept.plugins[name].state is not None
+        ]
+
+        def own_scores(nodes: arrays.SlotArray, copies: int) -> arrays.Int64Array:
+            total = np.zeros((nodes.shape[0], copies), dtype=np.int64)
+            for plugin, state, weight in own:
+                total += plugin.score_copies(pod_class, self._snap, state, slots[nodes], copies) * weight
+            return total
+
+        return own_scores if own else None
 
     async def _placer(
         self,
         profile: str,
         pod_class: classes.PodClass,
         kept: columns.ClassColumns,
-        capacity: arrays.Int32Array,
+        ranked: ranking.Ranking,
         slots: arrays.SlotArray,
         constraints: Sequence[domain_rules.DomainConstraint],
         extra: arrays.Int64Array,
@@ -232,8 +297,6 @@ class ScoreService(score_pb2_grpc.ScoreServiceServicer):
     ) -> "placement.Placer | domain_placement.DomainPlacer | status.Status":
         chain = self._chains[profile]
         static: list[placement.ScoredPlugin] = []
-        own: list[tuple[interfaces.OwnNodeScore, Any, int]] = []
-        own_now = np.zeros(slots.shape[0], dtype=np.int64)
         joint: list[domain_placement.JointPlugin] = []
         roles = self._evaluator.roles(profile)
         for plugin in chain.local:
@@ -244,13 +307,10 @@ class ScoreService(score_pb2_grpc.ScoreServiceServicer):
             if plugin.name in roles.joint:
                 scores = roles.joint[plugin.name].joint(pod_class, self._snap, column.state, slots)
                 joint.append(domain_placement.JointPlugin(weight, scores))
-            elif plugin.name in roles.own_node:
-                own.append((roles.own_node[plugin.name], column.state, weight))
+            elif plugin.name not in roles.own_node:
                 raw = arrays.at(column.raw, slots)
-                own_now += raw if weight == 1 else raw * weight
-            else:
-                raw = arrays.at(column.raw, slots)
-                static.append(placement.ScoredPlugin(plugin.name, weight, plugin.normalization, raw))
+                even = column.uniform is not None
+                static.append(placement.ScoredPlugin(plugin.name, weight, plugin.normalization, raw, even))
         for remote in chain.remote:
             column = kept.plugins[remote.name]
             if column.state is None:
@@ -267,20 +327,13 @@ class ScoreService(score_pb2_grpc.ScoreServiceServicer):
         if extra.size:
             static.append(placement.ScoredPlugin("", 1, interfaces.Normalization.NONE, extra[slots]))
 
-        def own_scores(nodes: arrays.SlotArray, copies: int) -> arrays.Int64Array:
-            total = np.zeros((nodes.shape[0], copies), dtype=np.int64)
-            for plugin, state, weight in own:
-                total += plugin.score_copies(pod_class, self._snap, state, slots[nodes], copies) * weight
-            return total
-
+        own = self._own_scores(profile, pod_class, kept, slots)
+        own_now = arrays.at(ranked.own, slots)
         ties = arrays.at(self._tie_order(), slots)
-        capacity = arrays.at(capacity, slots)
+        capacity = arrays.at(kept.capacity, slots)
         if joint or constraints:
-            own_or_none = own_scores if own else None
-            return domain_placement.DomainPlacer(
-                capacity, ties, static, own_or_none, own_now, joint, constraints, slots, count
-            )
-        return placement.Placer(capacity, ties, static, own_scores if own else None, own_now)
+            return domain_placement.DomainPlacer(capacity, ties, static, own, own_now, joint, constraints, slots, count)
+        return placement.Placer(capacity, ties, static, own, own_now)
 
     async def _normalized(
         self,

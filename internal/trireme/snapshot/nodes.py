@@ -10,13 +10,11 @@ from collections.abc import Mapping
 import numpy as np
 
 from trireme.framework import amounts
-from trireme.snapshot import arrays, images, labels, resources
+from trireme.snapshot import arrays, changes, images, labels, resources
 from trireme.snapshot.dictionary import Dictionary
 from trireme.v1 import core_pb2
 
 Taint = tuple[str, str, str]  # key, value, effect
-
-_NONE = np.zeros(0, dtype=np.intp)
 
 
 class NodeTable:
@@ -34,7 +32,6 @@ class NodeTable:
         self.size = 0  # one past the highest slot that ever held a node
         self.count = 0  # nodes that exist
         self.count_generation = 0  # when count last changed
-        self.objects_generation = 0  # when any node object last changed
         self.names: list[str] = []  # by slot; "" where there is no node
         self.slots: dict[str, int] = {}
         self.resource_names = resources.ResourceNames()
@@ -47,10 +44,11 @@ class NodeTable:
         self.unschedulable = np.zeros(0, dtype=np.bool_)
         self.taint_set = np.zeros(0, dtype=np.int32)
         self.feature_set = np.zeros(0, dtype=np.int32)
-        self.object_generation = np.zeros(0, dtype=np.int64)
-        self.pods_generation = np.zeros(0, dtype=np.int64)
-        # When a pod there got another start time last, which tells who is more important and nothing else.
-        self.starts_generation = np.zeros(0, dtype=np.int64)
+        # When the node object, and when the pods, changed.
+        self.object_changes = changes.SlotChanges()
+        self.pod_changes = changes.SlotChanges()
+        # When a pod there got another start time, which tells who is more important and nothing else.
+        self.start_changes = changes.SlotChanges()
         self.taint_sets: Dictionary[tuple[Taint, ...]] = Dictionary()
         self.feature_sets: Dictionary[frozenset[str]] = Dictionary()
         self.labels = labels.LabelColumns()
@@ -75,7 +73,7 @@ class NodeTable:
         self.feature_set[slot] = self.feature_sets.intern(frozenset(node.status.declared_features))
         self.labels.replace(slot, self.labels.labels_of(slot), dict(node.metadata.labels), self.capacity)
         self.images.replace(slot, node.status.images, generation)
-        self.object_generation[slot] = self.objects_generation = generation
+        self.object_changes.touch(np.array([slot]), generation)
         if self._keep_messages:
             self.messages[slot] = node.SerializeToString()
         if self._keep_json:
@@ -92,7 +90,7 @@ class NodeTable:
         self.allowed_pods[slot] = 0
         self.labels.replace(slot, self.labels.labels_of(slot), {}, self.capacity)
         self.images.replace(slot, (), generation)
-        self.object_generation[slot] = self.objects_generation = generation
+        self.object_changes.touch(np.array([slot]), generation)
         self.messages.pop(slot, None)
         self.jsons.pop(slot, None)
 
@@ -113,7 +111,7 @@ class NodeTable:
         self.requested[np.ix_(used, slots)] += requests[used, None] * counts
         self.nonzero[:, slots] += nonzero[:, None] * counts
         self.pod_count[slots] += counts
-        self.pods_generation[slots] = generation
+        self.pod_changes.touch(slots, generation)
 
     def live_slots(self) -> arrays.SlotArray:
         """The slots that hold a node, ascending."""
@@ -121,20 +119,16 @@ class NodeTable:
 
     def changed_since(self, generation: int, pods: bool) -> arrays.SlotArray:
         """The slots whose node, or whose pods where `pods`, changed after `generation`; removed nodes among them."""
-        objects = self.objects_generation > generation
+        objects = self.object_changes.since(generation, self.size)
         if not pods:
-            return np.flatnonzero(self.object_generation[: self.size] > generation) if objects else _NONE
-        changed = self.pods_generation[: self.size] > generation
-        if objects:
-            changed |= self.object_generation[: self.size] > generation
-        return np.flatnonzero(changed)
+            return objects
+        changed = self.pod_changes.since(generation, self.size)
+        return changes.union([objects, changed], self.size) if objects.shape[0] else changed
 
     def differing_since(self, generation: int) -> arrays.SlotArray:
         """As changed_since with pods, and the slots where a pod got another start time."""
-        changed = self.object_generation[: self.size] > generation
-        changed |= self.pods_generation[: self.size] > generation
-        changed |= self.starts_generation[: self.size] > generation
-        return np.flatnonzero(changed)
+        started = self.start_changes.since(generation, self.size)
+        return changes.union([self.changed_since(generation, pods=True), started], self.size)
 
     def _set_allocatable(self, slot: int, allocatable: Mapping[str, int]) -> None:
         self.allowed_pods[slot] = allocatable.get(amounts.PODS, 0)
@@ -167,8 +161,7 @@ class NodeTable:
             "unschedulable",
             "taint_set",
             "feature_set",
-            "object_generation",
-            "pods_generation",
-            "starts_generation",
         ):
             setattr(self, column, arrays.grow_last_axis(getattr(self, column), self.capacity))
+        for each in (self.object_changes, self.pod_changes, self.start_changes):
+            each.reserve(self.capacity)

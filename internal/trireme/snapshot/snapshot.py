@@ -146,16 +146,18 @@ class Snapshot:
         self.classes_generation = generation
 
     def _nominate(self, delta: snapshot_pb2.Delta, generation: int) -> None:
+        moved = []
         for uid in delta.removed_nominations:
             nominee = self.nominations.pop(uid, None)
             if nominee is not None:
-                self.nodes.pods_generation[nominee.slot] = generation
+                moved.append(nominee.slot)
         for entry in delta.nominations:
             old = self.nominations.get(entry.pod.uid)
             if old is not None:
-                self.nodes.pods_generation[old.slot] = generation
+                moved.append(old.slot)
             self.nominations[entry.pod.uid] = Nominee(entry.pod.uid, entry.pod_class, entry.slot)
-            self.nodes.pods_generation[entry.slot] = generation
+            moved.append(entry.slot)
+        self.nodes.pod_changes.touch(np.array(moved, dtype=np.intp), generation)
 
     def _upsert_pods(self, columns: snapshot_pb2.PodColumns, generation: int) -> None:
         table = self.pods
@@ -174,7 +176,8 @@ class Snapshot:
         table.slot[rows] = slots
         table.flags[rows] = flags
         starts = np.array(columns.start_time_s, dtype=np.int64)
-        self.nodes.starts_generation[slots[occupied & (table.start[rows] != starts)]] = generation
+        restarted = slots[occupied & (table.start[rows] != starts)].astype(np.intp)
+        self.nodes.start_changes.touch(restarted, generation)
         table.start[rows] = starts
         for row, uid, name in zip(rows.tolist(), columns.uid, columns.name, strict=True):
             if uid:
