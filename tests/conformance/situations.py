@@ -49,6 +49,9 @@ MATTERS = (
     "oddities",
     "faults",
 )
+# How often a pod is placed only if others go, and what may be the reason beside a full node.
+CONTESTED = 0.2
+REASONS_TO_GO = ("interpod", "ports", "volumes", "limits", "spread", "nominated", "devices", "scalars", "oddities")
 CPU = ("10m", "50m", "100m", "0.2", "250m", "0.5", "1", "1500m", "2", "3", "1e-1", "0", "0.0005")
 MEMORY = ("16Mi", "64Mi", "100M", "128Mi", "2e8", "0.1Gi", "0.5Gi", "1Gi", "2G", "1e9", "4Gi", "0", "1.5Gi", "1500000k")
 SCALARS = {
@@ -73,6 +76,8 @@ _PORTS = (80, 443, 8080, 0)
 def situation(draw: random.Random, name: str) -> Row:
     """One situation."""
     matters = frozenset(draw.sample(MATTERS, draw.choice((1, 1, 2, 2, 3, 4, 6))))
+    if draw.random() < CONTESTED:
+        matters = frozenset(("preemption", "crowd", *draw.sample(REASONS_TO_GO, draw.choice((0, 1, 1, 2)))))
     return _Situation(draw, matters).row("+".join(sorted(matters)), name)
 
 
@@ -80,13 +85,14 @@ class _Situation:
     def __init__(self, draw: random.Random, matters: frozenset[str]) -> None:
         self._draw = draw
         self._matters = matters
-        size = draw.choice((1, 2, 3, 5, 7, 9, 12))
+        self._contested = {"preemption", "crowd"} <= matters
+        size = draw.choice((1, 2, 3, 4) if self._contested else (1, 2, 3, 5, 7, 9, 12))
         self._node_names = [f"n{number:02}" for number in range(size)]
 
     def row(self, about: str, name: str) -> Row:
         """The situation as a row."""
         draw = self._draw
-        count = draw.choice((0, 2, 5, 10, 20, 40, 90))
+        count = draw.choice((5, 10, 20, 40) if self._contested else (0, 2, 5, 10, 20, 40, 90))
         case: Json = {
             "name": f"{about}-{name}",
             "nodes": [self._node(node) for node in self._node_names],
@@ -101,6 +107,9 @@ class _Situation:
             case["pod"]["spec"]["priority"] = draw.choice((100, 500, 1000))
             if self._often(0.1):
                 case["pod"]["spec"]["preemptionPolicy"] = draw.choice(("Never", "PreemptLowerPriority"))
+            if self._contested:
+                requests = {"cpu": draw.choice(("0.5", "1", "1500m", "2")), "memory": "64Mi"}
+                case["pod"]["spec"]["containers"] = [{"name": "c0", "image": "x", "resources": {"requests": requests}}]
         if self._is("nominated"):
             case["nominated"] = [self._nominated(f"w{number}") for number in range(draw.choice((1, 2, 4)))]
             if self._often(0.2):
