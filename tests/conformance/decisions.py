@@ -260,7 +260,8 @@ def _succeeded(response: Any) -> None:
 
 
 def _deallocated(actions: Iterable[bind_pb2.Action]) -> Iterable[str]:
-    return (action.deallocate.name for action in actions if action.HasField("deallocate"))
+    """Claims that stay without their devices; not those that are deleted."""
+    return (one.deallocate.name for one in actions if one.HasField("deallocate") and not one.deallocate.delete)
 
 
 def _without_share_ids(allocation: Mapping[str, Any]) -> Json:

@@ -7,6 +7,7 @@ and something to fail at: counters that run out, shares that are left, constrain
 import random
 from typing import Any
 
+import situation_device_oddities
 from golden_rows import Row
 
 Json = dict[str, Any]
@@ -77,6 +78,8 @@ def situation(draw: random.Random, name: str) -> Row:
 def add(draw: random.Random, case: Json) -> None:
     """Add devices to a case, and claims to its pods."""
     _Devices(draw, case).add()
+    if draw.random() < 0.35:
+        situation_device_oddities.add(draw, case)
 
 
 def _node(draw: random.Random, name: str) -> Json:

@@ -38,7 +38,7 @@ class Deallocation:
         for claim in claims:
             if all(user.uid == pod.uid for user in claim.status.reserved_for) and len(claim.status.reserved_for) <= 1:
                 return _answer(status.unschedulable(self.name, _FREED), _action(question, claim, delete=False))
-        stale = self._plugin.stale_claim(snap, pod.uid)
+        stale = self._plugin.stale_claim(question.pod_class, snap, pod.uid)
         if stale is not None and question.pre_filter is None:
             return _answer(status.unschedulable(self.name, _DELETED), _action(question, stale, delete=True))
         return _answer(status.unschedulable(self.name))

@@ -1,6 +1,7 @@
 """PostFilter: the plugins of a profile are asked for a way out, one after the other, until one has it.
 
 A success or a refusal that nothing can resolve ends the chain, and so does an error; the refusals before are joined.
+What those before wanted done is done in any case: kube-scheduler's have done it by then.
 
 Source: pkg/scheduler/framework/runtime (RunPostFilterPlugins).
 """
@@ -85,6 +86,9 @@ async def post_filter(
             continue
         code = answer.status.code
         if code in (status_pb2.CODE_SUCCESS, status_pb2.CODE_UNSCHEDULABLE_AND_UNRESOLVABLE, status_pb2.CODE_ERROR):
+            out.actions.extend(answer.actions)
+            del answer.actions[:]
+            answer.actions.extend(out.actions)
             return answer
         out.status.messages.extend(answer.status.messages)
         out.status.plugin = out.status.plugin or (plugin.plugin.name if isinstance(plugin, Remote) else plugin.name)

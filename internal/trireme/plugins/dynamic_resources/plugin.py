@@ -233,9 +233,14 @@ class DynamicResources:
         lacking: arrays.BoolArray = np.logical_or.reduce(self._unavailable(state, snap, slots), axis=1)
         return [claim for claim, lacks in zip(state.claims, lacking.tolist(), strict=True) if lacks]
 
-    def stale_claim(self, snap: snapshot.Snapshot, uid: str) -> resource_pb2.ResourceClaim | None:
-        """The claim that was made for the pod's extended resources in an attempt before this one."""
-        return inventory.of(snap, self._on).made_for.get(uid) if self._on.extended_resources else None
+    def stale_claim(
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, uid: str
+    ) -> resource_pb2.ResourceClaim | None:
+        """The claim that was made for the pod's extended resources in an attempt before this one. Of no interest where
+        devices stand for none of them any more: the claim goes when its pod does.
+        """
+        state = self._known_state(pod_class, snap)
+        return state.known.made_for.get(uid) if state is not None and state.resources else None
 
     # Score
 
@@ -316,7 +321,7 @@ class DynamicResources:
             assumed.append(snapshot_pb2.ClusterObject(resource_claim=allocated, assumed=True))
             lacking = self._lacking(state, snap, slot)
             _, mappings = extended.requests(pod_class.pod, lacking, state.known.class_of_resource)
-            entries.append(_entry_to_make(allocated, mappings, self.stale_claim(snap, pod.uid)))
+            entries.append(_entry_to_make(allocated, mappings, state.known.made_for.get(pod.uid)))
         if not entries:
             return interfaces.Reserved()
         return interfaces.Reserved(None, tuple(assumed), device_claims.DeviceClaims(tuple(entries)).to_bytes())
