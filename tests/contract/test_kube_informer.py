@@ -10,10 +10,12 @@ import pytest
 from aiohttp import web
 from kube_fake_server import FakeServer, Script, Seen, failure, line, listing, serving, stream, thing
 
-from trireme.kube import client, credentials, informer, listwatch, resources
+from trireme.kube import client, content_types, credentials, envelope, informer, listwatch, resources, watch
 from trireme.kube.errors import ApiUnreachable
 from trireme.kube.watch import Event, EventKind
+from trireme.v1 import core_pb2, encoding_pb2
 
+ACCEPT = content_types.accepted("", content_types.PROTOBUF)
 THINGS = resources.Resource("Thing", "/api/v1/things", field_selector="a!=b", page=2)
 
 
@@ -55,7 +57,7 @@ async def _following(
     script: Script, resource: resources.Resource = THINGS, **more: Any
 ) -> AsyncIterator[tuple[FakeServer, informer.Informer[str], Log]]:
     async with serving(script) as server:
-        settings = client.ClientSettings(credentials.Source(master=server.url), qps=-1.0)
+        settings = client.ClientSettings(credentials.Source(master=server.url), qps=-1.0, accept=ACCEPT)
         async with await client.connect(settings) as api:
             log = Log()
             followed = informer.Informer(api, resource, _name, [log], rng=lambda: 0.0, **more)
@@ -244,7 +246,7 @@ async def test_one_odd_object_does_not_stop_the_others() -> None:
         return await _open_for_ever(request, line("ADDED", thing("odd", 101)) + line("ADDED", thing("c", 102)))
 
     async with _following(
-        script, on_undecodable=lambda raw, error: reported.append(f"{raw['metadata']['resourceVersion']}: {error}")
+        script, on_undecodable=lambda metadata, error: reported.append(f"{metadata['resourceVersion']}: {error}")
     ) as (_, followed, log):
         await log.until(lambda: followed.version == 102)
         assert followed.statistics().undecodable == 2
@@ -371,3 +373,51 @@ async def test_catching_up_says_when_the_server_is_away() -> None:
     async with await client.connect(settings) as api:
         with pytest.raises(ApiUnreachable):
             await informer.Informer(api, THINGS, _name, [Log()]).catch_up(0.3)
+
+
+def _in_protobuf(name: str, version: int) -> bytes:
+    return core_pb2.Node(metadata={"name": name, "resource_version": str(version)}).SerializeToString()
+
+
+def _wrapped(raw: bytes) -> bytes:
+    return envelope.MAGIC + encoding_pb2.Unknown(raw=raw).SerializeToString()
+
+
+async def test_protobuf_is_asked_for_and_each_answer_read_by_its_type() -> None:
+    """If this fails, a server that answers in the other encoding, as the embedded one does, is not understood."""
+    event = encoding_pb2.WatchEvent(type="ADDED", object={"raw": _wrapped(_in_protobuf("d", 104))}).SerializeToString()
+    frame = len(event).to_bytes(4, "big") + event
+
+    async def script(request: web.Request, seen: Seen) -> web.StreamResponse:
+        if not _is_watch(seen):
+            if seen.query.get("continue") == "T":
+                return listing(100, thing("b", 2))
+            page = encoding_pb2.AnyList(items=[_in_protobuf("a", 1), _in_protobuf("odd", 7)])
+            page.metadata.resource_version, page.metadata.continue_token = "100", "T"
+            return web.Response(body=_wrapped(page.SerializeToString()), content_type=content_types.PROTOBUF)
+        if seen.query["resourceVersion"] == "100":
+            response = await stream(request)
+            await response.write(line("ADDED", thing("c", 103)))
+            return response
+        response = web.StreamResponse(headers={"Content-Type": f"{content_types.PROTOBUF};stream=watch"})
+        await response.prepare(request)
+        for at in range(0, len(frame), 5):
+            await response.write(frame[at : at + 5])
+        await asyncio.Event().wait()
+        return response
+
+    reported: list[str] = []
+
+    def decode_protobuf(raw: bytes) -> str:
+        return _name({"metadata": watch.metadata_of(raw)})
+
+    async with _following(
+        script,
+        decode_protobuf=decode_protobuf,
+        on_undecodable=lambda metadata, error: reported.append(metadata["resourceVersion"]),
+    ) as (server, followed, log):
+        await log.until(lambda: followed.version == 104)
+    assert log.all[1:3] == [("LISTED", "a", 1), ("LISTED", "b", 2)]
+    assert log.all[-2:] == [("ADDED", "c", 103), ("ADDED", "d", 104)]
+    assert reported == ["7"]
+    assert {seen.headers["Accept"] for seen in server.seen} == {ACCEPT}

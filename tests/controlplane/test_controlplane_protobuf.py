@@ -15,6 +15,8 @@ import pytest
 import yaml
 from google.protobuf.message import Message
 
+from trireme.frontend.cluster import pod_projection
+from trireme.kube import content_types, envelope, protobuf, watch
 from trireme.kube.decode import decode
 from trireme.v1 import (
     apps_pb2,
@@ -31,6 +33,7 @@ pytestmark = pytest.mark.controlplane
 OBJECTS = Path(__file__).parent / "objects.yaml"
 KINDS = {f"{each['apiVersion']}/{each['kind']}": each for each in yaml.safe_load(OBJECTS.read_text())["items"]}
 MODULES = (apps_pb2, coordination_pb2, core_pb2, policy_pb2, resource_pb2, scheduling_pb2, storage_pb2)
+EXTRA = frozenset({("spec", "restartPolicy"), ("status", "conditions"), ("status", "qosClass")})
 OPTIONS = launcher.Options(
     # A pod may carry a bare priority; no class stands behind it.
     disable_admission=("ServiceAccount", "TaintNodesByCondition", "Priority", "RuntimeClass"),
@@ -58,43 +61,6 @@ def read(cluster: launcher.ControlPlane, path: str, accept: str) -> bytes:
         return bytes(response.read())
 
 
-def raw_object(envelope: bytes) -> bytes:
-    """The object inside what Kubernetes sends: a magic number and a runtime.Unknown, whose field 2 it is."""
-    assert envelope[:4] == b"k8s\0"
-    position = 4
-    while position < len(envelope):
-        tag, position = varint(envelope, position)
-        assert tag & 7 == 2, "every field of runtime.Unknown is length-delimited"
-        size, position = varint(envelope, position)
-        if tag >> 3 == 2:
-            return envelope[position : position + size]
-        position += size
-    raise AssertionError("no object")
-
-
-def varint(data: bytes, position: int) -> tuple[int, int]:
-    """A protobuf integer, and where it ends."""
-    value = shift = 0
-    while True:
-        byte = data[position]
-        value |= (byte & 0x7F) << shift
-        position, shift = position + 1, shift + 7
-        if byte < 0x80:
-            return value, position
-
-
-def drop_zero_times(message: Message) -> None:
-    """Clears the times that mean "never": in protobuf they are empty messages, in JSON null."""
-    for field, value in message.ListFields():
-        if field.message_type is None or field.message_type.GetOptions().map_entry:
-            continue
-        if field.message_type.name == "Time" and not value.ListFields():
-            message.ClearField(field.name)
-        else:
-            for each in value if field.is_repeated else (value,):
-                drop_zero_times(each)
-
-
 def path_of(manifest: dict[str, Any]) -> str:
     """Where an object is served."""
     version, metadata, plural = manifest["apiVersion"], manifest["metadata"], manifest["kind"].lower()
@@ -106,14 +72,42 @@ def path_of(manifest: dict[str, Any]) -> str:
 
 @pytest.mark.parametrize("manifest", KINDS.values(), ids=KINDS.keys())
 def test_protobuf_of_the_api_server_reads_as_its_json(cluster: launcher.ControlPlane, manifest: dict[str, Any]) -> None:
-    """A message of ours is not wire-compatible: its field numbers or types are not those of the API server."""
+    """A message of ours is not wire-compatible, or what a scheduler reads depends on the encoding it asks for."""
     message_class: type[Message] = next(
         getattr(module, manifest["kind"]) for module in MODULES if hasattr(module, manifest["kind"])
     )
     path = path_of(manifest)
-    written = json.loads(read(cluster, path, "application/json"))
-    from_wire = message_class.FromString(raw_object(read(cluster, path, "application/vnd.kubernetes.protobuf")))
-    from_wire.DiscardUnknownFields()
-    drop_zero_times(from_wire)
+    written = json.loads(read(cluster, path, content_types.JSON))
+    sent = envelope.unwrap(read(cluster, path, content_types.PROTOBUF))
+    from_wire = protobuf.decode(sent.raw, message_class)
+    assert (sent.type_meta.api_version, sent.type_meta.kind) == (manifest["apiVersion"], manifest["kind"])
     assert from_wire == decode(written, message_class)
     assert from_wire.ByteSize() > 40, "the object has more than a name"
+    if message_class is core_pb2.Pod:
+        parsed = pod_projection.parse_protobuf(sent.raw, EXTRA)
+        assert parsed == pod_projection.parse(written, EXTRA)
+        assert pod_projection.parse_protobuf(sent.raw) == pod_projection.parse(written)
+        assert parsed.base != pod_projection.parse(written).base
+
+
+@pytest.mark.parametrize("manifest", KINDS.values(), ids=KINDS.keys())
+def test_lists_and_watches_in_protobuf_have_the_same_objects(
+    cluster: launcher.ControlPlane, manifest: dict[str, Any]
+) -> None:
+    """An informer would miss objects, or take one for another, in the encoding that is asked for first."""
+    message_class: type[Message] = next(
+        getattr(module, manifest["kind"]) for module in MODULES if hasattr(module, manifest["kind"])
+    )
+    path = path_of(manifest).rpartition("/")[0]
+    listed = json.loads(read(cluster, path, content_types.JSON))
+    items, metadata = protobuf.page_of(read(cluster, f"{path}?limit=500", content_types.PROTOBUF))
+    in_json = [decode(item, message_class) for item in listed["items"]]
+    assert [protobuf.decode(item, message_class) for item in items] == in_json
+    assert int(metadata["resourceVersion"]) >= int(listed["metadata"]["resourceVersion"])
+    # From no version on: everything there is comes as added, and the server ends it after a second.
+    watched = protobuf.FrameDecoder().feed(read(cluster, f"{path}?watch=1&timeoutSeconds=1", content_types.PROTOBUF))
+    assert {event["type"] for event in watched} == {"ADDED"}
+    assert {watch.version_of(event["object"]) for event in watched} == {watch.version_of(item) for item in items}
+    found = {watch.version_of(item): protobuf.decode(item, message_class) for item in items}
+    for event in watched:
+        assert protobuf.decode(event["object"], message_class) == found[watch.version_of(event["object"])]

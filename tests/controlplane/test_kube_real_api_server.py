@@ -14,6 +14,7 @@ import pytest
 
 from trireme.kube import (
     client,
+    content_types,
     credentials,
     election,
     event_series,
@@ -22,6 +23,7 @@ from trireme.kube import (
     lease,
     resources,
     status_patch,
+    watch,
     writes,
 )
 from trireme.kube.errors import ApiError
@@ -50,7 +52,8 @@ async def _clients(cluster: launcher.ControlPlane) -> AsyncIterator[tuple[client
 
 
 def _settings(cluster: launcher.ControlPlane, user: launcher.User) -> client.ClientSettings:
-    return client.ClientSettings(credentials.Source(str(cluster.kubeconfig_of(user.name))), qps=-1.0)
+    accept = content_types.accepted("", content_types.PROTOBUF)
+    return client.ClientSettings(credentials.Source(str(cluster.kubeconfig_of(user.name))), qps=-1.0, accept=accept)
 
 
 async def _until(holds: Callable[[], bool]) -> None:
@@ -83,8 +86,12 @@ class Seen:
         self.events.extend((event.kind.name, event.object) for event in batch)
 
 
-def _name(raw: Mapping[str, Any]) -> str:
-    return str(raw["metadata"]["name"])
+def _no_name(raw: Mapping[str, Any]) -> str:
+    raise AssertionError("the API server has everything that is watched in protobuf")
+
+
+def _name(raw: bytes) -> str:
+    return str(watch.metadata_of(raw)["name"])
 
 
 class Ageing:
@@ -94,12 +101,13 @@ class Ageing:
         self._api = api
         self.get = api.get
         self.read = api.read
+        self.accept = api.accept
         self.age = False
 
-    def stream(self, path: str, params: dict[str, Any], *, total: float, idle: float) -> Any:
+    def stream(self, path: str, params: dict[str, Any], **more: Any) -> Any:
         if self.age:
             params = {**params, "resourceVersion": "1"}
-        return self._api.stream(path, params, total=total, idle=idle)
+        return self._api.stream(path, params, **more)
 
 
 def _restart_api_server(cluster: launcher.ControlPlane) -> None:
@@ -120,7 +128,9 @@ async def test_every_collection_is_followed_and_quiet_ones_are_caught_up(cluster
         small_pages = resources.Resource("Node", "/api/v1/nodes", page=2)
         kinds = [small_pages, *(kind for kind in resources.DEFAULT if kind.name != "nodes")]
         seen = {kind.name: Seen() for kind in kinds}
-        followed = [informer.Informer(scheduler, kind, _name, [seen[kind.name]]) for kind in kinds]
+        followed = [
+            informer.Informer(scheduler, kind, _no_name, [seen[kind.name]], decode_protobuf=_name) for kind in kinds
+        ]
         tasks = [asyncio.create_task(each.run()) for each in followed]
         await _until(lambda: all(each.synced for each in followed))
         nodes = followed[0].statistics()
@@ -146,7 +156,7 @@ async def test_a_restarted_api_server_is_found_again_though_it_forgot_our_versio
     async with _clients(cluster) as (admin, scheduler):
         seen = Seen()
         ageing: Any = Ageing(scheduler)
-        followed = informer.Informer(ageing, resources.NODES, _name, [seen])
+        followed = informer.Informer(ageing, resources.NODES, _no_name, [seen], decode_protobuf=_name)
         task = asyncio.create_task(followed.run())
         await _until(lambda: followed.synced)
         await _create_node(admin, "before")

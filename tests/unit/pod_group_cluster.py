@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import orjson
 from pod_group_builders import PROFILE, grouping_queue, parsed
 
 from trireme.config import model
@@ -141,10 +140,10 @@ class Cluster:
 
     def occupy(self, name: str, node: str, group: str = "", priority: int = 0) -> None:
         """A pod that is on a node already."""
-        spec: dict[str, Any] = {"priority": priority, "schedulerName": PROFILE}
+        pod = core_pb2.Pod(metadata={"namespace": "ns"}, spec={"priority": priority, "scheduler_name": PROFILE})
         if group:
-            spec["schedulingGroup"] = {"podGroupName": group}
-        base = self.registry.base_of(orjson.dumps({"metadata": {"namespace": "ns"}, "spec": spec}))
+            pod.spec.scheduling_group.pod_group_name = group
+        base = self.registry.base_of(pod.SerializeToString())
         self.cache.assume(f"ns/{name}", f"uid-{name}", node, base, (), self.registry.intern(base, ()))
         if group:
             self.queue.member_placed(f"ns/{group}", f"uid-{name}", T0)

@@ -52,9 +52,8 @@ class World:
         for name in ALL:
             self.cache.set_node(core_pb2.Node(metadata={"name": name}))
         self.cache.take_delta()
-        base = registry.base_of(
-            b'{"metadata":{"namespace":"ns"},"spec":{"containers":[{"name":"c","resources":{"limits":{"a.io/b":"1"}}}]}}'
-        )
+        spec = {"containers": [{"name": "c", "resources": {"limits": {"a.io/b": {"string": "1"}}}}]}
+        base = registry.base_of(core_pb2.Pod(metadata={"namespace": "ns"}, spec=spec).SerializeToString())
         self.base, self.number = base, registry.intern(base, ())
         self.asked: list[tuple[str, str, Json]] = []
         self.extenders = extenders.Extenders(

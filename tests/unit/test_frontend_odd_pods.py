@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from trireme.framework import label_selectors, selectors
 from trireme.frontend.cluster import class_registry, pod_projection
+from trireme.kube import decode, field_error
 from trireme.v1 import core_pb2, meta_pb2
 
 Json = Any
@@ -91,7 +92,7 @@ def test_an_odd_pod_is_read_or_refused(changes: list[tuple[tuple[str | int, ...]
             continue  # a change before has taken that away
     try:
         parsed = pod_projection.parse(pod)
-    except (KeyError, TypeError, AttributeError, ValueError):
+    except field_error.FieldError:
         return
     registry = class_registry.ClassRegistry()
     try:
@@ -104,6 +105,48 @@ def test_an_odd_pod_is_read_or_refused(changes: list[tuple[tuple[str | int, ...]
     ) in entry.pod.spec.affinity.node_affinity.required_during_scheduling_ignored_during_execution.node_selector_terms:
         selectors.parse_term(term)
         selectors.problems(term, "")
+
+
+@settings(deadline=None)  # the machine may be busy
+@example([], frozenset())
+@example([(("spec", "priority"), 0)], frozenset({("status", "conditions"), ("spec", "nodeName")}))
+@given(
+    st.lists(st.tuples(st.sampled_from(PATHS), JUNK), max_size=3),
+    st.frozensets(st.sampled_from([("status", "conditions"), ("metadata", "annotations"), ("spec", "restartPolicy")])),
+)
+def test_a_pod_is_the_same_in_both_encodings(
+    changes: list[tuple[tuple[str | int, ...], Json]], extra: frozenset[tuple[str, str]]
+) -> None:
+    """Else a pod's class depends on how it was sent, and pods that are alike are not placed together."""
+    pod = copy.deepcopy(POD)
+    for path, junk in changes:
+        parent = pod
+        try:
+            for key in path[:-1]:
+                parent = parent[key]
+            parent[path[-1]] = junk
+        except (KeyError, IndexError, TypeError):
+            continue  # a change before has taken that away
+    try:
+        sent = decode.read(pod, core_pb2.Pod).SerializeToString()
+        parsed = pod_projection.parse(pod, extra)
+    except field_error.FieldError:
+        return
+    assert pod_projection.parse_protobuf(sent, extra) == parsed
+
+
+def test_fields_that_a_plugin_reads_beside_are_part_of_the_class() -> None:
+    """Else a plugin is answered for a pod whose restart policy is another one."""
+    always = copy.deepcopy(POD)
+    always["spec"]["restartPolicy"] = "Always"
+    never = copy.deepcopy(POD)
+    never["spec"]["restartPolicy"] = "Never"
+    beside = frozenset({("spec", "restartPolicy"), ("spec", "containers")})
+    assert pod_projection.parse(always).base == pod_projection.parse(never).base
+    told = core_pb2.Pod.FromString(pod_projection.parse(never, beside).base)
+    assert told.spec.restart_policy == "Never"
+    assert len(told.spec.containers) == 1
+    assert pod_projection.parse(always, beside).base != told.SerializeToString(deterministic=True)
 
 
 EXPRESSIONS = st.tuples(

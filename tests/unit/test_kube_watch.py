@@ -34,7 +34,7 @@ def test_lines_are_found_in_any_chunks(count: int, sizes: list[int], end: bytes)
         pytest.param(b"[]\n", id="not-an-object"),
         pytest.param(b'{"type":"ADDED"}\n', id="without-object"),
         pytest.param(b'{"type":"ADDED","object":7}\n', id="object-is-a-number"),
-        pytest.param(b"x" * (watch.MAX_LINE_BYTES + 1), id="endless-line"),
+        pytest.param(b"x" * (watch.MAX_EVENT_BYTES + 1), id="endless-line"),
     ],
 )
 def test_what_is_no_watch_breaks_the_stream(chunk: bytes) -> None:

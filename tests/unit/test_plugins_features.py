@@ -7,7 +7,6 @@ import pytest
 import snapshot_views
 
 from trireme.frontend.cluster import pod_projection
-from trireme.kube import decode
 from trireme.plugins import interfaces, node_declared_features
 from trireme.snapshot import classes, snapshot
 from trireme.v1 import core_pb2, snapshot_pb2
@@ -38,7 +37,8 @@ def _class(spec: Json) -> classes.PodClass:
     """As the class of such a pod comes from the frontend."""
     metadata = {"namespace": "default", "name": "p", "uid": "p"}
     full = {"containers": [{"name": "c"}], **spec}
-    return classes.PodClass(1, decode.decode(pod_projection.project(metadata, full, {}), core_pb2.Pod))
+    parsed = pod_projection.parse({"metadata": metadata, "spec": full})
+    return classes.PodClass(1, core_pb2.Pod.FromString(parsed.base))
 
 
 def _verdicts(spec: Json, declared: list[list[str]], enabled: bool = True) -> list[str] | None:

@@ -14,8 +14,6 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-import orjson
-
 from trireme.config import commandline
 from trireme.framework.registry import ExtensionPoint
 from trireme.frontend import (
@@ -36,10 +34,10 @@ from trireme.frontend import (
 from trireme.frontend.cluster import (
     class_registry,
     cluster_cache,
+    cluster_informers,
     cluster_watch,
     object_kinds,
     object_waits,
-    pod_projection,
 )
 from trireme.frontend.extenders import extender_calls
 from trireme.frontend.groups import pod_group_assembly
@@ -56,7 +54,7 @@ from trireme.frontend.queueing import (
 from trireme.frontend.replicas import bind_replicas, children, class_answers, fallback, phases, replicas
 from trireme.frontend.replicas import endpoints as phase_endpoints
 from trireme.frontend.serving import metrics_observed
-from trireme.kube import client, decode, event_series, events, informer, resources
+from trireme.kube import client, event_series, events
 from trireme.replica import dialing
 from trireme.telemetry import klog
 from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, plugin_pb2, snapshot_pb2
@@ -202,36 +200,16 @@ class Frontend:
         )
 
     def _make_informers(self) -> None:
-        api = self._clients.scheduling
-        parse_pod: Callable[[Any], pod_projection.ParsedPod] = functools.partial(
-            pod_projection.parse, extra=self._seen.paths
-        )
-        decode_node: Callable[[Any], core_pb2.Node] = functools.partial(decode.decode, message_class=core_pb2.Node)
-        on_pods, on_nodes = [_Consumer(self._on_pods)], [_Consumer(self._on_nodes)]
         kept = self._extender_calls.objects if self._extender_calls is not None else None
-        if kept is not None:
-            parse_pod = kept.pod_decoder(parse_pod)
-            # What is gone is forgotten once the others have heard of it.
-            on_pods.append(_Consumer(kept.on_pods))
-        if kept is not None and kept.keeps_nodes:
-            decode_node = kept.node_decoder(decode_node)
-            on_nodes.append(_Consumer(kept.on_nodes))
-        self.informers: list[informer.Informer[Any]] = [
-            informer.Informer(api, resources.PODS, parse_pod, on_pods, on_undecodable=_undecodable),
-            informer.Informer(api, resources.NODES, decode_node, on_nodes, on_undecodable=_undecodable),
-        ]
-        for kind in object_kinds.KINDS:
-            if kind.gates and not all(self._completed.gates.enabled(gate) for gate in kind.gates):
-                continue
-            self.informers.append(
-                informer.Informer(
-                    api,
-                    kind.watched,
-                    functools.partial(decode.decode, message_class=kind.message),
-                    [_Consumer(functools.partial(self._on_objects, kind))],
-                    on_undecodable=_undecodable,
-                )
-            )
+        self.informers = cluster_informers.make(
+            self._clients.scheduling,
+            self._completed.gates.enabled,
+            self._seen.paths,
+            kept,
+            self._on_pods,
+            self._on_nodes,
+            self._on_objects,
+        )
 
     def _make_phases(self) -> None:
         own = self._completed.trireme
@@ -607,16 +585,3 @@ class Frontend:
         await self.filters.close()
         await self.scores.close()
         await self.binders.close()
-
-
-class _Consumer:
-    """An informer's consumer made of a function."""
-
-    def __init__(self, take: Callable[[Sequence[Any]], None]) -> None:
-        self.on_events = take
-
-
-def _undecodable(raw: Any, error: Exception) -> None:
-    metadata = raw.get("metadata") if isinstance(raw, dict) else None
-    name = orjson.dumps(metadata)[:200] if metadata else b"an object without metadata"
-    log.warning("an object is passed over, it cannot be read: %s: %s", name.decode(), error)

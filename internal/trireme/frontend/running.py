@@ -16,7 +16,7 @@ from trireme.config import commandline
 from trireme.frontend import app, ending, handle, remote_plugins
 from trireme.frontend.replicas import children
 from trireme.frontend.serving import metrics_observed, serving, serving_site
-from trireme.kube import client, credentials, election, event_series, informer, lease, resources
+from trireme.kube import client, content_types, credentials, election, event_series, informer, lease, resources
 from trireme.kube.errors import ApiError, ApiUnreachable, KubeconfigError
 from trireme.replica import remote_client
 from trireme.replica.listening import ListenError
@@ -77,7 +77,11 @@ async def _run(completed: commandline.CompletedConfig, local: children.Children,
     source = _source(completed)
     connection = completed.configuration.client_connection
     settings = client.ClientSettings(
-        source, _user_agent(completed.version, "scheduler"), connection.qps, connection.burst
+        source,
+        _user_agent(completed.version, "scheduler"),
+        connection.qps,
+        connection.burst,
+        accept=content_types.accepted(connection.accept_content_types, connection.content_type),
     )
     infos = await remote_plugins.introduced(completed)
     observed = metrics_observed.Observations(completed.profiles)

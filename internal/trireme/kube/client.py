@@ -2,7 +2,8 @@
 
 Why not the `kubernetes` package's calls: a generated call costs half a millisecond and its models three milliseconds a
 pod. Writes, of which every pod needs two, go over connections of our own (`write_pool`) unless a proxy stands between.
-Bodies are bytes, or plain JSON values encoded by orjson, and answers are bytes.
+Bodies are bytes, or plain JSON values encoded by orjson, and answers are bytes, in JSON unless another encoding is asked
+for.
 
 Every request has a deadline, waits for the client's rate limit, and ends in an `ApiResponse`, an `ApiError` or an
 `ApiUnreachable`. Nothing is repeated here but reads (`read`; and a GET once, where a kept connection turned out to be
@@ -31,9 +32,9 @@ import tenacity
 import yarl
 
 from trireme.kube import credentials, errors, ratelimit, write_pool
+from trireme.kube.content_types import JSON
 from trireme.kube.errors import ApiError, ApiSilent, ApiUnreachable, KubeconfigError
 
-JSON = "application/json"
 STRATEGIC_MERGE = "application/strategic-merge-patch+json"
 MERGE = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
@@ -47,13 +48,16 @@ Observer = Callable[[str, int, float, float], None]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ClientSettings:
-    """All that makes a client. Units: qps in requests a second (negative: unlimited)."""
+    """All that makes a client. Units: qps in requests a second (negative: unlimited). `accept`: the encodings that
+    informers ask for; everything else is asked for in JSON.
+    """
 
     source: credentials.Source
     user_agent: str = "trireme"
     qps: float = 50.0
     burst: int = 100
     max_connections: int = 64
+    accept: str = JSON
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -113,7 +117,7 @@ class ApiClient:
         self._sessions: list[aiohttp.ClientSession] = []
         self._writes: write_pool.WritePool | None = None
         self._extra: dict[str, Any] = {}
-        self._headers: dict[str, credentials.Headers] = {}
+        self._headers: dict[tuple[str, str], credentials.Headers] = {}
         self._requests = self._failures = self._in_flight = self._throttled = 0
         self._throttled_seconds = 0.0
         self._open_session()
@@ -131,6 +135,11 @@ class ApiClient:
         """The API server's URL."""
         return self._identity.host
 
+    @property
+    def accept(self) -> str:
+        """The encodings that informers ask for."""
+        return self._settings.accept
+
     def statistics(self) -> ClientStatistics:
         """A snapshot of the counters."""
         return ClientStatistics(
@@ -145,10 +154,15 @@ class ApiClient:
             await session.close()
 
     async def get(
-        self, path: str, params: Params | None = None, *, deadline: float = DEFAULT_DEADLINE_SECONDS
+        self,
+        path: str,
+        params: Params | None = None,
+        *,
+        accept: str = JSON,
+        deadline: float = DEFAULT_DEADLINE_SECONDS,
     ) -> ApiResponse:
         """One GET, not repeated."""
-        return await self.request("GET", path, params=params, deadline=deadline)
+        return await self.request("GET", path, params=params, accept=accept, deadline=deadline)
 
     async def post(
         self, path: str, body: Body, params: Params | None = None, *, deadline: float = DEFAULT_DEADLINE_SECONDS
@@ -208,6 +222,7 @@ class ApiClient:
         params: Params | None = None,
         *,
         content_type: str = JSON,
+        accept: str = JSON,
         deadline: float = DEFAULT_DEADLINE_SECONDS,
     ) -> ApiResponse:
         """Sends one request and reads the whole answer. `path` is used as it is: callers quote its segments.
@@ -223,7 +238,7 @@ class ApiClient:
         for attempt in (1, 2):
             if self._identity.due():
                 await self._refresh()
-            headers = self._headers_for(content_type)
+            headers = self._headers_for(content_type, accept)
             try:
                 return await self._send(method, target, headers, body, end)
             except ApiError as error:
@@ -236,7 +251,7 @@ class ApiClient:
 
     @asynccontextmanager
     async def stream(
-        self, path: str, params: Params | None = None, *, total: float, idle: float
+        self, path: str, params: Params | None = None, *, total: float, idle: float, accept: str = JSON
     ) -> AsyncIterator[ByteStream]:
         """Opens an endless answer (a watch); it ends after `total` seconds, or `idle` seconds without a byte.
 
@@ -247,7 +262,7 @@ class ApiClient:
         if self._identity.due():
             await self._refresh()
         waited = await self._throttle(idle)
-        headers = self._headers_for(JSON)
+        headers = self._headers_for(JSON, accept)
         self._requests += 1
         started = self._clock()
         try:
@@ -346,16 +361,16 @@ class ApiClient:
     def _url(self, target: str) -> yarl.URL:
         return yarl.URL(self._identity.host + target, encoded=True)
 
-    def _headers_for(self, content_type: str) -> credentials.Headers:
-        headers = self._headers.get(content_type)
+    def _headers_for(self, content_type: str, accept: str) -> credentials.Headers:
+        headers = self._headers.get((content_type, accept))
         if headers is None:
             headers = self._identity.headers.copy()
-            headers["Accept"] = JSON
+            headers["Accept"] = accept
             # To compress a long list costs the API server more time than a cluster's network saves.
             headers["Accept-Encoding"] = "identity"
             headers["Content-Type"] = content_type
             headers["User-Agent"] = self._settings.user_agent
-            self._headers[content_type] = headers
+            self._headers[content_type, accept] = headers
         return headers
 
     async def _refresh(self, rejected: credentials.Headers | None = None) -> bool:
@@ -413,6 +428,11 @@ class ByteStream:
     def __init__(self, response: aiohttp.ClientResponse, host: str) -> None:
         self._response = response
         self._host = host
+
+    @property
+    def content_type(self) -> str:
+        """The encoding it comes in."""
+        return self._response.headers.get("Content-Type", "")
 
     def close(self) -> None:
         """Breaks it off: a `chunk` under way raises."""

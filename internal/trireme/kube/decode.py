@@ -17,21 +17,12 @@ from typing import Any, TypeVar, cast
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 
+from trireme.kube import soundness
+from trireme.kube.field_error import FieldError
 from trireme.kube.json_values import JSON_VALUES
+from trireme.kube.soundness import INLINED, map_value
 
 M = TypeVar("M", bound=Message)
-
-INLINED = frozenset(
-    {
-        "trireme.v1.Volume.volume_source",
-        "trireme.v1.PersistentVolumeSpec.persistent_volume_source",
-        "trireme.v1.EphemeralContainer.ephemeral_container_common",
-        "trireme.v1.DeviceClassConfiguration.device_configuration",
-        "trireme.v1.DeviceClaimConfiguration.device_configuration",
-        "trireme.v1.DeviceAllocationConfiguration.device_configuration",
-    }
-)
-"""Message fields whose own fields stand, in JSON, directly in the object that has the field."""
 
 Fill = Callable[[Any, Any], None]
 """Puts a JSON value, never null, into a message."""
@@ -39,28 +30,18 @@ Convert = Callable[[Any], Any]
 """A JSON value, never null, as a scalar."""
 
 
-class FieldError(ValueError):
-    """A JSON value that does not fit its field.
-
-    Attributes: `path`, such as `spec.containers[0].resources.requests.cpu`, empty for the object itself; `problem`.
-    """
-
-    def __init__(self, path: str, problem: str) -> None:
-        super().__init__(path, problem)
-        self.path = path
-        self.problem = problem
-
-    def within(self, parent: str) -> None:
-        """Makes the path start at `parent`, the field that contains what it starts at now."""
-        separator = "." if self.path and not self.path.startswith("[") else ""
-        self.path = f"{parent}{separator}{self.path}"
-
-    def __str__(self) -> str:
-        return f"{self.path}: {self.problem}" if self.path else self.problem
-
-
 def decode(value: Any, message_class: type[M]) -> M:
     """The message that a JSON object states.
+
+    Raises: FieldError.
+    """
+    message = read(value, message_class)
+    soundness.settle(message)
+    return message
+
+
+def read(value: Any, message_class: type[M]) -> M:
+    """As decode, but that amounts are not looked at: for who wants an object even if they are none.
 
     Raises: FieldError.
     """
@@ -259,9 +240,3 @@ _READERS: Mapping[int, Convert] = {
 
 def _zero(field: FieldDescriptor) -> Any:
     return {FieldDescriptor.TYPE_STRING: "", FieldDescriptor.TYPE_BOOL: False}.get(field.type, 0)
-
-
-def map_value(field: FieldDescriptor) -> FieldDescriptor | None:
-    """What the values of a map field are, or None for another field: descriptors show a map as repeated pairs."""
-    entry = field.message_type
-    return entry.fields_by_name["value"] if entry is not None and entry.GetOptions().map_entry else None

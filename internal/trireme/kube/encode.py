@@ -12,8 +12,9 @@ from typing import Any, cast
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 
-from trireme.kube.decode import INLINED, FieldError, map_value
+from trireme.kube.field_error import FieldError
 from trireme.kube.json_values import JSON_VALUES
+from trireme.kube.soundness import INLINED, map_value
 
 Write = Callable[[Any], Any]
 """The JSON value of a field's value."""

@@ -14,6 +14,8 @@ from typing import Any
 
 import orjson
 
+from trireme.kube import envelope
+
 TOO_MANY_REQUESTS = 429
 
 
@@ -105,8 +107,8 @@ def from_response(status: int, reason: str, headers: Mapping[str, str], body: by
     """Makes the error of an answer: from its Status object where it has one, else from what there is."""
     retry_after = _retry_after(headers.get("Retry-After"))
     try:
-        parsed = orjson.loads(body)
-    except orjson.JSONDecodeError:
+        parsed = envelope.status(body) if body.startswith(envelope.MAGIC) else orjson.loads(body)
+    except ValueError:
         parsed = None
     if isinstance(parsed, dict) and parsed.get("kind") == "Status":
         return from_status(parsed, status, retry_after)

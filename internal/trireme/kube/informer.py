@@ -3,7 +3,8 @@
 This is the shell around `listwatch.ListWatch`: it sends the requests, cuts the bytes of the watch into events and
 hands them on. It keeps no object: what is listed or watched is decoded by the caller's function and given away, in
 order, all events of one network chunk together; a list goes page by page, so that even a collection of a hundred
-thousand nodes is never in memory as JSON.
+thousand nodes is never in memory as it was sent. It is asked for in the encodings that the caller has functions for,
+and read in the one that the server chose.
 
 A decode function that raises does so for one object: that event is counted, reported and skipped, and the others go
 on. A consumer that raises is a defect; `run` ends with it.
@@ -19,9 +20,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
-from trireme.kube import client, listwatch, resources, watch
+from trireme.kube import client, content_types, listwatch, protobuf, resources, watch
 from trireme.kube.errors import ApiError, ApiSilent, ApiUnreachable
-from trireme.kube.watch import Event, EventKind
+from trireme.kube.watch import Event, EventKind, Raw
 
 log = logging.getLogger(__name__)
 
@@ -75,14 +76,18 @@ class Informer(Generic[T]):
         decode: Callable[[Mapping[str, Any]], T],
         consumers: Sequence[Consumer[T]],
         *,
+        decode_protobuf: Callable[[bytes], T] | None = None,
         on_undecodable: Callable[[Mapping[str, Any], Exception], None] | None = None,
         rng: Callable[[], float] = random.random,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`on_undecodable` gets the raw object that `decode` could not take, and why."""
+        """`decode_protobuf` is `decode` for an object's bytes: with it the client's encodings are asked for, without it
+        JSON. `on_undecodable` gets the metadata of an object that could not be decoded, and why.
+        """
         self.resource = resource
         self._api = api
         self._decode = decode
+        self._decode_protobuf = decode_protobuf
         self._consumers = tuple(consumers)
         self._on_undecodable = on_undecodable
         self._clock = clock
@@ -189,7 +194,7 @@ class Informer(Generic[T]):
     async def _list(self, step: listwatch.ListPage) -> None:
         try:
             response = await (self._ahead or self._request(step))
-            items, metadata = _list_of(response.json())
+            items, metadata = _list_of(response)
         except (ApiError, ApiUnreachable) as error:
             await self._fail(error)
             return
@@ -210,7 +215,10 @@ class Informer(Generic[T]):
             params["limit"] = step.limit
         if step.continue_token:
             params["continue"] = step.continue_token
-        return await self._api.get(self.resource.path, params, deadline=LIST_DEADLINE_SECONDS)
+        return await self._api.get(self.resource.path, params, accept=self._accept(), deadline=LIST_DEADLINE_SECONDS)
+
+    def _accept(self) -> str:
+        return content_types.JSON if self._decode_protobuf is None else self._api.accept
 
     def _selectors(self) -> dict[str, str | int]:
         resource = self.resource
@@ -228,7 +236,11 @@ class Informer(Generic[T]):
         started = self._clock()
         try:
             async with self._api.stream(
-                self.resource.path, params, total=step.seconds + GRACE_SECONDS, idle=IDLE_SECONDS
+                self.resource.path,
+                params,
+                total=step.seconds + GRACE_SECONDS,
+                idle=IDLE_SECONDS,
+                accept=self._accept(),
             ) as stream:
                 self._stream = stream
                 self._protocol.opened()
@@ -251,10 +263,11 @@ class Informer(Generic[T]):
           ApiError: the server ended it with an error.
           ApiUnreachable, watch.BrokenStream: it broke.
         """
-        lines = watch.LineDecoder()
+        framed = content_types.is_protobuf(stream.content_type)
+        cut = protobuf.FrameDecoder() if framed else watch.LineDecoder()
         while not self._hurry.is_set() and (chunk := await stream.chunk()):
             self._last_contact = self._clock()
-            deliveries, error = self._protocol.events(lines.feed(chunk))
+            deliveries, error = self._protocol.events(cut.feed(chunk))
             await self._deliver(deliveries)
             if error is not None:
                 raise error
@@ -278,19 +291,26 @@ class Informer(Generic[T]):
                 events.append(Event(delivery.kind, None, delivery.version))
                 continue
             try:
-                decoded = self._decode(delivery.raw)
+                decoded = self._decoded_object(delivery.raw)
             except Exception as error:  # whatever is wrong with one object must not stop the others
                 self._report_undecodable(delivery.raw, error)
                 continue
             events.append(Event(delivery.kind, decoded, delivery.version))
         return events
 
-    def _report_undecodable(self, raw: Mapping[str, Any], error: Exception) -> None:
+    def _decoded_object(self, raw: Raw) -> T:
+        if not isinstance(raw, bytes):
+            return self._decode(raw)
+        if self._decode_protobuf is None:
+            raise TypeError("the server sends protobuf, which was not asked for")
+        return self._decode_protobuf(raw)
+
+    def _report_undecodable(self, raw: Raw, error: Exception) -> None:
         self._undecodable += 1
-        metadata = raw.get("metadata")
+        metadata = watch.metadata_of(raw)
         log.warning("a %s cannot be decoded and is skipped: %s: %r", self.resource.kind, _name_of(metadata), error)
         if self._on_undecodable is not None:
-            self._on_undecodable(raw, error)
+            self._on_undecodable(metadata, error)
 
     async def _fail(self, error: ApiError | ApiUnreachable | watch.BrokenStream) -> None:
         first = not self._protocol.last_error
@@ -307,12 +327,15 @@ async def newest_version(api: client.ApiClient, resource: resources.Resource, de
       ApiError, ApiUnreachable: the server did not say.
     """
     response = await api.read(resource.path, {"limit": 1}, deadline=deadline)
-    _, metadata = _list_of(response.json())
+    _, metadata = _list_of(response)
     return watch.version_of({"metadata": metadata})
 
 
-def _list_of(answer: Any) -> tuple[list[Mapping[str, Any]], Mapping[str, Any]]:
+def _list_of(response: client.ApiResponse) -> tuple[Sequence[Raw], Mapping[str, Any]]:
     """Items and metadata of a list's answer."""
+    if content_types.is_protobuf(response.headers.get("Content-Type")):
+        return protobuf.page_of(response.body)
+    answer = response.json()
     if isinstance(answer, dict) and isinstance(answer.get("metadata"), dict):
         items = answer.get("items")
         if items is None:  # Go writes an empty list as null
@@ -322,7 +345,7 @@ def _list_of(answer: Any) -> tuple[list[Mapping[str, Any]], Mapping[str, Any]]:
     raise ApiError(502, "", "the answer is not a list of objects")
 
 
-def _name_of(metadata: Any) -> str:
-    if not isinstance(metadata, dict):
+def _name_of(metadata: Mapping[str, Any]) -> str:
+    if not metadata:
         return "without metadata"
     return f"{metadata.get('namespace') or ''}/{metadata.get('name') or ''}".strip("/")

@@ -2,7 +2,8 @@
 
 The general conversion in `trireme.kube.decode` follows descriptors; these five types are the ones whose JSON does not
 follow from them. Each has a reader (JSON value into a message) and a writer (message to JSON value) here, and nothing
-else knows their form. Readers refuse what the API server would refuse, with ValueError or TypeError and no other.
+else knows their form. Readers refuse what the API server would refuse, with ValueError or TypeError and no other; what
+a quantity's text is worth is looked at afterwards (`trireme.kube.soundness`).
 
 Source: MarshalJSON and UnmarshalJSON of apimachinery's metav1.Time, metav1.MicroTime, resource.Quantity,
 intstr.IntOrString and runtime.RawExtension.
@@ -17,7 +18,7 @@ from typing import Any
 
 import orjson
 
-from trireme.framework.quantity import parse_quantity
+from trireme.framework.quantity import WRONG_FORM
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _RFC3339 = re.compile(
@@ -84,7 +85,8 @@ def _read_quantity(message: Any, value: Any) -> None:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise _wrong_type("a quantity as a string or a number", value)
     text = str(value).strip()
-    parse_quantity(text)
+    if not text:
+        raise ValueError(WRONG_FORM)
     message.string = text
 
 

@@ -22,11 +22,10 @@ from __future__ import annotations
 import dataclasses
 import enum
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from trireme.kube import errors, resources, watch
 from trireme.kube.errors import ApiError, ApiUnreachable
-from trireme.kube.watch import EventKind, RawEvent
+from trireme.kube.watch import EventKind, Raw, RawEvent
 
 FIRST_PAUSE_SECONDS = 0.8
 LONGEST_PAUSE_SECONDS = 30.0
@@ -73,7 +72,7 @@ class Delivery:
     """One event with the object as the API sent it; {} with LIST_START and LIST_END."""
 
     kind: EventKind
-    raw: Mapping[str, Any]
+    raw: Raw
     version: int
 
 
@@ -144,7 +143,7 @@ class ListWatch:
         if self._small and self.state is State.WATCHING:
             self._start_list()
 
-    def page(self, items: Sequence[Mapping[str, Any]], metadata: Mapping[str, Any]) -> list[Delivery]:
+    def page(self, items: Sequence[Raw], metadata: Mapping[str, object]) -> list[Delivery]:
         """A page came."""
         self.counters.pages += 1
         self._pages_of_list = 1 if self._fresh else self._pages_of_list + 1
@@ -219,7 +218,7 @@ class ListWatch:
             self._start_list()
         return []
 
-    def _advance(self, item: Mapping[str, Any]) -> None:
+    def _advance(self, item: Raw) -> None:
         self._seen_in_watch += 1
         version = watch.version_of(item)
         if version:

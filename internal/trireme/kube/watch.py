@@ -1,7 +1,8 @@
 """Turns the bytes of a watch into events, and names the events that consumers get.
 
-A watch answers one JSON object a line, and the network cuts lines anywhere. `LineDecoder` puts them together again;
-it is pure, keeps at most one unfinished line, and refuses one that no API object can be.
+A watch in JSON answers one object a line, and the network cuts lines anywhere. `LineDecoder` puts them together again;
+it is pure, keeps at most one unfinished line, and refuses one that no API object can be. `protobuf.FrameDecoder` is its
+like for the other encoding.
 """
 
 from __future__ import annotations
@@ -11,13 +12,19 @@ from collections.abc import Mapping
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import orjson
+from google.protobuf.message import DecodeError
+
+from trireme.v1 import encoding_pb2
 
 T_co = TypeVar("T_co", covariant=True)
 
 # etcd refuses objects over 1.5 MiB; as JSON in an event such a one may take a few times that.
-MAX_LINE_BYTES = 32 << 20
+MAX_EVENT_BYTES = 32 << 20
 
+Raw = Mapping[str, Any] | bytes
+"""An object as the API server sent it: parsed JSON, or its own bytes in protobuf."""
 RawEvent = dict[str, Any]
+"""`type`, and `object`: a Raw. With type ERROR it is a Status as in JSON, whatever the encoding."""
 
 
 class EventKind(enum.IntEnum):
@@ -83,20 +90,39 @@ class LineDecoder:
             # Kept in parts: joining at each chunk would be quadratic in the size of a line.
             self._parts.append(rest)
             self._size += len(rest)
-            if self._size > MAX_LINE_BYTES:
-                raise BrokenStream(f"an event of the watch exceeds {MAX_LINE_BYTES} bytes")
+            if self._size > MAX_EVENT_BYTES:
+                raise BrokenStream(f"an event of the watch exceeds {MAX_EVENT_BYTES} bytes")
         return events
 
 
-def version_of(raw: Mapping[str, Any]) -> int:
+def version_of(raw: Raw) -> int:
     """The object's resourceVersion; 0 if it has none, or one that is no number.
 
     Kubernetes' own API server counts them up, and since 1.35 clients may compare them.
     """
     try:
+        if isinstance(raw, bytes):
+            return int(encoding_pb2.AnyObject.FromString(raw).metadata.resource_version)
         return int(raw["metadata"]["resourceVersion"])
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, DecodeError):
         return 0
+
+
+def metadata_of(raw: Raw) -> Mapping[str, Any]:
+    """Who an object is, for a report: of one that cannot be decoded as what it should be."""
+    if isinstance(raw, bytes):
+        try:
+            metadata = encoding_pb2.AnyObject.FromString(raw).metadata
+        except DecodeError:
+            return {}
+        return {
+            "name": metadata.name,
+            "namespace": metadata.namespace,
+            "uid": metadata.uid,
+            "resourceVersion": metadata.resource_version,
+        }
+    found = raw.get("metadata")
+    return found if isinstance(found, dict) else {}
 
 
 def _decode(line: bytes) -> RawEvent:

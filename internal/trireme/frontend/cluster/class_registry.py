@@ -8,13 +8,11 @@ kept for a while, since the next pod of its controller may come, and then droppe
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
-
-import orjson
+from typing import Any, Literal
 
 from trireme.framework import amounts
 from trireme.frontend.cluster.pod_projection import Labels
-from trireme.kube import decode
+from trireme.kube import soundness
 from trireme.v1 import core_pb2
 
 # Classes without pods that are kept, and bases kept with them.
@@ -22,6 +20,12 @@ IDLE_CLASSES = 1024
 
 # A base and the labels that take part.
 ClassKey = tuple[int, Labels]
+
+
+_IN_FORCE: tuple[
+    Literal["conditions", "container_statuses", "init_container_statuses", "allocated_resources", "resources"], ...
+] = ("conditions", "container_statuses", "init_container_statuses", "allocated_resources", "resources")
+"""The parts of a pod's status that resource arithmetic reads."""
 
 
 class InvalidPod(ValueError):
@@ -144,13 +148,13 @@ class ClassRegistry:
         return projected
 
     def _new_base(self, base: bytes) -> int:
-        fields = orjson.loads(base)
-        pod = _decode(fields)
-        if "status" in fields:
-            plain = _without_resources(fields)
-            if plain != fields and _same_amounts(pod, _decode(plain)):
+        pod = core_pb2.Pod.FromString(base)
+        asked = _amounts(pod)
+        if pod.HasField("status"):
+            plain = _without_resources(pod)
+            if plain != pod and _amounts(plain) == asked:
                 # What the kubelet reports is what was asked for: no other class for it.
-                return self.base_of(orjson.dumps(plain, option=orjson.OPT_SORT_KEYS))
+                return self.base_of(plain.SerializeToString(deterministic=True))
         number = self._next_base
         self._next_base += 1
         self._base_entries[number] = _Base(pod)
@@ -201,21 +205,20 @@ def selected_keys(pod: core_pb2.Pod) -> set[str]:
     return keys
 
 
-def _decode(fields: object) -> core_pb2.Pod:
+def _amounts(pod: core_pb2.Pod) -> amounts.PodAmounts:
     try:
-        pod = decode.decode(fields, core_pb2.Pod)
-        amounts.pod_amounts(pod)
+        soundness.settle(pod)
+        return amounts.pod_amounts(pod)
     except ValueError as error:
         raise InvalidPod(str(error)) from error
-    return pod
 
 
-def _without_resources(fields: dict[str, dict[str, object]]) -> dict[str, dict[str, object]]:
-    status = {name: value for name, value in fields["status"].items() if name.endswith("ClaimStatuses")}
-    status |= {name: value for name, value in fields["status"].items() if name == "extendedResourceClaimStatus"}
-    plain = {name: value for name, value in fields.items() if name != "status"}
-    return plain | ({"status": status} if status else {})
-
-
-def _same_amounts(one: core_pb2.Pod, other: core_pb2.Pod) -> bool:
-    return amounts.pod_amounts(one) == amounts.pod_amounts(other)
+def _without_resources(pod: core_pb2.Pod) -> core_pb2.Pod:
+    """The pod without what its status says of resources in force."""
+    plain = core_pb2.Pod()
+    plain.CopyFrom(pod)
+    for name in _IN_FORCE:
+        plain.status.ClearField(name)
+    if not plain.status.ListFields():
+        plain.ClearField("status")
+    return plain

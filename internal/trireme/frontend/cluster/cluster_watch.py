@@ -12,7 +12,14 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from trireme.framework import cluster_event
-from trireme.frontend.cluster import assumed_objects, class_registry, cluster_cache, event_log, object_kinds
+from trireme.frontend.cluster import (
+    assumed_objects,
+    class_registry,
+    cluster_cache,
+    event_log,
+    object_kinds,
+    pod_projection,
+)
 from trireme.frontend.cluster.pod_projection import ParsedPod
 from trireme.frontend.queueing import queue_pod, queue_remote, scheduling_queue
 from trireme.kube.watch import Event, EventKind
@@ -144,7 +151,7 @@ class ClusterWatch:
             base = self._registry.base_of(parsed.base)
         except class_registry.InvalidPod:
             # It is there all the same; what it asks for cannot be read, so it counts as a pod that asks for nothing.
-            base = self._registry.base_of(b'{"metadata":{"namespace":"%s"}}' % parsed.namespace.encode())
+            base = self._registry.base_of(pod_projection.base_of_nothing(parsed.namespace))
         class_id = self._registry.intern(base, parsed.labels)
         started = self._clock()
         was_assumed = known is None or known.assumed

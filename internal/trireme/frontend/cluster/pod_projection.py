@@ -1,18 +1,23 @@
-"""From a pod's JSON to what the scheduler knows of it: the fields that some plugin sees, and nothing else.
+"""From a pod to what the scheduler knows of it: the fields that some plugin sees, and nothing else.
 
-This runs for every pod event, so it picks from the parsed JSON and makes no message. What all pods of a controller
-share (everything but names and labels) becomes one byte string, the *base key*; whoever keeps classes makes a message
-of it once. A pod whose own name matters to a plugin (claims and volumes made from templates are named after it) keeps
-its name in the key, and so is a class of its own.
+This runs for every pod event, so a pod is read as a message that has no more fields than that (`ProjectedPod`), in
+whichever encoding it came. What all pods of a controller share (everything but names and labels) becomes one byte
+string, the *base key*, which is the `Pod` message of their class as well. A pod whose own name matters to a plugin
+(claims and volumes made from templates are named after it) keeps its name in the key, and so is a class of its own.
+
+The message has its own fields taken out first; what is left is mostly left by a pod before it as well, so the rules
+about what no plugin can tell apart are applied once to each such text, and remembered. Invariant: the key does not
+depend on the encoding that the pod came in.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+import contextlib
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple
 
-import orjson
-
-from trireme.kube import json_values
+from trireme.kube import decode, json_values, protobuf, soundness
+from trireme.kube.field_error import FieldError
+from trireme.v1 import core_pb2, meta_pb2, projection_pb2
 
 Json = Mapping[str, Any]
 Labels = tuple[tuple[str, str], ...]
@@ -20,43 +25,11 @@ Labels = tuple[tuple[str, str], ...]
 TERMINATING = 1
 PREEMPTED = 2
 
-_SPEC_FIELDS = (
-    "affinity",
-    "hostNetwork",
-    "nodeSelector",
-    "overhead",
-    "preemptionPolicy",
-    "priority",
-    "resourceClaims",
-    "resources",
-    "schedulerName",
-    "schedulingGates",
-    "schedulingGroup",
-    "tolerations",
-    "topologySpreadConstraints",
-)
-# Sources of a volume that restrict where a pod may run; the others are dropped, their names with them (the name of a
-# service account's token volume is random).
-_VOLUME_FIELDS = (
-    "persistentVolumeClaim",
-    "ephemeral",
-    "csi",
-    "image",
-    "gcePersistentDisk",
-    "awsElasticBlockStore",
-    "iscsi",
-    "rbd",
-    "azureDisk",
-    "azureFile",
-    "cinder",
-    "vsphereVolume",
-    "portworxVolume",
-)
-_CONTAINER_FIELDS = ("name", "image", "resources", "restartPolicy", "restartPolicyRules")
+# Texts whose base key is remembered, of some 500 bytes each.
+_REMEMBERED = 8192
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedPod:
+class ParsedPod(NamedTuple):
     """One pod as an informer sees it. `start` in seconds since 1970, 0: not started."""
 
     namespace: str
@@ -86,146 +59,214 @@ class ParsedPod:
 def parse(raw: Json, extra: frozenset[tuple[str, str]] = frozenset()) -> ParsedPod:
     """What the scheduler knows of the pod; `extra` are fields, such as (spec, nodeName), that plugins read beside.
 
-    Raises: KeyError, TypeError, AttributeError or ValueError for an odd one.
+    Raises: FieldError.
     """
-    metadata = raw["metadata"]
-    spec = raw.get("spec") or {}
-    status = raw.get("status") or {}
+    read = decode.read(raw, projection_pb2.ProjectedPod)
+    return _parsed(read, decode.read(raw, core_pb2.Pod) if extra else None, extra)
+
+
+def parse_protobuf(raw: bytes, extra: frozenset[tuple[str, str]] = frozenset()) -> ParsedPod:
+    """As parse, from the pod's own bytes.
+
+    Raises: FieldError.
+    """
+    read = protobuf.read(raw, projection_pb2.ProjectedPod)
+    return _parsed(read, protobuf.read(raw, core_pb2.Pod) if extra else None, extra)
+
+
+def base_of_nothing(namespace: str) -> bytes:
+    """The base key of a pod that asks for nothing."""
+    pod = core_pb2.Pod(metadata=meta_pb2.ObjectMeta(namespace=namespace))
+    return pod.SerializeToString(deterministic=True)
+
+
+def _parsed(
+    pod: projection_pb2.ProjectedPod, whole: core_pb2.Pod | None, extra: frozenset[tuple[str, str]]
+) -> ParsedPod:
+    """What is known of the pod, `whole` where its base key gets `extra` fields; takes the message apart."""
+    metadata, spec, status = pod.metadata, pod.spec, pod.status
+    namespace, name, uid, version = metadata.namespace, metadata.name, metadata.uid, metadata.resource_version
+    if not namespace or not name:
+        raise FieldError("metadata", "a pod has a name and a namespace")
+    if version and not version.isdigit():
+        raise FieldError("metadata.resourceVersion", "not a number")
+    node_name = spec.node_name
     flags = 0
-    if metadata.get("deletionTimestamp"):
+    if metadata.HasField("deletion_timestamp"):
         flags = TERMINATING | (PREEMPTED if _preempted(status) else 0)
-    labels = tuple(sorted((metadata.get("labels") or {}).items()))
-    hash(labels)  # a value that is no text, but a list, would end whoever looks the class up
-    gates = spec.get("schedulingGates")
+    labels: Labels = tuple(sorted(metadata.labels.items())) if metadata.labels else ()
+    nominated, start, generation = "", 0, metadata.generation
+    condition: tuple[str, str, str, str] | tuple[()] = ()
+    if pod.HasField("status"):
+        nominated, start = status.nominated_node_name, status.start_time.seconds
+        condition = () if node_name else _scheduled_condition(status)
+        _forget_what_happened(status)
+    metadata.ClearField("name")
+    metadata.ClearField("uid")
+    metadata.ClearField("resource_version")
+    metadata.ClearField("generation")
+    metadata.ClearField("deletion_timestamp")
+    metadata.ClearField("labels")
+    spec.ClearField("node_name")
+    shared = _shared(pod.SerializeToString())
+    base = shared.base
+    if shared.named:
+        # Serialised messages, one after the other, are the serialised message of both.
+        base += core_pb2.Pod(metadata=meta_pb2.ObjectMeta(name=name, uid=uid)).SerializeToString()
+    if whole is not None:
+        base = _with_extra(base, whole, extra)
     return ParsedPod(
-        metadata["namespace"],
-        metadata["name"],
-        metadata.get("uid", ""),
-        int(metadata.get("resourceVersion") or 0),
-        spec.get("nodeName") or "",
-        status.get("nominatedNodeName") or "",
-        spec.get("schedulerName") or "",
-        spec.get("priority") or 0,
+        namespace,
+        name,
+        uid,
+        int(version or 0),
+        node_name,
+        nominated,
+        shared.scheduler_name,
+        shared.priority,
         flags,
-        json_values.parse_time(status["startTime"])[0] if status.get("startTime") else 0,
+        start,
         labels,
-        orjson.dumps(project(metadata, spec, status, extra), option=orjson.OPT_SORT_KEYS),
-        tuple(gate["name"] for gate in gates) if gates else (),
-        (spec.get("schedulingGroup") or {}).get("podGroupName") or "",
-        metadata.get("generation") or 0,
-        () if spec.get("nodeName") else _scheduled_condition(status),
+        base,
+        shared.gates,
+        shared.group,
+        generation,
+        condition,
     )
 
 
-def project(
-    metadata: Json, spec: Json, status: Json, extra: frozenset[tuple[str, str]] = frozenset()
-) -> dict[str, Any]:
-    """The pod with only the fields that plugins see, but for its labels; in the API's own JSON."""
-    out_spec = {name: spec[name] for name in _SPEC_FIELDS if spec.get(name)}
-    out_spec["containers"] = [_container(container) for container in spec.get("containers") or ()]
-    if spec.get("initContainers"):
-        out_spec["initContainers"] = [_container(container) for container in spec["initContainers"]]
-    if spec.get("hostUsers") is False:
+def _forget_what_happened(status: projection_pb2.ProjectedPodStatus) -> None:
+    """Leaves of the status what resource arithmetic reads."""
+    status.ClearField("nominated_node_name")
+    status.ClearField("start_time")
+    if status.conditions:
+        # A resize that cannot be had takes the spec out of the count, whether or not the kubelet reported resources.
+        resizes = [condition.reason for condition in status.conditions if condition.type == "PodResizePending"]
+        status.ClearField("conditions")
+        for reason in resizes:
+            status.conditions.add(type="PodResizePending", reason=reason)
+
+
+class _Shared(NamedTuple):
+    """What pods have in common that differ in what is their own alone. `named`: their names must be in the key."""
+
+    base: bytes
+    named: bool
+    scheduler_name: str
+    priority: int
+    gates: tuple[str, ...]
+    group: str
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _shared(text: bytes) -> _Shared:
+    """What is to be known of all pods that are this but for what is their own."""
+    pod = projection_pb2.ProjectedPod.FromString(text)
+    spec, status = pod.spec, pod.status
+    owner = next((owner for owner in pod.metadata.owner_references if owner.controller), None)
+    _replace(pod.metadata.owner_references, [] if owner is None else [owner])
+    for containers in (spec.containers, spec.init_containers):
+        for container in containers:
+            _narrow_container(container)
+    for ephemeral in spec.ephemeral_containers:
+        _narrow_container(ephemeral.ephemeral_container_common)
+    if not any(each.ephemeral_container_common.volume_mounts for each in spec.ephemeral_containers):
+        spec.ClearField("ephemeral_containers")
+    # The name of a volume that restricts nothing is dropped with it: a service account's token volume has a random one.
+    _replace(spec.volumes, [volume for volume in spec.volumes if volume.volume_source.ListFields()])
+    _settle(pod)
+    if not spec.priority:
+        spec.ClearField("priority")
+    if not spec.preemption_policy:
+        spec.ClearField("preemption_policy")
+    if spec.host_users:
         # What is not set says the same as true.
-        out_spec["hostUsers"] = False
-    ephemeral = [_container(container) for container in spec.get("ephemeralContainers") or ()]
-    if any("volumeMounts" in container for container in ephemeral):
-        out_spec["ephemeralContainers"] = ephemeral
-    out_metadata: dict[str, Any] = {"namespace": metadata["namespace"]}
-    owner = _controller(metadata.get("ownerReferences") or ())
-    if owner is not None:
-        out_metadata["ownerReferences"] = [owner]
-    named = bool(spec.get("resourceClaims"))
-    if spec.get("volumes"):
-        volumes = [kept for kept in map(_volume, spec["volumes"]) if kept is not None]
-        if volumes:
-            out_spec["volumes"] = volumes
-        named |= any("ephemeral" in volume for volume in volumes)
-    out_status = _resources_in_force(status)
-    for name in ("resourceClaimStatuses", "extendedResourceClaimStatus"):
-        if status.get(name):
-            out_status[name] = status[name]
-            named = True
-    if named:
-        out_metadata["name"] = metadata["name"]
-        out_metadata["uid"] = metadata.get("uid", "")
-    for part, name in extra:
-        source, target = {"metadata": (metadata, out_metadata), "spec": (spec, out_spec)}.get(
-            part, (status, out_status)
-        )
-        if name not in target and source.get(name):
-            target[name] = source[name]
-    out = {"metadata": out_metadata, "spec": out_spec}
-    if out_status:
-        out["status"] = out_status
-    return out
+        spec.ClearField("host_users")
+    for name in ("affinity", "resources", "scheduling_group"):
+        _drop_if_empty(spec, name)
+    for statuses in (status.container_statuses, status.init_container_statuses):
+        for entry in statuses:
+            _drop_if_empty(entry, "resources")
+        _replace(statuses, [entry for entry in statuses if entry.allocated_resources or entry.HasField("resources")])
+    for name in ("resources", "extended_resource_claim_status"):
+        _drop_if_empty(status, name)
+    _drop_if_empty(pod, "status")
+    named = (
+        bool(spec.resource_claims or status.resource_claim_statuses)
+        or status.HasField("extended_resource_claim_status")
+        or any(volume.volume_source.HasField("ephemeral") for volume in spec.volumes)
+    )
+    return _Shared(
+        pod.SerializeToString(deterministic=True),
+        named,
+        spec.scheduler_name,
+        spec.priority,
+        tuple(gate.name for gate in spec.scheduling_gates),
+        spec.scheduling_group.pod_group_name,
+    )
 
 
-def _container(container: Json) -> dict[str, Any]:
-    out = {name: container[name] for name in _CONTAINER_FIELDS if container.get(name)}
-    if container.get("ports"):
-        ports = [port for port in container["ports"] if port.get("hostPort")]
-        if ports:
-            out["ports"] = ports
-    if container.get("volumeMounts"):
-        mounts = [mount for mount in container["volumeMounts"] if mount.get("bindMountOptions")]
-        if mounts:
-            out["volumeMounts"] = mounts
-    return out
+def _settle(pod: projection_pb2.ProjectedPod | core_pb2.Pod) -> None:
+    # An amount that is none is told of by whoever makes a class of the key.
+    with contextlib.suppress(FieldError):
+        soundness.settle(pod)
 
 
-def _volume(volume: Json) -> dict[str, Any] | None:
-    for name in _VOLUME_FIELDS:
-        if volume.get(name) is not None:
-            return {"name": volume.get("name", ""), name: volume[name]}
-    return None
+def _narrow_container(container: projection_pb2.ProjectedContainer) -> None:
+    _replace(container.ports, [port for port in container.ports if port.host_port])
+    _replace(container.volume_mounts, [mount for mount in container.volume_mounts if mount.bind_mount_options])
+    _drop_if_empty(container, "resources")
+    if not container.restart_policy:
+        container.ClearField("restart_policy")
 
 
-def _controller(owners: Sequence[Json]) -> dict[str, Any] | None:
-    for owner in owners:
-        if owner.get("controller"):
-            return {name: owner[name] for name in ("apiVersion", "kind", "name", "controller") if name in owner}
-    return None
+def _replace(elements: Any, kept: list[Any]) -> None:
+    """Leaves these of the elements of a repeated field."""
+    if len(kept) < len(elements):
+        copies = [type(each).FromString(each.SerializeToString()) for each in kept]
+        del elements[:]
+        elements.extend(copies)
 
 
-def _scheduled_condition(status: Json) -> tuple[str, str, str, str] | tuple[()]:
-    for condition in status.get("conditions") or ():
-        if condition.get("type") == "PodScheduled":
-            fields = ("status", "reason", "message", "lastTransitionTime")
-            state, reason, text, since = (condition.get(name) or "" for name in fields)
-            return state, reason, text, since
+def _drop_if_empty(message: Any, name: str) -> None:
+    if message.HasField(name) and not getattr(message, name).ListFields():
+        message.ClearField(name)
+
+
+def _with_extra(base: bytes, whole: core_pb2.Pod, paths: frozenset[tuple[str, str]]) -> bytes:
+    """The base key with the fields at the paths that it has not."""
+    pod = core_pb2.Pod.FromString(base)
+    for part, name in paths:
+        if part not in ("metadata", "spec", "status"):
+            continue
+        source, target = getattr(whole, part), getattr(pod, part)
+        there = {field.json_name for field, _ in target.ListFields()}
+        fields = source.ListFields()
+        if name in there or all(field.json_name != name for field, _ in fields):
+            continue
+        alone = type(source)()
+        alone.CopyFrom(source)
+        for field, _ in fields:
+            if field.json_name != name:
+                alone.ClearField(field.name)
+        target.MergeFrom(alone)
+    _settle(pod)
+    return pod.SerializeToString(deterministic=True)
+
+
+def _scheduled_condition(status: projection_pb2.ProjectedPodStatus) -> tuple[str, str, str, str] | tuple[()]:
+    for condition in status.conditions:
+        if condition.type == "PodScheduled":
+            seconds = condition.last_transition_time.seconds
+            since = json_values.format_time(seconds) if seconds else ""
+            return condition.status, condition.reason, condition.message, since
     return ()
 
 
-def _preempted(status: Json) -> bool:
+def _preempted(status: projection_pb2.ProjectedPodStatus) -> bool:
     return any(
-        condition.get("type") == "DisruptionTarget"
-        and condition.get("status") == "True"
-        and condition.get("reason") == "PreemptionByScheduler"
-        for condition in status.get("conditions") or ()
+        condition.type == "DisruptionTarget"
+        and condition.status == "True"
+        and condition.reason == "PreemptionByScheduler"
+        for condition in status.conditions
     )
-
-
-def _resources_in_force(status: Json) -> dict[str, Any]:
-    """The parts of the status that resource arithmetic reads; empty where it has none of them."""
-    out: dict[str, Any] = {}
-    for name in ("containerStatuses", "initContainerStatuses"):
-        entries = [
-            {field: entry[field] for field in ("name", "allocatedResources", "resources") if entry.get(field)}
-            for entry in status.get(name) or ()
-            if entry.get("allocatedResources") or entry.get("resources")
-        ]
-        if entries:
-            out[name] = entries
-    for name in ("allocatedResources", "resources"):
-        if status.get(name):
-            out[name] = status[name]
-    # A resize that cannot be had takes the spec out of the count, whether or not the kubelet reported resources.
-    conditions = [
-        {"type": condition["type"], "reason": condition.get("reason", "")}
-        for condition in status.get("conditions") or ()
-        if condition.get("type") == "PodResizePending"
-    ]
-    if conditions:
-        out["conditions"] = conditions
-    return out

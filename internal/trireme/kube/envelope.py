@@ -1,0 +1,65 @@
+"""What an API server wraps around an object in its protobuf encoding: four bytes and a `runtime.Unknown`.
+
+Separate from lists and watches because an error may come so in answer to anything.
+Source: apimachinery's runtime/serializer/protobuf.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from google.protobuf.message import DecodeError
+
+from trireme.v1 import encoding_pb2
+
+MAGIC = b"k8s\0"
+
+
+class BadEnvelope(ValueError):
+    """The bytes are no object in Kubernetes' protobuf encoding."""
+
+
+def unwrap(data: bytes) -> encoding_pb2.Unknown:
+    """The object's type and its own bytes.
+
+    Raises:
+      BadEnvelope: there is none.
+    """
+    if data[:4] != MAGIC:
+        raise BadEnvelope(f"no object in protobuf: {data[:40]!r}")
+    try:
+        return encoding_pb2.Unknown.FromString(data[4:])
+    except DecodeError as error:
+        raise BadEnvelope(f"no object in protobuf: {error}") from error
+
+
+def status(data: bytes) -> dict[str, Any]:
+    """A wrapped Status, as it would be in JSON.
+
+    Raises:
+      BadEnvelope: it is none.
+    """
+    wrapped = unwrap(data)
+    if wrapped.type_meta.kind != "Status":
+        raise BadEnvelope(f"a {wrapped.type_meta.kind or 'nameless kind'} instead of a Status")
+    try:
+        said = encoding_pb2.ApiStatus.FromString(wrapped.raw)
+    except DecodeError as error:
+        raise BadEnvelope(f"no Status: {error}") from error
+    details = said.details
+    named = {"name": details.name, "group": details.group, "kind": details.kind, "uid": details.uid}
+    out: dict[str, Any] = {name: text for name, text in named.items() if text}
+    if details.causes:
+        out["causes"] = [
+            {"reason": cause.reason, "message": cause.message, "field": cause.field} for cause in details.causes
+        ]
+    if details.retry_after_seconds:
+        out["retryAfterSeconds"] = details.retry_after_seconds
+    return {
+        "kind": "Status",
+        "status": said.status,
+        "message": said.message,
+        "reason": said.reason,
+        "details": out,
+        "code": said.code,
+    }
