@@ -2,7 +2,7 @@
 
 Why not the `kubernetes` package's calls: a generated call costs half a millisecond and its models three milliseconds a
 pod. Writes, of which every pod needs two, go over connections of our own (`write_pool`) unless a proxy stands between.
-Bodies are bytes, or plain JSON values encoded by orjson, and answers are bytes, in JSON unless another encoding is asked
+Bodies are bytes, or plain JSON values encoded by orjson, and answers are bytes, in JSON unless something else is asked
 for.
 
 Every request has a deadline, waits for the client's rate limit, and ends in an `ApiResponse`, an `ApiError` or an
