@@ -1,4 +1,4 @@
-"""What a start does not load: each of these takes longer than what it is for."""
+"""What a start loads and what it does not: loading modules is most of what a small process's start takes."""
 
 import subprocess
 import sys
@@ -24,3 +24,19 @@ def test_what_a_start_does_not_load(loaded: str, unneeded: tuple[str, ...]) -> N
     script = f"import sys, {loaded}; print(*[name for name in {unneeded!r} if name in sys.modules])"
     ran = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True, timeout=60)
     assert ran.stdout.split() == []
+
+
+def _loaded(script: str) -> set[str]:
+    """The modules that are loaded after a script."""
+    script = f"{script}\nimport sys; print(*sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True, timeout=60)
+    return set(ran.stdout.split())
+
+
+def test_what_is_loaded_before_the_fork_is_what_all_load() -> None:
+    """If this fails, the frontend loads what it has no use for, or filter and score load alike what one could."""
+    frontend = _loaded("import trireme.frontend.process, trireme.frontend.running, trireme.frontend.starting")
+    before = _loaded("from trireme.replica import nursery; nursery.load(nursery.OF_ALL)")
+    forked = _loaded("from trireme.replica import nursery; nursery.load(nursery.OF_ALL + nursery.OF_PHASES)")
+    assert before <= frontend
+    assert _loaded("import trireme.filter.process") & _loaded("import trireme.score.process") <= forked

@@ -31,8 +31,23 @@ from trireme.replica import parent_death
 
 # What the frontend loads too, and what all phases, or two of them, load besides. Nothing of this starts a thread or
 # opens anything by being loaded.
-_OF_ALL = ("uvloop", "trireme.replica.remote_client", "trireme.replica.grpc_server", "trireme.telemetry.http_site")
-_OF_PHASES = ("trireme.replica.phase_metrics", "trireme.replica.phase_process", "trireme.plugins.catalog")
+OF_ALL = (
+    "uvloop",
+    "trireme.replica.grpc_server",
+    "trireme.replica.remote_stages",
+    "trireme.telemetry.http_site",
+    "trireme.wire.node_columns",
+    "trireme.wire.status",
+)
+OF_PHASES = (
+    "trireme.plugins.catalog",
+    "trireme.replica.phase_metrics",
+    "trireme.replica.phase_process",
+    "trireme.replica.remote_plugin",
+    "trireme.replica.stopwatch",
+    "trireme.wire.domain_constraints",
+    "trireme.wire.profiles",
+)
 
 # Above any descriptor that is open.
 _NO_DESCRIPTOR = 1 << 20
@@ -143,7 +158,7 @@ def fork() -> Line:
     """Load what all processes share, and fork the nursery off this one, which must not have begun anything yet."""
     # NumPy's threads, which a fork would be without, and which nothing here is large enough for.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    _load(_OF_ALL)
+    load(OF_ALL)
     frontend = os.getpid()
     with _pipes() as (asked, asks, hears, said):
         _flush()
@@ -194,7 +209,8 @@ def _flush() -> None:
             stream.flush()
 
 
-def _load(modules: Iterable[str]) -> None:
+def load(modules: Iterable[str]) -> None:
+    """Load these modules."""
     for module in modules:
         importlib.import_module(module)
 
@@ -206,7 +222,7 @@ def main() -> int:
         # A terminal, or `timeout`, tells the whole group; the frontend has to end first.
         signal.signal(number, signal.SIG_IGN)
     gc.disable()
-    _load((*_OF_ALL, *_OF_PHASES))
+    load((*OF_ALL, *OF_PHASES))
     gc.freeze()
     gc.enable()
     return Nursery().run()
