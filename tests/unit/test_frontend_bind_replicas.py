@@ -21,7 +21,7 @@ class Stub:
 
 
 class Replicas(bind_replicas.BindReplicas):
-    """Replicas of which the first call answers about the first item alone."""
+    """Replicas of which the first call answers about the first item alone, and about one that was not asked for."""
 
     def __init__(self) -> None:
         super().__init__(cycle_pb2.Fence, bind_pb2.FenceRequest, dialing.Dialer(), 1.0, lambda: None)
@@ -30,7 +30,7 @@ class Replicas(bind_replicas.BindReplicas):
     async def _stream(self, call: Callable[[Any], Any]) -> AsyncIterator[bind_pb2.BindResult]:
         call(self.stub)
         items = self.stub.asked[-1].items
-        for index in range(len(items) if len(self.stub.asked) > 1 else 1):
+        for index in range(len(items)) if len(self.stub.asked) > 1 else (0, 7):
             yield bind_pb2.BindResult(index=index)
 
 

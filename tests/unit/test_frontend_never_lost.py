@@ -5,6 +5,8 @@ from collections.abc import Iterator
 import pytest
 from frontend_world import GUARD, World
 
+from trireme.v1 import bind_pb2
+
 
 @pytest.fixture(name="world")
 def _world() -> Iterator[World]:
@@ -47,6 +49,19 @@ def test_whoever_is_woken_by_a_refused_permit_is_tried_at_once(world: World) -> 
     world.frontend.waiting.reject(waiting.uid, GUARD, "no")
     world.loop.settle()
     assert "Filter" in _asked(world)
+
+
+def test_an_answer_about_other_pods_than_were_asked_about_takes_the_pod_back(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was assumed for ever: a bind in another language may answer what ours never would."""
+    monkeypatch.setattr(world, "_permit", lambda request: bind_pb2.PermitResponse())
+    _create(world, "p", 1)
+    world.answer_all()
+    assert "Permit" not in _asked(world)
+    assert world.frontend.queue.in_flight_pods() == []
+    assert world.frontend.cache.statistics().assumed_pods == 0
+    assert world.frontend.queue.statistics().error_backoff == 1
 
 
 def test_a_pod_that_was_bound_and_gone_between_two_lists_takes_no_room(world: World) -> None:

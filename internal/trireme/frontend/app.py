@@ -17,6 +17,7 @@ from typing import Any
 from trireme.config import commandline
 from trireme.framework.registry import ExtensionPoint
 from trireme.frontend import (
+    background,
     binding_cycle,
     outcomes,
     pacing,
@@ -281,6 +282,8 @@ class Frontend:
             in_pre_bind,
             self.watch.version_of,
         )
+        working = (self.binding, self.preemptions, reserved, self.remote_queue)
+        self._beside = [each.background for each in working]
         asynchronous = self._completed.gates.enabled("SchedulerAsyncPreemption")
         self.cycle = scheduling_cycle.SchedulingCycle(
             self.cache,
@@ -509,6 +512,7 @@ class Frontend:
             if delayed:
                 self._start_informers(group)
             self._begin(group, term)
+            group.create_task(background.failure_of(self._beside), name="background")
             if not seen:
                 await self._populated()
             await self._lead(term)

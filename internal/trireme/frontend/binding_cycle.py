@@ -8,13 +8,12 @@ again until bind knows. Nothing is guessed, and no pod is forgotten while it mig
 import asyncio
 import dataclasses
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
 
 from grpc import aio
 
 from trireme.framework import cluster_event, status
-from trireme.frontend import fit_error, outcomes, pods_in_pre_bind, pre_binding, reservations, waiting_pods
+from trireme.frontend import background, fit_error, outcomes, pods_in_pre_bind, pre_binding, reservations, waiting_pods
 from trireme.frontend.cluster import cluster_cache, cluster_watch, object_waits
 from trireme.frontend.extenders import extenders
 from trireme.frontend.queueing import queue_pod, queue_remote, scheduling_queue
@@ -101,7 +100,7 @@ class BindingCycle:
         self._in_pre_bind = in_pre_bind
         self._pre_bind_profiles = pre_bind_profiles
         self._extension = extension
-        self._tasks: set[asyncio.Task[None]] = set()
+        self.background = background.Background()
         self._binding = 0
         self._room = asyncio.Event()
         self._room.set()
@@ -129,7 +128,7 @@ class BindingCycle:
             self._room.clear()
         untouched = sum(not one.reserved for one in assumed)
         self._observed.nothing_to_do(("Reserve",), status.Code.SUCCESS, cycle.profile, untouched)
-        self._start_task(self._bind(cycle, assumed, waits))
+        self.background.start(self._bind(cycle, assumed, waits))
 
     def allow(self, uids: Iterable[str], plugin: str) -> None:
         """The plugin lets all of these pods go that wait for it on Permit."""
@@ -138,9 +137,7 @@ class BindingCycle:
 
     async def close(self) -> None:
         """Give up what is under way: whoever leads next reads what became of it."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.background.close()
         await self._reserved.close()
 
     async def _bind(self, cycle: cycle_pb2.Cycle, assumed: list[Assumed], waits: Mapping[str, float]) -> None:
@@ -158,10 +155,12 @@ class BindingCycle:
         started = self._observed.clock()
         try:
             response = await self._binders.permit(request)
+            failed = "" if len(response.results) == len(assumed) else "bind answered about other pods than these"
         except aio.AioRpcError as error:
-            text = f"running Permit plugins: {error.code().name}: {error.details()}"
+            failed = f"{error.code().name}: {error.details()}"
+        if failed:
             for one in assumed:
-                self._take_back(cycle, one, status.error("", text))
+                self._take_back(cycle, one, status.error("", f"running Permit plugins: {failed}"))
             return
         permitted = []
         for one, result in zip(assumed, response.results, strict=True):
@@ -190,7 +189,7 @@ class BindingCycle:
             else:
                 self._take_back(cycle, one, said, _permit_text(said))
 
-        self._start_task(until_decided())
+        self.background.start(until_decided())
 
     async def _bind_permitted(self, cycle: cycle_pb2.Cycle, assumed: list[Assumed]) -> None:
         now = self._now()
@@ -198,7 +197,7 @@ class BindingCycle:
             self._queue.done(one.pod.uid, now)
         slow = [one for one in assumed if one.pre_bind or cycle.profile in self._pre_bind_profiles]
         for one in slow:
-            self._start_task(self._pre_bind(cycle, one))
+            self.background.start(self._pre_bind(cycle, one))
         if len(slow) < len(assumed):
             left = len(assumed) - len(slow)
             self._observed.nothing_to_do(("PreBindPreFlight",), status.Code.SKIP, cycle.profile, left)
@@ -287,7 +286,7 @@ class BindingCycle:
         """
         if one.prepared and one.state:
             # First what was written is given back: the next attempt must not take it for its own.
-            self._start_task(self._give_back(cycle, one, why, text))
+            self.background.start(self._give_back(cycle, one, why, text))
             return
         self._settled(1)
         if one.reserved:
@@ -315,11 +314,6 @@ class BindingCycle:
     async def _give_back(self, cycle: cycle_pb2.Cycle, one: Assumed, why: status.Status, text: str) -> None:
         await self._pre_binding.release(one.item)
         self._take_back(cycle, dataclasses.replace(one, prepared=False), why, text)
-
-    def _start_task(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
     def _settled(self, pods: int) -> None:
         self._binding -= pods

@@ -116,7 +116,10 @@ class PreBinding:
             if tried:
                 await asyncio.sleep(PAUSE_SECONDS)
             try:
-                return (await self._binders.pre_bind(request)).results[0]
+                response = await self._binders.pre_bind(request)
+                if response.results:
+                    return response.results[0]
+                text = "running PreBind plugins: bind answered nothing about the pod"
             except aio.AioRpcError as error:
                 text = f"running PreBind plugins: {error.code().name}: {error.details()}"
         return bind_pb2.PreBindResult(status=wire_status.to_message(status.error("", text)))

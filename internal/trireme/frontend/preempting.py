@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from trireme.framework import status
-from trireme.frontend import action_batches, outcomes, pods_in_pre_bind, waiting_pods
+from trireme.frontend import action_batches, background, outcomes, pods_in_pre_bind, waiting_pods
 from trireme.frontend.cluster import cluster_cache
 from trireme.frontend.cluster.pod_projection import TERMINATING
 from trireme.frontend.queueing import nominator, queue_pod
@@ -91,7 +91,7 @@ class Preempting:
         # By UID of the victim: how it ends, where that is under way. Who decided first sees to it; as nobody ever waits
         # for a later decision, no two wait for each other.
         self._evictions: dict[str, asyncio.Future[_End]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self.background = background.Background()
 
     def holds(self, uid: str) -> bool:
         """Whether the pod is to be held back: victims of it are still to be deleted."""
@@ -142,9 +142,7 @@ class Preempting:
         )
         names = tuple(f"{victim.pod.namespace}/{victim.pod.name}" for victim in victims)
         known = self._preemptions[pod.uid] = self._begin(names, [victim.pod.uid for victim in victims])
-        task = asyncio.create_task(self._run(pod, node_name, victims, known))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self.background.start(self._run(pod, node_name, victims, known))
 
     async def carry_out(self, actions: Sequence[bind_pb2.Action]) -> str:
         """Carry out actions now; answers what failed first, empty where nothing did."""
@@ -156,9 +154,7 @@ class Preempting:
 
     async def close(self) -> None:
         """Give up what is under way: whoever leads next decides anew."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.background.close()
         await self._batches.close()
 
     def _begin(self, names: tuple[str, ...], uids: Sequence[str]) -> _Preemption:

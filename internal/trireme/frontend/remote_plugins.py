@@ -14,7 +14,7 @@ from google.protobuf import message
 from trireme.config import commandline, model, own
 from trireme.framework import cluster_event, status
 from trireme.framework.registry import ExtensionPoint
-from trireme.frontend import phase_configuration
+from trireme.frontend import background, phase_configuration
 from trireme.frontend.cluster import cluster_watch
 from trireme.frontend.queueing import queue_hints, queue_pod, queue_remote
 from trireme.kube import encode
@@ -119,7 +119,7 @@ class RemoteQueue:
         self._pod_of = pod_of
         self._pre_enqueue_answered = pre_enqueue_answered
         self._hint_answered = hint_answered
-        self._tasks: set[asyncio.Task[None]] = set()
+        self.background = background.Background()
 
     def gated(self, profile: str) -> bool:
         """Whether a remote plugin has a say on who enters the queue."""
@@ -133,11 +133,9 @@ class RemoteQueue:
         """Ask, beside everything else."""
         for instruction in instructions:
             if isinstance(instruction, queue_remote.AskPreEnqueue):
-                task = asyncio.create_task(self._ask_pre_enqueue(instruction))
+                self.background.start(self._ask_pre_enqueue(instruction))
             else:
-                task = asyncio.create_task(self._ask_hint(instruction))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+                self.background.start(self._ask_hint(instruction))
 
     async def _ask_pre_enqueue(self, asked: queue_remote.AskPreEnqueue) -> None:
         pod = self._pod_of(asked.pod)

@@ -4,11 +4,11 @@ A pod whose reservation fails is taken back at once, as if it had not been place
 later gives its reservation back too.
 """
 
-import asyncio
 import logging
 from collections.abc import Callable, Sequence
 
 from trireme.framework import status
+from trireme.frontend import background
 from trireme.frontend.cluster import assumed_objects, cluster_cache
 from trireme.frontend.replicas import phases, replicas
 from trireme.v1 import cycle_pb2, filter_pb2
@@ -30,7 +30,7 @@ class Reservations:
         self._cache = cache
         self._changed = changed
         self._calls = calls
-        self._telling: set[asyncio.Task[None]] = set()
+        self.background = background.Background()
 
     async def reserve(
         self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]
@@ -46,15 +46,11 @@ class Reservations:
         """Nothing is assumed beside these any more; plugins that keep something of their own are told, in time."""
         for placement in placements:
             self._changed(self._cache.forget_objects(placement.pod.uid))
-        task = asyncio.create_task(self._tell(cycle, placements))
-        self._telling.add(task)
-        task.add_done_callback(self._telling.discard)
+        self.background.start(self._tell(cycle, placements))
 
     async def close(self) -> None:
         """Stop telling."""
-        for task in self._telling:
-            task.cancel()
-        await asyncio.gather(*self._telling, return_exceptions=True)
+        await self.background.close()
 
     def _assumed(self, placement: filter_pb2.Placement, answer: filter_pb2.Reservation) -> bytes | status.Status:
         said = wire_status.from_message(answer.status)

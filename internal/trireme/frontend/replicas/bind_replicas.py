@@ -136,9 +136,10 @@ class BindReplicas:
                 return stub.Bind(part, timeout=self._deadline)
 
             async for result in self._stream(call):
-                result.index = indexes[result.index]
-                if missing.pop(result.index, None) is not None:
-                    yield result
+                if result.index < len(indexes):
+                    result.index = indexes[result.index]
+                    if missing.pop(result.index, None) is not None:
+                        yield result
             for item in missing.values():
                 item.asked_before = True
 
@@ -156,10 +157,11 @@ class BindReplicas:
                 return stub.Apply(request, timeout=self._deadline)
 
             async for result in self._stream(call):
-                index = indexes[result.index]
-                results[index] = result
-                if tell is not None:
-                    tell(index, result)
+                if result.index < len(indexes):
+                    index = indexes[result.index]
+                    results[index] = result
+                    if tell is not None:
+                        tell(index, result)
         return [results[index] for index in range(len(actions))]
 
     async def permit(self, request: bind_pb2.PermitRequest) -> bind_pb2.PermitResponse:
@@ -190,21 +192,25 @@ class BindReplicas:
         """The results of one streaming call on the next replica; whatever is missing is the caller's to ask again."""
         link = await self._next()
         link.in_flight += 1
+        answered = False
         try:
             answers = call(link.stub)
             while True:
                 async with asyncio.timeout(SILENCE_SECONDS):  # unlike wait_for it needs no task of its own
                     response = await answers.read()
                 if response is aio.EOF:
-                    return
+                    break
                 for result in response.results:
+                    answered = True
                     yield result
         except (aio.AioRpcError, TimeoutError) as error:
             _unless_cancelled(error)
             self._broke(link, error)
-            await asyncio.sleep(RETRY_SECONDS)
+            answered = False
         finally:
             link.in_flight -= 1
+        if not answered:  # who ends without a word is not asked again at once
+            await asyncio.sleep(RETRY_SECONDS)
 
     async def _next(self) -> _BindLink:
         """The next replica that knows this leader; waits for one."""
