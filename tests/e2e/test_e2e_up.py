@@ -38,7 +38,7 @@ async def test_the_commands_of_the_readme(tmp_path: pathlib.Path, monkeypatch: p
         plugin.start()
         await plugin.listening()
         up.start()
-        await installation.until(lambda: "demo: giant" in up.said, 2 * installation.START_SECONDS, lambda: up.said)
+        await installation.until(lambda: "demo: giant" in up.said, 3 * installation.START_SECONDS, lambda: up.said)
         assert "demo: web: 50 pods on 10 nodes" in up.said
         status = await asyncio.to_thread(_ask, "status")
         assert "leads with epoch" in status

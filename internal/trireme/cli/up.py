@@ -72,9 +72,9 @@ async def _up(options: argparse.Namespace) -> int:
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     running: list[processes.Process] = []
     try:
-        for process in _processes(options, layout, output):
-            running.append(process)
-            await process.start()
+        for together in _processes(options, layout, output):
+            running += together
+            await asyncio.gather(*(process.start() for process in together))
             if stopping.is_set():
                 return 0
         output.say(f"kubeconfig: {kubeconfig}   try: kubectl --kubeconfig {kubeconfig} get pods -A -w")
@@ -126,13 +126,14 @@ async def _watch(
         await asyncio.gather(counting, stop, *ends, return_exceptions=True)
 
 
-def _processes(options: argparse.Namespace, layout: Layout, output: processes.Output) -> list[processes.Process]:
-    """In the order in which they are started."""
-    out = []
+def _processes(options: argparse.Namespace, layout: Layout, output: processes.Output) -> list[list[processes.Process]]:
+    """In the order in which they are started: the cluster, then all the others together."""
+    cluster = []
     if not options.kubeconfig:
         command = [sys.executable, "-u", "-m", "trireme.embedded", "--nodes", str(options.nodes)]
         command += ["--port", str(options.port), "--kubeconfig", str(layout.kubeconfig)]
-        out.append(processes.Process("cluster", command, output, ready="embedded cluster"))
+        cluster.append(processes.Process("cluster", command, output, ready="embedded cluster"))
+    out = []
     counts = {"filter": options.filters, "score": options.scores, "bind": options.binds}
     for phase, count in counts.items():
         extra = ["--kubeconfig", str(layout.kubeconfig)] if phase == "bind" else []
@@ -145,7 +146,7 @@ def _processes(options: argparse.Namespace, layout: Layout, output: processes.Ou
     frontend = ["--trireme-config", str(_own_file(options, layout, counts)), "--secure-port", "0"]
     frontend += ["--config", str(_scheduler_file(options, layout))]
     out.append(processes.Process("frontend", _command("frontend", frontend), output))
-    return out
+    return [cluster, out]
 
 
 def _own_file(options: argparse.Namespace, layout: Layout, counts: Mapping[str, int]) -> pathlib.Path:
