@@ -303,8 +303,9 @@ class DynamicResources:
     ) -> interfaces.Reserved:
         assumed = []
         entries = []
-        found = {_identity(solution.claim): solution for solution in solutions}
-        for claim in state.claims:
+        # A pod may name a claim twice: the first of what was found for it counts.
+        found = {_identity(solution.claim): solution for solution in reversed(solutions)}
+        for claim in {_identity(claim): claim for claim in state.claims}.values():
             solution = found.pop(_identity(claim), None)
             if solution is None:
                 entries.append(_entry(claim, None, pod_claims.reserved_for(claim, pod.uid)))
