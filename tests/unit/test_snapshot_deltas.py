@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from snapshot_views import SnapshotBuilder, node_of, node_view, pod_of, requesting, view
 
-from trireme.snapshot import pods, snapshot
+from trireme.snapshot import nominations, pods, snapshot
 from trireme.v1 import core_pb2, cycle_pb2, meta_pb2, snapshot_pb2
 
 
@@ -105,7 +105,7 @@ def test_a_nomination_marks_the_node_that_it_leaves_and_the_one_that_it_goes_to(
     before = builder.snap.generation
     builder.apply(nominations=[snapshot_pb2.Nomination(pod=identity, pod_class=2, slot=1)])
     assert _changed(builder, before, by_pods=True) == ["n0", "n1"]
-    assert builder.snap.nominations == {"w": snapshot.Nominee("w", 2, 1)}
+    assert builder.snap.nominations == {"w": nominations.Nominee("w", 2, 1)}
     builder.apply(removed_nominations=["w", "unknown"])
     assert builder.snap.nominations == {}
 

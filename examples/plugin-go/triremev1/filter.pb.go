@@ -773,9 +773,11 @@ type FilterRequest struct {
 	// OPTIONAL. Only bring the class's columns up to date, ahead of its turn; nothing is answered.
 	Prepare bool `protobuf:"varint,5,opt,name=prepare,proto3" json:"prepare,omitempty"`
 	// OPTIONAL. Instead of nodes: questions as if; answered in columns in this order.
-	DryRuns       []*DryRun `protobuf:"bytes,6,rep,name=dry_runs,json=dryRuns,proto3" json:"dry_runs,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	DryRuns []*DryRun `protobuf:"bytes,6,rep,name=dry_runs,json=dryRuns,proto3" json:"dry_runs,omitempty"`
+	// OPTIONAL. Of a phase: where the cycle's pod may run on the node that it is nominated to, nothing else is asked.
+	NominatedFirst bool `protobuf:"varint,7,opt,name=nominated_first,json=nominatedFirst,proto3" json:"nominated_first,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *FilterRequest) Reset() {
@@ -850,12 +852,19 @@ func (x *FilterRequest) GetDryRuns() []*DryRun {
 	return nil
 }
 
+func (x *FilterRequest) GetNominatedFirst() bool {
+	if x != nil {
+		return x.NominatedFirst
+	}
+	return false
+}
+
 // FilterResponse answers about the class on nodes.
 type FilterResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED of a phase, and only where PreFilter did not pass or narrowed: its outcome.
 	PreFilter *PreFilterResponse `protobuf:"bytes,1,opt,name=pre_filter,json=preFilter,proto3" json:"pre_filter,omitempty"`
-	// REQUIRED unless PreFilter refused or `prepare` was asked.
+	// REQUIRED unless PreFilter refused, `prepare` was asked or there is a nominated_slot.
 	Columns *NodeColumns `protobuf:"bytes,2,opt,name=columns,proto3" json:"columns,omitempty"`
 	// OPTIONAL. How placements of the class change other nodes.
 	Constraints []*DomainConstraint `protobuf:"bytes,3,rep,name=constraints,proto3" json:"constraints,omitempty"`
@@ -871,7 +880,10 @@ type FilterResponse struct {
 	EvaluatedPlugins []string `protobuf:"bytes,8,rep,name=evaluated_plugins,json=evaluatedPlugins,proto3" json:"evaluated_plugins,omitempty"`
 	// OPTIONAL. The plugins whose PreFilter narrowed the nodes: they refused all others, so events that they wait for may
 	// help a pod for which there is no node left.
-	NarrowedBy    []string `protobuf:"bytes,9,rep,name=narrowed_by,json=narrowedBy,proto3" json:"narrowed_by,omitempty"`
+	NarrowedBy []string `protobuf:"bytes,9,rep,name=narrowed_by,json=narrowedBy,proto3" json:"narrowed_by,omitempty"`
+	// OPTIONAL. Where `nominated_first` was asked: the pod may run at this slot, which it is nominated to, by the snapshot
+	// of this generation or a later one; no other node was looked at.
+	NominatedSlot *uint32 `protobuf:"varint,10,opt,name=nominated_slot,json=nominatedSlot,proto3,oneof" json:"nominated_slot,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -967,6 +979,13 @@ func (x *FilterResponse) GetNarrowedBy() []string {
 		return x.NarrowedBy
 	}
 	return nil
+}
+
+func (x *FilterResponse) GetNominatedSlot() uint32 {
+	if x != nil && x.NominatedSlot != nil {
+		return *x.NominatedSlot
+	}
+	return 0
 }
 
 // Timing is how long one plugin took at one extension point.
@@ -2044,14 +2063,15 @@ const file_trireme_v1_filter_proto_rawDesc = "" +
 	"\bnarrowed\x18\x02 \x01(\bR\bnarrowed\x12\x1d\n" +
 	"\n" +
 	"node_names\x18\x03 \x03(\tR\tnodeNames\x12\x14\n" +
-	"\x05state\x18\x04 \x01(\fR\x05state\"\xf3\x01\n" +
+	"\x05state\x18\x04 \x01(\fR\x05state\"\x9c\x02\n" +
 	"\rFilterRequest\x12'\n" +
 	"\x05cycle\x18\x01 \x01(\v2\x11.trireme.v1.CycleR\x05cycle\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\rR\x05count\x12/\n" +
 	"\x05nodes\x18\x03 \x01(\v2\x19.trireme.v1.NodeSelectionR\x05nodes\x12)\n" +
 	"\x10known_generation\x18\x04 \x01(\x04R\x0fknownGeneration\x12\x18\n" +
 	"\aprepare\x18\x05 \x01(\bR\aprepare\x12-\n" +
-	"\bdry_runs\x18\x06 \x03(\v2\x12.trireme.v1.DryRunR\adryRuns\"\xa5\x03\n" +
+	"\bdry_runs\x18\x06 \x03(\v2\x12.trireme.v1.DryRunR\adryRuns\x12'\n" +
+	"\x0fnominated_first\x18\a \x01(\bR\x0enominatedFirst\"\xe4\x03\n" +
 	"\x0eFilterResponse\x12<\n" +
 	"\n" +
 	"pre_filter\x18\x01 \x01(\v2\x1d.trireme.v1.PreFilterResponseR\tpreFilter\x121\n" +
@@ -2063,7 +2083,10 @@ const file_trireme_v1_filter_proto_rawDesc = "" +
 	"\atimings\x18\a \x03(\v2\x12.trireme.v1.TimingR\atimings\x12+\n" +
 	"\x11evaluated_plugins\x18\b \x03(\tR\x10evaluatedPlugins\x12\x1f\n" +
 	"\vnarrowed_by\x18\t \x03(\tR\n" +
-	"narrowedBy\"\x90\x01\n" +
+	"narrowedBy\x12*\n" +
+	"\x0enominated_slot\x18\n" +
+	" \x01(\rH\x00R\rnominatedSlot\x88\x01\x01B\x11\n" +
+	"\x0f_nominated_slot\"\x90\x01\n" +
 	"\x06Timing\x12\x16\n" +
 	"\x06plugin\x18\x01 \x01(\tR\x06plugin\x12'\n" +
 	"\x0fextension_point\x18\x02 \x01(\tR\x0eextensionPoint\x12$\n" +
@@ -2281,6 +2304,7 @@ func file_trireme_v1_filter_proto_init() {
 		(*DomainConstraint_Presence)(nil),
 		(*DomainConstraint_Absence)(nil),
 	}
+	file_trireme_v1_filter_proto_msgTypes[11].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

@@ -7,13 +7,14 @@ Such a plugin would see the rehearsals of all slots at once; where one cannot te
 by one.
 """
 
+import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trireme.filter import columns
+from trireme.filter import class_priorities, columns
 from trireme.plugins import interfaces
 from trireme.snapshot import arrays, classes, rehearsal, snapshot
 
@@ -34,16 +35,29 @@ class Nominees:
         return Nominees(self.class_ids[chosen], self.slots[chosen])
 
 
+_NOBODY = Nominees(np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int32))
+
+
 def nominees(snap: snapshot.Snapshot, priority: int, uid: str) -> Nominees:
     """The nominated pods of at least this priority, but for the pod of this UID."""
-    counting = [
-        (nominee.pod_class, nominee.slot)
-        for nominee in snap.nominations.values()
-        if nominee.uid != uid and nominee.pod_class in snap.classes and snap.nodes.alive[nominee.slot]
-        if snap.classes[nominee.pod_class].priority >= priority
-    ]
-    pairs = np.array(counting, dtype=np.int32).reshape(-1, 2)
-    return Nominees(pairs[:, 0], pairs[:, 1])
+    promised = snap.nominations
+    if not len(promised):
+        return _NOBODY
+    slots, class_ids = promised.slots, promised.class_ids
+    by_class = class_priorities.of(snap)
+    counting = (slots >= 0) & (class_ids < by_class.shape[0])
+    counting &= by_class[np.where(counting, class_ids, 0)] >= priority
+    counting &= snap.nodes.alive[slots]
+    own = promised.entry_of(uid)
+    if own is not None:
+        counting[own] = False
+    return Nominees(class_ids[counting], slots[counting])
+
+
+@functools.cache
+def _judges_apart(kind: type) -> bool:
+    # Asking a protocol about an instance takes microseconds, and it is asked of each plugin for each preemptor.
+    return issubclass(kind, interfaces.ApartFilter)
 
 
 class AsIf:
@@ -76,7 +90,7 @@ class AsIf:
         self._apart = {
             plugin.name: plugin
             for plugin, _ in self._asked
-            if apart and plugin is not None and isinstance(plugin, interfaces.ApartFilter)
+            if apart and plugin is not None and _judges_apart(type(plugin))
         }
         self._single = any(
             plugin is not None and plugin.depends_on == interfaces.Dependency.CLUSTER and plugin.name not in self._apart
@@ -115,9 +129,9 @@ class AsIf:
         out.capacity[at] = np.minimum(out.capacity[at], beside.capacity)
         return out
 
-    def beside_nominees(self) -> Iterator[tuple[arrays.SlotArray, interfaces.Verdicts]]:
-        """Verdicts on all slots that pods are nominated to, with those pods there, in parts."""
-        for part in self.parts(np.unique(self._counting.slots).astype(np.intp)):
+    def beside_nominees(self, slots: arrays.SlotArray) -> Iterator[tuple[arrays.SlotArray, interfaces.Verdicts]]:
+        """Verdicts on these slots, which all have nominated pods, with those pods there, in parts."""
+        for part in self.parts(slots):
             with rehearsal.Rehearsal(self._snap) as rehearsed:
                 yield part, self._beside(part, rehearsed)
 

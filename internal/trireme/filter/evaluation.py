@@ -141,6 +141,38 @@ class Evaluator:
             elif not column.prefilter.skip:
                 await plugin.ahead(pod_class, self._snap, self._due(plugin, column, live))
 
+    async def admits_nominated(
+        self, cycle: cycle_pb2.Cycle, pod_class: classes.PodClass, watch: stopwatch.Stopwatch
+    ) -> tuple[columns.ClassColumns, int] | None:
+        """The slot that the cycle's pod is nominated to, if it may run there; no other one is looked at. Of the columns
+        beside it only PreFilter's part is up to date. None: look at all of them.
+
+        Source: pkg/scheduler/schedule_one.go (evaluateNominatedNode).
+        Raises: as evaluate.
+        """
+        profile, generation = cycle.profile, self._snap.generation
+        own = self._snap.nominations.get(cycle.pod.metadata.uid)
+        if own is None or self._chains[profile].remote:
+            return None
+        kept = self._columns_of(profile, pod_class)
+        if kept.generation != generation:
+            incarnation, slots = self._snap.incarnation, np.array([own.slot])
+            for plugin in self._searching[profile]:
+                column = kept.plugins.get(plugin.name)
+                if column is None or self._stale(plugin, column) or not column.prefilter.skip:
+                    await plugin.ahead(pod_class, self._snap, slots)
+            self._must_be(incarnation)
+            started = watch.now()
+            if self._pre_filter(profile, pod_class, kept, watch) or kept.refusal is not None:
+                kept.generation = -1
+            watch.point("PreFilter", started)
+        started = watch.now()
+        said = self.own_verdict(cycle, kept)
+        if said is None or said[1] != interfaces.PASSES or said[2] < 1:
+            return None
+        watch.point("Filter", started)
+        return kept, said[0]
+
     def evaluate_now(self, profile: str, pod_class: classes.PodClass) -> columns.ClassColumns:
         """As evaluate, for a profile without remote plugins."""
         kept = self._columns_of(profile, pod_class)
@@ -170,20 +202,20 @@ class Evaluator:
         live = self._snap.nodes.alive[:size]
         parts = kept.uncombined
         kept.uncombined = []
+        renewed = touched or kept.generation < 0
         for plugin in self._chains[profile].local:
             column = kept.plugins[plugin.name]
             if not column.prefilter.skip:
+                renewed |= column.generation < 0
                 slots = self._due(plugin, column, live)
                 asked = watch.now()
                 parts.append(self._run(plugin, pod_class, column, slots, kept))
                 watch.plugin(plugin.name, "Filter", asked)
-        parts.append(kept.promised)
-        beside = self._beside_nominees(self._chains[profile], pod_class, kept)
-        parts.append(kept.promised)
         if kept.generation < 0 or touched:
             due = np.arange(size)
         else:
             due = changes.union([*parts, self._snap.nodes.changed_since(kept.generation, pods=False)], size)
+        due, beside = self._beside_nominees(self._chains[profile], pod_class, kept, due, renewed)
         there = live[due]
         # Whoever was answered at this generation before must see what differs now as newer.
         stamp = max(generation, kept.next_stamp)
@@ -220,14 +252,37 @@ class Evaluator:
         return own.slot, int(said.index[0]), int(said.capacity[0])
 
     def _beside_nominees(
-        self, chain: Chain, pod_class: classes.PodClass, kept: columns.ClassColumns
-    ) -> list[tuple[arrays.SlotArray, interfaces.Verdicts]]:
-        """Verdicts on the slots that pods are nominated to which count for the class, with those pods there."""
+        self,
+        chain: Chain,
+        pod_class: classes.PodClass,
+        kept: columns.ClassColumns,
+        due: arrays.SlotArray,
+        renewed: bool,
+    ) -> tuple[arrays.SlotArray, list[tuple[arrays.SlotArray, interfaces.Verdicts]]]:
+        """The slots that are due, and verdicts on those of them that pods are nominated to which count for the class, with
+        those pods there.
+
+        Adds to the slots where such pods came, went, or are to be asked about again: all their slots where an answer may
+        have changed though nothing did on the slot itself (`renewed`, or a plugin that looks at other nodes).
+        """
+        size = self._snap.nodes.size
         counting = as_if.nominees(self._snap, pod_class.priority, "")
-        kept.promised = np.unique(counting.slots).astype(np.intp)
-        if not kept.promised.size:
-            return []
-        return list(as_if.AsIf(chain, kept, pod_class, self._snap, counting).beside_nominees())
+        before = kept.promised[kept.promised < size]
+        if not counting.slots.size and not before.size:
+            return due, []
+        asking = as_if.AsIf(chain, kept, pod_class, self._snap, counting)
+        promised = np.zeros(size, dtype=np.bool_)
+        promised[counting.slots] = True
+        again = promised.copy()
+        again[before] = True
+        if not renewed and asking.by_slot:
+            moved = np.zeros(size, dtype=np.bool_)
+            moved[self._snap.nodes.changed_since(kept.generation, pods=True)] = True
+            again &= moved
+        again[due] = True
+        kept.promised = np.flatnonzero(promised)
+        slots = np.flatnonzero(promised & again)
+        return np.flatnonzero(again), list(asking.beside_nominees(slots)) if slots.size else []
 
     def _columns_of(self, profile: str, pod_class: classes.PodClass) -> columns.ClassColumns:
         if self._incarnation != self._snap.incarnation:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trireme.filter import preemption_victims
+from trireme.filter import class_priorities, preemption_victims
 from trireme.snapshot import arrays, snapshot
 
 _KIND = "pod_group"
@@ -56,7 +56,7 @@ class Membership:
         generations = snap.classes_generation, snap.objects.generation(_KIND)
         if self._generations == generations:
             return
-        self.priority = preemption_victims.priorities(snap).copy()
+        self.priority = class_priorities.of(snap).copy()
         self.whole = np.zeros(self.priority.shape, dtype=np.int64)
         self.grouped = np.zeros(self.priority.shape, dtype=np.bool_)
         numbers: dict[tuple[str, str], int] = {}

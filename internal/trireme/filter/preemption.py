@@ -7,6 +7,7 @@ Source: pkg/scheduler/framework/plugins/defaultpreemption, pkg/scheduler/framewo
 """
 
 import dataclasses
+import functools
 import random
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -16,6 +17,7 @@ import numpy as np
 
 from trireme.filter import (
     as_if,
+    class_priorities,
     columns,
     dry_run_memory,
     dry_run_services,
@@ -164,12 +166,10 @@ class DefaultPreemption:
         """Rows of the pods that may go from these slots: by slot, the most important first. Shape: (victim,)."""
         if self._groups and not group_victims.none(snap):
             return group_victims.on_slots(snap, slots, priority)
-        return preemption_victims.potential_victims(snap, slots, priority)
+        return preemption_victims.potential_victims(snap, slots, priority=priority)
 
     def _disrupted_as_one(self, snap: snapshot.Snapshot, victims: arrays.SlotArray) -> arrays.SlotArray:
         """The slots of those of the victims that go with others. Shape: (slot,)."""
-        if not self._groups or group_victims.none(snap):
-            return victims[:0]
         return np.unique(
             snap.pods.slot[victims[group_victims.membership(snap).whole[snap.pods.pod_class[victims]] > 0]]
         )
@@ -181,11 +181,19 @@ class DefaultPreemption:
             return found
         wanted = self._args.enough(potential.size)
         potential = np.roll(potential, -_offset(question.cycle, potential.size))
-        victims = self._victims(snap, potential, question.pod_class.priority)
-        has_victims = np.isin(potential, snap.pods.slot[victims])
+        priority = question.pod_class.priority
+        together = potential[:0]
+        if self._groups and not group_victims.none(snap):
+            victims = group_victims.on_slots(snap, potential, priority)
+            together = self._disrupted_as_one(snap, victims)
+            victims_on: preemption_victims.VictimsOn = functools.partial(preemption_victims.of_slots, snap, victims)
+            has_victims = np.isin(potential, snap.pods.slot[victims])
+        else:
+            victims_on = functools.partial(preemption_victims.potential_victims, snap, priority=priority)
+            has_victims = preemption_victims.with_victims(snap, priority)[potential]
         found.refused[_NO_VICTIMS] += int(np.count_nonzero(~has_victims))
         potential = potential[has_victims]
-        counting = as_if.nominees(snap, question.pod_class.priority, question.cycle.pod.metadata.uid)
+        counting = as_if.nominees(snap, priority, question.cycle.pod.metadata.uid)
         services = dry_run_services.of(
             question.chain, question.kept, question.cycle.profile, question.pod_class, snap, counting
         )
@@ -193,13 +201,12 @@ class DefaultPreemption:
         of_class = question.chain, question.kept, question.pod_class, snap, counting, asked
         budgets = preemption_budgets.Budgets(snap)
         asking = as_if.AsIf(*of_class)
-        run: dry_run_memory.Runs = preemption_victims.DryRun(snap, asking, budgets, victims, services)
-        together = self._disrupted_as_one(snap, victims)
+        run: dry_run_memory.Runs = preemption_victims.DryRun(snap, asking, budgets, victims_on, services)
         if asking.by_slot and not (question.chain.remote or budgets.any or together.size):
             run = dry_run_memory.remembering(question.kept, run, snap, question.chain.local, question.cycle)
         if together.size:
             everywhere = as_if.AsIf(*of_class, apart=False)
-            of_groups = group_dry_run.GroupDryRun(snap, everywhere, budgets, question.pod_class.priority, services)
+            of_groups = group_dry_run.GroupDryRun(snap, everywhere, budgets, priority, services)
         tried = 0
         while potential.size and not found.enough(wanted):
             # As many as it takes if nodes refuse as often as they did so far: a round costs more than a few nodes more.
@@ -240,7 +247,7 @@ def _best(candidates: list[preemption_victims.Candidate], snap: snapshot.Snapsho
     counts = np.array([len(candidate.rows) for candidate in candidates])
     first = np.concatenate([[0], np.cumsum(counts)[:-1]])
     rows = np.fromiter((row for candidate in candidates for row in candidate.rows), dtype=np.intp)
-    priority = preemption_victims.priorities(snap)[snap.pods.pod_class[rows]]
+    priority = class_priorities.of(snap)[snap.pods.pod_class[rows]]
     start = snap.pods.start[rows]
     start = np.where(start == 0, preemption_victims.NOT_STARTED, start)
     important = priority == np.repeat(np.maximum.reduceat(priority, first), counts)

@@ -8,13 +8,13 @@ it, so a round lets one pod back on each of them: how many rounds there are foll
 Source: pkg/scheduler/framework/plugins/defaultpreemption (SelectVictimsOnNode).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
-from trireme.filter import as_if, preemption_budgets
+from trireme.filter import as_if, class_priorities, preemption_budgets
 from trireme.plugins import interfaces
 from trireme.snapshot import arrays, rehearsal, snapshot
 
@@ -39,44 +39,36 @@ class Outcome:
     refused: tuple[tuple[int, int], ...]
 
 
-class ClassPriorities:
-    """The priority of each class as a column, made anew when classes come or go. Shape: (class,)."""
-
-    def __init__(self) -> None:
-        self._generation = -1
-        self.column = np.zeros(0, dtype=np.int64)
-
-    @property
-    def nbytes(self) -> int:
-        """Memory of the column, in bytes."""
-        return self.column.nbytes
-
-    def bring_up(self, snap: snapshot.Snapshot) -> None:
-        """Take in the classes that came."""
-        if self._generation == snap.classes_generation:
-            return
-        self.column = np.zeros(snap.class_capacity, dtype=np.int64)
-        for pod_class in snap.classes.values():
-            self.column[pod_class.id] = pod_class.priority
-        self._generation = snap.classes_generation
+# Rows of the potential victims on some slots: by slot, the most important first. Shape: (victim,).
+VictimsOn = Callable[[arrays.SlotArray], arrays.SlotArray]
 
 
-def priorities(snap: snapshot.Snapshot) -> arrays.Int64Array:
-    """The priority of each class. Shape: (class,)."""
-    return snap.derived.get("class_priorities", ClassPriorities, snap).column
+def with_victims(snap: snapshot.Snapshot, priority: int) -> arrays.BoolArray:
+    """Which slots have pods of lower priority. Shape: (slot,)."""
+    table = snap.pods
+    out = np.zeros(snap.nodes.size + 1, dtype=np.bool_)
+    # Rows without a pod are at slot −1: the last entry, which is left off.
+    lower = class_priorities.of(snap)[table.pod_class[: table.size]] < priority
+    out[table.slot[: table.size][lower]] = True
+    return out[:-1]
 
 
-def potential_victims(snap: snapshot.Snapshot, slots: arrays.SlotArray, priority: int) -> arrays.SlotArray:
+def of_slots(snap: snapshot.Snapshot, victims: arrays.SlotArray, slots: arrays.SlotArray) -> arrays.SlotArray:
+    """Those of the victims that are on these slots, in their order. Shape: (victim,)."""
+    return victims[np.isin(snap.pods.slot[victims], slots)]
+
+
+def potential_victims(snap: snapshot.Snapshot, slots: arrays.SlotArray, *, priority: int) -> arrays.SlotArray:
     """Rows of the pods on these slots that have a lower priority: by slot, the most important first. Shape: (victim,).
 
     Of two pods of one priority the one that started earlier is more important.
     """
     table = snap.pods
-    wanted = np.zeros(snap.nodes.size, dtype=np.bool_)
+    # Rows without a pod are at slot −1: the last entry, which stays false.
+    wanted = np.zeros(snap.nodes.size + 1, dtype=np.bool_)
     wanted[slots] = True
-    by_class = priorities(snap)
-    rows = np.flatnonzero(table.slot[: table.size] >= 0)
-    rows = rows[wanted[table.slot[rows]]]
+    by_class = class_priorities.of(snap)
+    rows = np.flatnonzero(wanted[table.slot[: table.size]])
     rows = rows[by_class[table.pod_class[rows]] < priority]
     start = table.start[rows]
     keys = (np.where(start == 0, NOT_STARTED, start), -by_class[table.pod_class[rows]], table.slot[rows])
@@ -122,18 +114,15 @@ class DryRun:
         snap: snapshot.Snapshot,
         asking: as_if.AsIf,
         budgets: preemption_budgets.Budgets,
-        victims: arrays.SlotArray,
+        victims_on: VictimsOn,
         services: Services | None = None,
     ) -> None:
-        """`victims` are the rows of all potential ones, as potential_victims answers them; `services` are the plugins
-        in other processes that look at the pods of a node, where there are any.
-        """
+        """`services` are the plugins in other processes that look at the pods of a node, where there are any."""
         self._services = services
         self._snap = snap
         self._asking = asking
         self._budgets = budgets
-        self._victims = victims
-        self._slots = snap.pods.slot[victims]
+        self._victims_on = victims_on
 
     async def run(self, slots: arrays.SlotArray) -> Outcome:
         """Try these slots, which all have potential victims. Raises: OutOfStepError where the snapshot moved on while
@@ -154,11 +143,19 @@ class DryRun:
     async def _together(
         self, slots: arrays.SlotArray, rehearsed: rehearsal.Rehearsal
     ) -> tuple[list[Candidate], list[tuple[int, int]]]:
-        rehearsed.remove(self._victims[np.isin(self._slots, slots)])
+        victims = self._victims_on(slots)
+        on = self._snap.pods.slot[victims]
+
+        def rows_of(slot: int) -> list[int]:
+            first, last = np.searchsorted(on, (slot, slot + 1))
+            rows: list[int] = victims[first:last].tolist()
+            return rows
+
+        rehearsed.remove(victims)
         index = await self._verdicts(slots, rehearsed)
         refused = list(zip(slots.tolist(), index.tolist(), strict=True))
         helped = slots[index == interfaces.PASSES]
-        queues = [self._order_of_reprieve(slot) for slot in helped.tolist()]
+        queues = [self._order_of_reprieve(rows_of(slot)) for slot in helped.tolist()]
         staying = await self._reprieve(helped, [queue for queue, _ in queues], rehearsed)
         candidates = []
         for slot, (queue, violating) in zip(helped.tolist(), queues, strict=True):
@@ -166,16 +163,11 @@ class DryRun:
             violations = sum(row in violating for row in going)
             if violating and len(violating) < len(queue):
                 kept = set(going)
-                going = [row for row in self._rows_of(slot) if row in kept]
+                going = [row for row in rows_of(slot) if row in kept]
             candidates.append(Candidate(slot, tuple(going), violations))
         return candidates, [each for each in refused if each[1] != interfaces.PASSES]
 
-    def _rows_of(self, slot: int) -> list[int]:
-        first, last = np.searchsorted(self._slots, (slot, slot + 1))
-        return self._victims[first:last].tolist()
-
-    def _order_of_reprieve(self, slot: int) -> tuple[list[int], frozenset[int]]:
-        rows = self._rows_of(slot)
+    def _order_of_reprieve(self, rows: list[int]) -> tuple[list[int], frozenset[int]]:
         violating = self._budgets.violating(rows)
         if not violating:
             return rows, violating

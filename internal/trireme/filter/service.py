@@ -68,8 +68,12 @@ class FilterService(filter_pb2_grpc.FilterServiceServicer):
     ) -> filter_pb2.FilterResponse:
         """The class on all nodes, or a patch to what the caller has."""
         watch = self._stopwatches.next()
-        kept = await self._evaluate(request.cycle, context, watch)
         response = filter_pb2.FilterResponse()
+        nominated = await self._nominated(request.cycle, context, watch) if request.nominated_first else None
+        if nominated is not None:
+            kept, response.nominated_slot = nominated
+        else:
+            kept = await self._evaluate(request.cycle, context, watch)
         if request.prepare:
             return response
         chain = self._chains[request.cycle.profile]
@@ -80,10 +84,10 @@ class FilterService(filter_pb2_grpc.FilterServiceServicer):
         if kept.refusal is not None or kept.narrowed is not None:
             response.pre_filter.CopyFrom(_pre_filter(kept))
             response.narrowed_by.extend(kept.narrowed_by)
-        own = self._evaluator.own_verdict(request.cycle, kept)
+        own = None if nominated is not None else self._evaluator.own_verdict(request.cycle, kept)
         if own is not None:
             response.columns.CopyFrom(self._answer_of_one(kept, own))
-        elif kept.refusal is None:
+        elif kept.refusal is None and nominated is None:
             response.columns.CopyFrom(self._answer(kept, request.known_generation))
         said = [kept.plugins[plugin.name].prefilter for plugin in chain.local if plugin.name in kept.plugins]
         response.max_batch = min((answer.max_batch for answer in said if answer.max_batch), default=0)
@@ -206,6 +210,16 @@ class FilterService(filter_pb2_grpc.FilterServiceServicer):
         pod_class = await self._class_of(cycle, context)
         try:
             return await self._evaluator.evaluate(cycle.profile, pod_class, watch)
+        except snapshot.OutOfStepError as error:
+            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, f"cycle.generation: {error}")
+            raise AssertionError("abort does not return") from error
+
+    async def _nominated(
+        self, cycle: Any, context: aio.ServicerContext[Any, Any], watch: stopwatch.Stopwatch
+    ) -> tuple[columns.ClassColumns, int] | None:
+        pod_class = await self._class_of(cycle, context)
+        try:
+            return await self._evaluator.admits_nominated(cycle, pod_class, watch)
         except snapshot.OutOfStepError as error:
             await context.abort(grpc.StatusCode.FAILED_PRECONDITION, f"cycle.generation: {error}")
             raise AssertionError("abort does not return") from error

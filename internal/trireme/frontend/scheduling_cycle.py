@@ -157,9 +157,11 @@ class SchedulingCycle:
         if not self._cache.node_count:
             self._fail_all(pods, outcomes.Failure(fit_error.NO_NODES, unschedulable=True, nominated_node=""))
             return []
-        nominee = named(pods[0]) if promised else None
-        filtered = await self._calls.filter(profile, class_id, len(pods), generation, nominee)
         slot = self._cache.slot_of(promised)
+        nominee = named(pods[0]) if promised else None
+        # An extender that does not want the node has all others to choose from.
+        first = phases.NOWHERE if self._extension is not None else slot
+        filtered = await self._calls.filter(profile, class_id, len(pods), generation, nominee, first)
         extra_scores: Sequence[int] = ()
         if self._extension is not None and not filtered.refuses(slot):
             try:

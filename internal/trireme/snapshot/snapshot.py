@@ -8,21 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trireme.snapshot import arrays, classes, derived, nodes, objects, occupancy, pods, rehearsal
+from trireme.snapshot import arrays, classes, derived, nodes, nominations, objects, occupancy, pods, rehearsal
 from trireme.v1 import snapshot_pb2
 
 
 class OutOfStepError(Exception):
     """What was asked for cannot be had from this state of the snapshot: a full sync is needed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Nominee:
-    """A pod that waits for a node: it counts there for pods of lower or equal priority."""
-
-    uid: str
-    pod_class: int
-    slot: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +62,7 @@ class Snapshot:
         self._class_arrivals = 0
         self.placements = occupancy.PlacementLog()
         self.derived = derived.DerivedTable()
-        self.nominations: dict[str, Nominee] = {}
+        self.nominations = nominations.Nominations()
 
     def statistics(self) -> SnapshotStatistics:
         """How large it is now."""
@@ -148,14 +139,14 @@ class Snapshot:
     def _nominate(self, delta: snapshot_pb2.Delta, generation: int) -> None:
         moved = []
         for uid in delta.removed_nominations:
-            nominee = self.nominations.pop(uid, None)
+            nominee = self.nominations.remove(uid)
             if nominee is not None:
                 moved.append(nominee.slot)
         for entry in delta.nominations:
             old = self.nominations.get(entry.pod.uid)
             if old is not None:
                 moved.append(old.slot)
-            self.nominations[entry.pod.uid] = Nominee(entry.pod.uid, entry.pod_class, entry.slot)
+            self.nominations.put(nominations.Nominee(entry.pod.uid, entry.pod_class, entry.slot))
             moved.append(entry.slot)
         self.nodes.pod_changes.touch(np.array(moved, dtype=np.intp), generation)
 

@@ -410,12 +410,15 @@ class FilterRequest(_message.Message):
     KNOWN_GENERATION_FIELD_NUMBER: _builtins.int
     PREPARE_FIELD_NUMBER: _builtins.int
     DRY_RUNS_FIELD_NUMBER: _builtins.int
+    NOMINATED_FIRST_FIELD_NUMBER: _builtins.int
     count: _builtins.int
     """REQUIRED. How many pods of the class wait; a capacity need not be counted beyond it. 0: as 1."""
     known_generation: _builtins.int
     """OPTIONAL. The caller has the complete answer of this generation, so a patch to it will do."""
     prepare: _builtins.bool
     """OPTIONAL. Only bring the class's columns up to date, ahead of its turn; nothing is answered."""
+    nominated_first: _builtins.bool
+    """OPTIONAL. Of a phase: where the cycle's pod may run on the node that it is nominated to, nothing else is asked."""
     @_builtins.property
     def cycle(self) -> _cycle_pb2.Cycle:
         """REQUIRED. The class and the state of the cluster."""
@@ -437,10 +440,11 @@ class FilterRequest(_message.Message):
         known_generation: _builtins.int = ...,
         prepare: _builtins.bool = ...,
         dry_runs: _abc.Iterable[Global___DryRun] | None = ...,
+        nominated_first: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["cycle", b"cycle", "nodes", b"nodes"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "cycle", b"cycle", "dry_runs", b"dry_runs", "known_generation", b"known_generation", "nodes", b"nodes", "prepare", b"prepare"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "cycle", b"cycle", "dry_runs", b"dry_runs", "known_generation", b"known_generation", "nodes", b"nodes", "nominated_first", b"nominated_first", "prepare", b"prepare"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -461,19 +465,24 @@ class FilterResponse(_message.Message):
     TIMINGS_FIELD_NUMBER: _builtins.int
     EVALUATED_PLUGINS_FIELD_NUMBER: _builtins.int
     NARROWED_BY_FIELD_NUMBER: _builtins.int
+    NOMINATED_SLOT_FIELD_NUMBER: _builtins.int
     max_batch: _builtins.int
     """OPTIONAL. At most so many pods may be placed by this answer; 0: no limit."""
     needs_reserve: _builtins.bool
     """OPTIONAL. Reserve must be called for pods of this class."""
     needs_pre_bind: _builtins.bool
     """OPTIONAL. PreBind must be called for pods of this class."""
+    nominated_slot: _builtins.int
+    """OPTIONAL. Where `nominated_first` was asked: the pod may run at this slot, which it is nominated to, by the snapshot
+    of this generation or a later one; no other node was looked at.
+    """
     @_builtins.property
     def pre_filter(self) -> Global___PreFilterResponse:
         """REQUIRED of a phase, and only where PreFilter did not pass or narrowed: its outcome."""
 
     @_builtins.property
     def columns(self) -> Global___NodeColumns:
-        """REQUIRED unless PreFilter refused or `prepare` was asked."""
+        """REQUIRED unless PreFilter refused, `prepare` was asked or there is a nominated_slot."""
 
     @_builtins.property
     def constraints(self) -> _containers.RepeatedCompositeFieldContainer[Global___DomainConstraint]:
@@ -505,12 +514,15 @@ class FilterResponse(_message.Message):
         timings: _abc.Iterable[Global___Timing] | None = ...,
         evaluated_plugins: _abc.Iterable[_builtins.str] | None = ...,
         narrowed_by: _abc.Iterable[_builtins.str] | None = ...,
+        nominated_slot: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns", "pre_filter", b"pre_filter"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_nominated_slot", b"_nominated_slot", "columns", b"columns", "nominated_slot", b"nominated_slot", "pre_filter", b"pre_filter"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns", "constraints", b"constraints", "evaluated_plugins", b"evaluated_plugins", "max_batch", b"max_batch", "narrowed_by", b"narrowed_by", "needs_pre_bind", b"needs_pre_bind", "needs_reserve", b"needs_reserve", "pre_filter", b"pre_filter", "timings", b"timings"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_nominated_slot", b"_nominated_slot", "columns", b"columns", "constraints", b"constraints", "evaluated_plugins", b"evaluated_plugins", "max_batch", b"max_batch", "narrowed_by", b"narrowed_by", "needs_pre_bind", b"needs_pre_bind", "needs_reserve", b"needs_reserve", "nominated_slot", b"nominated_slot", "pre_filter", b"pre_filter", "timings", b"timings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__nominated_slot: _TypeAlias = _typing.Literal["nominated_slot"]  # noqa: Y015
+    _WhichOneofArgType__nominated_slot: _TypeAlias = _typing.Literal["_nominated_slot", b"_nominated_slot"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__nominated_slot) -> _WhichOneofReturnType__nominated_slot | None: ...
 
 Global___FilterResponse: _TypeAlias = FilterResponse  # noqa: Y015
 

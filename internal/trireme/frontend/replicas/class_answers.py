@@ -72,6 +72,13 @@ class ClassAnswer:
         self.statuses = answer.statuses
         self.generation = answer.generation
 
+    def admit_alone(self, slot: int, generation: int) -> None:
+        """The answer is about the node at the slot alone, which passes; of all others it is as if they were not there."""
+        self.index = np.zeros(slot + 1, dtype=np.int16)
+        self.capacity = np.zeros(slot + 1, dtype=np.int32)
+        self.capacity[slot] = 1
+        self.generation = generation
+
     def message(self) -> filter_pb2.NodeColumns:
         """The whole answer on the wire."""
         return node_columns.pack(

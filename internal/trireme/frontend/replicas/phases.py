@@ -20,6 +20,10 @@ Answer = TypeVar("Answer")
 Trim = Callable[[filter_pb2.PreemptionCandidates], Awaitable[filter_pb2.PreemptionCandidates]]
 
 
+# The slot of no node.
+NOWHERE = -1
+
+
 class PhaseFault(Exception):
     """A phase answered what it must not: the pods go back by error, the text says what was wrong."""
 
@@ -105,13 +109,21 @@ class Phases:
         )
 
     async def filter(
-        self, profile: str, class_id: int, count: int, generation: int, nominee: core_pb2.Pod | None = None
+        self,
+        profile: str,
+        class_id: int,
+        count: int,
+        generation: int,
+        nominee: core_pb2.Pod | None = None,
+        promised: int = NOWHERE,
     ) -> Filtered:
         """Where the class may run; `nominee` is the pod that is asked about where a node is promised to it, by name
-        and UID. Raises: PhaseUnavailable, PhaseFault.
+        and UID. Where the node at the slot `promised` is all that is needed if it passes, the answer may know of no
+        other. Raises: PhaseUnavailable, PhaseFault.
         """
         answer = self._answers.of((profile, class_id)) if nominee is None else class_answers.ClassAnswer()
         request = filter_pb2.FilterRequest(cycle=self.cycle(profile, class_id, generation), count=count)
+        request.nominated_first = promised != NOWHERE
         if nominee is not None:
             request.cycle.pod.CopyFrom(nominee)
 
@@ -129,7 +141,12 @@ class Phases:
         if response.HasField("pre_filter"):
             said = wire_status.from_message(response.pre_filter.status)
             refusal = None if said.code == status.Code.SUCCESS else said
-        if refusal is None:
+        if response.HasField("nominated_slot"):
+            if response.nominated_slot != promised:
+                # It was promised another node meanwhile.
+                return await self.filter(profile, class_id, count, generation, nominee)
+            answer.admit_alone(promised, generation)
+        elif refusal is None:
             try:
                 answer.take(node_columns.unpack(response.columns))
                 answer.source = answered_by[-1]

@@ -1,0 +1,35 @@
+"""The priority of each class as a column: what preemption compares, of placed pods and of nominated ones."""
+
+import numpy as np
+
+from trireme.snapshot import arrays, snapshot
+
+# Stands for a class that does not exist: less than any priority.
+_UNKNOWN = -(2**40)
+
+
+class ClassPriorities:
+    """Made anew when classes come or go. Shape: (class,)."""
+
+    def __init__(self) -> None:
+        self._generation = -1
+        self.column = np.zeros(0, dtype=np.int64)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the column, in bytes."""
+        return self.column.nbytes
+
+    def bring_up(self, snap: snapshot.Snapshot) -> None:
+        """Take in the classes that came."""
+        if self._generation == snap.classes_generation:
+            return
+        self.column = np.full(snap.class_capacity, _UNKNOWN, dtype=np.int64)
+        for pod_class in snap.classes.values():
+            self.column[pod_class.id] = pod_class.priority
+        self._generation = snap.classes_generation
+
+
+def of(snap: snapshot.Snapshot) -> arrays.Int64Array:
+    """The priority of each class. Shape: (class,)."""
+    return snap.derived.get("class_priorities", ClassPriorities, snap).column

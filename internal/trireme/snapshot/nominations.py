@@ -1,0 +1,87 @@
+"""The nominated pods, by UID and as columns.
+
+Each pod that is promised a node counts on it for others, and in a crowd of preemptors there are as many of them as
+preemptors: who asks which ones count for a class asks the columns, and not one after the other.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from trireme.snapshot import arrays
+
+_NO_SLOT = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Nominee:
+    """A pod that waits for a node: it counts there for pods of lower or equal priority."""
+
+    uid: str
+    pod_class: int
+    slot: int
+
+
+class Nominations(Mapping[str, Nominee]):
+    """The nominated pods, in the order in which they were first named. Shapes: the columns (entry,)."""
+
+    def __init__(self) -> None:
+        self._nominees: dict[str, Nominee] = {}
+        self._entries: dict[str, int] = {}  # by UID: where it is in the columns
+        self._size = 0
+        self._slots = np.zeros(0, dtype=np.int32)
+        self._class_ids = np.zeros(0, dtype=np.int32)
+
+    def __getitem__(self, uid: str) -> Nominee:
+        return self._nominees[uid]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._nominees)
+
+    def __len__(self) -> int:
+        return len(self._nominees)
+
+    def put(self, nominee: Nominee) -> None:
+        """The pod waits for this node from now on."""
+        entry = self._entries.get(nominee.uid)
+        if entry is None:
+            if self._size == self._slots.shape[0]:
+                self._make_room()
+            entry = self._entries[nominee.uid] = self._size
+            self._size += 1
+        self._nominees[nominee.uid] = nominee
+        self._slots[entry] = nominee.slot
+        self._class_ids[entry] = nominee.pod_class
+
+    def remove(self, uid: str) -> Nominee | None:
+        """The pod waits for no node any more; answers what was known of it."""
+        nominee = self._nominees.pop(uid, None)
+        if nominee is not None:
+            self._slots[self._entries.pop(uid)] = _NO_SLOT
+        return nominee
+
+    def entry_of(self, uid: str) -> int | None:
+        """Where the pod is in the columns, if it is nominated."""
+        return self._entries.get(uid)
+
+    @property
+    def slots(self) -> arrays.Int32Array:
+        """The slot of each entry; −1: the entry is empty."""
+        return self._slots[: self._size]
+
+    @property
+    def class_ids(self) -> arrays.Int32Array:
+        """The class of each entry."""
+        return self._class_ids[: self._size]
+
+    def _make_room(self) -> None:
+        """Close the gaps, and grow where that does not help enough."""
+        nominees = list(self._nominees.values())
+        capacity = arrays.grown_capacity(2 * len(nominees), 0)
+        self._slots = np.full(capacity, _NO_SLOT, dtype=np.int32)
+        self._class_ids = np.zeros(capacity, dtype=np.int32)
+        self._size = len(nominees)
+        self._entries = {nominee.uid: entry for entry, nominee in enumerate(nominees)}
+        self._slots[: self._size] = [nominee.slot for nominee in nominees]
+        self._class_ids[: self._size] = [nominee.pod_class for nominee in nominees]
