@@ -32,6 +32,7 @@ class World:
         self.activated: list[tuple[str, str]] = []
         self.told: list[str] = []
         self.lagging = False
+        self.held: dict[str, str] = {}
         self.waiting = waiting_pods.WaitingPods()
         self.nominations = nominator.Nominator()
         self.pre_binding = pods_in_pre_bind.PodsInPreBind()
@@ -45,6 +46,7 @@ class World:
             metrics_observed.Observations(),
             self.pre_binding,
             lambda uid: f"1{len(uid)}",
+            self.held,
         )
         record = queue_pod.by_priority("ns/vip", "vip", 1, "p", 100)
         self.vip = queue_pod.QueuedPod(record, 0.0)
@@ -95,10 +97,12 @@ async def test_the_last_victim_goes_last_and_the_pod_is_held_until_it_is_going()
     assert world.asked == [["evict a", "evict b"]]
     assert world.generations == {"a": 3, "b": 3}
     assert world.preempting.holds("vip")
+    assert world.held == {"ns/vip": "vip"}
     world.go.set()
     await world.settle()
     assert world.asked[1:] == [["evict c"]]
     assert not world.preempting.holds("vip")
+    assert world.held == {}
     assert world.told[0] == "name-a: Preempted by pod vip on node node"
     assert world.activated == []
 
@@ -109,6 +113,7 @@ async def test_it_is_free_once_the_last_victim_is_seen_to_be_terminating() -> No
     world.start("a")
     await world.settle()
     assert world.preempting.holds("vip")
+    assert world.held == {}, "from now on the last victim says so, and has to be looked at"
     world.placed["a"].flags = 1
     assert not world.preempting.holds("vip")
     await world.preempting.close()

@@ -10,7 +10,7 @@ by one.
 import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -88,7 +88,7 @@ class AsIf:
             (local.get(name), kept.plugins[name]) for name in known
         ]
         self._apart = {
-            plugin.name: plugin
+            plugin.name: cast(interfaces.ApartFilter, plugin)
             for plugin, _ in self._asked
             if apart and plugin is not None and _judges_apart(type(plugin))
         }

@@ -259,8 +259,8 @@ class Evaluator:
         due: arrays.SlotArray,
         renewed: bool,
     ) -> tuple[arrays.SlotArray, list[tuple[arrays.SlotArray, interfaces.Verdicts]]]:
-        """The slots that are due, and verdicts on those of them that pods are nominated to which count for the class, with
-        those pods there.
+        """The slots that are due, and verdicts on those of them that pods are nominated to which count for the class,
+        with those pods there.
 
         Adds to the slots where such pods came, went, or are to be asked about again: all their slots where an answer may
         have changed though nothing did on the slot itself (`renewed`, or a plugin that looks at other nodes).

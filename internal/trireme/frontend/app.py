@@ -281,6 +281,7 @@ class Frontend:
             self.observed,
             in_pre_bind,
             self.watch.version_of,
+            self.queue.held,
         )
         working = (self.binding, self.preemptions, reserved, self.remote_queue)
         self._beside = [each.background for each in working]

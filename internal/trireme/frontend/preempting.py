@@ -18,7 +18,7 @@ Source: pkg/scheduler/framework/preemption/executor.go.
 import asyncio
 import enum
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 
 from trireme.framework import status
@@ -72,9 +72,11 @@ class Preempting:
         observed: metrics_observed.Observations,
         pre_binding: pods_in_pre_bind.PodsInPreBind,
         version_of: Callable[[str], str],
+        held: MutableMapping[str, str],
     ) -> None:
         """`apply` has bind carry out actions; `activate` has pods (key, UID) tried now; `version_of` gives the
-        resourceVersion that a pod (UID) was seen at last.
+        resourceVersion that a pod (UID) was seen at last. `held` is kept to what is held back whatever is asked: by key
+        the UID.
         """
         self._cache = cache
         self._nominations = nominations
@@ -85,6 +87,7 @@ class Preempting:
         self._observed = observed
         self._pre_binding = pre_binding
         self._version_of = version_of
+        self._held = held
         # By UID of the preemptor. Kept until its last victim is seen to go: before that the room looks taken, and
         # who looked again would have the same victims deleted once more.
         self._preemptions: dict[str, _Preemption] = {}
@@ -99,7 +102,6 @@ class Preempting:
         if known is None:
             return False
         if not known.last_turn:
-            known.unheard = known.unheard or self._cache.pod(known.last) is None
             return True
         stands = self._stands(known.last)
         if known.done and not stands:
@@ -142,6 +144,7 @@ class Preempting:
         )
         names = tuple(f"{victim.pod.namespace}/{victim.pod.name}" for victim in victims)
         known = self._preemptions[pod.uid] = self._begin(names, [victim.pod.uid for victim in victims])
+        self._held[pod.key] = pod.uid
         self.background.start(self._run(pod, node_name, victims, known))
 
     async def carry_out(self, actions: Sequence[bind_pb2.Action]) -> str:
@@ -193,12 +196,13 @@ class Preempting:
             ends = await asyncio.gather(*(self._preempt(pod, node_name, victim, known) for victim in others))
             failed = _End.FAILED in ends
             if not failed:
-                known.last_turn = True
+                self._last_turn(pod, known)
                 end = await self._preempt(pod, node_name, last, known)
                 failed, in_memory = end is _End.FAILED, end is _End.IN_MEMORY
         finally:
             staying = self._end(known)
-            known.done = known.last_turn = True
+            self._last_turn(pod, known)
+            known.done = True
             if failed or in_memory or known.unheard or not self._stands(known.last):
                 del self._preemptions[pod.uid]
             self._observed.preempted(not failed, self._observed.clock() - started)
@@ -211,6 +215,14 @@ class Preempting:
             # Who was told to wait for the victims would wait in vain.
             nodes = {victim.evict.node_name for victim in victims}
             self._activate([(other.key, other.uid) for node in nodes for other in self._nominations.pods_for(node)])
+
+    def _last_turn(self, pod: queue_pod.QueuedPod, known: _Preemption) -> None:
+        """All others have been deleted: from now on the last victim says whether the pod is held."""
+        if not known.last_turn:
+            known.last_turn = True
+            known.unheard = self._cache.pod(known.last) is None
+        if self._held.get(pod.key) == pod.uid:
+            del self._held[pod.key]
 
     async def _clear_nominations(self, pod: queue_pod.QueuedPod, node_name: str) -> None:
         """Less important pods that were promised the node look for another one."""

@@ -10,7 +10,7 @@ from trireme.framework.registry import ExtensionPoint
 from trireme.frontend.queueing import queue_places, queue_pod
 
 SCHEDULING_GATES = "SchedulingGates"
-DEFAULT_PREEMPTION = "DefaultPreemption"
+DEFAULT_PREEMPTION = queue_places.DEFAULT_PREEMPTION
 DYNAMIC_RESOURCES = "DynamicResources"
 
 

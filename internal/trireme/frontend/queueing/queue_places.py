@@ -19,6 +19,10 @@ from trireme.frontend.queueing.queue_story import Story
 from trireme.frontend.queueing.queue_unschedulable import Group, Unschedulable
 
 
+# The plugin that holds a preemptor back while its victims are being deleted.
+DEFAULT_PREEMPTION = "DefaultPreemption"
+
+
 class Gate(Enum):
     """What PreEnqueue may answer beside the name of the plugin that refuses."""
 
@@ -55,6 +59,8 @@ class Places:
         self._log = log
         self._questions = questions
         self.stamp = 0
+        #: Key and UID of pods that DefaultPreemption holds back for sure: no event that it waits for lets them go.
+        self.held: dict[str, str] = {}
         # One object for each set of plugins, however many pods they refused.
         self._plugin_sets: dict[frozenset[str], frozenset[str]] = {}
 
@@ -89,6 +95,15 @@ class Places:
     def still_gated(self, pod: QueuedPod) -> bool:
         """Whether what holds back a parked pod does so still: then waking it would only park it again."""
         return bool(pod.gated_by) and self._pre_enqueue(pod) == pod.gated_by
+
+    def loose(self, group: Group) -> list[QueuedPod]:
+        """The pods of the group, in their order, but for those that are held back for sure.
+
+        In a crowd of preemptors every deletion of a victim would ask about each of them.
+        """
+        if group.key.gated_by != DEFAULT_PREEMPTION:
+            return list(group.pods.values())
+        return sorted((group.pods[key] for key in group.pods.keys() - self.held.keys()), key=lambda pod: pod.stamp)
 
     def settle(self, pod: QueuedPod, place: Place, label: str, now: float) -> None:
         """Puts a pod that passed PreEnqueue into the active or, while it backs off, the back-off queue."""

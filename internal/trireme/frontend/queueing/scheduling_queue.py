@@ -341,6 +341,11 @@ class SchedulingQueue:
             ahead += [each for each in self._places.backoff.ahead(count) if each.class_id not in active]
         return ahead[:count]
 
+    @property
+    def held(self) -> dict[str, str]:
+        """The pods, by key their UID, that whoever preempts for them holds back for sure. It is theirs to change."""
+        return self._places.held
+
     def next_backoff(self) -> float | None:
         """When `flush_backoff` has something to do; None: not before a pod fails."""
         return self._places.backoff.next_expiry()
@@ -487,7 +492,7 @@ class SchedulingQueue:
                     decisions[index] = Decision.AFTER_BACKOFF
         for group, decision in zip(groups, decisions, strict=True):
             if decision is not Decision.STAY:
-                for pod in list(group.pods.values()):
+                for pod in self._places.loose(group):
                     if pod.record.uid != exclude_uid and not self._places.still_gated(pod):
                         self._wake(pod, decision, event, now)
 
