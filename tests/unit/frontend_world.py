@@ -443,6 +443,9 @@ class World:
             index[slot] = 0 if capacity[slot] else 1
         refusals = [status.unschedulable("NodeResourcesFit", "Insufficient cpu")]
         prepared = cpus(pod) == PREPARED_CPUS
+        own = self.mirror.nominations.get(request.cycle.pod.metadata.uid)
+        if request.nominated_first and own is not None and own.slot in free and capacity[own.slot]:
+            return filter_pb2.FilterResponse(nominated_slot=own.slot, needs_reserve=prepared, needs_pre_bind=prepared)
         return filter_pb2.FilterResponse(
             columns=node_columns.pack(request.cycle.generation, 0, size, None, refusals, index, capacity),
             needs_reserve=prepared,

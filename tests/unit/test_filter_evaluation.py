@@ -1,5 +1,6 @@
 """Incremental evaluation against evaluation from nothing: after any changes both say the same of every node."""
 
+import asyncio
 from typing import Any
 
 import hypothesis.strategies as st
@@ -20,8 +21,9 @@ from trireme.plugins import (
     node_unschedulable,
     taint_toleration,
 )
+from trireme.replica import stopwatch
 from trireme.snapshot import classes, snapshot
-from trireme.v1 import snapshot_pb2
+from trireme.v1 import cycle_pb2, snapshot_pb2
 
 NODES = [f"n{number}" for number in range(5)]
 
@@ -101,6 +103,7 @@ class EvaluationMachine(RuleBasedStateMachine):
         self.evaluator = evaluation.Evaluator(self.builder.snap, {"p": _chain()})
         self.alive: set[str] = set()
         self.rows: dict[int, str] = {}
+        self.nominated: dict[str, str] = {}
         # By class: a caller's copy of the answer, and its generation.
         self.copies: dict[int, tuple[int, dict[int, tuple[int, int]]]] = {}
 
@@ -118,6 +121,7 @@ class EvaluationMachine(RuleBasedStateMachine):
             if gone:
                 self.builder.remove(*gone)
             self.rows = {row: node for row, node in self.rows.items() if node != name}
+            self._denominate([uid for uid, node in self.nominated.items() if node == name])
             self.builder.remove_node(name)
             self.alive.discard(name)
 
@@ -134,6 +138,41 @@ class EvaluationMachine(RuleBasedStateMachine):
             row = data.draw(st.sampled_from(sorted(self.rows)))
             self.builder.remove(row)
             del self.rows[row]
+
+    @rule(name=st.sampled_from(NODES), number=st.sampled_from(list(CLASSES)), uid=st.sampled_from("uvw"))
+    def nominate(self, name: str, number: int, uid: str) -> None:
+        """A pod is promised a node, or another one than before."""
+        if name in self.alive:
+            slot = self.builder.snap.nodes.slots[name]
+            pod = cycle_pb2.PodIdentity(uid=uid)
+            self.builder.apply(nominations=[snapshot_pb2.Nomination(pod=pod, pod_class=number, slot=slot)])
+            self.nominated[uid] = name
+
+    @rule(uid=st.sampled_from("uvw"))
+    def denominate(self, uid: str) -> None:
+        """A promise is taken back."""
+        self._denominate([uid] if uid in self.nominated else [])
+
+    def _denominate(self, uids: list[str]) -> None:
+        if uids:
+            self.builder.apply(removed_nominations=uids)
+        for uid in uids:
+            del self.nominated[uid]
+
+    @rule(uid=st.sampled_from("uvw"))
+    def ask_about_a_nominated_pod(self, uid: str) -> None:
+        """Its own node, asked about before all others, is what it is among all of them."""
+        nominee = self.builder.snap.nominations.get(uid)
+        if nominee is None:
+            return
+        pod_class = self.builder.snap.classes[nominee.pod_class]
+        cycle = cycle_pb2.Cycle(profile="p", pod_class=pod_class.id)
+        cycle.pod.metadata.uid = uid
+        admitted = asyncio.run(self.evaluator.admits_nominated(cycle, pod_class, stopwatch.Stopwatch()))
+        fresh = evaluation.Evaluator(self.builder.snap, {"p": _chain()})
+        own = fresh.own_verdict(cycle, fresh.evaluate_now("p", class_of(pod_class.pod, pod_class.id)))
+        passes = own is not None and own[1] == interfaces.PASSES and own[2] > 0
+        assert (None if admitted is None else admitted[1]) == (nominee.slot if passes else None)
 
     @rule(left_out=st.sets(st.sampled_from(list(CLASSES)), max_size=3))
     def evaluate(self, left_out: set[int]) -> None:

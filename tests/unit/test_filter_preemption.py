@@ -225,6 +225,30 @@ async def test_nominated_pods_count_for_preemption_and_filter() -> None:
     assert await passes("me")
 
 
+async def test_the_node_that_a_pod_is_nominated_to_is_asked_about_alone() -> None:
+    """A preemptor whose victims have gone needs no other node; where it does not fit there it needs them all."""
+    case = Preemption(2, cpu="2")
+    (row,) = case.add(1, "2", "n1")
+    nomination = snapshot_pb2.Nomination(pod=cycle_pb2.PodIdentity(uid="me"), pod_class=PREEMPTOR, slot=1)
+    case.builder.apply(nominations=[nomination])
+    await case.ask()
+
+    async def first() -> filter_pb2.FilterResponse:
+        cycle = phase_calls.cycle(case.builder, PREEMPTOR)
+        cycle.pod.metadata.uid = "me"
+        return await case.service.Filter(
+            filter_pb2.FilterRequest(cycle=cycle, count=1, nominated_first=True), context()
+        )
+
+    taken = await first()
+    assert not taken.HasField("nominated_slot")
+    assert list(taken.columns.capacity) == [1, 0]
+    case.builder.remove(row)
+    free = await first()
+    assert free.nominated_slot == 1
+    assert not free.HasField("columns")
+
+
 async def test_what_is_remembered_of_dry_runs_is_what_would_be_found_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     """A preemptor after others of its class gets the victims that it would get had nobody asked before."""
     asked: list[int] = []

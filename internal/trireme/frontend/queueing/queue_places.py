@@ -18,7 +18,6 @@ from trireme.frontend.queueing.queue_remote import Questions
 from trireme.frontend.queueing.queue_story import Story
 from trireme.frontend.queueing.queue_unschedulable import Group, Unschedulable
 
-
 # The plugin that holds a preemptor back while its victims are being deleted.
 DEFAULT_PREEMPTION = "DefaultPreemption"
 

@@ -73,7 +73,7 @@ class ClassAnswer:
         self.generation = answer.generation
 
     def admit_alone(self, slot: int, generation: int) -> None:
-        """The answer is about the node at the slot alone, which passes; of all others it is as if they were not there."""
+        """The answer is about the node at the slot alone, which passes; all others are as if they were not there."""
         self.index = np.zeros(slot + 1, dtype=np.int16)
         self.capacity = np.zeros(slot + 1, dtype=np.int32)
         self.capacity[slot] = 1
