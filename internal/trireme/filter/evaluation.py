@@ -262,8 +262,8 @@ class Evaluator:
         """The slots that are due, and verdicts on those of them that pods are nominated to which count for the class,
         with those pods there.
 
-        Adds to the slots where such pods came, went, or are to be asked about again: all their slots where an answer may
-        have changed though nothing did on the slot itself (`renewed`, or a plugin that looks at other nodes).
+        Adds to the slots where such pods came, went, or are to be asked about again: all their slots where an answer
+        may have changed though nothing did on the slot itself (`renewed`, or a plugin that looks at other nodes).
         """
         size = self._snap.nodes.size
         counting = as_if.nominees(self._snap, pod_class.priority, "")
