@@ -33,12 +33,22 @@ class PluginColumn:
     capacity: arrays.Int32Array | None = None
     # Refusals by a domain constraint alone.
     liftable: arrays.BoolArray | None = None
+    # The slots to be asked about beside those whose nodes change; None: all.
+    affected: arrays.SlotArray | None = None
 
-    def renew(self, prefilter: interfaces.PreFilterResult, generation: int) -> None:
-        """PreFilter said this at the generation: the plugin is to be asked again about all slots."""
+    def renew(
+        self, prefilter: interfaces.PreFilterResult, generation: int, affected: arrays.SlotArray | None = None
+    ) -> None:
+        """PreFilter said this at the generation: the plugin is to be asked again about the slots that this affects, or
+        all.
+        """
         self.prefilter = prefilter
         self.prefilter_generation = generation
-        self.generation = -1
+        if affected is None:
+            self.affected = None
+            self.generation = -1
+        else:
+            self.affected = affected if self.affected is None else np.union1d(self.affected, affected)
 
     def write(self, slots: arrays.SlotArray, verdicts: interfaces.Verdicts, size: int) -> None:
         """Verdicts about these slots from now on; `size` is how many slots there may be."""

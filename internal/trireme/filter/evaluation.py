@@ -7,14 +7,14 @@ Nobody is told less than the generation asked for.
 
 import contextlib
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
 from trireme.filter import as_if, columns
-from trireme.framework import status
+from trireme.framework import domain_rules, status
 from trireme.plugins import interfaces
 from trireme.replica import stopwatch
 from trireme.snapshot import arrays, changes, classes, rehearsal, snapshot
@@ -90,6 +90,10 @@ class Evaluator:
         self._chains = chains
         self._searching = {
             profile: [plugin for plugin in chain.local if isinstance(plugin, interfaces.SearchingPlugin)]
+            for profile, chain in chains.items()
+        }
+        self._by_domain: dict[str, dict[str, interfaces.DomainFilter]] = {
+            profile: {plugin.name: plugin for plugin in chain.local if isinstance(plugin, interfaces.DomainFilter)}
             for profile, chain in chains.items()
         }
         self._kept: OrderedDict[tuple[str, int], columns.ClassColumns] = OrderedDict()
@@ -233,6 +237,15 @@ class Evaluator:
             if column.prefilter.state is not None:
                 self._run(plugin, pod_class, column, self._due(plugin, column, live), kept)
 
+    def constraints(
+        self, profile: str, pod_class: classes.PodClass, kept: columns.ClassColumns
+    ) -> Iterator[domain_rules.DomainConstraint]:
+        """How placements of the class change other nodes, plugin by plugin."""
+        for name, plugin in self._by_domain[profile].items():
+            prefilter = kept.plugins[name].prefilter
+            if not prefilter.skip:
+                yield from plugin.constraints(pod_class, self._snap, prefilter.state)
+
     def own_verdict(self, cycle: cycle_pb2.Cycle, kept: columns.ClassColumns) -> tuple[int, int, int] | None:
         """Slot, status and capacity where the cycle's pod is nominated to itself: there it does not count for itself.
         None where it is nominated nowhere, or no pod is named.
@@ -326,7 +339,7 @@ class Evaluator:
                     column = kept.plugins[plugin.name] = columns.PluginColumn(answer, self._snap.generation)
                     touched = True
                 touched |= answer.skip != column.prefilter.skip
-                column.renew(answer, self._snap.generation)
+                column.renew(answer, self._snap.generation, self._affected(profile, plugin, column, answer))
         for name in self._chains[profile].order:
             answer = kept.plugins[name].prefilter
             if answer.status is not None:
@@ -344,6 +357,22 @@ class Evaluator:
         kept.narrowed, kept.narrowed_by = narrowed, tuple(narrowing)
         return touched
 
+    def _affected(
+        self,
+        profile: str,
+        plugin: interfaces.FilterPlugin,
+        column: columns.PluginColumn,
+        answer: interfaces.PreFilterResult,
+    ) -> arrays.SlotArray | None:
+        """The slots that the plugin's new answer to PreFilter affects; None: all, as far as anybody knows."""
+        before = column.prefilter.state
+        if column.generation < 0 or before is None or answer.state is None:
+            return None
+        by_domain = self._by_domain[profile].get(plugin.name)
+        if by_domain is None:
+            return None
+        return by_domain.affected(self._snap, before, answer.state, column.generation)
+
     def _stale(self, plugin: interfaces.FilterPlugin, column: columns.PluginColumn) -> bool:
         if plugin.depends_on == interfaces.Dependency.CLUSTER:
             return column.prefilter_generation != self._snap.generation
@@ -352,6 +381,10 @@ class Evaluator:
     def _due(
         self, plugin: interfaces.FilterPlugin | RemoteFilter, column: columns.PluginColumn, live: arrays.BoolArray
     ) -> arrays.SlotArray:
+        if column.generation >= 0 and column.affected is not None:
+            changed = self._snap.nodes.changed_since(column.generation, pods=False)
+            changed = changes.union([column.affected, changed], live.shape[0])
+            return changed[live[changed]]
         if column.generation < 0 or plugin.depends_on == interfaces.Dependency.CLUSTER:
             return np.arange(live.shape[0]) if live.all() else np.flatnonzero(live)
         pods = plugin.depends_on == interfaces.Dependency.NODE_PODS
@@ -375,6 +408,8 @@ class Evaluator:
         elif column.index.shape[0] < self._snap.nodes.capacity:
             column.index = arrays.grow_last_axis(column.index, self._snap.nodes.capacity)
         column.generation = self._snap.generation
+        if column.affected is not None:
+            column.affected = changes.NO_SLOTS
         return slots
 
     def _combine(

@@ -4,14 +4,14 @@ A phase answers all that its plugins say as one plugin would: PreFilter and Filt
 node.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import grpc
 from grpc import aio
 
 from trireme.filter import assembly, columns, evaluation, group_preemption, post_filtering, preemption, reserving
-from trireme.framework import domain_rules, status
+from trireme.framework import status
 from trireme.plugins import interfaces
 from trireme.replica import follower, stopwatch
 from trireme.snapshot import classes, snapshot
@@ -96,9 +96,9 @@ class FilterService(filter_pb2_grpc.FilterServiceServicer):
         if any(remote.depends_on == interfaces.Dependency.CLUSTER for remote in chain.remote):
             response.max_batch = 1
         elif kept.refusal is None and request.count > 1:
-            response.constraints.extend(
-                domain_constraints.to_message(each) for each in self._constraints(request, kept)
-            )
+            pod_class = self._snap.classes[request.cycle.pod_class]
+            stated = self._evaluator.constraints(request.cycle.profile, pod_class, kept)
+            response.constraints.extend(domain_constraints.to_message(each) for each in stated)
         return response
 
     async def PostFilter(
@@ -172,16 +172,6 @@ class FilterService(filter_pb2_grpc.FilterServiceServicer):
         await self._class_of(request.cycle, context)
         await reserving.unreserve(self._reservers[request.cycle.profile], request)
         return filter_pb2.UnreserveResponse()
-
-    def _constraints(
-        self, request: filter_pb2.FilterRequest, kept: columns.ClassColumns
-    ) -> Iterator[domain_rules.DomainConstraint]:
-        """How placements of the class change other nodes, plugin by plugin."""
-        pod_class = self._snap.classes[request.cycle.pod_class]
-        for plugin in self._chains[request.cycle.profile].local:
-            prefilter = kept.plugins[plugin.name].prefilter
-            if not prefilter.skip and isinstance(plugin, interfaces.DomainFilter):
-                yield from plugin.constraints(pod_class, self._snap, prefilter.state)
 
     def _answer(self, kept: columns.ClassColumns, known_generation: int) -> filter_pb2.NodeColumns:
         size = self._snap.nodes.size

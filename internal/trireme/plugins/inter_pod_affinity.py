@@ -13,7 +13,7 @@ import numpy as np
 
 from trireme.framework import domain_rules, status
 from trireme.plugins import inter_pod_affinity_scores, inter_pod_affinity_terms, interfaces
-from trireme.snapshot import arrays, classes, occupancy, snapshot
+from trireme.snapshot import arrays, changes, classes, occupancy, snapshot
 from trireme.snapshot.dictionary import ABSENT
 
 _AFFINITY = "node(s) didn't match pod affinity rules"
@@ -21,8 +21,8 @@ _ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
 _EXISTING = "node(s) didn't satisfy existing pods anti-affinity rules"
 
 Terms = inter_pod_affinity_terms.Terms
-# Per topology key the sums of its domains, by the number of the label's value. Shape: (value,).
-Sums = Mapping[str, arrays.Int64Array]
+# Per topology key the sums of its domains, by the number of the label's value; the first stands for nodes without it.
+Sums = Mapping[str, occupancy.DomainSums]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,18 +83,15 @@ class InterPodAffinity:
         existing = _sums(snap, self._existing_tally(pod_class, snap))
         terms = inter_pod_affinity_terms.resolved(pod_class, snap)
         if not terms.affinity and not terms.anti_affinity:
-            if not any(_counted(sums) for sums in existing.values()):
+            if not any(sums.counted for sums in existing.values()):
                 return interfaces.SKIPPED
             return interfaces.PreFilterResult(state=_State(terms, {}, False, {}, existing, ()))
         affinity: Sums = {}
         first = False
         if terms.affinity:
             tally = _affinity_tally(terms.affinity, snap)
-            affinity = {
-                key: _domain_sums(snap, key, tally.at_slots("", snap.nodes.size))
-                for key in dict.fromkeys(term.key for term in terms.affinity)
-            }
-            nowhere = not any(_counted(sums) for sums in affinity.values())
+            affinity = {key: _over(snap, key, tally, "") for key in dict.fromkeys(term.key for term in terms.affinity)}
+            nowhere = not any(sums.counted for sums in affinity.values())
             first = nowhere and inter_pod_affinity_terms.matches_all(terms.affinity, pod_class)
         anti_affinity: Sums = {}
         if terms.anti_affinity:
@@ -114,16 +111,37 @@ class InterPodAffinity:
         kept: _State = state
         index = np.zeros(slots.shape[0], dtype=np.int16)
         for sums, refusal in ((kept.existing, self._existing), (kept.anti_affinity, self._conflict)):
-            for key, per_value in sums.items():
-                if _counted(per_value):
-                    taken = per_value > 0
-                    taken[ABSENT] = False
-                    index[taken[arrays.at(_values(snap, key), slots)]] = table.intern(refusal)
-        for key, per_value in kept.affinity.items():
-            there = np.ones_like(per_value, dtype=np.bool_) if kept.first else per_value > 0
-            there[ABSENT] = False
-            index[~there[arrays.at(_values(snap, key), slots)]] = table.intern(self._refused)
+            for key, each in sums.items():
+                if each.counted:
+                    here = arrays.at(_values(snap, key), slots)
+                    index[(each.sums[here] > 0) & (here != ABSENT)] = table.intern(refusal)
+        for key, each in kept.affinity.items():
+            here = arrays.at(_values(snap, key), slots)
+            there = here != ABSENT
+            if not kept.first:
+                there &= each.sums[here] > 0
+            index[~there] = table.intern(self._refused)
         return interfaces.Verdicts(index, _capacity(kept.apart, snap, slots))
+
+    def affected(self, snap: snapshot.Snapshot, before: Any, now: Any, generation: int) -> arrays.SlotArray | None:
+        """The slots in domains where something counts that did not, or the other way round."""
+        old: _State = before
+        new: _State = now
+        if old.terms is not new.terms or old.first != new.first or old.apart != new.apart:
+            return None
+        parts = []
+        for was, kept in (
+            (old.existing, new.existing),
+            (old.anti_affinity, new.anti_affinity),
+            (old.affinity, new.affinity),
+        ):
+            if was.keys() != kept.keys():
+                return None
+            for key, each in kept.items():
+                if was[key] is not each:
+                    return None
+                parts.append(_slots_of(snap, key, each.flips.since(generation, each.sums.shape[0])))
+        return changes.union(parts, snap.nodes.size)
 
     def filter_apart(
         self,
@@ -164,11 +182,11 @@ class InterPodAffinity:
                 domain_rules.DomainConstraint(
                     self._refused,
                     _domain_numbers(snap, key),
-                    per_value[1:],
+                    each.sums[1:],
                     1,
                     domain_rules.PresenceRule(may_be_first=True),
                 )
-                for key, per_value in kept.affinity.items()
+                for key, each in kept.affinity.items()
             ]
         for key in kept.apart:
             # Where each domain is one node, capacity says it all.
@@ -177,7 +195,7 @@ class InterPodAffinity:
                 count = np.zeros(domains, dtype=np.int64)
                 for sums in (kept.anti_affinity, kept.existing):
                     if key in sums:
-                        count += sums[key][1:]
+                        count += sums[key].sums[1:]
                 out.append(
                     domain_rules.DomainConstraint(
                         self._conflict, _domain_numbers(snap, key), count, 1, domain_rules.AbsenceRule()
@@ -202,11 +220,11 @@ class InterPodAffinity:
             return status.error(self.name, text)
         sums = _sums(snap, self._score_tally(pod_class, snap))
         adds = self._weigher(pod_class, snap)(pod_class)
-        skipped = not any(per_value[1:].any() for per_value in sums.values())
+        skipped = not any(each.counted for each in sums.values())
         if skipped and sums:
             # Weights that cancel out are no reason to be skipped: some term is about some pod.
             hits = _sums(snap, self._hit_tally(pod_class, snap))
-            skipped = not any(_counted(per_value) for per_value in hits.values())
+            skipped = not any(each.counted for each in hits.values())
         if skipped and not any(adds.values()):
             return None
         return _ScoreState(sums, adds, skipped)
@@ -219,10 +237,11 @@ class InterPodAffinity:
         keys = []
         for key in dict.fromkeys((*kept.sums, *kept.adds)):
             column = snap.nodes.labels.column(key)
-            score = np.zeros(len(column.dictionary), dtype=np.int64)
             if key in kept.sums:
-                score += kept.sums[key]
-            score[ABSENT] = 0
+                score = kept.sums[key].sums.copy()
+                score[ABSENT] = 0
+            else:
+                score = np.zeros(len(column.dictionary), dtype=np.int64)
             value = arrays.at(column.values(snap.nodes.size), slots)
             keys.append(inter_pod_affinity_scores.KeyedScores(value, score, kept.adds.get(key, 0)))
         return inter_pod_affinity_scores.AffinityScores.of(keys, slots.shape[0])
@@ -275,20 +294,33 @@ class InterPodAffinity:
 
 
 class _OneNodeEach:
-    """Whether no two nodes have the same value of a label: asked for each batch, and found out when a node changes."""
-
-    nbytes = 0
+    """Whether no two nodes have the same value of a label, and then which one has it: asked for each batch, and found
+    out when a node changes. Shape: slots (value,), −1 where no node has it.
+    """
 
     def __init__(self, key: str) -> None:
         self._key = key
         self._generation = -1
         self.so = True
+        self.slots = np.zeros(0, dtype=np.intp)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the column, in bytes."""
+        return self.slots.nbytes
 
     def bring_up(self, snap: snapshot.Snapshot) -> None:
         """Follow the snapshot's nodes."""
         if self._generation != snap.nodes.object_changes.latest:
             self._generation = snap.nodes.object_changes.latest
-            self.so = int(np.bincount(_values(snap, self._key))[1:].max(initial=0)) <= 1
+            values = _values(snap, self._key)
+            self.so = int(np.bincount(values)[1:].max(initial=0)) <= 1
+            self.slots = np.full(
+                len(snap.nodes.labels.column(self._key).dictionary) if self.so else 0, -1, dtype=np.intp
+            )
+            if self.so:
+                self.slots[values] = np.arange(values.shape[0])
+                self.slots[ABSENT] = -1
 
 
 class _Apart:
@@ -302,7 +334,7 @@ class _Apart:
     ) -> None:
         real = tally.real_at_slots(under, snap.nodes.size)
         changes = tally.at_slots(under, snap.nodes.size)[slots] - real[slots]
-        per_value = _domain_sums(snap, key, real)
+        per_value = occupancy.DomainSums(_values(snap, key), _domains(snap, key), real, 0).sums
         values = _values(snap, key)[slots]
         self.inside = values != ABSENT
         self.sums = per_value[values] + changes
@@ -347,12 +379,29 @@ def _apart(pod_class: classes.PodClass, snap: snapshot.Snapshot, terms: Terms) -
 
 
 def _sums(snap: snapshot.Snapshot, tally: occupancy.Tally) -> Sums:
-    return {key: _domain_sums(snap, key, tally.at_slots(key, snap.nodes.size)) for key in tally.keys}
+    return {key: _over(snap, key, tally, key) for key in tally.keys}
 
 
-def _domain_sums(snap: snapshot.Snapshot, key: str, per_slot: arrays.Int64Array) -> arrays.Int64Array:
-    domains = len(snap.nodes.labels.column(key).dictionary)
-    return occupancy.domain_sums(_values(snap, key), per_slot, domains)
+def _over(snap: snapshot.Snapshot, key: str, tally: occupancy.Tally, under: str) -> occupancy.DomainSums:
+    return tally.over(key, lambda: _values(snap, key), _domains(snap, key), under, snap)
+
+
+def _domains(snap: snapshot.Snapshot, key: str) -> int:
+    return len(snap.nodes.labels.column(key).dictionary)
+
+
+def _slots_of(snap: snapshot.Snapshot, key: str, values: arrays.SlotArray) -> arrays.SlotArray:
+    """The slots whose nodes have one of these values of a label. Shape: values (n,)."""
+    if not values.shape[0]:
+        return values
+    alone = snap.derived.get(("one_node_each", key), lambda: _OneNodeEach(key), snap)
+    if alone.so:
+        slots = alone.slots[values]
+        return slots[slots >= 0]
+    chosen = np.zeros(_domains(snap, key), dtype=np.bool_)
+    chosen[values] = True
+    chosen[ABSENT] = False
+    return np.flatnonzero(chosen[_values(snap, key)])
 
 
 def _values(snap: snapshot.Snapshot, key: str) -> arrays.Int32Array:
@@ -368,11 +417,6 @@ def _domain_numbers(snap: snapshot.Snapshot, key: str) -> arrays.Int32Array:
 def _one_node_each(snap: snapshot.Snapshot, key: str) -> bool:
     """Whether no two nodes have the same value of the label."""
     return snap.derived.get(("one_node_each", key), lambda: _OneNodeEach(key), snap).so
-
-
-def _counted(sums: arrays.Int64Array) -> bool:
-    """Whether anything counts in any domain."""
-    return bool(sums[1:].any())
 
 
 def _label_key(*labels: Mapping[str, str]) -> tuple[tuple[tuple[str, str], ...], ...]:

@@ -185,6 +185,12 @@ class DomainFilter(Protocol):
         """How it does, over all slots; empty where a placement changes nothing elsewhere."""
         ...
 
+    def affected(self, snap: snapshot.Snapshot, before: Any, now: Any, generation: int) -> arrays.SlotArray | None:
+        """The slots, ascending, about which it may say something else by the state `now` than it did by `before`,
+        at this generation, but for those whose nodes have changed since. None: all.
+        """
+        ...
+
 
 @runtime_checkable
 class ApartFilter(Protocol):

@@ -22,7 +22,7 @@ from trireme.plugins.pod_topology_spread_constraints import (
     Constraint,
     SpreadConstraints,
 )
-from trireme.snapshot import arrays, classes, occupancy, snapshot
+from trireme.snapshot import arrays, changes, classes, occupancy, snapshot
 
 _REASON = "node(s) didn't match pod topology spread constraints"
 _MISSING = f"{_REASON} (missing required label)"
@@ -74,6 +74,14 @@ class _Hard:
 
 
 @dataclass(frozen=True, slots=True)
+class _State:
+    """What Filter goes by: the hard constraints, and in which of their domains a pod more fits (domain + 1,)."""
+
+    hard: tuple[_Hard, ...]
+    fits: tuple[arrays.BoolArray, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class _Soft:
     """The soft constraints of a class. `require_all`: nodes that lack a key are not ranked."""
 
@@ -110,11 +118,11 @@ class PodTopologySpread:
         if not constraints:
             return interfaces.SKIPPED
         kept = pod_topology_spread_domains.of(pod_class, snap, constraints, require_all=True)
-        state = tuple(
-            self._hard(pod_class, constraint, domains, _counted(pod_class, snap, constraint)[1])
+        hard = [
+            self._hard(pod_class, constraint, domains, _count(pod_class, snap, constraint, domains))
             for constraint, domains in zip(constraints, kept.domains, strict=True)
-        )
-        return interfaces.PreFilterResult(state=state)
+        ]
+        return interfaces.PreFilterResult(state=_State(tuple(hard), tuple(each.fits() for each in hard)))
 
     def filter(
         self,
@@ -125,12 +133,12 @@ class PodTopologySpread:
         table: interfaces.StatusTable,
     ) -> interfaces.Verdicts:
         """Refuse slots by the first constraint that they do not meet."""
-        hard: tuple[_Hard, ...] = state
+        kept: _State = state
         index = np.zeros(slots.shape[0], dtype=np.int16)
         liftable = np.ones(slots.shape[0], dtype=np.bool_)
-        for each in hard:
+        for each, fits in zip(kept.hard, kept.fits, strict=True):
             missing, skewed = self._numbers(each.constraint.key, table)
-            by_domain = np.where(each.fits(), interfaces.PASSES, skewed).astype(np.int16)
+            by_domain = np.where(fits, interfaces.PASSES, skewed).astype(np.int16)
             refusal = by_domain[arrays.at(each.domain, slots)]
             has_key = arrays.at(each.has_key, slots)
             if not each.adds:
@@ -140,6 +148,20 @@ class PodTopologySpread:
                 liftable &= has_key
             np.copyto(index, refusal, where=index == interfaces.PASSES)
         return interfaces.Verdicts(index, liftable=liftable & (index != interfaces.PASSES))
+
+    def affected(self, snap: snapshot.Snapshot, before: Any, now: Any, generation: int) -> arrays.SlotArray | None:
+        """The slots in domains that are open now and were not, or the other way round."""
+        old: _State = before
+        new: _State = now
+        if [(each.constraint, id(each.domain)) for each in old.hard] != [
+            (each.constraint, id(each.domain)) for each in new.hard
+        ]:
+            return None
+        parts = []
+        for each, was, fits in zip(new.hard, old.fits, new.fits, strict=True):
+            if not np.array_equal(was, fits):
+                parts.append(np.flatnonzero((was != fits)[each.domain]))
+        return changes.union(parts, snap.nodes.size)
 
     def filter_apart(
         self,
@@ -154,7 +176,8 @@ class PodTopologySpread:
         index = np.zeros(slots.shape[0], dtype=np.int16)
         for constraint, domains in zip(constraints, kept.domains, strict=True):
             real, rehearsed = _counted(pod_class, snap, constraint)
-            hard = self._hard(pod_class, constraint, domains, real)
+            count = occupancy.DomainSums(domains.counted(), domains.domains, real, 0).sums
+            hard = self._hard(pod_class, constraint, domains, count)
             missing, skewed = self._numbers(constraint.key, table)
             fits = hard.fits_apart(slots, rehearsed[slots] - real[slots])
             refusal = np.where(fits, interfaces.PASSES, skewed).astype(np.int16)
@@ -166,7 +189,7 @@ class PodTopologySpread:
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any
     ) -> Sequence[domain_rules.DomainConstraint]:
         """A skew rule for each hard constraint that counts pods of the class itself."""
-        hard: tuple[_Hard, ...] = state
+        kept: _State = state
         return [
             domain_rules.DomainConstraint(
                 self._skewed(each.constraint.key),
@@ -177,7 +200,7 @@ class PodTopologySpread:
                     each.constraint.max_skew, int(each.self_match), each.constraint.min_domains, each.eligible
                 ),
             )
-            for each in hard
+            for each in kept.hard
             if each.adds
         ]
 
@@ -219,9 +242,8 @@ class PodTopologySpread:
         pod_class: classes.PodClass,
         constraint: Constraint,
         domains: pod_topology_spread_domains.Domains,
-        per_slot: arrays.Int64Array,
+        count: arrays.Int64Array,
     ) -> _Hard:
-        count = occupancy.domain_sums(domains.domain, np.where(domains.eligible, per_slot, 0), domains.domains)
         matches = constraint.self_match(pod_class)
         adds = constraint.counts_self(pod_class)
         return _Hard(constraint, domains.domain, domains.has_key, domains.eligible, count, matches, adds)
@@ -234,7 +256,6 @@ class PodTopologySpread:
         domains: pod_topology_spread_domains.Domains,
         slots: arrays.SlotArray,
     ) -> pod_topology_spread_scores.DomainTerm:
-        per_slot = _counted(pod_class, snap, constraint)[1]
         counts_self = constraint.counts_self(pod_class)
         has_key: arrays.BoolArray | None = arrays.at(domains.has_key, slots)
         if has_key is not None and has_key.all():
@@ -243,14 +264,14 @@ class PodTopologySpread:
         if constraint.key == HOSTNAME:
             if counts_self:
                 adds = np.ones(slots.shape[0], dtype=np.bool_)
-            own = per_slot[slots]
+            own = arrays.at(_counted(pod_class, snap, constraint)[1], slots).copy()
             return pod_topology_spread_scores.DomainTerm(constraint.max_skew, True, slots, has_key, own, adds)
         value = domains.value
         empty = snap.nodes.labels.column(constraint.key).dictionary.find("")
         if empty:
             # A node without the label counts as one whose label is empty.
             value = np.where(domains.has_key, value, empty)
-        count = occupancy.domain_sums(value, np.where(domains.eligible, per_slot, 0), domains.values)
+        count = _count_values(pod_class, snap, constraint, domains, value)
         if counts_self:
             adds = arrays.at(domains.eligible, slots)
         domain = arrays.at(value, slots)
@@ -279,12 +300,50 @@ def _counted(
     if selector.empty:
         return np.zeros(snap.nodes.size, dtype=np.int64), _rehearsed_alone(namespace, snap)
 
+    tally = _tally(namespace, selector, snap)
+    return tally.real_at_slots("", snap.nodes.size), tally.at_slots("", snap.nodes.size)
+
+
+def _count(
+    pod_class: classes.PodClass,
+    snap: snapshot.Snapshot,
+    constraint: Constraint,
+    domains: pod_topology_spread_domains.Domains,
+) -> arrays.Int64Array:
+    """What the constraint counts by domain, with what is rehearsed. Shape: (domain,)."""
+    if constraint.selector.empty:
+        per_slot = _counted(pod_class, snap, constraint)[1]
+        return occupancy.DomainSums(domains.counted(), domains.domains, per_slot, 0).sums
+    tally = _tally(pod_class.namespace, constraint.selector, snap)
+    return tally.over(domains, domains.counted, domains.domains, "", snap).sums
+
+
+def _count_values(
+    pod_class: classes.PodClass,
+    snap: snapshot.Snapshot,
+    constraint: Constraint,
+    domains: pod_topology_spread_domains.Domains,
+    value: arrays.Int32Array,
+) -> arrays.Int64Array:
+    """As _count, by these values; a copy. Shapes: value (slot,), answer (value,)."""
+
+    def numbers() -> arrays.Int32Array:
+        return np.where(domains.eligible, value, domain_rules.NO_DOMAIN)
+
+    if constraint.selector.empty:
+        per_slot = _counted(pod_class, snap, constraint)[1]
+        return occupancy.DomainSums(numbers(), domains.values, per_slot, 0).sums
+    tally = _tally(pod_class.namespace, constraint.selector, snap)
+    return tally.over((domains, "value"), numbers, domains.values, "", snap).sums.copy()
+
+
+def _tally(namespace: str, selector: label_selectors.LabelSelector, snap: snapshot.Snapshot) -> occupancy.Tally:
+    """Pods of the namespace that the selector matches and that are not being deleted."""
+
     def weigh(other: classes.PodClass) -> dict[str, int]:
         return {"": 1} if other.namespace == namespace and selector.matches(other.labels) else {}
 
-    key = ("spread", namespace, selector)
-    tally = snap.derived.get(key, lambda: occupancy.Tally(weigh, live_only=True), snap)
-    return tally.real_at_slots("", snap.nodes.size), tally.at_slots("", snap.nodes.size)
+    return snap.derived.get(("spread", namespace, selector), lambda: occupancy.Tally(weigh, live_only=True), snap)
 
 
 def _rehearsed_alone(namespace: str, snap: snapshot.Snapshot) -> arrays.Int64Array:

@@ -17,7 +17,7 @@ from trireme.snapshot.dictionary import ABSENT
 _HARD_TAINTS = (tolerations.NO_SCHEDULE, tolerations.NO_EXECUTE)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Domains:
     """One constraint's domains. Shapes: all (slot,).
 
@@ -31,6 +31,10 @@ class Domains:
     eligible: arrays.BoolArray
     domain: arrays.Int32Array
     domains: int
+
+    def counted(self) -> arrays.Int32Array:
+        """The domains of eligible nodes, −1 for others. Shape: (slot,)."""
+        return np.where(self.eligible, self.domain, domain_rules.NO_DOMAIN)
 
     @staticmethod
     def of(value: arrays.Int32Array, values: int, has_key: arrays.BoolArray, eligible: arrays.BoolArray) -> "Domains":

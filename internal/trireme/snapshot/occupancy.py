@@ -5,15 +5,16 @@ the classes that a selector matches it is a count, with the weights of affinity 
 When pods come and go only their slots are touched, from the log of placements; where the log does not reach back far
 enough, the pod table is counted anew. So what it costs follows the changes, not the pods.
 
-Sums over topology domains are made from the sums per slot (`domain_sums`): nodes may change their labels at any time.
+Sums over topology domains (`DomainSums`) are made from the sums per slot when a node has changed, for it may have other
+labels, and follow the tally otherwise.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trireme.snapshot import arrays, classes, pods
+from trireme.snapshot import arrays, changes, classes, pods
 
 if TYPE_CHECKING:
     from trireme.snapshot import rehearsal, snapshot
@@ -91,10 +92,54 @@ class PlacementLog:
         self._size = left
 
 
+# Ways of adding one tally up that are kept.
+MAX_DOMAIN_SUMS = 8
+
+
+class DomainSums:
+    """Sums of a tally by domain, which follow it. Shapes: numbers (slot,), sums (domain,).
+
+    `numbers` says in which domain each slot is (−1: in none); `counted` how many domains but the first have a sum other
+    than 0, `flips` when that became so or ceased to be for each. Not to be written to.
+    """
+
+    __slots__ = ("counted", "flips", "nodes_at", "numbers", "sums")
+
+    def __init__(self, numbers: arrays.Int32Array, domains: int, per_slot: arrays.Int64Array, nodes_at: int) -> None:
+        """`nodes_at` is when a node last changed."""
+        self.numbers = numbers
+        self.nodes_at = nodes_at
+        used = np.flatnonzero(per_slot)
+        used = used[numbers[used] >= 0]
+        self.sums = np.zeros(domains, dtype=np.int64)
+        np.add.at(self.sums, numbers[used], per_slot[used])
+        self.counted = int(np.count_nonzero(self.sums[1:]))
+        self.flips = changes.SlotChanges()
+        self.flips.reserve(domains)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the sums, in bytes."""
+        return self.sums.nbytes + self.flips.nbytes
+
+    def add(self, slots: arrays.Int32Array, added: arrays.Int64Array, generation: int) -> None:
+        """So much more on these slots, which may occur several times. Shapes: both (n,)."""
+        domains = self.numbers[slots]
+        inside = domains >= 0
+        domains, added = domains[inside], added[inside]
+        touched = np.unique(domains)
+        before = self.sums[touched] != 0
+        np.add.at(self.sums, domains, added)
+        flipped = touched[(self.sums[touched] != 0) != before].astype(np.intp)
+        if flipped.shape[0]:
+            self.flips.touch(flipped, generation)
+            self.counted = int(np.count_nonzero(self.sums[1:]))
+
+
 class Tally:
     """Sums of weights per topology key and slot."""
 
-    __slots__ = ("_arrival", "_generation", "_live_only", "_rehearsal", "_sums", "_weigh", "_weights")
+    __slots__ = ("_arrival", "_domains", "_generation", "_live_only", "_rehearsal", "_sums", "_weigh", "_weights")
 
     def __init__(self, weigh: Weigh, *, live_only: bool = False) -> None:
         """`live_only` leaves out pods that are being deleted."""
@@ -105,11 +150,12 @@ class Tally:
         self._rehearsal: rehearsal.Rehearsal | None = None
         self._weights: dict[str, arrays.Int64Array] = {}  # per key, (class,)
         self._sums: dict[str, arrays.Int64Array] = {}  # per key, (slot,)
+        self._domains: dict[tuple[str, Hashable], DomainSums] = {}
 
     @property
     def nbytes(self) -> int:
         """Memory of the sums and weights, in bytes."""
-        return sum(each.nbytes for kept in (self._weights, self._sums) for each in kept.values())
+        return sum(each.nbytes for kept in (self._weights, self._sums, self._domains) for each in kept.values())
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -131,6 +177,28 @@ class Tally:
         if sums.shape[0] < size:
             sums = self._sums[key] = arrays.grow_last_axis(sums, size)
         return sums[:size]
+
+    def over(
+        self,
+        domains: Hashable,
+        numbers: Callable[[], arrays.Int32Array],
+        count: int,
+        key: str,
+        snap: "snapshot.Snapshot",
+    ) -> DomainSums:
+        """The sums under a key by domain. `domains` stands for how slots are numbered, until a node changes; there are
+        `count` of them. With what is rehearsed, if anything is.
+        """
+        nodes_at = snap.nodes.object_changes.latest
+        if self._rehearsal is not None:
+            return DomainSums(numbers(), count, self.at_slots(key, snap.nodes.size), nodes_at)
+        known = self._domains.get((key, domains))
+        if known is None or known.nodes_at != nodes_at or known.sums.shape[0] != count:
+            if len(self._domains) >= MAX_DOMAIN_SUMS:
+                self._domains.clear()
+            per_slot = self.real_at_slots(key, snap.nodes.size)
+            known = self._domains[key, domains] = DomainSums(numbers(), count, per_slot, nodes_at)
+        return known
 
     def bring_up(self, snap: "snapshot.Snapshot") -> None:
         """Count what the snapshot has now."""
@@ -187,10 +255,14 @@ class Tally:
                 if sums.shape[0] < snap.nodes.size:
                     sums = self._sums[key] = arrays.grow_last_axis(sums, snap.nodes.capacity)
                 np.add.at(sums, slots, added)
+                for (under, _), each in self._domains.items():
+                    if under == key and each.nodes_at == snap.nodes.object_changes.latest:
+                        each.add(slots, added, snap.generation)
 
     def _recount(self, snap: "snapshot.Snapshot", keys: tuple[str, ...]) -> None:
         table = snap.pods
         size = snap.nodes.capacity
+        self._domains = {which: each for which, each in self._domains.items() if which[0] not in keys}
         for key in keys:
             weights = self._weights[key]
             if weights.shape[0] < snap.class_capacity:
@@ -203,11 +275,3 @@ class Tally:
             if snap.rehearsal is not None:
                 counted = snap.rehearsal.real(counted, weights, live_only=self._live_only)
             self._sums[key] = counted
-
-
-def domain_sums(domains: arrays.Int32Array, sums: arrays.Int64Array, count: int) -> arrays.Int64Array:
-    """Sums per slot added up per domain. Shapes: domains and sums (slot,); answer (count,)."""
-    used = np.flatnonzero(sums)
-    if used.size == 0:
-        return np.zeros(count, dtype=np.int64)
-    return np.bincount(domains[used], weights=sums[used], minlength=count).astype(np.int64)
