@@ -1,13 +1,14 @@
 """What a pod costs as the cluster fills: CPU time a pod for clusters of several sizes with more and more pods in them.
 
     python tests/bench/inprocess_filling.py [--nodes 500 5000 50000] [--pods 1000 10000 100000] [--workloads basic …]
-        [--render]
+        [--batch 32] [--render]
 
 The frontend's cache, and filter and score services that follow it by deltas over the wire format, all in this process:
 everything between a batch's leaving the queue and its being assumed, but for the network. Each figure is the CPU time
 (µs a pod) of one batch after another of the same class, each seeing the pods before it, best of several; beside the
 sum, its shares: cache and deltas, the replicas' snapshots, Filter, Place. It should stay level from left to right, and
-nearly so from top to bottom. `--render` writes the sums into docs/performance.md.
+nearly so from top to bottom. `--batch 1` is what a pod costs that comes alone. `--render` writes the sums into
+docs/performance.md.
 """
 
 import argparse
@@ -74,7 +75,8 @@ class Clock:
 class Filling:
     """One cluster, which fills."""
 
-    def __init__(self, nodes: int, workload: str) -> None:
+    def __init__(self, nodes: int, workload: str, batch: int = BATCH) -> None:
+        self.size = batch
         self.cluster = domain_cluster.Cluster()
         self.cache = self.cluster.cache
         self.workload = workload
@@ -120,9 +122,9 @@ class Filling:
         cluster = self.cluster
         delta = clock.timed("cache", self._delta)
         clock.timed("snapshots", lambda: self._apply(cluster.snap, delta))
-        said = clock.timed("filter", lambda: cluster.ask_filter(self.class_id, BATCH, self.answer.generation))
+        said = clock.timed("filter", lambda: cluster.ask_filter(self.class_id, self.size, self.answer.generation))
         clock.timed("cache", lambda: self.answer.take(node_columns.unpack(said.columns)))
-        slots = clock.timed("place", lambda: cluster.ask_place(self.class_id, BATCH, said))
+        slots = clock.timed("place", lambda: cluster.ask_place(self.class_id, self.size, said))
         names = [self.cache.node_at(slot, cluster.snap.generation) for slot in slots]
         self.batches.append(range(self.placed + 1, self.placed + 1 + len(names)))
         clock.timed("cache", lambda: self._assume(self.own, [name for name in names if name is not None]))
@@ -152,9 +154,9 @@ class Filling:
         return best
 
 
-def figures_of(nodes: int, workload: str, pods: Sequence[int]) -> list[dict[str, float]]:
+def figures_of(nodes: int, workload: str, pods: Sequence[int], batch: int) -> list[dict[str, float]]:
     """What a pod costs with so many nodes, for each number of pods in the cluster."""
-    filling = Filling(nodes, workload)
+    filling = Filling(nodes, workload, batch)
     out = []
     for count in pods:
         filling.fill(count)
@@ -184,15 +186,16 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, nargs="+", default=[500, 5000, 50000])
     parser.add_argument("--pods", type=int, nargs="+", default=[1000, 10000, 100000])
     parser.add_argument("--workloads", nargs="+", choices=list(WORKLOADS), default=list(WORKLOADS))
+    parser.add_argument("--batch", type=int, default=BATCH, help="pods of one batch")
     parser.add_argument("--render", action="store_true", help="write the sums into docs/performance.md too")
     options = parser.parse_args()
     sums: dict[tuple[str, int], list[float]] = {}
-    print(f"CPU µs a pod, batches of {BATCH}: sum (cache, snapshots, filter, place)")
+    print(f"CPU µs a pod, batches of {options.batch}: sum (cache, snapshots, filter, place)")
     for workload in options.workloads:
         print(f"\n{workload:>20}" + "".join(f"{f'{pods} pods':>32}" for pods in options.pods))
         for nodes in options.nodes:
             line = f"{f'{nodes} nodes':>20}"
-            for cost in figures_of(nodes, workload, options.pods):
+            for cost in figures_of(nodes, workload, options.pods, options.batch):
                 sums.setdefault((workload, nodes), []).append(sum(cost.values()))
                 shares = ", ".join(f"{cost[what]:.0f}" for what in ("cache", "snapshots", "filter", "place"))
                 line += f"{f'{sum(cost.values()):.0f} ({shares})':>32}"

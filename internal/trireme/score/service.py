@@ -299,6 +299,7 @@ class ScoreService(score_pb2_grpc.ScoreServiceServicer):
         static: list[placement.ScoredPlugin] = []
         joint: list[domain_placement.JointPlugin] = []
         roles = self._evaluator.roles(profile)
+        by_domain = bool(constraints) or any(kept.plugins[name].state is not None for name in roles.joint)
         for plugin in chain.local:
             column = kept.plugins[plugin.name]
             weight = chain.weights[plugin.name]
@@ -308,8 +309,9 @@ class ScoreService(score_pb2_grpc.ScoreServiceServicer):
                 scores = roles.joint[plugin.name].joint(pod_class, self._snap, column.state, slots)
                 joint.append(domain_placement.JointPlugin(weight, scores))
             elif plugin.name not in roles.own_node:
-                raw = arrays.at(column.raw, slots)
+                # Of scores that are the same everywhere one says it all where batches are placed by domains.
                 even = column.uniform is not None
+                raw = column.raw[slots[:1]] if even and by_domain else arrays.at(column.raw, slots)
                 static.append(placement.ScoredPlugin(plugin.name, weight, plugin.normalization, raw, even))
         for remote in chain.remote:
             column = kept.plugins[remote.name]
@@ -331,7 +333,7 @@ class ScoreService(score_pb2_grpc.ScoreServiceServicer):
         own_now = arrays.at(ranked.own, slots)
         ties = arrays.at(self._tie_order(), slots)
         capacity = arrays.at(kept.capacity, slots)
-        if joint or constraints:
+        if by_domain:
             return domain_placement.DomainPlacer(capacity, ties, static, own, own_now, joint, constraints, slots, count)
         return placement.Placer(capacity, ties, static, own, own_now)
 
