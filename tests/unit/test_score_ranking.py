@@ -1,0 +1,43 @@
+"""The ranking of a class's nodes, brought up to date by patches, is the one that is made anew."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trireme.plugins import interfaces
+from trireme.score import columns, placement, ranking
+
+SIZE = 200
+TIES = placement.tie_order(1, np.arange(SIZE))
+PATCH = st.lists(
+    st.tuples(st.integers(0, SIZE - 1), st.integers(0, 3), st.integers(0, 100), st.booleans()), min_size=1, max_size=20
+)
+
+
+@given(st.lists(PATCH, max_size=8), st.integers(1, 40), st.sampled_from(list(interfaces.Normalization)[:3]))
+def test_the_best_nodes_are_those_of_all_totals(
+    patches: list[list[tuple[int, int, int, bool]]], count: int, normalization: interfaces.Normalization
+) -> None:
+    """A total that is not brought up to date, or a maximum that is, places pods elsewhere than one-by-one cycles."""
+    raw, own = columns.ScoreColumn(True, 0), columns.ScoreColumn(True, 0)
+    kept = columns.ClassColumns()
+    kept.open = np.ones(SIZE, dtype=np.bool_)
+    every = np.arange(SIZE)
+    raw.write(every, every % 2, SIZE)
+    own.write(every, every % 7, SIZE)
+    plugins = [
+        ranking.Ranked(raw, 3, normalization, own=False),
+        ranking.Ranked(own, 1, interfaces.Normalization.NONE, own=True),
+    ]
+    ranked = ranking.of(kept, plugins, TIES)
+    for patch in patches:
+        for slot, preferred, fullness, opened in patch:
+            raw.write(np.array([slot]), np.array([preferred]), SIZE)
+            own.write(np.array([slot]), np.array([fullness]), SIZE)
+            kept.open[slot] = opened
+            kept.scored_again(np.array([slot]))
+        ranked = ranking.of(kept, plugins, TIES)
+    feasible = np.flatnonzero(kept.open)
+    totals = placement.normalized(raw.raw[feasible], normalization) * 3 + own.raw[feasible]
+    keys = (totals << placement.TIE_BITS) + TIES[feasible]
+    assert ranked.best(count).tolist() == sorted(feasible[np.argsort(-keys)[:count]].tolist())
