@@ -17,13 +17,13 @@ TRIREME = [sys.executable, "-u", str(REPOSITORY / "cmd/trireme")]
 
 
 def _ask(*arguments: str) -> str:
-    done = subprocess.run([*TRIREME, *arguments], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([*TRIREME, *arguments], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(400)
 async def test_the_commands_of_the_readme(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first commands that a newcomer types would not work: the demo, a plugin beside it, status and explain."""
     monkeypatch.setenv("TRIREME_SOCKET", str(tmp_path / "admin.sock"))
