@@ -108,7 +108,7 @@ class VolumeRestrictions:
         """`seen`: what each slot sees of the changes to all slots that are rehearsed. Shapes: both (slot,)."""
         assert isinstance(state, _State)
         index = np.zeros(slots.shape[0], dtype=np.int16)
-        if state.in_use:
+        if state.exclusive:
             index[state.in_use + seen(_rehearsed(state.exclusive, snap)) > 0] = table.intern(self._claim_conflict)
         if not state.disks:
             return interfaces.Verdicts(index)
