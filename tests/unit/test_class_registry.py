@@ -248,3 +248,13 @@ def test_one_class_means_equal_in_all_that_takes_part(group: list[Json], keys: s
         for other, other_number in zip(group, numbers, strict=True):
             assert (number == other_number) == (seen(one) == seen(other))
     assert sum(registry[number].pods for number in set(numbers)) == len(group)
+
+
+def test_pods_with_token_volumes_of_random_names_share_what_was_worked_out_for_one() -> None:
+    """Each pod of a real cluster has such a volume: every pod event would have the rules applied anew."""
+    known = pod_projection._shared
+    known.cache_clear()
+    for index in range(5):
+        volumes = [{"name": f"kube-api-access-{index}", "projected": {"sources": []}}, {"name": "data", "emptyDir": {}}]
+        pod_projection.parse(_pod(metadata__name=f"web-{index}", spec__volumes=volumes))
+    assert known.cache_info().misses == 1

@@ -108,6 +108,10 @@ def _parsed(
     metadata.ClearField("deletion_timestamp")
     metadata.ClearField("labels")
     spec.ClearField("node_name")
+    if spec.volumes:
+        # A volume that restricts nothing goes with its name: that of a service account's token is random, so that no
+        # two pods would be alike.
+        _replace(spec.volumes, [volume for volume in spec.volumes if volume.volume_source.ByteSize()])
     shared = _shared(pod.SerializeToString())
     base = shared.base
     if shared.named:
@@ -172,8 +176,6 @@ def _shared(text: bytes) -> _Shared:
         _narrow_container(ephemeral.ephemeral_container_common)
     if not any(each.ephemeral_container_common.volume_mounts for each in spec.ephemeral_containers):
         spec.ClearField("ephemeral_containers")
-    # The name of a volume that restricts nothing is dropped with it: a service account's token volume has a random one.
-    _replace(spec.volumes, [volume for volume in spec.volumes if volume.volume_source.ListFields()])
     _settle(pod)
     if not spec.priority:
         spec.ClearField("priority")
