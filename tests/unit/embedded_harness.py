@@ -151,3 +151,18 @@ class Cluster:
     def phases(self) -> list[str]:
         """The phases of all pods."""
         return [one["status"]["phase"] for one in self.objects("pods")]
+
+
+def workload(name: str, replicas: int | None = None, *, image: str = "v1", **spec: Any) -> Object:
+    """A deployment or the like, whose pods carry its name as label `app`."""
+    labels = {"app": name}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": image}]}}
+    body: Object = {"selector": {"matchLabels": labels}, "template": template, **spec}
+    if replicas is not None:
+        body["replicas"] = replicas
+    return {"metadata": {"name": name}, "spec": body}
+
+
+def true_conditions(obj: Object) -> set[str]:
+    """The types of the conditions that are true."""
+    return {one["type"] for one in obj["status"].get("conditions") or () if one["status"] == "True"}
