@@ -18,7 +18,6 @@ LIMIT: Final = 1_000_000
 
 NEW_LIST: Final = 10
 NEW_MAP: Final = 30
-NEW_MESSAGE: Final = 40
 
 _TRAVERSAL: Final = 0.1
 _PATTERN: Final = 0.25
