@@ -43,6 +43,7 @@ class Frontend(app.Frontend):
         self._completed: Any = types.SimpleNamespace(profiles=[profile], configuration=configuration)
         self.recorder: Any = Recorder()
         self.informers: list[Any] = [Informer(), Informer(resources.NODES)]
+        self._beside = []
         self.story: list[str] = []
 
     def _start_informers(self, group: asyncio.TaskGroup) -> None:
