@@ -131,7 +131,7 @@ class Plan:
         return result
 
 
-def perform(plan: Plan, result: Path, kept: Sequence[Mapping[str, Any]], wait_idle: float) -> list[report.Run]:
+def perform(plan: Plan, result: Path, kept: Sequence[dict[str, Any]], wait_idle: float) -> list[report.Run]:
     """Carries out a plan; a run that fails is reported as such, and the others go on."""
     about = {
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
@@ -153,7 +153,7 @@ def perform(plan: Plan, result: Path, kept: Sequence[Mapping[str, Any]], wait_id
         old = [row for row in kept if identity(row) not in replaced]
         result.parent.mkdir(parents=True, exist_ok=True)
         runs = [dataclasses.asdict(each) for each in done]
-        result.write_text(json.dumps({**about, "rows": old + fresh, "runs": runs}, indent=1) + "\n")
+        result.write_text(json.dumps({**about, "rows": report.grouped([*old, *fresh]), "runs": runs}, indent=1) + "\n")
     return done
 
 

@@ -287,6 +287,14 @@ def test_ratios() -> None:
     assert re.sub(r"\s+", "", line).startswith("|basic|5000|kube-scheduler|1|1–1|0.53|")
 
 
+def test_rows_of_a_workload_stand_together() -> None:
+    """Runs that are added to a result would stand far from what they are compared with."""
+    told = [("start", 5000, "trireme"), ("basic", 5000, "limit"), ("start", 5000, "limit"), ("basic", 500, "trireme")]
+    rows = [{"workload": name, "nodes": nodes, "variant": str(nodes), "side": side} for name, nodes, side in told]
+    found = [(row["workload"], row["nodes"], row["side"]) for row in report.grouped(rows)]
+    assert found == [told[2], told[0], told[3], told[1]]
+
+
 def test_document_is_rendered_between_its_markers() -> None:
     """Rendering twice would leave two tables, or eat the text around them."""
     text = f"before\n\n{report.BEGIN}\nold\n{report.END}\n\nafter\n"

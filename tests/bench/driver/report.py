@@ -82,6 +82,12 @@ def _row(group: Sequence[Run]) -> dict[str, Any]:
     return row
 
 
+def grouped(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows with those of a workload together, by size and side, so that a reader has them beside each other."""
+    order = {workload: number for number, workload in enumerate(dict.fromkeys(row["workload"] for row in rows))}
+    return sorted(rows, key=lambda row: (order[row["workload"]], row["nodes"], row["variant"], row["side"]))
+
+
 def find(rows: Sequence[Mapping[str, Any]], **wanted: str | int) -> Mapping[str, Any] | None:
     """The first row with these values, if it was run."""
     return next((row for row in rows if all(row[key] == value for key, value in wanted.items())), None)
