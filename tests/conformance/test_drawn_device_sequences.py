@@ -5,6 +5,7 @@ it bound and their claims as it has allocated them itself.
 """
 
 import copy
+import itertools
 import random
 import uuid
 from collections.abc import Iterator
@@ -21,27 +22,26 @@ from test_device_sequences import Sequence
 Json = dict[str, Any]
 
 _SEED = 23
-_SITUATIONS = 16
 _PODS = 3
+# Most situations have nothing for the first pod: they are drawn until so many pods were placed.
+_PLACED = 8
 
 
-def sequences(seed: int, count: int) -> Iterator[tuple[Json, list[Json]]]:
+def sequences(seed: int) -> Iterator[tuple[Json, list[Json]]]:
     """Random clusters, each with pods that ask for the same; all of their claims are there from the beginning."""
     draw = random.Random(seed)
-    made = 0
-    while made < count:
-        case = situation_devices.situation(draw, str(made))["case"]
+    for number in itertools.count():
+        case = situation_devices.situation(draw, str(number))["case"]
         stated = case["pod"]["spec"].get("resourceClaims", [])
         asked = [each for one in _containers(case["pod"]) for each in one.get("resources", {}).get("requests", ())]
         if not stated or any("/" in each for each in asked) or "podGroups" in case:
             continue
         known = len(case["resourceClaims"])
-        pods = [_copy(case, number) for number in range(_PODS)]
+        pods = [_copy(case, which) for which in range(_PODS)]
         if len(case["resourceClaims"]) == known:
             # It waits for claims, or does without any.
             continue
         yield case, pods
-        made += 1
 
 
 def _containers(pod: Json) -> list[Json]:
@@ -94,8 +94,10 @@ def test_each_of_random_pods_in_a_row_gets_what_the_framework_gives_it() -> None
     oracle_fixture.require_oracle()
     placed = refused = 0
     with real_framework.Oracle(4) as oracle, Phases(decision_profiles.make().configuration, replicas=2) as phases:
-        for case, pods in sequences(_SEED, _SITUATIONS):
-            sequence = Sequence(phases, case)
+        for case, pods in sequences(_SEED):
+            if placed >= _PLACED:
+                break
+            sequence = None
             for pod in pods:
                 row = oracle.ask([{"name": case["name"], "case": {**case, "pod": pod}}])[0]
                 if "error" in row or row.get("varies"):
@@ -105,6 +107,9 @@ def test_each_of_random_pods_in_a_row_gets_what_the_framework_gives_it() -> None
                 if expect.get("feasible") and not total:
                     # It fails by an error on one of the other nodes.
                     break
+                if sequence is None and not total:
+                    break
+                sequence = sequence or Sequence(phases, case)
                 node = sequence.place(pod)
                 best = [name for name in total if total[name] == max(total.values())]
                 if not best:
@@ -119,4 +124,4 @@ def test_each_of_random_pods_in_a_row_gets_what_the_framework_gives_it() -> None
                     assert given[name] == [result["device"] for result in results], (case, pod, expect)
                 case = bound(case, pod, node, allocations)
                 placed += 1
-    assert min(placed, refused) > 2
+    assert refused > 2
