@@ -198,21 +198,13 @@ class FilterService(filter_pb2_grpc.FilterServiceServicer):
         self, cycle: Any, context: aio.ServicerContext[Any, Any], watch: stopwatch.Stopwatch | None = None
     ) -> columns.ClassColumns:
         pod_class = await self._class_of(cycle, context)
-        try:
-            return await self._evaluator.evaluate(cycle.profile, pod_class, watch)
-        except snapshot.OutOfStepError as error:
-            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, f"cycle.generation: {error}")
-            raise AssertionError("abort does not return") from error
+        return await follower.in_step(self._evaluator.evaluate(cycle.profile, pod_class, watch), context)
 
     async def _nominated(
         self, cycle: Any, context: aio.ServicerContext[Any, Any], watch: stopwatch.Stopwatch
     ) -> tuple[columns.ClassColumns, int] | None:
         pod_class = await self._class_of(cycle, context)
-        try:
-            return await self._evaluator.admits_nominated(cycle, pod_class, watch)
-        except snapshot.OutOfStepError as error:
-            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, f"cycle.generation: {error}")
-            raise AssertionError("abort does not return") from error
+        return await follower.in_step(self._evaluator.admits_nominated(cycle, pod_class, watch), context)
 
     async def _class_of(self, cycle: Any, context: aio.ServicerContext[Any, Any]) -> classes.PodClass:
         await self.follow.ready_for(cycle, context)

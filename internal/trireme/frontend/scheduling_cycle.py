@@ -160,7 +160,7 @@ class SchedulingCycle:
         slot = self._cache.slot_of(promised)
         nominee = named(pods[0]) if promised else None
         # An extender that does not want the node has all others to choose from.
-        alone = phases.NOWHERE if self._extension is not None else slot
+        alone = cluster_cache.NO_SLOT if self._extension is not None else slot
         filtered = await self._calls.filter(profile, class_id, len(pods), generation, nominee, alone)
         extra_scores: Sequence[int] = ()
         if self._extension is not None and not filtered.refuses(slot):

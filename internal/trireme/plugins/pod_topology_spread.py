@@ -5,7 +5,7 @@ class changes elsewhere goes out as skew rules, and as scores that are kept up t
 """
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -311,11 +311,7 @@ def _count(
     domains: pod_topology_spread_domains.Domains,
 ) -> arrays.Int64Array:
     """What the constraint counts by domain, with what is rehearsed. Shape: (domain,)."""
-    if constraint.selector.empty:
-        per_slot = _counted(pod_class, snap, constraint)[1]
-        return occupancy.DomainSums(domains.counted(), domains.domains, per_slot, 0).sums
-    tally = _tally(pod_class.namespace, constraint.selector, snap)
-    return tally.over(domains, domains.counted, domains.domains, "", snap).sums
+    return _summed(pod_class, snap, constraint, domains, domains.counted, domains.domains)
 
 
 def _count_values(
@@ -330,11 +326,23 @@ def _count_values(
     def numbers() -> arrays.Int32Array:
         return np.where(domains.eligible, value, domain_rules.NO_DOMAIN)
 
+    return _summed(pod_class, snap, constraint, (domains, "value"), numbers, domains.values).copy()
+
+
+def _summed(
+    pod_class: classes.PodClass,
+    snap: snapshot.Snapshot,
+    constraint: Constraint,
+    numbering: Hashable,
+    numbers: Callable[[], arrays.Int32Array],
+    count: int,
+) -> arrays.Int64Array:
+    """What the constraint counts by how slots are numbered (`numbering` stands for that), with what is rehearsed."""
     if constraint.selector.empty:
         per_slot = _counted(pod_class, snap, constraint)[1]
-        return occupancy.DomainSums(numbers(), domains.values, per_slot, 0).sums
+        return occupancy.DomainSums(numbers(), count, per_slot, 0).sums
     tally = _tally(pod_class.namespace, constraint.selector, snap)
-    return tally.over((domains, "value"), numbers, domains.values, "", snap).sums.copy()
+    return tally.over(numbering, numbers, count, "", snap).sums
 
 
 def _tally(namespace: str, selector: label_selectors.LabelSelector, snap: snapshot.Snapshot) -> occupancy.Tally:

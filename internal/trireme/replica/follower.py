@@ -9,9 +9,9 @@ missing or asks elsewhere.
 import asyncio
 import logging
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import grpc
 from grpc import aio
@@ -21,6 +21,8 @@ from trireme.snapshot import snapshot
 from trireme.v1 import cycle_pb2, snapshot_pb2, snapshot_pb2_grpc
 
 log = logging.getLogger(__name__)
+
+Answer = TypeVar("Answer")
 
 # How long a call waits for a generation that is on its way, when the caller set no shorter deadline.
 WAIT_SECONDS = 2.0
@@ -167,3 +169,12 @@ class Follower(snapshot_pb2_grpc.SnapshotServiceServicer):
         except snapshot.OutOfStepError as error:
             await context.abort(grpc.StatusCode.FAILED_PRECONDITION, f"delta: {error}")
         self._deltas += 1
+
+
+async def in_step(asked: Awaitable[Answer], context: aio.ServicerContext[Any, Any]) -> Answer:
+    """What is asked of the snapshot; ends the call with FAILED_PRECONDITION where that was replaced meanwhile."""
+    try:
+        return await asked
+    except snapshot.OutOfStepError as error:
+        await context.abort(grpc.StatusCode.FAILED_PRECONDITION, f"cycle.generation: {error}")
+        raise AssertionError("abort does not return") from error

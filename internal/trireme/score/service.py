@@ -423,11 +423,7 @@ class ScoreService(score_pb2_grpc.ScoreServiceServicer):
         context: aio.ServicerContext[Any, Any],
         watch: stopwatch.Stopwatch | None = None,
     ) -> columns.ClassColumns | status.Status:
-        try:
-            return await self._evaluator.evaluate(cycle.profile, pod_class, watch)
-        except snapshot.OutOfStepError as error:
-            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, f"cycle.generation: {error}")
-            raise AssertionError("abort does not return") from error
+        return await follower.in_step(self._evaluator.evaluate(cycle.profile, pod_class, watch), context)
 
     async def _class_of(self, cycle: Any, context: aio.ServicerContext[Any, Any]) -> classes.PodClass:
         await self.follow.ready_for(cycle, context)

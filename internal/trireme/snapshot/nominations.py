@@ -9,9 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trireme.snapshot import arrays
-
-_NO_SLOT = -1
+from trireme.snapshot import arrays, pods
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +56,7 @@ class Nominations(Mapping[str, Nominee]):
         """The pod waits for no node any more; answers what was known of it."""
         nominee = self._nominees.pop(uid, None)
         if nominee is not None:
-            self._slots[self._entries.pop(uid)] = _NO_SLOT
+            self._slots[self._entries.pop(uid)] = pods.NO_SLOT
         return nominee
 
     def entry_of(self, uid: str) -> int | None:
@@ -79,7 +77,7 @@ class Nominations(Mapping[str, Nominee]):
         """Close the gaps, and grow where that does not help enough."""
         nominees = list(self._nominees.values())
         capacity = arrays.grown_capacity(2 * len(nominees), 0)
-        self._slots = np.full(capacity, _NO_SLOT, dtype=np.int32)
+        self._slots = np.full(capacity, pods.NO_SLOT, dtype=np.int32)
         self._class_ids = np.zeros(capacity, dtype=np.int32)
         self._size = len(nominees)
         self._entries = {nominee.uid: entry for entry, nominee in enumerate(nominees)}

@@ -15,12 +15,11 @@ from trireme.framework import status
 from trireme.frontend.cluster import cluster_cache
 from trireme.frontend.groups import pod_groups
 from trireme.frontend.groups.pod_group_trial import PodGroupTrials, Trial, Try, Verdict
-from trireme.frontend.queueing import queue_pod
+from trireme.frontend.queueing import queue_places, queue_pod
 from trireme.frontend.replicas import phases, replicas
 from trireme.v1 import bind_pb2, cycle_pb2, filter_pb2
 from trireme.wire import status as wire_status
 
-DEFAULT_PREEMPTION = "DefaultPreemption"
 _DEVICES = "DynamicResources"
 
 
@@ -72,7 +71,7 @@ class PodGroupPostFilters:
         for plugin in self._plugins.get(members[0].record.profile, ()):
             if plugin == _DEVICES:
                 said = _devices(tried, self._topology and constrained(group))
-            elif plugin == DEFAULT_PREEMPTION:
+            elif plugin == queue_places.DEFAULT_PREEMPTION:
                 said = await self._preempt(group, members, min_count, scheduled)
             else:
                 continue

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from trireme.frontend.cluster import cluster_watch, pod_projection
-from trireme.frontend.queueing import pre_enqueue, queue_pod, queue_statistics
+from trireme.frontend.queueing import pre_enqueue, queue_places, queue_pod, queue_statistics
 
 if TYPE_CHECKING:
     from trireme.frontend import app
@@ -87,7 +87,7 @@ class PendingReport:
         return {"for": "service", "services": list(missing)}, text
 
     def _gate(self, pod: queue_pod.QueuedPod, where: queue_statistics.Whereabouts) -> Waits:
-        if where.gate == pre_enqueue.DEFAULT_PREEMPTION:
+        if where.gate == queue_places.DEFAULT_PREEMPTION:
             # A group preempts as one.
             preemptor = f"podgroup/{where.group}" if where.group else pod.uid
             return self._preemption(self._frontend.preemptions.victims_of(preemptor), self._promised(pod))

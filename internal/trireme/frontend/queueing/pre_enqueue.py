@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable
 from trireme.config import model
 from trireme.framework.registry import ExtensionPoint
 from trireme.frontend.queueing import queue_places, queue_pod
+from trireme.frontend.queueing.queue_places import DEFAULT_PREEMPTION
 
 SCHEDULING_GATES = "SchedulingGates"
-DEFAULT_PREEMPTION = queue_places.DEFAULT_PREEMPTION
 DYNAMIC_RESOURCES = "DynamicResources"
 
 
@@ -27,7 +27,9 @@ def gate_of(
     """
     points = {profile.scheduler_name: profile.names(ExtensionPoint.PRE_ENQUEUE) for profile in profiles}
     gated_profiles = frozenset(name for name, plugins in points.items() if SCHEDULING_GATES in plugins)
-    preempting_profiles = frozenset(name for name, plugins in points.items() if DEFAULT_PREEMPTION in plugins)
+    preempting_profiles = frozenset(
+        name for name, plugins in points.items() if DEFAULT_PREEMPTION in plugins
+    )
     claiming_profiles = frozenset(name for name, plugins in points.items() if DYNAMIC_RESOURCES in plugins)
 
     def pre_enqueue(pod: queue_pod.QueuedPod) -> str | queue_places.Gate:

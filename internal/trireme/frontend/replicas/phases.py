@@ -8,6 +8,7 @@ import grpc
 from grpc import aio
 
 from trireme.framework import status
+from trireme.frontend.cluster import cluster_cache
 from trireme.frontend.replicas import class_answers, replica_link, replicas
 from trireme.frontend.serving import metrics_observed
 from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, filter_pb2, filter_pb2_grpc, score_pb2, score_pb2_grpc
@@ -18,10 +19,6 @@ Answer = TypeVar("Answer")
 
 # Who has a say in preemption's candidates answers those that are left, perhaps with other victims.
 Trim = Callable[[filter_pb2.PreemptionCandidates], Awaitable[filter_pb2.PreemptionCandidates]]
-
-
-# The slot of no node.
-NOWHERE = -1
 
 
 class PhaseFault(Exception):
@@ -115,7 +112,7 @@ class Phases:
         count: int,
         generation: int,
         nominee: core_pb2.Pod | None = None,
-        promised: int = NOWHERE,
+        promised: int = cluster_cache.NO_SLOT,
     ) -> Filtered:
         """Where the class may run; `nominee` is the pod that is asked about where a node is promised to it, by name
         and UID. Where the node at the slot `promised` is all that is needed if it passes, the answer may know of no
@@ -123,7 +120,7 @@ class Phases:
         """
         answer = self._answers.of((profile, class_id)) if nominee is None else class_answers.ClassAnswer()
         request = filter_pb2.FilterRequest(cycle=self.cycle(profile, class_id, generation), count=count)
-        request.nominated_first = promised != NOWHERE
+        request.nominated_first = promised != cluster_cache.NO_SLOT
         if nominee is not None:
             request.cycle.pod.CopyFrom(nominee)
 
