@@ -27,9 +27,7 @@ def gate_of(
     """
     points = {profile.scheduler_name: profile.names(ExtensionPoint.PRE_ENQUEUE) for profile in profiles}
     gated_profiles = frozenset(name for name, plugins in points.items() if SCHEDULING_GATES in plugins)
-    preempting_profiles = frozenset(
-        name for name, plugins in points.items() if DEFAULT_PREEMPTION in plugins
-    )
+    preempting_profiles = frozenset(name for name, plugins in points.items() if DEFAULT_PREEMPTION in plugins)
     claiming_profiles = frozenset(name for name, plugins in points.items() if DYNAMIC_RESOURCES in plugins)
 
     def pre_enqueue(pod: queue_pod.QueuedPod) -> str | queue_places.Gate:
