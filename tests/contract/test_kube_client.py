@@ -224,8 +224,10 @@ async def test_a_rotated_token_file_is_read_again_when_the_old_token_is_rejected
     """If this fails, the scheduler loses the API server when its token rotates."""
     tokens = {"one"}
     (tmp_path / "token").write_text("one\n")
-    async with serving(_guarded(tokens)) as server:
-        path = write_kubeconfig(tmp_path, server.url, {}, {"tokenFile": "token"})
+    authority = Authority(tmp_path, "cluster")
+    async with serving(_guarded(tokens), authority.server_context()) as server:
+        cluster = {"certificate-authority": str(authority.path)}
+        path = write_kubeconfig(tmp_path, server.url, cluster, {"tokenFile": "token"})
         async with await client.connect(_from_kubeconfig(path)) as api:
             await api.get("/x")
             tokens.clear()
@@ -254,8 +256,9 @@ async def test_a_credential_plugin_is_asked_again_when_its_token_is_rejected(tmp
     tokens = {"one"}
     (tmp_path / "t").write_text("one")
     user = _plugin(tmp_path, CREDENTIAL.replace("TOKEN", str(tmp_path / "t")))
-    async with serving(_guarded(tokens)) as server:
-        path = write_kubeconfig(tmp_path, server.url, {}, user)
+    authority = Authority(tmp_path, "cluster")
+    async with serving(_guarded(tokens), authority.server_context()) as server:
+        path = write_kubeconfig(tmp_path, server.url, {"certificate-authority": str(authority.path)}, user)
         async with await client.connect(_from_kubeconfig(path)) as api:
             await api.get("/x")
             tokens.clear()
@@ -275,7 +278,7 @@ async def test_a_credential_plugin_is_asked_again_when_its_token_is_rejected(tmp
 )
 async def test_a_credential_plugin_that_fails_is_reported(tmp_path: pathlib.Path, script: str, problem: str) -> None:
     """If this fails, a broken credential plugin shows as a puzzling 401 later on."""
-    path = write_kubeconfig(tmp_path, "http://127.0.0.1:1", {}, _plugin(tmp_path, script))
+    path = write_kubeconfig(tmp_path, "https://127.0.0.1:1", {}, _plugin(tmp_path, script))
     with pytest.raises(KubeconfigError) as caught:
         await client.connect(_from_kubeconfig(path))
     text = str(caught.value)

@@ -150,9 +150,10 @@ def test_a_plugin_is_found_beside_the_kubeconfig(tmp_path: pathlib.Path) -> None
         pytest.param(
             "10.0.0.1:6443",
             {"certificate-authority-data": base64.b64encode(PEM.encode()).decode()},
-            "https://10.0.0.1:6443",
-            id="bare-host-with-tls",
+            "http://10.0.0.1:6443",
+            id="bare-host-with-an-authority",
         ),
+        pytest.param("HTTPS://10.0.0.1", {}, "https://10.0.0.1", id="upper-case"),
         pytest.param("https://rancher/k8s/clusters/c-1", {}, "https://rancher/k8s/clusters/c-1", id="path-prefix"),
     ],
 )
@@ -164,13 +165,36 @@ def test_servers_in_all_their_forms(tmp_path: pathlib.Path, server: str, fields:
 
 def test_the_master_flag_replaces_the_server_or_stands_alone(tmp_path: pathlib.Path) -> None:
     """If this fails, --master is ignored, or credentials of the kubeconfig are lost with it."""
-    context = kubeconfig.read(_write(tmp_path, _config()), master="http://127.0.0.1:8080")
-    assert context.document["clusters"][0]["cluster"]["server"] == "http://127.0.0.1:8080"
+    context = kubeconfig.read(_write(tmp_path, _config()), master="https://127.0.0.1:8080")
+    assert context.document["clusters"][0]["cluster"]["server"] == "https://127.0.0.1:8080"
     assert context.document["users"][0]["user"] == {"token": "secret"}
     alone = kubeconfig.read("", master="http://127.0.0.1:8080")
     assert alone.document["clusters"][0]["cluster"] == {"server": "http://127.0.0.1:8080"}
     with pytest.raises(KubeconfigError, match=r"^--master: server: 'ftp://x' is not an http\(s\) URL$"):
         kubeconfig.read("", master="ftp://x")
+
+
+@pytest.mark.parametrize("server", ["http://10.0.0.1:8080", "10.0.0.1:6443", "HTTP://10.0.0.1"])
+@pytest.mark.parametrize(
+    "user",
+    [
+        pytest.param({"token": "t"}, id="token"),
+        pytest.param({"username": "u", "password": "p"}, id="password"),
+        pytest.param({"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "login"}}, id="plugin"),
+        pytest.param({"auth-provider": {"name": "oidc"}}, id="provider"),
+    ],
+)
+def test_credentials_go_over_tls_alone(tmp_path: pathlib.Path, server: str, user: dict[str, Any]) -> None:
+    """If this fails, a server without TLS is told what kube-scheduler keeps to itself, and so is all the network."""
+    for there, master in ((server, ""), ("https://10.0.0.1", server)):
+        document = _config(**_cluster(server=there), **_user(**user, **{"as": "bob"}))
+        context = kubeconfig.read(_write(tmp_path, document), master)
+        assert context.document["users"][0]["user"] == {}
+        assert not (context.asks)
+        assert not (context.rotates)
+        assert not (context.has_plugin)
+        # Whom one acts as is no secret.
+        assert context.impersonation == (("Impersonate-User", "bob"),)
 
 
 def test_impersonation_becomes_headers(tmp_path: pathlib.Path) -> None:

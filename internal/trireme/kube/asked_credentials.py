@@ -75,7 +75,7 @@ async def _load_context(context: kubeconfig.Context, made: connection.Connection
         ) from error
     except Exception as error:  # the package raises whatever a wrong field leads to
         raise context.error("user", " ".join(str(error).split()) or type(error).__name__) from error
-    if context.has_plugin and not ("token" in loader.__dict__ or "cert_file" in loader.__dict__):
+    if context.has_plugin and not (loader.__dict__.get("token") or loader.__dict__.get("cert_file")):
         raise context.error("user.exec", "; ".join(reports) or "the credential plugin gave no credentials")
     return loader
 

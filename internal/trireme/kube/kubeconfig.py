@@ -119,6 +119,9 @@ def _make(
     plugin = user.get("exec")
     if plugin is not None:
         user["exec"] = _check_plugin(origin, f"{names['user']}.exec", folder, plugin)
+    impersonation = _impersonation(user)
+    if cluster["server"].startswith("http:"):
+        user = {}  # client-go's rule: what is secret goes over TLS alone, and nobody is asked for it in vain
     return Context(
         origin=origin,
         document={
@@ -130,19 +133,18 @@ def _make(
             "users": [{"name": "u", "user": user}],
         },
         names=names,
-        has_plugin=plugin is not None,
+        has_plugin="exec" in user,
         asks=any(user.get(key) for key in ("exec", "auth-provider")),
         rotates=any(user.get(key) for key in ("exec", "tokenFile", "auth-provider")),
-        impersonation=_impersonation(user),
+        impersonation=impersonation,
     )
 
 
 def _check_server(origin: str, names: Mapping[str, str], cluster: dict[str, Any]) -> None:
     server = _text(origin, _placed(names, "cluster.server"), cluster.get("server"))
     if "://" not in server:
-        # client-go's rule for a bare host: TLS if the cluster entry says anything about TLS.
-        tls = any(key in cluster for key in ("certificate-authority", "certificate-authority-data"))
-        server = f"{'https' if tls else 'http'}://{server}"
+        # client-go's rule for a bare host: no TLS, whatever the entry says of certificates.
+        server = f"http://{server}"
     try:
         url = urllib.parse.urlsplit(server)
         _ = url.port  # a port out of range is noticed only here
@@ -150,7 +152,7 @@ def _check_server(origin: str, names: Mapping[str, str], cluster: dict[str, Any]
         raise KubeconfigError(f"{origin}: {_placed(names, 'cluster.server')}: {server!r}: {error}") from error
     if url.scheme not in ("http", "https") or not url.hostname:
         raise KubeconfigError(f"{origin}: {_placed(names, 'cluster.server')}: {server!r} is not an http(s) URL")
-    cluster["server"] = server.rstrip("/")
+    cluster["server"] = f"{url.scheme}{server[len(url.scheme) :]}".rstrip("/")
 
 
 def _check_files(
