@@ -288,8 +288,9 @@ async def test_what_becomes_of_an_event_that_cannot_be_written(way: str, tries: 
     assert slept == [4.0 if way == "busy" else events.RETRY_SECONDS] * (tries - 1)
 
 
-async def test_several_events_are_under_way_at_once() -> None:
-    """If this fails, one slow write holds up all events."""
+async def test_a_slow_write_does_not_hold_up_the_events_behind_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If this fails, one event that an admission webhook looks at for half a minute delays all others by as much."""
+    monkeypatch.setattr(events, "SLOW_SECONDS", 0.01)
     arrived = 0
     enough = asyncio.Event()
 
@@ -306,3 +307,32 @@ async def test_several_events_are_under_way_at_once() -> None:
         for number in range(4):
             recorder.scheduled(POD._replace(name=f"web-{number}"), "n", "default-scheduler")
         assert await recorder.flush(10)
+
+
+@pytest.mark.parametrize(
+    ("waiting", "at_once"),
+    [
+        pytest.param(20, 1, id="few"),
+        pytest.param(3 * events.BACKLOG_PER_WRITER, 3, id="more"),
+        pytest.param(20 * events.BACKLOG_PER_WRITER, events.WRITERS, id="very-many"),
+    ],
+)
+async def test_events_are_written_one_at_a_time_and_more_only_as_they_pile_up(waiting: int, at_once: int) -> None:
+    """If this fails, the events of a burst take the API server from the bindings, or fall behind without end."""
+    under_way = most = 0
+
+    async def script(_request: web.Request, seen: Seen) -> web.StreamResponse:
+        nonlocal under_way, most
+        if seen.method == "POST":
+            under_way += 1
+            most = max(most, under_way)
+            await asyncio.sleep(0.001)
+            under_way -= 1
+        return answer({}, 201)
+
+    async with _recording(script) as (_, recorder, _, _):
+        for number in range(waiting):
+            recorder.scheduled(POD._replace(name=f"web-{number}"), "n", "default-scheduler")
+        assert await recorder.flush(30)
+        assert recorder.statistics().written == waiting
+    assert most == at_once

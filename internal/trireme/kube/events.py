@@ -1,8 +1,10 @@
 """Events: what happened to pods, written to the API beside everything else.
 
 An event never delays scheduling: `record` puts it into a bounded queue and returns, and a few writers send what is in
-it, with a rate limit and a connection pool of their own. If the API server cannot keep up the oldest are dropped and
-counted. The frequent one, `Scheduled`, costs one POST and one dictionary.
+it, with a rate limit and a connection pool of their own. Bindings want the same API server, so one event is written at
+a time, and more only as they pile up: they may be late in a burst of pods, but not by more than some hundred events. If
+the API server cannot keep up the oldest are dropped and counted. The frequent one, `Scheduled`, costs one POST and one
+dictionary.
 
 Events are objects of events.k8s.io/v1 where the server serves that (asked once, at start), else of core/v1; the event
 on the Lease is core/v1 always, as kube-scheduler's is. What repeats becomes a series (`event_series`); of core/v1
@@ -40,7 +42,11 @@ RETRY_SECONDS = 10.0
 RETRY_JITTER = 0.25
 WRITE_DEADLINE_SECONDS = 30.0
 QUEUE_LIMIT = 20_000
+# Writes under way, at most, and how many have to wait for one more of them.
 WRITERS = 8
+BACKLOG_PER_WRITER = 128
+# A write that takes longer does not keep others from being begun.
+SLOW_SECONDS = 0.25
 HOUSEKEEPING_SECONDS = 60.0
 
 
@@ -91,10 +97,11 @@ class EventRecorder:
         self._rng = rng
         self._sleep = sleep
         self._queue: collections.deque[Write] = collections.deque()
-        self._ready = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
-        self._busy = 0
+        self._waiting: collections.deque[asyncio.Future[None]] = collections.deque()  # writers without work
+        self._writing: set[int] = set()  # writers at work, but for those whose write takes long
+        self._unfinished = 0  # writes that were given to us and are not done
         self._legacy_only: bool | None = None  # not known yet
         self._series = SeriesCache()
         self._legacy_series = SeriesCache(event_correlation.MAX_ENTRIES)
@@ -173,7 +180,7 @@ class EventRecorder:
         await self.discover()
         async with asyncio.TaskGroup() as group:
             for number in range(self._writers):
-                group.create_task(self._write_forever(), name=f"event writer {number}")
+                group.create_task(self._write_forever(number), name=f"event writer {number}")
             group.create_task(self._keep_house(), name="event series")
 
     async def discover(self) -> None:
@@ -247,12 +254,14 @@ class EventRecorder:
     def _put(self, write: Write) -> None:
         if len(self._queue) >= self._queue_limit:
             self._queue.popleft()
+            self._unfinished -= 1
             self._dropped += 1
             if self._dropped == 1:
                 log.warning("events come faster than the API server takes them: the oldest are dropped")
         self._queue.append(write)
-        self._ready.set()
+        self._unfinished += 1
         self._idle.clear()
+        self._wake_writer()
 
     async def _serves_events_group(self) -> bool:
         delay = 0.5
@@ -270,20 +279,38 @@ class EventRecorder:
             await self._sleep(delay * (1 + self._rng()))
             delay = min(delay * 2, RETRY_SECONDS)
 
-    async def _write_forever(self) -> None:
+    def _another_may_write(self) -> bool:
+        return bool(self._queue) and len(self._writing) <= len(self._queue) // BACKLOG_PER_WRITER
+
+    def _wake_writer(self) -> None:
+        if self._waiting and self._another_may_write():
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+
+    def _make_way(self, number: int) -> None:
+        """A write takes long: the events behind it do not wait for it."""
+        self._writing.discard(number)
+        self._wake_writer()
+
+    async def _write_forever(self, number: int) -> None:
+        loop = asyncio.get_running_loop()
         while True:
-            if not self._queue:
-                self._ready.clear()
-                if not self._busy:
-                    self._idle.set()
-                await self._ready.wait()
+            if not self._another_may_write():
+                turn = loop.create_future()
+                self._waiting.append(turn)
+                await turn
                 continue
-            write = self._queue.popleft()
-            self._busy += 1
+            self._writing.add(number)
+            slow = loop.call_later(SLOW_SECONDS, self._make_way, number)
             try:
-                await self._write(write)
+                await self._write(self._queue.popleft())
             finally:
-                self._busy -= 1
+                slow.cancel()
+                self._writing.discard(number)
+            self._unfinished -= 1
+            if not self._unfinished:
+                self._idle.set()
 
     async def _write(self, write: Write) -> None:
         for attempt in range(1, MAX_TRIES + 1):
