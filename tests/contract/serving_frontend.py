@@ -15,11 +15,12 @@ import yaml
 from aiohttp import web
 
 from trireme.config import commandline
-from trireme.frontend import app, waiting_pods
+from trireme.frontend import waiting_pods
 from trireme.frontend.cluster import class_registry, cluster_cache, cluster_watch, pod_projection
 from trireme.frontend.queueing import queue_hints, queue_places, queue_pod, scheduling_queue
 from trireme.frontend.replicas import children, class_answers
 from trireme.frontend.serving import metrics_observed, serving, serving_site, serving_trust
+from trireme.frontend.term import Term
 from trireme.telemetry import klog
 
 USERS = {
@@ -95,9 +96,9 @@ class FakeFrontend:
         return self.absent
 
     @property
-    def term(self) -> app.Term | None:
+    def term(self) -> Term | None:
         """The term of leadership."""
-        return app.Term(7, "me", lambda: self.lease_seconds) if self.leading else None
+        return Term(7, "me", lambda: self.lease_seconds) if self.leading else None
 
     def children_statistics(self) -> list[children.ChildStatistics]:
         """Own phases: none."""

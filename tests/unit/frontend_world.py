@@ -23,10 +23,11 @@ from grpc import aio
 from trireme.config import commandline, model
 from trireme.framework import status
 from trireme.framework.registry import ExtensionPoint
-from trireme.frontend import app, status_outbox
+from trireme.frontend import assembly, status_outbox
 from trireme.frontend.cluster import object_kinds, pod_projection
 from trireme.frontend.replicas import children, replicas
 from trireme.frontend.serving import metrics_observed
+from trireme.frontend.term import Term
 from trireme.kube import decode
 from trireme.kube.watch import Event, EventKind
 from trireme.snapshot import snapshot
@@ -175,22 +176,21 @@ class FakeBinders:
         return await self._world.ask("PreBind", request)  # type: ignore[no-any-return]
 
 
-class DrivenFrontend(app.Frontend):
+class DrivenFrontend(assembly.Frontend):
     """A frontend whose phases are the world's."""
 
     def __init__(self, world: "World", completed: commandline.CompletedConfig) -> None:
         self._world = world
         super().__init__(
             completed,
-            app.Clients(None, None),  # type: ignore[arg-type]
+            assembly.Clients(None, None),  # type: ignore[arg-type]
             children.Children({}, {}),
             {},
-            lambda phase: None,  # type: ignore[arg-type, return-value]
             metrics_observed.Observations(completed.profiles, world.loop.time),
             world.now,
             world.loop.time,
         )
-        self._term = app.Term(1, "", lambda: 10.0)
+        self._term = Term(1, "", lambda: 10.0)
 
     @property
     def synced(self) -> bool:

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from trireme.frontend import app
+from trireme.frontend import leading
+from trireme.frontend.term import Term
 from trireme.kube import resources
 from trireme.kube.event_series import ObjectReference
 
@@ -33,39 +34,53 @@ class Recorder:
         self.legacy.append(event)
 
 
-class Frontend(app.Frontend):
-    """A frontend of which only the order of its start is left."""
+class Frontend:
+    """A frontend of which only what its start looks at is left."""
+
+    def __init__(self) -> None:
+        self.recorder = Recorder()
+        self.informers = [Informer(), Informer(resources.NODES)]
+
+    @property
+    def synced(self) -> bool:
+        return all(entry.synced for entry in self.informers)
+
+    async def failed(self) -> None:
+        await asyncio.Event().wait()
+
+
+class Leadership(leading.Leadership):
+    """A term of which only the order of its start is left."""
 
     def __init__(self, delayed: bool, elects: bool) -> None:
         profile = types.SimpleNamespace(scheduler_name="batch")
         election = types.SimpleNamespace(leader_elect=elects)
         configuration = types.SimpleNamespace(delay_cache_until_active=delayed, leader_election=election)
         self._completed: Any = types.SimpleNamespace(profiles=[profile], configuration=configuration)
-        self.recorder: Any = Recorder()
-        self.informers: list[Any] = [Informer(), Informer(resources.NODES)]
-        self._beside = []
+        self.frontend = Frontend()
+        self._frontend: Any = self.frontend
         self.story: list[str] = []
 
     def _start_informers(self, group: asyncio.TaskGroup) -> None:
         self.story.append("informers")
 
         async def sync() -> None:
-            for entry in self.informers:
+            for entry in self.frontend.informers:
                 await asyncio.sleep(0)
                 entry.synced = True
 
         group.create_task(sync())
 
-    async def elected(self) -> app.Term:
-        self.story.append("elected, synced" if self.synced else "elected")
+    async def elected(self) -> Term:
+        self.story.append("elected, synced" if self.frontend.synced else "elected")
         held = ObjectReference("Lease", "kube-system", "kube-scheduler", "u", "coordination.k8s.io/v1", "7")
-        return app.Term(7, "me", lambda: 10.0, lease=held)
+        return Term(7, "me", lambda: 10.0, lease=held)
 
-    def _begin(self, group: asyncio.TaskGroup, term: app.Term) -> None:
-        self.story.append("is followed, synced" if self.synced else "is followed")
+    def _begin(self, group: asyncio.TaskGroup, term: Term) -> None:
+        self.story.append("is followed, synced" if self.frontend.synced else "is followed")
 
-    async def _lead(self, term: app.Term) -> None:
-        self.story.append("leads, synced" if self.synced else "leads")
+    async def _lead(self, term: Term) -> None:
+        self.story.append("leads, synced" if self.frontend.synced else "leads")
         raise asyncio.CancelledError
 
 
@@ -80,11 +95,11 @@ class Frontend(app.Frontend):
 )
 async def test_who_leads_has_seen_the_cluster(delayed: bool, elects: bool, story: list[str]) -> None:
     """Else one that cannot read the cluster takes the Lease from one that can, or nobody is told who has it."""
-    frontend = Frontend(delayed, elects)
+    leadership = Leadership(delayed, elects)
     with pytest.raises(asyncio.CancelledError):
-        await frontend.run(frontend.elected)
-    assert frontend.story == story
-    ((lease, kind, reason, text, controller),) = frontend.recorder.legacy
+        await leadership.run(leadership.elected)
+    assert leadership.story == story
+    ((lease, kind, reason, text, controller),) = leadership.frontend.recorder.legacy
     assert (lease.kind, kind, reason, text, controller) == (
         "Lease",
         "Normal",

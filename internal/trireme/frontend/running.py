@@ -13,9 +13,10 @@ import socket
 import time
 
 from trireme.config import commandline
-from trireme.frontend import app, ending, handle, remote_plugins
+from trireme.frontend import assembly, ending, handle, leading, remote_plugins
 from trireme.frontend.replicas import children
 from trireme.frontend.serving import metrics_observed, serving, serving_site
+from trireme.frontend.term import Term
 from trireme.kube import client, content_types, credentials, election, event_series, informer, lease, resources
 from trireme.kube.errors import ApiError, ApiUnreachable, KubeconfigError
 from trireme.replica import remote_client
@@ -90,9 +91,10 @@ async def _run(completed: commandline.CompletedConfig, local: children.Children,
         await client.connect(settings, watching) as scheduling,
         await client.connect(settings, watching) as writing,
     ):
-        clients = app.Clients(scheduling, writing)
-        frontend = app.Frontend(
-            completed, clients, local, infos, functools.partial(children.standing_in, completed), observed
+        clients = assembly.Clients(scheduling, writing)
+        frontend = assembly.Frontend(completed, clients, local, infos, observed)
+        leadership = leading.Leadership(
+            completed, frontend, scheduling, local, functools.partial(children.standing_in, completed), time.monotonic
         )
         try:
             # What is loaded now lives as long as the process: the collector need not look at it again.
@@ -104,21 +106,21 @@ async def _run(completed: commandline.CompletedConfig, local: children.Children,
                 serving.serve(completed, frontend) as served,
                 handle.served(completed.trireme, handles),
             ):
-                return await _until_stopped(completed, settings, frontend, local, stopping, served)
+                elector = Elector(completed, settings)
+                return await _until_stopped(frontend, leadership, elector, local, stopping, served)
         finally:
             await frontend.close()
 
 
 async def _until_stopped(
-    completed: commandline.CompletedConfig,
-    settings: client.ClientSettings,
-    frontend: app.Frontend,
+    frontend: assembly.Frontend,
+    leadership: leading.Leadership,
+    elector: "Elector",
     local: children.Children,
     stopping: asyncio.Event,
     served: serving_site.FrontendSite,
 ) -> _Ending:
-    elector = Elector(completed, settings)
-    running = asyncio.create_task(frontend.run(elector.elected), name="frontend")
+    running = asyncio.create_task(leadership.run(elector.elected), name="frontend")
     keeping = asyncio.create_task(local.keep(frontend.wake), name="children")
     stop = asyncio.create_task(stopping.wait())
     lost = asyncio.create_task(elector.lost.wait())
@@ -152,7 +154,7 @@ class Elector:
         self._leading: asyncio.Future[election.Leading] = asyncio.get_running_loop().create_future()
         self.lost = asyncio.Event()
 
-    async def elected(self) -> app.Term:
+    async def elected(self) -> Term:
         """Return once we lead."""
         if not self._config.leader_elect:
             return await self._without_election()
@@ -183,7 +185,7 @@ class Elector:
             "coordination.k8s.io/v1",
             str(leading.epoch),
         )
-        return app.Term(leading.epoch, self._elector.settings.identity, self._seconds_left, first, held)
+        return Term(leading.epoch, self._elector.settings.identity, self._seconds_left, first, held)
 
     async def stop(self) -> None:
         """Give the Lease back."""
@@ -193,7 +195,7 @@ class Elector:
     def _seconds_left(self) -> float:
         return 0.0 if self._elector is None else self._elector.seconds_left
 
-    async def _without_election(self) -> app.Term:
+    async def _without_election(self) -> Term:
         """The epoch is the version of a list made now; nobody else schedules, so it does not end.
 
         Bind replicas of our own end with us, so that no earlier frontend's bindings can still be under way; others'
@@ -207,7 +209,7 @@ class Elector:
                 except (ApiError, ApiUnreachable) as error:
                     log.warning("the API server does not say its version: %s", error)
                     await asyncio.sleep(1.0)
-        return app.Term(epoch, f"{socket.gethostname()}_{time.time_ns()}", lambda: 3600.0, self._own_binders)
+        return Term(epoch, f"{socket.gethostname()}_{time.time_ns()}", lambda: 3600.0, self._own_binders)
 
     def _on_notice(self, notice: election.Notice) -> None:
         if isinstance(notice, election.Leading) and not self._leading.done():

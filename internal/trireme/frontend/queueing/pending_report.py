@@ -13,7 +13,7 @@ from trireme.frontend.cluster import cluster_watch, pod_projection
 from trireme.frontend.queueing import pre_enqueue, queue_places, queue_pod, queue_statistics
 
 if TYPE_CHECKING:
-    from trireme.frontend import app
+    from trireme.frontend import assembly
 
 Json = dict[str, Any]
 # What it waits for, and the same in words.
@@ -25,7 +25,7 @@ Place = queue_pod.Place
 class PendingReport:
     """Reports on pods as they are at one moment."""
 
-    def __init__(self, frontend: "app.Frontend") -> None:
+    def __init__(self, frontend: "assembly.Frontend") -> None:
         self._frontend = frontend
         self._permits = {waiting.uid: waiting.plugins for waiting in frontend.waiting.pods()}
         self._missing = tuple(frontend.missing())

@@ -13,14 +13,14 @@ from trireme.kube import resources
 from trireme.telemetry.instruments import BETA, STABLE, CountedElsewhere, Gauge, Instrument, Reading, Registry, Values
 
 if TYPE_CHECKING:
-    from trireme.frontend import app
+    from trireme.frontend import assembly
 
 _NAME = "kube-scheduler"
 _BACKOFF = "backoff"
 _ATTEMPT_FAILED = "ScheduleAttemptFailure"
 
 
-def instruments(frontend: "app.Frontend", completed: commandline.CompletedConfig) -> Iterable[Instrument]:
+def instruments(frontend: "assembly.Frontend", completed: commandline.CompletedConfig) -> Iterable[Instrument]:
     """All that can be read of a frontend."""
     yield from _queue(frontend)
     yield from _cache(frontend)
@@ -29,7 +29,7 @@ def instruments(frontend: "app.Frontend", completed: commandline.CompletedConfig
     yield from _program(completed)
 
 
-def _queue(frontend: "app.Frontend") -> Iterable[Instrument]:
+def _queue(frontend: "assembly.Frontend") -> Iterable[Instrument]:
     def pending() -> Mapping[Values, float]:
         statistics = frontend.queue.statistics()
         members: dict[Values, float] = {
@@ -112,7 +112,7 @@ def _queue(frontend: "app.Frontend") -> Iterable[Instrument]:
     )
 
 
-def _cache(frontend: "app.Frontend") -> Iterable[Instrument]:
+def _cache(frontend: "assembly.Frontend") -> Iterable[Instrument]:
     def sizes() -> Mapping[Values, float]:
         statistics = frontend.cache.statistics()
         return {("nodes",): statistics.nodes, ("pods",): statistics.pods, ("assumed_pods",): statistics.assumed_pods}
@@ -135,7 +135,7 @@ def _cache(frontend: "app.Frontend") -> Iterable[Instrument]:
     )
 
 
-def _replicas(frontend: "app.Frontend") -> Iterable[Instrument]:
+def _replicas(frontend: "assembly.Frontend") -> Iterable[Instrument]:
     phases = {"filter": frontend.filters, "score": frontend.scores}
     labels = ("phase", "address")
 
@@ -179,7 +179,7 @@ def _replicas(frontend: "app.Frontend") -> Iterable[Instrument]:
     )
 
 
-def _frontend(frontend: "app.Frontend") -> Iterable[Instrument]:
+def _frontend(frontend: "assembly.Frontend") -> Iterable[Instrument]:
     yield Gauge(
         "scheduler_goroutines",
         "What runs side by side, by what it does: here the pods being bound.",

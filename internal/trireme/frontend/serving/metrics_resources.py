@@ -16,7 +16,7 @@ from trireme.frontend.cluster import cluster_watch
 from trireme.v1 import core_pb2, meta_pb2
 
 if TYPE_CHECKING:
-    from trireme.frontend import app
+    from trireme.frontend import assembly
 
 _TEXT = "[STABLE] {} of pods, broken down by pod, node, scheduler, priority, resource and the resource's unit."
 _UNITS = {"cpu": "cores", "memory": "bytes", "storage": "bytes", "ephemeral-storage": "bytes"}
@@ -27,7 +27,7 @@ Quantities = Mapping[str, meta_pb2.Quantity]
 Nanos = dict[str, int]
 
 
-def families(frontend: "app.Frontend") -> Iterator[Metric]:
+def families(frontend: "assembly.Frontend") -> Iterator[Metric]:
     """Requests and limits of all pods that the frontend knows."""
     for kind, name, text in (("limits", "limit", "Resource limits"), ("requests", "request", "Resource requests")):
         family = Metric(f"kube_pod_resource_{name}", _TEXT.format(text), "gauge")
@@ -42,7 +42,7 @@ def families(frontend: "app.Frontend") -> Iterator[Metric]:
             yield family
 
 
-def _pods(frontend: "app.Frontend") -> Iterator[tuple[str, str, int]]:
+def _pods(frontend: "assembly.Frontend") -> Iterator[tuple[str, str, int]]:
     """Key, node and class of each pod; the node is empty while it has none."""
     for placed in frontend.cache.pods():
         yield placed.key, "" if placed.assumed else placed.node_name, placed.class_id

@@ -22,7 +22,7 @@ from trireme.kube import client, credentials
 from trireme.telemetry import authentication, authorization, klog, tls_acceptor, tls_contexts, tls_options
 
 if TYPE_CHECKING:
-    from trireme.frontend import app
+    from trireme.frontend import assembly
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ class ServingError(Exception):
 
 @contextlib.asynccontextmanager
 async def serve(
-    completed: commandline.CompletedConfig, frontend: "app.Frontend"
+    completed: commandline.CompletedConfig, frontend: "assembly.Frontend"
 ) -> AsyncIterator[serving_site.FrontendSite]:
     """Serve on what the configuration opened, and on the Unix socket that it names.
 

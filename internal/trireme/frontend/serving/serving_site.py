@@ -29,7 +29,7 @@ from trireme.telemetry.http_site import Asked, Page, Reply
 from trireme.telemetry.instruments import ALPHA, BETA, CountedElsewhere, Registry
 
 if TYPE_CHECKING:
-    from trireme.frontend import app
+    from trireme.frontend import assembly
 
 PROGRAM = "kube-scheduler"
 # The scheduler goes on after the lease's time with what it has begun; if it is not gone so long after, something hangs.
@@ -43,7 +43,7 @@ class FrontendSite:
     def __init__(
         self,
         completed: commandline.CompletedConfig,
-        frontend: "app.Frontend",
+        frontend: "assembly.Frontend",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._completed = completed

@@ -16,7 +16,7 @@ from trireme.frontend.queueing import pending_report
 from trireme.frontend.replicas import class_answers
 
 if TYPE_CHECKING:
-    from trireme.frontend import app
+    from trireme.frontend import assembly
 
 Json = dict[str, Any]
 
@@ -25,7 +25,7 @@ MAX_PODS = 100
 MAX_NODES = 10
 
 
-def status(frontend: "app.Frontend", max_pods: int = MAX_PODS) -> Json:
+def status(frontend: "assembly.Frontend", max_pods: int = MAX_PODS) -> Json:
     """All of the frontend; of pending pods at most so many, those that wait longest first."""
     queue = frontend.queue.statistics()
     pending = sorted(frontend.queue.pods(), key=lambda pod: pod.timestamp)
@@ -57,7 +57,7 @@ def status(frontend: "app.Frontend", max_pods: int = MAX_PODS) -> Json:
     }
 
 
-def explain(frontend: "app.Frontend", key: str) -> Json | None:
+def explain(frontend: "assembly.Frontend", key: str) -> Json | None:
     """Why the pod (namespace/name) is where it is; None: nobody has heard of it."""
     queued = frontend.queue.get(key)
     if queued is None:
@@ -76,7 +76,7 @@ def explain(frontend: "app.Frontend", key: str) -> Json | None:
     return out
 
 
-def _leadership(frontend: "app.Frontend") -> Json:
+def _leadership(frontend: "assembly.Frontend") -> Json:
     term = frontend.term
     if term is None:
         return {"leading": False}
@@ -84,7 +84,7 @@ def _leadership(frontend: "app.Frontend") -> Json:
     return {"leading": True, "epoch": term.epoch, "holder": term.holder, "secondsLeft": seconds}
 
 
-def _replicas(frontend: "app.Frontend") -> Json:
+def _replicas(frontend: "assembly.Frontend") -> Json:
     newest = frontend.cache.generation
     out: Json = {}
     for name, replicas in (("filter", frontend.filters), ("score", frontend.scores)):
@@ -107,7 +107,7 @@ def _replicas(frontend: "app.Frontend") -> Json:
     return out
 
 
-def _placed(frontend: "app.Frontend", pod: cluster_cache.PlacedPod) -> Json:
+def _placed(frontend: "assembly.Frontend", pod: cluster_cache.PlacedPod) -> Json:
     return {
         "pod": pod.key,
         "uid": pod.uid,
@@ -120,7 +120,7 @@ def _placed(frontend: "app.Frontend", pod: cluster_cache.PlacedPod) -> Json:
     }
 
 
-def _story(frontend: "app.Frontend", key: str) -> list[Json]:
+def _story(frontend: "assembly.Frontend", key: str) -> list[Json]:
     """The pod's last moves in the queue, oldest first."""
     moves = frontend.queue.story_of(key)
     return [{"at": round(move.at, 3), "uid": move.uid, "to": move.to.value, "cause": move.cause} for move in moves]

@@ -1,17 +1,15 @@
-"""The frontend put together: clients, informers, cache, queue, leader election, and a term of leadership.
+"""The frontend put together: clients, informers, cache, queue, phases, and the cycles of scheduling and binding.
 
-Start-up goes in kube-scheduler's order: informers start and sync before leadership is sought (unless told otherwise),
-and nothing is scheduled before every cache has synced, the bind replicas know the new epoch, and the informers have
-passed a list made after the Lease was acquired.
+Who is told of what is decided here, and nowhere else: the parts know each other only by what they are given. Nothing
+runs yet; in which order all begins is `leading`'s to say.
 """
 
 import asyncio
 import contextlib
 import dataclasses
-import functools
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from trireme.config import commandline
@@ -52,36 +50,14 @@ from trireme.frontend.queueing import (
     queue_remote,
     scheduling_queue,
 )
-from trireme.frontend.replicas import bind_replicas, children, class_answers, fallback, phases, replicas
-from trireme.frontend.replicas import endpoints as phase_endpoints
+from trireme.frontend.replicas import bind_replicas, children, class_answers, phases, replicas
 from trireme.frontend.serving import metrics_observed
-from trireme.kube import client, event_series, events
+from trireme.frontend.term import Term
+from trireme.kube import client, events
 from trireme.replica import dialing
-from trireme.telemetry import klog
 from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, plugin_pb2, snapshot_pb2
 
 log = logging.getLogger(__name__)
-
-CATCH_UP_SECONDS = 60.0
-
-# How often the start looks what was listed meanwhile, and whether the caches are populated.
-POPULATED_SECONDS = 0.02
-
-# How long an unreachable bind replica may go on with an old leader's work: what the Lease is valid for.
-ANNOUNCE_SECONDS = 15.0
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Term:
-    """One term of leadership. `seconds_left` is how long nobody else can have acquired the Lease."""
-
-    epoch: int
-    holder: str
-    seconds_left: Callable[[], float]
-    # Nobody led before us, so nobody can have bound what our informers have not shown yet.
-    first: bool = False
-    # The Lease that we hold; None without leader election.
-    lease: event_series.ObjectReference | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -101,18 +77,16 @@ class Frontend:
         clients: Clients,
         local: children.Children,
         infos: Mapping[str, plugin_pb2.PluginInfo],
-        make_children: Callable[[str], children.Children],
         observed: metrics_observed.Observations,
         now: Callable[[], float] = time.time,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`infos` are what the remote plugins said of themselves, by name; `make_children` makes a phase of our own.
-        `now` answers Unix seconds, `clock` seconds that never run backwards.
+        """`infos` are what the remote plugins said of themselves, by name. `now` answers Unix seconds, `clock` seconds
+        that never run backwards.
 
         Raises:
             ListenError: a certificate of the configuration cannot be used.
         """
-        self._make_children = make_children
         self._now = now
         self._clock = clock
         self.observed = observed
@@ -481,103 +455,21 @@ class Frontend:
         return self._term
 
     def _fence(self) -> cycle_pb2.Fence:
-        term = self._term
-        if term is None:
-            return cycle_pb2.Fence()
-        valid_ms = min(int(term.seconds_left() * 1000), 0xFFFF_FFFF)
-        return cycle_pb2.Fence(epoch=term.epoch, lease_valid_ms=valid_ms, holder_identity=term.holder)
+        return cycle_pb2.Fence() if self._term is None else self._term.fence()
 
     def _fence_request(self) -> bind_pb2.FenceRequest:
         return bind_pb2.FenceRequest(
             fence=self._fence(), config_hash=self._config_hash, configuration=self._configuration
         )
 
-    # Running
-
-    async def run(self, elected: Callable[[], Awaitable[Term]]) -> None:
-        """Run until cancelled; `elected` returns once we lead."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self.recorder.run(), name="events")
-            delayed = self._completed.configuration.delay_cache_until_active
-            if not delayed:
-                self._start_informers(group)
-            # Without leader election nobody is kept from leading, and the replicas follow from the first page on.
-            seen = not delayed and self._completed.configuration.leader_election.leader_elect
-            if seen:
-                await self._populated()
-            term = await elected()
-            if term.lease is not None:
-                profile = self._completed.profiles[0].scheduler_name
-                text = f"{term.holder} became leader"
-                self.recorder.record_legacy(term.lease, events.NORMAL, "LeaderElection", text, profile)
-            if delayed:
-                self._start_informers(group)
-            self._begin(group, term)
-            group.create_task(background.failure_of(self._beside), name="background")
-            if not seen:
-                await self._populated()
-            await self._lead(term)
-
-    def _start_informers(self, group: asyncio.TaskGroup) -> None:
-        for entry in self.informers:
-            group.create_task(entry.run(), name=f"informer {entry.resource.name}")
-
-    async def _populated(self) -> None:
-        """Return once all that there is was listed: who cannot read the cluster must not keep others from leading."""
-        waiting = list(self.informers)
-        while waiting:
-            for entry in [entry for entry in waiting if entry.synced]:
-                waiting.remove(entry)
-                name = entry.resource.name
-                klog.info(log, 2, "Caches populated", type=f"*v1.{entry.resource.kind}", reflector=f"informer {name}")
-            await asyncio.sleep(POPULATED_SECONDS if waiting else 0)
-        klog.info(log, 3, "Handlers synced")
-
-    def _begin(self, group: asyncio.TaskGroup, term: Term) -> None:
-        """From now on phases know us and follow; nothing is scheduled yet."""
+    def begin(self, term: Term) -> None:
+        """From now on phases know us; nothing is scheduled yet."""
         self._term = term
         log.info("leading with epoch %d", term.epoch)
-        group.create_task(self._watch_endpoints(), name="endpoints")
-        group.create_task(self._publish_what_is_listed(), name="publish what is listed")
-        group.create_task(self.outbox.run(), name="status outbox")
 
-    async def _publish_what_is_listed(self) -> None:
-        """Replicas get pages as they come, so that they have nearly all when the last one does."""
-        while not self.synced:
-            await asyncio.sleep(POPULATED_SECONDS)
-            if self.filters.followed or self.scores.followed:
-                self.publish()
-
-    async def _lead(self, term: Term) -> None:
-        drain = await self.binders.announced(ANNOUNCE_SECONDS)
-        if drain:
-            await asyncio.sleep(drain)
-        await asyncio.gather(*(entry.reach(0, CATCH_UP_SECONDS) for entry in self.informers))
-        if not term.first:
-            # What the leader before us bound must be in the cache before we place anything beside it.
-            await self.informers[0].catch_up(CATCH_UP_SECONDS)
-        log.info("caches are synced: %s", self.cache.statistics())
-        await self.scheduler.run()
-
-    async def _watch_endpoints(self) -> None:
-        await self._children.started()
-        own = self._completed.trireme
-        async with asyncio.TaskGroup() as group:
-            for name, phase in (("filter", self.filters), ("score", self.scores), ("bind", self.binders)):
-                take = phase.set_endpoints
-                if own.phase(name).endpoints and own.fallback.mode == "local":
-                    standing_in = fallback.Fallback(
-                        name,
-                        phase,
-                        functools.partial(self._make_children, name),
-                        own.fallback.after.seconds,
-                        self._clock,
-                    )
-                    group.create_task(standing_in.run(), name=f"fallback of {name}")
-                    take = standing_in.set_endpoints
-                endpoints, local = own.phase(name).endpoints, self._children.addresses(name)
-                following = phase_endpoints.follow(endpoints, local, take, self._clients.scheduling)
-                group.create_task(following, name=f"endpoints of {name}")
+    async def failed(self) -> None:
+        """Raise what fails beside scheduling, whenever it does."""
+        await background.failure_of(self._beside)
 
     async def close(self) -> None:
         """End what is under way: what was not bound is somebody else's to schedule."""

@@ -1,0 +1,25 @@
+"""One term of leadership: what is known of it while it lasts, and how it is told to phases."""
+
+import dataclasses
+from collections.abc import Callable
+
+from trireme.kube import event_series
+from trireme.v1 import cycle_pb2
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Term:
+    """One term of leadership. `seconds_left` is how long nobody else can have acquired the Lease."""
+
+    epoch: int
+    holder: str
+    seconds_left: Callable[[], float]
+    # Nobody led before us, so nobody can have bound what our informers have not shown yet.
+    first: bool = False
+    # The Lease that we hold; None without leader election.
+    lease: event_series.ObjectReference | None = None
+
+    def fence(self) -> cycle_pb2.Fence:
+        """What each call carries, so that phases obey whoever leads now."""
+        valid_ms = min(int(self.seconds_left() * 1000), 0xFFFF_FFFF)
+        return cycle_pb2.Fence(epoch=self.epoch, lease_valid_ms=valid_ms, holder_identity=self.holder)
