@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import cast
 
 import controlplane_fixture
 import orjson
@@ -12,9 +15,10 @@ import run
 from driver import api, rounds, sides, workload
 
 
-def bound(namespace: str, name: str, kind: str = "ADDED") -> bytes:
+def bound(namespace: str, name: str, kind: str = "ADDED", version: str = "1") -> bytes:
     """An event of the watch for pods with a node."""
-    return orjson.dumps({"type": kind, "object": {"metadata": {"namespace": namespace, "name": name}}})
+    metadata = {"namespace": namespace, "name": name, "resourceVersion": version}
+    return orjson.dumps({"type": kind, "object": {"metadata": metadata}})
 
 
 async def test_pods_are_awaited_until_the_last_is_bound() -> None:
@@ -44,6 +48,33 @@ def test_watch_errors_are_not_events() -> None:
     with pytest.raises(api.ApiError) as raised:
         api.BoundPods().take(b'{"type":"ERROR","object":{"kind":"Status","code":410}}')
     assert raised.value.status == 410
+
+
+async def test_a_watch_that_was_closed_goes_on_where_it_ended() -> None:
+    """If this fails, bindings seem to stand still for seconds where a busy API server closes the driver's watch."""
+    asked: list[dict[str, str]] = []
+    watches: list[list[bytes] | Exception] = [
+        [bound("a", "x", version="7"), bound("a", "y", version="9")],
+        api.ApiError("GET", "/api/v1/pods", 504, "too large resource version"),
+        [bound("a", "z", version="4")],
+    ]
+
+    class Server:
+        async def watch(self, _path: str, **query: str) -> AsyncIterator[bytes]:
+            asked.append(query)
+            if len(asked) > len(watches):
+                raise asyncio.CancelledError
+            watch = watches[len(asked) - 1]
+            if isinstance(watch, Exception):
+                raise watch
+            for line in watch:
+                yield line
+
+    pods = api.BoundPods()
+    with pytest.raises(asyncio.CancelledError):
+        await pods.follow(cast(api.Api, Server()))
+    assert [query.get("resourceVersion") for query in asked] == [None, "9", None, "4"]
+    assert set(pods.bound_at) == {"a/x", "a/y", "a/z"}
 
 
 def test_plan_alternates_sides_and_leaves_the_limit_out_where_it_has_no_meaning() -> None:

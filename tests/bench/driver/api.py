@@ -142,27 +142,31 @@ class BoundPods:
 
     async def follow(self, api: Api) -> None:
         """Watches every namespace until cancelled."""
+        version: dict[str, str] = {}
         while True:
-            # Without a version a watch begins with all there is. So a watch that was closed is simply started again:
-            # no binding can be missed, and one that is seen twice counts once.
+            # The first watch has no version and begins with all there is. One that the API server closed, as it does
+            # on a busy machine, goes on where it ended: to begin again with everything takes seconds there, in which
+            # it would look as if nothing were bound. What is seen twice counts once.
             try:
-                async for line in api.watch("/api/v1/pods", fieldSelector="spec.nodeName!="):
-                    self.take(line)
+                async for line in api.watch("/api/v1/pods", fieldSelector="spec.nodeName!=", **version):
+                    version = {"resourceVersion": self.take(line)}
             except aiohttp.ClientPayloadError:
                 pass
             except ApiError as error:
                 # 504: on a busy machine the API server's own watch of etcd is late, and it says so.
                 if error.status not in (410, 504):
                     raise
+                version = {}
 
-    def take(self, line: bytes) -> None:
-        """Notes one event of the watch. Raises ApiError for an error sent instead of one."""
+    def take(self, line: bytes) -> str:
+        """Notes one event of the watch; answers its version. Raises ApiError for an error sent instead of one."""
         event = orjson.loads(line)
         if event["type"] == "ERROR":
             raise ApiError("WATCH", "/api/v1/pods", int(event["object"].get("code", 0)), str(event["object"]))
         metadata = event["object"]["metadata"]
         if event["type"] != "DELETED":
             self.seen(f"{metadata['namespace']}/{metadata['name']}")
+        return str(metadata["resourceVersion"])
 
 
 class Awaited:
