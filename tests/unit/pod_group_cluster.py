@@ -109,7 +109,14 @@ class Cluster:
             trials,
             attempt,
             pod_group_preempting.PodGroupPostFilters(
-                self.cache, calls, trials, attempt, self.publish, {PROFILE: tuple(post_filters)}, topology=topology
+                self.cache,
+                calls,
+                trials,
+                attempt,
+                self.publish,
+                {PROFILE: tuple(post_filters)},
+                topology=topology,
+                group_claims=True,
             ),
             _Preempting(self.preempting),  # type: ignore[arg-type]
             _Binding(self),  # type: ignore[arg-type]

@@ -116,7 +116,7 @@ def test_a_claim_loses_its_allocation_and_nothing_else() -> None:
 
 def test_a_claim_of_another_pod_is_not_touched() -> None:
     """Somebody reserved it since the decision was made."""
-    with pytest.raises(ValueError, match="another pod"):
+    with pytest.raises(ValueError, match="somebody else"):
         bodies.deallocated(CLAIM, "other")
 
 

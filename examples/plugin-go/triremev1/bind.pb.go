@@ -825,6 +825,7 @@ type Action struct {
 	//	*Action_SetCondition
 	//	*Action_SetGroupCondition
 	//	*Action_Release
+	//	*Action_LeaveClaim
 	Action        isAction_Action `protobuf_oneof:"action"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -937,6 +938,15 @@ func (x *Action) GetRelease() *Release {
 	return nil
 }
 
+func (x *Action) GetLeaveClaim() *LeaveClaim {
+	if x != nil {
+		if x, ok := x.Action.(*Action_LeaveClaim); ok {
+			return x.LeaveClaim
+		}
+	}
+	return nil
+}
+
 type isAction_Action interface {
 	isAction_Action()
 }
@@ -976,6 +986,11 @@ type Action_Release struct {
 	Release *Release `protobuf:"bytes,8,opt,name=release,proto3,oneof"`
 }
 
+type Action_LeaveClaim struct {
+	// Take a user out of a claim.
+	LeaveClaim *LeaveClaim `protobuf:"bytes,9,opt,name=leave_claim,json=leaveClaim,proto3,oneof"`
+}
+
 func (*Action_Evict) isAction_Action() {}
 
 func (*Action_Nominate) isAction_Action() {}
@@ -989,6 +1004,8 @@ func (*Action_SetCondition) isAction_Action() {}
 func (*Action_SetGroupCondition) isAction_Action() {}
 
 func (*Action_Release) isAction_Action() {}
+
+func (*Action_LeaveClaim) isAction_Action() {}
 
 // Evict deletes a pod after marking it with the condition DisruptionTarget.
 type Evict struct {
@@ -1157,7 +1174,9 @@ type Deallocate struct {
 	// REQUIRED. The claim's UID.
 	Uid string `protobuf:"bytes,3,opt,name=uid,proto3" json:"uid,omitempty"`
 	// OPTIONAL. Delete the claim instead.
-	Delete        bool `protobuf:"varint,4,opt,name=delete,proto3" json:"delete,omitempty"`
+	Delete bool `protobuf:"varint,4,opt,name=delete,proto3" json:"delete,omitempty"`
+	// OPTIONAL. Who may be its only user. Unset: the pod.
+	UserUid       string `protobuf:"bytes,5,opt,name=user_uid,json=userUid,proto3" json:"user_uid,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1220,6 +1239,86 @@ func (x *Deallocate) GetDelete() bool {
 	return false
 }
 
+func (x *Deallocate) GetUserUid() string {
+	if x != nil {
+		return x.UserUid
+	}
+	return ""
+}
+
+// LeaveClaim takes one entry out of a claim's reservedFor; its allocation stays.
+type LeaveClaim struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED. The claim's namespace.
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// REQUIRED. The claim's name.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// REQUIRED. The claim's UID.
+	Uid string `protobuf:"bytes,3,opt,name=uid,proto3" json:"uid,omitempty"`
+	// REQUIRED. The UID of the user.
+	UserUid       string `protobuf:"bytes,4,opt,name=user_uid,json=userUid,proto3" json:"user_uid,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LeaveClaim) Reset() {
+	*x = LeaveClaim{}
+	mi := &file_trireme_v1_bind_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LeaveClaim) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LeaveClaim) ProtoMessage() {}
+
+func (x *LeaveClaim) ProtoReflect() protoreflect.Message {
+	mi := &file_trireme_v1_bind_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LeaveClaim.ProtoReflect.Descriptor instead.
+func (*LeaveClaim) Descriptor() ([]byte, []int) {
+	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *LeaveClaim) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *LeaveClaim) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *LeaveClaim) GetUid() string {
+	if x != nil {
+		return x.Uid
+	}
+	return ""
+}
+
+func (x *LeaveClaim) GetUserUid() string {
+	if x != nil {
+		return x.UserUid
+	}
+	return ""
+}
+
 // Release gives back what PreBind wrote for a pod that is not bound after all, as far as it can be given back: its place
 // among the users of its claims, and a claim that was made for its extended resources. What was not written is not
 // looked for, so it may be asked for whenever PreBind had begun.
@@ -1233,7 +1332,7 @@ type Release struct {
 
 func (x *Release) Reset() {
 	*x = Release{}
-	mi := &file_trireme_v1_bind_proto_msgTypes[19]
+	mi := &file_trireme_v1_bind_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1245,7 +1344,7 @@ func (x *Release) String() string {
 func (*Release) ProtoMessage() {}
 
 func (x *Release) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_bind_proto_msgTypes[19]
+	mi := &file_trireme_v1_bind_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1258,7 +1357,7 @@ func (x *Release) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Release.ProtoReflect.Descriptor instead.
 func (*Release) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{19}
+	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Release) GetState() []byte {
@@ -1281,7 +1380,7 @@ type SetCondition struct {
 
 func (x *SetCondition) Reset() {
 	*x = SetCondition{}
-	mi := &file_trireme_v1_bind_proto_msgTypes[20]
+	mi := &file_trireme_v1_bind_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1293,7 +1392,7 @@ func (x *SetCondition) String() string {
 func (*SetCondition) ProtoMessage() {}
 
 func (x *SetCondition) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_bind_proto_msgTypes[20]
+	mi := &file_trireme_v1_bind_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1306,7 +1405,7 @@ func (x *SetCondition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetCondition.ProtoReflect.Descriptor instead.
 func (*SetCondition) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{20}
+	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *SetCondition) GetCondition() *PodCondition {
@@ -1334,7 +1433,7 @@ type SetGroupCondition struct {
 
 func (x *SetGroupCondition) Reset() {
 	*x = SetGroupCondition{}
-	mi := &file_trireme_v1_bind_proto_msgTypes[21]
+	mi := &file_trireme_v1_bind_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1346,7 +1445,7 @@ func (x *SetGroupCondition) String() string {
 func (*SetGroupCondition) ProtoMessage() {}
 
 func (x *SetGroupCondition) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_bind_proto_msgTypes[21]
+	mi := &file_trireme_v1_bind_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1359,7 +1458,7 @@ func (x *SetGroupCondition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetGroupCondition.ProtoReflect.Descriptor instead.
 func (*SetGroupCondition) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{21}
+	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *SetGroupCondition) GetCondition() *Condition {
@@ -1382,7 +1481,7 @@ type ApplyRequest struct {
 
 func (x *ApplyRequest) Reset() {
 	*x = ApplyRequest{}
-	mi := &file_trireme_v1_bind_proto_msgTypes[22]
+	mi := &file_trireme_v1_bind_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1394,7 +1493,7 @@ func (x *ApplyRequest) String() string {
 func (*ApplyRequest) ProtoMessage() {}
 
 func (x *ApplyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_bind_proto_msgTypes[22]
+	mi := &file_trireme_v1_bind_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1407,7 +1506,7 @@ func (x *ApplyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyRequest.ProtoReflect.Descriptor instead.
 func (*ApplyRequest) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{22}
+	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ApplyRequest) GetFence() *Fence {
@@ -1435,7 +1534,7 @@ type ApplyResponse struct {
 
 func (x *ApplyResponse) Reset() {
 	*x = ApplyResponse{}
-	mi := &file_trireme_v1_bind_proto_msgTypes[23]
+	mi := &file_trireme_v1_bind_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1447,7 +1546,7 @@ func (x *ApplyResponse) String() string {
 func (*ApplyResponse) ProtoMessage() {}
 
 func (x *ApplyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_bind_proto_msgTypes[23]
+	mi := &file_trireme_v1_bind_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1460,7 +1559,7 @@ func (x *ApplyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyResponse.ProtoReflect.Descriptor instead.
 func (*ApplyResponse) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{23}
+	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ApplyResponse) GetResults() []*BindResult {
@@ -1485,7 +1584,7 @@ type FenceRequest struct {
 
 func (x *FenceRequest) Reset() {
 	*x = FenceRequest{}
-	mi := &file_trireme_v1_bind_proto_msgTypes[24]
+	mi := &file_trireme_v1_bind_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1497,7 +1596,7 @@ func (x *FenceRequest) String() string {
 func (*FenceRequest) ProtoMessage() {}
 
 func (x *FenceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_bind_proto_msgTypes[24]
+	mi := &file_trireme_v1_bind_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1510,7 +1609,7 @@ func (x *FenceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceRequest.ProtoReflect.Descriptor instead.
 func (*FenceRequest) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{24}
+	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *FenceRequest) GetFence() *Fence {
@@ -1547,7 +1646,7 @@ type FenceResponse struct {
 
 func (x *FenceResponse) Reset() {
 	*x = FenceResponse{}
-	mi := &file_trireme_v1_bind_proto_msgTypes[25]
+	mi := &file_trireme_v1_bind_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1559,7 +1658,7 @@ func (x *FenceResponse) String() string {
 func (*FenceResponse) ProtoMessage() {}
 
 func (x *FenceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_bind_proto_msgTypes[25]
+	mi := &file_trireme_v1_bind_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1572,7 +1671,7 @@ func (x *FenceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceResponse.ProtoReflect.Descriptor instead.
 func (*FenceResponse) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{25}
+	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *FenceResponse) GetEpoch() uint64 {
@@ -1642,7 +1741,7 @@ const file_trireme_v1_bind_proto_rawDesc = "" +
 	"\x0fPostBindRequest\x12'\n" +
 	"\x05cycle\x18\x01 \x01(\v2\x11.trireme.v1.CycleR\x05cycle\x12*\n" +
 	"\x05items\x18\x02 \x03(\v2\x14.trireme.v1.BindItemR\x05items\"\x12\n" +
-	"\x10PostBindResponse\"\xe3\x03\n" +
+	"\x10PostBindResponse\"\x9e\x04\n" +
 	"\x06Action\x12)\n" +
 	"\x03pod\x18\x01 \x01(\v2\x17.trireme.v1.PodIdentityR\x03pod\x12)\n" +
 	"\x05evict\x18\x02 \x01(\v2\x11.trireme.v1.EvictH\x00R\x05evict\x122\n" +
@@ -1653,7 +1752,9 @@ const file_trireme_v1_bind_proto_rawDesc = "" +
 	"deallocate\x12?\n" +
 	"\rset_condition\x18\x06 \x01(\v2\x18.trireme.v1.SetConditionH\x00R\fsetCondition\x12O\n" +
 	"\x13set_group_condition\x18\a \x01(\v2\x1d.trireme.v1.SetGroupConditionH\x00R\x11setGroupCondition\x12/\n" +
-	"\arelease\x18\b \x01(\v2\x13.trireme.v1.ReleaseH\x00R\areleaseB\b\n" +
+	"\arelease\x18\b \x01(\v2\x13.trireme.v1.ReleaseH\x00R\arelease\x129\n" +
+	"\vleave_claim\x18\t \x01(\v2\x16.trireme.v1.LeaveClaimH\x00R\n" +
+	"leaveClaimB\b\n" +
 	"\x06action\"\xa6\x01\n" +
 	"\x05Evict\x12\x18\n" +
 	"\amessage\x18\x01 \x01(\tR\amessage\x12/\n" +
@@ -1662,13 +1763,20 @@ const file_trireme_v1_bind_proto_rawDesc = "" +
 	"\tnode_name\x18\x04 \x01(\tR\bnodeName\"'\n" +
 	"\bNominate\x12\x1b\n" +
 	"\tnode_name\x18\x01 \x01(\tR\bnodeName\"\x11\n" +
-	"\x0fClearNomination\"h\n" +
+	"\x0fClearNomination\"\x83\x01\n" +
 	"\n" +
 	"Deallocate\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
 	"\x03uid\x18\x03 \x01(\tR\x03uid\x12\x16\n" +
-	"\x06delete\x18\x04 \x01(\bR\x06delete\"\x1f\n" +
+	"\x06delete\x18\x04 \x01(\bR\x06delete\x12\x19\n" +
+	"\buser_uid\x18\x05 \x01(\tR\auserUid\"k\n" +
+	"\n" +
+	"LeaveClaim\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
+	"\x03uid\x18\x03 \x01(\tR\x03uid\x12\x19\n" +
+	"\buser_uid\x18\x04 \x01(\tR\auserUid\"\x1f\n" +
 	"\aRelease\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\fR\x05state\"\x93\x01\n" +
 	"\fSetCondition\x126\n" +
@@ -1710,7 +1818,7 @@ func file_trireme_v1_bind_proto_rawDescGZIP() []byte {
 	return file_trireme_v1_bind_proto_rawDescData
 }
 
-var file_trireme_v1_bind_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_trireme_v1_bind_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_trireme_v1_bind_proto_goTypes = []any{
 	(*BindItem)(nil),            // 0: trireme.v1.BindItem
 	(*HostState)(nil),           // 1: trireme.v1.HostState
@@ -1731,81 +1839,83 @@ var file_trireme_v1_bind_proto_goTypes = []any{
 	(*Nominate)(nil),            // 16: trireme.v1.Nominate
 	(*ClearNomination)(nil),     // 17: trireme.v1.ClearNomination
 	(*Deallocate)(nil),          // 18: trireme.v1.Deallocate
-	(*Release)(nil),             // 19: trireme.v1.Release
-	(*SetCondition)(nil),        // 20: trireme.v1.SetCondition
-	(*SetGroupCondition)(nil),   // 21: trireme.v1.SetGroupCondition
-	(*ApplyRequest)(nil),        // 22: trireme.v1.ApplyRequest
-	(*ApplyResponse)(nil),       // 23: trireme.v1.ApplyResponse
-	(*FenceRequest)(nil),        // 24: trireme.v1.FenceRequest
-	(*FenceResponse)(nil),       // 25: trireme.v1.FenceResponse
-	nil,                         // 26: trireme.v1.HostState.PluginStatesEntry
-	(*PodIdentity)(nil),         // 27: trireme.v1.PodIdentity
-	(*ClusterObject)(nil),       // 28: trireme.v1.ClusterObject
-	(*Cycle)(nil),               // 29: trireme.v1.Cycle
-	(*Status)(nil),              // 30: trireme.v1.Status
-	(*durationpb.Duration)(nil), // 31: google.protobuf.Duration
-	(*ObjectKey)(nil),           // 32: trireme.v1.ObjectKey
-	(*PodCondition)(nil),        // 33: trireme.v1.PodCondition
-	(*Condition)(nil),           // 34: trireme.v1.Condition
-	(*Fence)(nil),               // 35: trireme.v1.Fence
-	(*Configuration)(nil),       // 36: trireme.v1.Configuration
+	(*LeaveClaim)(nil),          // 19: trireme.v1.LeaveClaim
+	(*Release)(nil),             // 20: trireme.v1.Release
+	(*SetCondition)(nil),        // 21: trireme.v1.SetCondition
+	(*SetGroupCondition)(nil),   // 22: trireme.v1.SetGroupCondition
+	(*ApplyRequest)(nil),        // 23: trireme.v1.ApplyRequest
+	(*ApplyResponse)(nil),       // 24: trireme.v1.ApplyResponse
+	(*FenceRequest)(nil),        // 25: trireme.v1.FenceRequest
+	(*FenceResponse)(nil),       // 26: trireme.v1.FenceResponse
+	nil,                         // 27: trireme.v1.HostState.PluginStatesEntry
+	(*PodIdentity)(nil),         // 28: trireme.v1.PodIdentity
+	(*ClusterObject)(nil),       // 29: trireme.v1.ClusterObject
+	(*Cycle)(nil),               // 30: trireme.v1.Cycle
+	(*Status)(nil),              // 31: trireme.v1.Status
+	(*durationpb.Duration)(nil), // 32: google.protobuf.Duration
+	(*ObjectKey)(nil),           // 33: trireme.v1.ObjectKey
+	(*PodCondition)(nil),        // 34: trireme.v1.PodCondition
+	(*Condition)(nil),           // 35: trireme.v1.Condition
+	(*Fence)(nil),               // 36: trireme.v1.Fence
+	(*Configuration)(nil),       // 37: trireme.v1.Configuration
 }
 var file_trireme_v1_bind_proto_depIdxs = []int32{
-	27, // 0: trireme.v1.BindItem.pod:type_name -> trireme.v1.PodIdentity
-	28, // 1: trireme.v1.BindItem.assumed:type_name -> trireme.v1.ClusterObject
-	26, // 2: trireme.v1.HostState.plugin_states:type_name -> trireme.v1.HostState.PluginStatesEntry
-	29, // 3: trireme.v1.PermitRequest.cycle:type_name -> trireme.v1.Cycle
+	28, // 0: trireme.v1.BindItem.pod:type_name -> trireme.v1.PodIdentity
+	29, // 1: trireme.v1.BindItem.assumed:type_name -> trireme.v1.ClusterObject
+	27, // 2: trireme.v1.HostState.plugin_states:type_name -> trireme.v1.HostState.PluginStatesEntry
+	30, // 3: trireme.v1.PermitRequest.cycle:type_name -> trireme.v1.Cycle
 	0,  // 4: trireme.v1.PermitRequest.items:type_name -> trireme.v1.BindItem
-	30, // 5: trireme.v1.PermitResult.status:type_name -> trireme.v1.Status
-	31, // 6: trireme.v1.PermitResult.timeout:type_name -> google.protobuf.Duration
+	31, // 5: trireme.v1.PermitResult.status:type_name -> trireme.v1.Status
+	32, // 6: trireme.v1.PermitResult.timeout:type_name -> google.protobuf.Duration
 	4,  // 7: trireme.v1.PermitResult.waits:type_name -> trireme.v1.PermitWait
-	31, // 8: trireme.v1.PermitWait.timeout:type_name -> google.protobuf.Duration
+	32, // 8: trireme.v1.PermitWait.timeout:type_name -> google.protobuf.Duration
 	3,  // 9: trireme.v1.PermitResponse.results:type_name -> trireme.v1.PermitResult
-	29, // 10: trireme.v1.PreBindRequest.cycle:type_name -> trireme.v1.Cycle
+	30, // 10: trireme.v1.PreBindRequest.cycle:type_name -> trireme.v1.Cycle
 	0,  // 11: trireme.v1.PreBindRequest.items:type_name -> trireme.v1.BindItem
-	30, // 12: trireme.v1.PreBindResult.status:type_name -> trireme.v1.Status
-	32, // 13: trireme.v1.PreBindResult.wait_for:type_name -> trireme.v1.ObjectKey
-	31, // 14: trireme.v1.PreBindResult.timeout:type_name -> google.protobuf.Duration
+	31, // 12: trireme.v1.PreBindResult.status:type_name -> trireme.v1.Status
+	33, // 13: trireme.v1.PreBindResult.wait_for:type_name -> trireme.v1.ObjectKey
+	32, // 14: trireme.v1.PreBindResult.timeout:type_name -> google.protobuf.Duration
 	7,  // 15: trireme.v1.PreBindResponse.results:type_name -> trireme.v1.PreBindResult
-	29, // 16: trireme.v1.BindRequest.cycle:type_name -> trireme.v1.Cycle
+	30, // 16: trireme.v1.BindRequest.cycle:type_name -> trireme.v1.Cycle
 	0,  // 17: trireme.v1.BindRequest.items:type_name -> trireme.v1.BindItem
-	30, // 18: trireme.v1.BindResult.status:type_name -> trireme.v1.Status
+	31, // 18: trireme.v1.BindResult.status:type_name -> trireme.v1.Status
 	10, // 19: trireme.v1.BindResponse.results:type_name -> trireme.v1.BindResult
-	29, // 20: trireme.v1.PostBindRequest.cycle:type_name -> trireme.v1.Cycle
+	30, // 20: trireme.v1.PostBindRequest.cycle:type_name -> trireme.v1.Cycle
 	0,  // 21: trireme.v1.PostBindRequest.items:type_name -> trireme.v1.BindItem
-	27, // 22: trireme.v1.Action.pod:type_name -> trireme.v1.PodIdentity
+	28, // 22: trireme.v1.Action.pod:type_name -> trireme.v1.PodIdentity
 	15, // 23: trireme.v1.Action.evict:type_name -> trireme.v1.Evict
 	16, // 24: trireme.v1.Action.nominate:type_name -> trireme.v1.Nominate
 	17, // 25: trireme.v1.Action.clear_nomination:type_name -> trireme.v1.ClearNomination
 	18, // 26: trireme.v1.Action.deallocate:type_name -> trireme.v1.Deallocate
-	20, // 27: trireme.v1.Action.set_condition:type_name -> trireme.v1.SetCondition
-	21, // 28: trireme.v1.Action.set_group_condition:type_name -> trireme.v1.SetGroupCondition
-	19, // 29: trireme.v1.Action.release:type_name -> trireme.v1.Release
-	27, // 30: trireme.v1.Evict.preemptor:type_name -> trireme.v1.PodIdentity
-	33, // 31: trireme.v1.SetCondition.condition:type_name -> trireme.v1.PodCondition
-	34, // 32: trireme.v1.SetGroupCondition.condition:type_name -> trireme.v1.Condition
-	35, // 33: trireme.v1.ApplyRequest.fence:type_name -> trireme.v1.Fence
-	14, // 34: trireme.v1.ApplyRequest.actions:type_name -> trireme.v1.Action
-	10, // 35: trireme.v1.ApplyResponse.results:type_name -> trireme.v1.BindResult
-	35, // 36: trireme.v1.FenceRequest.fence:type_name -> trireme.v1.Fence
-	36, // 37: trireme.v1.FenceRequest.configuration:type_name -> trireme.v1.Configuration
-	2,  // 38: trireme.v1.BindService.Permit:input_type -> trireme.v1.PermitRequest
-	6,  // 39: trireme.v1.BindService.PreBind:input_type -> trireme.v1.PreBindRequest
-	9,  // 40: trireme.v1.BindService.Bind:input_type -> trireme.v1.BindRequest
-	12, // 41: trireme.v1.BindService.PostBind:input_type -> trireme.v1.PostBindRequest
-	22, // 42: trireme.v1.BindService.Apply:input_type -> trireme.v1.ApplyRequest
-	24, // 43: trireme.v1.BindService.Fence:input_type -> trireme.v1.FenceRequest
-	5,  // 44: trireme.v1.BindService.Permit:output_type -> trireme.v1.PermitResponse
-	8,  // 45: trireme.v1.BindService.PreBind:output_type -> trireme.v1.PreBindResponse
-	11, // 46: trireme.v1.BindService.Bind:output_type -> trireme.v1.BindResponse
-	13, // 47: trireme.v1.BindService.PostBind:output_type -> trireme.v1.PostBindResponse
-	23, // 48: trireme.v1.BindService.Apply:output_type -> trireme.v1.ApplyResponse
-	25, // 49: trireme.v1.BindService.Fence:output_type -> trireme.v1.FenceResponse
-	44, // [44:50] is the sub-list for method output_type
-	38, // [38:44] is the sub-list for method input_type
-	38, // [38:38] is the sub-list for extension type_name
-	38, // [38:38] is the sub-list for extension extendee
-	0,  // [0:38] is the sub-list for field type_name
+	21, // 27: trireme.v1.Action.set_condition:type_name -> trireme.v1.SetCondition
+	22, // 28: trireme.v1.Action.set_group_condition:type_name -> trireme.v1.SetGroupCondition
+	20, // 29: trireme.v1.Action.release:type_name -> trireme.v1.Release
+	19, // 30: trireme.v1.Action.leave_claim:type_name -> trireme.v1.LeaveClaim
+	28, // 31: trireme.v1.Evict.preemptor:type_name -> trireme.v1.PodIdentity
+	34, // 32: trireme.v1.SetCondition.condition:type_name -> trireme.v1.PodCondition
+	35, // 33: trireme.v1.SetGroupCondition.condition:type_name -> trireme.v1.Condition
+	36, // 34: trireme.v1.ApplyRequest.fence:type_name -> trireme.v1.Fence
+	14, // 35: trireme.v1.ApplyRequest.actions:type_name -> trireme.v1.Action
+	10, // 36: trireme.v1.ApplyResponse.results:type_name -> trireme.v1.BindResult
+	36, // 37: trireme.v1.FenceRequest.fence:type_name -> trireme.v1.Fence
+	37, // 38: trireme.v1.FenceRequest.configuration:type_name -> trireme.v1.Configuration
+	2,  // 39: trireme.v1.BindService.Permit:input_type -> trireme.v1.PermitRequest
+	6,  // 40: trireme.v1.BindService.PreBind:input_type -> trireme.v1.PreBindRequest
+	9,  // 41: trireme.v1.BindService.Bind:input_type -> trireme.v1.BindRequest
+	12, // 42: trireme.v1.BindService.PostBind:input_type -> trireme.v1.PostBindRequest
+	23, // 43: trireme.v1.BindService.Apply:input_type -> trireme.v1.ApplyRequest
+	25, // 44: trireme.v1.BindService.Fence:input_type -> trireme.v1.FenceRequest
+	5,  // 45: trireme.v1.BindService.Permit:output_type -> trireme.v1.PermitResponse
+	8,  // 46: trireme.v1.BindService.PreBind:output_type -> trireme.v1.PreBindResponse
+	11, // 47: trireme.v1.BindService.Bind:output_type -> trireme.v1.BindResponse
+	13, // 48: trireme.v1.BindService.PostBind:output_type -> trireme.v1.PostBindResponse
+	24, // 49: trireme.v1.BindService.Apply:output_type -> trireme.v1.ApplyResponse
+	26, // 50: trireme.v1.BindService.Fence:output_type -> trireme.v1.FenceResponse
+	45, // [45:51] is the sub-list for method output_type
+	39, // [39:45] is the sub-list for method input_type
+	39, // [39:39] is the sub-list for extension type_name
+	39, // [39:39] is the sub-list for extension extendee
+	0,  // [0:39] is the sub-list for field type_name
 }
 
 func init() { file_trireme_v1_bind_proto_init() }
@@ -1826,15 +1936,16 @@ func file_trireme_v1_bind_proto_init() {
 		(*Action_SetCondition)(nil),
 		(*Action_SetGroupCondition)(nil),
 		(*Action_Release)(nil),
+		(*Action_LeaveClaim)(nil),
 	}
-	file_trireme_v1_bind_proto_msgTypes[20].OneofWrappers = []any{}
+	file_trireme_v1_bind_proto_msgTypes[21].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_trireme_v1_bind_proto_rawDesc), len(file_trireme_v1_bind_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   27,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1348,7 +1348,10 @@ type PodGroupPostFilterRequest struct {
 	Members []*PodGroupMember `protobuf:"bytes,4,rep,name=members,proto3" json:"members,omitempty"`
 	// OPTIONAL. Unset: the first question. Else what it answered; in the state of the cluster that is asked about these
 	// pods are gone, and the members are on their nodes.
-	Victims       []*Victim `protobuf:"bytes,5,rep,name=victims,proto3" json:"victims,omitempty"`
+	Victims []*Victim `protobuf:"bytes,5,rep,name=victims,proto3" json:"victims,omitempty"`
+	// OPTIONAL. Set: this is no question about preemption, but whether the group may get other devices. It is asked once;
+	// the members are those that were tried, in order.
+	Devices       *DevicesQuestion `protobuf:"bytes,6,opt,name=devices,proto3" json:"devices,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1418,6 +1421,59 @@ func (x *PodGroupPostFilterRequest) GetVictims() []*Victim {
 	return nil
 }
 
+func (x *PodGroupPostFilterRequest) GetDevices() *DevicesQuestion {
+	if x != nil {
+		return x.Devices
+	}
+	return nil
+}
+
+// DevicesQuestion asks which claims of a group and of its pods may be given up, because they cannot be used.
+type DevicesQuestion struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED. How many pods of the group have a node. The group's own claims are given up only where none has.
+	Scheduled     uint32 `protobuf:"varint,1,opt,name=scheduled,proto3" json:"scheduled,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DevicesQuestion) Reset() {
+	*x = DevicesQuestion{}
+	mi := &file_trireme_v1_filter_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DevicesQuestion) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DevicesQuestion) ProtoMessage() {}
+
+func (x *DevicesQuestion) ProtoReflect() protoreflect.Message {
+	mi := &file_trireme_v1_filter_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DevicesQuestion.ProtoReflect.Descriptor instead.
+func (*DevicesQuestion) Descriptor() ([]byte, []int) {
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *DevicesQuestion) GetScheduled() uint32 {
+	if x != nil {
+		return x.Scheduled
+	}
+	return 0
+}
+
 // PodGroupMember is one pod of a group.
 type PodGroupMember struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1428,14 +1484,18 @@ type PodGroupMember struct {
 	// OPTIONAL. The node that it is nominated to.
 	NominatedNode string `protobuf:"bytes,3,opt,name=nominated_node,json=nominatedNode,proto3" json:"nominated_node,omitempty"`
 	// REQUIRED in the second question. The slot of its node.
-	Slot          uint32 `protobuf:"varint,4,opt,name=slot,proto3" json:"slot,omitempty"`
+	Slot uint32 `protobuf:"varint,4,opt,name=slot,proto3" json:"slot,omitempty"`
+	// OPTIONAL, about devices alone. What Filter said of it; unset where PreFilter refused it.
+	Columns *NodeColumns `protobuf:"bytes,5,opt,name=columns,proto3" json:"columns,omitempty"`
+	// OPTIONAL, about devices alone. What Reserve gave for PreBind when it was tried.
+	State         []byte `protobuf:"bytes,6,opt,name=state,proto3" json:"state,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PodGroupMember) Reset() {
 	*x = PodGroupMember{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[18]
+	mi := &file_trireme_v1_filter_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1447,7 +1507,7 @@ func (x *PodGroupMember) String() string {
 func (*PodGroupMember) ProtoMessage() {}
 
 func (x *PodGroupMember) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[18]
+	mi := &file_trireme_v1_filter_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1460,7 +1520,7 @@ func (x *PodGroupMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodGroupMember.ProtoReflect.Descriptor instead.
 func (*PodGroupMember) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{18}
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *PodGroupMember) GetPod() *PodIdentity {
@@ -1491,6 +1551,20 @@ func (x *PodGroupMember) GetSlot() uint32 {
 	return 0
 }
 
+func (x *PodGroupMember) GetColumns() *NodeColumns {
+	if x != nil {
+		return x.Columns
+	}
+	return nil
+}
+
+func (x *PodGroupMember) GetState() []byte {
+	if x != nil {
+		return x.State
+	}
+	return nil
+}
+
 // Victim is a pod, or a group of pods that go together, that may have to go.
 type Victim struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1504,7 +1578,7 @@ type Victim struct {
 
 func (x *Victim) Reset() {
 	*x = Victim{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[19]
+	mi := &file_trireme_v1_filter_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1516,7 +1590,7 @@ func (x *Victim) String() string {
 func (*Victim) ProtoMessage() {}
 
 func (x *Victim) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[19]
+	mi := &file_trireme_v1_filter_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1529,7 +1603,7 @@ func (x *Victim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Victim.ProtoReflect.Descriptor instead.
 func (*Victim) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{19}
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Victim) GetPods() []*VictimPod {
@@ -1563,7 +1637,7 @@ type VictimPod struct {
 
 func (x *VictimPod) Reset() {
 	*x = VictimPod{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[20]
+	mi := &file_trireme_v1_filter_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1575,7 +1649,7 @@ func (x *VictimPod) String() string {
 func (*VictimPod) ProtoMessage() {}
 
 func (x *VictimPod) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[20]
+	mi := &file_trireme_v1_filter_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1588,7 +1662,7 @@ func (x *VictimPod) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VictimPod.ProtoReflect.Descriptor instead.
 func (*VictimPod) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{20}
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *VictimPod) GetPod() *PodIdentity {
@@ -1634,7 +1708,7 @@ type PodGroupPostFilterResponse struct {
 
 func (x *PodGroupPostFilterResponse) Reset() {
 	*x = PodGroupPostFilterResponse{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[21]
+	mi := &file_trireme_v1_filter_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1646,7 +1720,7 @@ func (x *PodGroupPostFilterResponse) String() string {
 func (*PodGroupPostFilterResponse) ProtoMessage() {}
 
 func (x *PodGroupPostFilterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[21]
+	mi := &file_trireme_v1_filter_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1659,7 +1733,7 @@ func (x *PodGroupPostFilterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodGroupPostFilterResponse.ProtoReflect.Descriptor instead.
 func (*PodGroupPostFilterResponse) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{21}
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *PodGroupPostFilterResponse) GetStatus() *Status {
@@ -1698,7 +1772,7 @@ type Placement struct {
 
 func (x *Placement) Reset() {
 	*x = Placement{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[22]
+	mi := &file_trireme_v1_filter_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1710,7 +1784,7 @@ func (x *Placement) String() string {
 func (*Placement) ProtoMessage() {}
 
 func (x *Placement) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[22]
+	mi := &file_trireme_v1_filter_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1723,7 +1797,7 @@ func (x *Placement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Placement.ProtoReflect.Descriptor instead.
 func (*Placement) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{22}
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Placement) GetPod() *PodIdentity {
@@ -1760,7 +1834,7 @@ type ReserveRequest struct {
 
 func (x *ReserveRequest) Reset() {
 	*x = ReserveRequest{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[23]
+	mi := &file_trireme_v1_filter_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1772,7 +1846,7 @@ func (x *ReserveRequest) String() string {
 func (*ReserveRequest) ProtoMessage() {}
 
 func (x *ReserveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[23]
+	mi := &file_trireme_v1_filter_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1785,7 +1859,7 @@ func (x *ReserveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReserveRequest.ProtoReflect.Descriptor instead.
 func (*ReserveRequest) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{23}
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ReserveRequest) GetCycle() *Cycle {
@@ -1817,7 +1891,7 @@ type Reservation struct {
 
 func (x *Reservation) Reset() {
 	*x = Reservation{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[24]
+	mi := &file_trireme_v1_filter_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1829,7 +1903,7 @@ func (x *Reservation) String() string {
 func (*Reservation) ProtoMessage() {}
 
 func (x *Reservation) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[24]
+	mi := &file_trireme_v1_filter_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1842,7 +1916,7 @@ func (x *Reservation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reservation.ProtoReflect.Descriptor instead.
 func (*Reservation) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{24}
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Reservation) GetStatus() *Status {
@@ -1877,7 +1951,7 @@ type ReserveResponse struct {
 
 func (x *ReserveResponse) Reset() {
 	*x = ReserveResponse{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[25]
+	mi := &file_trireme_v1_filter_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1889,7 +1963,7 @@ func (x *ReserveResponse) String() string {
 func (*ReserveResponse) ProtoMessage() {}
 
 func (x *ReserveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[25]
+	mi := &file_trireme_v1_filter_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1902,7 +1976,7 @@ func (x *ReserveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReserveResponse.ProtoReflect.Descriptor instead.
 func (*ReserveResponse) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{25}
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ReserveResponse) GetReservations() []*Reservation {
@@ -1925,7 +1999,7 @@ type UnreserveRequest struct {
 
 func (x *UnreserveRequest) Reset() {
 	*x = UnreserveRequest{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[26]
+	mi := &file_trireme_v1_filter_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1937,7 +2011,7 @@ func (x *UnreserveRequest) String() string {
 func (*UnreserveRequest) ProtoMessage() {}
 
 func (x *UnreserveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[26]
+	mi := &file_trireme_v1_filter_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1950,7 +2024,7 @@ func (x *UnreserveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnreserveRequest.ProtoReflect.Descriptor instead.
 func (*UnreserveRequest) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{26}
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *UnreserveRequest) GetCycle() *Cycle {
@@ -1976,7 +2050,7 @@ type UnreserveResponse struct {
 
 func (x *UnreserveResponse) Reset() {
 	*x = UnreserveResponse{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[27]
+	mi := &file_trireme_v1_filter_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1988,7 +2062,7 @@ func (x *UnreserveResponse) String() string {
 func (*UnreserveResponse) ProtoMessage() {}
 
 func (x *UnreserveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[27]
+	mi := &file_trireme_v1_filter_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2001,7 +2075,7 @@ func (x *UnreserveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnreserveResponse.ProtoReflect.Descriptor instead.
 func (*UnreserveResponse) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{27}
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{28}
 }
 
 var File_trireme_v1_filter_proto protoreflect.FileDescriptor
@@ -2117,18 +2191,23 @@ const file_trireme_v1_filter_proto_rawDesc = "" +
 	"\x10clear_nomination\x18\x04 \x01(\bR\x0fclearNomination\x12@\n" +
 	"\n" +
 	"candidates\x18\x05 \x01(\v2 .trireme.v1.PreemptionCandidatesR\n" +
-	"candidates\"\xfa\x01\n" +
+	"candidates\"\xb1\x02\n" +
 	"\x19PodGroupPostFilterRequest\x12'\n" +
 	"\x05cycle\x18\x01 \x01(\v2\x11.trireme.v1.CycleR\x05cycle\x124\n" +
 	"\tpod_group\x18\x02 \x01(\v2\x17.trireme.v1.PodIdentityR\bpodGroup\x12\x1a\n" +
 	"\bpriority\x18\x03 \x01(\x05R\bpriority\x124\n" +
 	"\amembers\x18\x04 \x03(\v2\x1a.trireme.v1.PodGroupMemberR\amembers\x12,\n" +
-	"\avictims\x18\x05 \x03(\v2\x12.trireme.v1.VictimR\avictims\"\x93\x01\n" +
+	"\avictims\x18\x05 \x03(\v2\x12.trireme.v1.VictimR\avictims\x125\n" +
+	"\adevices\x18\x06 \x01(\v2\x1b.trireme.v1.DevicesQuestionR\adevices\"/\n" +
+	"\x0fDevicesQuestion\x12\x1c\n" +
+	"\tscheduled\x18\x01 \x01(\rR\tscheduled\"\xdc\x01\n" +
 	"\x0ePodGroupMember\x12)\n" +
 	"\x03pod\x18\x01 \x01(\v2\x17.trireme.v1.PodIdentityR\x03pod\x12\x1b\n" +
 	"\tpod_class\x18\x02 \x01(\rR\bpodClass\x12%\n" +
 	"\x0enominated_node\x18\x03 \x01(\tR\rnominatedNode\x12\x12\n" +
-	"\x04slot\x18\x04 \x01(\rR\x04slot\"O\n" +
+	"\x04slot\x18\x04 \x01(\rR\x04slot\x121\n" +
+	"\acolumns\x18\x05 \x01(\v2\x17.trireme.v1.NodeColumnsR\acolumns\x12\x14\n" +
+	"\x05state\x18\x06 \x01(\fR\x05state\"O\n" +
 	"\x06Victim\x12)\n" +
 	"\x04pods\x18\x01 \x03(\v2\x15.trireme.v1.VictimPodR\x04pods\x12\x1a\n" +
 	"\bviolates\x18\x02 \x01(\bR\bviolates\"\x89\x01\n" +
@@ -2183,7 +2262,7 @@ func file_trireme_v1_filter_proto_rawDescGZIP() []byte {
 	return file_trireme_v1_filter_proto_rawDescData
 }
 
-var file_trireme_v1_filter_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_trireme_v1_filter_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_trireme_v1_filter_proto_goTypes = []any{
 	(*NodeSelection)(nil),              // 0: trireme.v1.NodeSelection
 	(*NodeView)(nil),                   // 1: trireme.v1.NodeView
@@ -2203,90 +2282,93 @@ var file_trireme_v1_filter_proto_goTypes = []any{
 	(*PreemptionCandidates)(nil),       // 15: trireme.v1.PreemptionCandidates
 	(*PostFilterResponse)(nil),         // 16: trireme.v1.PostFilterResponse
 	(*PodGroupPostFilterRequest)(nil),  // 17: trireme.v1.PodGroupPostFilterRequest
-	(*PodGroupMember)(nil),             // 18: trireme.v1.PodGroupMember
-	(*Victim)(nil),                     // 19: trireme.v1.Victim
-	(*VictimPod)(nil),                  // 20: trireme.v1.VictimPod
-	(*PodGroupPostFilterResponse)(nil), // 21: trireme.v1.PodGroupPostFilterResponse
-	(*Placement)(nil),                  // 22: trireme.v1.Placement
-	(*ReserveRequest)(nil),             // 23: trireme.v1.ReserveRequest
-	(*Reservation)(nil),                // 24: trireme.v1.Reservation
-	(*ReserveResponse)(nil),            // 25: trireme.v1.ReserveResponse
-	(*UnreserveRequest)(nil),           // 26: trireme.v1.UnreserveRequest
-	(*UnreserveResponse)(nil),          // 27: trireme.v1.UnreserveResponse
-	(*Node)(nil),                       // 28: trireme.v1.Node
-	(*Status)(nil),                     // 29: trireme.v1.Status
-	(*Pod)(nil),                        // 30: trireme.v1.Pod
-	(*Cycle)(nil),                      // 31: trireme.v1.Cycle
-	(Code)(0),                          // 32: trireme.v1.Code
-	(*PodIdentity)(nil),                // 33: trireme.v1.PodIdentity
-	(*Action)(nil),                     // 34: trireme.v1.Action
-	(*ClusterObject)(nil),              // 35: trireme.v1.ClusterObject
+	(*DevicesQuestion)(nil),            // 18: trireme.v1.DevicesQuestion
+	(*PodGroupMember)(nil),             // 19: trireme.v1.PodGroupMember
+	(*Victim)(nil),                     // 20: trireme.v1.Victim
+	(*VictimPod)(nil),                  // 21: trireme.v1.VictimPod
+	(*PodGroupPostFilterResponse)(nil), // 22: trireme.v1.PodGroupPostFilterResponse
+	(*Placement)(nil),                  // 23: trireme.v1.Placement
+	(*ReserveRequest)(nil),             // 24: trireme.v1.ReserveRequest
+	(*Reservation)(nil),                // 25: trireme.v1.Reservation
+	(*ReserveResponse)(nil),            // 26: trireme.v1.ReserveResponse
+	(*UnreserveRequest)(nil),           // 27: trireme.v1.UnreserveRequest
+	(*UnreserveResponse)(nil),          // 28: trireme.v1.UnreserveResponse
+	(*Node)(nil),                       // 29: trireme.v1.Node
+	(*Status)(nil),                     // 30: trireme.v1.Status
+	(*Pod)(nil),                        // 31: trireme.v1.Pod
+	(*Cycle)(nil),                      // 32: trireme.v1.Cycle
+	(Code)(0),                          // 33: trireme.v1.Code
+	(*PodIdentity)(nil),                // 34: trireme.v1.PodIdentity
+	(*Action)(nil),                     // 35: trireme.v1.Action
+	(*ClusterObject)(nil),              // 36: trireme.v1.ClusterObject
 }
 var file_trireme_v1_filter_proto_depIdxs = []int32{
 	1,  // 0: trireme.v1.NodeSelection.nodes:type_name -> trireme.v1.NodeView
-	28, // 1: trireme.v1.NodeView.node:type_name -> trireme.v1.Node
-	29, // 2: trireme.v1.NodeColumns.statuses:type_name -> trireme.v1.Status
-	29, // 3: trireme.v1.DomainConstraint.refusal:type_name -> trireme.v1.Status
+	29, // 1: trireme.v1.NodeView.node:type_name -> trireme.v1.Node
+	30, // 2: trireme.v1.NodeColumns.statuses:type_name -> trireme.v1.Status
+	30, // 3: trireme.v1.DomainConstraint.refusal:type_name -> trireme.v1.Status
 	4,  // 4: trireme.v1.DomainConstraint.skew:type_name -> trireme.v1.SkewRule
 	5,  // 5: trireme.v1.DomainConstraint.presence:type_name -> trireme.v1.PresenceRule
 	6,  // 6: trireme.v1.DomainConstraint.absence:type_name -> trireme.v1.AbsenceRule
 	1,  // 7: trireme.v1.DryRun.node:type_name -> trireme.v1.NodeView
-	30, // 8: trireme.v1.DryRun.removed_pods:type_name -> trireme.v1.Pod
-	30, // 9: trireme.v1.DryRun.added_pods:type_name -> trireme.v1.Pod
-	31, // 10: trireme.v1.PreFilterRequest.cycle:type_name -> trireme.v1.Cycle
-	29, // 11: trireme.v1.PreFilterResponse.status:type_name -> trireme.v1.Status
-	31, // 12: trireme.v1.FilterRequest.cycle:type_name -> trireme.v1.Cycle
+	31, // 8: trireme.v1.DryRun.removed_pods:type_name -> trireme.v1.Pod
+	31, // 9: trireme.v1.DryRun.added_pods:type_name -> trireme.v1.Pod
+	32, // 10: trireme.v1.PreFilterRequest.cycle:type_name -> trireme.v1.Cycle
+	30, // 11: trireme.v1.PreFilterResponse.status:type_name -> trireme.v1.Status
+	32, // 12: trireme.v1.FilterRequest.cycle:type_name -> trireme.v1.Cycle
 	0,  // 13: trireme.v1.FilterRequest.nodes:type_name -> trireme.v1.NodeSelection
 	7,  // 14: trireme.v1.FilterRequest.dry_runs:type_name -> trireme.v1.DryRun
 	9,  // 15: trireme.v1.FilterResponse.pre_filter:type_name -> trireme.v1.PreFilterResponse
 	2,  // 16: trireme.v1.FilterResponse.columns:type_name -> trireme.v1.NodeColumns
 	3,  // 17: trireme.v1.FilterResponse.constraints:type_name -> trireme.v1.DomainConstraint
 	12, // 18: trireme.v1.FilterResponse.timings:type_name -> trireme.v1.Timing
-	32, // 19: trireme.v1.Timing.code:type_name -> trireme.v1.Code
-	31, // 20: trireme.v1.PostFilterRequest.cycle:type_name -> trireme.v1.Cycle
+	33, // 19: trireme.v1.Timing.code:type_name -> trireme.v1.Code
+	32, // 20: trireme.v1.PostFilterRequest.cycle:type_name -> trireme.v1.Cycle
 	2,  // 21: trireme.v1.PostFilterRequest.columns:type_name -> trireme.v1.NodeColumns
-	29, // 22: trireme.v1.PostFilterRequest.pre_filter:type_name -> trireme.v1.Status
+	30, // 22: trireme.v1.PostFilterRequest.pre_filter:type_name -> trireme.v1.Status
 	15, // 23: trireme.v1.PostFilterRequest.chosen:type_name -> trireme.v1.PreemptionCandidates
-	33, // 24: trireme.v1.PreemptionCandidate.victims:type_name -> trireme.v1.PodIdentity
+	34, // 24: trireme.v1.PreemptionCandidate.victims:type_name -> trireme.v1.PodIdentity
 	14, // 25: trireme.v1.PreemptionCandidates.candidates:type_name -> trireme.v1.PreemptionCandidate
-	29, // 26: trireme.v1.PostFilterResponse.status:type_name -> trireme.v1.Status
-	34, // 27: trireme.v1.PostFilterResponse.actions:type_name -> trireme.v1.Action
+	30, // 26: trireme.v1.PostFilterResponse.status:type_name -> trireme.v1.Status
+	35, // 27: trireme.v1.PostFilterResponse.actions:type_name -> trireme.v1.Action
 	15, // 28: trireme.v1.PostFilterResponse.candidates:type_name -> trireme.v1.PreemptionCandidates
-	31, // 29: trireme.v1.PodGroupPostFilterRequest.cycle:type_name -> trireme.v1.Cycle
-	33, // 30: trireme.v1.PodGroupPostFilterRequest.pod_group:type_name -> trireme.v1.PodIdentity
-	18, // 31: trireme.v1.PodGroupPostFilterRequest.members:type_name -> trireme.v1.PodGroupMember
-	19, // 32: trireme.v1.PodGroupPostFilterRequest.victims:type_name -> trireme.v1.Victim
-	33, // 33: trireme.v1.PodGroupMember.pod:type_name -> trireme.v1.PodIdentity
-	20, // 34: trireme.v1.Victim.pods:type_name -> trireme.v1.VictimPod
-	33, // 35: trireme.v1.VictimPod.pod:type_name -> trireme.v1.PodIdentity
-	29, // 36: trireme.v1.PodGroupPostFilterResponse.status:type_name -> trireme.v1.Status
-	19, // 37: trireme.v1.PodGroupPostFilterResponse.potential:type_name -> trireme.v1.Victim
-	34, // 38: trireme.v1.PodGroupPostFilterResponse.actions:type_name -> trireme.v1.Action
-	33, // 39: trireme.v1.Placement.pod:type_name -> trireme.v1.PodIdentity
-	31, // 40: trireme.v1.ReserveRequest.cycle:type_name -> trireme.v1.Cycle
-	22, // 41: trireme.v1.ReserveRequest.placements:type_name -> trireme.v1.Placement
-	29, // 42: trireme.v1.Reservation.status:type_name -> trireme.v1.Status
-	35, // 43: trireme.v1.Reservation.assumed:type_name -> trireme.v1.ClusterObject
-	24, // 44: trireme.v1.ReserveResponse.reservations:type_name -> trireme.v1.Reservation
-	31, // 45: trireme.v1.UnreserveRequest.cycle:type_name -> trireme.v1.Cycle
-	22, // 46: trireme.v1.UnreserveRequest.placements:type_name -> trireme.v1.Placement
-	8,  // 47: trireme.v1.FilterService.PreFilter:input_type -> trireme.v1.PreFilterRequest
-	10, // 48: trireme.v1.FilterService.Filter:input_type -> trireme.v1.FilterRequest
-	13, // 49: trireme.v1.FilterService.PostFilter:input_type -> trireme.v1.PostFilterRequest
-	17, // 50: trireme.v1.FilterService.PodGroupPostFilter:input_type -> trireme.v1.PodGroupPostFilterRequest
-	23, // 51: trireme.v1.FilterService.Reserve:input_type -> trireme.v1.ReserveRequest
-	26, // 52: trireme.v1.FilterService.Unreserve:input_type -> trireme.v1.UnreserveRequest
-	9,  // 53: trireme.v1.FilterService.PreFilter:output_type -> trireme.v1.PreFilterResponse
-	11, // 54: trireme.v1.FilterService.Filter:output_type -> trireme.v1.FilterResponse
-	16, // 55: trireme.v1.FilterService.PostFilter:output_type -> trireme.v1.PostFilterResponse
-	21, // 56: trireme.v1.FilterService.PodGroupPostFilter:output_type -> trireme.v1.PodGroupPostFilterResponse
-	25, // 57: trireme.v1.FilterService.Reserve:output_type -> trireme.v1.ReserveResponse
-	27, // 58: trireme.v1.FilterService.Unreserve:output_type -> trireme.v1.UnreserveResponse
-	53, // [53:59] is the sub-list for method output_type
-	47, // [47:53] is the sub-list for method input_type
-	47, // [47:47] is the sub-list for extension type_name
-	47, // [47:47] is the sub-list for extension extendee
-	0,  // [0:47] is the sub-list for field type_name
+	32, // 29: trireme.v1.PodGroupPostFilterRequest.cycle:type_name -> trireme.v1.Cycle
+	34, // 30: trireme.v1.PodGroupPostFilterRequest.pod_group:type_name -> trireme.v1.PodIdentity
+	19, // 31: trireme.v1.PodGroupPostFilterRequest.members:type_name -> trireme.v1.PodGroupMember
+	20, // 32: trireme.v1.PodGroupPostFilterRequest.victims:type_name -> trireme.v1.Victim
+	18, // 33: trireme.v1.PodGroupPostFilterRequest.devices:type_name -> trireme.v1.DevicesQuestion
+	34, // 34: trireme.v1.PodGroupMember.pod:type_name -> trireme.v1.PodIdentity
+	2,  // 35: trireme.v1.PodGroupMember.columns:type_name -> trireme.v1.NodeColumns
+	21, // 36: trireme.v1.Victim.pods:type_name -> trireme.v1.VictimPod
+	34, // 37: trireme.v1.VictimPod.pod:type_name -> trireme.v1.PodIdentity
+	30, // 38: trireme.v1.PodGroupPostFilterResponse.status:type_name -> trireme.v1.Status
+	20, // 39: trireme.v1.PodGroupPostFilterResponse.potential:type_name -> trireme.v1.Victim
+	35, // 40: trireme.v1.PodGroupPostFilterResponse.actions:type_name -> trireme.v1.Action
+	34, // 41: trireme.v1.Placement.pod:type_name -> trireme.v1.PodIdentity
+	32, // 42: trireme.v1.ReserveRequest.cycle:type_name -> trireme.v1.Cycle
+	23, // 43: trireme.v1.ReserveRequest.placements:type_name -> trireme.v1.Placement
+	30, // 44: trireme.v1.Reservation.status:type_name -> trireme.v1.Status
+	36, // 45: trireme.v1.Reservation.assumed:type_name -> trireme.v1.ClusterObject
+	25, // 46: trireme.v1.ReserveResponse.reservations:type_name -> trireme.v1.Reservation
+	32, // 47: trireme.v1.UnreserveRequest.cycle:type_name -> trireme.v1.Cycle
+	23, // 48: trireme.v1.UnreserveRequest.placements:type_name -> trireme.v1.Placement
+	8,  // 49: trireme.v1.FilterService.PreFilter:input_type -> trireme.v1.PreFilterRequest
+	10, // 50: trireme.v1.FilterService.Filter:input_type -> trireme.v1.FilterRequest
+	13, // 51: trireme.v1.FilterService.PostFilter:input_type -> trireme.v1.PostFilterRequest
+	17, // 52: trireme.v1.FilterService.PodGroupPostFilter:input_type -> trireme.v1.PodGroupPostFilterRequest
+	24, // 53: trireme.v1.FilterService.Reserve:input_type -> trireme.v1.ReserveRequest
+	27, // 54: trireme.v1.FilterService.Unreserve:input_type -> trireme.v1.UnreserveRequest
+	9,  // 55: trireme.v1.FilterService.PreFilter:output_type -> trireme.v1.PreFilterResponse
+	11, // 56: trireme.v1.FilterService.Filter:output_type -> trireme.v1.FilterResponse
+	16, // 57: trireme.v1.FilterService.PostFilter:output_type -> trireme.v1.PostFilterResponse
+	22, // 58: trireme.v1.FilterService.PodGroupPostFilter:output_type -> trireme.v1.PodGroupPostFilterResponse
+	26, // 59: trireme.v1.FilterService.Reserve:output_type -> trireme.v1.ReserveResponse
+	28, // 60: trireme.v1.FilterService.Unreserve:output_type -> trireme.v1.UnreserveResponse
+	55, // [55:61] is the sub-list for method output_type
+	49, // [49:55] is the sub-list for method input_type
+	49, // [49:49] is the sub-list for extension type_name
+	49, // [49:49] is the sub-list for extension extendee
+	0,  // [0:49] is the sub-list for field type_name
 }
 
 func init() { file_trireme_v1_filter_proto_init() }
@@ -2311,7 +2393,7 @@ func file_trireme_v1_filter_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_trireme_v1_filter_proto_rawDesc), len(file_trireme_v1_filter_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   28,
+			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

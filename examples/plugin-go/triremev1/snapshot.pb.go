@@ -1148,7 +1148,10 @@ type ClusterObject struct {
 	//	*ClusterObject_PodGroup
 	Object isClusterObject_Object `protobuf_oneof:"object"`
 	// OPTIONAL. The frontend assumes this state; the API server does not show it yet.
-	Assumed       bool `protobuf:"varint,30,opt,name=assumed,proto3" json:"assumed,omitempty"`
+	Assumed bool `protobuf:"varint,30,opt,name=assumed,proto3" json:"assumed,omitempty"`
+	// OPTIONAL. The PodGroup, of the object's namespace, that is being tried and assumes this: its pods may count on it
+	// too. Unset: nobody else may.
+	OpenToGroup   string `protobuf:"bytes,31,opt,name=open_to_group,json=openToGroup,proto3" json:"open_to_group,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1357,6 +1360,13 @@ func (x *ClusterObject) GetAssumed() bool {
 		return x.Assumed
 	}
 	return false
+}
+
+func (x *ClusterObject) GetOpenToGroup() string {
+	if x != nil {
+		return x.OpenToGroup
+	}
+	return ""
 }
 
 type isClusterObject_Object interface {
@@ -1761,7 +1771,7 @@ const file_trireme_v1_snapshot_proto_rawDesc = "" +
 	"\x04name\x18\x05 \x03(\tR\x04name\x12 \n" +
 	"\fstart_time_s\x18\x06 \x03(\x12R\n" +
 	"startTimeS\x12\x14\n" +
-	"\x05flags\x18\a \x03(\rR\x05flags\"\x83\n" +
+	"\x05flags\x18\a \x03(\rR\x05flags\"\xa7\n" +
 	"\n" +
 	"\rClusterObject\x125\n" +
 	"\tnamespace\x18\x01 \x01(\v2\x15.trireme.v1.NamespaceH\x00R\tnamespace\x12/\n" +
@@ -1785,7 +1795,8 @@ const file_trireme_v1_snapshot_proto_rawDesc = "" +
 	"\x0eresource_claim\x18\x10 \x01(\v2\x19.trireme.v1.ResourceClaimH\x00R\rresourceClaim\x12I\n" +
 	"\x11device_taint_rule\x18\x11 \x01(\v2\x1b.trireme.v1.DeviceTaintRuleH\x00R\x0fdeviceTaintRule\x123\n" +
 	"\tpod_group\x18\x12 \x01(\v2\x14.trireme.v1.PodGroupH\x00R\bpodGroup\x12\x18\n" +
-	"\aassumed\x18\x1e \x01(\bR\aassumedB\b\n" +
+	"\aassumed\x18\x1e \x01(\bR\aassumed\x12\"\n" +
+	"\ropen_to_group\x18\x1f \x01(\tR\vopenToGroupB\b\n" +
 	"\x06object\"Q\n" +
 	"\tObjectKey\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x1c\n" +

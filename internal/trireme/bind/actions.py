@@ -137,6 +137,8 @@ class Actor:
                     return await self._evict(pod, action.evict, tenure)
                 case "deallocate":
                     return await self._deallocate(pod, action.deallocate, tenure)
+                case "leave_claim":
+                    return await self._leave_claim(action.leave_claim)
                 case "release":
                     return await self._release(pod, action.release)
                 case _:
@@ -198,7 +200,7 @@ class Actor:
         return writes.Gone(deleted.message) if isinstance(deleted, writes.Conflict) else deleted
 
     async def _deallocate(self, pod: writes.PodName, wanted: bind_pb2.Deallocate, tenure: Tenure) -> Status:
-        path = f"/apis/resource.k8s.io/v1/namespaces/{wanted.namespace}/resourceclaims/{wanted.name}"
+        path = device_claims.path_of(wanted.namespace, wanted.name)
         outcome: writes.Outcome = writes.Uncertain("")
         for _ in range(ROUNDS):
             if not tenure.active:
@@ -212,13 +214,23 @@ class Actor:
                 outcome = await self._delete_claim(path, found.obj, wanted.uid)
             else:
                 try:
-                    freed = bodies.deallocated(found.obj, pod.uid)
+                    freed = bodies.deallocated(found.obj, wanted.user_uid or pod.uid)
                 except ValueError as error:
                     return status.error("", f"resourceclaim {wanted.namespace}/{wanted.name}: {error}")
                 outcome = found if freed is None else await self._writer.put(f"{path}/status", freed, DEADLINE_SECONDS)
             if not isinstance(outcome, (writes.Uncertain, writes.Conflict)):
                 break
         # A claim that is gone holds nothing.
+        return status.SUCCESS if isinstance(outcome, writes.Gone) else _status_of(outcome)
+
+    async def _leave_claim(self, wanted: bind_pb2.LeaveClaim) -> Status:
+        path = f"{device_claims.path_of(wanted.namespace, wanted.name)}/status"
+        patch = bodies.without_user(wanted.uid, wanted.user_uid)
+        outcome: writes.Outcome = writes.Uncertain("")
+        for _ in range(ROUNDS):
+            outcome = await self._writer.patch(path, patch, DEADLINE_SECONDS)
+            if not isinstance(outcome, (writes.Uncertain, writes.Conflict)):
+                break
         return status.SUCCESS if isinstance(outcome, writes.Gone) else _status_of(outcome)
 
     async def _release(self, pod: writes.PodName, wanted: bind_pb2.Release) -> Status:

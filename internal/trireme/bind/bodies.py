@@ -75,16 +75,16 @@ def blind_disruption_patch(uid: str, evict: bind_pb2.Evict, now: str) -> dict[st
     return {"metadata": {"uid": uid}, **patch}
 
 
-def deallocated(claim: Mapping[str, Any], pod_uid: str) -> dict[str, Any] | None:
+def deallocated(claim: Mapping[str, Any], user_uid: str) -> dict[str, Any] | None:
     """The claim without its allocation, or None if there is nothing to take away.
 
     Raises:
-        ValueError: somebody else than that pod uses it.
+        ValueError: somebody else than that user, a pod or a PodGroup, uses it.
     """
     status = claim.get("status") or {}
     users = status.get("reservedFor") or []
-    if any(not isinstance(user, dict) or user.get("uid") != pod_uid for user in users):
-        raise ValueError("it is reserved for another pod")
+    if any(not isinstance(user, dict) or user.get("uid") != user_uid for user in users):
+        raise ValueError("it is reserved for somebody else")
     if not any(status.get(key) for key in ("allocation", "reservedFor", "devices")):
         return None
     left = {key: value for key, value in status.items() if key not in ("allocation", "reservedFor", "devices")}
@@ -97,16 +97,30 @@ def protected(claim: Mapping[str, Any]) -> dict[str, Any]:
     return {**claim, "metadata": {**claim["metadata"], "finalizers": finalizers}}
 
 
+def pod_user(pod: cycle_pb2.PodIdentity) -> dict[str, Any]:
+    """The pod as a user of a claim."""
+    return {"resource": "pods", "name": pod.name, "uid": pod.uid}
+
+
+def group_user(name: str, uid: str) -> dict[str, Any]:
+    """The PodGroup as a user of a claim."""
+    return {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": name, "uid": uid}
+
+
+def without_user(claim_uid: str, user_uid: str) -> dict[str, Any]:
+    """The patch that takes one user out of a claim's list, whatever else is in it by now."""
+    return {"metadata": {"uid": claim_uid}, "status": {"reservedFor": [{"$patch": "delete", "uid": user_uid}]}}
+
+
 def reserved(
-    claim: Mapping[str, Any], allocation: Mapping[str, Any] | None, pod: cycle_pb2.PodIdentity, now: str
+    claim: Mapping[str, Any], allocation: Mapping[str, Any] | None, user: Mapping[str, Any], now: str
 ) -> dict[str, Any]:
-    """The claim as used by the pod, and with the allocation if it has none yet. `now` is when it got its devices, for a
-    claim that does not say.
+    """The claim as used by the user, and with the allocation if it has none yet. `now` is when it got its devices, for
+    a claim that does not say.
     """
     status = dict(claim.get("status") or {})
     given = dict(status.get("allocation") or {}) if allocation is None else dict(allocation)
     given.setdefault("allocationTimestamp", now)
-    user = {"resource": "pods", "name": pod.name, "uid": pod.uid}
     status |= {"allocation": given, "reservedFor": [*(status.get("reservedFor") or ()), user]}
     return {**claim, "status": status}
 

@@ -5,6 +5,9 @@ A claim is written in two steps, as kube-scheduler does: first protected from de
 and user. Somebody else's change in between is met by reading the claim again; where it has been allocated meanwhile,
 the pod goes back. The claim for extended resources is made here, and its name noted in the pod's status.
 
+A claim of a PodGroup is reserved for the group by whichever of its pods comes first, and stays so while the group is
+there. Pods that were promised one claim together write the same: who comes second finds the devices there.
+
 A call that is repeated because its answer was lost finds its own writes and takes them for done.
 Source: pkg/scheduler/framework/plugins/dynamicresources (PreBind, bindClaim, Unreserve).
 """
@@ -184,7 +187,7 @@ class _PodClaims:
             claim = found.obj
             if one.uid and claim["metadata"].get("uid") != one.uid:
                 raise _Failed(f"claim {full} is another one now")
-            if self._uses(claim):
+            if self._uses(one, claim):
                 return claim
             if one.reserved:
                 raise _Failed(f"claim {full} got deallocated elsewhere in the meantime")
@@ -209,9 +212,11 @@ class _PodClaims:
                 break
         raise _Failed(f"{doing}: {why}")
 
-    def _uses(self, claim: Json) -> bool:
+    def _uses(self, one: device_claims.ToReserve, claim: Json) -> bool:
+        """Whether the claim is reserved for the pod or, where that counts, for its group."""
         users = (claim.get("status") or {}).get("reservedFor") or ()
-        return any(user.get("uid") == self._item.pod.uid for user in users)
+        uid, group = self._item.pod.uid, bodies.group_user(one.group, "")
+        return any(user.get("uid") == uid or (one.group and {**user, "uid": ""} == group) for user in users)
 
     def _wanted(self, one: device_claims.ToReserve, claim: Json) -> Json | None:
         """The claim as it is to be; None: it has to be protected from deletion first. Raises: _Failed."""
@@ -219,7 +224,11 @@ class _PodClaims:
         if claim["metadata"].get("deletionTimestamp"):
             raise _Failed(f"claim {full} got deleted in the meantime")
         known = (claim.get("status") or {}).get("allocation")
-        if one.allocation is not None:
+        allocation = one.allocation
+        if allocation is not None and known and _same(allocation, known):
+            # Another pod of its group was faster.
+            allocation = None
+        if allocation is not None:
             if known:
                 raise _Failed(f"claim {full} got allocated elsewhere in the meantime")
             if bodies.DELETE_PROTECTION not in (claim["metadata"].get("finalizers") or ()):
@@ -227,7 +236,9 @@ class _PodClaims:
         elif not known:
             raise _Failed(f"claim {full} got deallocated elsewhere in the meantime")
         now = timestamps.seconds(self._wall())
-        return bodies.reserved(claim, one.allocation, self._item.pod, now)
+        pod = self._item.pod
+        user = bodies.group_user(one.group, one.group_uid) if one.group_uid else bodies.pod_user(pod)
+        return bodies.reserved(claim, allocation, user, now)
 
     async def _note(self, one: device_claims.ToReserve) -> None:
         """Tell in the pod's status which requests give its containers what they ask for."""
@@ -269,11 +280,7 @@ async def _leave(writer: writes.Writer, one: device_claims.ToReserve, uid: str) 
     users = (found.obj.get("status") or {}).get("reservedFor") or ()
     if not any(user.get("uid") == uid for user in users):
         return None
-    # Takes one entry out of the list, whatever else is in it by now.
-    patch = {
-        "metadata": {"uid": found.obj["metadata"]["uid"]},
-        "status": {"reservedFor": [{"$patch": "delete", "uid": uid}]},
-    }
+    patch = bodies.without_user(found.obj["metadata"]["uid"], uid)
     outcome = await writer.patch(f"{path}/status", patch, DEADLINE_SECONDS)
     return None if isinstance(outcome, (writes.Written, writes.Gone)) else outcome
 
@@ -306,6 +313,14 @@ async def unmake(writer: writes.Writer, namespace: str, name: str, uid: str) -> 
         if not isinstance(outcome, (writes.Conflict, writes.Uncertain)):
             break
     return None if isinstance(outcome, (writes.Written, writes.Gone)) else outcome
+
+
+def _same(wanted: Json, known: Json) -> bool:
+    """Whether both are the same devices; when they were given is not looked at."""
+    one, other = (decode.decode(each, resource_pb2.AllocationResult) for each in (wanted, known))
+    one.ClearField("allocation_timestamp")
+    other.ClearField("allocation_timestamp")
+    return one == other
 
 
 def _result(code: status_pb2.Code.ValueType) -> bind_pb2.PreBindResult:

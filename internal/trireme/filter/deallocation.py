@@ -6,6 +6,8 @@ that was made for the pod's extended resources in an earlier attempt is deleted.
 Source: pkg/scheduler/framework/plugins/dynamicresources (PostFilter).
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from trireme.filter import preemption
@@ -33,14 +35,15 @@ class Deallocation:
         """
         if question.pre_filter is not None and not self._reached(question):
             return _answer(status.error(self.name, "not found"))
-        pod = question.cycle.pod.metadata
+        metadata = question.cycle.pod.metadata
+        pod = cycle_pb2.PodIdentity(namespace=metadata.namespace, name=metadata.name, uid=metadata.uid)
         claims = self._plugin.unavailable_claims(question.pod_class, snap, self._refusing(question, snap))
         for claim in claims:
-            if all(user.uid == pod.uid for user in claim.status.reserved_for) and len(claim.status.reserved_for) <= 1:
-                return _answer(status.unschedulable(self.name, _FREED), _action(question, claim, delete=False))
+            if unused_but_by(claim, pod.uid):
+                return _answer(status.unschedulable(self.name, _FREED), action(pod, claim))
         stale = self._plugin.stale_claim(question.pod_class, snap, pod.uid)
         if stale is not None and question.pre_filter is None:
-            return _answer(status.unschedulable(self.name, _DELETED), _action(question, stale, delete=True))
+            return _answer(status.unschedulable(self.name, _DELETED), action(pod, stale, delete=True))
         return _answer(status.unschedulable(self.name))
 
     def _reached(self, question: preemption.Question) -> bool:
@@ -54,23 +57,37 @@ class Deallocation:
         """The slots where a claim cannot be used, of those that this plugin was asked about."""
         if question.index is None:
             return np.zeros(0, dtype=np.intp)
-        numbers = [
-            number
-            for number, refusal in enumerate(question.refusals, start=1)
-            if refusal.plugin == self.name and refusal.messages == (dynamic_resources.NOT_AVAILABLE,)
-        ]
-        slots = np.flatnonzero(np.isin(question.index, numbers))
-        return slots[snap.nodes.alive[slots]]
+        return refusing(question.refusals, question.index, snap)
 
 
-def _action(question: preemption.Question, claim: resource_pb2.ResourceClaim, *, delete: bool) -> bind_pb2.Action:
-    pod, identity = question.cycle.pod.metadata, claim.metadata
+def refusing(refusals: Sequence[status.Status], index: arrays.Int16Array, snap: snapshot.Snapshot) -> arrays.SlotArray:
+    """The slots where a claim cannot be used; `index` has by slot the number of its refusal, from 1."""
+    numbers = [
+        number
+        for number, refusal in enumerate(refusals, start=1)
+        if refusal.plugin == dynamic_resources.NAME and refusal.messages == (dynamic_resources.NOT_AVAILABLE,)
+    ]
+    slots = np.flatnonzero(np.isin(index, numbers))
+    return slots[snap.nodes.alive[slots]]
+
+
+def action(
+    pod: cycle_pb2.PodIdentity, claim: resource_pb2.ResourceClaim, *, delete: bool = False, user_uid: str = ""
+) -> bind_pb2.Action:
+    """Take the claim's devices away, or the claim itself, where nobody but the pod uses it, or that user."""
+    identity = claim.metadata
     return bind_pb2.Action(
-        pod=cycle_pb2.PodIdentity(namespace=pod.namespace, name=pod.name, uid=pod.uid),
+        pod=pod,
         deallocate=bind_pb2.Deallocate(
-            namespace=identity.namespace, name=identity.name, uid=identity.uid, delete=delete
+            namespace=identity.namespace, name=identity.name, uid=identity.uid, delete=delete, user_uid=user_uid
         ),
     )
+
+
+def unused_but_by(claim: resource_pb2.ResourceClaim, uid: str) -> bool:
+    """Whether nobody else than this user is in the claim's list."""
+    users = claim.status.reserved_for
+    return not users or (len(users) == 1 and users[0].uid == uid)
 
 
 def _answer(said: status.Status, *actions: bind_pb2.Action) -> filter_pb2.PostFilterResponse:

@@ -8,9 +8,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import grpc
+from google.protobuf import message
 from grpc import aio
 
-from trireme.filter import assembly, columns, evaluation, group_preemption, post_filtering, preemption, reserving
+from trireme.filter import (
+    assembly,
+    columns,
+    evaluation,
+    group_deallocation,
+    group_preemption,
+    post_filtering,
+    preemption,
+    reserving,
+)
 from trireme.framework import status
 from trireme.plugins import interfaces
 from trireme.replica import follower, stopwatch
@@ -127,15 +137,20 @@ class FilterService(filter_pb2_grpc.FilterServiceServicer):
     async def PodGroupPostFilter(
         self, request: filter_pb2.PodGroupPostFilterRequest, context: aio.ServicerContext[Any, Any]
     ) -> filter_pb2.PodGroupPostFilterResponse:
-        """Who may go for a group; or, once it was placed, who of them has to."""
+        """Who may go for a group; or, once it was placed, who of them has to. Or which claims it may give up."""
         await self._class_of(request.cycle, context)
-        if not request.victims:
+        if not request.victims and not request.HasField("devices"):
             return group_preemption.who_may_go(request, self._snap)
         placed = set()
         for member in request.members:
             if member.pod_class not in self._snap.classes:
                 await context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"members: no class {member.pod_class}")
             placed.add(member.pod_class)
+        if request.HasField("devices"):
+            try:
+                return group_deallocation.post_filter(self._chains[request.cycle.profile], request, self._snap)
+            except (ValueError, message.DecodeError) as error:
+                await context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"members: {error}")
         for _ in range(preemption.TRIES):
             try:
                 kept = await self._evaluate_all(request.cycle.profile, placed)

@@ -408,7 +408,10 @@ class Frontend:
 
     def _lacks_claims(self, class_id: int) -> bool:
         pod = self.registry[class_id].pod
-        return bool(pod.spec.resource_claims) and hints.claims_of(pod, self._view) is None
+        if not pod.spec.resource_claims:
+            return False
+        of_groups = self._completed.gates.enabled("DRAWorkloadResourceClaims")
+        return hints.claims_of(pod, self._view, of_groups=of_groups) is None
 
     def activate(self, pods: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
         """Have these pods (key, UID) tried now; answers those that are in the active queue."""

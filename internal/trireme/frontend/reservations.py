@@ -5,7 +5,7 @@ later gives its reservation back too.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from trireme.framework import status
 from trireme.frontend import background
@@ -33,14 +33,16 @@ class Reservations:
         self.background = background.Background()
 
     async def reserve(
-        self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]
+        self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement], group: str = ""
     ) -> list[bytes | status.Status]:
-        """For each placement the state for PreBind, or why it is taken back."""
+        """For each placement the state for PreBind, or why it is taken back. Pods of the group that is being tried may
+        share the claims of those before them.
+        """
         try:
             answers = await self._calls.reserve(cycle, placements)
         except (phases.PhaseFault, replicas.PhaseUnavailable) as error:
             return [status.error("", f"running Reserve plugins: {error}") for _ in placements]
-        return [self._assumed(placement, answer) for placement, answer in zip(placements, answers, strict=True)]
+        return [self._assumed(placement, answer, group) for placement, answer in zip(placements, answers, strict=True)]
 
     def unreserve(self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]) -> None:
         """Nothing is assumed beside these any more; plugins that keep something of their own are told, in time."""
@@ -48,14 +50,24 @@ class Reservations:
             self._changed(self._cache.forget_objects(placement.pod.uid))
         self.background.start(self._tell(cycle, placements))
 
+    def close_to_group(self, uids: Collection[str]) -> None:
+        """The trial of these pods' group is over: who comes later shares no claims with them until they have them."""
+        self._cache.close_objects(uids)
+
     async def close(self) -> None:
         """Stop telling."""
         await self.background.close()
 
-    def _assumed(self, placement: filter_pb2.Placement, answer: filter_pb2.Reservation) -> bytes | status.Status:
+    def _assumed(
+        self, placement: filter_pb2.Placement, answer: filter_pb2.Reservation, group: str
+    ) -> bytes | status.Status:
         said = wire_status.from_message(answer.status)
         if said.code is not status.Code.SUCCESS:
             return said
+        if group:
+            for entry in answer.assumed:
+                if entry.WhichOneof("object") == assumed_objects.DEVICE_CLAIM:
+                    entry.open_to_group = group
         try:
             changes = self._cache.assume_objects(placement.pod.uid, answer.assumed)
         except assumed_objects.OutOfSyncError as error:

@@ -28,7 +28,8 @@ class ObjectTable:
         # By kind, the generation of each key's last change, oldest first; complete for changes after `_logged_from`.
         self._log: dict[str, dict[Key, int]] = {}
         self._logged_from: dict[str, int] = {}
-        self._assumed: dict[str, set[Key]] = {}
+        # By kind, what is assumed, and which group of pods may count on it: empty for none.
+        self._assumed: dict[str, dict[Key, str]] = {}
 
     def upsert(self, entry: snapshot_pb2.ClusterObject, generation: int) -> None:
         """The object is this from now on."""
@@ -39,15 +40,15 @@ class ObjectTable:
         key = (value.metadata.namespace, value.metadata.name)
         self._kinds.setdefault(kind, {})[key] = value
         if entry.assumed:
-            self._assumed.setdefault(kind, set()).add(key)
+            self._assumed.setdefault(kind, {})[key] = entry.open_to_group
         elif kind in self._assumed:
-            self._assumed[kind].discard(key)
+            self._assumed[kind].pop(key, None)
         self._changed(kind, key, generation)
 
     def remove(self, key: snapshot_pb2.ObjectKey, generation: int) -> None:
         """The object is gone."""
         self._kinds.get(key.kind, {}).pop((key.namespace, key.name), None)
-        self._assumed.get(key.kind, set()).discard((key.namespace, key.name))
+        self._assumed.get(key.kind, {}).pop((key.namespace, key.name), None)
         self._changed(key.kind, (key.namespace, key.name), generation)
 
     def get(self, kind: str, namespace: str, name: str) -> Any:
@@ -57,6 +58,10 @@ class ObjectTable:
     def assumed(self, kind: str, namespace: str, name: str) -> bool:
         """Whether the object is as it is assumed to be, and not yet as the API server shows it."""
         return (namespace, name) in self._assumed.get(kind, ())
+
+    def open_to(self, kind: str, namespace: str, name: str) -> str:
+        """The PodGroup, of the namespace, whose pods may count on what is assumed of the object; empty for none."""
+        return self._assumed.get(kind, {}).get((namespace, name), "")
 
     def all(self, kind: str) -> Iterator[Any]:
         """All objects of a kind, by namespace and name."""

@@ -481,6 +481,7 @@ class Action(_message.Message):
     SET_CONDITION_FIELD_NUMBER: _builtins.int
     SET_GROUP_CONDITION_FIELD_NUMBER: _builtins.int
     RELEASE_FIELD_NUMBER: _builtins.int
+    LEAVE_CLAIM_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def pod(self) -> _cycle_pb2.PodIdentity:
         """REQUIRED. The pod that the write is about; for deallocate the pod on whose behalf; for set_group_condition the
@@ -515,6 +516,10 @@ class Action(_message.Message):
     def release(self) -> Global___Release:
         """Give back what PreBind wrote."""
 
+    @_builtins.property
+    def leave_claim(self) -> Global___LeaveClaim:
+        """Take a user out of a claim."""
+
     def __init__(
         self,
         *,
@@ -526,12 +531,13 @@ class Action(_message.Message):
         set_condition: Global___SetCondition | None = ...,
         set_group_condition: Global___SetGroupCondition | None = ...,
         release: Global___Release | None = ...,
+        leave_claim: Global___LeaveClaim | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "clear_nomination", b"clear_nomination", "deallocate", b"deallocate", "evict", b"evict", "nominate", b"nominate", "pod", b"pod", "release", b"release", "set_condition", b"set_condition", "set_group_condition", b"set_group_condition"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "clear_nomination", b"clear_nomination", "deallocate", b"deallocate", "evict", b"evict", "leave_claim", b"leave_claim", "nominate", b"nominate", "pod", b"pod", "release", b"release", "set_condition", b"set_condition", "set_group_condition", b"set_group_condition"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "clear_nomination", b"clear_nomination", "deallocate", b"deallocate", "evict", b"evict", "nominate", b"nominate", "pod", b"pod", "release", b"release", "set_condition", b"set_condition", "set_group_condition", b"set_group_condition"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "clear_nomination", b"clear_nomination", "deallocate", b"deallocate", "evict", b"evict", "leave_claim", b"leave_claim", "nominate", b"nominate", "pod", b"pod", "release", b"release", "set_condition", b"set_condition", "set_group_condition", b"set_group_condition"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_action: _TypeAlias = _typing.Literal["evict", "nominate", "clear_nomination", "deallocate", "set_condition", "set_group_condition", "release"]  # noqa: Y015
+    _WhichOneofReturnType_action: _TypeAlias = _typing.Literal["evict", "nominate", "clear_nomination", "deallocate", "set_condition", "set_group_condition", "release", "leave_claim"]  # noqa: Y015
     _WhichOneofArgType_action: _TypeAlias = _typing.Literal["action", b"action"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_action) -> _WhichOneofReturnType_action | None: ...
 
@@ -624,6 +630,7 @@ class Deallocate(_message.Message):
     NAME_FIELD_NUMBER: _builtins.int
     UID_FIELD_NUMBER: _builtins.int
     DELETE_FIELD_NUMBER: _builtins.int
+    USER_UID_FIELD_NUMBER: _builtins.int
     namespace: _builtins.str
     """REQUIRED. The claim's namespace."""
     name: _builtins.str
@@ -632,6 +639,8 @@ class Deallocate(_message.Message):
     """REQUIRED. The claim's UID."""
     delete: _builtins.bool
     """OPTIONAL. Delete the claim instead."""
+    user_uid: _builtins.str
+    """OPTIONAL. Who may be its only user. Unset: the pod."""
     def __init__(
         self,
         *,
@@ -639,14 +648,49 @@ class Deallocate(_message.Message):
         name: _builtins.str = ...,
         uid: _builtins.str = ...,
         delete: _builtins.bool = ...,
+        user_uid: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["delete", b"delete", "name", b"name", "namespace", b"namespace", "uid", b"uid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["delete", b"delete", "name", b"name", "namespace", b"namespace", "uid", b"uid", "user_uid", b"user_uid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Deallocate: _TypeAlias = Deallocate  # noqa: Y015
+
+@_typing.final
+class LeaveClaim(_message.Message):
+    """LeaveClaim takes one entry out of a claim's reservedFor; its allocation stays."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAMESPACE_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    UID_FIELD_NUMBER: _builtins.int
+    USER_UID_FIELD_NUMBER: _builtins.int
+    namespace: _builtins.str
+    """REQUIRED. The claim's namespace."""
+    name: _builtins.str
+    """REQUIRED. The claim's name."""
+    uid: _builtins.str
+    """REQUIRED. The claim's UID."""
+    user_uid: _builtins.str
+    """REQUIRED. The UID of the user."""
+    def __init__(
+        self,
+        *,
+        namespace: _builtins.str = ...,
+        name: _builtins.str = ...,
+        uid: _builtins.str = ...,
+        user_uid: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "namespace", b"namespace", "uid", b"uid", "user_uid", b"user_uid"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LeaveClaim: _TypeAlias = LeaveClaim  # noqa: Y015
 
 @_typing.final
 class Release(_message.Message):

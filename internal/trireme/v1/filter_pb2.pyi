@@ -717,6 +717,7 @@ class PodGroupPostFilterRequest(_message.Message):
     PRIORITY_FIELD_NUMBER: _builtins.int
     MEMBERS_FIELD_NUMBER: _builtins.int
     VICTIMS_FIELD_NUMBER: _builtins.int
+    DEVICES_FIELD_NUMBER: _builtins.int
     priority: _builtins.int
     """REQUIRED. The group's priority."""
     @_builtins.property
@@ -737,6 +738,12 @@ class PodGroupPostFilterRequest(_message.Message):
         pods are gone, and the members are on their nodes.
         """
 
+    @_builtins.property
+    def devices(self) -> Global___DevicesQuestion:
+        """OPTIONAL. Set: this is no question about preemption, but whether the group may get other devices. It is asked once;
+        the members are those that were tried, in order.
+        """
+
     def __init__(
         self,
         *,
@@ -745,14 +752,37 @@ class PodGroupPostFilterRequest(_message.Message):
         priority: _builtins.int = ...,
         members: _abc.Iterable[Global___PodGroupMember] | None = ...,
         victims: _abc.Iterable[Global___Victim] | None = ...,
+        devices: Global___DevicesQuestion | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["cycle", b"cycle", "pod_group", b"pod_group"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["cycle", b"cycle", "devices", b"devices", "pod_group", b"pod_group"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cycle", b"cycle", "members", b"members", "pod_group", b"pod_group", "priority", b"priority", "victims", b"victims"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cycle", b"cycle", "devices", b"devices", "members", b"members", "pod_group", b"pod_group", "priority", b"priority", "victims", b"victims"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___PodGroupPostFilterRequest: _TypeAlias = PodGroupPostFilterRequest  # noqa: Y015
+
+@_typing.final
+class DevicesQuestion(_message.Message):
+    """DevicesQuestion asks which claims of a group and of its pods may be given up, because they cannot be used."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SCHEDULED_FIELD_NUMBER: _builtins.int
+    scheduled: _builtins.int
+    """REQUIRED. How many pods of the group have a node. The group's own claims are given up only where none has."""
+    def __init__(
+        self,
+        *,
+        scheduled: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["scheduled", b"scheduled"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DevicesQuestion: _TypeAlias = DevicesQuestion  # noqa: Y015
 
 @_typing.final
 class PodGroupMember(_message.Message):
@@ -764,15 +794,23 @@ class PodGroupMember(_message.Message):
     POD_CLASS_FIELD_NUMBER: _builtins.int
     NOMINATED_NODE_FIELD_NUMBER: _builtins.int
     SLOT_FIELD_NUMBER: _builtins.int
+    COLUMNS_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
     pod_class: _builtins.int
     """REQUIRED. Its class."""
     nominated_node: _builtins.str
     """OPTIONAL. The node that it is nominated to."""
     slot: _builtins.int
     """REQUIRED in the second question. The slot of its node."""
+    state: _builtins.bytes
+    """OPTIONAL, about devices alone. What Reserve gave for PreBind when it was tried."""
     @_builtins.property
     def pod(self) -> _cycle_pb2.PodIdentity:
         """REQUIRED. The pod."""
+
+    @_builtins.property
+    def columns(self) -> Global___NodeColumns:
+        """OPTIONAL, about devices alone. What Filter said of it; unset where PreFilter refused it."""
 
     def __init__(
         self,
@@ -781,10 +819,12 @@ class PodGroupMember(_message.Message):
         pod_class: _builtins.int = ...,
         nominated_node: _builtins.str = ...,
         slot: _builtins.int = ...,
+        columns: Global___NodeColumns | None = ...,
+        state: _builtins.bytes = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["pod", b"pod"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns", "pod", b"pod"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["nominated_node", b"nominated_node", "pod", b"pod", "pod_class", b"pod_class", "slot", b"slot"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns", "nominated_node", b"nominated_node", "pod", b"pod", "pod_class", b"pod_class", "slot", b"slot", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -19,6 +19,9 @@ class ToReserve:
 
     A claim that is still to be made has `requests`, and `mappings` for the pod's status; name and UID come later.
     It takes the place of `stale`, which an earlier attempt left.
+
+    The pod may use the claim where its PodGroup, `group` by name, is known to. With `group_uid` the claim is the
+    group's, and it is reserved for it in the place of the pod.
     """
 
     namespace: str
@@ -30,6 +33,8 @@ class ToReserve:
     requests: tuple[Json, ...] = ()
     mappings: tuple[Json, ...] = ()
     stale: str = ""
+    group: str = ""
+    group_uid: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,14 @@ assumption is void: either it has come true, or somebody else was faster and wha
 devices is written in two steps, the first of which does not show the devices: it is assumed to have them until it
 shows some, or is gone. Where a claim is only to be made for a pod, the assumption ends with the first that was made
 for it.
+
+While a group of pods is tried, its pods may share what was assumed for the first of them: the assumption stands until
+it is forgotten for all of them. After that nobody else joins them (`close`).
 Source: pkg/scheduler/util/assumecache, pkg/scheduler/framework/plugins/dynamicresources (dra_manager.go).
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from trireme.v1 import snapshot_pb2
 
@@ -27,11 +30,11 @@ class OutOfSyncError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Assumption:
-    """What is assumed, and for which pod."""
+    """What is assumed, and for which pods (UID)."""
 
     entry: snapshot_pb2.ClusterObject
     version: str
-    uid: str
+    users: frozenset[str]
 
 
 class AssumedObjects:
@@ -60,8 +63,11 @@ class AssumedObjects:
 
     def assume(self, uid: str, entries: Mapping[Key, snapshot_pb2.ClusterObject]) -> None:
         """All of these are assumed for the pod, or none. Raises: OutOfSyncError."""
+        shared = {key for key, entry in entries.items() if self._shares(key, entry)}
         for key, entry in entries.items():
             shown = self._shown.get(key)
+            if key in shared:
+                continue
             if shown is None and not version_of(entry):
                 # It is only to be made.
                 continue
@@ -71,14 +77,44 @@ class AssumedObjects:
                 versions = f"stored: {version_of(shown)}, assume: {version_of(entry)}"
                 raise OutOfSyncError(f'"{_name(key)}" is out of sync ({versions})')
         for key, entry in entries.items():
-            self._assumed[key] = _Assumption(entry, version_of(entry), uid)
+            if key in shared:
+                standing = self._assumed[key]
+                self._assumed[key] = replace(standing, users=standing.users | {uid})
+            else:
+                self._assumed[key] = _Assumption(entry, version_of(entry), frozenset((uid,)))
 
     def forget(self, uid: str) -> dict[Key, snapshot_pb2.ClusterObject]:
-        """Nothing is assumed for the pod any more; answers what was assumed, by object."""
-        gone = {key: assumption.entry for key, assumption in self._assumed.items() if assumption.uid == uid}
-        for key in gone:
-            del self._assumed[key]
+        """Nothing is assumed for the pod any more; answers what was assumed for it alone, by object."""
+        gone = {}
+        for key, assumption in [each for each in self._assumed.items() if uid in each[1].users]:
+            if len(assumption.users) > 1:
+                self._assumed[key] = replace(assumption, users=assumption.users - {uid})
+            else:
+                gone[key] = assumption.entry
+                del self._assumed[key]
         return gone
+
+    def close(self, uids: Collection[str]) -> list[Key]:
+        """No other pods of their group may count on what is assumed for these any more; answers the objects."""
+        closed = []
+        for key, assumption in self._assumed.items():
+            if assumption.entry.open_to_group and not assumption.users.isdisjoint(uids):
+                entry = snapshot_pb2.ClusterObject()
+                entry.CopyFrom(assumption.entry)
+                entry.ClearField("open_to_group")
+                self._assumed[key] = replace(assumption, entry=entry)
+                closed.append(key)
+        return closed
+
+    def _shares(self, key: Key, entry: snapshot_pb2.ClusterObject) -> bool:
+        """Whether it is already assumed, for another pod of the group that is being tried."""
+        standing = self._assumed.get(key)
+        return (
+            standing is not None
+            and bool(entry.open_to_group)
+            and standing.entry.open_to_group == entry.open_to_group
+            and standing.entry.resource_claim.metadata.uid == entry.resource_claim.metadata.uid
+        )
 
     def shown(self, key: Key) -> list[Key]:
         """The informer shows the object, or that it is gone: another version than the one assumed counts. Answers the
@@ -96,7 +132,7 @@ class AssumedObjects:
         made = [
             other
             for other, assumed in self._assumed.items()
-            if assumed.uid in owners and not assumed.version and other not in self._shown
+            if not assumed.users.isdisjoint(owners) and not assumed.version and other not in self._shown
         ]
         for other in made:
             del self._assumed[other]

@@ -8,7 +8,7 @@ Pure: it is told what happened and hands out deltas; it neither waits nor calls 
 in order gives the same state as a full sync taken after the last one.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -337,6 +337,12 @@ class ClusterCache:
         gone = self._overlay.forget(uid)
         self._change_objects(gone)
         return [(entry, self._overlay.get(key)) for key, entry in gone.items()]
+
+    def close_objects(self, uids: Collection[str]) -> None:
+        """What is assumed of objects for these pods of a group is not open to others of it any more."""
+        closed = self._overlay.close(uids)
+        if closed:
+            self._change_objects(closed)
 
     def object_keys(self, kind: str) -> set[tuple[str, str]]:
         """Namespace and name of all objects of a kind."""

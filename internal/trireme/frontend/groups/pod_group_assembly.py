@@ -106,7 +106,14 @@ class PodGroupAssembly:
             trials,
             attempt,
             pod_group_preempting.PodGroupPostFilters(
-                cache, calls, trials, attempt, publish, post_filters, topology=topology
+                cache,
+                calls,
+                trials,
+                attempt,
+                publish,
+                post_filters,
+                topology=topology,
+                group_claims=completed.gates.enabled("DRAWorkloadResourceClaims"),
             ),
             preemptions,
             binding,

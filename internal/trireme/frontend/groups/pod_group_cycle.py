@@ -121,9 +121,10 @@ class PodGroupCycle:
             way = await self._post_filters.find(group, members, trials, min_count, scheduled)
             profile = members[0].record.profile
             self._observed.group_post_filtered(profile, way.code, len(way.actions), self._observed.clock() - asked)
+            await self._free_devices(group, way.actions)
             if way.code is status.Code.SUCCESS:
                 how, nominated = Attempt.WAITING, way.nominated
-                await self._make_room(group, way.actions)
+                await self._make_room(group, [action for action in way.actions if action.HasField("evict")])
             elif way.code is status.Code.ERROR:
                 how = Attempt.ERROR
             said = _after(said, way)
@@ -140,6 +141,13 @@ class PodGroupCycle:
         failed = await self._preemptions.carry_out(actions) if actions else ""
         if failed:
             log.warning("what PodGroupPostFilter decided for pod group %s failed: %s", group.key, failed)
+
+    async def _free_devices(self, group: pod_groups.GroupState, actions: Sequence[bind_pb2.Action]) -> None:
+        """Have claims given up that the group cannot use as they are."""
+        claims = [action for action in actions if not action.HasField("evict")]
+        failed = await self._preemptions.carry_out(claims) if claims else ""
+        if failed:
+            log.warning("claims that pod group %s cannot use are not given up: %s", group.key, failed)
 
     def _scheduled(self, group: pod_groups.GroupState) -> int:
         """How many members have a node, assumed ones included."""
@@ -197,6 +205,7 @@ class PodGroupCycle:
 
     def _bind(self, group: pod_groups.GroupState, trials: Sequence[Trial]) -> None:
         """Have those that fitted bound; those that went away meanwhile are not there any more."""
+        self._trials.settle(trials)
         placed = []
         for trial in trials:
             if trial.assumed is None or trial.cycle is None:

@@ -14,13 +14,13 @@ from collections.abc import Callable, Mapping, Sequence
 from trireme.framework import status
 from trireme.frontend.cluster import cluster_cache
 from trireme.frontend.groups import pod_groups
-from trireme.frontend.groups.pod_group_trial import PodGroupTrials, Trial, Try, Verdict
+from trireme.frontend.groups.pod_group_trial import DEVICES, PodGroupTrials, Trial, Try, Verdict
 from trireme.frontend.queueing import queue_places, queue_pod
 from trireme.frontend.replicas import phases, replicas
 from trireme.v1 import bind_pb2, cycle_pb2, filter_pb2
 from trireme.wire import status as wire_status
 
-_DEVICES = "DynamicResources"
+_LOOKED_AT = "deallocation and deletion of ResourceClaims completed"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -46,10 +46,12 @@ class PodGroupPostFilters:
         plugins: Mapping[str, Sequence[str]],
         *,
         topology: bool,
+        group_claims: bool,
     ) -> None:
         """`attempt` tries a group, `trials` undoes what it assumed. `plugins` are those of each profile. `topology`:
-        groups may ask for one domain.
+        groups may ask for one domain. `group_claims`: they may have claims for devices.
         """
+        self._group_claims = group_claims
         self._try = attempt
         self._topology = topology
         self._cache = cache
@@ -68,20 +70,54 @@ class PodGroupPostFilters:
     ) -> GroupWayOut:
         """The way out for these members, after the trial said what it did of them."""
         texts = []
+        actions: list[bind_pb2.Action] = []
         for plugin in self._plugins.get(members[0].record.profile, ()):
-            if plugin == _DEVICES:
-                said = _devices(tried, self._topology and constrained(group))
+            if plugin == DEVICES:
+                said = await self._devices(group, tried, scheduled)
             elif plugin == queue_places.DEFAULT_PREEMPTION:
                 said = await self._preempt(group, members, min_count, scheduled)
             else:
                 continue
+            actions.extend(said.actions)
+            said = dataclasses.replace(said, actions=tuple(actions))
             if said.code in (status.Code.SUCCESS, status.Code.UNSCHEDULABLE_AND_UNRESOLVABLE):
                 return said
             if said.code is not status.Code.UNSCHEDULABLE:
                 text = f'error in "{plugin}" PodGroupPostFilter plugins: {said.message}'
-                return GroupWayOut(status.Code.ERROR, text)
+                return dataclasses.replace(said, code=status.Code.ERROR, message=text)
             texts.append(said.message)
-        return GroupWayOut(status.Code.UNSCHEDULABLE, ", ".join(text for text in texts if text))
+        text = ", ".join(text for text in texts if text)
+        return GroupWayOut(status.Code.UNSCHEDULABLE, text, actions=tuple(actions))
+
+    async def _devices(self, group: pod_groups.GroupState, tried: Sequence[Trial], scheduled: int) -> GroupWayOut:
+        """What DynamicResources says; of a group of which no pod was tried it knows nothing. Filter is asked only where
+        there are claims.
+        """
+        if self._topology and constrained(group):
+            return GroupWayOut(status.Code.UNSCHEDULABLE, "")
+        if not tried:
+            return GroupWayOut(status.Code.ERROR, "not found")
+        of_group = self._group_claims and group.pod_group is not None and bool(group.pod_group.spec.resource_claims)
+        if not of_group and not any(self._has_claims(trial) for trial in tried):
+            return GroupWayOut(status.Code.UNSCHEDULABLE, _LOOKED_AT)
+        request = self._question(group, [trial.pod for trial in tried])
+        request.devices.scheduled = scheduled
+        for member, trial in zip(request.members, tried, strict=True):
+            if trial.columns is not None:
+                member.columns.CopyFrom(trial.columns)
+            if trial.assumed is not None:
+                member.state = trial.assumed.state
+        try:
+            response = await self._calls.pod_group_post_filter(request)
+        except (phases.PhaseFault, replicas.PhaseUnavailable) as error:
+            return GroupWayOut(status.Code.ERROR, str(error))
+        code = wire_status.from_message(response.status).code
+        return GroupWayOut(code, ", ".join(response.status.messages), actions=tuple(response.actions))
+
+    def _has_claims(self, trial: Trial) -> bool:
+        """Whether the pod is one whose own name its class has, because claims may be named after it."""
+        class_id = trial.pod.record.class_id
+        return bool(class_id) and bool(self._cache.registry[class_id].pod.metadata.uid)
 
     async def _preempt(
         self,
@@ -157,15 +193,6 @@ class PodGroupPostFilters:
 def constrained(group: pod_groups.GroupState) -> bool:
     """Whether the group says anything of where its pods may go together."""
     return group.pod_group is not None and group.pod_group.spec.HasField("scheduling_constraints")
-
-
-def _devices(tried: Sequence[Trial], constrained_group: bool) -> GroupWayOut:
-    """What DynamicResources says of a group without claims; of one of which no pod was tried it knows nothing."""
-    if constrained_group:
-        return GroupWayOut(status.Code.UNSCHEDULABLE, "")
-    if not tried:
-        return GroupWayOut(status.Code.ERROR, "not found")
-    return GroupWayOut(status.Code.UNSCHEDULABLE, "deallocation and deletion of ResourceClaims completed")
 
 
 def _way_out(response: filter_pb2.PodGroupPostFilterResponse, nominated: Mapping[str, str]) -> GroupWayOut:

@@ -23,9 +23,10 @@ from trireme.frontend.groups import pod_groups
 from trireme.frontend.queueing import queue_pod, scheduling_queue
 from trireme.frontend.replicas import class_answers, phases, replicas
 from trireme.frontend.serving import metrics_observed
-from trireme.v1 import cycle_pb2
+from trireme.v1 import cycle_pb2, filter_pb2
 
 UNSCHEDULABLE = "pod group is unschedulable"
+DEVICES = "DynamicResources"
 
 
 class Verdict(enum.Enum):
@@ -60,6 +61,8 @@ class Trial:
     assumed: binding_cycle.Assumed | None = None
     cycle: cycle_pb2.Cycle | None = None
     failure: outcomes.Failure | None = None
+    # What filter said of the nodes, where devices that the pod has already are not available on some.
+    columns: filter_pb2.NodeColumns | None = None
 
     @property
     def failed_by_error(self) -> bool:
@@ -249,7 +252,8 @@ class PodGroupTrials:
                 return [Trial(pods[0], failure=outcomes.Failure(str(error), nominated_node=""))]
         if filtered.refuses(slot):
             self._observed.refused(record.profile, len(pods), self._observed.clock() - started, filtered)
-            return [Trial(pod, failure=self._refusal(filtered)) for pod in pods]
+            columns = self._about_devices(record.class_id, filtered)
+            return [Trial(pod, failure=self._refusal(filtered), columns=columns) for pod in pods]
         if filtered.answer.admits(slot):
             placed = phases.Placed((slot,), None, False)
         else:
@@ -272,6 +276,7 @@ class PodGroupTrials:
     ) -> list[Trial]:
         trials = []
         looked_at = outcomes.looked_at(filtered.answer, self._cache.node_count)
+        columns = self._about_devices(pods[0].record.class_id, filtered)
         for pod, slot in zip(pods, slots, strict=False):
             node_name = self._cache.node_at(slot, filtered.answer.generation)
             if node_name is None:
@@ -283,7 +288,8 @@ class PodGroupTrials:
             pending = pod.record.pod
             self._cache.assume(pod.key, pod.uid, node_name, pending.base, pending.parsed.labels, pending.class_id)
             self._queue.nominator.delete(pod.uid)
-            trials.append(Trial(pod, binding_cycle.Assumed(pod, node_name, slot, looked_at=looked_at), cycle))
+            assumed_pod = binding_cycle.Assumed(pod, node_name, slot, looked_at=looked_at)
+            trials.append(Trial(pod, assumed_pod, cycle, columns=columns))
         assumed = [trial for trial in trials if trial.assumed is not None]
         if filtered.needs_reserve and assumed:
             try:
@@ -295,7 +301,7 @@ class PodGroupTrials:
 
     async def _reserve(self, cycle: cycle_pb2.Cycle, trials: list[Trial], pre_bind: bool) -> None:
         placements = [trial.assumed.placement for trial in trials if trial.assumed is not None]
-        answers = await self._reserved.reserve(cycle, placements)
+        answers = await self._reserved.reserve(cycle, placements, trials[0].pod.record.pod.parsed.group)
         for trial, answer in zip(trials, answers, strict=True):
             assert trial.assumed is not None  # all of them were just assumed
             if isinstance(answer, bytes):
@@ -305,6 +311,19 @@ class PodGroupTrials:
             self._cache.forget(trial.pod.uid)
             trial.assumed = None
             trial.failure = scheduling_cycle.not_reserved(answer)
+
+    def settle(self, trials: Sequence[Trial]) -> None:
+        """The group's trial is over, and these go on to be bound: nobody shares what they have reserved any more."""
+        uids = {trial.pod.uid for trial in trials if trial.assumed is not None and trial.assumed.reserved}
+        if uids:
+            self._reserved.close_to_group(uids)
+
+    def _about_devices(self, class_id: int, filtered: phases.Filtered) -> filter_pb2.NodeColumns | None:
+        """Filter's answer, where DynamicResources had something to say of a pod with claims."""
+        if not self._cache.registry[class_id].pod.metadata.uid or filtered.refusal is not None:
+            return None
+        said = any(refusal.plugin == DEVICES for refusal in filtered.answer.statuses)
+        return filtered.answer.message() if said else None
 
     def _refusal(self, filtered: phases.Filtered) -> outcomes.Failure:
         """Why no node takes the class."""

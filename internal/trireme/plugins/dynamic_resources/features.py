@@ -18,10 +18,12 @@ class Features:
     fractional: bool = True
     extended_resources: bool = True
     filter_timeout: bool = True
+    # Claims may belong to a PodGroup.
+    group_claims: bool = False
 
 
 def of_gates(gates: Mapping[str, bool]) -> Features:
-    """The features by the gates; one that is not named has Kubernetes' default, which is on."""
+    """The features by the gates; one that is not named is as in Kubernetes: on, but for claims of groups."""
 
     def on(name: str) -> bool:
         return gates.get(name, True)
@@ -37,4 +39,5 @@ def of_gates(gates: Mapping[str, bool]) -> Features:
         fractional=on("DRAFractionalCapacityRange"),
         extended_resources=on("DRAExtendedResource"),
         filter_timeout=on("DRASchedulerFilterTimeout"),
+        group_claims=gates.get("DRAWorkloadResourceClaims", False),
     )

@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 
 from trireme.framework import pausing, selectors, status
-from trireme.kube import encode
 from trireme.plugins import interfaces
 from trireme.plugins.dynamic_resources import (
     allocator,
@@ -31,6 +30,7 @@ from trireme.plugins.dynamic_resources import (
     pod_claims,
     readiness,
     results,
+    to_reserve,
 )
 from trireme.snapshot import arrays, classes, node_selection, snapshot
 from trireme.v1 import cycle_pb2, resource_pb2, snapshot_pb2
@@ -62,11 +62,14 @@ class Args:
 class _State:
     """What the pods of a class ask for at one generation."""
 
+    stated: tuple[pod_claims.PodClaim, ...]
     claims: tuple[resource_pb2.ResourceClaim, ...]
     known: inventory.Inventory
     # Extended resources that are not all given by device plugins.
     resources: Mapping[str, int]
     stale: resource_pb2.ResourceClaim | None
+    # UIDs of claims that a pod before it, of the group that is being tried, is to get devices for.
+    shared: frozenset[str] = frozenset()
 
     @property
     def to_allocate(self) -> list[resource_pb2.ResourceClaim]:
@@ -116,6 +119,11 @@ class DynamicResources:
         self._wall = wall
         # What was searched for ahead of a question: by class and kind the version that it is of.
         self._ahead: dict[tuple[int, _Kind], tuple[int, _Outcome]] = {}
+
+    @property
+    def group_claims(self) -> bool:
+        """Whether a PodGroup may have claims."""
+        return self._on.group_claims
 
     async def ahead(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, slots: arrays.SlotArray, remembering: bool = True
@@ -209,7 +217,7 @@ class DynamicResources:
     ) -> interfaces.Verdicts:
         """Refuse slots from which a claim's devices cannot be used, and where none can be found."""
         index = np.full(slots.shape[0], interfaces.PASSES, dtype=np.int16)
-        unavailable: arrays.BoolArray = np.logical_or.reduce(self._unavailable(state, snap, slots), axis=0)
+        unavailable: arrays.BoolArray = np.logical_or.reduce(self._unavailable(state, snap, slots, {}), axis=0)
         if unavailable.any():
             index[unavailable] = table.intern(self._unresolvable(NOT_AVAILABLE))
         refused: dict[status.Status, list[int]] = {}
@@ -224,13 +232,19 @@ class DynamicResources:
         return interfaces.Verdicts(index)
 
     def unavailable_claims(
-        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, slots: arrays.SlotArray
+        self,
+        pod_class: classes.PodClass,
+        snap: snapshot.Snapshot,
+        slots: arrays.SlotArray,
+        promised: Mapping[str, resource_pb2.AllocationResult] | None = None,
     ) -> list[resource_pb2.ResourceClaim]:
-        """The allocated claims of the class that cannot be used on one of these slots at least."""
+        """The allocated claims of the class that cannot be used on one of these slots at least; `promised` (by UID) are
+        allocations that pods before it in its group were to get.
+        """
         state = self._known_state(pod_class, snap)
         if state is None:
             return []
-        lacking: arrays.BoolArray = np.logical_or.reduce(self._unavailable(state, snap, slots), axis=1)
+        lacking: arrays.BoolArray = np.logical_or.reduce(self._unavailable(state, snap, slots, promised or {}), axis=1)
         return [claim for claim, lacks in zip(state.claims, lacking.tolist(), strict=True) if lacks]
 
     def stale_claim(
@@ -249,10 +263,10 @@ class DynamicResources:
         if not self._on.prioritized_list or not pod_class.pod.spec.resource_claims:
             return _Unscored()
         try:
-            claims = pod_claims.of(pod_class.pod, snap)
+            claims = pod_claims.of(pod_class.pod, snap, of_groups=self._on.group_claims)
         except pod_claims.ClaimError:
             return _Unscored()
-        if not any(request.first_available for claim in claims for request in claim.spec.devices.requests):
+        if not any(request.first_available for each in claims for request in each.claim.spec.devices.requests):
             return _Unscored()
         return self._known_state(pod_class, snap) or _Unscored()
 
@@ -261,11 +275,14 @@ class DynamicResources:
     ) -> arrays.Int64Array:
         """How early in their lists the alternatives are that claims get."""
         scores = np.zeros(slots.shape[0], dtype=np.int64)
-        if not isinstance(state, _State) or not state.allocates:
+        if not isinstance(state, _State) or not (state.allocates or state.shared):
             return scores
         fixed = sum(alternatives.value_of(claim, alternatives.allocated_names(claim)) for claim in state.claims)
         for positions, outcome in self._outcomes(pod_class, state, snap, slots):
-            if outcome is not None and outcome.solutions is not None:
+            if outcome is None and not state.allocates:
+                # All was found for the pods before it.
+                scores[positions] = fixed
+            elif outcome is not None and outcome.solutions is not None:
                 scores[positions] = fixed + sum(
                     alternatives.value_of(each.claim, alternatives.chosen_names(each)) for each in outcome.solutions
                 )
@@ -305,14 +322,17 @@ class DynamicResources:
         entries = []
         # A pod may name a claim twice: the first of what was found for it counts.
         found = {_identity(solution.claim): solution for solution in reversed(solutions)}
-        for claim in {_identity(claim): claim for claim in state.claims}.values():
+        groups = self._on.group_claims
+        for stated in {_identity(each.claim): each for each in state.stated}.values():
+            claim = stated.claim
             solution = found.pop(_identity(claim), None)
-            if solution is None:
-                entries.append(_entry(claim, None, pod_claims.reserved_for(claim, pod.uid)))
+            if solution is None and claim.metadata.uid not in state.shared:
+                entries.append(to_reserve.known(pod_class.pod, pod, stated, None, of_groups=groups))
                 continue
-            allocated = self._allocated(solution, claim.metadata.uid, snap, slot)
+            allocated = claim if solution is None else self._allocated(solution, claim.metadata.uid, snap, slot)
             assumed.append(snapshot_pb2.ClusterObject(resource_claim=allocated, assumed=True))
-            entries.append(_entry(allocated, allocated.status.allocation, False))
+            given = allocated.status.allocation
+            entries.append(to_reserve.known(pod_class.pod, pod, stated, given, of_groups=groups))
         for solution in found.values():
             if not solution.claim.spec.devices.requests:
                 # Device plugins give all of it on this node.
@@ -322,7 +342,7 @@ class DynamicResources:
             assumed.append(snapshot_pb2.ClusterObject(resource_claim=allocated, assumed=True))
             lacking = self._lacking(state, snap, slot)
             _, mappings = extended.requests(pod_class.pod, lacking, state.known.class_of_resource)
-            entries.append(_entry_to_make(allocated, mappings, state.known.made_for.get(pod.uid)))
+            entries.append(to_reserve.to_make(allocated, mappings, state.known.made_for.get(pod.uid)))
         if not entries:
             return interfaces.Reserved()
         return interfaces.Reserved(None, tuple(assumed), device_claims.DeviceClaims(tuple(entries)).to_bytes())
@@ -354,7 +374,7 @@ class DynamicResources:
             return None
         known = inventory.of(snap, self._on)
         try:
-            claims = tuple(pod_claims.of(pod_class.pod, snap))
+            stated = tuple(pod_claims.of(pod_class.pod, snap, of_groups=self._on.group_claims))
         except pod_claims.ClaimError as error:
             raise _Refused(self._unresolvable(str(error))) from error
         resources: Mapping[str, int] = {}
@@ -362,20 +382,27 @@ class DynamicResources:
             asked = extended.asked(pod_class)
             if any(name in known.class_of_resource for name in asked):
                 resources = asked
-        if not claims and not resources:
+        if not stated and not resources:
             return None
-        for claim in claims:
-            self._check(claim, known, snap)
+        claims = tuple(each.claim for each in stated)
+        group = pod_class.pod.spec.scheduling_group.pod_group_name
+        shared = frozenset(claim.metadata.uid for claim in claims if self._check(claim, group, known, snap))
         uid = pod_class.pod.metadata.uid
-        return _State(claims, known, resources, known.made_for.get(uid) if uid and resources else None)
+        return _State(stated, claims, known, resources, known.made_for.get(uid) if uid and resources else None, shared)
 
-    def _check(self, claim: resource_pb2.ResourceClaim, known: inventory.Inventory, snap: snapshot.Snapshot) -> None:
-        """Raises: _Refused where the claim cannot be worked with."""
+    def _check(
+        self, claim: resource_pb2.ResourceClaim, group: str, known: inventory.Inventory, snap: snapshot.Snapshot
+    ) -> bool:
+        """Whether the devices of the claim are shared with pods of the group that were tried before. Raises: _Refused
+        where the claim cannot be worked with.
+        """
         full = f"{claim.metadata.namespace}/{claim.metadata.name}"
         if snap.objects.assumed(inventory.CLAIM, claim.metadata.namespace, claim.metadata.name):
+            if group and snap.objects.open_to(inventory.CLAIM, claim.metadata.namespace, claim.metadata.name) == group:
+                return True
             raise _Refused(self._unresolvable(f"resource claim {full} is in the process of being allocated"))
         if claim.status.HasField("allocation"):
-            return
+            return False
         for request in claim.spec.devices.requests:
             if request.HasField("exactly"):
                 self._check_class(request.exactly.device_class_name, request.name, known)
@@ -388,6 +415,7 @@ class DynamicResources:
                 raise _Refused(self._unresolvable(f"resource claim {full}, request {request.name}: {disabled}"))
             for each in request.first_available if not request.HasField("exactly") else ():
                 self._check_class(each.device_class_name, f"{request.name}/{each.name}", known)
+        return False
 
     def _check_class(self, name: str, request: str, known: inventory.Inventory) -> None:
         if not name:
@@ -398,16 +426,24 @@ class DynamicResources:
 
     # What is so on nodes
 
-    def _unavailable(self, state: _State, snap: snapshot.Snapshot, slots: arrays.SlotArray) -> arrays.BoolArray:
+    def _unavailable(
+        self,
+        state: _State,
+        snap: snapshot.Snapshot,
+        slots: arrays.SlotArray,
+        promised: Mapping[str, resource_pb2.AllocationResult],
+    ) -> arrays.BoolArray:
         """Which allocated claims cannot be used where. Shape: (claim, slot asked)."""
         out = np.zeros((len(state.claims), slots.shape[0]), dtype=np.bool_)
         for at, claim in enumerate(state.claims):
-            if not claim.status.HasField("allocation"):
+            allocated = claim.status.HasField("allocation")
+            allocation = claim.status.allocation if allocated else promised.get(claim.metadata.uid)
+            if allocation is None:
                 continue
-            if self._on.binding_conditions and self._is_lost(claim):
+            if allocated and self._on.binding_conditions and self._is_lost(claim):
                 out[at] = True
-            elif claim.status.allocation.HasField("node_selector"):
-                terms = selectors.parse_terms(claim.status.allocation.node_selector.node_selector_terms)
+            elif allocation.HasField("node_selector"):
+                terms = selectors.parse_terms(allocation.node_selector.node_selector_terms)
                 out[at] = ~node_selection.matches_any(snap.nodes, terms, slots)
         return out
 
@@ -562,35 +598,3 @@ def _allocatable(snap: snapshot.Snapshot, name: str, slot: int) -> int:
 
 def _identity(claim: resource_pb2.ResourceClaim) -> tuple[str, str]:
     return claim.metadata.namespace, claim.metadata.name
-
-
-def _entry(
-    claim: resource_pb2.ResourceClaim, allocation: resource_pb2.AllocationResult | None, reserved: bool
-) -> device_claims.ToReserve:
-    return device_claims.ToReserve(
-        claim.metadata.namespace,
-        claim.metadata.name,
-        claim.metadata.uid,
-        None if allocation is None else encode.encode(allocation),
-        reserved,
-    )
-
-
-def _entry_to_make(
-    claim: resource_pb2.ResourceClaim,
-    mappings: Sequence[extended.Given],
-    stale: resource_pb2.ResourceClaim | None,
-) -> device_claims.ToReserve:
-    return device_claims.ToReserve(
-        claim.metadata.namespace,
-        "",
-        "",
-        encode.encode(claim.status.allocation),
-        make=True,
-        requests=tuple(encode.encode(request) for request in claim.spec.devices.requests),
-        mappings=tuple(
-            {"containerName": each.container, "resourceName": each.resource, "requestName": each.request}
-            for each in mappings
-        ),
-        stale="" if stale is None else stale.metadata.name,
-    )

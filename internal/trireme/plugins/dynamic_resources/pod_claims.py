@@ -1,20 +1,42 @@
-"""The claims of a pod: those that it names, and those that were made for it from templates.
+"""The claims of a pod: those that it names, and those that were made for it, or for its group, from templates.
+
+A claim of a PodGroup is one that a pod of it names by the same name and from the same source as the group does. It is
+the group, not the pod, that uses such a claim; who looks at a pod alone knows its group by name.
 
 Source: k8s.io/dynamic-resource-allocation/resourceclaim.
 """
 
-from trireme.plugins.dynamic_resources import inventory
+from dataclasses import dataclass
+
+from trireme.plugins.dynamic_resources import group_claims, inventory
 from trireme.snapshot import snapshot
-from trireme.v1 import core_pb2, resource_pb2
+from trireme.v1 import core_pb2, resource_pb2, scheduling_pb2
+
+POD_GROUP = "pod_group"
+
+_UNSUPPORTED = "none of the supported fields are set"
+
+# What a pod, or a group, says of one of its claims.
+Stated = core_pb2.PodResourceClaim | scheduling_pb2.PodGroupResourceClaim
 
 
 class ClaimError(Exception):
     """The pod has to wait for a claim; the text is kube-scheduler's."""
 
 
-def of(pod: core_pb2.Pod, snap: snapshot.Snapshot) -> list[resource_pb2.ResourceClaim]:
-    """All of the pod's claims, in its order. Raises: ClaimError where one is not as it must be."""
-    out = []
+@dataclass(frozen=True, slots=True)
+class PodClaim:
+    """A claim of a pod. `group` uses it in the place of the pod, where it is one of the group's."""
+
+    claim: resource_pb2.ResourceClaim
+    group: scheduling_pb2.PodGroup | None = None
+
+
+def of(pod: core_pb2.Pod, snap: snapshot.Snapshot, *, of_groups: bool) -> list[PodClaim]:
+    """All of the pod's claims, in its order. `of_groups`: groups may have claims. Raises: ClaimError where one is
+    not as it must be.
+    """
+    found = []
     namespace = pod.metadata.namespace
     for stated in pod.spec.resource_claims:
         name, made = _name(pod, stated)
@@ -25,20 +47,49 @@ def of(pod: core_pb2.Pod, snap: snapshot.Snapshot) -> list[resource_pb2.Resource
             raise ClaimError(f'could not find ResourceClaim "{namespace}/{name}"')
         if claim.metadata.HasField("deletion_timestamp"):
             raise ClaimError(f'resourceclaim "{name}" is being deleted')
-        if made and not _controlled_by(claim, pod):
-            wanted = f"Pod {namespace}/{pod.metadata.name} (Pod is not owner)"
-            raise ClaimError(f"ResourceClaim {namespace}/{name} was not created for {wanted}")
-        out.append(claim)
+        if made:
+            _check_owner(claim, pod, of_groups)
+        found.append((stated, claim))
+    group = _group(pod, snap) if of_groups and found else None
+    return [PodClaim(claim, group if group is not None and _is_of(stated, group) else None) for stated, claim in found]
+
+
+def of_group(group: scheduling_pb2.PodGroup, snap: snapshot.Snapshot) -> list[resource_pb2.ResourceClaim]:
+    """The group's own claims, in its order, without those that were made for somebody else. Raises: ClaimError where
+    one is not there.
+    """
+    out = []
+    namespace = group.metadata.namespace
+    full = f"{namespace}/{group.metadata.name}"
+    for stated in group.spec.resource_claims:
+        if not _supported(stated):
+            raise ClaimError(f"PodGroup {full}, spec.resourceClaim {stated.name}: {_UNSUPPORTED}")
+        made = not stated.HasField("resource_claim_name")
+        name: str | None = stated.resource_claim_name
+        if made:
+            status = next((each for each in group.status.resource_claim_statuses if each.name == stated.name), None)
+            if status is None:
+                raise ClaimError(f"PodGroup {full}: ResourceClaim not created yet")
+            name = status.resource_claim_name if status.HasField("resource_claim_name") else None
+        if name is None:
+            continue
+        claim: resource_pb2.ResourceClaim | None = snap.objects.get(inventory.CLAIM, namespace, name)
+        if claim is None:
+            raise ClaimError(f'could not find ResourceClaim "{namespace}/{name}"')
+        if not made or _controller_uid(claim) == group.metadata.uid:
+            out.append(claim)
     return out
 
 
-def reserved_for(claim: resource_pb2.ResourceClaim, uid: str) -> bool:
-    """Whether the claim lists the pod as one that uses it."""
-    return any(user.uid == uid for user in claim.status.reserved_for)
+def reserved_for(claim: resource_pb2.ResourceClaim, uid: str, group: str = "") -> bool:
+    """Whether the claim lists the pod, or its group, as one that uses it. `group`: the name; empty: none counts."""
+    return any(user.uid == uid for user in claim.status.reserved_for) or (
+        bool(group) and group_claims.used_by(claim, group)
+    )
 
 
 def _name(pod: core_pb2.Pod, stated: core_pb2.PodResourceClaim) -> tuple[str | None, bool]:
-    """The claim's name, None where the pod does without it; and whether it was made for the pod."""
+    """The claim's name, None where the pod does without it; and whether it was made for the pod or its group."""
     full = f"{pod.metadata.namespace}/{pod.metadata.name}"
     if stated.HasField("resource_claim_name"):
         return stated.resource_claim_name, False
@@ -47,9 +98,57 @@ def _name(pod: core_pb2.Pod, stated: core_pb2.PodResourceClaim) -> tuple[str | N
             if made.name == stated.name:
                 return (made.resource_claim_name if made.HasField("resource_claim_name") else None), True
         raise ClaimError(f'pod "{full}": ResourceClaim not created yet')
-    raise ClaimError(f'pod "{full}", spec.resourceClaim "{stated.name}": none of the supported fields are set')
+    raise ClaimError(f'pod "{full}", spec.resourceClaim "{stated.name}": {_UNSUPPORTED}')
 
 
-def _controlled_by(claim: resource_pb2.ResourceClaim, pod: core_pb2.Pod) -> bool:
-    controller = next((owner.uid for owner in claim.metadata.owner_references if owner.controller), None)
-    return controller == pod.metadata.uid
+def _check_owner(claim: resource_pb2.ResourceClaim, pod: core_pb2.Pod, of_groups: bool) -> None:
+    """Raises: ClaimError where the claim was made for somebody else."""
+    if _controller_uid(claim) == pod.metadata.uid:
+        return
+    group = pod.spec.scheduling_group.pod_group_name
+    whose = "Pod is not owner"
+    if of_groups and group:
+        if group_claims.made_for(claim, group):
+            return
+        whose = f"neither Pod nor PodGroup {group} is the owner"
+    wanted = f"Pod {pod.metadata.namespace}/{pod.metadata.name} ({whose})"
+    raise ClaimError(f"ResourceClaim {claim.metadata.namespace}/{claim.metadata.name} was not created for {wanted}")
+
+
+def _controller_uid(claim: resource_pb2.ResourceClaim) -> str | None:
+    return next((owner.uid for owner in claim.metadata.owner_references if owner.controller), None)
+
+
+def _group(pod: core_pb2.Pod, snap: snapshot.Snapshot) -> scheduling_pb2.PodGroup | None:
+    """The pod's group; None: it has none. Raises: ClaimError where it is not there, or has a claim of no kind."""
+    name = pod.spec.scheduling_group.pod_group_name
+    if not name:
+        return None
+    namespace = pod.metadata.namespace
+    group: scheduling_pb2.PodGroup | None = snap.objects.get(POD_GROUP, namespace, name)
+    if group is None:
+        raise ClaimError(f"pod group object not found for pod group podgroup/{namespace}/{name}")
+    return group
+
+
+def _is_of(stated: core_pb2.PodResourceClaim, group: scheduling_pb2.PodGroup) -> bool:
+    """Whether what the pod states is the group's claim. Raises: ClaimError for a claim of the group of no kind."""
+    for own in group.spec.resource_claims:
+        if not _supported(own):
+            full = f"{group.metadata.namespace}/{group.metadata.name}"
+            raise ClaimError(f"PodGroup {full} claim {own.name}: {_UNSUPPORTED}")
+        if own.name == stated.name and _source(own) == _source(stated):
+            return True
+    return False
+
+
+def _supported(stated: Stated) -> bool:
+    return stated.HasField("resource_claim_name") or stated.HasField("resource_claim_template_name")
+
+
+def _source(stated: Stated) -> tuple[str | None, str | None]:
+    """The claim that is named, and the template."""
+    return (
+        stated.resource_claim_name if stated.HasField("resource_claim_name") else None,
+        stated.resource_claim_template_name if stated.HasField("resource_claim_template_name") else None,
+    )

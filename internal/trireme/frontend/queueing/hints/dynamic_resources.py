@@ -8,6 +8,7 @@ from typing import Any
 
 from trireme.frontend.queueing.hints import cluster_view
 from trireme.frontend.queueing.hints.wanted import Helps, Setting, Wanted, everybody, nobody
+from trireme.plugins.dynamic_resources import group_claims
 from trireme.v1 import core_pb2, resource_pb2
 
 
@@ -16,21 +17,25 @@ def dynamic_resources(setting: Setting) -> Sequence[Wanted]:
     if not setting.features.enabled("DynamicResourceAllocation"):
         return ()
     cluster = setting.cluster
+    groups = setting.features.enabled("DRAWorkloadResourceClaims")
+
+    def claims(pod: core_pb2.Pod) -> set[str] | None:
+        return claims_of(pod, cluster, of_groups=groups)
 
     def after_claim(old: resource_pb2.ResourceClaim | None, new: resource_pb2.ResourceClaim | None) -> Helps:
         if new is None:
             # The claim that is gone still had its devices.
             return everybody if old is not None and old.status.HasField("allocation") else nobody
         if old is not None and old.status.HasField("allocation") and not new.status.HasField("allocation"):
-            return lambda pod_class: claims_of(pod_class.pod, cluster) is not None
+            return lambda pod_class: claims(pod_class.pod) is not None
         if old is not None and old.status == new.status:
             return nobody
         uid = new.metadata.uid
-        return lambda pod_class: uid in (claims_of(pod_class.pod, cluster) or ())
+        return lambda pod_class: uid in (claims(pod_class.pod) or ())
 
     def after_own(old: Any, new: Any) -> Helps:
         # The class's message has the pod's name and UID too: it names claims.
-        return nobody if claims_of(new.pod, cluster) is None else everybody
+        return nobody if claims(new.pod) is None else everybody
 
     return (
         Wanted("Node", ("Add", "UpdateNodeLabel", "UpdateNodeAllocatable")),
@@ -41,8 +46,10 @@ def dynamic_resources(setting: Setting) -> Sequence[Wanted]:
     )
 
 
-def claims_of(pod: core_pb2.Pod, cluster: cluster_view.CacheView) -> set[str] | None:
-    """The UIDs of the pod's claims; None: one of them is missing, on its way out, or somebody else's."""
+def claims_of(pod: core_pb2.Pod, cluster: cluster_view.CacheView, *, of_groups: bool) -> set[str] | None:
+    """The UIDs of the pod's claims; None: one of them is missing, on its way out, or somebody else's. `of_groups`:
+    those of its PodGroup are its own.
+    """
     out = set()
     for wanted in pod.spec.resource_claims:
         if wanted.HasField("resource_claim_name"):
@@ -60,12 +67,15 @@ def claims_of(pod: core_pb2.Pod, cluster: cluster_view.CacheView) -> set[str] | 
         claim = cluster.get("resource_claim", pod.metadata.namespace, name)
         if claim is None or claim.metadata.HasField("deletion_timestamp"):
             return None
-        if not wanted.HasField("resource_claim_name") and not _made_for(claim, pod):
+        if not wanted.HasField("resource_claim_name") and not _made_for(claim, pod, of_groups):
             return None
         out.add(claim.metadata.uid)
     return out
 
 
-def _made_for(claim: resource_pb2.ResourceClaim, pod: core_pb2.Pod) -> bool:
+def _made_for(claim: resource_pb2.ResourceClaim, pod: core_pb2.Pod, of_groups: bool) -> bool:
     controller = next((owner for owner in claim.metadata.owner_references if owner.controller), None)
-    return controller is not None and controller.uid == pod.metadata.uid
+    if controller is not None and controller.uid == pod.metadata.uid:
+        return True
+    group = pod.spec.scheduling_group.pod_group_name
+    return of_groups and bool(group) and group_claims.made_for(claim, group)

@@ -1,0 +1,51 @@
+"""What Reserve leaves for PreBind of each claim, as entries of `wire.device_claims`."""
+
+from collections.abc import Sequence
+
+from trireme.kube import encode
+from trireme.plugins.dynamic_resources import extended, pod_claims
+from trireme.v1 import core_pb2, cycle_pb2, resource_pb2
+from trireme.wire import device_claims
+
+
+def known(
+    pod: core_pb2.Pod,
+    identity: cycle_pb2.PodIdentity,
+    wanted: pod_claims.PodClaim,
+    allocation: resource_pb2.AllocationResult | None,
+    *,
+    of_groups: bool,
+) -> device_claims.ToReserve:
+    """A claim that there is; `allocation`: it is to get these devices. `of_groups`: groups may have claims."""
+    claim, of = wanted.claim, wanted.group
+    group = pod.spec.scheduling_group.pod_group_name if of_groups else ""
+    return device_claims.ToReserve(
+        claim.metadata.namespace,
+        claim.metadata.name,
+        claim.metadata.uid,
+        None if allocation is None else encode.encode(allocation),
+        allocation is None and pod_claims.reserved_for(claim, identity.uid, group),
+        group=group,
+        group_uid="" if of is None else of.metadata.uid,
+    )
+
+
+def to_make(
+    claim: resource_pb2.ResourceClaim,
+    mappings: Sequence[extended.Given],
+    stale: resource_pb2.ResourceClaim | None,
+) -> device_claims.ToReserve:
+    """A claim that is still to be made; it takes the place of `stale`."""
+    return device_claims.ToReserve(
+        claim.metadata.namespace,
+        "",
+        "",
+        encode.encode(claim.status.allocation),
+        make=True,
+        requests=tuple(encode.encode(request) for request in claim.spec.devices.requests),
+        mappings=tuple(
+            {"containerName": each.container, "resourceName": each.resource, "requestName": each.request}
+            for each in mappings
+        ),
+        stale="" if stale is None else stale.metadata.name,
+    )
