@@ -95,13 +95,16 @@ def selectors(device: Mapping[str, Any], expressions: Sequence[str]) -> list[dic
 
 
 class Oracle:
-    """The running program; a context manager. Situations are asked `runs` times each, and what varies is left out."""
+    """The running program; a context manager. Situations are asked `runs` times each, and what varies is left out.
+    `gates` are feature gates that are on, whatever their default.
+    """
 
-    def __init__(self, runs: int = 4) -> None:
+    def __init__(self, runs: int = 4, gates: Iterable[str] = ()) -> None:
         self._runs = runs
+        self._gates = ",".join(f"{gate}=true" for gate in gates)
 
     def __enter__(self) -> "Oracle":
-        command = [str(build()), "-runs", str(self._runs)]
+        command = [str(build()), "-runs", str(self._runs), "-feature-gates", self._gates]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         return self
 

@@ -487,8 +487,29 @@ async def test_a_claim_in_use_keeps_its_allocation(bind: Bind) -> None:
     uid = await make_claim(bind, "another")
     (status,) = await bind.apply(deallocation(bind, uid))
     assert status.code == status_pb2.CODE_ERROR
-    assert "reserved for another pod" in status.messages[0]
+    assert "reserved for somebody else" in status.messages[0]
     assert (await bind.api.get(f"{CLAIMS}/claim")).json()["status"]["allocation"]
+
+
+async def test_a_group_gives_up_its_claim_or_leaves_it(bind: Bind) -> None:
+    """What the group reserved is its own to give up; leaving keeps the devices and the other users. Again is fine."""
+    await bind.make_pods("web")
+    uid = await make_claim(bind, "web")
+    claim = (await bind.api.get(f"{CLAIMS}/claim")).json()
+    group = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "g", "uid": "group"}
+    claim["status"]["reservedFor"].append(group)
+    await bind.api.put(f"{CLAIMS}/claim/status", claim)
+    leaving = bind_pb2.LeaveClaim(namespace="default", name="claim", uid=uid, user_uid=bind.uids["web"])
+    for _ in range(2):
+        assert ok(await bind.apply(bind_pb2.Action(pod=bind.identity("web"), leave_claim=leaving)))
+    left = (await bind.api.get(f"{CLAIMS}/claim")).json()["status"]
+    assert (left["reservedFor"], "allocation" in left) == ([group], True)
+    (status,) = await bind.apply(deallocation(bind, uid))
+    assert status.code == status_pb2.CODE_ERROR
+    action = deallocation(bind, uid)
+    action.deallocate.user_uid = "group"
+    assert ok(await bind.apply(action))
+    assert not (await bind.api.get(f"{CLAIMS}/claim")).json().get("status")
 
 
 async def test_a_claim_made_by_the_scheduler_is_deleted(bind: Bind) -> None:

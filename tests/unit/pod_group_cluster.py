@@ -26,7 +26,7 @@ from trireme.frontend.groups import (
 from trireme.frontend.queueing.queue_pod import by_priority
 from trireme.frontend.replicas import class_answers, phases
 from trireme.frontend.serving import metrics_observed
-from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, filter_pb2, scheduling_pb2, score_pb2, status_pb2
+from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, filter_pb2, scheduling_pb2, score_pb2, snapshot_pb2, status_pb2
 
 T0 = 1_000_000.0
 
@@ -65,6 +65,8 @@ class Cluster:
         #: Pods that Reserve refuses.
         self.unreservable: set[str] = set()
         self.unreserved: list[str] = []
+        #: What Reserve assumes beside each pod.
+        self.assuming: list[snapshot_pb2.ClusterObject] = []
         #: What to do when filter is asked.
         self.meanwhile: Callable[[], None] = lambda: None
         #: What filter answers about a group.
@@ -221,6 +223,8 @@ class Cluster:
             if placement.pod.name in self.unreservable:
                 said.status.code, said.status.plugin = status_pb2.CODE_UNSCHEDULABLE, "Volumes"
                 said.status.messages.append("no volume left")
+            else:
+                said.assumed.extend(self.assuming)
             out.append(said)
         return out
 

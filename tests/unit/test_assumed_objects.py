@@ -184,3 +184,57 @@ def test_a_claim_that_is_only_to_be_made_is_there_until_the_real_one_is() -> Non
         shown[DEVICE_CLAIM] = _device_claim("1", allocated=allocated, owner=owner)
         assert assumed.shown(DEVICE_CLAIM) == ([] if left else [made])
         assert len(assumed) == left
+
+
+def _open_claim(version: str = "1", group: str = "g") -> snapshot_pb2.ClusterObject:
+    entry = _device_claim(version, allocated=True)
+    entry.open_to_group = group
+    return entry
+
+
+def test_what_pods_of_a_group_share_is_assumed_until_the_last_of_them_gives_it_back() -> None:
+    """Else the device would be given to others while pods of the group still go for it."""
+    assumed = assumed_objects.AssumedObjects({DEVICE_CLAIM: _device_claim("1")})
+    for uid in ("first", "second"):
+        assumed.assume(uid, {DEVICE_CLAIM: _open_claim()})
+    assert assumed.forget("first") == {}
+    assert list(assumed.forget("second")) == [DEVICE_CLAIM]
+    assert len(assumed) == 0
+
+
+def test_another_pod_of_the_group_shares_it_though_the_claim_was_touched_meanwhile() -> None:
+    """Its finalizer is written first: whoever shares the promise does not look at the version again."""
+    shown = {DEVICE_CLAIM: _device_claim("1")}
+    assumed = assumed_objects.AssumedObjects(shown)
+    assumed.assume("first", {DEVICE_CLAIM: _open_claim()})
+    shown[DEVICE_CLAIM] = _device_claim("2")
+    assumed.shown(DEVICE_CLAIM)
+    assumed.assume("second", {DEVICE_CLAIM: _open_claim()})
+    assert assumed.forget("first") == {}
+
+
+@pytest.mark.parametrize("group", ["", "h"], ids=["no group", "another group"])
+def test_who_is_not_of_the_group_has_no_share(group: str) -> None:
+    """One that only looks the same is another promise, and the first pod has none any more."""
+    assumed = assumed_objects.AssumedObjects({DEVICE_CLAIM: _device_claim("1")})
+    assumed.assume("first", {DEVICE_CLAIM: _open_claim()})
+    assumed.assume("other", {DEVICE_CLAIM: _open_claim(group=group)})
+    assert assumed.forget("first") == {}
+    assert list(assumed.forget("other")) == [DEVICE_CLAIM]
+
+
+def test_when_the_trial_of_a_group_is_over_replicas_are_told_that_nobody_may_join() -> None:
+    """A pod that comes later could be bound before the claim is written, or after it was given back."""
+    cache = cluster_cache.ClusterCache(class_registry.ClassRegistry())
+    cache.set_object(_device_claim("1"))
+    cache.assume_objects("first", [_open_claim()])
+    delta = cache.take_delta()
+    assert delta is not None
+    assert [entry.open_to_group for entry in delta.objects] == ["g"]
+    cache.close_objects({"other"})
+    assert cache.take_delta() is None
+    cache.close_objects({"first"})
+    delta = cache.take_delta()
+    assert delta is not None
+    assert [(entry.assumed, entry.open_to_group) for entry in delta.objects] == [(False, "")]
+    assert delta.objects[0].resource_claim.status.HasField("allocation"), "it is promised still"

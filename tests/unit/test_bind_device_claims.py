@@ -285,3 +285,46 @@ async def test_what_was_written_is_given_back() -> None:
     assert store.objects[CLAIM]["status"]["reservedFor"] == []
     assert store.objects[CLAIM]["status"]["allocation"], "the devices stay: the next attempt finds them allocated"
     assert await binding.release(store, NAME, _state(_to_allocate())) is None, "once more is no fault"
+
+
+GROUP_USER = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "g", "uid": "group-uid"}
+OF_GROUP = dataclasses.replace(_to_allocate(), group="g", group_uid="group-uid")
+
+
+async def test_a_claim_of_a_group_is_reserved_for_the_group_once() -> None:
+    """With each pod's own entry the claim would be full after so many pods, and free when these are gone."""
+    store = Store()
+    for _ in range(2):
+        result = await _pre_bind(store, OF_GROUP)
+        assert result.status.code == status_pb2.CODE_SUCCESS, result
+    assert store.objects[CLAIM]["status"]["reservedFor"] == [GROUP_USER]
+    assert store.written == [CLAIM, f"{CLAIM}/status"]
+
+
+@pytest.mark.parametrize("user", [{**GROUP_USER, "name": "h"}, {**GROUP_USER, "resource": "pods"}, USER | {"uid": "x"}])
+async def test_a_reservation_for_somebody_else_is_not_the_groups(user: Json) -> None:
+    """A pod would be bound that nobody reserved its devices for."""
+    store = Store()
+    store.set_status(allocation={**ALLOCATION, "allocationTimestamp": "2027-01-01T00:00:00Z"}, reservedFor=[user])
+    result = await _pre_bind(store, dataclasses.replace(OF_GROUP, allocation=None))
+    assert result.status.code == status_pb2.CODE_SUCCESS, result
+    assert store.objects[CLAIM]["status"]["reservedFor"] == [user, GROUP_USER]
+
+
+async def test_of_two_pods_that_were_promised_a_claim_together_the_second_finds_it_allocated() -> None:
+    """It has the devices that it was promised, so it need not go back."""
+    store = Store()
+    other = {"resource": "pods", "name": "other", "uid": "other"}
+    known = {**ALLOCATION, "allocationTimestamp": "2027-01-01T00:00:00Z"}
+    store.before = lambda: store.set_status(allocation=known, reservedFor=[other])
+    result = await _pre_bind(store, _to_allocate())
+    assert result.status.code == status_pb2.CODE_SUCCESS, result
+    assert store.objects[CLAIM]["status"] == {"allocation": known, "reservedFor": [other, USER]}
+
+
+async def test_a_pod_that_is_not_bound_leaves_its_groups_claim_to_the_others() -> None:
+    """The other pods of the group would lose their devices."""
+    store = Store()
+    await _pre_bind(store, OF_GROUP)
+    assert await binding.release(store, NAME, _state(OF_GROUP)) is None
+    assert store.objects[CLAIM]["status"]["reservedFor"] == [GROUP_USER]

@@ -132,3 +132,22 @@ def test_gangs(waiting: Json, resource: str, old: Json | None, new: Json, expect
     """Else a gang that is complete sleeps on, or wakes for pods of others."""
     hints = Hints("GangScheduling", features=GROUPED)
     assert hints.about(waiting, resource, "Add" if old is None else "Update", old, new) == expected
+
+
+@pytest.mark.parametrize(
+    ("gate", "owner", "api", "expected"),
+    [
+        pytest.param(True, "g", "scheduling.k8s.io/v1beta1", QUEUE, id="of-its-group"),
+        pytest.param(True, "g", "scheduling.k8s.io/v9", QUEUE, id="whatever-the-version"),
+        pytest.param(True, "h", "scheduling.k8s.io/v1beta1", SKIP, id="of-another-group"),
+        pytest.param(True, "g", "example.com/v1", SKIP, id="of-something-else"),
+        pytest.param(False, "g", "scheduling.k8s.io/v1beta1", SKIP, id="without-the-gate"),
+    ],
+)
+def test_a_claim_that_was_made_for_its_group_is_the_pods(gate: bool, owner: str, api: str, expected: str) -> None:
+    """Else a pod of a group would never be tried, or be tried for a claim that it cannot have."""
+    reference = {"apiVersion": api, "kind": "PodGroup", "name": owner, "uid": "any", "controller": True}
+    made = _claim("made", metadata={"ownerReferences": [reference]})
+    waiting = {**MADE, "spec": {**MADE["spec"], "schedulingGroup": {"podGroupName": "g"}}}
+    gates = {"GenericWorkload": gate, "DRAWorkloadResourceClaims": gate}
+    assert Hints("DynamicResources", [made], gates).about(waiting, CLAIM_EVENT, "Add", None, made) == expected

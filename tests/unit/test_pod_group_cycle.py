@@ -10,7 +10,7 @@ from trireme.frontend.groups import pod_group_conditions
 from trireme.frontend.groups.pod_group_trial import Verdict, feasible
 from trireme.frontend.queueing.queue_pod import Place
 from trireme.frontend.replicas import phases
-from trireme.v1 import bind_pb2, cycle_pb2, filter_pb2, status_pb2
+from trireme.v1 import bind_pb2, cycle_pb2, filter_pb2, snapshot_pb2, status_pb2
 
 UNSCHEDULABLE = "pod group is unschedulable"
 FULL = "0/{} nodes are available: {} Insufficient room."
@@ -352,6 +352,88 @@ async def test_a_gang_refused_before_any_pod_was_tried_is_an_error_of_dynamic_re
     await cluster.cycle_of_groups.run(batch)
     text = 'error in "DynamicResources" PodGroupPostFilter plugins: not found'
     assert (cluster.text("p0"), cluster.conditions) == (text, [("False", "SchedulerError", text)])
+
+
+CLAIM = ("resource_claim", "ns", "c")
+
+
+def _shared_claim(cluster: Cluster) -> None:
+    """A claim that Reserve allocates for each pod."""
+    entry = snapshot_pb2.ClusterObject()
+    entry.resource_claim.metadata.namespace, entry.resource_claim.metadata.name = CLAIM[1:]
+    entry.resource_claim.metadata.resource_version = "1"
+    cluster.cache.set_object(entry)
+    cluster.reserving = True
+    assumed = snapshot_pb2.ClusterObject(assumed=True)
+    assumed.resource_claim.CopyFrom(entry.resource_claim)
+    assumed.resource_claim.status.allocation.devices.results.add(device="d")
+    cluster.assuming.append(assumed)
+
+
+async def test_a_claim_is_open_to_the_group_while_it_is_tried_and_no_longer() -> None:
+    """Members share it within one trial; who comes when they are being bound must wait for it."""
+    cluster = Cluster([2, 1])
+    _shared_claim(cluster)
+    cluster.group(pod_group("g", 2))
+    for number, kind in enumerate("ab"):
+        cluster.add(f"p{number}", "g", kind, now=1_000_000.0 + number)
+    seen: list[str] = []
+
+    def meanwhile() -> None:
+        entry = cluster.cache.get_assumed(*CLAIM)
+        assert entry is not None
+        seen.append(entry.open_to_group)
+
+    cluster.meanwhile = meanwhile
+    await cluster.run()
+    assert cluster.nodes == {"p0": "n0", "p1": "n0"}
+    meanwhile()
+    assert seen == ["", "g", ""]
+    cluster.cache.forget_objects("uid-p0")
+    entry = cluster.cache.get_assumed(*CLAIM)
+    assert entry is not None
+    assert entry.assumed, "the other one still goes for it"
+
+
+async def test_of_a_gang_that_fits_nowhere_no_claim_stays_promised() -> None:
+    """Its devices would be nobody's."""
+    cluster = Cluster([2])
+    _shared_claim(cluster)
+    cluster.group(pod_group("g", 3))
+    for number in range(3):
+        cluster.add(f"p{number}", "g")
+    await cluster.run()
+    entry = cluster.cache.get_assumed(*CLAIM)
+    assert entry is not None
+    assert not entry.resource_claim.status.HasField("allocation")
+
+
+async def test_claims_that_a_group_cannot_use_are_given_up_though_nobody_is_preempted() -> None:
+    """The group would wait for ever for devices where it does not fit; filter is asked once, after the trial."""
+    cluster = Cluster([1], post_filters=("DynamicResources",))
+    group = pod_group("g", 2)
+    group.spec.resource_claims.add(name="c", resource_claim_name="c")
+    cluster.group(group)
+    for number in range(2):
+        cluster.add(f"p{number}", "g")
+    asked: list[filter_pb2.PodGroupPostFilterRequest] = []
+
+    def way_out(request: filter_pb2.PodGroupPostFilterRequest) -> filter_pb2.PodGroupPostFilterResponse:
+        asked.append(request)
+        out = filter_pb2.PodGroupPostFilterResponse()
+        out.status.code = status_pb2.CODE_UNSCHEDULABLE_AND_UNRESOLVABLE
+        out.status.messages.append("ResourceClaim unreserved for PodGroup")
+        out.actions.add(pod=request.members[0].pod, leave_claim=bind_pb2.LeaveClaim(name="c"))
+        return out
+
+    cluster.way_out = way_out
+    await cluster.run()
+    (request,) = asked
+    assert (request.HasField("devices"), request.devices.scheduled) == (True, 0)
+    assert [member.pod.name for member in request.members] == ["p0", "p1"]
+    assert [action.leave_claim.name for action in cluster.preempting] == ["c"]
+    whole = "minCount (2) cannot be satisfied: 1 scheduled, 0 remaining, ResourceClaim unreserved for PodGroup"
+    assert cluster.conditions == [("False", "Unschedulable", whole)]
 
 
 def test_a_condition_is_written_when_it_changes_and_never_taken_back() -> None:

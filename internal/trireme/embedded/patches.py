@@ -29,6 +29,7 @@ MERGE_KEYS = {
     "ownerReferences": "uid",
     "podIPs": "ip",
     "hostIPs": "ip",
+    "reservedFor": "uid",
     "resourceClaimStatuses": "name",
     "resourceClaims": "name",
     "schedulingGates": "name",

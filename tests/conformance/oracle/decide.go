@@ -125,7 +125,11 @@ func (d *decision) nodes() []fwk.NodeInfo {
 }
 
 func (d *decision) filter(profile framework.Framework) *filtering {
-	out := &filtering{state: framework.NewCycleState(), statuses: map[string]*fwk.Status{}}
+	return d.filterIn(profile, framework.NewCycleState())
+}
+
+func (d *decision) filterIn(profile framework.Framework, state fwk.CycleState) *filtering {
+	out := &filtering{state: state, statuses: map[string]*fwk.Status{}}
 	out.diagnosis.NodeToStatus = framework.NewDefaultNodeToStatus()
 	result, status, rejectors := profile.RunPreFilterPlugins(d.ctx, out.state, d.about.Pod)
 	if !status.IsSuccess() {

@@ -17,6 +17,7 @@ import (
 	"os"
 	"runtime"
 
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/klog/v2"
 )
 
@@ -33,11 +34,16 @@ func main() {
 	runs := flag.Int("runs", 4, "how often each situation is asked")
 	parallel := flag.Int("parallel", 4*runtime.NumCPU(), "how many situations are asked at a time: most of the time is waiting")
 	amounts := flag.Bool("quantities", false, "read quantities, as JSON strings, instead of situations")
+	gates := flag.String("feature-gates", "", "as kube-scheduler's, by commas")
 	expressions := flag.Bool("selectors", false, "read CEL selectors with devices, instead of situations")
 	flag.Parse()
 	klog.SetOutput(os.Stderr)
 	klog.LogToStderr(false)
 	klog.SetLogger(klog.Logger{}.V(0))
+	if err := utilfeature.DefaultMutableFeatureGate.Set(*gates); err != nil {
+		fmt.Fprintln(os.Stderr, "oracle:", err)
+		os.Exit(1)
+	}
 	answer := func() error { return answerAll(*runs, *parallel) }
 	if *amounts {
 		answer = readQuantities
@@ -97,6 +103,9 @@ func answerLine(line []byte, runs int) (answer row) {
 		}
 	}()
 	ask := func() (object, []string, error) { return answerCase(answer.Case, runs) }
+	if isGroup(answer.Case) {
+		ask = func() (object, []string, error) { return answerGroup(answer.Case) }
+	}
 	if isHappening(answer.Case) {
 		ask = func() (object, []string, error) { return answerHint(answer.Case) }
 	}

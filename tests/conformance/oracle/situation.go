@@ -16,6 +16,8 @@ type situation struct {
 	PluginConfig json.RawMessage
 	Nodes        []*v1.Node
 	Pod          *v1.Pod
+	// The pods of a group that is tried, in their order; then there is no pod alone.
+	Members []*v1.Pod
 	// All objects, the pods and nodes among them.
 	Objects []runtime.Object
 }
@@ -51,7 +53,7 @@ func parse(content json.RawMessage) (*situation, error) {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	if parsed.Pod == nil {
+	if parsed.Pod == nil && parsed.Members == nil {
 		return nil, fmt.Errorf("there is no pod")
 	}
 	return parsed, nil
@@ -66,8 +68,11 @@ func (s *situation) add(field string, content json.RawMessage) error {
 	case *v1.Node:
 		s.Nodes = append(s.Nodes, typed)
 	case *v1.Pod:
-		if field == "pod" {
+		switch field {
+		case "pod":
 			s.Pod = typed
+		case "members":
+			s.Members = append(s.Members, typed)
 		}
 	}
 	s.Objects = append(s.Objects, object)
