@@ -11,15 +11,21 @@ from trireme.cli import frontend_connection
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command."""
     parser = commands.add_parser("explain", help="say why a pod is where it is", description=__doc__)
-    parser.add_argument("pod", metavar="NAMESPACE/POD", help="the pod; without a namespace, in `default`")
+    parser.add_argument("pod", type=_pod, metavar="NAMESPACE/POD", help="the pod; without a namespace, in `default`")
     frontend_connection.add_arguments(parser)
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """Say it. Returns the exit code."""
-    key = options.pod if "/" in options.pod else f"default/{options.pod}"
-    return frontend_connection.show(options, "/trireme/v1/explain", {"pod": key}, as_text)
+    return frontend_connection.show(options, "/trireme/v1/explain", {"pod": options.pod}, as_text)
+
+
+def _pod(text: str) -> str:
+    namespace, slash, name = text.rpartition("/")
+    if not name or "/" in namespace or (slash and not namespace):
+        raise argparse.ArgumentTypeError(f"{text!r} is neither NAMESPACE/POD nor POD")
+    return f"{namespace or 'default'}/{name}"
 
 
 def as_text(report: Mapping[str, Any]) -> str:

@@ -86,6 +86,11 @@ async def ask(options: argparse.Namespace, path: str, query: Mapping[str, str]) 
         ):
             body = await response.read()
     except (aiohttp.ClientError, OSError, TimeoutError) as error:
+        if isinstance(error, aiohttp.ClientConnectorError) and not options.server:
+            raise Unanswered(
+                f"no scheduler listens at {_socket(options)} ({error.os_error.strerror}): start one with `trireme up`, "
+                "or say where one is with --socket or --server"
+            ) from error
         raise Unanswered(f"{options.server or _socket(options)}: {error or type(error).__name__}") from error
     if response.status != 200:
         raise Unanswered(_reason(body) or f"HTTP status {response.status}")
@@ -97,7 +102,12 @@ async def ask(options: argparse.Namespace, path: str, query: Mapping[str, str]) 
 def _way(options: argparse.Namespace) -> tuple[aiohttp.BaseConnector, str, dict[str, str]]:
     if not options.server:
         return aiohttp.UnixConnector(path=_socket(options)), "http://frontend", {}
-    context = ssl.create_default_context(cafile=options.ca_file or None)
+    if not options.server.startswith("https://"):
+        raise Unanswered(f"--server: {options.server!r} is not of the form https://HOST:PORT")
+    try:
+        context = ssl.create_default_context(cafile=options.ca_file or None)
+    except OSError as error:  # ssl.SSLError, a file without a certificate, is one too
+        raise Unanswered(f"--ca-file: {options.ca_file}: {error.strerror}") from error
     if options.insecure:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE

@@ -4,14 +4,15 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from trireme.cli import frontend_connection
+from trireme.cli import frontend_connection, numbers_given
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command."""
     parser = commands.add_parser("status", help="show what the scheduler is doing", description=__doc__)
     frontend_connection.add_arguments(parser)
-    parser.add_argument("--pods", type=int, default=20, help="pending pods to show (default %(default)s)")
+    some = numbers_given.whole(0)
+    parser.add_argument("--pods", type=some, default=20, help="pending pods to show (default %(default)s)")
     parser.set_defaults(run=run)
 
 

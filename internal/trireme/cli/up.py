@@ -17,7 +17,9 @@ from typing import Any
 
 import yaml
 
-from trireme.cli import demo, frontend_connection, processes, tally
+from trireme.cli import demo, frontend_connection, numbers_given, processes, tally
+from trireme.config import inspection, loading, own_loading
+from trireme.kube import credentials
 from trireme.kube.errors import ApiError, ApiUnreachable, KubeconfigError
 
 _READY = "listening on "
@@ -29,8 +31,17 @@ class Layout:
 
     folder: pathlib.Path
     kubeconfig: pathlib.Path
-
     admin: pathlib.Path
+
+    @property
+    def own_file(self) -> pathlib.Path:
+        """The TriremeConfiguration."""
+        return self.folder / "trireme.yaml"
+
+    @property
+    def scheduler_file(self) -> pathlib.Path:
+        """The KubeSchedulerConfiguration."""
+        return self.folder / "scheduler.yaml"
 
     def socket(self, phase: str, number: int) -> str:
         """Where a phase listens."""
@@ -40,16 +51,18 @@ class Layout:
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command."""
     parser = commands.add_parser("up", help="run everything on this machine", description=__doc__)
-    parser.add_argument("--nodes", type=int, default=100, help="simulated nodes (default %(default)s)")
+    some, one = numbers_given.whole(0), numbers_given.whole(1)
+    port = numbers_given.whole(0, numbers_given.LARGEST_PORT)
+    parser.add_argument("--nodes", type=some, default=100, help="simulated nodes (default %(default)s)")
     parser.add_argument("--kubeconfig", default="", help="use this cluster instead of the embedded one")
     parser.add_argument("--config", default="", help="KubeSchedulerConfiguration file; the cluster is filled in")
     parser.add_argument("--trireme-config", default="", help="TriremeConfiguration file; the phases are filled in")
-    parser.add_argument("--filters", type=int, default=1, help="filter replicas (default %(default)s)")
-    parser.add_argument("--scores", type=int, default=1, help="score replicas (default %(default)s)")
-    parser.add_argument("--binds", type=int, default=1, help="bind replicas (default %(default)s)")
-    parser.add_argument("--port", type=int, default=0, help="port of the embedded API server (default: a free one)")
+    parser.add_argument("--filters", type=one, default=1, help="filter replicas (default %(default)s)")
+    parser.add_argument("--scores", type=one, default=1, help="score replicas (default %(default)s)")
+    parser.add_argument("--binds", type=one, default=1, help="bind replicas (default %(default)s)")
+    parser.add_argument("--port", type=port, default=0, help="port of the embedded API server (default: a free one)")
     parser.add_argument("--demo", action="store_true", help="create a few workloads and show where they go")
-    parser.add_argument("--once", action="store_true", help="with --demo: end when the workloads are scheduled")
+    parser.add_argument("--once", action="store_true", help="as --demo, and end when the workloads are scheduled")
     parser.set_defaults(run=run)
 
 
@@ -72,6 +85,9 @@ async def _up(options: argparse.Namespace) -> int:
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     running: list[processes.Process] = []
     try:
+        _write_configuration(options, layout)
+        if options.kubeconfig:
+            await credentials.load(credentials.Source(options.kubeconfig))  # before four processes say what is wrong
         for together in _processes(options, layout, output):
             running += together
             await asyncio.gather(*(process.start() for process in together))
@@ -79,7 +95,8 @@ async def _up(options: argparse.Namespace) -> int:
                 return 0
         output.say(f"kubeconfig: {kubeconfig}   try: kubectl --kubeconfig {kubeconfig} get pods -A -w")
         named = "" if layout.admin == frontend_connection.default_socket() else f" --socket {layout.admin}"
-        output.say(f"the scheduler's own view: trireme status{named}, trireme explain{named} NAMESPACE/POD")
+        program = sys.argv[0]
+        output.say(f"the scheduler's own view: {program} status{named}, {program} explain{named} NAMESPACE/POD")
         return await _watch(options, kubeconfig, running, output, stopping)
     finally:
         output.status("")
@@ -101,7 +118,8 @@ async def _watch(
         asyncio.create_task(process.ended()): process for process in running
     }
     stop = asyncio.create_task(stopping.wait())
-    showing = asyncio.create_task(demo.show(kubeconfig, output.say)) if options.demo else None
+    shown = options.demo or options.once
+    showing = asyncio.create_task(demo.show(kubeconfig, output.say)) if shown else None
     waited: set[asyncio.Task[Any]] = {stop, counting, *ends, *([showing] if showing else [])}
     try:
         while True:
@@ -134,8 +152,7 @@ def _processes(options: argparse.Namespace, layout: Layout, output: processes.Ou
         command += ["--port", str(options.port), "--kubeconfig", str(layout.kubeconfig)]
         cluster.append(processes.Process("cluster", command, output, ready="embedded cluster"))
     out = []
-    counts = {"filter": options.filters, "score": options.scores, "bind": options.binds}
-    for phase, count in counts.items():
+    for phase, count in _replicas(options).items():
         extra = ["--kubeconfig", str(layout.kubeconfig)] if phase == "bind" else []
         if phase == "bind" and not options.kubeconfig:
             extra += ["--kube-api-qps", "-1"]
@@ -143,25 +160,42 @@ def _processes(options: argparse.Namespace, layout: Layout, output: processes.Ou
             name = phase if count == 1 else f"{phase}-{number}"
             command = _command(phase, ["--listen", layout.socket(phase, number), *extra])
             out.append(processes.Process(name, command, output, ready=_READY))
-    frontend = ["--trireme-config", str(_own_file(options, layout, counts)), "--secure-port", "0"]
-    frontend += ["--config", str(_scheduler_file(options, layout))]
+    frontend = ["--trireme-config", str(layout.own_file), "--config", str(layout.scheduler_file), "--secure-port", "0"]
     out.append(processes.Process("frontend", _command("frontend", frontend), output))
     return [cluster, out]
 
 
-def _own_file(options: argparse.Namespace, layout: Layout, counts: Mapping[str, int]) -> pathlib.Path:
+def _replicas(options: argparse.Namespace) -> Mapping[str, int]:
+    return {"filter": options.filters, "score": options.scores, "bind": options.binds}
+
+
+def _write_configuration(options: argparse.Namespace, layout: Layout) -> None:
+    """Check the files given before anything starts, and write them with what runs here. Raises: RuntimeError."""
+    what = "--trireme-config"
+    try:
+        own = own_loading.load(options.trireme_config)
+        if options.config:
+            what = f"--config: {options.config}"
+            inspection.inspect(loading.read_file(options.config), own, inspection.feature_gates(()))
+    except loading.ConfigurationError as error:
+        raise RuntimeError("\n".join(f"{what}: {problem}" for problem in error.problems)) from error
+    layout.own_file.write_text(yaml.safe_dump(_own_document(options, layout)))
+    layout.scheduler_file.write_text(yaml.safe_dump(_scheduler_document(options, layout)))
+
+
+def _own_document(options: argparse.Namespace, layout: Layout) -> Mapping[str, Any]:
     """The TriremeConfiguration given, or an empty one, with the phases that run here."""
     document = _document(options.trireme_config, "trireme.dev/v1alpha1", "TriremeConfiguration")
     given = document.get("phases") or {}
     document["phases"] = {
         phase: {**(given.get(phase) or {}), "endpoints": [layout.socket(phase, number) for number in range(count)]}
-        for phase, count in counts.items()
+        for phase, count in _replicas(options).items()
     }
     document["admin"] = {"socket": str(layout.admin)}
-    return _written(layout.folder / "trireme.yaml", document)
+    return document
 
 
-def _scheduler_file(options: argparse.Namespace, layout: Layout) -> pathlib.Path:
+def _scheduler_document(options: argparse.Namespace, layout: Layout) -> Mapping[str, Any]:
     """The KubeSchedulerConfiguration given, or an empty one, with the cluster that runs here; against the embedded one
     nobody has to be spared requests.
     """
@@ -169,25 +203,15 @@ def _scheduler_file(options: argparse.Namespace, layout: Layout) -> pathlib.Path
     unlimited = {} if options.kubeconfig else {"qps": 5000, "burst": 5000}
     given = document.get("clientConnection") or {}
     document["clientConnection"] = {**unlimited, **given, "kubeconfig": str(layout.kubeconfig)}
-    return _written(layout.folder / "scheduler.yaml", document)
-
-
-def _document(path: str, api_version: str, kind: str) -> dict[str, Any]:
-    """The file's document; an empty one of that kind where no file is named. Whether it is right, the frontend says."""
-    if not path:
-        return {"apiVersion": api_version, "kind": kind}
-    try:
-        document = yaml.safe_load(pathlib.Path(path).read_text())
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise RuntimeError(f"{path}: {error}") from error
-    if not isinstance(document, dict):
-        raise RuntimeError(f"{path}: not a {kind}")
     return document
 
 
-def _written(path: pathlib.Path, document: Mapping[str, Any]) -> pathlib.Path:
-    path.write_text(yaml.safe_dump(document))
-    return path
+def _document(path: str, api_version: str, kind: str) -> dict[str, Any]:
+    """The file's document; an empty one of that kind where no file is named."""
+    if not path:
+        return {"apiVersion": api_version, "kind": kind}
+    document: dict[str, Any] = yaml.safe_load(pathlib.Path(path).read_text())
+    return document
 
 
 def _command(phase: str, arguments: Sequence[str]) -> list[str]:

@@ -142,25 +142,22 @@ def serve(
     listener: Listener,
     lifespan: Lifespan,
     *,
-    announce: bool = True,
     grace: float = GRACE_SECONDS,
 ) -> int:
     """Serves until SIGTERM or SIGINT; answers the exit code.
 
-    With `announce` the one line `listening on <address>` goes to stdout once calls are taken. A second signal ends the
+    The one line `listening on <address>` goes to stdout once calls are taken. A second signal ends the
     process at once, with exit code 1.
 
     Raises:
         ListenError: it cannot listen. And whatever `lifespan` raises.
     """
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(serve_until_stopped(listener, lifespan, announce=announce, grace=grace))
+        runner.run(serve_until_stopped(listener, lifespan, grace=grace))
     return 0
 
 
-async def serve_until_stopped(
-    listener: Listener, lifespan: Lifespan, *, announce: bool = True, grace: float = GRACE_SECONDS
-) -> None:
+async def serve_until_stopped(listener: Listener, lifespan: Lifespan, *, grace: float = GRACE_SECONDS) -> None:
     """As `serve`, on the running loop."""
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -170,10 +167,8 @@ async def serve_until_stopped(
         server = ReplicaServer(listener, services)
         address = await server.start()
         try:
-            log.info("listening on %s", address.text)
-            if announce:
-                # In one write: several processes may share a stdout.
-                print(f"listening on {address.text}\n", end="", flush=True)
+            # In one write: several processes may share a stdout.
+            print(f"listening on {address.text}\n", end="", flush=True)
             await stopping.wait()
         finally:
             await server.stop(grace)
