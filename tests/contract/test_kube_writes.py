@@ -137,9 +137,8 @@ async def test_without_a_server_nothing_happened() -> None:
         pytest.param(Script((409, "Conflict"), node="node-a"), Written, id="bound-by-an-earlier-call"),
         pytest.param(Script((409, "Conflict"), node="node-b"), Conflict, id="bound-elsewhere"),
         pytest.param(Script((409, "Conflict"), uid="u2"), Gone, id="another-pod-of-that-name"),
-        pytest.param(Script((409, "Conflict")), Conflict, id="refused-for-another-reason"),
+        pytest.param(Script((409, "Conflict")), Unavailable, id="refused-for-another-reason"),
         pytest.param(Script("hang-up", exists=False), Gone, id="deleted-meanwhile"),
-        pytest.param(Script(None), Written, id="no-doubt"),
     ],
 )
 async def test_doubt_is_settled_by_reading_the_pod(
@@ -147,7 +146,8 @@ async def test_doubt_is_settled_by_reading_the_pod(
 ) -> None:
     """If this fails, binding the same pod again is no success, or a guess decides about a pod."""
     server.script = script
-    assert isinstance(await writer.bind_settled(POD, "node-a", 5), expected)
+    assert isinstance(await writer.bind(POD, "node-a", 5), (Conflict, Uncertain))
+    assert isinstance(await writer.settle_binding(POD, "node-a", 5), expected)
 
 
 async def test_what_cannot_be_read_back_stays_uncertain(server: FakeServer, writer: writes.Writer) -> None:
@@ -157,7 +157,8 @@ async def test_what_cannot_be_read_back_stays_uncertain(server: FakeServer, writ
         return failure(500, "InternalError")
 
     server.script = script
-    assert isinstance(await writer.bind_settled(POD, "node-a", 0.6), Uncertain)
+    assert isinstance(await writer.bind(POD, "node-a", 0.6), Uncertain)
+    assert isinstance(await writer.settle_binding(POD, "node-a", 0.6), Uncertain)
 
 
 async def test_status_patches_survive_conflicts(server: FakeServer, writer: writes.Writer) -> None:

@@ -296,11 +296,12 @@ async def test_bindings_and_status_patches(cluster: launcher.ControlPlane) -> No
         status = outcome.obj["status"]
         assert status["nominatedNodeName"] == "n0"
         assert [condition["lastTransitionTime"] for condition in status["conditions"]] == ["2026-01-02T03:00:00Z"]
-        assert isinstance(await writer.bind_settled(namesake, "n0", 10), writes.Gone)
+        assert isinstance(await writer.bind(namesake, "n0", 10), writes.Conflict)
+        assert isinstance(await writer.settle_binding(namesake, "n0", 10), writes.Gone)
         assert isinstance(await writer.bind(name, "n0", 10), writes.Written)
         assert isinstance(await writer.bind(name, "n0", 10), writes.Conflict)
-        assert isinstance(await writer.bind_settled(name, "n0", 10), writes.Written)
-        assert isinstance(await writer.bind_settled(name, "n1", 10), writes.Conflict)
+        assert isinstance(await writer.settle_binding(name, "n0", 10), writes.Written)
+        assert isinstance(await writer.settle_binding(name, "n1", 10), writes.Conflict)
         assert isinstance(await writer.delete_pod(namesake, 10), writes.Conflict)
         assert isinstance(await writer.delete_pod(name, 10), writes.Written)
         missing = writes.PodName("default", "nobody", "u")

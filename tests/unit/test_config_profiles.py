@@ -229,9 +229,3 @@ def test_resources_that_only_an_extender_looks_after_are_not_looked_at_by_us() -
         "managedResources: [{name: example.com/a, ignoredByScheduler: true}, {name: example.com/b}]}]"
     )
     assert profile.args("NodeResourcesFit")["ignoredResources"] == ["example.com/a"]
-
-
-def test_a_plugin_that_cannot_tell_pods_apart_is_noticed() -> None:
-    """Else pods that a plugin would treat differently are scheduled as one."""
-    assert _profile("{}").signs_pods
-    assert not _profile("{filter: {enabled: [{name: A}]}}").signs_pods

@@ -46,8 +46,6 @@ class Connection:
     token: str = field(default="", repr=False)
     token_file: str = ""
     username: str = ""
-    password: str = field(default="", repr=False)
-    proxy_url: str = ""
     #: The file that says so; empty for `--master` alone and in a cluster.
     kubeconfig: str = ""
     in_cluster: bool = False
@@ -286,7 +284,7 @@ def _connection(path: str, cluster: Value, user: Value) -> Connection:
         secure = False
     if not secure:
         # Credentials and trust are for TLS alone.
-        return Connection(host, proxy_url=cluster.get("proxy-url", ""), kubeconfig=path)
+        return Connection(host, kubeconfig=path)
     token, token_file = user.get("token", ""), user.get("tokenFile", "")
     if not token and token_file:
         token = read_file(token_file).decode("utf-8", "replace")
@@ -312,8 +310,6 @@ def _connection(path: str, cluster: Value, user: Value) -> Connection:
         token=token,
         token_file=token_file,
         username=user.get("username", ""),
-        password=user.get("password", ""),
-        proxy_url=cluster.get("proxy-url", ""),
         kubeconfig=path,
     )
 

@@ -32,11 +32,6 @@ class Flag:
     own: bool = False
 
     @property
-    def deprecated(self) -> bool:
-        """Whether operators should stop using it."""
-        return self.help.startswith("DEPRECATED")
-
-    @property
     def default_text(self) -> str:
         """The default as text."""
         return self.type.show(self.default)

@@ -185,8 +185,6 @@ class CompletedProfile:
     plugin_config: tuple[PluginConfig, ...]
     #: As configured, for writing it back.
     configured: Profile
-    #: Pods of this profile can be told equal or different by all of its plugins.
-    signs_pods: bool = True
 
     def names(self, point: ExtensionPoint) -> tuple[str, ...]:
         """The names of the plugins at a point, in order."""

@@ -37,10 +37,7 @@ class ServingOptions:
     curve_preferences: tuple[int, ...]
     min_tls_version: str
     sni_cert_keys: tuple[NamedCertKey, ...]
-    http2_max_streams_per_connection: int
-    disable_http2: bool
     permit_port_sharing: bool
-    permit_address_sharing: bool
 
     @property
     def enabled(self) -> bool:
@@ -361,10 +358,7 @@ def from_flags(flags: Parsed) -> Options:
             curve_preferences=flags["tls-curve-preferences"],
             min_tls_version=flags["tls-min-version"],
             sni_cert_keys=flags["tls-sni-cert-key"],
-            http2_max_streams_per_connection=flags["http2-max-streams-per-connection"],
-            disable_http2=flags["disable-http2-serving"],
             permit_port_sharing=flags["permit-port-sharing"],
-            permit_address_sharing=flags["permit-address-sharing"],
         ),
         authentication=AuthenticationOptions(
             kubeconfig=flags["authentication-kubeconfig"],

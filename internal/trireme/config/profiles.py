@@ -151,7 +151,7 @@ def complete(
         point: tuple(Plugin(name, weights[point][name] if point.weighted else 0) for name in names)
         for point, names in chosen.items()
     }
-    signs = _signs_pods(profile.scheduler_name, config, registry, gates, plugins, log)
+    _tell_of_signatures(profile.scheduler_name, config, registry, gates, plugins, log)
     _check_groups(gates, needed, log)
     return CompletedProfile(
         scheduler_name=profile.scheduler_name,
@@ -159,7 +159,6 @@ def complete(
         plugins=MappingProxyType(plugins),
         plugin_config=configs,
         configured=profile,
-        signs_pods=signs,
     )
 
 
@@ -277,26 +276,25 @@ def _weights(plugins: Plugins, point: ExtensionPoint, registry: Registry, what: 
     return weights
 
 
-def _signs_pods(
+def _tell_of_signatures(
     scheduler_name: str,
     config: SchedulerConfiguration,
     registry: Registry,
     gates: FeatureGates,
     plugins: dict[ExtensionPoint, tuple[Plugin, ...]],
     log: Log,
-) -> bool:
-    """Whether equal pods are known to be equal: every plugin that filters or scores can tell, and no extender does."""
+) -> None:
+    """Says, as kube-scheduler does, who keeps equal pods from being known for equal. Classes of pods do not mind."""
+    if not gates.enabled("OpportunisticBatching"):
+        return
     looking = (ExtensionPoint.PRE_FILTER, ExtensionPoint.FILTER, ExtensionPoint.PRE_SCORE, ExtensionPoint.SCORE)
     unable = sorted({plugin.name for point in looking for plugin in plugins[point] if not registry[plugin.name].signs})
-    signs = not unable and not config.extenders
-    if gates.enabled("OpportunisticBatching"):
-        profile = f"profile={quote(scheduler_name)}"
-        if config.extenders:
-            log(f'I "Disabling signatures for profile because it has extenders configured." {profile}')
-        if not signs:
-            shown = "[" + ",".join(quote(name) for name in unable) + "]"
-            log(f'I "Disabling signatures for profile because plugins do not support it." {profile} plugins={shown}')
-    return signs
+    profile = f"profile={quote(scheduler_name)}"
+    if config.extenders:
+        log(f'I "Disabling signatures for profile because it has extenders configured." {profile}')
+    if unable or config.extenders:
+        shown = "[" + ",".join(quote(name) for name in unable) + "]"
+        log(f'I "Disabling signatures for profile because plugins do not support it." {profile} plugins={shown}')
 
 
 def _check_groups(gates: FeatureGates, needed: Sequence[str], log: Log) -> None:

@@ -222,14 +222,7 @@ class FilterService(filter_pb2_grpc.FilterServiceServicer):
         return await follower.in_step(self._evaluator.admits_nominated(cycle, pod_class, watch), context)
 
     async def _class_of(self, cycle: Any, context: aio.ServicerContext[Any, Any]) -> classes.PodClass:
-        await self.follow.ready_for(cycle, context)
-        if cycle.profile not in self._chains:
-            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"cycle.profile: no profile {cycle.profile!r}")
-        pod_class = self._snap.classes.get(cycle.pod_class)
-        if pod_class is None:
-            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"cycle.pod_class: no class {cycle.pod_class}")
-            raise AssertionError("abort does not return")
-        return pod_class
+        return await self.follow.class_of(cycle, self._chains, context)
 
 
 def _pre_filter(kept: columns.ClassColumns) -> filter_pb2.PreFilterResponse:

@@ -77,19 +77,17 @@ class Informer(Generic[T]):
         consumers: Sequence[Consumer[T]],
         *,
         decode_protobuf: Callable[[bytes], T] | None = None,
-        on_undecodable: Callable[[Mapping[str, Any], Exception], None] | None = None,
         rng: Callable[[], float] = random.random,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`decode_protobuf` is `decode` for an object's bytes: with it the client's encodings are asked for, without it
-        JSON. `on_undecodable` gets the metadata of an object that could not be decoded, and why.
+        JSON.
         """
         self.resource = resource
         self._api = api
         self._decode = decode
         self._decode_protobuf = decode_protobuf
         self._consumers = tuple(consumers)
-        self._on_undecodable = on_undecodable
         self._clock = clock
         self._protocol = listwatch.ListWatch(resource, rng)
         self._hurry = asyncio.Event()
@@ -309,8 +307,6 @@ class Informer(Generic[T]):
         self._undecodable += 1
         metadata = watch.metadata_of(raw)
         log.warning("a %s cannot be decoded and is skipped: %s: %r", self.resource.kind, _name_of(metadata), error)
-        if self._on_undecodable is not None:
-            self._on_undecodable(metadata, error)
 
     async def _fail(self, error: ApiError | ApiUnreachable | watch.BrokenStream) -> None:
         first = not self._protocol.last_error

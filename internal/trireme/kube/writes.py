@@ -2,7 +2,7 @@
 
 Used by bind alone. Each write ends in one of few outcomes, never in an exception for something the API server or the
 network did: the caller matches on them. `Uncertain` means that the write may have happened; whoever gets it reads the
-object back (for bindings: `settle_binding`, or `bind_settled` for both in one) before it tells anybody anything.
+object back (for bindings: `settle_binding`) before it tells anybody anything.
 
 Repetition, as kube-scheduler has it: up to four tries, 10, 50 and 250 ms apart, when the server answers 500 or 503 or
 cannot be connected to; for status patches also on 409, as those carry no version. An answer of 429 asks to come back
@@ -147,17 +147,6 @@ class Writer:
                 return outcome
             case _:
                 return Uncertain(outcome.message)
-
-    async def bind_settled(self, pod: PodName, node: str, deadline: float) -> Outcome:
-        """Binds the pod and, where that leaves doubt, reads it back. `deadline` is for each of the two."""
-        outcome = await self.bind(pod, node, deadline)
-        if not isinstance(outcome, (Conflict, Uncertain)):
-            return outcome
-        settled = await self.settle_binding(pod, node, deadline)
-        if isinstance(settled, Unavailable):
-            # Not bound: then the answer to the binding says why, if it was one.
-            return outcome if isinstance(outcome, Conflict) else Unavailable(outcome.message)
-        return settled
 
     async def get_pod(self, pod: PodName, deadline: float) -> Outcome:
         """Reads the pod."""

@@ -9,7 +9,7 @@ missing or asks elsewhere.
 import asyncio
 import logging
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Container
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -17,7 +17,7 @@ import grpc
 from grpc import aio
 
 from trireme.replica import fencing, grpc_server
-from trireme.snapshot import snapshot
+from trireme.snapshot import classes, snapshot
 from trireme.v1 import cycle_pb2, snapshot_pb2, snapshot_pb2_grpc
 
 log = logging.getLogger(__name__)
@@ -131,6 +131,21 @@ class Follower(snapshot_pb2_grpc.SnapshotServiceServicer):
                 context,
                 fencing.Refusal(fencing.RefusalReason.CONFIG_MISMATCH, "cycle.config_hash: not this configuration"),
             )
+
+    async def class_of(
+        self, cycle: cycle_pb2.Cycle, profiles: Container[str], context: aio.ServicerContext[Any, Any]
+    ) -> classes.PodClass:
+        """The cycle's class, once the snapshot is what the cycle needs; ends the call where it does not become so, and
+        where class or profile is unknown.
+        """
+        await self.ready_for(cycle, context)
+        if cycle.profile not in profiles:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"cycle.profile: no profile {cycle.profile!r}")
+        pod_class = self._snap.classes.get(cycle.pod_class)
+        if pod_class is None:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"cycle.pod_class: no class {cycle.pod_class}")
+            raise AssertionError("abort does not return")
+        return pod_class
 
     def _at(self, cycle: cycle_pb2.Cycle) -> bool:
         followed = self._snap.synced and self._synced_epoch == cycle.fence.epoch

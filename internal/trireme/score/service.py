@@ -426,14 +426,7 @@ class ScoreService(score_pb2_grpc.ScoreServiceServicer):
         return await follower.in_step(self._evaluator.evaluate(cycle.profile, pod_class, watch), context)
 
     async def _class_of(self, cycle: Any, context: aio.ServicerContext[Any, Any]) -> classes.PodClass:
-        await self.follow.ready_for(cycle, context)
-        if cycle.profile not in self._chains:
-            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"cycle.profile: no profile {cycle.profile!r}")
-        pod_class = self._snap.classes.get(cycle.pod_class)
-        if pod_class is None:
-            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"cycle.pod_class: no class {cycle.pod_class}")
-            raise AssertionError("abort does not return")
-        return pod_class
+        return await self.follow.class_of(cycle, self._chains, context)
 
 
 async def _constraints(

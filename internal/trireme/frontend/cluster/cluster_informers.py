@@ -7,10 +7,9 @@ JSON, because that is what they get.
 
 import functools
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-import orjson
 from google.protobuf.message import Message
 
 from trireme.frontend.cluster import object_kinds, pod_projection
@@ -78,9 +77,4 @@ def _informer(
     api: client.ApiClient, watched: resources.Resource, decoders: Decoders, consumers: Sequence[_Consumer]
 ) -> informer.Informer[Any]:
     read, read_protobuf = decoders
-    return informer.Informer(api, watched, read, consumers, decode_protobuf=read_protobuf, on_undecodable=_undecodable)
-
-
-def _undecodable(metadata: Mapping[str, Any], error: Exception) -> None:
-    name = orjson.dumps(metadata)[:200] if metadata else b"an object without metadata"
-    log.warning("an object is passed over, it cannot be read: %s: %s", name.decode(), error)
+    return informer.Informer(api, watched, read, consumers, decode_protobuf=read_protobuf)

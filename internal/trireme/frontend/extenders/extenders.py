@@ -37,7 +37,6 @@ _SCALE = 10
 _MOST = 1 << 40
 
 ExtenderError = extender_wire.ExtenderError
-Send = Callable[[str, bytes], Awaitable[Any]]
 
 
 class Client(Protocol):
