@@ -27,6 +27,7 @@ import real_framework
 import shrinking
 import situation_devices
 import situation_exclusive
+import situation_rarities
 import situations
 from decision_differences import Finding, Verdict, compare, refused_elsewhere
 from decision_phases import PhaseError, Phases
@@ -46,6 +47,9 @@ OF_GOLDEN = {"golden": 1.0, "scratch": 0.0, "both": 0.4}
 
 # How many of these are several in one; the others are one with changes.
 CROSSED = 0.5
+
+# How many of these have something rare besides.
+RARE = 0.15
 
 # How many from scratch are about devices alone, and about claims that only one pod may use.
 DEVICES, EXCLUSIVE = 0.25, 0.05
@@ -140,13 +144,20 @@ def drawn(seed: int, count: int, like: Sequence[str] = (), source: str = "both")
         name = f"{seed}-{number:05}"
         if not like and draw.random() >= OF_GOLDEN[source]:
             yield _from_scratch(draw, name)
-        elif draw.random() < CROSSED:
-            row = crossings.draw(draw, name)
-            for _ in range(draw.choice((0, 0, 1, 3))):
-                mutations.change(draw, row["case"])
-            yield row
         else:
-            yield mutations.draw(draw, name)
+            yield _of_golden(draw, name, mutations, crossings)
+
+
+def _of_golden(draw: random.Random, name: str, mutations: Mutations, crossings: Crossings) -> Row:
+    if draw.random() < CROSSED:
+        row = crossings.draw(draw, name)
+        for _ in range(draw.choice((0, 0, 1, 3))):
+            mutations.change(draw, row["case"])
+    else:
+        row = mutations.draw(draw, name)
+    if draw.random() < RARE:
+        situation_rarities.add(draw, row["case"])
+    return row
 
 
 def main(argv: Sequence[str] | None = None) -> int:

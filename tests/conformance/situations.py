@@ -14,6 +14,7 @@ import situation_arguments
 import situation_devices
 import situation_faults
 import situation_oddities
+import situation_rarities
 import situation_volumes
 from golden_rows import Row
 
@@ -48,10 +49,22 @@ MATTERS = (
     "devices",
     "oddities",
     "faults",
+    "rarities",
 )
 # How often a pod is placed only if others go, and what may be the reason beside a full node.
 CONTESTED = 0.2
-REASONS_TO_GO = ("interpod", "ports", "volumes", "limits", "spread", "nominated", "devices", "scalars", "oddities")
+REASONS_TO_GO = (
+    "interpod",
+    "ports",
+    "volumes",
+    "limits",
+    "spread",
+    "nominated",
+    "devices",
+    "scalars",
+    "oddities",
+    "rarities",
+)
 CPU = ("10m", "50m", "100m", "0.2", "250m", "0.5", "1", "1500m", "2", "3", "1e-1", "0", "0.0005")
 MEMORY = ("16Mi", "64Mi", "100M", "128Mi", "2e8", "0.1Gi", "0.5Gi", "1Gi", "2G", "1e9", "4Gi", "0", "1.5Gi", "1500000k")
 SCALARS = {
@@ -120,6 +133,8 @@ class _Situation:
             situation_devices.add(draw, case)
         if self._is("oddities"):
             situation_oddities.add(draw, case)
+        if self._is("rarities"):
+            situation_rarities.add(draw, case)
         if self._is("faults"):
             situation_faults.add(draw, case)
         if self._often(0.1):

@@ -7,8 +7,9 @@ Source: k8s.io/component-helpers/resource, pkg/scheduler/framework (NodeInfo).
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
-from trireme.framework import quantity
+from trireme.framework import quantity, selectors
 from trireme.v1 import core_pb2, meta_pb2
 
 CPU = "cpu"
@@ -46,9 +47,16 @@ class PodAmounts:
     scoring_nonzero: tuple[int, int]
 
 
+# How a quota calls a resource; whoever is called so already is no resource of a pod.
+_QUOTA_PREFIX = "requests."
+
+
+@lru_cache(maxsize=4096)
 def is_extended(name: str) -> bool:
-    """An extended resource: a qualified name outside kubernetes.io that is not a quota's."""
-    return "/" in name and "kubernetes.io/" not in name and not name.startswith("requests.")
+    """An extended resource: a qualified name outside kubernetes.io that is not a quota's, but might become one."""
+    if "/" not in name or "kubernetes.io/" in name or name.startswith(_QUOTA_PREFIX):
+        return False
+    return selectors.valid_key(_QUOTA_PREFIX + name)
 
 
 def is_scalar(name: str) -> bool:
@@ -71,7 +79,7 @@ def node_allocatable(allocatable: Quantities) -> dict[str, int]:
 
 def pod_amounts(pod: core_pb2.Pod) -> PodAmounts:
     """All amounts of the pod. Raises: ValueError for a quantity that cannot be read."""
-    pod_level = pod.spec.resources.requests
+    pod_level = {name: amount for name, amount in pod.spec.resources.requests.items() if _pod_level(name)}
     spec = _spec_total(pod, pod_level, {})
     placed = _placed_total(pod, {})
     scoring = _spec_total(pod, {}, {})
@@ -87,7 +95,7 @@ def pod_amounts(pod: core_pb2.Pod) -> PodAmounts:
 
 def _spec_total(pod: core_pb2.Pod, pod_level: Quantities, defaults: Mapping[str, int]) -> Nanos:
     total = _containers_total(pod, lambda container: _nanos(container.resources.requests), defaults)
-    total.update({name: n for name, n in _nanos(pod_level).items() if _pod_level(name)})
+    total.update(_nanos(pod_level))
     return _sum([total, _nanos(pod.spec.overhead)])
 
 
@@ -128,7 +136,7 @@ def _placed_total(pod: core_pb2.Pod, defaults: Mapping[str, int]) -> Nanos:
 def _placed_pod_level(pod: core_pb2.Pod, infeasible: bool) -> Nanos:
     """Pod-level requests of a pod on a node, which replace the sums over its containers."""
     requests = _nanos(pod.spec.resources.requests)
-    if not requests:
+    if not any(map(_pod_level, requests)):
         return {}
     if pod.status.HasField("resources"):
         stated = [] if infeasible else [requests]
