@@ -46,6 +46,8 @@ class FilterService(filter_pb2_grpc.FilterServiceServicer):
         self._make_remote_reserve = make_remote_reserve
         self._chains: Mapping[str, evaluation.Chain] = {}
         self._reservers: Mapping[str, Sequence[reserving.Reserver]] = {}
+        # Profiles with a plugin that must be asked for every pod.
+        self._always_reserve: Mapping[str, bool] = {}
         self._post_filters: Mapping[str, Sequence[post_filtering.PostFilter]] = {}
         self._evaluator = evaluation.Evaluator(snap, self._chains)
         self._stopwatches = stopwatch.Stopwatches()
@@ -63,6 +65,7 @@ class FilterService(filter_pb2_grpc.FilterServiceServicer):
     def _configured(self, configuration: snapshot_pb2.Configuration) -> None:
         self._chains = assembly.chains(configuration, self._make_remote)
         self._reservers = reserving.reservers(configuration, self._chains, self._make_remote_reserve)
+        self._always_reserve = {profile: reserving.any_remote(each) for profile, each in self._reservers.items()}
         self._post_filters = post_filtering.post_filters(configuration, self._chains, self._make_remote_reserve)
         self._evaluator = evaluation.Evaluator(self._snap, self._chains)
 
@@ -102,7 +105,7 @@ class FilterService(filter_pb2_grpc.FilterServiceServicer):
         said = [kept.plugins[plugin.name].prefilter for plugin in chain.local if plugin.name in kept.plugins]
         response.max_batch = min((answer.max_batch for answer in said if answer.max_batch), default=0)
         response.needs_pre_bind = any(answer.reserves for answer in said)
-        response.needs_reserve = response.needs_pre_bind or reserving.any_remote(self._reservers[request.cycle.profile])
+        response.needs_reserve = response.needs_pre_bind or self._always_reserve[request.cycle.profile]
         if any(remote.depends_on == interfaces.Dependency.CLUSTER for remote in chain.remote):
             response.max_batch = 1
         elif kept.refusal is None and request.count > 1:

@@ -20,6 +20,8 @@ REQUESTED_TO_CAPACITY_RATIO = "RequestedToCapacityRatio"
 # So many flags and the number of an entry fit an int64.
 _FLAGS_AT_ONCE = 30
 
+_ONE = np.zeros(1, dtype=np.intp)
+
 _CLASS_RESOURCE_PREFIX = "deviceclass.resource.kubernetes.io/"
 
 
@@ -130,7 +132,7 @@ class NodeResourcesFit:
             kinds = np.array(flags)[:, first].T
             numbers = [table.intern(self._refusal(kind[0], kind[1], kind[2:], demand)) for kind in kinds.tolist()]
             index[refused] = np.array(numbers, dtype=np.int16)[inverse]
-        return interfaces.Verdicts(index, np.clip(copies, 0, interfaces.UNLIMITED).astype(np.int32))
+        return interfaces.Verdicts(index, np.minimum(np.maximum(copies, 0), interfaces.UNLIMITED).astype(np.int32))
 
     def pre_score(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> Any:
         """The resources that are scored."""
@@ -191,6 +193,8 @@ class NodeResourcesFit:
 
 def _distinct(flags: Sequence[arrays.BoolArray]) -> tuple[arrays.SlotArray, arrays.SlotArray]:
     """The distinct combinations of flags: where each occurs first, and which one each entry has. Shape: flags (n,)."""
+    if flags[0].shape[0] == 1:
+        return _ONE, _ONE
     code = np.zeros(flags[0].shape[0], dtype=np.int64)
     for count, flag in enumerate(flags, start=1):
         code = code * 2 + flag

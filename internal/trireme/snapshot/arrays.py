@@ -18,6 +18,9 @@ SlotArray: TypeAlias = npt.NDArray[np.intp]
 
 MIN_CAPACITY = 64
 
+# So many entries are quicker gone through one after the other: arrays cost more than they save.
+FEW = 16
+
 
 def grown_capacity(needed: int, current: int) -> int:
     """The capacity to grow to: an eighth more than needed, so that growing is rare and little is wasted."""

@@ -26,6 +26,7 @@ class PodClass:
 
     __slots__ = (
         "_memo",
+        "_placed_nonzero",
         "_vectors",
         "amounts",
         "arrival",
@@ -52,6 +53,7 @@ class PodClass:
         except ValueError as error:
             self.invalid = str(error)
             self.amounts = amounts.PodAmounts({}, {}, (0, 0), {}, (0, 0))
+        self._placed_nonzero: arrays.Int64Array = np.array(self.amounts.placed_nonzero, dtype=np.int64)
         self._memo: dict[str, Any] = {}
         self._vectors: dict[str, arrays.Int64Array] = {}
 
@@ -76,8 +78,8 @@ class PodClass:
 
     @property
     def placed_nonzero(self) -> arrays.Int64Array:
-        """As placed, with defaults for what is not requested. Shape: (cpu | memory,)."""
-        return np.array(self.amounts.placed_nonzero, dtype=np.int64)
+        """As placed, with defaults for what is not requested; not to be written to. Shape: (cpu | memory,)."""
+        return self._placed_nonzero
 
     @property
     def host_ports(self) -> tuple[Port, ...]:

@@ -113,6 +113,13 @@ class NodeTable:
         self.pod_count[slots] += counts
         self.pod_changes.touch(slots, generation)
 
+    def count_pods(self, slot: int, count: int, requests: arrays.Int64Array, nonzero: arrays.Int64Array) -> None:
+        """As add_pods on one slot, without a word of it to those who ask what changed."""
+        self.reserve_resources()
+        self.requested[: requests.shape[0], slot] += requests * count
+        self.nonzero[:, slot] += nonzero * count
+        self.pod_count[slot] += count
+
     def live_slots(self) -> arrays.SlotArray:
         """The slots that hold a node, ascending."""
         return np.flatnonzero(self.alive[: self.size])

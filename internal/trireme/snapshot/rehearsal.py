@@ -8,6 +8,7 @@ adjusted where it is read.
 """
 
 import types
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -185,6 +186,11 @@ class Rehearsal:
         self._deltas = None
         self._snap.rehearsal_version += 1
         nodes = self._snap.nodes
+        if class_ids.shape[0] <= arrays.FEW:
+            for (kind, slot), count in Counter(zip(class_ids.tolist(), slots.tolist(), strict=True)).items():
+                pod_class = self._snap.classes[kind]
+                nodes.count_pods(slot, count * sign, pod_class.placed(nodes.resource_names), pod_class.placed_nonzero)
+            return
         kinds, which = np.unique(class_ids, return_inverse=True)
         vectors = [self._snap.classes[kind].placed(nodes.resource_names) for kind in kinds.tolist()]
         nodes.reserve_resources()
@@ -192,7 +198,7 @@ class Rehearsal:
         nonzero = np.zeros((2, kinds.shape[0]), dtype=np.int64)
         for at, (kind, vector) in enumerate(zip(kinds.tolist(), vectors, strict=True)):
             amounts[: vector.shape[0], at] = vector
-            nonzero[:, at] = self._snap.classes[kind].amounts.placed_nonzero
+            nonzero[:, at] = self._snap.classes[kind].placed_nonzero
         for resource in np.flatnonzero(amounts.any(axis=1)).tolist():
             np.add.at(nodes.requested[resource], slots, amounts[resource][which] * sign)
         for resource in (0, 1):

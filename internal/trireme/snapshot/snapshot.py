@@ -4,6 +4,7 @@ Filter and score hold one each. Nothing reads it while a delta is applied, and n
 evaluates sees one generation. Nodes and pods are columns (nodes.py, pods.py), everything else objects (objects.py).
 """
 
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -188,14 +189,21 @@ class Snapshot:
             self.pods.uids[row] = self.pods.names[row] = ""
 
     def _count(self, rows: arrays.SlotArray, sign: int, generation: int) -> None:
-        """Count the pods of these rows in (or out of) their nodes, one vector operation per class."""
+        """Count the pods of these rows in (or out of) their nodes, one vector operation per class where it is many."""
         if not rows.size:
             return
         names = self.nodes.resource_names
         class_ids = self.pods.pod_class[rows]
-        self.placements.append(generation, class_ids, self.pods.slot[rows], self.pods.flags[rows], sign)
+        on = self.pods.slot[rows]
+        self.placements.append(generation, class_ids, on, self.pods.flags[rows], sign)
+        if rows.size <= arrays.FEW:
+            for (class_id, slot), count in Counter(zip(class_ids.tolist(), on.tolist(), strict=True)).items():
+                pod_class = self.classes[class_id]
+                self.nodes.count_pods(slot, count * sign, pod_class.placed(names), pod_class.placed_nonzero)
+            self.nodes.pod_changes.touch(on.astype(np.intp), generation)
+            return
         for class_id in np.unique(class_ids).tolist():
             pod_class = self.classes[class_id]
-            slots, counts = np.unique(self.pods.slot[rows[class_ids == class_id]], return_counts=True)
+            slots, counts = np.unique(on[class_ids == class_id], return_counts=True)
             requests = pod_class.placed(names)
             self.nodes.add_pods(slots, counts * sign, requests, pod_class.placed_nonzero, generation)
