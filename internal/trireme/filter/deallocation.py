@@ -67,6 +67,8 @@ def refusing(refusals: Sequence[status.Status], index: arrays.Int16Array, snap: 
         for number, refusal in enumerate(refusals, start=1)
         if refusal.plugin == dynamic_resources.NAME and refusal.messages == (dynamic_resources.NOT_AVAILABLE,)
     ]
+    if not numbers:
+        return np.zeros(0, dtype=np.intp)
     slots = np.flatnonzero(np.isin(index, numbers))
     return slots[snap.nodes.alive[slots]]
 

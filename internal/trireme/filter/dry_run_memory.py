@@ -79,27 +79,22 @@ class RememberedRuns:
 
     async def run(self, slots: arrays.SlotArray) -> preemption_victims.Outcome:
         """Try these slots, which all have potential victims."""
-        known = self._memory.outcomes
-        missing = [slot for slot in slots.tolist() if slot not in known or slot == self._besides]
-        if len(missing) == slots.size:
-            found = await self._runs.run(slots)
-            self._remember(found)
-            return found
-        own: dict[int, Found] = {}
+        outcomes = list(map(self._memory.outcomes.get, slots.tolist()))
+        missing = [
+            at
+            for at, (slot, known) in enumerate(zip(slots.tolist(), outcomes, strict=True))
+            if known is None or slot == self._besides
+        ]
         if missing:
-            found = await self._runs.run(np.array(missing, dtype=slots.dtype))
-            own = self._remember(found)
-        candidates: list[preemption_victims.Candidate] = []
-        refused: list[tuple[int, int]] = []
-        for slot in slots.tolist():
-            outcome = own.get(slot)
-            if outcome is None:
-                outcome = known[slot]
-            if isinstance(outcome, int):
-                refused.append((slot, outcome))
-            else:
-                candidates.append(outcome)
-        return preemption_victims.Outcome(tuple(candidates), tuple(refused))
+            found = await self._runs.run(slots[missing])
+            fresh = self._remember(found)
+            if len(missing) == slots.size:
+                return found
+            for at in missing:
+                outcomes[at] = fresh[int(slots[at])]
+        candidates = tuple(each for each in outcomes if isinstance(each, preemption_victims.Candidate))
+        refused = [(slot, each) for slot, each in zip(slots.tolist(), outcomes, strict=True) if isinstance(each, int)]
+        return preemption_victims.Outcome(candidates, tuple(refused))
 
     def _remember(self, found: preemption_victims.Outcome) -> dict[int, Found]:
         """Keep what was found for others; answers all of it."""

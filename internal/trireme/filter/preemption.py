@@ -8,6 +8,7 @@ Source: pkg/scheduler/framework/plugins/defaultpreemption, pkg/scheduler/framewo
 
 import dataclasses
 import functools
+import operator
 import random
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -231,9 +232,9 @@ class DefaultPreemption:
             else:
                 name = snap.nodes.names[candidate.slot]
                 found.faults.append(f'expected at least one victim pod on node "{name}"')
-        for _, number in outcome.refused:
+        for number, nodes in Counter(number for _, number in outcome.refused).items():
             refusal = question.kept.table.statuses[number - 1]
-            found.refused[refusal] += 1
+            found.refused[refusal] += nodes
             if refusal.code == status.Code.ERROR:
                 found.faults.append(refusal.message)
 
@@ -244,6 +245,14 @@ def _offset(cycle: cycle_pb2.Cycle, nodes: int) -> int:
 
 def _best(candidates: list[preemption_victims.Candidate], snap: snapshot.Snapshot) -> preemption_victims.Candidate:
     """The candidate that hurts least; the first of several that hurt alike."""
+    new = [candidate for candidate in candidates if not candidate.harm]
+    if new:
+        _weigh(new, snap)
+    return min(candidates, key=operator.attrgetter("harm"))
+
+
+def _weigh(candidates: list[preemption_victims.Candidate], snap: snapshot.Snapshot) -> None:
+    """Say of each candidate how much it hurts. Of the numbers the first one counts most."""
     counts = np.array([len(candidate.rows) for candidate in candidates])
     first = np.concatenate([[0], np.cumsum(counts)[:-1]])
     rows = np.fromiter((row for candidate in candidates for row in candidate.rows), dtype=np.intp)
@@ -253,9 +262,9 @@ def _best(candidates: list[preemption_victims.Candidate], snap: snapshot.Snapsho
     important = priority == np.repeat(np.maximum.reduceat(priority, first), counts)
     earliest = np.minimum.reduceat(np.where(important, start, preemption_victims.NOT_STARTED), first)
     total = np.add.reduceat(priority + _PRIORITY_SHIFT, first)
-    violations = np.array([candidate.violations for candidate in candidates])
-    # Of the keys the last one counts most.
-    return candidates[int(np.lexsort((-earliest, counts, total, priority[first], violations))[0])]
+    columns_of = (priority[first].tolist(), total.tolist(), counts.tolist(), (-earliest).tolist())
+    for candidate, *harm in zip(candidates, *columns_of, strict=True):
+        candidate.harm = (candidate.violations, *harm)
 
 
 def _offered(candidates: list[preemption_victims.Candidate], snap: snapshot.Snapshot) -> filter_pb2.PostFilterResponse:

@@ -9,7 +9,7 @@ Source: pkg/scheduler/framework/plugins/defaultpreemption (SelectVictimsOnNode).
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -22,13 +22,16 @@ from trireme.snapshot import arrays, rehearsal, snapshot
 NOT_STARTED = np.iinfo(np.int64).max
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Candidate:
-    """A node that has room once the victims are gone. `rows` are the victims', most important first."""
+    """A node that has room once the victims are gone. `rows` are the victims', most important first; `harm` is what
+    candidates are compared by, once they were: it holds for as long as the node's pods are the same.
+    """
 
     slot: int
     rows: tuple[int, ...]
     violations: int
+    harm: tuple[int, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
