@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-import numpy as np
-
 from trireme.filter import columns, preemption_victims
 from trireme.plugins import interfaces
 from trireme.snapshot import arrays, pods, snapshot
