@@ -446,11 +446,23 @@ class World:
         own = self.mirror.nominations.get(request.cycle.pod.metadata.uid)
         if request.nominated_first and own is not None and own.slot in free and capacity[own.slot]:
             return filter_pb2.FilterResponse(nominated_slot=own.slot, needs_reserve=prepared, needs_pre_bind=prepared)
-        return filter_pb2.FilterResponse(
+        response = filter_pb2.FilterResponse(
             columns=node_columns.pack(request.cycle.generation, 0, size, None, refusals, index, capacity),
             needs_reserve=prepared,
             needs_pre_bind=prepared,
         )
+        slot = None
+        for preemptor in request.preemptors if not capacity.any() else ():
+            cycle = copy.deepcopy(request.cycle)
+            cycle.pod.CopyFrom(preemptor)
+            # The nodes refuse the next one for the same reason: that of the slot is told again.
+            way = response.ways_out.add(slot=slot, status_index=0 if slot is None else 1)
+            way.post_filter.CopyFrom(frontend_world_victims.choose(self.mirror, cycle, free))
+            if not way.post_filter.nominated_node:
+                break
+            slot = self.mirror.nodes.slots[way.post_filter.nominated_node]
+            free[slot] -= cpus(pod)
+        return response
 
     def _place(self, request: score_pb2.PlaceRequest) -> score_pb2.PlaceResponse:
         columns = node_columns.unpack(request.capacities)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from frontend_world import World
+from frontend_world import Question, World
 
 from trireme.v1 import bind_pb2
 
@@ -80,3 +80,38 @@ def test_who_is_woken_before_the_others_victims_are_gone_preempts_nobody_else(wo
     world.loop.advance(30.0)
     _decide(world)
     assert _where(world) == {"c": "n1", "p": "n0", "q": "n1", "r": "n0"}
+
+
+def _crowd(world: World) -> Question:
+    """Four preemptors come at once; the question by which all but the first ask for victims."""
+    for name in ("p", "q", "r", "s"):
+        world.api.add_pod(name, 1, 100)
+    world.deliver("pods", 1000)
+    world.loop.advance(1.0)
+    for rpc in ("Filter", "PostFilter"):
+        (question,) = (each for each in world.questions if each.rpc == rpc)
+        world.answer(question, "good")
+    (question,) = (each for each in world.questions if each.rpc == "Filter")
+    return question
+
+
+def test_a_crowd_finds_its_victims_in_one_call(world: World) -> None:
+    """A call for each of them costs more than what is decided; and each is promised room of its own."""
+    question = _crowd(world)
+    assert [pod.metadata.name for pod in question.request.preemptors] == ["q", "r", "s"]
+    world.answer(question, "good")
+    assert not [each for each in world.questions if each.rpc in ("Filter", "PostFilter")]
+    assert {len(world.frontend.queue.nominator.pods_for(node)) for node in ("n0", "n1")} == {2}
+
+
+def test_answers_for_a_crowd_end_with_a_pod_that_is_gone(world: World) -> None:
+    """Those behind it were answered for as if it had been promised room: they are asked about again."""
+    question = _crowd(world)
+    world.api.remove("pods", "r")
+    world.deliver("pods", 1000)
+    world.answer(question, "good")
+    (again,) = (each for each in world.questions if each.rpc == "Filter")
+    assert [pod.metadata.name for pod in again.request.preemptors] == ["s"]
+    world.answer(again, "good")
+    promised = [pod.key for node in ("n0", "n1") for pod in world.frontend.queue.nominator.pods_for(node)]
+    assert sorted(promised) == ["ns/p", "ns/q", "ns/s"]

@@ -776,8 +776,11 @@ type FilterRequest struct {
 	DryRuns []*DryRun `protobuf:"bytes,6,rep,name=dry_runs,json=dryRuns,proto3" json:"dry_runs,omitempty"`
 	// OPTIONAL. Of a phase: where the cycle's pod may run on the node that it is nominated to, nothing else is asked.
 	NominatedFirst bool `protobuf:"varint,7,opt,name=nominated_first,json=nominatedFirst,proto3" json:"nominated_first,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// OPTIONAL. Of a phase: pods of the class by name and UID, in the order in which they are tried, that are promised no
+	// node. Where no node takes a pod of the class, PostFilter is run for one after the other of them in the same call.
+	Preemptors    []*Pod `protobuf:"bytes,8,rep,name=preemptors,proto3" json:"preemptors,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *FilterRequest) Reset() {
@@ -859,6 +862,13 @@ func (x *FilterRequest) GetNominatedFirst() bool {
 	return false
 }
 
+func (x *FilterRequest) GetPreemptors() []*Pod {
+	if x != nil {
+		return x.Preemptors
+	}
+	return nil
+}
+
 // FilterResponse answers about the class on nodes.
 type FilterResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -884,6 +894,9 @@ type FilterResponse struct {
 	// OPTIONAL. Where `nominated_first` was asked: the pod may run at this slot, which it is nominated to, by the snapshot
 	// of this generation or a later one; no other node was looked at.
 	NominatedSlot *uint32 `protobuf:"varint,10,opt,name=nominated_slot,json=nominatedSlot,proto3,oneof" json:"nominated_slot,omitempty"`
+	// OPTIONAL. Ways out for the first ones of `preemptors`, in order. There may be none: where a node takes a pod, where a
+	// plugin failed, and where services have a say. Then PostFilter is to be asked, if need be.
+	WaysOut       []*WayOut `protobuf:"bytes,11,rep,name=ways_out,json=waysOut,proto3" json:"ways_out,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -988,6 +1001,88 @@ func (x *FilterResponse) GetNominatedSlot() uint32 {
 	return 0
 }
 
+func (x *FilterResponse) GetWaysOut() []*WayOut {
+	if x != nil {
+		return x.WaysOut
+	}
+	return nil
+}
+
+// WayOut is PostFilter's answer for one of several pods. Each pod but the first is answered for as if the one before it
+// had been nominated as its own answer says, at a generation one higher.
+type WayOut struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED. The answer. Of all but the last one a node is nominated, and the actions are evictions.
+	PostFilter *PostFilterResponse `protobuf:"bytes,1,opt,name=post_filter,json=postFilter,proto3" json:"post_filter,omitempty"`
+	// REQUIRED of all but the first one, unless PreFilter refused the class: the slot that the pod before was nominated to,
+	// and why that one refuses pods of the class now, as in NodeColumns.status_index. All others are as they were.
+	Slot *uint32 `protobuf:"varint,2,opt,name=slot,proto3,oneof" json:"slot,omitempty"`
+	// REQUIRED with `slot`.
+	StatusIndex uint32 `protobuf:"varint,3,opt,name=status_index,json=statusIndex,proto3" json:"status_index,omitempty"`
+	// OPTIONAL. How long it took, in microseconds.
+	DurationUs    uint32 `protobuf:"varint,4,opt,name=duration_us,json=durationUs,proto3" json:"duration_us,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WayOut) Reset() {
+	*x = WayOut{}
+	mi := &file_trireme_v1_filter_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WayOut) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WayOut) ProtoMessage() {}
+
+func (x *WayOut) ProtoReflect() protoreflect.Message {
+	mi := &file_trireme_v1_filter_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WayOut.ProtoReflect.Descriptor instead.
+func (*WayOut) Descriptor() ([]byte, []int) {
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *WayOut) GetPostFilter() *PostFilterResponse {
+	if x != nil {
+		return x.PostFilter
+	}
+	return nil
+}
+
+func (x *WayOut) GetSlot() uint32 {
+	if x != nil && x.Slot != nil {
+		return *x.Slot
+	}
+	return 0
+}
+
+func (x *WayOut) GetStatusIndex() uint32 {
+	if x != nil {
+		return x.StatusIndex
+	}
+	return 0
+}
+
+func (x *WayOut) GetDurationUs() uint32 {
+	if x != nil {
+		return x.DurationUs
+	}
+	return 0
+}
+
 // Timing is how long one plugin took at one extension point.
 type Timing struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1005,7 +1100,7 @@ type Timing struct {
 
 func (x *Timing) Reset() {
 	*x = Timing{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[12]
+	mi := &file_trireme_v1_filter_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1017,7 +1112,7 @@ func (x *Timing) String() string {
 func (*Timing) ProtoMessage() {}
 
 func (x *Timing) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[12]
+	mi := &file_trireme_v1_filter_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1030,7 +1125,7 @@ func (x *Timing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Timing.ProtoReflect.Descriptor instead.
 func (*Timing) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{12}
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Timing) GetPlugin() string {
@@ -1080,7 +1175,7 @@ type PostFilterRequest struct {
 
 func (x *PostFilterRequest) Reset() {
 	*x = PostFilterRequest{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[13]
+	mi := &file_trireme_v1_filter_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1092,7 +1187,7 @@ func (x *PostFilterRequest) String() string {
 func (*PostFilterRequest) ProtoMessage() {}
 
 func (x *PostFilterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[13]
+	mi := &file_trireme_v1_filter_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1105,7 +1200,7 @@ func (x *PostFilterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PostFilterRequest.ProtoReflect.Descriptor instead.
 func (*PostFilterRequest) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{13}
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *PostFilterRequest) GetCycle() *Cycle {
@@ -1158,7 +1253,7 @@ type PreemptionCandidate struct {
 
 func (x *PreemptionCandidate) Reset() {
 	*x = PreemptionCandidate{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[14]
+	mi := &file_trireme_v1_filter_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1170,7 +1265,7 @@ func (x *PreemptionCandidate) String() string {
 func (*PreemptionCandidate) ProtoMessage() {}
 
 func (x *PreemptionCandidate) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[14]
+	mi := &file_trireme_v1_filter_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1183,7 +1278,7 @@ func (x *PreemptionCandidate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptionCandidate.ProtoReflect.Descriptor instead.
 func (*PreemptionCandidate) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{14}
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *PreemptionCandidate) GetNodeName() string {
@@ -1218,7 +1313,7 @@ type PreemptionCandidates struct {
 
 func (x *PreemptionCandidates) Reset() {
 	*x = PreemptionCandidates{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[15]
+	mi := &file_trireme_v1_filter_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1230,7 +1325,7 @@ func (x *PreemptionCandidates) String() string {
 func (*PreemptionCandidates) ProtoMessage() {}
 
 func (x *PreemptionCandidates) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[15]
+	mi := &file_trireme_v1_filter_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1243,7 +1338,7 @@ func (x *PreemptionCandidates) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptionCandidates.ProtoReflect.Descriptor instead.
 func (*PreemptionCandidates) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{15}
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *PreemptionCandidates) GetCandidates() []*PreemptionCandidate {
@@ -1272,7 +1367,7 @@ type PostFilterResponse struct {
 
 func (x *PostFilterResponse) Reset() {
 	*x = PostFilterResponse{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[16]
+	mi := &file_trireme_v1_filter_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1284,7 +1379,7 @@ func (x *PostFilterResponse) String() string {
 func (*PostFilterResponse) ProtoMessage() {}
 
 func (x *PostFilterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[16]
+	mi := &file_trireme_v1_filter_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1297,7 +1392,7 @@ func (x *PostFilterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PostFilterResponse.ProtoReflect.Descriptor instead.
 func (*PostFilterResponse) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{16}
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *PostFilterResponse) GetStatus() *Status {
@@ -1358,7 +1453,7 @@ type PodGroupPostFilterRequest struct {
 
 func (x *PodGroupPostFilterRequest) Reset() {
 	*x = PodGroupPostFilterRequest{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[17]
+	mi := &file_trireme_v1_filter_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1370,7 +1465,7 @@ func (x *PodGroupPostFilterRequest) String() string {
 func (*PodGroupPostFilterRequest) ProtoMessage() {}
 
 func (x *PodGroupPostFilterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[17]
+	mi := &file_trireme_v1_filter_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1383,7 +1478,7 @@ func (x *PodGroupPostFilterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodGroupPostFilterRequest.ProtoReflect.Descriptor instead.
 func (*PodGroupPostFilterRequest) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{17}
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *PodGroupPostFilterRequest) GetCycle() *Cycle {
@@ -1439,7 +1534,7 @@ type DevicesQuestion struct {
 
 func (x *DevicesQuestion) Reset() {
 	*x = DevicesQuestion{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[18]
+	mi := &file_trireme_v1_filter_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1451,7 +1546,7 @@ func (x *DevicesQuestion) String() string {
 func (*DevicesQuestion) ProtoMessage() {}
 
 func (x *DevicesQuestion) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[18]
+	mi := &file_trireme_v1_filter_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1464,7 +1559,7 @@ func (x *DevicesQuestion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DevicesQuestion.ProtoReflect.Descriptor instead.
 func (*DevicesQuestion) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{18}
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *DevicesQuestion) GetScheduled() uint32 {
@@ -1495,7 +1590,7 @@ type PodGroupMember struct {
 
 func (x *PodGroupMember) Reset() {
 	*x = PodGroupMember{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[19]
+	mi := &file_trireme_v1_filter_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1507,7 +1602,7 @@ func (x *PodGroupMember) String() string {
 func (*PodGroupMember) ProtoMessage() {}
 
 func (x *PodGroupMember) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[19]
+	mi := &file_trireme_v1_filter_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1520,7 +1615,7 @@ func (x *PodGroupMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodGroupMember.ProtoReflect.Descriptor instead.
 func (*PodGroupMember) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{19}
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *PodGroupMember) GetPod() *PodIdentity {
@@ -1578,7 +1673,7 @@ type Victim struct {
 
 func (x *Victim) Reset() {
 	*x = Victim{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[20]
+	mi := &file_trireme_v1_filter_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1590,7 +1685,7 @@ func (x *Victim) String() string {
 func (*Victim) ProtoMessage() {}
 
 func (x *Victim) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[20]
+	mi := &file_trireme_v1_filter_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1603,7 +1698,7 @@ func (x *Victim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Victim.ProtoReflect.Descriptor instead.
 func (*Victim) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{20}
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Victim) GetPods() []*VictimPod {
@@ -1637,7 +1732,7 @@ type VictimPod struct {
 
 func (x *VictimPod) Reset() {
 	*x = VictimPod{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[21]
+	mi := &file_trireme_v1_filter_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1649,7 +1744,7 @@ func (x *VictimPod) String() string {
 func (*VictimPod) ProtoMessage() {}
 
 func (x *VictimPod) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[21]
+	mi := &file_trireme_v1_filter_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1662,7 +1757,7 @@ func (x *VictimPod) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VictimPod.ProtoReflect.Descriptor instead.
 func (*VictimPod) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{21}
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *VictimPod) GetPod() *PodIdentity {
@@ -1708,7 +1803,7 @@ type PodGroupPostFilterResponse struct {
 
 func (x *PodGroupPostFilterResponse) Reset() {
 	*x = PodGroupPostFilterResponse{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[22]
+	mi := &file_trireme_v1_filter_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1720,7 +1815,7 @@ func (x *PodGroupPostFilterResponse) String() string {
 func (*PodGroupPostFilterResponse) ProtoMessage() {}
 
 func (x *PodGroupPostFilterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[22]
+	mi := &file_trireme_v1_filter_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1733,7 +1828,7 @@ func (x *PodGroupPostFilterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodGroupPostFilterResponse.ProtoReflect.Descriptor instead.
 func (*PodGroupPostFilterResponse) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{22}
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *PodGroupPostFilterResponse) GetStatus() *Status {
@@ -1772,7 +1867,7 @@ type Placement struct {
 
 func (x *Placement) Reset() {
 	*x = Placement{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[23]
+	mi := &file_trireme_v1_filter_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1784,7 +1879,7 @@ func (x *Placement) String() string {
 func (*Placement) ProtoMessage() {}
 
 func (x *Placement) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[23]
+	mi := &file_trireme_v1_filter_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1797,7 +1892,7 @@ func (x *Placement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Placement.ProtoReflect.Descriptor instead.
 func (*Placement) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{23}
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Placement) GetPod() *PodIdentity {
@@ -1834,7 +1929,7 @@ type ReserveRequest struct {
 
 func (x *ReserveRequest) Reset() {
 	*x = ReserveRequest{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[24]
+	mi := &file_trireme_v1_filter_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1846,7 +1941,7 @@ func (x *ReserveRequest) String() string {
 func (*ReserveRequest) ProtoMessage() {}
 
 func (x *ReserveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[24]
+	mi := &file_trireme_v1_filter_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1859,7 +1954,7 @@ func (x *ReserveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReserveRequest.ProtoReflect.Descriptor instead.
 func (*ReserveRequest) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{24}
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ReserveRequest) GetCycle() *Cycle {
@@ -1891,7 +1986,7 @@ type Reservation struct {
 
 func (x *Reservation) Reset() {
 	*x = Reservation{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[25]
+	mi := &file_trireme_v1_filter_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1903,7 +1998,7 @@ func (x *Reservation) String() string {
 func (*Reservation) ProtoMessage() {}
 
 func (x *Reservation) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[25]
+	mi := &file_trireme_v1_filter_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1916,7 +2011,7 @@ func (x *Reservation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reservation.ProtoReflect.Descriptor instead.
 func (*Reservation) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{25}
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Reservation) GetStatus() *Status {
@@ -1951,7 +2046,7 @@ type ReserveResponse struct {
 
 func (x *ReserveResponse) Reset() {
 	*x = ReserveResponse{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[26]
+	mi := &file_trireme_v1_filter_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1963,7 +2058,7 @@ func (x *ReserveResponse) String() string {
 func (*ReserveResponse) ProtoMessage() {}
 
 func (x *ReserveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[26]
+	mi := &file_trireme_v1_filter_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1976,7 +2071,7 @@ func (x *ReserveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReserveResponse.ProtoReflect.Descriptor instead.
 func (*ReserveResponse) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{26}
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ReserveResponse) GetReservations() []*Reservation {
@@ -1999,7 +2094,7 @@ type UnreserveRequest struct {
 
 func (x *UnreserveRequest) Reset() {
 	*x = UnreserveRequest{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[27]
+	mi := &file_trireme_v1_filter_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2011,7 +2106,7 @@ func (x *UnreserveRequest) String() string {
 func (*UnreserveRequest) ProtoMessage() {}
 
 func (x *UnreserveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[27]
+	mi := &file_trireme_v1_filter_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2024,7 +2119,7 @@ func (x *UnreserveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnreserveRequest.ProtoReflect.Descriptor instead.
 func (*UnreserveRequest) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{27}
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *UnreserveRequest) GetCycle() *Cycle {
@@ -2050,7 +2145,7 @@ type UnreserveResponse struct {
 
 func (x *UnreserveResponse) Reset() {
 	*x = UnreserveResponse{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[28]
+	mi := &file_trireme_v1_filter_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2062,7 +2157,7 @@ func (x *UnreserveResponse) String() string {
 func (*UnreserveResponse) ProtoMessage() {}
 
 func (x *UnreserveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[28]
+	mi := &file_trireme_v1_filter_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2075,7 +2170,7 @@ func (x *UnreserveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnreserveResponse.ProtoReflect.Descriptor instead.
 func (*UnreserveResponse) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{28}
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{29}
 }
 
 var File_trireme_v1_filter_proto protoreflect.FileDescriptor
@@ -2137,7 +2232,7 @@ const file_trireme_v1_filter_proto_rawDesc = "" +
 	"\bnarrowed\x18\x02 \x01(\bR\bnarrowed\x12\x1d\n" +
 	"\n" +
 	"node_names\x18\x03 \x03(\tR\tnodeNames\x12\x14\n" +
-	"\x05state\x18\x04 \x01(\fR\x05state\"\x9c\x02\n" +
+	"\x05state\x18\x04 \x01(\fR\x05state\"\xcd\x02\n" +
 	"\rFilterRequest\x12'\n" +
 	"\x05cycle\x18\x01 \x01(\v2\x11.trireme.v1.CycleR\x05cycle\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\rR\x05count\x12/\n" +
@@ -2145,7 +2240,10 @@ const file_trireme_v1_filter_proto_rawDesc = "" +
 	"\x10known_generation\x18\x04 \x01(\x04R\x0fknownGeneration\x12\x18\n" +
 	"\aprepare\x18\x05 \x01(\bR\aprepare\x12-\n" +
 	"\bdry_runs\x18\x06 \x03(\v2\x12.trireme.v1.DryRunR\adryRuns\x12'\n" +
-	"\x0fnominated_first\x18\a \x01(\bR\x0enominatedFirst\"\xe4\x03\n" +
+	"\x0fnominated_first\x18\a \x01(\bR\x0enominatedFirst\x12/\n" +
+	"\n" +
+	"preemptors\x18\b \x03(\v2\x0f.trireme.v1.PodR\n" +
+	"preemptors\"\x93\x04\n" +
 	"\x0eFilterResponse\x12<\n" +
 	"\n" +
 	"pre_filter\x18\x01 \x01(\v2\x1d.trireme.v1.PreFilterResponseR\tpreFilter\x121\n" +
@@ -2159,8 +2257,17 @@ const file_trireme_v1_filter_proto_rawDesc = "" +
 	"\vnarrowed_by\x18\t \x03(\tR\n" +
 	"narrowedBy\x12*\n" +
 	"\x0enominated_slot\x18\n" +
-	" \x01(\rH\x00R\rnominatedSlot\x88\x01\x01B\x11\n" +
-	"\x0f_nominated_slot\"\x90\x01\n" +
+	" \x01(\rH\x00R\rnominatedSlot\x88\x01\x01\x12-\n" +
+	"\bways_out\x18\v \x03(\v2\x12.trireme.v1.WayOutR\awaysOutB\x11\n" +
+	"\x0f_nominated_slot\"\xaf\x01\n" +
+	"\x06WayOut\x12?\n" +
+	"\vpost_filter\x18\x01 \x01(\v2\x1e.trireme.v1.PostFilterResponseR\n" +
+	"postFilter\x12\x17\n" +
+	"\x04slot\x18\x02 \x01(\rH\x00R\x04slot\x88\x01\x01\x12!\n" +
+	"\fstatus_index\x18\x03 \x01(\rR\vstatusIndex\x12\x1f\n" +
+	"\vduration_us\x18\x04 \x01(\rR\n" +
+	"durationUsB\a\n" +
+	"\x05_slot\"\x90\x01\n" +
 	"\x06Timing\x12\x16\n" +
 	"\x06plugin\x18\x01 \x01(\tR\x06plugin\x12'\n" +
 	"\x0fextension_point\x18\x02 \x01(\tR\x0eextensionPoint\x12$\n" +
@@ -2262,7 +2369,7 @@ func file_trireme_v1_filter_proto_rawDescGZIP() []byte {
 	return file_trireme_v1_filter_proto_rawDescData
 }
 
-var file_trireme_v1_filter_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
+var file_trireme_v1_filter_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
 var file_trireme_v1_filter_proto_goTypes = []any{
 	(*NodeSelection)(nil),              // 0: trireme.v1.NodeSelection
 	(*NodeView)(nil),                   // 1: trireme.v1.NodeView
@@ -2276,99 +2383,103 @@ var file_trireme_v1_filter_proto_goTypes = []any{
 	(*PreFilterResponse)(nil),          // 9: trireme.v1.PreFilterResponse
 	(*FilterRequest)(nil),              // 10: trireme.v1.FilterRequest
 	(*FilterResponse)(nil),             // 11: trireme.v1.FilterResponse
-	(*Timing)(nil),                     // 12: trireme.v1.Timing
-	(*PostFilterRequest)(nil),          // 13: trireme.v1.PostFilterRequest
-	(*PreemptionCandidate)(nil),        // 14: trireme.v1.PreemptionCandidate
-	(*PreemptionCandidates)(nil),       // 15: trireme.v1.PreemptionCandidates
-	(*PostFilterResponse)(nil),         // 16: trireme.v1.PostFilterResponse
-	(*PodGroupPostFilterRequest)(nil),  // 17: trireme.v1.PodGroupPostFilterRequest
-	(*DevicesQuestion)(nil),            // 18: trireme.v1.DevicesQuestion
-	(*PodGroupMember)(nil),             // 19: trireme.v1.PodGroupMember
-	(*Victim)(nil),                     // 20: trireme.v1.Victim
-	(*VictimPod)(nil),                  // 21: trireme.v1.VictimPod
-	(*PodGroupPostFilterResponse)(nil), // 22: trireme.v1.PodGroupPostFilterResponse
-	(*Placement)(nil),                  // 23: trireme.v1.Placement
-	(*ReserveRequest)(nil),             // 24: trireme.v1.ReserveRequest
-	(*Reservation)(nil),                // 25: trireme.v1.Reservation
-	(*ReserveResponse)(nil),            // 26: trireme.v1.ReserveResponse
-	(*UnreserveRequest)(nil),           // 27: trireme.v1.UnreserveRequest
-	(*UnreserveResponse)(nil),          // 28: trireme.v1.UnreserveResponse
-	(*Node)(nil),                       // 29: trireme.v1.Node
-	(*Status)(nil),                     // 30: trireme.v1.Status
-	(*Pod)(nil),                        // 31: trireme.v1.Pod
-	(*Cycle)(nil),                      // 32: trireme.v1.Cycle
-	(Code)(0),                          // 33: trireme.v1.Code
-	(*PodIdentity)(nil),                // 34: trireme.v1.PodIdentity
-	(*Action)(nil),                     // 35: trireme.v1.Action
-	(*ClusterObject)(nil),              // 36: trireme.v1.ClusterObject
+	(*WayOut)(nil),                     // 12: trireme.v1.WayOut
+	(*Timing)(nil),                     // 13: trireme.v1.Timing
+	(*PostFilterRequest)(nil),          // 14: trireme.v1.PostFilterRequest
+	(*PreemptionCandidate)(nil),        // 15: trireme.v1.PreemptionCandidate
+	(*PreemptionCandidates)(nil),       // 16: trireme.v1.PreemptionCandidates
+	(*PostFilterResponse)(nil),         // 17: trireme.v1.PostFilterResponse
+	(*PodGroupPostFilterRequest)(nil),  // 18: trireme.v1.PodGroupPostFilterRequest
+	(*DevicesQuestion)(nil),            // 19: trireme.v1.DevicesQuestion
+	(*PodGroupMember)(nil),             // 20: trireme.v1.PodGroupMember
+	(*Victim)(nil),                     // 21: trireme.v1.Victim
+	(*VictimPod)(nil),                  // 22: trireme.v1.VictimPod
+	(*PodGroupPostFilterResponse)(nil), // 23: trireme.v1.PodGroupPostFilterResponse
+	(*Placement)(nil),                  // 24: trireme.v1.Placement
+	(*ReserveRequest)(nil),             // 25: trireme.v1.ReserveRequest
+	(*Reservation)(nil),                // 26: trireme.v1.Reservation
+	(*ReserveResponse)(nil),            // 27: trireme.v1.ReserveResponse
+	(*UnreserveRequest)(nil),           // 28: trireme.v1.UnreserveRequest
+	(*UnreserveResponse)(nil),          // 29: trireme.v1.UnreserveResponse
+	(*Node)(nil),                       // 30: trireme.v1.Node
+	(*Status)(nil),                     // 31: trireme.v1.Status
+	(*Pod)(nil),                        // 32: trireme.v1.Pod
+	(*Cycle)(nil),                      // 33: trireme.v1.Cycle
+	(Code)(0),                          // 34: trireme.v1.Code
+	(*PodIdentity)(nil),                // 35: trireme.v1.PodIdentity
+	(*Action)(nil),                     // 36: trireme.v1.Action
+	(*ClusterObject)(nil),              // 37: trireme.v1.ClusterObject
 }
 var file_trireme_v1_filter_proto_depIdxs = []int32{
 	1,  // 0: trireme.v1.NodeSelection.nodes:type_name -> trireme.v1.NodeView
-	29, // 1: trireme.v1.NodeView.node:type_name -> trireme.v1.Node
-	30, // 2: trireme.v1.NodeColumns.statuses:type_name -> trireme.v1.Status
-	30, // 3: trireme.v1.DomainConstraint.refusal:type_name -> trireme.v1.Status
+	30, // 1: trireme.v1.NodeView.node:type_name -> trireme.v1.Node
+	31, // 2: trireme.v1.NodeColumns.statuses:type_name -> trireme.v1.Status
+	31, // 3: trireme.v1.DomainConstraint.refusal:type_name -> trireme.v1.Status
 	4,  // 4: trireme.v1.DomainConstraint.skew:type_name -> trireme.v1.SkewRule
 	5,  // 5: trireme.v1.DomainConstraint.presence:type_name -> trireme.v1.PresenceRule
 	6,  // 6: trireme.v1.DomainConstraint.absence:type_name -> trireme.v1.AbsenceRule
 	1,  // 7: trireme.v1.DryRun.node:type_name -> trireme.v1.NodeView
-	31, // 8: trireme.v1.DryRun.removed_pods:type_name -> trireme.v1.Pod
-	31, // 9: trireme.v1.DryRun.added_pods:type_name -> trireme.v1.Pod
-	32, // 10: trireme.v1.PreFilterRequest.cycle:type_name -> trireme.v1.Cycle
-	30, // 11: trireme.v1.PreFilterResponse.status:type_name -> trireme.v1.Status
-	32, // 12: trireme.v1.FilterRequest.cycle:type_name -> trireme.v1.Cycle
+	32, // 8: trireme.v1.DryRun.removed_pods:type_name -> trireme.v1.Pod
+	32, // 9: trireme.v1.DryRun.added_pods:type_name -> trireme.v1.Pod
+	33, // 10: trireme.v1.PreFilterRequest.cycle:type_name -> trireme.v1.Cycle
+	31, // 11: trireme.v1.PreFilterResponse.status:type_name -> trireme.v1.Status
+	33, // 12: trireme.v1.FilterRequest.cycle:type_name -> trireme.v1.Cycle
 	0,  // 13: trireme.v1.FilterRequest.nodes:type_name -> trireme.v1.NodeSelection
 	7,  // 14: trireme.v1.FilterRequest.dry_runs:type_name -> trireme.v1.DryRun
-	9,  // 15: trireme.v1.FilterResponse.pre_filter:type_name -> trireme.v1.PreFilterResponse
-	2,  // 16: trireme.v1.FilterResponse.columns:type_name -> trireme.v1.NodeColumns
-	3,  // 17: trireme.v1.FilterResponse.constraints:type_name -> trireme.v1.DomainConstraint
-	12, // 18: trireme.v1.FilterResponse.timings:type_name -> trireme.v1.Timing
-	33, // 19: trireme.v1.Timing.code:type_name -> trireme.v1.Code
-	32, // 20: trireme.v1.PostFilterRequest.cycle:type_name -> trireme.v1.Cycle
-	2,  // 21: trireme.v1.PostFilterRequest.columns:type_name -> trireme.v1.NodeColumns
-	30, // 22: trireme.v1.PostFilterRequest.pre_filter:type_name -> trireme.v1.Status
-	15, // 23: trireme.v1.PostFilterRequest.chosen:type_name -> trireme.v1.PreemptionCandidates
-	34, // 24: trireme.v1.PreemptionCandidate.victims:type_name -> trireme.v1.PodIdentity
-	14, // 25: trireme.v1.PreemptionCandidates.candidates:type_name -> trireme.v1.PreemptionCandidate
-	30, // 26: trireme.v1.PostFilterResponse.status:type_name -> trireme.v1.Status
-	35, // 27: trireme.v1.PostFilterResponse.actions:type_name -> trireme.v1.Action
-	15, // 28: trireme.v1.PostFilterResponse.candidates:type_name -> trireme.v1.PreemptionCandidates
-	32, // 29: trireme.v1.PodGroupPostFilterRequest.cycle:type_name -> trireme.v1.Cycle
-	34, // 30: trireme.v1.PodGroupPostFilterRequest.pod_group:type_name -> trireme.v1.PodIdentity
-	19, // 31: trireme.v1.PodGroupPostFilterRequest.members:type_name -> trireme.v1.PodGroupMember
-	20, // 32: trireme.v1.PodGroupPostFilterRequest.victims:type_name -> trireme.v1.Victim
-	18, // 33: trireme.v1.PodGroupPostFilterRequest.devices:type_name -> trireme.v1.DevicesQuestion
-	34, // 34: trireme.v1.PodGroupMember.pod:type_name -> trireme.v1.PodIdentity
-	2,  // 35: trireme.v1.PodGroupMember.columns:type_name -> trireme.v1.NodeColumns
-	21, // 36: trireme.v1.Victim.pods:type_name -> trireme.v1.VictimPod
-	34, // 37: trireme.v1.VictimPod.pod:type_name -> trireme.v1.PodIdentity
-	30, // 38: trireme.v1.PodGroupPostFilterResponse.status:type_name -> trireme.v1.Status
-	20, // 39: trireme.v1.PodGroupPostFilterResponse.potential:type_name -> trireme.v1.Victim
-	35, // 40: trireme.v1.PodGroupPostFilterResponse.actions:type_name -> trireme.v1.Action
-	34, // 41: trireme.v1.Placement.pod:type_name -> trireme.v1.PodIdentity
-	32, // 42: trireme.v1.ReserveRequest.cycle:type_name -> trireme.v1.Cycle
-	23, // 43: trireme.v1.ReserveRequest.placements:type_name -> trireme.v1.Placement
-	30, // 44: trireme.v1.Reservation.status:type_name -> trireme.v1.Status
-	36, // 45: trireme.v1.Reservation.assumed:type_name -> trireme.v1.ClusterObject
-	25, // 46: trireme.v1.ReserveResponse.reservations:type_name -> trireme.v1.Reservation
-	32, // 47: trireme.v1.UnreserveRequest.cycle:type_name -> trireme.v1.Cycle
-	23, // 48: trireme.v1.UnreserveRequest.placements:type_name -> trireme.v1.Placement
-	8,  // 49: trireme.v1.FilterService.PreFilter:input_type -> trireme.v1.PreFilterRequest
-	10, // 50: trireme.v1.FilterService.Filter:input_type -> trireme.v1.FilterRequest
-	13, // 51: trireme.v1.FilterService.PostFilter:input_type -> trireme.v1.PostFilterRequest
-	17, // 52: trireme.v1.FilterService.PodGroupPostFilter:input_type -> trireme.v1.PodGroupPostFilterRequest
-	24, // 53: trireme.v1.FilterService.Reserve:input_type -> trireme.v1.ReserveRequest
-	27, // 54: trireme.v1.FilterService.Unreserve:input_type -> trireme.v1.UnreserveRequest
-	9,  // 55: trireme.v1.FilterService.PreFilter:output_type -> trireme.v1.PreFilterResponse
-	11, // 56: trireme.v1.FilterService.Filter:output_type -> trireme.v1.FilterResponse
-	16, // 57: trireme.v1.FilterService.PostFilter:output_type -> trireme.v1.PostFilterResponse
-	22, // 58: trireme.v1.FilterService.PodGroupPostFilter:output_type -> trireme.v1.PodGroupPostFilterResponse
-	26, // 59: trireme.v1.FilterService.Reserve:output_type -> trireme.v1.ReserveResponse
-	28, // 60: trireme.v1.FilterService.Unreserve:output_type -> trireme.v1.UnreserveResponse
-	55, // [55:61] is the sub-list for method output_type
-	49, // [49:55] is the sub-list for method input_type
-	49, // [49:49] is the sub-list for extension type_name
-	49, // [49:49] is the sub-list for extension extendee
-	0,  // [0:49] is the sub-list for field type_name
+	32, // 15: trireme.v1.FilterRequest.preemptors:type_name -> trireme.v1.Pod
+	9,  // 16: trireme.v1.FilterResponse.pre_filter:type_name -> trireme.v1.PreFilterResponse
+	2,  // 17: trireme.v1.FilterResponse.columns:type_name -> trireme.v1.NodeColumns
+	3,  // 18: trireme.v1.FilterResponse.constraints:type_name -> trireme.v1.DomainConstraint
+	13, // 19: trireme.v1.FilterResponse.timings:type_name -> trireme.v1.Timing
+	12, // 20: trireme.v1.FilterResponse.ways_out:type_name -> trireme.v1.WayOut
+	17, // 21: trireme.v1.WayOut.post_filter:type_name -> trireme.v1.PostFilterResponse
+	34, // 22: trireme.v1.Timing.code:type_name -> trireme.v1.Code
+	33, // 23: trireme.v1.PostFilterRequest.cycle:type_name -> trireme.v1.Cycle
+	2,  // 24: trireme.v1.PostFilterRequest.columns:type_name -> trireme.v1.NodeColumns
+	31, // 25: trireme.v1.PostFilterRequest.pre_filter:type_name -> trireme.v1.Status
+	16, // 26: trireme.v1.PostFilterRequest.chosen:type_name -> trireme.v1.PreemptionCandidates
+	35, // 27: trireme.v1.PreemptionCandidate.victims:type_name -> trireme.v1.PodIdentity
+	15, // 28: trireme.v1.PreemptionCandidates.candidates:type_name -> trireme.v1.PreemptionCandidate
+	31, // 29: trireme.v1.PostFilterResponse.status:type_name -> trireme.v1.Status
+	36, // 30: trireme.v1.PostFilterResponse.actions:type_name -> trireme.v1.Action
+	16, // 31: trireme.v1.PostFilterResponse.candidates:type_name -> trireme.v1.PreemptionCandidates
+	33, // 32: trireme.v1.PodGroupPostFilterRequest.cycle:type_name -> trireme.v1.Cycle
+	35, // 33: trireme.v1.PodGroupPostFilterRequest.pod_group:type_name -> trireme.v1.PodIdentity
+	20, // 34: trireme.v1.PodGroupPostFilterRequest.members:type_name -> trireme.v1.PodGroupMember
+	21, // 35: trireme.v1.PodGroupPostFilterRequest.victims:type_name -> trireme.v1.Victim
+	19, // 36: trireme.v1.PodGroupPostFilterRequest.devices:type_name -> trireme.v1.DevicesQuestion
+	35, // 37: trireme.v1.PodGroupMember.pod:type_name -> trireme.v1.PodIdentity
+	2,  // 38: trireme.v1.PodGroupMember.columns:type_name -> trireme.v1.NodeColumns
+	22, // 39: trireme.v1.Victim.pods:type_name -> trireme.v1.VictimPod
+	35, // 40: trireme.v1.VictimPod.pod:type_name -> trireme.v1.PodIdentity
+	31, // 41: trireme.v1.PodGroupPostFilterResponse.status:type_name -> trireme.v1.Status
+	21, // 42: trireme.v1.PodGroupPostFilterResponse.potential:type_name -> trireme.v1.Victim
+	36, // 43: trireme.v1.PodGroupPostFilterResponse.actions:type_name -> trireme.v1.Action
+	35, // 44: trireme.v1.Placement.pod:type_name -> trireme.v1.PodIdentity
+	33, // 45: trireme.v1.ReserveRequest.cycle:type_name -> trireme.v1.Cycle
+	24, // 46: trireme.v1.ReserveRequest.placements:type_name -> trireme.v1.Placement
+	31, // 47: trireme.v1.Reservation.status:type_name -> trireme.v1.Status
+	37, // 48: trireme.v1.Reservation.assumed:type_name -> trireme.v1.ClusterObject
+	26, // 49: trireme.v1.ReserveResponse.reservations:type_name -> trireme.v1.Reservation
+	33, // 50: trireme.v1.UnreserveRequest.cycle:type_name -> trireme.v1.Cycle
+	24, // 51: trireme.v1.UnreserveRequest.placements:type_name -> trireme.v1.Placement
+	8,  // 52: trireme.v1.FilterService.PreFilter:input_type -> trireme.v1.PreFilterRequest
+	10, // 53: trireme.v1.FilterService.Filter:input_type -> trireme.v1.FilterRequest
+	14, // 54: trireme.v1.FilterService.PostFilter:input_type -> trireme.v1.PostFilterRequest
+	18, // 55: trireme.v1.FilterService.PodGroupPostFilter:input_type -> trireme.v1.PodGroupPostFilterRequest
+	25, // 56: trireme.v1.FilterService.Reserve:input_type -> trireme.v1.ReserveRequest
+	28, // 57: trireme.v1.FilterService.Unreserve:input_type -> trireme.v1.UnreserveRequest
+	9,  // 58: trireme.v1.FilterService.PreFilter:output_type -> trireme.v1.PreFilterResponse
+	11, // 59: trireme.v1.FilterService.Filter:output_type -> trireme.v1.FilterResponse
+	17, // 60: trireme.v1.FilterService.PostFilter:output_type -> trireme.v1.PostFilterResponse
+	23, // 61: trireme.v1.FilterService.PodGroupPostFilter:output_type -> trireme.v1.PodGroupPostFilterResponse
+	27, // 62: trireme.v1.FilterService.Reserve:output_type -> trireme.v1.ReserveResponse
+	29, // 63: trireme.v1.FilterService.Unreserve:output_type -> trireme.v1.UnreserveResponse
+	58, // [58:64] is the sub-list for method output_type
+	52, // [52:58] is the sub-list for method input_type
+	52, // [52:52] is the sub-list for extension type_name
+	52, // [52:52] is the sub-list for extension extendee
+	0,  // [0:52] is the sub-list for field type_name
 }
 
 func init() { file_trireme_v1_filter_proto_init() }
@@ -2387,13 +2498,14 @@ func file_trireme_v1_filter_proto_init() {
 		(*DomainConstraint_Absence)(nil),
 	}
 	file_trireme_v1_filter_proto_msgTypes[11].OneofWrappers = []any{}
+	file_trireme_v1_filter_proto_msgTypes[12].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_trireme_v1_filter_proto_rawDesc), len(file_trireme_v1_filter_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   29,
+			NumMessages:   30,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

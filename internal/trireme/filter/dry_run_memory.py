@@ -6,7 +6,7 @@ alone, it holds for the next preemptor until one of these changes. Where a plugi
 is asked, or disruption budgets count what goes, nothing is remembered.
 """
 
-from collections.abc import Sequence
+from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -49,13 +49,16 @@ def remembering(
     snap: snapshot.Snapshot,
     plugins: Sequence[interfaces.FilterPlugin],
     cycle: cycle_pb2.Cycle,
+    decided: MutableMapping[int, Found | None],
 ) -> "Runs":
-    """These runs of the cycle's pod, with what is remembered of its class beside the class's columns."""
+    """These runs of the cycle's pod, with what is remembered of its class beside the class's columns. `decided` is
+    what is remembered of slots about which something was decided in the same call.
+    """
     if kept.dry_runs is None:
         kept.dry_runs = DryRunMemory()
     kept.dry_runs.bring_up(snap, plugins)
     own = snap.nominations.get(cycle.pod.metadata.uid)
-    return RememberedRuns(kept.dry_runs, runs, pods.NO_SLOT if own is None else own.slot)
+    return RememberedRuns(kept.dry_runs, runs, pods.NO_SLOT if own is None else own.slot, decided)
 
 
 class Runs(Protocol):
@@ -69,15 +72,24 @@ class Runs(Protocol):
 class RememberedRuns:
     """As DryRun, of slots that are not remembered."""
 
-    def __init__(self, memory: DryRunMemory, runs: Runs, besides: int) -> None:
-        """`besides` is a slot of which the answer holds for this pod alone: it is nominated there."""
+    def __init__(
+        self, memory: DryRunMemory, runs: Runs, besides: int, decided: MutableMapping[int, Found | None]
+    ) -> None:
+        """`besides` is a slot of which the answer holds for this pod alone: it is nominated there. Of the slots in
+        `decided` what is there is remembered.
+        """
         self._memory = memory
         self._runs = runs
         self._besides = besides
+        self._decided = decided
 
     async def run(self, slots: arrays.SlotArray) -> preemption_victims.Outcome:
         """Try these slots, which all have potential victims."""
         outcomes = list(map(self._memory.outcomes.get, slots.tolist()))
+        if self._decided:
+            for at, slot in enumerate(slots.tolist()):
+                if slot in self._decided:
+                    outcomes[at] = self._decided[slot]
         missing = [
             at
             for at, (slot, known) in enumerate(zip(slots.tolist(), outcomes, strict=True))
@@ -98,5 +110,9 @@ class RememberedRuns:
         """Keep what was found for others; answers all of it."""
         fresh: dict[int, Found] = dict(found.refused)
         fresh.update((candidate.slot, candidate) for candidate in found.candidates)
-        self._memory.outcomes.update((slot, each) for slot, each in fresh.items() if slot != self._besides)
+        for slot, each in fresh.items():
+            if slot in self._decided:
+                self._decided[slot] = each
+            elif slot != self._besides:
+                self._memory.outcomes[slot] = each
         return fresh

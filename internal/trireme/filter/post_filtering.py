@@ -72,6 +72,11 @@ def post_filters(
     return out
 
 
+def any_remote(plugins: Sequence[PostFilter]) -> bool:
+    """Whether a plugin is a service of its own."""
+    return any(isinstance(plugin, Remote) for plugin in plugins)
+
+
 async def post_filter(
     plugins: Sequence[PostFilter],
     request: filter_pb2.PostFilterRequest,

@@ -56,6 +56,32 @@ class Args:
         return min(max(nodes * self.min_percentage // 100, self.min_absolute), nodes)
 
 
+@dataclass(slots=True)
+class Before:
+    """What was decided in the same call for pods of the class, and is not in the snapshot yet."""
+
+    class_id: int
+    # The slots that they were nominated to, in order.
+    slots: list[int] = field(default_factory=list)
+    # Of these slots what dry runs found since, None: nothing yet. What is known of them from before does not hold.
+    outcomes: dict[int, dry_run_memory.Found | None] = field(default_factory=dict)
+    # A nomination changes nothing for the next pod of the class but on its own node.
+    holds: bool = False
+
+    def take(self, slot: int) -> None:
+        """One more pod is nominated to the slot."""
+        self.slots.append(slot)
+        self.outcomes[slot] = None
+
+    def beside(self, counting: as_if.Nominees) -> as_if.Nominees:
+        """These nominees, and those of this call."""
+        own = np.array(self.slots, dtype=np.int32)
+        return as_if.Nominees(
+            np.concatenate([counting.class_ids, np.full(own.shape, self.class_id, dtype=np.int32)]),
+            np.concatenate([counting.slots, own]),
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Question:
     """A pod that fits nowhere. `cycle.pod` is its name, UID and nomination; `refusals` and `index` say why, by slot
@@ -74,6 +100,8 @@ class Question:
     # Answer the candidates; or: choose among these. Somebody else has a say in them.
     offer: bool = False
     chosen: filter_pb2.PreemptionCandidates | None = None
+    # Where several pods of the class are asked about in one call.
+    before: Before | None = None
 
     def status_at(self, slot: int) -> status.Status | None:
         """Why the node at the slot refuses; None: it does not, or is not there."""
@@ -195,6 +223,9 @@ class DefaultPreemption:
         found.refused[_NO_VICTIMS] += int(np.count_nonzero(~has_victims))
         potential = potential[has_victims]
         counting = as_if.nominees(snap, priority, question.cycle.pod.metadata.uid)
+        before = question.before
+        if before is not None and before.slots:
+            counting = before.beside(counting)
         services = dry_run_services.of(
             question.chain, question.kept, question.cycle.profile, question.pod_class, snap, counting
         )
@@ -204,7 +235,10 @@ class DefaultPreemption:
         asking = as_if.AsIf(*of_class)
         run: dry_run_memory.Runs = preemption_victims.DryRun(snap, asking, budgets, victims_on, services)
         if asking.by_slot and not (question.chain.remote or budgets.any or together.size):
-            run = dry_run_memory.remembering(question.kept, run, snap, question.chain.local, question.cycle)
+            decided = {} if before is None else before.outcomes
+            run = dry_run_memory.remembering(question.kept, run, snap, question.chain.local, question.cycle, decided)
+            if before is not None:
+                before.holds = True
         if together.size:
             everywhere = as_if.AsIf(*of_class, apart=False)
             of_groups = group_dry_run.GroupDryRun(snap, everywhere, budgets, priority, services)

@@ -20,6 +20,7 @@ from trireme.filter import (
     post_filtering,
     preemption,
     reserving,
+    ways_out,
 )
 from trireme.framework import status
 from trireme.plugins import interfaces
@@ -106,6 +107,8 @@ class FilterService(filter_pb2_grpc.FilterServiceServicer):
         response.max_batch = min((answer.max_batch for answer in said if answer.max_batch), default=0)
         response.needs_pre_bind = any(answer.reserves for answer in said)
         response.needs_reserve = response.needs_pre_bind or self._always_reserve[request.cycle.profile]
+        if request.preemptors and nominated is None:
+            await self._add_ways_out(request, context, kept, response)
         if any(remote.depends_on == interfaces.Dependency.CLUSTER for remote in chain.remote):
             response.max_batch = 1
         elif kept.refusal is None and request.count > 1:
@@ -136,6 +139,23 @@ class FilterService(filter_pb2_grpc.FilterServiceServicer):
         )
         plugins = self._post_filters[request.cycle.profile]
         return await post_filtering.post_filter(plugins, request, question, self._snap)
+
+    async def _add_ways_out(
+        self,
+        request: filter_pb2.FilterRequest,
+        context: aio.ServicerContext[Any, Any],
+        kept: columns.ClassColumns,
+        response: filter_pb2.FilterResponse,
+    ) -> None:
+        cycle = request.cycle
+        chain, plugins = self._chains[cycle.profile], self._post_filters[cycle.profile]
+        ways = ways_out.WaysOut(cycle, chain, plugins, kept, lambda: self._evaluate(cycle, context), self._snap)
+        async for way in ways.of(request.preemptors):
+            response.ways_out.append(way)
+        # What nodes said of pods that were nominated meanwhile may be new.
+        statuses = response.columns.statuses
+        if response.HasField("columns"):
+            statuses.extend(wire_status.to_message(each) for each in kept.table.statuses[len(statuses) :])
 
     async def PodGroupPostFilter(
         self, request: filter_pb2.PodGroupPostFilterRequest, context: aio.ServicerContext[Any, Any]

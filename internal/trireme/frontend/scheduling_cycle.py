@@ -8,6 +8,7 @@ as placed, and replicas are told of those that were placed so when they have to 
 """
 
 import dataclasses
+import itertools
 import logging
 from collections.abc import Callable, Mapping, Sequence
 
@@ -19,13 +20,16 @@ from trireme.frontend.queueing import queue_pod, scheduling_queue
 from trireme.frontend.replicas import phases, replicas
 from trireme.frontend.serving import metrics_observed
 from trireme.telemetry import klog
-from trireme.v1 import core_pb2, cycle_pb2
+from trireme.v1 import core_pb2, cycle_pb2, filter_pb2
 
 log = logging.getLogger(__name__)
 
 
 # Pods asked about ahead, at most. It begins with one, and each time that all were there grows to twice as many.
 MAX_FORESEEN = 64
+
+# Pods of a crowd for which ways out are asked in one call, at most: others are not answered meanwhile.
+MAX_PREEMPTORS = 16
 
 
 @dataclasses.dataclass(slots=True)
@@ -84,6 +88,8 @@ class SchedulingCycle:
         self._post_filtering = post_filtering
         self._extension = extension
         self._foreseen: _Foreseen | None = None
+        # The class and profile for whose last pod room had to be made: the next one most likely fits nowhere either.
+        self._crowd: tuple[str, int] | None = None
 
     async def run(self, batch: scheduling_queue.Batch) -> None:
         """Place the pods of the batch, or say of each why not."""
@@ -161,7 +167,9 @@ class SchedulingCycle:
         nominee = named(pods[0]) if promised else None
         # An extender that does not want the node has all others to choose from.
         alone = cluster_cache.NO_SLOT if self._extension is not None else slot
-        filtered = await self._calls.filter(profile, class_id, len(pods), generation, nominee, alone)
+        crowd, self._crowd = self._crowd, None
+        preemptors = self._preemptors(profile, pods) if crowd == (profile, class_id) and not promised else ()
+        filtered = await self._calls.filter(profile, class_id, len(pods), generation, nominee, alone, preemptors)
         extra_scores: Sequence[int] = ()
         if self._extension is not None and not filtered.refuses(slot):
             try:
@@ -274,14 +282,40 @@ class SchedulingCycle:
         pods: list[queue_pod.QueuedPod],
         filtered: phases.Filtered,
     ) -> list[queue_pod.QueuedPod]:
-        """Look for a way out for the first pod. If there is none, that holds for all of them; answers those that are
-        left.
+        """Look for a way out for the first pod, and for those behind it as far as there are answers for them. If there
+        is none, that holds for all of them; answers those that are left.
         """
-        answer = filtered.answer
-        if filtered.refusal is not None:
-            refusals = [(filtered.refusal, self._cache.node_count)]
-        else:
-            refusals = fit_error.counted(answer.statuses, answer.index)
+        answer, left = filtered.answer, pods
+        index = answer.index.copy() if len(filtered.ways_out) > 1 else answer.index
+        for number, said in enumerate(filtered.ways_out or (None,)):
+            # The answers go on as long as each pod is nominated as they say.
+            if number and (not left or left[0] is not pods[number]):
+                break
+            if said is not None and said.HasField("slot"):
+                index[said.slot] = said.status_index
+            if filtered.refusal is not None:
+                refusals = [(filtered.refusal, self._cache.node_count)]
+            else:
+                refusals = fit_error.counted(answer.statuses, index)
+            first, before = left[0], len(left)
+            left = await self._refuse_first(profile, class_id, generation, left, filtered, refusals, said)
+            node = "" if said is None else said.post_filter.nominated_node
+            if not node or len(left) != before - 1 or self._queue.nominator.node_of(first.uid) != node:
+                break
+            left = [pod for pod in left if self._still_wanted(pod)]
+        return left
+
+    async def _refuse_first(
+        self,
+        profile: str,
+        class_id: int,
+        generation: int,
+        pods: list[queue_pod.QueuedPod],
+        filtered: phases.Filtered,
+        refusals: list[tuple[status.Status, int]],
+        said: filter_pb2.WayOut | None,
+    ) -> list[queue_pod.QueuedPod]:
+        """Take the way out for the first pod; it is asked for unless filter said it. Answers those that are left."""
         for refusal, _ in refusals:
             if refusal.code == status.Code.ERROR:
                 self._observed.volume_stage("predicate", refusal)
@@ -290,9 +324,13 @@ class SchedulingCycle:
         way = phases.WayOut("", (), "")
         if profile in self._post_filtering:
             asked = self._observed.clock()
-            way = await self._way_out(profile, class_id, generation, pods[0], filtered)
+            if said is not None:
+                way, seconds = phases.way_out(said.post_filter), said.duration_us / 1_000_000
+            else:
+                way = await self._way_out(profile, class_id, generation, pods[0], filtered)
+                seconds = self._observed.clock() - asked
             handled = 1 if way.actions or way.nominated_node else len(pods)
-            self._observed.post_filtered(profile, way, handled, self._observed.clock() - asked)
+            self._observed.post_filtered(profile, way, handled, seconds)
             _log_way_out(pods[0].key, way)
         rejectors, pending_plugins = outcomes.rejectors_of(refusals)
         text = fit_error.message(self._cache.node_count, filtered.refusal, refusals, way.message)
@@ -304,22 +342,33 @@ class SchedulingCycle:
             self._fail_all(pods, failure)
             return []
         first, *left = pods
+        self._crowd = None if self._extension is not None else (profile, class_id)
         await self._take(first, way, self._post_filtering[profile])
         self._results.failed(first, failure)
         return left
+
+    def _preemptors(self, profile: str, pods: list[queue_pod.QueuedPod]) -> list[core_pb2.Pod]:
+        """The pods that ways out are asked for with Filter: only one where what it decides is waited for."""
+        count = MAX_PREEMPTORS if self._post_filtering[profile] else 1
+        first = list(itertools.takewhile(lambda pod: not self._queue.nominator.node_of(pod.uid), pods[:count]))
+        return [self._preemptor(pod) for pod in first]
 
     async def _way_out(
         self, profile: str, class_id: int, generation: int, pod: queue_pod.QueuedPod, filtered: phases.Filtered
     ) -> phases.WayOut:
         trim = None if self._extension is None else self._extension.trimming(pod.uid, class_id)
-        preemptor = named(pod)
-        # What it was promised counts, whether or not its object shows it yet: who does not know of the room that is
-        # being made for a pod has more made elsewhere.
-        preemptor.status.nominated_node_name = self._queue.nominator.node_of(pod.uid)
         try:
-            return await self._calls.post_filter(profile, class_id, generation, preemptor, filtered, trim)
+            return await self._calls.post_filter(profile, class_id, generation, self._preemptor(pod), filtered, trim)
         except extenders.ExtenderError as error:
             return phases.WayOut(f"preemption: {error}", (), None, status.Code.ERROR)
+
+    def _preemptor(self, pod: queue_pod.QueuedPod) -> core_pb2.Pod:
+        """The pod as PostFilter knows it. What it was promised counts, whether or not its object shows it yet: who does
+        not know of the room that is being made for a pod has more made elsewhere.
+        """
+        preemptor = named(pod)
+        preemptor.status.nominated_node_name = self._queue.nominator.node_of(pod.uid)
+        return preemptor
 
     async def _take(self, pod: queue_pod.QueuedPod, way: phases.WayOut, asynchronous: bool) -> None:
         """Take the way out. Whatever makes room on a node may take its time; the rest is done before the pod waits."""

@@ -411,6 +411,7 @@ class FilterRequest(_message.Message):
     PREPARE_FIELD_NUMBER: _builtins.int
     DRY_RUNS_FIELD_NUMBER: _builtins.int
     NOMINATED_FIRST_FIELD_NUMBER: _builtins.int
+    PREEMPTORS_FIELD_NUMBER: _builtins.int
     count: _builtins.int
     """REQUIRED. How many pods of the class wait; a capacity need not be counted beyond it. 0: as 1."""
     known_generation: _builtins.int
@@ -431,6 +432,12 @@ class FilterRequest(_message.Message):
     def dry_runs(self) -> _containers.RepeatedCompositeFieldContainer[Global___DryRun]:
         """OPTIONAL. Instead of nodes: questions as if; answered in columns in this order."""
 
+    @_builtins.property
+    def preemptors(self) -> _containers.RepeatedCompositeFieldContainer[_core_pb2.Pod]:
+        """OPTIONAL. Of a phase: pods of the class by name and UID, in the order in which they are tried, that are promised no
+        node. Where no node takes a pod of the class, PostFilter is run for one after the other of them in the same call.
+        """
+
     def __init__(
         self,
         *,
@@ -441,10 +448,11 @@ class FilterRequest(_message.Message):
         prepare: _builtins.bool = ...,
         dry_runs: _abc.Iterable[Global___DryRun] | None = ...,
         nominated_first: _builtins.bool = ...,
+        preemptors: _abc.Iterable[_core_pb2.Pod] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["cycle", b"cycle", "nodes", b"nodes"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "cycle", b"cycle", "dry_runs", b"dry_runs", "known_generation", b"known_generation", "nodes", b"nodes", "nominated_first", b"nominated_first", "prepare", b"prepare"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "cycle", b"cycle", "dry_runs", b"dry_runs", "known_generation", b"known_generation", "nodes", b"nodes", "nominated_first", b"nominated_first", "preemptors", b"preemptors", "prepare", b"prepare"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -466,6 +474,7 @@ class FilterResponse(_message.Message):
     EVALUATED_PLUGINS_FIELD_NUMBER: _builtins.int
     NARROWED_BY_FIELD_NUMBER: _builtins.int
     NOMINATED_SLOT_FIELD_NUMBER: _builtins.int
+    WAYS_OUT_FIELD_NUMBER: _builtins.int
     max_batch: _builtins.int
     """OPTIONAL. At most so many pods may be placed by this answer; 0: no limit."""
     needs_reserve: _builtins.bool
@@ -502,6 +511,12 @@ class FilterResponse(_message.Message):
         help a pod for which there is no node left.
         """
 
+    @_builtins.property
+    def ways_out(self) -> _containers.RepeatedCompositeFieldContainer[Global___WayOut]:
+        """OPTIONAL. Ways out for the first ones of `preemptors`, in order. There may be none: where a node takes a pod, where a
+        plugin failed, and where services have a say. Then PostFilter is to be asked, if need be.
+        """
+
     def __init__(
         self,
         *,
@@ -515,16 +530,59 @@ class FilterResponse(_message.Message):
         evaluated_plugins: _abc.Iterable[_builtins.str] | None = ...,
         narrowed_by: _abc.Iterable[_builtins.str] | None = ...,
         nominated_slot: _builtins.int | None = ...,
+        ways_out: _abc.Iterable[Global___WayOut] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_nominated_slot", b"_nominated_slot", "columns", b"columns", "nominated_slot", b"nominated_slot", "pre_filter", b"pre_filter"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_nominated_slot", b"_nominated_slot", "columns", b"columns", "constraints", b"constraints", "evaluated_plugins", b"evaluated_plugins", "max_batch", b"max_batch", "narrowed_by", b"narrowed_by", "needs_pre_bind", b"needs_pre_bind", "needs_reserve", b"needs_reserve", "nominated_slot", b"nominated_slot", "pre_filter", b"pre_filter", "timings", b"timings"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_nominated_slot", b"_nominated_slot", "columns", b"columns", "constraints", b"constraints", "evaluated_plugins", b"evaluated_plugins", "max_batch", b"max_batch", "narrowed_by", b"narrowed_by", "needs_pre_bind", b"needs_pre_bind", "needs_reserve", b"needs_reserve", "nominated_slot", b"nominated_slot", "pre_filter", b"pre_filter", "timings", b"timings", "ways_out", b"ways_out"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__nominated_slot: _TypeAlias = _typing.Literal["nominated_slot"]  # noqa: Y015
     _WhichOneofArgType__nominated_slot: _TypeAlias = _typing.Literal["_nominated_slot", b"_nominated_slot"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType__nominated_slot) -> _WhichOneofReturnType__nominated_slot | None: ...
 
 Global___FilterResponse: _TypeAlias = FilterResponse  # noqa: Y015
+
+@_typing.final
+class WayOut(_message.Message):
+    """WayOut is PostFilter's answer for one of several pods. Each pod but the first is answered for as if the one before it
+    had been nominated as its own answer says, at a generation one higher.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    POST_FILTER_FIELD_NUMBER: _builtins.int
+    SLOT_FIELD_NUMBER: _builtins.int
+    STATUS_INDEX_FIELD_NUMBER: _builtins.int
+    DURATION_US_FIELD_NUMBER: _builtins.int
+    slot: _builtins.int
+    """REQUIRED of all but the first one, unless PreFilter refused the class: the slot that the pod before was nominated to,
+    and why that one refuses pods of the class now, as in NodeColumns.status_index. All others are as they were.
+    """
+    status_index: _builtins.int
+    """REQUIRED with `slot`."""
+    duration_us: _builtins.int
+    """OPTIONAL. How long it took, in microseconds."""
+    @_builtins.property
+    def post_filter(self) -> Global___PostFilterResponse:
+        """REQUIRED. The answer. Of all but the last one a node is nominated, and the actions are evictions."""
+
+    def __init__(
+        self,
+        *,
+        post_filter: Global___PostFilterResponse | None = ...,
+        slot: _builtins.int | None = ...,
+        status_index: _builtins.int = ...,
+        duration_us: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_slot", b"_slot", "post_filter", b"post_filter", "slot", b"slot"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_slot", b"_slot", "duration_us", b"duration_us", "post_filter", b"post_filter", "slot", b"slot", "status_index", b"status_index"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__slot: _TypeAlias = _typing.Literal["slot"]  # noqa: Y015
+    _WhichOneofArgType__slot: _TypeAlias = _typing.Literal["_slot", b"_slot"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__slot) -> _WhichOneofReturnType__slot | None: ...
+
+Global___WayOut: _TypeAlias = WayOut  # noqa: Y015
 
 @_typing.final
 class Timing(_message.Message):

@@ -44,6 +44,8 @@ class Filtered:
     of_one: bool = False
     # The plugins that left only some nodes to be filtered at all.
     narrowed_by: frozenset[str] = frozenset()
+    # PostFilter's answers for the first pods, where they came with this one.
+    ways_out: Sequence[filter_pb2.WayOut] = ()
 
     def refuses(self, promised: int) -> bool:
         """Whether the pod can be placed nowhere: no node passes, or a plugin failed for one of them. What was promised
@@ -113,16 +115,19 @@ class Phases:
         generation: int,
         nominee: core_pb2.Pod | None = None,
         promised: int = cluster_cache.NO_SLOT,
+        preemptors: Sequence[core_pb2.Pod] = (),
     ) -> Filtered:
         """Where the class may run; `nominee` is the pod that is asked about where a node is promised to it, by name
         and UID. Where the node at the slot `promised` is all that is needed if it passes, the answer may know of no
-        other. Raises: PhaseUnavailable, PhaseFault.
+        other. `preemptors` are the first pods, where they most likely fit nowhere and are promised nothing: ways out
+        for them may come with the answer. Raises: PhaseUnavailable, PhaseFault.
         """
         answer = self._answers.of((profile, class_id)) if nominee is None else class_answers.ClassAnswer()
         request = filter_pb2.FilterRequest(cycle=self.cycle(profile, class_id, generation), count=count)
         request.nominated_first = promised != cluster_cache.NO_SLOT
         if nominee is not None:
             request.cycle.pod.CopyFrom(nominee)
+        request.preemptors.extend(preemptors)
 
         async def call(link: replica_link.ReplicaLink) -> filter_pb2.FilterResponse:
             # Statuses are numbered by each replica for itself: only who gave the whole answer can patch it.
@@ -161,6 +166,7 @@ class Phases:
             response.timings,
             nominee is not None,
             frozenset(response.narrowed_by),
+            response.ways_out,
         )
 
     async def post_filter(
@@ -193,9 +199,7 @@ class Phases:
             request.offer_candidates = False
             request.chosen.CopyFrom(await trim(response.candidates))
             response = await self._asked("filter", "PostFilter", self._filters.ask(profile, class_id, call))
-        nominated = response.nominated_node or ("" if response.clear_nomination else None)
-        code = wire_status.from_message(response.status).code
-        return WayOut(", ".join(response.status.messages), tuple(response.actions), nominated, code)
+        return way_out(response)
 
     async def pod_group_post_filter(
         self, request: filter_pb2.PodGroupPostFilterRequest
@@ -316,3 +320,10 @@ class Phases:
             raise
         finally:
             self._observed.rpc(phase, rpc, code.name, self._observed.clock() - started)
+
+
+def way_out(response: filter_pb2.PostFilterResponse) -> WayOut:
+    """What PostFilter answered."""
+    nominated = response.nominated_node or ("" if response.clear_nomination else None)
+    code = wire_status.from_message(response.status).code
+    return WayOut(", ".join(response.status.messages), tuple(response.actions), nominated, code)
