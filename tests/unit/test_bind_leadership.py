@@ -7,7 +7,7 @@ import bind_time
 import pytest
 
 from trireme.bind.in_flight import InFlight
-from trireme.bind.leadership import MAX_TRUST_SECONDS, Leadership
+from trireme.bind.leadership import MAX_TRUST_SECONDS, Leadership, LeaseReader
 from trireme.kube.election import LeaseRecord
 from trireme.kube.errors import ApiError, ApiUnreachable
 from trireme.kube.lease import EpochClaim
@@ -30,7 +30,7 @@ class _Setup:
         self.seconds = 0.01
         self.readings = 0
         self.guard = EpochGuard()
-        self.leadership = Leadership(self.guard, self._read, clock)
+        self.leadership = Leadership(self.guard, LeaseReader("kube-system/trireme", self._read), clock)
 
     async def _read(self) -> LeaseRecord | None:
         self.readings += 1
@@ -43,6 +43,8 @@ class _Setup:
     async def refused(self, claim: EpochClaim, seconds: float = 10.0) -> RefusalReason:
         with pytest.raises(Refusal) as caught:
             await self.leadership.admit(claim, seconds)
+        if caught.value.reason is RefusalReason.NOT_HOLDER:
+            assert "(kube-system/trireme, by the flags of bind)" in str(caught.value)
         return caught.value.reason
 
 

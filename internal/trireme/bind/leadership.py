@@ -27,8 +27,15 @@ log = logging.getLogger(__name__)
 MAX_TRUST_SECONDS = 60.0
 """One reading is good for the Lease's duration, but a mistaken duration shall not fence for an hour."""
 
-LeaseReader = Callable[[], Awaitable[LeaseRecord | None]]
-"""Reads the Lease as it is now; None: there is none. Raises ApiError or ApiUnreachable, after a deadline of its own."""
+
+@dataclass(frozen=True, slots=True)
+class LeaseReader:
+    """Reads the Lease as it is now; None: there is none. Raises ApiError or ApiUnreachable, after a deadline of its
+    own.
+    """
+
+    name: str  # namespace and name of the Lease, for people
+    read: Callable[[], Awaitable[LeaseRecord | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +62,10 @@ class LeadershipStatistics:
 class Leadership:
     """Admits callers."""
 
-    def __init__(self, guard: EpochGuard, read_lease: LeaseReader | None, clock: Callable[[], float]) -> None:
-        """`read_lease` is None where leader election is off."""
+    def __init__(self, guard: EpochGuard, reader: LeaseReader | None, clock: Callable[[], float]) -> None:
+        """`reader` is None where leader election is off."""
         self._guard = guard
-        self._read_lease = read_lease
+        self._reader = reader
         self._clock = clock
         self._trust = _NOBODY
         self._reading = asyncio.Lock()
@@ -77,16 +84,17 @@ class Leadership:
         """
         received = self._clock()
         self._guard.check(claim.epoch)
-        if self._read_lease is None:
+        reader = self._reader
+        if reader is None:
             self._guard.admit(claim.epoch)
             return Tenure(self._guard, self._clock, claim.epoch, float("inf"))
         if lease_valid_seconds <= 0:
             raise Refusal(RefusalReason.LEASE_EXPIRED, "the caller's lease is not valid any more")
         trust = self._trust
         if trust.claim != claim or received >= trust.until:
-            trust = await self._verify(claim, received)
+            trust = await self._verify(reader, claim, received)
         elif received - trust.since > (trust.until - trust.since) / 2 and self._refresh is None:
-            self._refresh = asyncio.get_running_loop().create_task(self._refresh_trust(claim))
+            self._refresh = asyncio.get_running_loop().create_task(self._refresh_trust(reader, claim))
         self._guard.admit(claim.epoch)
         return Tenure(self._guard, self._clock, claim.epoch, min(received + lease_valid_seconds, trust.until))
 
@@ -95,27 +103,26 @@ class Leadership:
         if self._refresh is not None:
             self._refresh.cancel()
 
-    async def _verify(self, claim: EpochClaim, asked_at: float) -> _Trust:
+    async def _verify(self, reader: LeaseReader, claim: EpochClaim, asked_at: float) -> _Trust:
         """Reads the Lease on behalf of a caller; callers that ask meanwhile take the next reading together."""
         async with self._reading:
             # A reading that began after this caller asked is as good as its own.
             if self._trust.claim == claim and self._trust.since >= asked_at:
                 return self._trust
             self._guard.check(claim.epoch)
-            verdict, trust = await self._read(claim)
+            verdict, trust = await self._read(reader, claim)
             if verdict is Verdict.IN_FORCE:
                 self._trust = trust
                 return trust
-        log.warning("refused %s with epoch %d: %s", claim.holder, claim.epoch, verdict.value)
-        raise Refusal(
-            RefusalReason.NOT_HOLDER, f"{claim.holder!r} with epoch {claim.epoch} does not lead: {verdict.value}"
-        )
+        why = f"{verdict.value} ({reader.name}, by the flags of bind)"
+        log.warning("refused %s with epoch %d: %s", claim.holder, claim.epoch, why)
+        raise Refusal(RefusalReason.NOT_HOLDER, f"{claim.holder!r} with epoch {claim.epoch} does not lead: {why}")
 
-    async def _refresh_trust(self, claim: EpochClaim) -> None:
+    async def _refresh_trust(self, reader: LeaseReader, claim: EpochClaim) -> None:
         """Reads the Lease ahead of time, so that a leader that stays in office never waits for it."""
         try:
             async with self._reading:
-                verdict, trust = await self._read(claim)
+                verdict, trust = await self._read(reader, claim)
                 if self._trust.claim != claim:
                     return  # somebody else was admitted meanwhile
                 # A leader that lost office is found out at its next call, which reads again.
@@ -125,13 +132,11 @@ class Leadership:
         finally:
             self._refresh = None
 
-    async def _read(self, claim: EpochClaim) -> tuple[Verdict, _Trust]:
-        if self._read_lease is None:
-            raise AssertionError("without leader election no Lease is read")
+    async def _read(self, reader: LeaseReader, claim: EpochClaim) -> tuple[Verdict, _Trust]:
         started = self._clock()
         self._readings += 1
         try:
-            lease = await self._read_lease()
+            lease = await reader.read()
         except (ApiError, ApiUnreachable) as error:
             raise Refusal(RefusalReason.UNVERIFIED, f"the Lease cannot be read: {error}") from error
         duration = min(max(lease.duration_seconds, 1), MAX_TRUST_SECONDS) if lease is not None else 0.0

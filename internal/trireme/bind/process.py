@@ -113,4 +113,4 @@ def _lease_reader(api: client.ApiClient, named: tuple[str, str] | None) -> Lease
     async def read() -> LeaseRecord | None:
         return await lease.read_lease(api, namespace, name, LEASE_DEADLINE_SECONDS)
 
-    return read
+    return LeaseReader(f"{namespace}/{name}", read)
