@@ -19,6 +19,7 @@ help: ## List the targets
 $(STAMP): pyproject.toml
 	@command -v $(PYTHON) >/dev/null || { echo "make: $(PYTHON) is not installed; set PYTHON to a Python of 3.11 or newer" >&2; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing into $(VENV), which takes some minutes the first time" >&2
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	@$(BIN)/python -m compileall -q internal # as pip does for what it copies; else each start compiles anew where Python may not write
 	@touch $@
