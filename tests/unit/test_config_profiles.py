@@ -229,3 +229,27 @@ def test_resources_that_only_an_extender_looks_after_are_not_looked_at_by_us() -
         "managedResources: [{name: example.com/a, ignoredByScheduler: true}, {name: example.com/b}]}]"
     )
     assert profile.args("NodeResourcesFit")["ignoredResources"] == ["example.com/a"]
+
+
+def test_extenders_are_logged_one_by_one_where_much_is_logged() -> None:
+    """Else what an operator searches the log for, at -v=2, is not there; or a private key is."""
+    text = (
+        "extenders:\n"
+        "- {urlPrefix: 'http://a', filterVerb: f, weight: 5, httpTimeout: 3s, managedResources: [{name: a.io/x}]}\n"
+        "- {urlPrefix: 'https://b', prioritizeVerb: p, weight: 1, tlsConfig: {keyData: YQ==, insecure: true}}\n"
+    )
+    enabled = feature_gates()
+    config = loading.load((HEADER + text).encode(), enabled, lambda _line: None)
+    logs: list[str] = []
+    profiles.construct(config, REGISTRY, enabled, logs.append)
+    assert not any("extender=" in line for line in logs)
+    profiles.construct(config, REGISTRY, enabled, logs.append, verbose=True)
+    assert [line for line in logs if "extender=" in line] == [
+        'I "Creating extender" extender={"URLPrefix":"http://a","FilterVerb":"f","PreemptVerb":"","PrioritizeVerb":"",'
+        '"Weight":5,"BindVerb":"","EnableHTTPS":false,"TLSConfig":null,"HTTPTimeout":"3s","NodeCacheCapable":false,'
+        '"ManagedResources":[{"Name":"a.io/x","IgnoredByScheduler":false}],"Ignorable":false}',
+        'I "Creating extender" extender={"URLPrefix":"https://b","FilterVerb":"","PreemptVerb":"","PrioritizeVerb":"p",'
+        '"Weight":1,"BindVerb":"","EnableHTTPS":false,"TLSConfig":{"Insecure":true,"ServerName":"","CertFile":"",'
+        '"KeyFile":"","CAFile":"","CertData":null,"KeyData":"REDACTED","CAData":null},"HTTPTimeout":"0s",'
+        '"NodeCacheCapable":false,"ManagedResources":null,"Ignorable":false}',
+    ]

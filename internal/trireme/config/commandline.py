@@ -252,8 +252,7 @@ class Start:
                 self.log,
                 self.lookup,
             )
-            if settings.metrics.allowed_labels_manifest and not settings.metrics.labels():
-                self.log("E empty allow-list mapping supplied, ignoring.")
+            settings.metrics.complain(self.log)
         except ConfigurationError as error:
             raise self._fail("load", str(error)) from error
         try:
@@ -279,9 +278,10 @@ class Start:
         except ConfigurationError as error:
             raise self._fail("load", str(error)) from error
         settings.metrics.warn(gates, self.log)
+        verbose = settings.logging.verbosity >= 2
         try:
             registry = own.registry(IN_TREE, trireme)
-            constructed = construct(config, registry, gates, self.log)
+            constructed = construct(config, registry, gates, self.log, verbose=verbose)
         except ConfigurationError as error:
             raise self._fail("construct", str(error)) from error
         completed = CompletedConfig(
@@ -295,7 +295,6 @@ class Start:
             served,
             version,
         )
-        verbose = settings.logging.verbosity >= 2
         if verbose:
             self._log_profiles(completed.profiles)
         if verbose or settings.write_config_to:

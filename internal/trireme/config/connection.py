@@ -32,6 +32,8 @@ _NOT_IN_CLUSTER = (
     "unable to load in-cluster configuration, KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT must be defined"
 )
 _EXEC_VERSIONS = ("client.authentication.k8s.io/v1beta1", "client.authentication.k8s.io/v1")
+#: Older versions have a default for when a person is asked.
+_WITH_A_MODE = ("client.authentication.k8s.io/v1beta1", "client.authentication.k8s.io/v1alpha1")
 
 
 _NO_TLS = ClientTLS()
@@ -198,12 +200,12 @@ def _by_name(entries: list[Value], kind: str) -> dict[str, Value]:
 
 
 def _shown(entries: list[Value], kind: str) -> str:
-    """A list as Go prints it; of users nothing, because they have secrets."""
-    if kind == "AuthInfo":
-        return ""
+    """A list as Go prints it; of users' secrets only that there are some."""
     rows: list[str] = []
     for entry in entries:
-        if kind == "Context":
+        if kind == "AuthInfo":
+            inner = _shown_user(entry.get("user") or {})
+        elif kind == "Context":
             value = entry.get("context") or {}
             inner = [value.get("cluster", ""), value.get("user", ""), value.get("namespace", ""), "[]"]
         else:
@@ -221,6 +223,34 @@ def _shown(entries: list[Value], kind: str) -> str:
             ]
         rows.append(f"{{{entry.get('name', '')} {{{' '.join(inner)}}}}}")
     return f": [{' '.join(rows)}]"
+
+
+def _shown_user(user: Value) -> list[str]:
+    def data(name: str) -> str:
+        return f"[{' '.join(map(str, user.get(name) or b''))}]"
+
+    def secret(name: str) -> str:
+        return "REDACTED" if user.get(name) else ""
+
+    extra = user.get("as-user-extra") or {}
+    named = " ".join(f"{key}:[{' '.join(extra[key] or ())}]" for key in sorted(extra))
+    return [
+        user.get("client-certificate", ""),
+        data("client-certificate-data"),
+        user.get("client-key", ""),
+        "[REDACTED]" if user.get("client-key-data") else "[]",
+        secret("token"),
+        user.get("tokenFile", ""),
+        user.get("as", ""),
+        user.get("as-uid", ""),
+        f"[{' '.join(user.get('as-groups') or ())}]",
+        f"map[{named}]",
+        user.get("username", ""),
+        secret("password"),
+        # What these hold Go shows by where it is in memory.
+        *("<nil>" if user.get(name) is None else "0x0" for name in ("auth-provider", "exec")),
+        "[]",
+    ]
 
 
 _PATHS = {
@@ -399,8 +429,7 @@ def _exec_problems(name: str, user: Value) -> list[str]:
         problems.append(f"apiVersion {suffix}")
     problems.extend(f"env variable name {suffix}" for entry in command.get("env") or () if not entry.get("name"))
     mode = command.get("interactiveMode", "")
-    if not mode and command.get("apiVersion") != _EXEC_VERSIONS[0]:
-        # The older version has a default for it.
+    if not mode and command.get("apiVersion") not in _WITH_A_MODE:
         problems.append(f"interactiveMode {suffix}")
     elif mode and mode not in ("Never", "IfAvailable", "Always"):
         problems.append(f"invalid interactiveMode for {name}: {quote(mode)}")

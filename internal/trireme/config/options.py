@@ -197,6 +197,13 @@ class MetricsOptions:
             if self.show_hidden_for_version and name not in self.disabled and gates.enabled(gate):
                 log(f"W Hidden metrics ({name}) have been manually overridden, showing this very deprecated metric.")
 
+    def complain(self, log: Log) -> None:
+        """Says, as kube-scheduler does of most command lines, that nobody restricts labels."""
+        if self.allowed_labels is None and not self.allowed_labels_manifest:
+            log("E The manifest file is empty, ignoring.")
+        elif self.allowed_labels_manifest and not self.labels():
+            log("E empty allow-list mapping supplied, ignoring.")
+
     def labels(self) -> dict[str, str]:
         """The values that labels may have, by `metric,label`; from the flag or the manifest."""
         if self.allowed_labels is not None:

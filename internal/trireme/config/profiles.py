@@ -7,13 +7,14 @@ compared) before a process is started. A mistake is reported with the profile an
 Source: pkg/scheduler/framework/runtime and pkg/scheduler/profile of Kubernetes 1.37.
 """
 
+import base64
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from trireme.config import args_validation
 from trireme.config.gates import FeatureGates, aggregate
-from trireme.config.golang import SECOND, Duration, quote
+from trireme.config.golang import SECOND, Duration, json_text, quote
 from trireme.config.loading import ConfigurationError
 from trireme.config.model import (
     CompletedProfile,
@@ -42,14 +43,16 @@ class Constructed:
     profiles: tuple[CompletedProfile, ...]
 
 
-def construct(config: SchedulerConfiguration, registry: Registry, gates: FeatureGates, log: Log) -> Constructed:
-    """Checks extenders and profiles and works out what each profile runs.
+def construct(
+    config: SchedulerConfiguration, registry: Registry, gates: FeatureGates, log: Log, *, verbose: bool = False
+) -> Constructed:
+    """Checks extenders and profiles and works out what each profile runs; `verbose`: each extender is logged.
 
     Raises:
         ConfigurationError: an extender or a profile cannot be made.
     """
     try:
-        config = _with_extenders(config)
+        config = _with_extenders(config, log if verbose else None)
     except ConfigurationError as error:
         raise ConfigurationError(f"couldn't build extenders: {error}") from error
     try:
@@ -63,10 +66,12 @@ def construct(config: SchedulerConfiguration, registry: Registry, gates: Feature
 # Extenders.
 
 
-def _with_extenders(config: SchedulerConfiguration) -> SchedulerConfiguration:
+def _with_extenders(config: SchedulerConfiguration, log: Log | None) -> SchedulerConfiguration:
     """Extenders with their timeout; resources that only they look after are ignored by NodeResourcesFit."""
     extenders: list[Extender] = []
     for extender in config.extenders:
+        if log is not None:
+            log(f'I "Creating extender" extender={json_text(_as_logged(extender))}')
         check_extender(extender)
         timeout = extender.http_timeout if extender.http_timeout.nanoseconds else _EXTENDER_TIMEOUT
         extenders.append(replace(extender, http_timeout=timeout))
@@ -80,6 +85,43 @@ def _with_extenders(config: SchedulerConfiguration) -> SchedulerConfiguration:
     if ignored:
         profiles = tuple(_ignoring(profile, ignored) for profile in profiles)
     return replace(config, extenders=tuple(extenders), profiles=profiles)
+
+
+def _as_logged(extender: Extender) -> dict[str, object]:
+    """The extender as it is logged, by kube-scheduler's own names of its fields; of a key only that there is one."""
+    tls = extender.tls_config
+    return {
+        "URLPrefix": extender.url_prefix,
+        "FilterVerb": extender.filter_verb,
+        "PreemptVerb": extender.preempt_verb,
+        "PrioritizeVerb": extender.prioritize_verb,
+        "Weight": extender.weight,
+        "BindVerb": extender.bind_verb,
+        "EnableHTTPS": extender.enable_https,
+        "TLSConfig": tls
+        and {
+            "Insecure": tls.insecure,
+            "ServerName": tls.server_name,
+            "CertFile": tls.cert_file,
+            "KeyFile": tls.key_file,
+            "CAFile": tls.ca_file,
+            "CertData": _encoded(tls.cert_data),
+            "KeyData": "REDACTED" if tls.key_data else None,
+            "CAData": _encoded(tls.ca_data),
+        },
+        "HTTPTimeout": extender.http_timeout,
+        "NodeCacheCapable": extender.node_cache_capable,
+        "ManagedResources": [
+            {"Name": resource.name, "IgnoredByScheduler": resource.ignored_by_scheduler}
+            for resource in extender.managed_resources
+        ]
+        or None,
+        "Ignorable": extender.ignorable,
+    }
+
+
+def _encoded(data: bytes) -> str | None:
+    return base64.b64encode(data).decode() if data else None
 
 
 def _ignoring(profile: Profile, ignored: list[str]) -> Profile:

@@ -44,7 +44,7 @@ CASE_FIELDS = ("exit", "phase", "errors", "reported", "logs", "stdout", "written
 #: Of a program that ran until it was told to end: what it logged meanwhile is another matter.
 SIGNALLED_FIELDS = ("signalled", "exit", "phase", "errors", "reported")
 #: Lines that every run has.
-_EVERY_RUN = ('I "Wrote configuration"', 'E "command failed"')
+_EVERY_RUN = ('I "Wrote configuration"', 'E "command failed"', "E The manifest file is empty, ignoring.")
 #: How much of an error is about the platform's certificate library and not about us.
 _DETAIL = re.compile(r"\{CERT_DETAIL\}")
 #: Names a server; nothing here gets as far as asking it.
@@ -214,7 +214,7 @@ def flag_answer(case: Case, flag_set: FlagSet | None = None) -> Case:
                 "shorthand": flag.letter or None,
                 "section": section.title,
                 "type": flag.type.name + bare,
-                "deprecated": flag.deprecated,
+                "deprecated": flag.help.startswith("DEPRECATED"),
                 "default": flag.default_text,
             }
             shaped.update(_listed(flag.name, flag.help))
