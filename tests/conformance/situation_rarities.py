@@ -111,9 +111,8 @@ def _helpers(draw: random.Random, case: Json) -> None:
 def _resizes(draw: random.Random, case: Json) -> None:
     """What the kubelet said of containers, some of which are not there."""
     for pod in _some(draw, _pods(case)):
-        names = [one["name"] for one in (*pod["spec"]["containers"], *pod["spec"].get("initContainers", ()))]
-        for field in ("containerStatuses", "initContainerStatuses"):
-            said = []
+        for field, of in (("containerStatuses", "containers"), ("initContainerStatuses", "initContainers")):
+            said, names = [], [one["name"] for one in pod["spec"].get(of, ())]
             for name in draw.sample([*names, "gone"], draw.randint(0, len(names))):
                 one: Json = {"name": name, "ready": True, "restartCount": 0, "image": "", "imageID": ""}
                 if draw.random() < 0.7:

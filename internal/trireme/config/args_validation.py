@@ -68,7 +68,7 @@ def _inter_pod_affinity(path: str, args: Args, _gates: FeatureGates) -> list[Pro
 def _balanced_allocation(path: str, args: Args, _gates: FeatureGates) -> list[Problem]:
     problems: list[Problem] = []
     seen: set[str] = set()
-    for position, resource in enumerate(args["resources"]):
+    for position, resource in enumerate(args.get("resources") or ()):
         where = index(child(path, "resources"), position)
         if resource["name"] in seen:
             problems.append(duplicate(child(where, "name"), resource["name"]))
@@ -105,7 +105,10 @@ def _resources_fit(path: str, args: Args, _gates: FeatureGates) -> list[Problem]
         if "/" in group:
             problems.append(invalid(where, group, "resource group name can't contain '/'"))
         problems.extend(label_name(where, group))
-    return problems + _scoring_strategy(child(path, "scoringStrategy"), args["scoringStrategy"])
+    where, strategy = child(path, "scoringStrategy"), args.get("scoringStrategy")
+    if strategy is None:
+        return [*problems, required(where, "ScoringStrategy field is required")]
+    return problems + _scoring_strategy(where, strategy)
 
 
 def _scoring_strategy(path: str, strategy: Args) -> list[Problem]:
@@ -113,7 +116,7 @@ def _scoring_strategy(path: str, strategy: Args) -> list[Problem]:
     kind = strategy.get("type", "")
     if kind not in _STRATEGIES:
         problems.append(not_supported(child(path, "type"), Named(kind), _STRATEGIES))
-    for position, resource in enumerate(strategy["resources"]):
+    for position, resource in enumerate(strategy.get("resources") or ()):
         weight = resource["weight"]
         if not 0 < weight <= 100:
             where = child(index(child(path, "resources"), position), "weight")

@@ -16,6 +16,8 @@ from trireme.config.golang import Duration
 from trireme.config.scheduler_schema import ARGS, MULTI_POINT
 from trireme.framework.registry import ExtensionPoint
 
+#: Marks arguments that say all there is to say already.
+SPELT_OUT = "spelt out"
 DEFAULT_SCHEDULER_NAME = "default-scheduler"
 _MAX_SHAPE_SCORE = 10
 
@@ -123,7 +125,7 @@ def _profile(profile: Value, gates: FeatureGates, log: Log) -> None:
         }
     configs: list[Value] = profile.get("pluginConfig") or []
     for config in configs:
-        if f"{config.get('name', '')}Args" in ARGS:
+        if f"{config.get('name', '')}Args" in ARGS and not config.get(SPELT_OUT):
             args(config["name"], config["args"], gates)
     configured = {config.get("name", "") for config in configs}
     for name in _names(profile["plugins"]):

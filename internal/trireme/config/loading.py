@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trireme.config import conversion, defaults, golang, json_document, yaml_document
+from trireme.config import conversion, defaults, golang, internal_version, json_document, yaml_document
 from trireme.config.decoding import DecodeError, decode, describe
 from trireme.config.gates import FeatureGates
 from trireme.config.json_document import Node, Number, Object
 from trireme.config.model import API_GROUP, API_VERSION, KIND, SchedulerConfiguration
 from trireme.config.scheduler_schema import ARGS, KINDS
-from trireme.config.schema import Struct
 
 #: Where kube-scheduler's messages say that the kinds are registered.
 _SCHEME = "pkg/runtime/scheme.go:111"
@@ -116,7 +115,7 @@ def load(data: bytes, gates: FeatureGates, log: Log) -> SchedulerConfiguration:
     if not kind.version:
         raise ConfigurationError(f"Object 'apiVersion' is missing in '{source.text}'")
     value, strict = _decode_as(source, kind)
-    if kind.kind == KIND:
+    if kind.kind == KIND and kind.api_version == API_VERSION:
         strict.extend(_decode_args(value))
         defaults.apply(value, gates, log)
     if strict:
@@ -189,7 +188,7 @@ def interpret(node: Node) -> GroupVersionKind:
 
 def not_registered(kind: GroupVersionKind) -> str:
     """The message for a kind that nobody here knows."""
-    if kind.version == "__internal":
+    if kind.version == internal_version.VERSION:
         return (
             f"no kind {golang.quote(kind.kind)} is registered for the internal version of group "
             f'{golang.quote(kind.group)} in scheme "{_SCHEME}"'
@@ -200,19 +199,17 @@ def not_registered(kind: GroupVersionKind) -> str:
     )
 
 
-def _schema(kind: GroupVersionKind) -> Struct:
-    schema = KINDS.get(kind.kind) if kind.api_version == API_VERSION else None
-    if schema is None:
-        raise ConfigurationError(not_registered(kind))
-    return schema
-
-
 def _decode_as(source: Source, kind: GroupVersionKind) -> tuple[dict[str, Any], list[str]]:
+    schema = KINDS.get(kind.kind)
+    own = kind.version == internal_version.VERSION
+    if schema is None or kind.group != API_GROUP or not (own or kind.api_version == API_VERSION):
+        raise ConfigurationError(not_registered(kind))
     try:
-        decoded = decode(source.node, _schema(kind))
+        decoded = decode(source.node, internal_version.schema(schema) if own else schema)
     except DecodeError as error:
         raise ConfigurationError(str(error)) from error
-    return decoded.value, [source.duplicates] * bool(source.duplicates) + list(decoded.strict)
+    value = internal_version.spelt_out(decoded.value, schema) if own else decoded.value
+    return value, [source.duplicates] * bool(source.duplicates) + list(decoded.strict)
 
 
 def _strict_error(errors: list[str]) -> str:
@@ -233,7 +230,7 @@ def _decode_args(value: dict[str, Any]) -> list[str]:
             if f"{name}Args" not in ARGS:
                 continue
             try:
-                config["args"], errors = _decode_plugin_args(name, config.get("args"))
+                config["args"], config[defaults.SPELT_OUT], errors = _decode_plugin_args(name, config.get("args"))
             except ConfigurationError as error:
                 raise ConfigurationError(where + str(error)) from error
             if errors:
@@ -242,7 +239,8 @@ def _decode_args(value: dict[str, Any]) -> list[str]:
     return strict
 
 
-def _decode_plugin_args(name: str, node: Node) -> tuple[dict[str, Any], list[str]]:
+def _decode_plugin_args(name: str, node: Node) -> tuple[dict[str, Any], bool, list[str]]:
+    """The arguments, whether they need no defaults any more, and what is wrong with them."""
     try:
         kind = interpret(node).or_else(API_GROUP, "v1", f"{name}Args")
         if not kind.version:
@@ -258,4 +256,4 @@ def _decode_plugin_args(name: str, node: Node) -> tuple[dict[str, Any], list[str
         )
     value.pop("apiVersion", None)
     value.pop("kind", None)
-    return value, strict
+    return value, kind.version == internal_version.VERSION, strict

@@ -1,0 +1,83 @@
+"""The version that kube-scheduler has for itself, `__internal`: what becomes of a file that says it is of that version.
+
+Nobody is meant to write one, but kube-scheduler knows the version and so reads it: fields have the names that they have
+in its own structs, and nothing is filled in, so that validation meets zeros where other files have defaults. It is
+separate from the schema of v1, because that is an API and this is an accident.
+
+Source: pkg/scheduler/apis/config (types), which have no JSON names of their own.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from trireme.config.golang import Duration
+from trireme.config.scheduler_schema import NODE_AFFINITY, SPREAD_CONSTRAINT
+from trireme.config.schema import Field, Kind, Many, Scalar, Struct, Type, zero
+
+VERSION = "__internal"
+
+#: Fields whose own names are not the API's with a capital; kind and version are the same everywhere.
+_NAMES = {
+    "kind": "kind",
+    "apiVersion": "apiVersion",
+    "qps": "QPS",
+    "urlPrefix": "URLPrefix",
+    "tlsConfig": "TLSConfig",
+    "httpTimeout": "HTTPTimeout",
+    "enableHTTPS": "EnableHTTPS",
+    "caFile": "CAFile",
+    "caData": "CAData",
+}
+#: Types of other APIs, which have their names here too.
+_OF_OTHERS = (NODE_AFFINITY.name, SPREAD_CONSTRAINT.name)
+#: Fields that may be absent here too, which is not the same as zero.
+_OPTIONAL = frozenset({"percentageOfNodesToScore", "filterTimeout", "bindingTimeout"})
+#: What others look into whatever it holds.
+_EMPTY: Mapping[str, Callable[[], Any]] = {"profiles": list, "plugins": dict, "pluginConfig": list}
+
+
+def schema(of: Struct) -> Struct:
+    """The struct with its fields by kube-scheduler's own names."""
+    if of.name in _OF_OTHERS:
+        return of
+    fields = (replace(entry, name=_own(entry), type=_own_type(entry.type)) for entry in of.fields.values())
+    return replace(of, fields={entry.name: entry for entry in fields})
+
+
+def _own(entry: Field) -> str:
+    return _NAMES.get(entry.name, entry.name[0].upper() + entry.name[1:])
+
+
+def _own_type(of: Type) -> Type:
+    if isinstance(of, Many):
+        return Many(_own_type(of.of))
+    return schema(of) if isinstance(of, Struct) else of
+
+
+def spelt_out(value: Mapping[str, Any], of: Struct) -> dict[str, Any]:
+    """A decoded value with the API's names for its fields, and with zeros where it says nothing."""
+    if of.name in _OF_OTHERS:
+        return dict(value)
+    out: dict[str, Any] = {}
+    for name, entry in of.fields.items():
+        given = value.get(_own(entry))
+        if given is not None:
+            out[name] = _spelt_out(given, entry.type)
+        elif name in _OPTIONAL:
+            out[name] = None
+        elif name in _EMPTY:
+            out[name] = _EMPTY[name]()
+        elif isinstance(entry.type, Scalar):
+            out[name] = Duration() if entry.type.kind is Kind.DURATION else zero(entry.type.kind)
+        elif isinstance(entry.type, Struct) and not entry.type.optional:
+            out[name] = spelt_out({}, entry.type)
+    return out
+
+
+def _spelt_out(value: Any, of: Type) -> Any:
+    if isinstance(of, Struct):
+        return spelt_out(value, of)
+    if isinstance(of, Many):
+        return [_spelt_out(each, of.of) for each in value]
+    return value
