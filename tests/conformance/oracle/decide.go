@@ -28,6 +28,10 @@ type decision struct {
 
 // answerCase asks several times, and leaves out what is not the same each time; it answers the names of that too.
 func answerCase(content json.RawMessage, runs int) (object, []string, error) {
+	return repeated(content, runs, decideOnce)
+}
+
+func repeated(content json.RawMessage, runs int, decide func(*situation) (object, error)) (object, []string, error) {
 	about, err := parse(content)
 	if err != nil {
 		return nil, nil, err
@@ -35,7 +39,7 @@ func answerCase(content json.RawMessage, runs int) (object, []string, error) {
 	var answer object
 	varies := sets.New[string]()
 	for range runs {
-		once, err := decideOnce(about)
+		once, err := decide(about)
 		if err != nil {
 			return nil, nil, err
 		}

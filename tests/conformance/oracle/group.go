@@ -23,47 +23,75 @@ func isGroup(content json.RawMessage) bool {
 
 // answerGroup tries the members of the one PodGroup of the situation in their order, by DynamicResources alone: each
 // goes to the first node by name that will do, and the next one sees what was reserved for it. If one of them fits
-// nowhere, PodGroupPostFilter is asked. It needs the gates of pod groups.
-func answerGroup(content json.RawMessage) (object, []string, error) {
-	about, err := parse(content)
-	if err != nil {
-		return nil, nil, err
-	}
+// nowhere, PodGroupPostFilter is asked, else PreBind of each. It needs the gates of pod groups.
+func answerGroup(content json.RawMessage, runs int) (object, []string, error) {
+	return repeated(content, runs, decideGroup)
+}
+
+func decideGroup(about *situation) (object, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	profile, err := standardProfile(about)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	alone := enabled(devices)
 	profile.Plugins = &config.Plugins{
 		QueueSort: enabled("PrioritySort"), PreFilter: alone, Filter: alone, Reserve: alone, PodGroupPostFilter: alone,
-		Bind: enabled("DefaultBinder"),
+		PreBind: alone, Bind: enabled("DefaultBinder"),
 	}
 	made, err := newCluster(ctx, about.Objects, []config.KubeSchedulerProfile{*profile})
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	defer made.stop()
-	cycle, placed := framework.NewCycleState(), []object{}
+	cycle := framework.NewCycleState()
+	members, states := []object{}, []*framework.CycleState{}
 	complete := true
 	for _, pod := range about.Members {
-		said := (&decision{ctx, made, about}).member(pod, cycle)
+		state := framework.NewCycleState()
+		state.SetPodGroupSchedulingCycle(cycle)
+		said := (&decision{ctx, made, about}).member(pod, state)
 		complete = complete && said["node"] != nil
-		placed = append(placed, said)
+		members, states = append(members, said), append(states, state)
 	}
-	answer := object{"members": placed}
+	answer := object{"members": members}
 	if !complete {
 		answer["postFilter"] = made.groupPostFilter(ctx, about, cycle)
+		return answer, nil
 	}
-	return answer, nil, nil
+	for i, pod := range about.Members {
+		states[i].SetPodGroupSchedulingCycle(nil)
+		made.reserves(ctx, pod, states[i], members[i])
+	}
+	return answer, nil
 }
 
-func (d *decision) member(pod *v1.Pod, cycle *framework.CycleState) object {
+// reserves notes for whom PreBind reserves which claims.
+func (c *cluster) reserves(ctx context.Context, pod *v1.Pod, state fwk.CycleState, answer object) {
+	c.client.ClearActions()
+	status := c.framework(defaultProfile).RunPreBindPlugins(ctx, state, pod, answer["node"].(string))
+	if !status.IsSuccess() {
+		answer["preBind"] = said(status)
+	}
+	users := object{}
+	for _, action := range c.client.Actions() {
+		update, ok := action.(testing.UpdateAction)
+		if !ok || action.GetSubresource() != "status" {
+			continue
+		}
+		if claim, ok := update.GetObject().(*resourcev1.ResourceClaim); ok && len(claim.Status.ReservedFor) > 0 {
+			users[claim.Name] = claim.Status.ReservedFor[len(claim.Status.ReservedFor)-1]
+		}
+	}
+	if len(users) > 0 {
+		answer["reserves"] = users
+	}
+}
+
+func (d *decision) member(pod *v1.Pod, state fwk.CycleState) object {
 	one := &decision{d.ctx, d.cluster, &situation{Pod: pod}}
 	profile := d.cluster.framework(defaultProfile)
-	state := framework.NewCycleState()
-	state.SetPodGroupSchedulingCycle(cycle)
 	filtered := one.filterIn(profile, state)
 	if filtered.refusal != nil {
 		return object{"preFilter": said(filtered.refusal)}

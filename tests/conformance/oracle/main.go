@@ -104,7 +104,7 @@ func answerLine(line []byte, runs int) (answer row) {
 	}()
 	ask := func() (object, []string, error) { return answerCase(answer.Case, runs) }
 	if isGroup(answer.Case) {
-		ask = func() (object, []string, error) { return answerGroup(answer.Case) }
+		ask = func() (object, []string, error) { return answerGroup(answer.Case, runs) }
 	}
 	if isHappening(answer.Case) {
 		ask = func() (object, []string, error) { return answerHint(answer.Case) }

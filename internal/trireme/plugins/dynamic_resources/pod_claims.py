@@ -6,6 +6,7 @@ the group, not the pod, that uses such a claim; who looks at a pod alone knows i
 Source: k8s.io/dynamic-resource-allocation/resourceclaim.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from trireme.plugins.dynamic_resources import group_claims, inventory
@@ -54,11 +55,10 @@ def of(pod: core_pb2.Pod, snap: snapshot.Snapshot, *, of_groups: bool) -> list[P
     return [PodClaim(claim, group if group is not None and _is_of(stated, group) else None) for stated, claim in found]
 
 
-def of_group(group: scheduling_pb2.PodGroup, snap: snapshot.Snapshot) -> list[resource_pb2.ResourceClaim]:
+def of_group(group: scheduling_pb2.PodGroup, snap: snapshot.Snapshot) -> Iterator[resource_pb2.ResourceClaim]:
     """The group's own claims, in its order, without those that were made for somebody else. Raises: ClaimError where
-    one is not there.
+    one is not there, once it is its turn.
     """
-    out = []
     namespace = group.metadata.namespace
     full = f"{namespace}/{group.metadata.name}"
     for stated in group.spec.resource_claims:
@@ -77,8 +77,7 @@ def of_group(group: scheduling_pb2.PodGroup, snap: snapshot.Snapshot) -> list[re
         if claim is None:
             raise ClaimError(f'could not find ResourceClaim "{namespace}/{name}"')
         if not made or _controller_uid(claim) == group.metadata.uid:
-            out.append(claim)
-    return out
+            yield claim
 
 
 def reserved_for(claim: resource_pb2.ResourceClaim, uid: str, group: str = "") -> bool:
