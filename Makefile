@@ -34,8 +34,8 @@ up: $(STAMP) ## Run everything against the embedded cluster, with sample workloa
 	@$(BIN)/trireme up --nodes $(NODES) --demo
 
 .PHONY: up-real
-up-real: $(STAMP) controlplane ## As up, against a real control plane on this machine (needs Go)
-	@$(BIN)/python tests/controlplane/launcher.py --controllers -- bash -c '$(BIN)/trireme up --kubeconfig "$$KUBECONFIG" --demo'
+up-real: $(STAMP) controlplane ## As up, against a real control plane, whose pods are bound and never start (needs Go)
+	@$(BIN)/python tests/controlplane/launcher.py --controllers --nodes $(NODES) -- bash -c '$(BIN)/trireme up --kubeconfig "$$KUBECONFIG" --demo'
 
 .PHONY: run-frontend
 run-frontend: $(STAMP) ## Run the frontend alone (ARGS="--kubeconfig FILE")

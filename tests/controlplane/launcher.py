@@ -10,8 +10,8 @@ The invariant: no process started here outlives the process that started it. Eac
 at the death of its parent, so a test runner that is killed leaves nothing behind. (The kernel means the parent's
 *thread*: start a cluster from a thread that lives at least as long as the cluster does.)
 
-It has no nodes of its own; a test or the benchmark creates Node objects, which nobody contradicts because there are
-no kubelets, and pods bound to them stay Pending.
+It has no nodes of its own; who needs some creates Node objects, which nobody contradicts because there are no kubelets,
+and pods bound to them stay Pending.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import argparse
 import contextlib
 import ctypes
 import dataclasses
+import json
 import os
 import secrets
 import shutil
@@ -270,6 +271,22 @@ class ControlPlane:
             raise ControlPlaneError(f"kubectl {' '.join(arguments)}: {outcome.stderr.strip()}")
         return outcome.stdout
 
+    def create_nodes(self, count: int) -> None:
+        """Creates Node objects that are ready, in three zones: `node-0` and so on."""
+        resources = {"cpu": "8", "memory": "32Gi", "pods": "110"}
+        status = {
+            "allocatable": resources,
+            "capacity": resources,
+            "conditions": [{"type": "Ready", "status": "True"}],
+        }
+        nodes = []
+        for number in range(count):
+            name = f"node-{number}"
+            labels = {"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": f"zone-{number % 3 + 1}"}
+            metadata = {"name": name, "labels": labels}
+            nodes.append({"apiVersion": "v1", "kind": "Node", "metadata": metadata, "status": status})
+        self.kubectl("create", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": nodes}))
+
     def start_controllers(self) -> Child:
         """Starts kube-controller-manager, without the controllers that need kubelets."""
         (port,) = free_ports(1)
@@ -430,6 +447,7 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--directory", type=Path, help="keep all files here (default: a temporary directory)")
     parser.add_argument("--controllers", action="store_true", help="also run kube-controller-manager")
     parser.add_argument("--scheduler", action="store_true", help="also run kube-scheduler")
+    parser.add_argument("--nodes", type=int, default=0, help="also create this many Node objects, without kubelets")
     parser.add_argument("--authorization", choices=("AlwaysAllow", "RBAC"), default="AlwaysAllow")
     parser.add_argument("--user", action="append", default=[], type=parse_user, help="NAME or NAME:GROUP,GROUP")
     parser.add_argument("--feature-gate", action="append", default=[], metavar="NAME=true")
@@ -452,6 +470,8 @@ def main(arguments: Sequence[str]) -> int:
     )
     try:
         with ControlPlane(options, directory=chosen.directory) as cluster:
+            if chosen.nodes:
+                cluster.create_nodes(chosen.nodes)
             return _serve(cluster, chosen.command)
     except ControlPlaneError as error:
         print(f"controlplane: {error}", file=sys.stderr)

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import controlplane_fixture
 import launcher
@@ -20,26 +19,10 @@ pytestmark = pytest.mark.controlplane
 NODES = 3
 
 
-def node(name: str) -> dict[str, Any]:
-    """A Node that any pod of these tests fits on."""
-    resources = {"cpu": "4", "memory": "32Gi", "pods": "110"}
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": name},
-        "status": {
-            "allocatable": resources,
-            "capacity": resources,
-            "conditions": [{"type": "Ready", "status": "True"}],
-        },
-    }
-
-
 def test_deployment_is_scheduled(start_controlplane: controlplane_fixture.StartControlPlane) -> None:
     """Controllers, scheduler or kubectl of the real control plane do not work together."""
     cluster = start_controlplane(launcher.Options(controllers=True, scheduler=True))
-    listed = {"apiVersion": "v1", "kind": "List", "items": [node(f"node-{i}") for i in range(NODES)]}
-    cluster.kubectl("create", "-f", "-", stdin=json.dumps(listed))
+    cluster.create_nodes(NODES)
     cluster.kubectl("create", "deployment", "web", "--image=registry.example/web", f"--replicas={2 * NODES}")
     # Bound, not available: no kubelet ever starts a container here.
     cluster.kubectl("wait", "deployment/web", f"--for=jsonpath={{.status.replicas}}={2 * NODES}", "--timeout=30s")
