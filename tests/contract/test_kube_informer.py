@@ -105,7 +105,7 @@ async def test_pages_then_the_watch_with_lines_cut_anywhere() -> None:
     assert log.all[5:] == [("ADDED", f"n{number}", 100 + number) for number in range(1, 30)]
     first, second, watch = server.seen
     assert first.query == {"limit": "2", "fieldSelector": "a!=b"}
-    assert second.query == {"limit": "2", "continue": "T", "fieldSelector": "a!=b"}
+    assert second.query == {"limit": "2000", "continue": "T", "fieldSelector": "a!=b"}
     assert watch.query == {
         "watch": "true",
         "allowWatchBookmarks": "true",

@@ -183,7 +183,7 @@ class DrivenFrontend(assembly.Frontend):
         self._world = world
         super().__init__(
             completed,
-            assembly.Clients(None, None),  # type: ignore[arg-type]
+            assembly.Clients(None, None, {}),  # type: ignore[arg-type]
             children.Children({}, {}),
             {},
             metrics_observed.Observations(completed.profiles, world.loop.time),

@@ -51,11 +51,11 @@ def _kinds(deliveries: list[listwatch.Delivery]) -> list[EventKind]:
 def test_a_list_comes_in_pages_and_is_whole_at_its_end() -> None:
     """If this fails, consumers believe a half list, or the watch starts from a wrong version."""
     protocol = _protocol()
-    assert protocol.next_step() == ListPage(500, "")
+    assert protocol.next_step() == ListPage(500)
     first = protocol.page([_object("a", 5)], {"resourceVersion": "90", "continue": "T"})
     assert _kinds(first) == [EventKind.LIST_START, EventKind.LISTED]
     assert not protocol.synced
-    assert protocol.next_step() == ListPage(500, "T")
+    assert protocol.next_step() == ListPage(500)
     second = protocol.page([_object("b", 6)], {"resourceVersion": "90"})
     assert _kinds(second) == [EventKind.LISTED, EventKind.LIST_END]
     assert protocol.synced
@@ -90,7 +90,7 @@ def test_a_forgotten_version_leads_to_a_new_list(in_stream: bool) -> None:
     assert error is not None
     assert error.expired
     protocol.failed(error if in_stream else GONE)
-    assert protocol.next_step() == ListPage(500, "")
+    assert protocol.next_step() == ListPage(500)
     assert protocol.synced
     assert _kinds(protocol.page([], {"resourceVersion": "200"})) == [EventKind.LIST_START, EventKind.LIST_END]
 
@@ -100,17 +100,17 @@ def test_a_list_whose_version_is_forgotten_at_once_is_not_repeated_without_pause
     protocol = _watching()
     protocol.failed(GONE)
     assert isinstance(protocol.next_step(), Pause)
-    assert protocol.next_step() == ListPage(500, "")
+    assert protocol.next_step() == ListPage(500)
 
 
 def test_pages_that_expire_start_the_list_over_and_at_last_ask_for_all_at_once() -> None:
     """If this fails, a collection too large to be paged through before compaction is never synced."""
     protocol = _protocol()
     for _ in range(listwatch.PAGED_LIST_TRIES):
-        assert protocol.next_step() == ListPage(500, "")
+        assert protocol.next_step() == ListPage(500)
         protocol.page([_object("a", 5)], {"continue": "T"})
         protocol.failed(GONE)
-    assert protocol.next_step() == ListPage(0, "")
+    assert protocol.next_step() == ListPage(0)
     deliveries = protocol.page([_object("a", 5)], {"resourceVersion": "9"})
     assert _kinds(deliveries) == [EventKind.LIST_START, EventKind.LISTED, EventKind.LIST_END]
 
@@ -180,7 +180,7 @@ def test_an_optional_collection_that_is_not_served_counts_as_empty() -> None:
     assert protocol.state is State.ABSENT
     assert protocol.reached(10**9)
     assert protocol.next_step() == Pause(listwatch.ABSENT_PAUSE_SECONDS)
-    assert protocol.next_step() == ListPage(500, "")
+    assert protocol.next_step() == ListPage(500)
     assert protocol.failed(missing) == []
     protocol.next_step()
     deliveries = protocol.page([_object("a", 1)], {"resourceVersion": "5"})
@@ -199,7 +199,7 @@ def test_a_wanted_version_of_a_small_collection_is_listed_at_once() -> None:
     """If this fails, a new leader waits for bookmarks where one request would do."""
     protocol = _watching(100)
     protocol.want(150)
-    assert protocol.next_step() == ListPage(500, "")
+    assert protocol.next_step() == ListPage(500)
     protocol.page([], {"resourceVersion": "151"})
     assert protocol.reached(150)
     assert protocol.next_step() == OpenWatch("151", listwatch.WATCH_SECONDS[0])
@@ -244,7 +244,7 @@ def test_a_wanted_version_that_no_watch_brings_leads_to_a_list() -> None:
         assert isinstance(protocol.next_step(), OpenWatch)
         protocol.opened()
         protocol.closed(seconds=3)
-    assert protocol.next_step() == ListPage(500, "")
+    assert protocol.next_step() == ListPage(500)
     protocol.page([], {"resourceVersion": "160"})
     assert protocol.reached(150)
 

@@ -10,7 +10,6 @@ import platform
 import re
 import sys
 from dataclasses import dataclass
-from importlib import metadata
 
 from trireme.config.golang import quote
 
@@ -143,6 +142,9 @@ DEFAULT = Effective()
 
 def build_information() -> str:
     """All that is known of this build, as `--version=raw` prints it."""
+    # Loads the standard library's mail parser, and nothing else asks for it.
+    from importlib import metadata
+
     major, minor = BINARY.minor
     implementation = sys.implementation.name
     return (

@@ -53,7 +53,7 @@ from trireme.frontend.queueing import (
 from trireme.frontend.replicas import bind_replicas, children, class_answers, phases, replicas
 from trireme.frontend.serving import metrics_observed
 from trireme.frontend.term import Term
-from trireme.kube import client, events
+from trireme.kube import client, events, pages, resources
 from trireme.replica import dialing
 from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, plugin_pb2, snapshot_pb2
 
@@ -66,6 +66,8 @@ class Clients:
 
     scheduling: client.ApiClient
     events: client.ApiClient
+    # What was asked for on the first already.
+    lists: Mapping[resources.Resource, pages.Pages]
 
 
 class Frontend:
@@ -94,7 +96,8 @@ class Frontend:
         self._clients = clients
         self._children = local
         self._term: Term | None = None
-        self._whole: Sequence[bytes] = []  # the last full sync, while nothing has changed since
+        self._whole: list[bytes] = []  # the last full sync, and what was published since
+        self._whole_bytes = self._since_bytes = 0  # of the one and the other
         self._infos = infos
         self._seen = remote_plugins.pods_seen(infos)
         self.registry = class_registry.ClassRegistry(all_labels=self._seen.label_keys is None)
@@ -178,6 +181,7 @@ class Frontend:
         kept = self._extender_calls.objects if self._extender_calls is not None else None
         self.informers = cluster_informers.make(
             self._clients.scheduling,
+            self._clients.lists,
             self._completed.gates.enabled,
             self._seen.paths,
             kept,
@@ -322,25 +326,34 @@ class Frontend:
         return snapshot_pb2.Hello(fence=self._fence(), config_hash=self._config_hash, configuration=self._configuration)
 
     def full_sync(self) -> Sequence[bytes]:
-        """All of the cluster, made once for all replicas that begin before it changes; what has changed goes to the
-        replicas that follow already first.
+        """All of the cluster: as it was when it was last made for a replica, and what has changed since. What has
+        changed goes to the replicas that follow already first.
         """
         self.publish()
         if not self._whole:
             self._whole = [
                 snapshot_pb2.SyncRequest(delta=delta).SerializeToString() for delta in self.cache.full_sync()
             ]
-        return self._whole
+            self._whole_bytes, self._since_bytes = sum(map(len, self._whole)), 0
+        return tuple(self._whole)
 
     def publish(self) -> int:
         """Send what has changed to all replicas; answers the generation that they will be at."""
         delta = self.cache.take_delta()
         if delta is not None:
-            self._whole = []
             request = snapshot_pb2.SyncRequest(delta=delta).SerializeToString()
+            self._keep(request)
             self.filters.publish(request, delta.to_generation)
             self.scores.publish(request, delta.to_generation)
         return self.cache.generation
+
+    def _keep(self, request: bytes) -> None:
+        """Behind the last full sync, while that costs a replica less than a new one would."""
+        self._since_bytes += len(request)
+        if self._since_bytes > self._whole_bytes:
+            self._whole = []
+        elif self._whole:
+            self._whole.append(request)
 
     # What is told to us
 

@@ -13,11 +13,11 @@ import socket
 import time
 
 from trireme.config import commandline
-from trireme.frontend import assembly, ending, handle, leading, remote_plugins
+from trireme.frontend import assembly, ending, handle, leading, reading_ahead, remote_plugins
 from trireme.frontend.replicas import children
 from trireme.frontend.serving import metrics_observed, serving, serving_site
 from trireme.frontend.term import Term
-from trireme.kube import client, content_types, credentials, election, event_series, informer, lease, resources
+from trireme.kube import client, election, event_series, informer, lease, resources
 from trireme.kube.errors import ApiError, ApiUnreachable, KubeconfigError
 from trireme.replica import remote_client
 from trireme.replica.listening import ListenError
@@ -38,13 +38,19 @@ class _Ending(enum.Enum):
     FAILED = "failed"
 
 
-async def run(completed: commandline.CompletedConfig, local: children.Children, told: ending.Ending) -> int:
-    """Run until told to end, or until the Lease is lost. `local` are our own phases, which may be starting.
+async def run(
+    completed: commandline.CompletedConfig,
+    ahead: reading_ahead.Ahead,
+    local: children.Children,
+    told: ending.Ending,
+) -> int:
+    """Run until told to end, or until the Lease is lost. `ahead` is what was begun meanwhile, `local` are our own
+    phases, which may be starting.
 
     Returns the exit code.
     """
     try:
-        why = await _run(completed, local, told)
+        why = await _run(completed, ahead, local, told)
     except (
         KubeconfigError,
         children.ChildError,
@@ -71,27 +77,22 @@ def _last_words(why: _Ending, elects: bool) -> int:
     return 1
 
 
-async def _run(completed: commandline.CompletedConfig, local: children.Children, told: ending.Ending) -> _Ending:
+async def _run(
+    completed: commandline.CompletedConfig,
+    ahead: reading_ahead.Ahead,
+    local: children.Children,
+    told: ending.Ending,
+) -> _Ending:
     stopping = asyncio.Event()
     # Set from the loop, so that it wakes up.
     told.then(functools.partial(asyncio.get_running_loop().call_soon_threadsafe, stopping.set))
-    source = _source(completed)
-    connection = completed.configuration.client_connection
-    settings = client.ClientSettings(
-        source,
-        _user_agent(completed.version, "scheduler"),
-        connection.qps,
-        connection.burst,
-        accept=content_types.accepted(connection.accept_content_types, connection.content_type),
-    )
     infos = await remote_plugins.introduced(completed)
     observed = metrics_observed.Observations(completed.profiles)
     watching = observed.request_observer(completed.connection.host.rpartition("://")[2])
-    async with (
-        await client.connect(settings, watching) as scheduling,
-        await client.connect(settings, watching) as writing,
-    ):
-        clients = assembly.Clients(scheduling, writing)
+    ahead.observe(watching)
+    scheduling = ahead.api
+    async with await client.connect(ahead.settings, watching) as writing:
+        clients = assembly.Clients(scheduling, writing, ahead.lists)
         frontend = assembly.Frontend(completed, clients, local, infos, observed)
         leadership = leading.Leadership(
             completed, frontend, scheduling, local, functools.partial(children.standing_in, completed), time.monotonic
@@ -106,7 +107,7 @@ async def _run(completed: commandline.CompletedConfig, local: children.Children,
                 serving.serve(completed, frontend) as served,
                 handle.served(completed.trireme, handles),
             ):
-                elector = Elector(completed, settings)
+                elector = Elector(completed, ahead.settings)
                 return await _until_stopped(frontend, leadership, elector, local, stopping, served)
         finally:
             await frontend.close()
@@ -168,7 +169,7 @@ class Elector:
                 config.renew_deadline.seconds,
                 config.retry_period.seconds,
             ),
-            dataclasses.replace(self._settings, user_agent=_user_agent(self._version, "leader-election")),
+            dataclasses.replace(self._settings, user_agent=reading_ahead.user_agent(self._version, "leader-election")),
             self._on_notice,
         )
         lock = f"{config.resource_namespace}/{config.resource_name}"
@@ -217,13 +218,3 @@ class Elector:
         elif isinstance(notice, election.Lost) and not notice.asked:
             log.error("the Lease is lost: %s", notice.reason)
             self.lost.set()
-
-
-def _user_agent(version: str, purpose: str) -> str:
-    """Under which name the API server's audit log has us."""
-    return client.user_agent("kube-scheduler", version, purpose)
-
-
-def _source(completed: commandline.CompletedConfig) -> credentials.Source:
-    kubeconfig = completed.configuration.client_connection.kubeconfig
-    return credentials.Source(kubeconfig, completed.options.master)

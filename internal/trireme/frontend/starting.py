@@ -2,6 +2,7 @@
 
 import asyncio
 import functools
+import importlib
 import logging
 import sys
 from collections.abc import Mapping, Sequence
@@ -11,8 +12,9 @@ import uvloop
 from trireme.config import commandline, unheeded_gates
 from trireme.config.connection import Connection
 from trireme.config.options import LoggingOptions
-from trireme.frontend import ending
+from trireme.frontend import ending, reading_ahead
 from trireme.frontend.replicas import children
+from trireme.kube.errors import KubeconfigError
 from trireme.replica import nursery
 from trireme.telemetry import klog
 
@@ -40,10 +42,16 @@ async def _run(told: ending.Ending, forked: nursery.Line, completed: commandline
     local = children.configured(completed, forked)
     try:
         await local.ask()
-        # Loading the rest takes most of a start: beside our phases, which load theirs.
-        from trireme.frontend import running
-
-        return await running.run(completed, local, told)
+        async with reading_ahead.begun(completed) as ahead:
+            # Loading the rest takes most of a start: beside our phases, which load theirs, and the API server.
+            running = await asyncio.to_thread(importlib.import_module, "trireme.frontend.running")
+            code: int = await running.run(completed, ahead, local, told)
+            return code
+    except KubeconfigError as error:
+        # First, so that whoever reads the end of the log finds why, and not that our phases have ended.
+        await local.stop()
+        klog.error(log, "command failed", err=str(error))
+        return 1
     finally:
         await local.stop()
 

@@ -140,6 +140,10 @@ class ApiClient:
         """The encodings that informers ask for."""
         return self._settings.accept
 
+    def observe(self, observer: Observer) -> None:
+        """Tell `observer` of requests from now on, and whoever was told before no more."""
+        self._observer = observer
+
     def statistics(self) -> ClientStatistics:
         """A snapshot of the counters."""
         return ClientStatistics(

@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
-from trireme.kube import client, content_types, listwatch, protobuf, resources, watch
+from trireme.kube import client, content_types, listwatch, pages, protobuf, resources, watch
 from trireme.kube.errors import ApiError, ApiSilent, ApiUnreachable
 from trireme.kube.watch import Event, EventKind, Raw
 
@@ -29,7 +29,6 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
 
-LIST_DEADLINE_SECONDS = 60.0
 # A watch that is silent for longer than this may be dead, and is opened anew. It need not be: a bookmark comes about
 # once a minute, but none where the API server knows of nothing newer in the collection than the watch's own version.
 IDLE_SECONDS = 90.0
@@ -77,11 +76,12 @@ class Informer(Generic[T]):
         consumers: Sequence[Consumer[T]],
         *,
         decode_protobuf: Callable[[bytes], T] | None = None,
+        begun: pages.Pages | None = None,
         rng: Callable[[], float] = random.random,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`decode_protobuf` is `decode` for an object's bytes: with it the client's encodings are asked for, without it
-        JSON.
+        JSON. `begun` is the first list where it was asked for already.
         """
         self.resource = resource
         self._api = api
@@ -91,7 +91,9 @@ class Informer(Generic[T]):
         self._clock = clock
         self._protocol = listwatch.ListWatch(resource, rng)
         self._hurry = asyncio.Event()
-        self._ahead: asyncio.Task[client.ApiResponse] | None = None  # the next page, asked for already
+        self._pages = begun  # of the list under way
+        self._synced = False
+        self._delivering = False
         self._stream: client.ByteStream | None = None
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self._undecodable = 0
@@ -100,7 +102,7 @@ class Informer(Generic[T]):
     @property
     def synced(self) -> bool:
         """Whether the first list was delivered whole."""
-        return self._protocol.synced
+        return self._synced
 
     @property
     def version(self) -> int:
@@ -113,7 +115,7 @@ class Informer(Generic[T]):
         return InformerStatistics(
             name=self.resource.name,
             state=protocol.state.value,
-            synced=protocol.synced,
+            synced=self._synced,
             version=protocol.version,
             lists=counters.lists,
             pages=counters.pages,
@@ -141,9 +143,7 @@ class Informer(Generic[T]):
                     case listwatch.OpenWatch():
                         await self._watch(step)
         finally:
-            if self._ahead is not None:
-                self._ahead.cancel()
-                await asyncio.gather(self._ahead, return_exceptions=True)
+            await self._end_list()
 
     async def reach(self, version: int, deadline: float) -> None:
         """Returns when every event up to `version` was delivered; an idle collection is asked rather than waited for.
@@ -151,14 +151,15 @@ class Informer(Generic[T]):
         Raises:
           TimeoutError: not within `deadline` seconds.
         """
-        if self._protocol.reached(version):
+        if self._protocol.reached(version) and not self._delivering:
             return
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((version, future))
-        self._protocol.want(version)
-        self._hurry.set()
-        if self._stream is not None:
-            self._stream.close()
+        if not self._protocol.reached(version):
+            self._protocol.want(version)
+            self._hurry.set()
+            if self._stream is not None:
+                self._stream.close()
         try:
             async with asyncio.timeout(deadline):
                 await future
@@ -190,42 +191,31 @@ class Informer(Generic[T]):
             pass
 
     async def _list(self, step: listwatch.ListPage) -> None:
+        if self._pages is None:
+            self._pages = pages.Pages(self._api, self.resource, self._accept(), step.limit)
         try:
-            response = await (self._ahead or self._request(step))
-            items, metadata = _list_of(response)
+            items, metadata = await self._pages.next()
         except (ApiError, ApiUnreachable) as error:
+            await self._end_list()
             await self._fail(error)
             return
-        finally:
-            self._ahead = None
         self._last_contact = self._clock()
         deliveries = self._protocol.page(items, metadata)
-        following = self._protocol.next_step() if metadata.get("continue") else None
-        if isinstance(following, listwatch.ListPage):
-            # The server makes the next page while this one is worked in.
-            self._ahead = asyncio.create_task(self._request(following))
-            await asyncio.sleep(0)
+        if not metadata.get("continue"):
+            await self._end_list()
         await self._deliver(deliveries)
 
-    async def _request(self, step: listwatch.ListPage) -> client.ApiResponse:
-        params = self._selectors()
-        if step.limit:
-            params["limit"] = step.limit
-        if step.continue_token:
-            params["continue"] = step.continue_token
-        return await self._api.get(self.resource.path, params, accept=self._accept(), deadline=LIST_DEADLINE_SECONDS)
+    async def _end_list(self) -> None:
+        ended, self._pages = self._pages, None
+        if ended is not None:
+            await ended.close()
 
     def _accept(self) -> str:
         return content_types.JSON if self._decode_protobuf is None else self._api.accept
 
-    def _selectors(self) -> dict[str, str | int]:
-        resource = self.resource
-        named = (("fieldSelector", resource.field_selector), ("labelSelector", resource.label_selector))
-        return {name: selector for name, selector in named if selector}
-
     async def _watch(self, step: listwatch.OpenWatch) -> None:
         params = {
-            **self._selectors(),
+            **self.resource.selectors(),
             "watch": "true",
             "allowWatchBookmarks": "true",
             "resourceVersion": step.version,
@@ -271,6 +261,8 @@ class Informer(Generic[T]):
                 raise error
 
     async def _deliver(self, deliveries: Sequence[listwatch.Delivery]) -> None:
+        """Gives away what the protocol took note of; others have their turns meanwhile."""
+        self._delivering = True
         for start in range(0, len(deliveries), EVENTS_PER_TURN):
             if start:
                 await asyncio.sleep(0)
@@ -278,6 +270,8 @@ class Informer(Generic[T]):
             if events:
                 for consumer in self._consumers:
                     consumer.on_events(events)
+        self._delivering = False
+        self._synced = self._protocol.synced
         for version, future in self._waiting:
             if self._protocol.reached(version) and not future.done():
                 future.set_result(None)
@@ -323,22 +317,8 @@ async def newest_version(api: client.ApiClient, resource: resources.Resource, de
       ApiError, ApiUnreachable: the server did not say.
     """
     response = await api.read(resource.path, {"limit": 1}, deadline=deadline)
-    _, metadata = _list_of(response)
+    _, metadata = pages.list_of(response)
     return watch.version_of({"metadata": metadata})
-
-
-def _list_of(response: client.ApiResponse) -> tuple[Sequence[Raw], Mapping[str, Any]]:
-    """Items and metadata of a list's answer."""
-    if content_types.is_protobuf(response.headers.get("Content-Type")):
-        return protobuf.page_of(response.body)
-    answer = response.json()
-    if isinstance(answer, dict) and isinstance(answer.get("metadata"), dict):
-        items = answer.get("items")
-        if items is None:  # Go writes an empty list as null
-            items = []
-        if isinstance(items, list) and all(isinstance(item, dict) for item in items):
-            return items, answer["metadata"]
-    raise ApiError(502, "", "the answer is not a list of objects")
 
 
 def _name_of(metadata: Mapping[str, Any]) -> str:

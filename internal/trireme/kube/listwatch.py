@@ -43,10 +43,9 @@ SHORTEST_WATCH_SECONDS = 1.0
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ListPage:
-    """Get one page. `limit` 0: all that is left."""
+    """Get the next page of the list under way, or begin one, with so many objects at first. `limit` 0: in one page."""
 
     limit: int
-    continue_token: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -103,7 +102,6 @@ class ListWatch:
     def __init__(self, resource: resources.Resource, random: Callable[[], float]) -> None:
         self._resource = resource
         self._random = random
-        self._token = ""
         self._fresh = True  # the next page is the first of a list
         self._page_expirations = 0
         self._pages_of_list = 0
@@ -126,7 +124,7 @@ class ListWatch:
             seconds, self._pause = self._pause, 0.0
             return Pause(seconds)
         if self.state is not State.WATCHING:
-            return ListPage(0 if self._page_expirations >= PAGED_LIST_TRIES else self._resource.page, self._token)
+            return ListPage(0 if self._page_expirations >= PAGED_LIST_TRIES else self._resource.page)
         if self._wanted > self.version:
             return OpenWatch(self._version_text, CATCH_UP_WATCH_SECONDS)
         shortest, longest = WATCH_SECONDS
@@ -150,8 +148,7 @@ class ListWatch:
         deliveries = [Delivery(EventKind.LIST_START, {}, 0)] if self._fresh else []
         self._fresh = False
         deliveries.extend(Delivery(EventKind.LISTED, item, watch.version_of(item)) for item in items)
-        self._token = str(metadata.get("continue") or "")
-        if self._token:
+        if metadata.get("continue"):
             return deliveries
         self.counters.lists += 1
         self._small = self._pages_of_list == 1 and len(items) <= self._resource.page
@@ -227,7 +224,6 @@ class ListWatch:
 
     def _start_list(self) -> None:
         self.state = State.LISTING if self.state is not State.ABSENT else State.ABSENT
-        self._token = ""
         self._fresh = True
 
     def _absent(self) -> list[Delivery]:

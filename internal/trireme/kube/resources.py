@@ -18,7 +18,7 @@ class Resource:
     """One collection of objects.
 
     `optional`: an API server that does not serve it counts as having none of it; it is looked for again now and then.
-    `page`: how many objects are listed at once; fewer where objects are large, so that no page stalls the event loop.
+    `page`: how many objects are listed at first, until it is known how large they are.
     """
 
     kind: str
@@ -32,6 +32,11 @@ class Resource:
     def name(self) -> str:
         """The plural name, as in the path."""
         return self.path.rpartition("/")[2]
+
+    def selectors(self) -> dict[str, str | int]:
+        """The parameters of a request that say which objects of it matter."""
+        named = (("fieldSelector", self.field_selector), ("labelSelector", self.label_selector))
+        return {name: selector for name, selector in named if selector}
 
 
 PODS = Resource("Pod", "/api/v1/pods", field_selector=ACTIVE_PODS)

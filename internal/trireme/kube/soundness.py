@@ -9,6 +9,7 @@ Driven by descriptors: for each message type the fields that lead to a quantity 
 object costs a step for each of those it has.
 """
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
@@ -99,9 +100,15 @@ def _amount(quantity: Any) -> None:
     text = quantity.string
     if text:
         try:
-            parse_quantity(text)
+            _check(text)
         except ValueError as error:
             raise FieldError("", str(error)) from error
+
+
+@functools.lru_cache(maxsize=4096)
+def _check(text: str) -> None:
+    """Raise ValueError for what is no quantity. Nodes are of few sizes: each text is parsed once."""
+    parse_quantity(text)
 
 
 def _dropping_time(name: str) -> Step:
@@ -147,7 +154,7 @@ def _each_amount(name: str, path: str) -> Step:
         try:
             for quantity in amounts.values():
                 if text := quantity.string:
-                    parse_quantity(text)
+                    _check(text)
         except ValueError as error:
             key = next(key for key, quantity in amounts.items() if quantity.string == text)
             raise FieldError(f"{path}.{key}", str(error)) from error

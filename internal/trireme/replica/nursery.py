@@ -32,10 +32,10 @@ from trireme.replica import parent_death
 # What the frontend loads too, and what all phases, or two of them, load besides. Nothing of this starts a thread or
 # opens anything by being loaded.
 OF_ALL = (
+    "aiohttp",
     "uvloop",
     "trireme.replica.grpc_server",
     "trireme.replica.remote_stages",
-    "trireme.telemetry.http_site",
     "trireme.wire.node_columns",
     "trireme.wire.status",
 )

@@ -11,7 +11,7 @@ from typing import Any
 
 from trireme.replica import follower, remote_breaker, remote_connection
 from trireme.replica.listening import ListenError
-from trireme.telemetry import event_loop, own_process, plain_server
+from trireme.telemetry import event_loop, own_process
 from trireme.telemetry.instruments import CountedElsewhere, Gauge, Instrument, Reading, Registry
 
 Remotes = Callable[[], Mapping[str, remote_connection.ConnectionStatistics]]
@@ -19,10 +19,17 @@ Remotes = Callable[[], Mapping[str, remote_connection.ConnectionStatistics]]
 
 @contextlib.asynccontextmanager
 async def serve(listen: str, instruments: Iterable[Instrument], not_ready: Callable[[], str]) -> AsyncIterator[None]:
-    """Serve metrics and probes at `listen`: these, and those of the process. `not_ready` says what is missing.
+    """Serve metrics and probes at `listen` (empty: nowhere): these, and those of the process. `not_ready` says what is
+    missing.
 
     Raises: ListenError where the address cannot be listened on.
     """
+    if not listen:
+        yield
+        return
+    # An HTTP server, which takes longer to load than the phase itself, and is nothing to a frontend's own phases.
+    from trireme.telemetry import plain_server
+
     registry = Registry()
     registry.add(*instruments, *own_process.instruments())
     async with contextlib.AsyncExitStack() as stack:
@@ -31,10 +38,9 @@ async def serve(listen: str, instruments: Iterable[Instrument], not_ready: Calla
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or error
             raise ListenError(f"--metrics-listen: {listen}: {reason}") from error
-        if listen:
-            lag = event_loop.LoopLag()
-            registry.add(lag.instrument)
-            await stack.enter_async_context(lag.measured())
+        lag = event_loop.LoopLag()
+        registry.add(lag.instrument)
+        await stack.enter_async_context(lag.measured())
         yield
 
 

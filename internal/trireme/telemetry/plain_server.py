@@ -18,13 +18,10 @@ SHUTDOWN_SECONDS = 2.0
 
 @contextlib.asynccontextmanager
 async def serve(listen: str, registry: Registry, not_ready: Callable[[], str]) -> AsyncIterator[None]:
-    """Serve /metrics, /healthz, /livez and /readyz on `host:port`; empty: nowhere. `not_ready` says what is missing.
+    """Serve /metrics, /healthz, /livez and /readyz on `host:port`. `not_ready` says what is missing.
 
     Raises: OSError where the address cannot be listened on.
     """
-    if not listen:
-        yield
-        return
     host, _, port = listen.rpartition(":")
     application = _site(registry, not_ready).application(None)
     runner = web.AppRunner(application, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS)

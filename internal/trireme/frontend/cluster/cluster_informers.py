@@ -7,14 +7,14 @@ JSON, because that is what they get.
 
 import functools
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from google.protobuf.message import Message
 
 from trireme.frontend.cluster import object_kinds, pod_projection
 from trireme.frontend.extenders import extender_objects
-from trireme.kube import client, decode, informer, protobuf, resources
+from trireme.kube import client, decode, informer, pages, protobuf, resources
 from trireme.v1 import core_pb2
 
 log = logging.getLogger(__name__)
@@ -27,6 +27,7 @@ Decoders = tuple[Callable[[Any], Any], Callable[[bytes], Any] | None]
 
 def make(
     api: client.ApiClient,
+    begun: Mapping[resources.Resource, pages.Pages],
     gate: Callable[[str], bool],
     paths: frozenset[tuple[str, str]],
     kept: extender_objects.ExtenderObjects | None,
@@ -36,7 +37,8 @@ def make(
 ) -> list[informer.Informer[Any]]:
     """The informers of pods, of nodes and of each kind whose feature gates are on.
 
-    `paths` are fields of pods that plugins read beside; `kept` keeps objects for extenders.
+    `begun` are lists that were asked for already, `paths` fields of pods that plugins read beside; `kept` keeps objects
+    for extenders.
     """
     pods: Decoders = (
         functools.partial(pod_projection.parse, extra=paths),
@@ -51,11 +53,12 @@ def make(
     if kept is not None and kept.keeps_nodes:
         nodes = kept.node_decoder(nodes[0]), None
         node_consumers.append(_Consumer(kept.on_nodes))
-    made = [_informer(api, resources.PODS, pods, pod_consumers), _informer(api, resources.NODES, nodes, node_consumers)]
+    make_one = functools.partial(_informer, api, begun)
+    made = [make_one(resources.PODS, pods, pod_consumers), make_one(resources.NODES, nodes, node_consumers)]
     for kind in object_kinds.KINDS:
         if all(gate(name) for name in kind.gates):
             consumer = _Consumer(functools.partial(on_objects, kind))
-            made.append(_informer(api, kind.watched, _decoders(kind.message), [consumer]))
+            made.append(make_one(kind.watched, _decoders(kind.message), [consumer]))
     return made
 
 
@@ -74,7 +77,11 @@ def _decoders(message: type[M]) -> Decoders:
 
 
 def _informer(
-    api: client.ApiClient, watched: resources.Resource, decoders: Decoders, consumers: Sequence[_Consumer]
+    api: client.ApiClient,
+    begun: Mapping[resources.Resource, pages.Pages],
+    watched: resources.Resource,
+    decoders: Decoders,
+    consumers: Sequence[_Consumer],
 ) -> informer.Informer[Any]:
     read, read_protobuf = decoders
-    return informer.Informer(api, watched, read, consumers, decode_protobuf=read_protobuf)
+    return informer.Informer(api, watched, read, consumers, decode_protobuf=read_protobuf, begun=begun.get(watched))

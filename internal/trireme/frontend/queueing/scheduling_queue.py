@@ -264,6 +264,8 @@ class SchedulingQueue:
         if not matching:
             return ()
         self._log.append(Happened(event, old, new, max_priority))
+        if not self._places.unschedulable.group_count:
+            return self._questions.take_instructions()
         for profile, registrations in matching.items():
             groups = [
                 group

@@ -1,0 +1,64 @@
+"""What the API server is asked for while the frontend still loads its modules: its pods and its nodes.
+
+To list a large cluster takes an API server as long as loading takes a frontend; begun together both are done in half
+the time. So this module loads little, and whoever reads the lists (`cluster_informers`) takes up those begun here. Not
+begun is what the configuration wants later (`delayCacheUntilActive`), or otherwise encoded (extenders).
+"""
+
+import contextlib
+import dataclasses
+from collections.abc import AsyncIterator, Mapping
+
+from trireme.config import commandline
+from trireme.kube import client, content_types, credentials, pages, resources
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Ahead:
+    """The connection that the cluster is read over, and what was begun on it."""
+
+    settings: client.ClientSettings
+    api: client.ApiClient
+    lists: Mapping[resources.Resource, pages.Pages]
+    _requests: list[tuple[str, int, float, float]]
+
+    def observe(self, observer: client.Observer) -> None:
+        """Tell `observer` of every request, those that were made already first."""
+        for request in self._requests:
+            observer(*request)
+        self.api.observe(observer)
+
+
+@contextlib.asynccontextmanager
+async def begun(completed: commandline.CompletedConfig) -> AsyncIterator[Ahead]:
+    """Connect, and begin to list.
+
+    Raises:
+        KubeconfigError: naming the file and the field at fault.
+    """
+    configuration = completed.configuration
+    connection = configuration.client_connection
+    settings = client.ClientSettings(
+        credentials.Source(connection.kubeconfig, completed.options.master),
+        user_agent(completed.version, "scheduler"),
+        connection.qps,
+        connection.burst,
+        accept=content_types.accepted(connection.accept_content_types, connection.content_type),
+    )
+    requests: list[tuple[str, int, float, float]] = []
+
+    def note(*request: *tuple[str, int, float, float]) -> None:
+        requests.append(request)
+
+    at_once = not configuration.delay_cache_until_active and not configuration.extenders
+    async with await client.connect(settings, note) as api, contextlib.AsyncExitStack() as stack:
+        lists = {}
+        for resource in (resources.PODS, resources.NODES) if at_once else ():
+            lists[resource] = pages.Pages(api, resource, api.accept, resource.page)
+            stack.push_async_callback(lists[resource].close)
+        yield Ahead(settings, api, lists, requests)
+
+
+def user_agent(version: str, purpose: str) -> str:
+    """Under which name the API server's audit log has us."""
+    return client.user_agent("kube-scheduler", version, purpose)
