@@ -7,6 +7,7 @@ from typing import Any
 
 from trireme.framework import status
 from trireme.frontend import action_batches, pods_in_pre_bind, preempting, waiting_pods
+from trireme.frontend.cluster import class_registry, cluster_cache, pod_projection
 from trireme.frontend.queueing import nominator, queue_pod
 from trireme.frontend.serving import metrics_observed
 from trireme.v1 import bind_pb2, cycle_pb2
@@ -33,11 +34,14 @@ class World:
         self.told: list[str] = []
         self.lagging = False
         self.held: dict[str, str] = {}
+        self.when_going: dict[str, list[Callable[[], None]]] = {}
         self.waiting = waiting_pods.WaitingPods()
         self.nominations = nominator.Nominator()
         self.pre_binding = pods_in_pre_bind.PodsInPreBind()
         self.preempting = preempting.Preempting(
-            SimpleNamespace(pod=self.placed.get, set_evicting=self._set_evicting),  # type: ignore[arg-type]
+            SimpleNamespace(  # type: ignore[arg-type]
+                pod=self.placed.get, set_evicting=self._set_evicting, when_going=self._when_going
+            ),
             self.nominations,
             self.waiting,
             SimpleNamespace(preempted=self._preempted),  # type: ignore[arg-type]
@@ -59,6 +63,15 @@ class World:
 
     def evicting(self) -> set[str]:
         return {uid for uid, pod in self.placed.items() if pod.evicting}
+
+    def go_away(self, uid: str) -> None:
+        """The watch tells that the pod is gone."""
+        self.placed.pop(uid, None)
+        for tell in self.when_going.pop(uid, ()):
+            tell()
+
+    def _when_going(self, uid: str, tell: Callable[[], None]) -> None:
+        self.when_going.setdefault(uid, []).append(tell)
 
     def _set_evicting(self, uid: str, evicting: bool) -> None:
         if uid in self.placed:
@@ -84,7 +97,7 @@ class World:
         for index, action in enumerate(actions):
             failed = action.pod.uid in self.failing
             if not failed and not self.lagging:
-                self.placed.pop(action.pod.uid, None)
+                self.go_away(action.pod.uid)
             said = status.error("", "no") if failed else status.SUCCESS
             tell(index, bind_pb2.BindResult(index=index, status=wire_status.to_message(said)))
 
@@ -113,7 +126,7 @@ async def test_it_is_free_once_the_last_victim_is_seen_to_be_terminating() -> No
     world.start("a")
     await world.settle()
     assert world.preempting.holds("vip")
-    assert world.held == {}, "from now on the last victim says so, and has to be looked at"
+    assert world.held == {"ns/vip": "vip"}
     world.placed["a"].flags = 1
     assert not world.preempting.holds("vip")
     await world.preempting.close()
@@ -129,7 +142,9 @@ async def test_it_is_held_until_the_deletion_is_seen_although_bind_answered_befo
     assert world.asked == [["evict a"], ["evict b"]]
     world.placed.pop("a")
     assert world.preempting.holds("vip")
-    world.placed.pop("b")
+    assert world.held == {"ns/vip": "vip"}
+    world.go_away("b")
+    assert world.held == {}, "the event of the deletion asks about who is not held for sure"
     assert not world.preempting.holds("vip")
     world.placed["b"] = SimpleNamespace(flags=0, evicting=0, generation=3)
     assert not world.preempting.holds("vip"), "another pod of that UID is not waited for"
@@ -293,3 +308,27 @@ async def test_less_important_pods_lose_their_promise_of_the_node() -> None:
     world.start("a")
     await world.settle()
     assert world.asked == [["clear_nomination less"], ["evict a"]]
+
+
+def test_who_waits_for_a_pod_to_go_is_told_when_it_is_being_deleted_or_gone() -> None:
+    """A preemptor would be held back for ever, and its room stay empty."""
+    registry = class_registry.ClassRegistry()
+    cache = cluster_cache.ClusterCache(registry)
+    told: list[str] = []
+    for uid in ("a", "b"):
+        _show(cache, registry, uid)
+        cache.when_going(uid, lambda uid=uid: told.append(uid))  # type: ignore[misc]
+        _show(cache, registry, uid)
+    assert told == []
+    _show(cache, registry, "a", deletionTimestamp="2026-01-01T00:00:00Z")
+    cache.remove_pod("b")
+    assert told == ["a", "b"]
+    cache.remove_pod("a")
+    assert told == ["a", "b"]
+
+
+def _show(cache: cluster_cache.ClusterCache, registry: class_registry.ClassRegistry, uid: str, **metadata: str) -> None:
+    raw = {"metadata": {"namespace": "ns", "name": uid, "uid": uid, **metadata}, "spec": {"nodeName": "node"}}
+    parsed = pod_projection.parse(raw)
+    base = registry.base_of(parsed.base)
+    cache.set_pod(parsed, registry.intern(base, parsed.labels), base)

@@ -49,6 +49,7 @@ class _End(enum.Enum):
 class _Preemption:
     """One preemptor's: from the decision until its last victim is seen to go."""
 
+    key: str  # the preemptor, namespace/name
     victims: tuple[str, ...]  # namespace/name
     last: str  # UID of the victim that goes last
     own: Mapping[str, "asyncio.Future[_End]"]  # by UID of the victim: how it ends, of those that this one sees to
@@ -111,8 +112,14 @@ class Preempting:
     def forget(self, uid: str) -> None:
         """The preemptor is gone."""
         known = self._preemptions.get(uid)
-        if known is not None and known.done:
-            del self._preemptions[uid]
+        if known is not None:
+            self._let_go(known.key, uid)
+            if known.done:
+                del self._preemptions[uid]
+
+    def _let_go(self, key: str, uid: str) -> None:
+        if self._held.get(key) == uid:
+            del self._held[key]
 
     def _stands(self, uid: str) -> bool:
         """Whether the pod is where it was, as far as is known."""
@@ -143,7 +150,7 @@ class Preempting:
             numVictimsToDelete=count,
         )
         names = tuple(f"{victim.pod.namespace}/{victim.pod.name}" for victim in victims)
-        known = self._preemptions[pod.uid] = self._begin(names, [victim.pod.uid for victim in victims])
+        known = self._preemptions[pod.uid] = self._begin(pod.key, names, [victim.pod.uid for victim in victims])
         self._held[pod.key] = pod.uid
         self.background.start(self._run(pod, node_name, victims, known))
 
@@ -160,7 +167,7 @@ class Preempting:
         await self.background.close()
         await self._batches.close()
 
-    def _begin(self, names: tuple[str, ...], uids: Sequence[str]) -> _Preemption:
+    def _begin(self, key: str, names: tuple[str, ...], uids: Sequence[str]) -> _Preemption:
         """From now on these victims are on their way out."""
         loop = asyncio.get_running_loop()
         others = {uid: self._evictions[uid] for uid in uids if uid in self._evictions}
@@ -170,7 +177,7 @@ class Preempting:
             if victim is not None and not victim.evicting:
                 own[uid] = self._evictions[uid] = loop.create_future()
                 self._cache.set_evicting(uid, True)
-        return _Preemption(names, uids[-1], own, others)
+        return _Preemption(key, names, uids[-1], own, others)
 
     def _end(self, known: _Preemption) -> bool:
         """Nobody sees to these victims any more; answers whether one of them stays."""
@@ -205,6 +212,7 @@ class Preempting:
             known.done = True
             if failed or in_memory or known.unheard or not self._stands(known.last):
                 del self._preemptions[pod.uid]
+                self._let_go(pod.key, pod.uid)
             self._observed.preempted(not failed, self._observed.clock() - started)
             result = "error" if failed else "success"
             text = "Async Preemption finished completely"
@@ -221,8 +229,10 @@ class Preempting:
         if not known.last_turn:
             known.last_turn = True
             known.unheard = self._cache.pod(known.last) is None
-        if self._held.get(pod.key) == pod.uid:
-            del self._held[pod.key]
+            if self._stands(known.last):
+                self._cache.when_going(known.last, lambda: self._let_go(pod.key, pod.uid))
+            else:
+                self._let_go(pod.key, pod.uid)
 
     async def _clear_nominations(self, pod: queue_pod.QueuedPod, node_name: str) -> None:
         """Less important pods that were promised the node look for another one."""

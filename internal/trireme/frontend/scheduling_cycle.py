@@ -88,7 +88,7 @@ class SchedulingCycle:
         self._post_filtering = post_filtering
         self._extension = extension
         self._foreseen: _Foreseen | None = None
-        # The class and profile for whose last pod room had to be made: the next one most likely fits nowhere either.
+        # The profile and class for whose last pod room had to be made: the next one most likely fits nowhere either.
         self._crowd: tuple[str, int] | None = None
 
     async def run(self, batch: scheduling_queue.Batch) -> None:
@@ -167,8 +167,8 @@ class SchedulingCycle:
         nominee = named(pods[0]) if promised else None
         # An extender that does not want the node has all others to choose from.
         alone = cluster_cache.NO_SLOT if self._extension is not None else slot
-        crowd, self._crowd = self._crowd, None
-        preemptors = self._preemptors(profile, pods) if crowd == (profile, class_id) and not promised else ()
+        crowd = not promised and self._crowd == (profile, class_id)
+        preemptors = self._preemptors(profile, pods) if crowd else ()
         filtered = await self._calls.filter(profile, class_id, len(pods), generation, nominee, alone, preemptors)
         extra_scores: Sequence[int] = ()
         if self._extension is not None and not filtered.refuses(slot):
@@ -181,6 +181,8 @@ class SchedulingCycle:
             left = await self._refused(profile, class_id, generation, pods, filtered)
             self._observed.refused(profile, len(pods) - len(left), self._observed.clock() - started, filtered)
             return [pod for pod in left if self._still_wanted(pod)]
+        if crowd:
+            self._crowd = None
         if filtered.answer.admits(slot):
             # What was promised to the pod is taken without a look at other nodes.
             placed = phases.Placed((slot,), None, False)

@@ -8,12 +8,12 @@ Pure: it is told what happened and hands out deltas; it neither waits nor calls 
 in order gives the same state as a full sync taken after the last one.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from trireme.frontend.cluster import assumed_objects, class_registry
-from trireme.frontend.cluster.pod_projection import PREEMPTED, Labels, ParsedPod
+from trireme.frontend.cluster.pod_projection import PREEMPTED, TERMINATING, Labels, ParsedPod
 from trireme.v1 import core_pb2, snapshot_pb2
 
 T = TypeVar("T")
@@ -106,6 +106,7 @@ class ClusterCache:
         # What nominations the pods have, by UID: node and nomination, also where the node is not known (yet).
         self._promises: dict[str, tuple[str, snapshot_pb2.Nomination]] = {}
         self._changes = _Changes()
+        self._when_going: dict[str, list[Callable[[], None]]] = {}  # by UID of a placed pod: who is told when it goes
 
     def statistics(self) -> CacheStatistics:
         """How much it holds now."""
@@ -220,14 +221,14 @@ class ClusterCache:
             if pod.node_name != parsed.node_name:
                 self._leave(pod)
                 self._enter(pod, parsed.node_name)
-        pod.version = parsed.resource_version
-        pod.generation = parsed.generation
+        pod.version, pod.generation = parsed.resource_version, parsed.generation
         if pod.flags != parsed.flags or pod.start != parsed.start:
             # Since when a pod runs says who is preempted first, and nothing of where pods go.
             self.revision += pod.flags != parsed.flags
-            pod.flags = parsed.flags
-            pod.start = parsed.start
+            pod.flags, pod.start = parsed.flags, parsed.start
             self._touch(pod)
+            if pod.flags & TERMINATING:
+                self._goes(parsed.uid)
         return before
 
     def remove_pod(self, uid: str) -> PlacedPod | None:
@@ -240,7 +241,16 @@ class ClusterCache:
         self.registry.release(pod.class_id)
         if len(self._overlay):
             self.forget_objects(uid)
+        self._goes(uid)
         return pod
+
+    def when_going(self, uid: str, tell: Callable[[], None]) -> None:
+        """`tell` once when the placed pod is gone, or is being deleted: before anybody else hears of it."""
+        self._when_going.setdefault(uid, []).append(tell)
+
+    def _goes(self, uid: str) -> None:
+        for tell in self._when_going.pop(uid, ()):
+            tell()
 
     def assume(self, key: str, uid: str, node_name: str, base: int, labels: Labels, class_id: int) -> None:
         """The pod is taken to be on the node before it is bound. Takes a hold on the class of its own."""

@@ -5,6 +5,7 @@ PreEnqueue on the way in) cannot be forgotten, and so that each pod is in exactl
 business of `scheduling_queue`.
 """
 
+import itertools
 from collections import Counter
 from collections.abc import Callable
 from enum import Enum
@@ -102,7 +103,7 @@ class Places:
         """
         if group.key.gated_by != DEFAULT_PREEMPTION:
             return list(group.pods.values())
-        return sorted((group.pods[key] for key in group.pods.keys() - self.held.keys()), key=lambda pod: pod.stamp)
+        return [group.pods[key] for key in itertools.filterfalse(self.held.__contains__, group.pods)]
 
     def settle(self, pod: QueuedPod, place: Place, label: str, now: float) -> None:
         """Puts a pod that passed PreEnqueue into the active or, while it backs off, the back-off queue."""
