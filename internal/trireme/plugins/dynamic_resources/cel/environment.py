@@ -10,7 +10,16 @@ from typing import Any, Final
 
 from google.protobuf import descriptor_pb2, descriptor_pool, struct_pb2
 
-from trireme.plugins.dynamic_resources.cel import functions, outline, parts, program, syntax, validation, wording
+from trireme.plugins.dynamic_resources.cel import (
+    functions,
+    misuse,
+    outline,
+    parts,
+    program,
+    syntax,
+    validation,
+    wording,
+)
 
 _CAPITALS = re.compile(r"(?<![.\w])[A-Z]+\b(?!\.)")
 # Whether a variable has a value cannot be asked, only whether a message has one in a field.
@@ -25,6 +34,8 @@ _NAMES: Final = {
 _ACCEPTED: Final = ("BOOL", "DYN", "ANY")
 _FIELDS = descriptor_pb2.FieldDescriptorProto
 _DEVICE: Final = "kubernetes.DRADevice"
+# What nothing is of.
+_NOTHING: Final = "kubernetes.Nothing"
 _OPAQUE: Final = {
     "q": "kubernetes.Quantity",
     "v": "kubernetes.Semver",
@@ -80,7 +91,7 @@ def compiled(expression: str, *, deepest_part: int = 0) -> program.Program:
             checked, result = syntax.read(found.serialize()), found.return_type().name()
     except RuntimeError as error:
         if _TOO_DEEP.search(str(error)) is None:
-            raise RefusedError(f"compilation failed: {wording.of_library(str(error), expression)}") from error
+            raise RefusedError(f"compilation failed: {_explained(expression, whole, str(error))}") from error
         checked, result = _in_parts(expression, whole, parts.DEEPEST_PART)
     problems = validation.problems(expression, checked)
     if problems:
@@ -91,6 +102,18 @@ def compiled(expression: str, *, deepest_part: int = 0) -> program.Program:
         return program.Program(checked)
     except program.InstantiationError as error:
         raise RefusedError(f"program instantiation failed: {error}") from error
+
+
+def _explained(expression: str, whole: bool, said: str) -> str:
+    """What is wrong with an expression of which the library said something."""
+    if misuse.UNKNOWN not in said:
+        return wording.of_library(said, expression)
+    environment = _environment(whole, misused=True)
+    try:
+        found = environment.compile(expression)
+    except RuntimeError as error:
+        return misuse.with_nothing(expression, wording.of_library(str(error), expression))
+    return misuse.problems(expression, syntax.read(found.serialize()))
 
 
 def _in_parts(expression: str, whole: bool, deepest_part: int) -> tuple[syntax.Checked, str]:
@@ -104,14 +127,27 @@ def _in_parts(expression: str, whole: bool, deepest_part: int) -> tuple[syntax.C
             raise RefusedError(f"compilation failed: {wording.of_library(str(error), expression)}") from error
         raise AssertionError("the library has read what cannot be read") from unreadable
     except parts.RefusedError as error:
-        raise RefusedError(f"compilation failed: {error}") from error
+        said = _explained_in_parts(expression, whole, deepest_part, str(error))
+        raise RefusedError(f"compilation failed: {said}") from error
     except outline.TooDeepError as error:
         raise RefusedError(f"compilation failed: ERROR: <input>:-1:0: {error}") from error
 
 
+def _explained_in_parts(expression: str, whole: bool, deepest_part: int, said: str) -> str:
+    if misuse.UNKNOWN not in said:
+        return said
+    try:
+        checked, _ = parts.read(expression, _environment(whole, misused=True).compile, deepest_part)
+    except parts.RefusedError as error:
+        return misuse.with_nothing(expression, str(error))
+    return misuse.problems(expression, checked)
+
+
 @functools.cache
-def _environment(whole: bool) -> Any:
-    """`whole`: the device is one variable, its fields are none of their own; less is known of their types then."""
+def _environment(whole: bool, *, misused: bool = False) -> Any:
+    """`whole`: the device is one variable, its fields are none of their own; less is known of their types then.
+    `misused`: functions may be called as they are not meant to be, which nothing is to be compiled for.
+    """
     from cel_expr_python import cel
 
     _declare_types()
@@ -128,11 +164,11 @@ def _environment(whole: bool) -> Any:
         variables={"device": kind(_DEVICE)} | ({} if whole else fields),
         config=cel.NewEnvConfigFromYaml(_EXTENSIONS),
         # An extension may add to the functions of those before it.
-        extensions=[cel.CelExtension("kubernetes", _declarations(cel))],
+        extensions=[cel.CelExtension("kubernetes", _declarations(cel, misused))],
     )
 
 
-def _declarations(cel: Any) -> list[Any]:
+def _declarations(cel: Any, misused: bool) -> list[Any]:
     out = []
     by_name = {name: list(overloads) for name, overloads in functions.BY_NAME.items()}
     for name, comparison in functions.comparisons():
@@ -148,6 +184,13 @@ def _declarations(cel: Any) -> list[Any]:
             for overload in overloads
             if overload.declared
         ]
+        if misused and name in functions.BY_NAME:
+            declared += [
+                cel.Overload(
+                    shape, return_type=cel.Type("dyn"), parameters=[cel.Type(_NOTHING)] * count, is_member=member
+                )
+                for shape, count, member in misuse.shapes(name)
+            ]
         if declared:
             out.append(cel.FunctionDecl(name, declared))
     return out
@@ -174,6 +217,8 @@ def _declare_types() -> None:
         for holder, _, name in (kind.partition(".") for kind in _OPAQUE.values()):
             if holder == package:
                 file.message_type.add(name=name)
+        if _NOTHING.startswith(f"{package}."):
+            file.message_type.add(name=_NOTHING.rpartition(".")[2])
         if _DEVICE.startswith(f"{package}."):
             _declare_device(file.message_type.add(name=_DEVICE.rpartition(".")[2]))
         pool.AddSerializedFile(file.SerializeToString())
