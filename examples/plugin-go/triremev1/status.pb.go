@@ -100,7 +100,7 @@ type Reason struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. What refused, as a stable name in lower camel case, e.g. `insufficientResource`, `untoleratedTaint`.
 	Code string `protobuf:"bytes,1,opt,name=code,proto3" json:"code,omitempty"`
-	// OPTIONAL. What the code is about, e.g. {resource: cpu, asked: 2000, free: 500}; numbers in the resource's own unit.
+	// OPTIONAL. What the code is about, e.g. {resource: cpu, asked: 2000m}; amounts as Kubernetes writes quantities.
 	Parameters    map[string]string `protobuf:"bytes,2,rep,name=parameters,proto3" json:"parameters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -55,6 +55,6 @@ def _refusal(refusal: Mapping[str, Any]) -> list[str]:
     where = f", such as {', '.join(refusal['examples'])}" if refusal["examples"] else ""
     lines = [f"  {refusal['nodes']} refused by {refusal['plugin'] or 'PreFilter'}: {said}{where}"]
     for reason in refusal["reasons"]:
-        details = ", ".join(f"{name}: {value}" for name, value in reason.items() if name != "code")
+        details = ", ".join(f"{name} {value}" for name, value in reason.items() if name != "code")
         lines.append(f"    {reason['code']}{f' ({details})' if details else ''}")
     return lines

@@ -95,7 +95,7 @@ class Reason(_message.Message):
     """REQUIRED. What refused, as a stable name in lower camel case, e.g. `insufficientResource`, `untoleratedTaint`."""
     @_builtins.property
     def parameters(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """OPTIONAL. What the code is about, e.g. {resource: cpu, asked: 2000, free: 500}; numbers in the resource's own unit."""
+        """OPTIONAL. What the code is about, e.g. {resource: cpu, asked: 2000m}; amounts as Kubernetes writes quantities."""
 
     def __init__(
         self,
