@@ -1,8 +1,8 @@
 """Incremental evaluation against evaluation from nothing: after any changes both say the same of every node."""
 
-import asyncio
 from typing import Any
 
+import at_once
 import hypothesis.strategies as st
 import numpy as np
 from hypothesis import settings
@@ -168,9 +168,9 @@ class EvaluationMachine(RuleBasedStateMachine):
         pod_class = self.builder.snap.classes[nominee.pod_class]
         cycle = cycle_pb2.Cycle(profile="p", pod_class=pod_class.id)
         cycle.pod.metadata.uid = uid
-        admitted = asyncio.run(self.evaluator.admits_nominated(cycle, pod_class, stopwatch.Stopwatch()))
+        admitted = at_once.answer(self.evaluator.admits_nominated(cycle, pod_class, stopwatch.Stopwatch()))
         fresh = evaluation.Evaluator(self.builder.snap, {"p": _chain()})
-        own = fresh.own_verdict(cycle, fresh.evaluate_now("p", class_of(pod_class.pod, pod_class.id)))
+        own = fresh.own_verdict(cycle, at_once.answer(fresh.evaluate("p", class_of(pod_class.pod, pod_class.id))))
         passes = own is not None and own[1] == interfaces.PASSES and own[2] > 0
         assert (None if admitted is None else admitted[1]) == (nominee.slot if passes else None)
 
@@ -183,9 +183,9 @@ class EvaluationMachine(RuleBasedStateMachine):
     def _evaluate(self, number: int) -> None:
         """The columns that were kept say what new ones would."""
         pod_class = self.builder.snap.classes[number]
-        kept = self.evaluator.evaluate_now("p", pod_class)
-        fresh = evaluation.Evaluator(self.builder.snap, {"p": _chain()}).evaluate_now(
-            "p", class_of(pod_class.pod, number)
+        kept = at_once.answer(self.evaluator.evaluate("p", pod_class))
+        fresh = at_once.answer(
+            evaluation.Evaluator(self.builder.snap, {"p": _chain()}).evaluate("p", class_of(pod_class.pod, number))
         )
         assert said(self.builder.snap, kept) == said(self.builder.snap, fresh)
         assert kept.narrowed == fresh.narrowed
@@ -230,17 +230,17 @@ def test_only_what_changed_is_asked_again() -> None:
     builder = _cluster()
     evaluator = evaluation.Evaluator(builder.snap, {"p": _chain()})
     pod_class = builder.snap.classes[2]
-    evaluator.evaluate_now("p", pod_class)
+    at_once.answer(evaluator.evaluate("p", pod_class))
     first = evaluator.statistics()
     # NodeUnschedulable, TaintToleration and NodeResourcesFit look at this class.
     assert first.slots_evaluated == 3 * len(NODES)
-    evaluator.evaluate_now("p", pod_class)
+    at_once.answer(evaluator.evaluate("p", pod_class))
     assert evaluator.statistics().slots_evaluated == first.slots_evaluated
     builder.place(2, "n0", "n1")
-    evaluator.evaluate_now("p", pod_class)
+    at_once.answer(evaluator.evaluate("p", pod_class))
     assert evaluator.statistics().slots_evaluated == first.slots_evaluated + 2
     builder.set_node("n2", labels={"zone": "b"})
-    evaluator.evaluate_now("p", pod_class)
+    at_once.answer(evaluator.evaluate("p", pod_class))
     assert evaluator.statistics().slots_evaluated == first.slots_evaluated + 2 + 3
     assert evaluator.statistics().first_evaluations == 1
 
@@ -251,13 +251,13 @@ def test_a_refusal_of_the_pod_ends_with_what_caused_it() -> None:
     plugin = _Moody()
     evaluator = evaluation.Evaluator(builder.snap, {"p": evaluation.Chain((plugin.name,), (plugin,))})
     pod_class = builder.snap.classes[1]
-    assert evaluator.evaluate_now("p", pod_class).refusal is None
+    assert at_once.answer(evaluator.evaluate("p", pod_class)).refusal is None
     plugin.answer = interfaces.PreFilterResult(status=status.unresolvable("Moody", "no"))
     builder.place(1, "n0")
-    assert evaluator.evaluate_now("p", pod_class).refusal == status.unresolvable("Moody", "no")
+    assert at_once.answer(evaluator.evaluate("p", pod_class)).refusal == status.unresolvable("Moody", "no")
     plugin.answer = interfaces.PreFilterResult()
     builder.place(1, "n1")
-    kept = evaluator.evaluate_now("p", pod_class)
+    kept = at_once.answer(evaluator.evaluate("p", pod_class))
     assert kept.refusal is None
     assert said(builder.snap, kept) == dict.fromkeys(NODES, (None, interfaces.UNLIMITED))
 
@@ -287,7 +287,7 @@ def _pre_filtered(*answers: interfaces.PreFilterResult) -> columns.ClassColumns:
     builder = _cluster()
     plugins = [_Moody(f"P{number}", answer) for number, answer in enumerate(answers)]
     chain = evaluation.Chain(tuple(plugin.name for plugin in plugins), tuple(plugins))
-    return evaluation.Evaluator(builder.snap, {"p": chain}).evaluate_now("p", builder.snap.classes[1])
+    return at_once.answer(evaluation.Evaluator(builder.snap, {"p": chain}).evaluate("p", builder.snap.classes[1]))
 
 
 def _only(*names: str) -> interfaces.PreFilterResult:
@@ -340,7 +340,7 @@ def test_a_new_incarnation_of_the_snapshot_is_evaluated_anew() -> None:
     builder = _cluster()
     evaluator = evaluation.Evaluator(builder.snap, {"p": _chain()})
     for number in CLASSES:
-        evaluator.evaluate_now("p", builder.snap.classes[number])
+        at_once.answer(evaluator.evaluate("p", builder.snap.classes[number]))
     generation = builder.snap.generation
     # Another frontend numbers classes and slots by itself, and may come to the same generation.
     other = SnapshotBuilder()
@@ -351,8 +351,8 @@ def test_a_new_incarnation_of_the_snapshot_is_evaluated_anew() -> None:
     builder.snap.apply(snapshot_pb2.Delta(reset=True, to_generation=generation, nodes=entries, classes=moved))
     for number in CLASSES:
         pod_class = builder.snap.classes[number]
-        fresh = evaluation.Evaluator(builder.snap, {"p": _chain()}).evaluate_now("p", pod_class)
-        assert said(builder.snap, evaluator.evaluate_now("p", pod_class)) == said(builder.snap, fresh)
+        fresh = at_once.answer(evaluation.Evaluator(builder.snap, {"p": _chain()}).evaluate("p", pod_class))
+        assert said(builder.snap, at_once.answer(evaluator.evaluate("p", pod_class))) == said(builder.snap, fresh)
 
 
 def test_columns_are_forgotten_beyond_the_limit_and_made_again(monkeypatch: Any) -> None:
@@ -363,9 +363,12 @@ def test_columns_are_forgotten_beyond_the_limit_and_made_again(monkeypatch: Any)
     builder = _cluster()
     evaluator = evaluation.Evaluator(builder.snap, {"p": _chain()})
     before = {
-        number: said(builder.snap, evaluator.evaluate_now("p", builder.snap.classes[number])) for number in CLASSES
+        number: said(builder.snap, at_once.answer(evaluator.evaluate("p", builder.snap.classes[number])))
+        for number in CLASSES
     }
     assert evaluator.statistics().classes <= 4
     assert evaluator.statistics().column_bytes > 0
     for number in CLASSES:
-        assert said(builder.snap, evaluator.evaluate_now("p", builder.snap.classes[number])) == before[number]
+        assert (
+            said(builder.snap, at_once.answer(evaluator.evaluate("p", builder.snap.classes[number]))) == before[number]
+        )

@@ -5,6 +5,7 @@ import random
 import time
 from typing import Any
 
+import at_once
 import numpy as np
 import pytest
 from snapshot_views import SnapshotBuilder, pod_of, requesting
@@ -129,7 +130,7 @@ def test_a_group_sees_what_is_rehearsed_elsewhere_and_a_single_pod_does_not(apar
     assert plugin is not None
     chain = evaluation.Chain((AFFINITY,), (plugin,))
     pod_class = snap.classes[PREEMPTOR]
-    kept = evaluation.Evaluator(snap, {"p": chain}).evaluate_now("p", pod_class)
+    kept = at_once.answer(evaluation.Evaluator(snap, {"p": chain}).evaluate("p", pod_class))
     asking = as_if.AsIf(chain, kept, pod_class, snap, as_if.nominees(snap, 0, ""), apart=apart)
     with rehearsal.Rehearsal(snap) as rehearsed:
         rehearsed.remove(np.array(rows))

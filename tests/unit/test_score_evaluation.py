@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import at_once
 import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
@@ -137,10 +138,10 @@ class ScoringMachine(RuleBasedStateMachine):
         """The scores that were kept are those that would be given now."""
         for number in CLASSES:
             pod_class = self.builder.snap.classes[number]
-            kept = self.evaluator.evaluate_now("p", pod_class)
+            kept = at_once.answer(self.evaluator.evaluate("p", pod_class))
             fresh = evaluation.Evaluator(self.builder.snap, {"p": _chain()})
             assert _said(self.builder.snap, kept) == _said(
-                self.builder.snap, fresh.evaluate_now("p", class_of(pod_class.pod, number))
+                self.builder.snap, at_once.answer(fresh.evaluate("p", class_of(pod_class.pod, number)))
             )
 
     def teardown(self) -> None:
@@ -161,15 +162,15 @@ def test_only_what_changed_is_scored_again() -> None:
     builder.add_class(1, CLASSES[2])
     evaluator = evaluation.Evaluator(builder.snap, {"p": _chain()})
     pod_class = builder.snap.classes[1]
-    evaluator.evaluate_now("p", pod_class)
+    at_once.answer(evaluator.evaluate("p", pod_class))
     # NodeAffinity has nothing to say about this class.
     assert evaluator.statistics().slots_evaluated == 4 * len(NODES)
-    evaluator.evaluate_now("p", pod_class)
+    at_once.answer(evaluator.evaluate("p", pod_class))
     assert evaluator.statistics().slots_evaluated == 4 * len(NODES)
     builder.place(1, "n0")
-    evaluator.evaluate_now("p", pod_class)
+    at_once.answer(evaluator.evaluate("p", pod_class))
     assert evaluator.statistics().slots_evaluated == 4 * len(NODES) + 2
     # A node more makes every image a little rarer.
     builder.set_node("n9")
-    evaluator.evaluate_now("p", pod_class)
+    at_once.answer(evaluator.evaluate("p", pod_class))
     assert evaluator.statistics().slots_evaluated == 4 * len(NODES) + 2 + 3 + len(NODES) + 1

@@ -177,12 +177,6 @@ class Evaluator:
         watch.point("Filter", started)
         return kept, said[0]
 
-    def evaluate_now(self, profile: str, pod_class: classes.PodClass) -> columns.ClassColumns:
-        """As evaluate, for a profile without remote plugins."""
-        kept = self._columns_of(profile, pod_class)
-        self._bring_up(profile, pod_class, kept, stopwatch.Stopwatch())
-        return kept
-
     def _bring_up(
         self, profile: str, pod_class: classes.PodClass, kept: columns.ClassColumns, watch: stopwatch.Stopwatch
     ) -> None:

@@ -159,12 +159,6 @@ class Evaluator:
         failed = self._bring_up(profile, pod_class, kept, watch)
         return kept if failed is None else failed
 
-    def evaluate_now(self, profile: str, pod_class: classes.PodClass) -> columns.ClassColumns | status.Status:
-        """As evaluate, for a profile without remote plugins."""
-        kept = self.columns_of(profile, pod_class)
-        failed = self._bring_up(profile, pod_class, kept, stopwatch.Stopwatch())
-        return kept if failed is None else failed
-
     def _bring_up(
         self, profile: str, pod_class: classes.PodClass, kept: columns.ClassColumns, watch: stopwatch.Stopwatch
     ) -> status.Status | None:
