@@ -329,6 +329,66 @@ def test_a_claim_is_made_from_its_template() -> None:
     assert status == {"name": "gpu", "resourceClaimName": claim["metadata"]["name"]}
 
 
+GROUPS = "podgroups.scheduling.k8s.io"
+
+
+def claiming_group(*claims: Object) -> Object:
+    policy = {"gang": {"minCount": 2}}
+    return {"metadata": {"name": "g"}, "spec": {"schedulingPolicy": policy, "resourceClaims": list(claims)}}
+
+
+def member(name: str) -> Object:
+    out = claiming_pod(name)
+    out["spec"]["schedulingGroup"] = {"podGroupName": "g"}
+    return out
+
+
+def claims_of(cluster: Cluster, name: str) -> list[str]:
+    statuses = cluster.get("pods", name).get("status", {}).get("resourceClaimStatuses", ())
+    return [one["resourceClaimName"] for one in statuses]
+
+
+def test_a_claim_of_a_group_is_made_once_for_all_of_its_pods() -> None:
+    """A device for each pod is not what the group asks for; pods may come before their group."""
+    cluster = Cluster(1, schedule=False)
+    cluster.create(TEMPLATES, claim_template())
+    cluster.create("pods", member("early"))
+    cluster.settle()
+    assert cluster.objects(CLAIMS) == []
+    cluster.create(GROUPS, claiming_group({"name": "gpu", "resourceClaimTemplateName": "one-gpu"}))
+    cluster.create("pods", member("late"))
+    cluster.settle()
+    (claim,) = cluster.objects(CLAIMS)
+    (owner,) = claim["metadata"]["ownerReferences"]
+    assert (owner["apiVersion"], owner["kind"], owner["name"]) == ("scheduling.k8s.io/v1beta1", "PodGroup", "g")
+    name = claim["metadata"]["name"]
+    assert claims_of(cluster, "early") == claims_of(cluster, "late") == [name]
+    assert cluster.get(GROUPS, "g")["status"]["resourceClaimStatuses"] == [{"name": "gpu", "resourceClaimName": name}]
+    user = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "g", "uid": owner["uid"]}
+    allocated = {"allocation": {"devices": {}}, "reservedFor": [user]}
+    cluster.edit(CLAIMS, name, {"metadata": {"finalizers": ["resource.kubernetes.io/delete-protection"]}})
+    cluster.registry.change(
+        BY_KEY[CLAIMS], "default", name, lambda obj: {**obj, "status": allocated}, subresource="status"
+    )
+    cluster.settle()
+    assert cluster.get(CLAIMS, name)["status"] == allocated, "it is used as long as the group is there"
+    cluster.delete(GROUPS, "g")
+    cluster.settle()
+    assert cluster.objects(CLAIMS) == []
+
+
+def test_what_the_group_does_not_state_is_made_for_each_pod() -> None:
+    """A pod in a group may have devices of its own, also where the group came after it."""
+    cluster = Cluster(1, schedule=False)
+    cluster.create(TEMPLATES, claim_template())
+    cluster.create("pods", member("p"))
+    cluster.settle()
+    cluster.create(GROUPS, claiming_group())
+    cluster.create("pods", member("q"))
+    cluster.settle()
+    assert len({*claims_of(cluster, "p"), *claims_of(cluster, "q")}) == len(cluster.objects(CLAIMS)) == 2
+
+
 def test_a_claim_is_released_when_its_pod_is_done() -> None:
     """Its device is free for others before the pod object goes."""
     cluster = Cluster(1)
