@@ -66,6 +66,15 @@ class GroupDecision:
             said.pop("reserves", None)
         return answer | {"postFilter": self._post_filter(question)}
 
+    def ask_about(self, state: bytes) -> filter_pb2.PodGroupPostFilterResponse:
+        """What is said where Reserve is told to have given this for the first member. Raises: grpc.RpcError."""
+        question = filter_pb2.PodGroupPostFilterRequest()
+        self._member(self._members[0], question.members.add())
+        question.members[0].state = state
+        question.cycle.CopyFrom(self._cycle(question.members[0].pod_class))
+        question.devices.SetInParent()
+        return self._phases.filter().PodGroupPostFilter(question, timeout=DEADLINE)
+
     def _member(self, pod: Json, member: filter_pb2.PodGroupMember) -> Json:
         parsed = pod_projection.parse(pod)
         class_id = self._cluster.class_of(pod)

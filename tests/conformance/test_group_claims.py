@@ -12,11 +12,14 @@ from typing import Any
 
 import golden_rows
 import group_decisions
+import grpc
 import oracle_fixture
 import pytest
 import real_framework
 import situation_groups
 from decision_phases import Phases
+
+from trireme.v1 import bind_pb2
 
 GOLDEN = golden_rows.DATA / "group_claims.jsonl.gz"
 
@@ -55,6 +58,20 @@ def test_the_golden_groups_end_in_every_way() -> None:
     ends = Counter(_end(row["expect"]) for row in golden_rows.read(GOLDEN))
     assert min(ends.values()) >= 2, ends
     assert {"reserved for the group", "reserved for pods", "refused", "given up", "left", "looked at"} == {*ends}
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        pytest.param(b"\xff", id="no-message"),
+        pytest.param(bind_pb2.HostState(plugin_states={"DynamicResources": b"?"}).SerializeToString(), id="no-claims"),
+    ],
+)
+def test_what_reserve_did_not_give_is_refused(phases: Phases, state: bytes) -> None:
+    """Who asks so has another version; an answer all the same would free devices that are in use."""
+    row = next(row for row in golden_rows.read(GOLDEN) if "postFilter" in row["expect"])
+    with pytest.raises(grpc.RpcError, match="INVALID_ARGUMENT"):
+        group_decisions.GroupDecision(phases, row["case"]).ask_about(state)
 
 
 @pytest.mark.timeout(300)
