@@ -14,7 +14,6 @@ from trireme.v1 import core_pb2, meta_pb2, resource_pb2, snapshot_pb2
 
 FIT = node_resources_fit.NodeResourcesFit(node_resources_fit.Args())
 BALANCED = node_resources_balanced_allocation.NodeResourcesBalancedAllocation(node_resources_balanced_allocation.Args())
-GIB = 1 << 30
 
 
 def _cluster(allocatable: Json, *placed: core_pb2.Pod) -> SnapshotBuilder:

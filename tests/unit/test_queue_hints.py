@@ -91,7 +91,7 @@ def explode(*args: Any) -> Any:
 
 A_YES, A_NO = Registration("A", NODE_ADD, helps(True)), Registration("A", NODE_ADD, helps(False))
 B_YES, B_NO = Registration("B", NODE_ADD, helps(True)), Registration("B", NODE_ADD, helps(False))
-A_FAR, B_FAR = Registration("A", NODE_ADD, remote=True), Registration("B", NODE_ADD, remote=True)
+B_FAR = Registration("B", NODE_ADD, remote=True)
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,6 @@ class BindStatistics:
     binder: BinderStatistics  # bindings
     leadership: LeadershipStatistics  # leaders
     actions: Mapping[tuple[str, str], int]  # by kind and result (`success`, `error`)
-    works: int  # bindings, actions and plugin calls under way
     configured: bool  # a configuration has come
 
 
@@ -88,7 +87,6 @@ class BindService(bind_pb2_grpc.BindServiceServicer):
             self._binder.statistics(),
             self._leadership.statistics(),
             self._actor.statistics(),
-            len(self._in_flight),
             bool(self._chains),
         )
 

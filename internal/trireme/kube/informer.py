@@ -62,7 +62,6 @@ class InformerStatistics:
     failures: int  # requests that failed, and watches that broke
     undecodable: int  # events skipped because their object could not be decoded
     last_error: str  # what failed last; "" once things go well again
-    silence_seconds: float  # since the server last sent anything
 
 
 class Informer(Generic[T]):
@@ -97,7 +96,6 @@ class Informer(Generic[T]):
         self._stream: client.ByteStream | None = None
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self._undecodable = 0
-        self._last_contact = clock()
 
     @property
     def synced(self) -> bool:
@@ -126,7 +124,6 @@ class Informer(Generic[T]):
             failures=counters.failures,
             undecodable=self._undecodable,
             last_error=protocol.last_error,
-            silence_seconds=self._clock() - self._last_contact,
         )
 
     async def run(self) -> None:
@@ -199,7 +196,6 @@ class Informer(Generic[T]):
             await self._end_list()
             await self._fail(error)
             return
-        self._last_contact = self._clock()
         deliveries = self._protocol.page(items, metadata)
         if not metadata.get("continue"):
             await self._end_list()
@@ -254,7 +250,6 @@ class Informer(Generic[T]):
         framed = content_types.is_protobuf(stream.content_type)
         cut = protobuf.FrameDecoder() if framed else watch.LineDecoder()
         while not self._hurry.is_set() and (chunk := await stream.chunk()):
-            self._last_contact = self._clock()
             deliveries, error = self._protocol.events(cut.feed(chunk))
             await self._deliver(deliveries)
             if error is not None:
