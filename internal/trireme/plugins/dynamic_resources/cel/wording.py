@@ -34,6 +34,9 @@ _SAID: Final = {
     "exists() variable name must be a simple identifier": "argument must be a simple name",
     "exists_one() variable name must be a simple identifier": "argument must be a simple name",
 }
+_NO_SIMPLE_NAME = re.compile(r"^\w+\(\) (?:first|second) variable name must be a simple identifier$")
+_SAME_NAME = re.compile(r"^\w+\(\) second variable must be different from the first variable$")
+_FIRST_OF_TWO = re.compile(r"(\w+)\s*,\s*")
 _PLACED = re.compile(r"ERROR: <input>:([0-9]+):([0-9]+): (.*)")
 _NO_OVERLOAD = re.compile(r"(found no matching overload for '[^']*' applied to ')\((.*)\)'$")
 _NAMESPACES: Final = ("optional", "ip", "cel", "sets", "lists", "strings", "format", "math", "base64")
@@ -96,6 +99,10 @@ def _part(part: str, compiled: str, expression: str, original: Callable[[int], i
     message = _NO_SELECTION.sub(lambda found: f"{_renamed(found.group(1))} does not support field selection", message)
     # A token as the library's parser lists it.
     message = _SAID.get(message, message).replace(r"'\u003F'", "'?'")
+    message = _NO_SIMPLE_NAME.sub("argument must be a simple name", message)
+    variables = _FIRST_OF_TWO.match(line, column)
+    if variables is not None and _SAME_NAME.match(message):
+        message, column = f"duplicate variable name: {variables.group(1)}", variables.end()
     token = _NO_TOKEN.match(message)
     if token is not None:
         message = f"{token.group(1)}{_unescaped(token.group(2), compiled, _offset(lines, row, column))}'"
