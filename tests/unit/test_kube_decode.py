@@ -37,6 +37,11 @@ def _pod(**spec: Any) -> core_pb2.Pod:
             id="object-of-unknown-fields-is-present",
         ),
         pytest.param(
+            {"ephemeralContainers": [{"name": ""}]},
+            core_pb2.PodSpec(ephemeral_containers=[core_pb2.EphemeralContainer()]),
+            id="what-is-inlined-is-not-there-while-it-is-empty",
+        ),
+        pytest.param(
             {"containers": [None, {"name": "b"}]},
             core_pb2.PodSpec(containers=[core_pb2.Container(), core_pb2.Container(name="b")]),
             id="null-in-list-is-an-empty-element",

@@ -104,7 +104,10 @@ def _object_fill(setters: Mapping[str, Fill]) -> Fill:
 
 def _inlined_setter(name: str, setter: Fill) -> Fill:
     def set_inlined(message: Any, value: Any) -> None:
-        setter(getattr(message, name), value)
+        inlined = getattr(message, name)
+        setter(inlined, value)
+        if not inlined.ListFields():
+            message.ClearField(name)  # fields that are empty do not make it be there: it has no name of its own in JSON
 
     return set_inlined
 
