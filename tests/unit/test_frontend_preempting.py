@@ -120,15 +120,21 @@ async def test_the_last_victim_goes_last_and_the_pod_is_held_until_it_is_going()
     assert world.activated == []
 
 
-async def test_it_is_free_once_the_last_victim_is_seen_to_be_terminating() -> None:
-    """Bind's answer may come later than the informer's."""
+async def test_it_is_held_while_bind_deletes_the_last_victim_unless_that_is_gone() -> None:
+    """Without a grace period it is seen to be terminating a moment before it is gone: it would be tried in vain."""
     world = World("a")
+    world.lagging = True
     world.start("a")
     await world.settle()
     assert world.preempting.holds("vip")
-    assert world.held == {"ns/vip": "vip"}
     world.placed["a"].flags = 1
-    assert not world.preempting.holds("vip")
+    assert world.preempting.holds("vip")
+    gone = world.placed.pop("a")
+    assert not world.preempting.holds("vip"), "bind's answer may come later than the informer's"
+    world.placed["a"] = gone
+    world.go.set()
+    await world.settle()
+    assert not world.preempting.holds("vip"), "it may take its grace period"
     await world.preempting.close()
 
 

@@ -2,9 +2,9 @@
 
 Victims are deleted by bind, all at once but for the last one, and that one only if all others went; one that waits on
 Permit or is in PreBind is taken back to the queue instead. Meanwhile the preemptor is held back from the queue, so that
-it does not preempt again. It is let go as soon as the last victim is seen to be going: the event of that victim's
-deletion must not find it held back. Where something failed, or nothing will be heard of the last victim, it is tried
-again at once.
+it does not preempt again. It is let go as soon as the last victim is gone, or has been told to go and takes its time:
+the event of that victim's deletion must not find it held back. Where something failed, or nothing will be heard of the
+last victim, it is tried again at once.
 
 From the decision on victims count as preempted (`ClusterCache.set_evicting`), until they are gone or it failed. Of two
 preemptors with room on one node the first may be woken while the victims of the second still stand, and finds its room
@@ -104,10 +104,13 @@ class Preempting:
             return False
         if not known.last_turn:
             return True
-        stands = self._stands(known.last)
-        if known.done and not stands:
+        victim = self._cache.pod(known.last)
+        if victim is not None and not (known.done and victim.flags & TERMINATING):
+            # While bind is at it, one that is being deleted may be gone in a moment: who tried now would try in vain.
+            return True
+        if known.done:
             del self._preemptions[uid]
-        return stands
+        return False
 
     def forget(self, uid: str) -> None:
         """The preemptor is gone."""
