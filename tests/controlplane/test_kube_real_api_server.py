@@ -134,7 +134,7 @@ async def test_every_collection_is_followed_and_quiet_ones_are_caught_up(cluster
         tasks = [asyncio.create_task(each.run()) for each in followed]
         await _until(lambda: all(each.synced for each in followed))
         nodes = followed[0].statistics()
-        assert (nodes.pages, nodes.lists) == (3, 1)
+        assert (nodes.pages, nodes.lists) == (2, 1)
         assert sorted(name for kind, name in seen["nodes"].events if kind == "LISTED") == [f"n{n}" for n in range(5)]
         pod = await _create_pod(admin, "web")
         await asyncio.gather(*(each.catch_up(20) for each in followed))

@@ -1,0 +1,50 @@
+"""What the frontend asks the API server for while it still loads its modules."""
+
+import types
+from typing import Any
+
+import pytest
+from aiohttp import web
+from kube_fake_server import Seen, listing, serving, thing
+
+from trireme.frontend import reading_ahead
+from trireme.kube import resources
+
+
+def _completed(url: str, delayed: bool, extenders: int) -> Any:
+    connection = types.SimpleNamespace(kubeconfig="", qps=-1.0, burst=1, accept_content_types="", content_type="")
+    return types.SimpleNamespace(
+        configuration=types.SimpleNamespace(
+            client_connection=connection, delay_cache_until_active=delayed, extenders=("one",) * extenders
+        ),
+        options=types.SimpleNamespace(master=url),
+        version="v1.37.0",
+    )
+
+
+async def _script(request: web.Request, seen: Seen) -> web.StreamResponse:
+    return listing(100, thing(seen.path.rpartition("/")[2], 1))
+
+
+async def test_pods_and_nodes_are_listed_and_their_requests_counted_later() -> None:
+    """If this fails, a start waits for the API server that could have listed meanwhile, or metrics miss requests."""
+    async with serving(_script) as server, reading_ahead.begun(_completed(server.url, False, 0)) as ahead:
+        names = []
+        for resource in (resources.PODS, resources.NODES):
+            items, _ = await ahead.lists[resource].next()
+            names += [item["metadata"]["name"] for item in items if not isinstance(item, bytes)]
+        assert names == ["pods", "nodes"]
+        told: list[tuple[str, int]] = []
+        ahead.observe(lambda method, status, seconds, waited: told.append((method, status)))
+        assert told == [("GET", 200)] * 2
+        await ahead.api.get(resources.SERVICES.path)
+        assert told == [("GET", 200)] * 3
+
+
+@pytest.mark.parametrize(("delayed", "extenders"), [(True, 0), (False, 1)], ids=["delayCacheUntilActive", "extenders"])
+async def test_what_is_wanted_later_or_otherwise_is_not_begun(delayed: bool, extenders: int) -> None:
+    """If this fails, a standby reads the cluster against its orders, or extenders get pods without their JSON."""
+    async with serving(_script) as server:
+        async with reading_ahead.begun(_completed(server.url, delayed, extenders)) as ahead:
+            assert not ahead.lists
+        assert not server.seen
