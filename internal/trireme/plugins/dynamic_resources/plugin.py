@@ -24,6 +24,7 @@ from trireme.plugins import interfaces
 from trireme.plugins.dynamic_resources import (
     allocator,
     alternatives,
+    demand,
     extended,
     features,
     inventory,
@@ -36,7 +37,7 @@ from trireme.snapshot import arrays, classes, node_selection, snapshot
 from trireme.v1 import cycle_pb2, resource_pb2, snapshot_pb2
 from trireme.wire import device_claims
 
-NAME = "DynamicResources"
+NAME = demand.NAME
 
 NOT_AVAILABLE = "resourceclaim not available on the node"
 _CANNOT_ALLOCATE = "cannot allocate all claims"
@@ -56,37 +57,6 @@ class Args:
     filter_timeout: float = 10.0
     binding_timeout: float = 600.0
     on: features.Features = field(default_factory=features.Features)
-
-
-@dataclass(frozen=True, slots=True)
-class _State:
-    """What the pods of a class ask for at one generation."""
-
-    stated: tuple[pod_claims.PodClaim, ...]
-    claims: tuple[resource_pb2.ResourceClaim, ...]
-    known: inventory.Inventory
-    # Extended resources that are not all given by device plugins.
-    resources: Mapping[str, int]
-    stale: resource_pb2.ResourceClaim | None
-    # UIDs of claims that a pod before it, of the group that is being tried, is to get devices for.
-    shared: frozenset[str] = frozenset()
-
-    @property
-    def to_allocate(self) -> list[resource_pb2.ResourceClaim]:
-        """The pod's own claims that have nothing yet."""
-        return [claim for claim in self.claims if not claim.status.HasField("allocation")]
-
-    @property
-    def allocates(self) -> bool:
-        """Whether devices have to be found."""
-        return bool(self.resources) or bool(self.to_allocate)
-
-
-@dataclass(frozen=True, slots=True)
-class _Refused(Exception):
-    """PreFilter ends with this."""
-
-    said: status.Status
 
 
 @dataclass(slots=True, eq=False)
@@ -167,20 +137,20 @@ class DynamicResources:
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, slots: arrays.SlotArray
     ) -> None:
         """The same for scores, which are about alternatives alone."""
-        if isinstance(self.pre_score(pod_class, snap), _State):
+        if isinstance(self.pre_score(pod_class, snap), demand.Demand):
             await self.ahead(pod_class, snap, slots)
 
     def _unsearched(
         self,
         pod_class: classes.PodClass,
-        state: "_State",
+        state: demand.Demand,
         snap: snapshot.Snapshot,
         left: collections.deque[int],
         remembering: bool,
     ) -> "_Kind | None":
         """The kind of the first of the slots where it has to be searched; those before it are taken off the list."""
         known = state.known
-        memory = known.remember(_wish(state)) if remembering and not state.resources else {}
+        memory = known.remember(state.wish) if remembering and not state.resources else {}
         while left:
             slot = left[0]
             if snap.nodes.alive[slot] and not (state.resources and self._unfit(state, snap, slot)):
@@ -200,8 +170,8 @@ class DynamicResources:
     ) -> interfaces.PreFilterResult:
         """Skip pods without claims; refuse those whose claims are missing, in the making, or of no class."""
         try:
-            state = self._state(pod_class, snap)
-        except _Refused as refused:
+            state = demand.of(pod_class, snap, self._on)
+        except demand.RefusedError as refused:
             return interfaces.PreFilterResult(status=refused.said)
         if state is None:
             return interfaces.SKIPPED
@@ -219,7 +189,7 @@ class DynamicResources:
         index = np.full(slots.shape[0], interfaces.PASSES, dtype=np.int16)
         unavailable: arrays.BoolArray = np.logical_or.reduce(self._unavailable(state, snap, slots, {}), axis=0)
         if unavailable.any():
-            index[unavailable] = table.intern(self._unresolvable(NOT_AVAILABLE))
+            index[unavailable] = table.intern(demand.unresolvable(NOT_AVAILABLE))
         refused: dict[status.Status, list[int]] = {}
         for positions, outcome in self._outcomes(pod_class, state, snap, slots):
             if outcome is not None and outcome.refusal is not None:
@@ -275,7 +245,7 @@ class DynamicResources:
     ) -> arrays.Int64Array:
         """How early in their lists the alternatives are that claims get."""
         scores = np.zeros(slots.shape[0], dtype=np.int64)
-        if not isinstance(state, _State) or not (state.allocates or state.shared):
+        if not isinstance(state, demand.Demand) or not (state.allocates or state.shared):
             return scores
         fixed = sum(alternatives.value_of(claim, alternatives.allocated_names(claim)) for claim in state.claims)
         for positions, outcome in self._outcomes(pod_class, state, snap, slots):
@@ -295,8 +265,8 @@ class DynamicResources:
     ) -> interfaces.Reserved:
         """The claims with the devices found for them on the node."""
         try:
-            state = self._state(pod_class, snap)
-        except _Refused as refused:
+            state = demand.of(pod_class, snap, self._on)
+        except demand.RefusedError as refused:
             return interfaces.Reserved(refused.said)
         if state is None:
             return interfaces.Reserved()
@@ -313,7 +283,7 @@ class DynamicResources:
         self,
         pod_class: classes.PodClass,
         pod: cycle_pb2.PodIdentity,
-        state: _State,
+        state: demand.Demand,
         snap: snapshot.Snapshot,
         slot: int,
         solutions: Sequence[allocator.Solution],
@@ -360,75 +330,17 @@ class DynamicResources:
         )
         return out
 
-    # What a class asks for
-
-    def _known_state(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> "_State | None":
+    def _known_state(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> demand.Demand | None:
         try:
-            return self._state(pod_class, snap)
-        except _Refused:
+            return demand.of(pod_class, snap, self._on)
+        except demand.RefusedError:
             return None
-
-    def _state(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> "_State | None":
-        """None: the plugin has nothing to do with the class. Raises: _Refused."""
-        if not _concerned(pod_class):
-            return None
-        known = inventory.of(snap, self._on)
-        try:
-            stated = tuple(pod_claims.of(pod_class.pod, snap, of_groups=self._on.group_claims))
-        except pod_claims.ClaimError as error:
-            raise _Refused(self._unresolvable(str(error))) from error
-        resources: Mapping[str, int] = {}
-        if self._on.extended_resources:
-            asked = extended.asked(pod_class)
-            if any(name in known.class_of_resource for name in asked):
-                resources = asked
-        if not stated and not resources:
-            return None
-        claims = tuple(each.claim for each in stated)
-        group = pod_class.pod.spec.scheduling_group.pod_group_name
-        shared = frozenset(claim.metadata.uid for claim in claims if self._check(claim, group, known, snap))
-        uid = pod_class.pod.metadata.uid
-        return _State(stated, claims, known, resources, known.made_for.get(uid) if uid and resources else None, shared)
-
-    def _check(
-        self, claim: resource_pb2.ResourceClaim, group: str, known: inventory.Inventory, snap: snapshot.Snapshot
-    ) -> bool:
-        """Whether the devices of the claim are shared with pods of the group that were tried before. Raises: _Refused
-        where the claim cannot be worked with.
-        """
-        full = f"{claim.metadata.namespace}/{claim.metadata.name}"
-        if snap.objects.assumed(inventory.CLAIM, claim.metadata.namespace, claim.metadata.name):
-            if group and snap.objects.open_to(inventory.CLAIM, claim.metadata.namespace, claim.metadata.name) == group:
-                return True
-            raise _Refused(self._unresolvable(f"resource claim {full} is in the process of being allocated"))
-        if claim.status.HasField("allocation"):
-            return False
-        for request in claim.spec.devices.requests:
-            if request.HasField("exactly"):
-                self._check_class(request.exactly.device_class_name, request.name, known)
-            elif not request.first_available:
-                raise _Refused(
-                    self._unresolvable(f"resource claim {full}, request {request.name}: unknown request type")
-                )
-            elif not self._on.prioritized_list:
-                disabled = "has subrequests, but the DRAPrioritizedList feature is disabled"
-                raise _Refused(self._unresolvable(f"resource claim {full}, request {request.name}: {disabled}"))
-            for each in request.first_available if not request.HasField("exactly") else ():
-                self._check_class(each.device_class_name, f"{request.name}/{each.name}", known)
-        return False
-
-    def _check_class(self, name: str, request: str, known: inventory.Inventory) -> None:
-        if not name:
-            text = f'running PreFilter plugin "{NAME}": request {request}: unsupported request type'
-            raise _Refused(status.error(NAME, text))
-        if name not in known.classes:
-            raise _Refused(self._unresolvable(f"request {request}: device class {name} does not exist"))
 
     # What is so on nodes
 
     def _unavailable(
         self,
-        state: _State,
+        state: demand.Demand,
         snap: snapshot.Snapshot,
         slots: arrays.SlotArray,
         promised: Mapping[str, resource_pb2.AllocationResult],
@@ -455,7 +367,7 @@ class DynamicResources:
             return True
         return not ready and readiness.timed_out(claim, self._args.binding_timeout, self._wall())
 
-    def _lacking(self, state: _State, snap: snapshot.Snapshot, slot: int) -> tuple[str, ...]:
+    def _lacking(self, state: demand.Demand, snap: snapshot.Snapshot, slot: int) -> tuple[str, ...]:
         """The extended resources that devices must give on the node, by name."""
         lacking = [name for name in state.resources if not _allocatable(snap, name, slot)]
         return tuple(sorted(name for name in lacking if name in state.known.class_of_resource))
@@ -463,7 +375,7 @@ class DynamicResources:
     def _outcomes(
         self,
         pod_class: classes.PodClass,
-        state: _State,
+        state: demand.Demand,
         snap: snapshot.Snapshot,
         slots: arrays.SlotArray,
         remembering: bool = True,
@@ -472,7 +384,7 @@ class DynamicResources:
         search for. `remembering`: solutions may be those of other claims that ask for the same.
         """
         if state.stale is not None:
-            yield list(range(slots.shape[0])), _Outcome(refusal=self._unresolvable(_STALE_CLAIM))
+            yield list(range(slots.shape[0])), _Outcome(refusal=demand.unresolvable(_STALE_CLAIM))
             return
         kinds: dict[_Kind | None, list[int]] = {}
         unfit: list[int] = []
@@ -485,10 +397,10 @@ class DynamicResources:
         else:
             unfit = self._add_kinds(state, snap, slots, kinds)
         if unfit:
-            yield unfit, _Outcome(refusal=self._unresolvable(_CANNOT_FIT))
+            yield unfit, _Outcome(refusal=demand.unresolvable(_CANNOT_FIT))
         if None in kinds:
             yield kinds.pop(None), None
-        memory = state.known.remember(_wish(state)) if remembering and kinds and not state.resources else {}
+        memory = state.known.remember(state.wish) if remembering and kinds and not state.resources else {}
         late: _Outcome | None = None
         for kind, positions in kinds.items():
             if kind is None or late is not None:
@@ -513,7 +425,11 @@ class DynamicResources:
             yield positions, outcome
 
     def _add_kinds(
-        self, state: _State, snap: snapshot.Snapshot, slots: arrays.SlotArray, kinds: "dict[_Kind | None, list[int]]"
+        self,
+        state: demand.Demand,
+        snap: snapshot.Snapshot,
+        slots: arrays.SlotArray,
+        kinds: "dict[_Kind | None, list[int]]",
     ) -> list[int]:
         """Sort positions by what devices must give there; answers those where nobody can."""
         unfit = []
@@ -526,13 +442,13 @@ class DynamicResources:
             kinds.setdefault((state.known.view(slot), lacking) if searched else None, []).append(at)
         return unfit
 
-    def _unfit(self, state: _State, snap: snapshot.Snapshot, slot: int) -> bool:
+    def _unfit(self, state: demand.Demand, snap: snapshot.Snapshot, slot: int) -> bool:
         """Whether neither the node nor devices can give one of the extended resources."""
         classes_of = state.known.class_of_resource
         return any(name not in classes_of and not _allocatable(snap, name, slot) for name in state.resources)
 
     def _search(
-        self, pod_class: classes.PodClass, state: _State, snap: snapshot.Snapshot, kind: _Kind, slot: int
+        self, pod_class: classes.PodClass, state: demand.Demand, snap: snapshot.Snapshot, kind: _Kind, slot: int
     ) -> _Outcome:
         view, lacking = kind
         claims = state.to_allocate
@@ -548,11 +464,11 @@ class DynamicResources:
             text = f"node {snap.nodes.names[slot]}: timed out trying to allocate devices"
             return _Outcome(refusal=self._failed(text).refusal, late=True)
         except allocator.InvalidPoolsError as error:
-            return _Outcome(refusal=self._unresolvable(str(error)))
+            return _Outcome(refusal=demand.unresolvable(str(error)))
         except allocator.AllocationError as error:
             return self._failed(str(error))
         if solutions is None:
-            return _Outcome(refusal=self._unresolvable(_CANNOT_ALLOCATE))
+            return _Outcome(refusal=demand.unresolvable(_CANNOT_ALLOCATE))
         return _Outcome(solutions=solutions)
 
     def _deadline(self) -> Callable[[], bool]:
@@ -568,25 +484,12 @@ class DynamicResources:
     def _failed(self, text: str) -> _Outcome:
         return _Outcome(refusal=status.error(NAME, f'running "{NAME}" filter plugin: {text}'))
 
-    def _unresolvable(self, text: str) -> status.Status:
-        return status.unresolvable(NAME, text, reasons=(status.Reason("claim"),))
-
     def _not_reserved(self, text: str) -> status.Status:
         return status.error(NAME, f'running Reserve plugin "{NAME}": {text}')
 
 
 class _Unscored:
     """The class has no claims with alternatives."""
-
-
-def _wish(state: _State) -> bytes:
-    """What the claims ask for, without whose they are."""
-    return b"\0".join(claim.spec.SerializeToString(deterministic=True) for claim in state.to_allocate)
-
-
-def _concerned(pod_class: classes.PodClass) -> bool:
-    """Whether devices may be something for the class at all."""
-    return bool(pod_class.pod.spec.resource_claims) or bool(extended.asked(pod_class))
 
 
 def _allocatable(snap: snapshot.Snapshot, name: str, slot: int) -> int:

@@ -1,0 +1,116 @@
+"""What the pods of a class ask of devices, and whether that can be worked with at all.
+
+PreFilter's part: claims that are not there, or not as they must be, refuse the pods before any node is looked at, with
+kube-scheduler's words.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from trireme.framework import status
+from trireme.plugins.dynamic_resources import extended, features, inventory, pod_claims
+from trireme.snapshot import classes, snapshot
+from trireme.v1 import resource_pb2
+
+NAME = "DynamicResources"
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What the pods of a class ask for at one generation."""
+
+    stated: tuple[pod_claims.PodClaim, ...]
+    claims: tuple[resource_pb2.ResourceClaim, ...]
+    known: inventory.Inventory
+    # Extended resources that are not all given by device plugins.
+    resources: Mapping[str, int]
+    stale: resource_pb2.ResourceClaim | None
+    # UIDs of claims that a pod before it, of the group that is being tried, is to get devices for.
+    shared: frozenset[str] = frozenset()
+
+    @property
+    def to_allocate(self) -> list[resource_pb2.ResourceClaim]:
+        """The pod's own claims that have nothing yet."""
+        return [claim for claim in self.claims if not claim.status.HasField("allocation")]
+
+    @property
+    def allocates(self) -> bool:
+        """Whether devices have to be found."""
+        return bool(self.resources) or bool(self.to_allocate)
+
+    @property
+    def wish(self) -> bytes:
+        """What the claims ask for, without whose they are."""
+        return b"\0".join(claim.spec.SerializeToString(deterministic=True) for claim in self.to_allocate)
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedError(Exception):
+    """PreFilter ends with this."""
+
+    said: status.Status
+
+
+def unresolvable(text: str) -> status.Status:
+    """No node will do as long as claims and devices are what they are."""
+    return status.unresolvable(NAME, text, reasons=(status.Reason("claim"),))
+
+
+def of(pod_class: classes.PodClass, snap: snapshot.Snapshot, on: features.Features) -> Demand | None:
+    """None: the plugin has nothing to do with the class. Raises: RefusedError."""
+    pod = pod_class.pod
+    asked = extended.asked(pod_class)
+    if not pod.spec.resource_claims and not asked:
+        return None
+    known = inventory.of(snap, on)
+    try:
+        stated = tuple(pod_claims.of(pod, snap, of_groups=on.group_claims))
+    except pod_claims.ClaimError as error:
+        raise RefusedError(unresolvable(str(error))) from error
+    given = on.extended_resources and any(name in known.class_of_resource for name in asked)
+    resources = asked if given else {}
+    if not stated and not resources:
+        return None
+    claims = tuple(each.claim for each in stated)
+    group = pod.spec.scheduling_group.pod_group_name
+    shared = frozenset(claim.metadata.uid for claim in claims if _check(claim, group, known, snap, on))
+    uid = pod.metadata.uid
+    return Demand(stated, claims, known, resources, known.made_for.get(uid) if uid and resources else None, shared)
+
+
+def _check(
+    claim: resource_pb2.ResourceClaim,
+    group: str,
+    known: inventory.Inventory,
+    snap: snapshot.Snapshot,
+    on: features.Features,
+) -> bool:
+    """Whether the devices of the claim are shared with pods of the group that were tried before. Raises: RefusedError
+    where the claim cannot be worked with.
+    """
+    full = f"{claim.metadata.namespace}/{claim.metadata.name}"
+    if snap.objects.assumed(inventory.CLAIM, claim.metadata.namespace, claim.metadata.name):
+        if group and snap.objects.open_to(inventory.CLAIM, claim.metadata.namespace, claim.metadata.name) == group:
+            return True
+        raise RefusedError(unresolvable(f"resource claim {full} is in the process of being allocated"))
+    if claim.status.HasField("allocation"):
+        return False
+    for request in claim.spec.devices.requests:
+        if request.HasField("exactly"):
+            _check_class(request.exactly.device_class_name, request.name, known)
+        elif not request.first_available:
+            raise RefusedError(unresolvable(f"resource claim {full}, request {request.name}: unknown request type"))
+        elif not on.prioritized_list:
+            disabled = "has subrequests, but the DRAPrioritizedList feature is disabled"
+            raise RefusedError(unresolvable(f"resource claim {full}, request {request.name}: {disabled}"))
+        for each in request.first_available if not request.HasField("exactly") else ():
+            _check_class(each.device_class_name, f"{request.name}/{each.name}", known)
+    return False
+
+
+def _check_class(name: str, request: str, known: inventory.Inventory) -> None:
+    if not name:
+        text = f'running PreFilter plugin "{NAME}": request {request}: unsupported request type'
+        raise RefusedError(status.error(NAME, text))
+    if name not in known.classes:
+        raise RefusedError(unresolvable(f"request {request}: device class {name} does not exist"))
