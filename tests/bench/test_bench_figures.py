@@ -167,9 +167,9 @@ def test_process_tree_of_this_process_alone() -> None:
 
 
 def test_machine_cpu_leaves_idle_time_out(tmp_path: Path) -> None:
-    """An idle machine would be reported as one where others were busy."""
-    (tmp_path / "stat").write_text("cpu  100 1 20 9999 888 3 4 0 0 0\ncpu0 1 2 3\n")
-    assert round(processes.machine_cpu_s(tmp_path) / processes.TICK) == 128
+    """An idle machine would be reported as busy with others, or one that its host keeps waiting as idle."""
+    (tmp_path / "stat").write_text("cpu  100 1 20 9999 888 3 4 5 0 0\ncpu0 1 2 3\n")
+    assert round(processes.machine_cpu_s(tmp_path) / processes.TICK) == 133
 
 
 @pytest.mark.parametrize(
