@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/informers"
@@ -35,7 +36,8 @@ type kubelets struct {
 	address  atomic.Int32
 }
 
-// startKubelets registers the nodes and runs pods that are bound to them until ctx ends.
+// startKubelets registers the nodes and runs pods that are bound to them until ctx ends. What runs on every node does when
+// it returns: some specs look at all pods that there are.
 func startKubelets(ctx context.Context, client kubernetes.Interface, nodes int) error {
 	for i := range nodes {
 		if err := register(ctx, client, i); err != nil {
@@ -78,7 +80,16 @@ func startKubelets(ctx context.Context, client kubernetes.Interface, nodes int) 
 		k.podKeys.ShutDown()
 		k.nodeKeys.ShutDown()
 	}()
-	return nil
+	return wait.PollUntilContextTimeout(ctx, poll, time.Minute, true, func(context.Context) (bool, error) {
+		running := 0
+		there, err := k.pods.Pods(metav1.NamespaceSystem).List(labels.Everything())
+		for _, pod := range there {
+			if pod.Status.Phase == v1.PodRunning {
+				running++
+			}
+		}
+		return running == nodes, err
+	})
 }
 
 // register makes a node and what runs on every node.
