@@ -23,7 +23,7 @@ def _row() -> golden_rows.Row:
     refusal = {"code": "Unschedulable", "plugin": "NodePorts", "reasons": ["taken", "b"]}
     return {
         "name": "ports-1",
-        "case": {"nodes": [], "pod": {}},
+        "case": {"nodes": [{"metadata": {"name": name}} for name in ("n0", "n1")], "pod": {}},
         "expect": {
             "filter": {"n0": refusal},
             "feasible": ["n1"],
