@@ -496,7 +496,8 @@ async def test_a_group_gives_up_its_claim_or_leaves_it(bind: Bind) -> None:
     await bind.make_pods("web")
     uid = await make_claim(bind, "web")
     claim = (await bind.api.get(f"{CLAIMS}/claim")).json()
-    group = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "g", "uid": "group"}
+    # Not a PodGroup: what is reserved for one that is not there the cluster's controller takes away.
+    group = {"apiGroup": "example.com", "resource": "groups", "name": "g", "uid": "group"}
     claim["status"]["reservedFor"].append(group)
     await bind.api.put(f"{CLAIMS}/claim/status", claim)
     leaving = bind_pb2.LeaveClaim(namespace="default", name="claim", uid=uid, user_uid=bind.uids["web"])
