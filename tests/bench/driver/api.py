@@ -46,14 +46,18 @@ class Api:
         parsed = yaml.safe_load(kubeconfig.read_text())
         cluster, user = parsed["clusters"][0]["cluster"], parsed["users"][0]["user"]
         context = ssl.create_default_context(cafile=cluster["certificate-authority"])
-        async with aiohttp.ClientSession(
-            cluster["server"],
-            connector=aiohttp.TCPConnector(limit=connections, ssl=context),
-            headers={"Authorization": f"Bearer {user['token']}", "Accept-Encoding": "identity"},
-            timeout=REQUEST_DEADLINE,
-            read_bufsize=1 << 20,
-        ) as session:
-            yield cls(session)
+        try:
+            async with aiohttp.ClientSession(
+                cluster["server"],
+                connector=aiohttp.TCPConnector(limit=connections, ssl=context),
+                headers={"Authorization": f"Bearer {user['token']}", "Accept-Encoding": "identity"},
+                timeout=REQUEST_DEADLINE,
+                read_bufsize=1 << 20,
+            ) as session:
+                yield cls(session)
+        finally:
+            # Connections that were closed still take leave of the server: a loop that ends meanwhile fails (EBUSY).
+            await asyncio.sleep(0.25)
 
     async def create(self, path: str, body: bytes) -> None:
         """Creates an object; the answer is read, as a keep-alive connection needs, and thrown away."""
