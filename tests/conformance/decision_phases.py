@@ -19,7 +19,8 @@ from typing import Any
 
 import grpc
 
-from trireme.v1 import cycle_pb2, filter_pb2_grpc, score_pb2_grpc, snapshot_pb2, snapshot_pb2_grpc
+from trireme.frontend.cluster import cluster_cache
+from trireme.v1 import core_pb2, cycle_pb2, filter_pb2_grpc, score_pb2_grpc, snapshot_pb2, snapshot_pb2_grpc
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -181,6 +182,25 @@ class Phases:
             replica.tell(chunks)
         for replica in replicas:
             replica.wait_for(generation)
+
+    def cycle(self, profile: str, class_id: int, generation: int, pod: core_pb2.Pod | None = None) -> cycle_pb2.Cycle:
+        """What each question of the leader begins with; `pod` is the one that is asked about, where it matters."""
+        return cycle_pb2.Cycle(
+            fence=self.fence,
+            generation=generation,
+            config_hash=self.config_hash,
+            profile=profile,
+            attempt=1,
+            pod=pod,
+            pod_class=class_id,
+        )
+
+    def tell_changes(self, cache: cluster_cache.ClusterCache) -> None:
+        """Tell all replicas what has changed since they were told last."""
+        delta = cache.take_delta()
+        if delta is not None:
+            for replica in self._all():
+                replica.tell([delta])
 
     def filter(self) -> Any:
         """FilterService of the replica whose turn it is."""

@@ -229,15 +229,7 @@ def _cycle_of(phases: Phases, profile: str, cluster: DecisionCluster, class_id: 
     pod.metadata.namespace, pod.metadata.name = metadata["namespace"], metadata["name"]
     pod.metadata.uid = metadata.get("uid", "")
     pod.status.nominated_node_name = (cluster.pod.get("status") or {}).get("nominatedNodeName", "")
-    return cycle_pb2.Cycle(
-        fence=phases.fence,
-        generation=cluster.cache.generation,
-        config_hash=phases.config_hash,
-        profile=profile,
-        attempt=1,
-        pod=pod,
-        pod_class=class_id,
-    )
+    return phases.cycle(profile, class_id, cluster.cache.generation, pod)
 
 
 def _refused(response: filter_pb2.FilterResponse) -> bool:

@@ -146,19 +146,8 @@ class GroupDecision:
 
     def _cycle(self, class_id: int) -> cycle_pb2.Cycle:
         cache = self._cluster.cache
-        delta = cache.take_delta()
-        if delta is not None:
-            for replica in (*self._phases.filters, *self._phases.scores):
-                replica.tell([delta])
-        return cycle_pb2.Cycle(
-            fence=self._phases.fence,
-            generation=cache.generation,
-            config_hash=self._phases.config_hash,
-            profile=decision_profiles.only(PLUGIN),
-            attempt=1,
-            pod=core_pb2.Pod(),
-            pod_class=class_id,
-        )
+        self._phases.tell_changes(cache)
+        return self._phases.cycle(decision_profiles.only(PLUGIN), class_id, cache.generation, core_pb2.Pod())
 
 
 def _users(state: bytes, pod: pod_projection.ParsedPod, promised: Collection[str]) -> Json:

@@ -74,18 +74,8 @@ class Sequence:
 
     def _cycle(self, class_id: int) -> cycle_pb2.Cycle:
         cache = self.cluster.cache
-        delta = cache.take_delta()
-        if delta is not None:
-            for replica in (*self._phases.filters, *self._phases.scores):
-                replica.tell([delta])
-        return cycle_pb2.Cycle(
-            fence=self._phases.fence,
-            generation=cache.generation,
-            config_hash=self._phases.config_hash,
-            profile=decision_profiles.default_profile(),
-            attempt=1,
-            pod_class=class_id,
-        )
+        self._phases.tell_changes(cache)
+        return self._phases.cycle(decision_profiles.default_profile(), class_id, cache.generation)
 
     def claimed(self) -> dict[str, str]:
         """By volume the claim that it is promised to, as the replicas are told."""

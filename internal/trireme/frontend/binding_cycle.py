@@ -17,6 +17,7 @@ from trireme.frontend import background, fit_error, outcomes, pods_in_pre_bind, 
 from trireme.frontend.cluster import cluster_cache, cluster_watch, object_waits
 from trireme.frontend.extenders import extenders
 from trireme.frontend.queueing import queue_pod, queue_remote, scheduling_queue
+from trireme.frontend.queueing.pre_enqueue import DYNAMIC_RESOURCES
 from trireme.frontend.replicas import bind_replicas
 from trireme.frontend.serving import metrics_observed
 from trireme.v1 import bind_pb2, cycle_pb2, filter_pb2, resource_pb2
@@ -28,8 +29,6 @@ log = logging.getLogger(__name__)
 MAX_BINDING = 1000
 
 _NO_WAITS: Mapping[str, float] = {}
-
-_DEVICES = "DynamicResources"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -231,7 +230,7 @@ class BindingCycle:
         started = self._observed.clock()
 
         def on_wait(plugin: str, keys: frozenset[object_waits.Key]) -> None:
-            if plugin == _DEVICES:
+            if plugin == DYNAMIC_RESOURCES:
                 claims = (self._cache.get_assumed(*key) for key in keys)
                 drivers.extend(name for claim in claims if claim is not None for name in _drivers(claim.resource_claim))
                 self._results.preparing(one.pod, one.node_name)

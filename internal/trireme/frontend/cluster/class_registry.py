@@ -81,6 +81,10 @@ class ClassRegistry:
     def __getitem__(self, class_id: int) -> ClassEntry:
         return self._entries[class_id]
 
+    def of_one_pod(self, class_id: int) -> bool:
+        """Whether the class has its pod's own name, as claims may be named after it. A pod of no class has none."""
+        return bool(class_id) and bool(self[class_id].pod.metadata.uid)
+
     def base_of(self, base: bytes) -> int:
         """The number of a base. Raises: InvalidPod."""
         number = self._bases.get(base)

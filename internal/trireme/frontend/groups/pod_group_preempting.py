@@ -14,8 +14,9 @@ from collections.abc import Callable, Mapping, Sequence
 from trireme.framework import status
 from trireme.frontend.cluster import cluster_cache
 from trireme.frontend.groups import pod_groups
-from trireme.frontend.groups.pod_group_trial import DEVICES, PodGroupTrials, Trial, Try, Verdict
+from trireme.frontend.groups.pod_group_trial import PodGroupTrials, Trial, Try, Verdict
 from trireme.frontend.queueing import queue_places, queue_pod
+from trireme.frontend.queueing.pre_enqueue import DYNAMIC_RESOURCES
 from trireme.frontend.replicas import phases, replicas
 from trireme.v1 import bind_pb2, cycle_pb2, filter_pb2
 from trireme.wire import status as wire_status
@@ -72,7 +73,7 @@ class PodGroupPostFilters:
         texts = []
         actions: list[bind_pb2.Action] = []
         for plugin in self._plugins.get(members[0].record.profile, ()):
-            if plugin == DEVICES:
+            if plugin == DYNAMIC_RESOURCES:
                 said = await self._devices(group, tried, scheduled)
             elif plugin == queue_places.DEFAULT_PREEMPTION:
                 said = await self._preempt(group, members, min_count, scheduled)
@@ -98,7 +99,7 @@ class PodGroupPostFilters:
         if not tried:
             return GroupWayOut(status.Code.ERROR, "not found")
         of_group = self._group_claims and group.pod_group is not None and bool(group.pod_group.spec.resource_claims)
-        if not of_group and not any(self._has_claims(trial) for trial in tried):
+        if not of_group and not any(self._cache.registry.of_one_pod(trial.pod.record.class_id) for trial in tried):
             return GroupWayOut(status.Code.UNSCHEDULABLE, _LOOKED_AT)
         request = self._question(group, [trial.pod for trial in tried])
         request.devices.scheduled = scheduled
@@ -113,11 +114,6 @@ class PodGroupPostFilters:
             return GroupWayOut(status.Code.ERROR, str(error))
         code = wire_status.from_message(response.status).code
         return GroupWayOut(code, ", ".join(response.status.messages), actions=tuple(response.actions))
-
-    def _has_claims(self, trial: Trial) -> bool:
-        """Whether the pod is one whose own name its class has, because claims may be named after it."""
-        class_id = trial.pod.record.class_id
-        return bool(class_id) and bool(self._cache.registry[class_id].pod.metadata.uid)
 
     async def _preempt(
         self,

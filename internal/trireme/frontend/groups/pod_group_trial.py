@@ -21,12 +21,12 @@ from trireme.frontend.cluster import cluster_cache
 from trireme.frontend.extenders import extenders
 from trireme.frontend.groups import pod_groups
 from trireme.frontend.queueing import queue_pod, scheduling_queue
+from trireme.frontend.queueing.pre_enqueue import DYNAMIC_RESOURCES
 from trireme.frontend.replicas import class_answers, phases, replicas
 from trireme.frontend.serving import metrics_observed
 from trireme.v1 import cycle_pb2, filter_pb2
 
 UNSCHEDULABLE = "pod group is unschedulable"
-DEVICES = "DynamicResources"
 
 
 class Verdict(enum.Enum):
@@ -320,9 +320,9 @@ class PodGroupTrials:
 
     def _about_devices(self, class_id: int, filtered: phases.Filtered) -> filter_pb2.NodeColumns | None:
         """Filter's answer, where DynamicResources had something to say of a pod with claims."""
-        if not self._cache.registry[class_id].pod.metadata.uid or filtered.refusal is not None:
+        if not self._cache.registry.of_one_pod(class_id) or filtered.refusal is not None:
             return None
-        said = any(refusal.plugin == DEVICES for refusal in filtered.answer.statuses)
+        said = any(refusal.plugin == DYNAMIC_RESOURCES for refusal in filtered.answer.statuses)
         return filtered.answer.message() if said else None
 
     def _refusal(self, filtered: phases.Filtered) -> outcomes.Failure:
