@@ -18,7 +18,7 @@ from trireme.frontend.replicas import children
 from trireme.frontend.serving import metrics_observed, serving, serving_site
 from trireme.frontend.term import Term
 from trireme.kube import client, election, event_series, informer, lease, resources
-from trireme.kube.errors import ApiError, ApiUnreachable, KubeconfigError
+from trireme.kube.errors import ApiError, ApiUnreachable
 from trireme.replica import remote_client
 from trireme.replica.listening import ListenError
 from trireme.telemetry import klog
@@ -47,12 +47,11 @@ async def run(
     """Run until told to end, or until the Lease is lost. `ahead` is what was begun meanwhile, `local` are our own
     phases, which may be starting.
 
-    Returns the exit code.
+    Returns the exit code. Raises: KubeconfigError, naming the file and the field at fault.
     """
     try:
         why = await _run(completed, ahead, local, told)
     except (
-        KubeconfigError,
         children.ChildError,
         remote_client.HandshakeError,
         ListenError,
