@@ -23,8 +23,8 @@ from typing import Any, Final
 from trireme.framework import cluster_event
 from trireme.framework.cluster_event import ClusterEvent
 from trireme.frontend.groups import pod_group_statistics
-from trireme.frontend.groups.pod_group_entry import Asker
-from trireme.frontend.groups.pod_groups import GANG_SCHEDULING, GroupState, PodGroups
+from trireme.frontend.groups.pod_group_seats import CHANGED, Seats
+from trireme.frontend.groups.pod_groups import GroupState, PodGroups
 from trireme.frontend.queueing.queue_places import Gate, PreEnqueue
 from trireme.frontend.queueing.queue_pod import NOBODY, Flight, Place, PodRecord, QueuedPod
 from trireme.frontend.queueing.queue_remote import Instructions
@@ -41,8 +41,6 @@ _ADDED = cluster_event.UNSCHEDULED_POD_ADD.label
 _ACTIVATED = cluster_event.FORCE_ACTIVATE.label
 _TIMED_OUT = cluster_event.UNSCHEDULABLE_TIMEOUT.label
 _FAILED = cluster_event.SCHEDULE_ATTEMPT_FAILURE
-_CHANGED = "PodGroupUpdate"
-_PREEMPTION = "DefaultPreemption"
 
 
 class Attempt(enum.Enum):
@@ -74,9 +72,6 @@ class PodGroupQueue(metrics_observed.TimedQueue):
         the UID of each PodGroup that is deleted.
         """
         self.groups = PodGroups()
-        self._member_gate = pre_enqueue
-        self._gang_profiles = gang_profiles
-        self._preempting = preempting
         self._tell = tell
         self._gone = gone
 
@@ -85,7 +80,17 @@ class PodGroupQueue(metrics_observed.TimedQueue):
             return Gate.OPEN if pod.record.class_id < 0 else pre_enqueue(pod)
 
         super().__init__(observed, hints, gate, **named)
-        self._asker = Asker(self._questions, self._log)
+        self._seats = Seats(
+            self.groups,
+            self._places,
+            self._policy,
+            self.nominator,
+            self._questions,
+            self._log,
+            pre_enqueue,
+            gang_profiles,
+            preempting,
+        )
 
     # --- pods come, change and go ------------------------------------------------------------------------------------
 
@@ -105,7 +110,7 @@ class PodGroupQueue(metrics_observed.TimedQueue):
         self.groups.add_member(group, pod)
         if record.nominated_node:
             self.nominator.nominate(record)
-        self._join(group, pod, _ADDED, now)
+        self._seats.join(group, pod, _ADDED, now)
         return self._questions.take_instructions()
 
     def update(self, record: PodRecord, events: Sequence[ClusterEvent], old: Any, new: Any, now: float) -> Instructions:
@@ -123,10 +128,10 @@ class PodGroupQueue(metrics_observed.TimedQueue):
         pod.record = record
         self.nominator.update(before, record)
         if group.blocker is pod or group.entry.refused is pod:
-            self._look_again(group, _CHANGED, now)
+            self._seats.look_again(group, CHANGED, now)
         elif record.uid in group.entry.open:
             # The answer under way is about the old object.
-            self._asker.ask_again(group.entry, pod, _CHANGED)
+            self._seats.asker.ask_again(group.entry, pod, CHANGED)
         return self._questions.take_instructions()
 
     def reclassify(self, key: str, uid: str, class_id: int) -> None:
@@ -161,7 +166,7 @@ class PodGroupQueue(metrics_observed.TimedQueue):
             if group is None:
                 singles.append((key, uid))
             elif group.waiting and group.pod_group is not None and group.attempt is None:
-                self._seat(group, Place.ACTIVE, _ACTIVATED, now)
+                self._seats.seat(group, Place.ACTIVE, _ACTIVATED, now)
         return super().activate(singles, now)
 
     # --- groups come, change and go ----------------------------------------------------------------------------------
@@ -174,12 +179,12 @@ class PodGroupQueue(metrics_observed.TimedQueue):
         if is_new and group.attempt is not None:
             group.pending |= group.waiting
             for pod in group.waiting.values():
-                self._move(pod, Place.PENDING, _ADDED, now)
+                self._seats.move(pod, Place.PENDING, _ADDED, now)
             group.waiting = {}
         elif is_new and group.waiting:
-            self._seat(group, Place.ACTIVE, _ADDED, now)
+            self._seats.seat(group, Place.ACTIVE, _ADDED, now)
         elif not is_new:
-            self._reseat(group, _CHANGED, now)
+            self._seats.reseat(group, CHANGED, now)
         return self._questions.take_instructions()
 
     def remove_group(self, key: str, uid: str, now: float) -> None:
@@ -192,8 +197,8 @@ class PodGroupQueue(metrics_observed.TimedQueue):
         group.waiting |= group.pending
         group.pending = {}
         if group.attempt is None:
-            self._unseat(group)
-        self._hold(group, now)
+            self._seats.unseat(group)
+        self._seats.hold(group, now)
         self.groups.tidy(group)
 
     def member_placed(self, key: str, uid: str, now: float) -> Instructions:
@@ -202,16 +207,16 @@ class PodGroupQueue(metrics_observed.TimedQueue):
             return ()
         group = self.groups.made(key)
         if uid in group.members:
-            self._forget(group, uid, now, "bound")
+            self._seats.forget(group, uid, now, "bound")
         self.groups.add_placed(group, uid)
-        self._reseat(group, _CHANGED, now)
+        self._seats.reseat(group, CHANGED, now)
         return self._questions.take_instructions()
 
     def member_removed(self, uid: str, now: float) -> Instructions:
         """A member that had a node is gone."""
         group = self.groups.drop_placed(uid)
         if group is not None:
-            self._reseat(group, _CHANGED, now)
+            self._seats.reseat(group, CHANGED, now)
             self.groups.tidy(group)
         return self._questions.take_instructions()
 
@@ -224,7 +229,7 @@ class PodGroupQueue(metrics_observed.TimedQueue):
             return batch
         group: GroupState = batch.pods[0].record.pod
         group.attempt = frozenset(group.waiting)
-        self._asker.begin_anew(group.entry)
+        self._seats.asker.begin_anew(group.entry)
         for pod in group.waiting.values():
             pod.flight = Flight(None)
             pod.place = Place.IN_FLIGHT
@@ -249,7 +254,7 @@ class PodGroupQueue(metrics_observed.TimedQueue):
         if not group.waiting or group.pod_group is None:
             group.entity = None
             self._places.let_go(entity, entity.flight, now, "attempted")
-            self._hold(group, now)
+            self._seats.hold(group, now)
             self.groups.tidy(group)
             return self._questions.take_instructions()
         self._places.take_back(entity, entity.flight)
@@ -265,7 +270,7 @@ class PodGroupQueue(metrics_observed.TimedQueue):
             # What is left of a group that went may be tried again at once, before what came since.
             entity.timestamp = now
         entity.expiry = 0.0
-        self._seat(group, Place.ACTIVE if how is Attempt.SCHEDULED else Place.BACKOFF, _FAILED, now)
+        self._seats.seat(group, Place.ACTIVE if how is Attempt.SCHEDULED else Place.BACKOFF, _FAILED, now)
         return self._questions.take_instructions()
 
     def done(self, uid: str, now: float) -> None:
@@ -312,7 +317,7 @@ class PodGroupQueue(metrics_observed.TimedQueue):
         pod.flight = None
         newest = record or flight.newest or pod.record
         self._note_failure(pod, newest, now, rejectors, pending_plugins, nominated_node)
-        self._join(group, pod, _FAILED, now)
+        self._seats.join(group, pod, _FAILED, now)
         return self._questions.take_instructions()
 
     # --- what happens in the cluster, and time -----------------------------------------------------------------------
@@ -332,7 +337,7 @@ class PodGroupQueue(metrics_observed.TimedQueue):
         for group in self._held():
             assert group.entity is not None  # what is held back is an entity
             if self._hints.interests(group.entity.gated_by, event):
-                self._look_again(group, event.label, now)
+                self._seats.look_again(group, event.label, now)
         return [*instructions, *self._questions.take_instructions()]
 
     def flush_backoff(self, now: float) -> Instructions:
@@ -343,13 +348,13 @@ class PodGroupQueue(metrics_observed.TimedQueue):
             if entity is not None and entity.place is Place.ACTIVE:
                 for pod in group.waiting.values():
                     if pod.place is not Place.ACTIVE:
-                        self._move(pod, Place.ACTIVE, cluster_event.BACKOFF_COMPLETE, now)
+                        self._seats.move(pod, Place.ACTIVE, cluster_event.BACKOFF_COMPLETE, now)
         return instructions
 
     def flush_unschedulable(self, now: float) -> Instructions:
         """As the queue's; groups that lack something for long are told of, once."""
         for group in self._held():
-            self._look_again(group, _TIMED_OUT, now)
+            self._seats.look_again(group, _TIMED_OUT, now)
         for group in list(self.groups):
             if group.waiting_since and not group.told and now - group.waiting_since >= TELL_AFTER:
                 group.told = True
@@ -363,17 +368,17 @@ class PodGroupQueue(metrics_observed.TimedQueue):
         if pod is None or group is None or group.entity is None:
             return super().pre_enqueue_answered(ask_id, gated_by, now)
         entry, label = group.entry, group.entry.open[pod.uid].label
-        happened = self._asker.answered(entry, pod)
+        happened = self._seats.asker.answered(entry, pod)
         if not gated_by:
             entry.passed.add(pod.uid)
             entry.refused = None
             if not entry.open:
-                self._seat(group, entry.destination, label, now)
+                self._seats.seat(group, entry.destination, label, now)
         elif happened is None or any(self._hints.interests(gated_by, each.event) for each in happened):
-            self._asker.ask_again(entry, pod, label)
+            self._seats.asker.ask_again(entry, pod, label)
         else:
-            self._asker.begin_anew(entry, pod)
-            self._hold_back(group, gated_by, label, now)
+            self._seats.asker.begin_anew(entry, pod)
+            self._seats.hold_back(group, gated_by, label, now)
         return self._questions.take_instructions()
 
     # --- what is where -----------------------------------------------------------------------------------------------
@@ -430,171 +435,9 @@ class PodGroupQueue(metrics_observed.TimedQueue):
 
     def _drop(self, group: GroupState, uid: str, now: float) -> None:
         """A member without a node is deleted."""
-        self._forget(group, uid, now, "deleted")
-        self._reseat(group, _CHANGED, now)
+        self._seats.forget(group, uid, now, "deleted")
+        self._seats.reseat(group, CHANGED, now)
         self.groups.tidy(group)
-
-    def _forget(self, group: GroupState, uid: str, now: float, cause: str) -> None:
-        """A member without a node is gone, or has one."""
-        self.nominator.delete(uid)
-        pod = group.members[uid]
-        if pod.flight is None:
-            self._places.count_refusals(pod, -1)
-        else:
-            pod.flight.deleted = True
-        self.groups.drop_member(uid)
-        self._asker.forget(group.entry, uid)
-        if group.blocker is pod:
-            group.blocker = None
-        pod.place = Place.GONE
-        self._places.story.tell(now, pod, Place.GONE, cause)
-
-    def _join(self, group: GroupState, pod: QueuedPod, label: str, now: float) -> None:
-        """A member that is nowhere waits with its group, wherever that is."""
-        if group.pod_group is not None and group.attempt is not None:
-            group.pending[pod.record.uid] = pod
-            self._move(pod, Place.PENDING, label, now)
-            return
-        group.waiting[pod.record.uid] = pod
-        entity = group.entity
-        if group.pod_group is None:
-            self._hold(group, now)
-        elif entity is None:
-            self._seat(group, Place.ACTIVE, label, now)
-        elif entity.gated and group.entry.refused is not None:
-            # It is held back for another member.
-            self._move(pod, entity.place, label, now)
-        elif entity.gated or self._refused(group, pod):
-            self._reseat(group, label, now)
-        elif self._to_be_asked(group, pod):
-            self._seat(group, entity.place, label, now)
-        else:
-            self._move(pod, entity.place, label, now)
-
-    def _hold(self, group: GroupState, now: float) -> None:
-        """The members of a group without an object wait for it."""
-        if group.pod_group is None:
-            for pod in group.waiting.values():
-                if pod.place is not Place.INCOMPLETE:
-                    self._move(pod, Place.INCOMPLETE, _CHANGED, now)
-        self._note_lack(group, now)
-
-    def _look_again(self, group: GroupState, label: str, now: float) -> None:
-        """Whether the group, which is held back, still has to be."""
-        entity = group.entity
-        if entity is not None and entity.gated and group.attempt is None and not self._gated_by(group):
-            self._seat(group, Place.BACKOFF, label, now)
-
-    def _reseat(self, group: GroupState, label: str, now: float) -> None:
-        """The members of the group, or its object, changed: whether it waits where it did, or is held back now."""
-        if group.entity is None or group.attempt is not None:
-            self._note_lack(group, now)
-        elif not group.waiting:
-            self._unseat(group)
-            self._note_lack(group, now)
-        elif group.entity.gated and group.entry.refused is not None:
-            self._note_lack(group, now)
-        elif group.entity.gated:
-            self._seat(group, Place.BACKOFF, label, now)
-        elif group.entity.place is Place.ASKED or self._gated_by(group) or group.entity.record.level != -group.priority:
-            self._seat(group, group.entity.place, label, now)
-
-    def _seat(self, group: GroupState, place: Place, label: str, now: float) -> None:
-        """Queue the group, or hold it back. It enters the active queue once its back-off is over."""
-        entity = group.entity
-        if entity is None:
-            first = next(iter(group.waiting.values()))
-            entity = group.entity = QueuedPod(group.record(), now)
-            entity.timestamp, entity.initial_attempt_timestamp = first.timestamp, first.initial_attempt_timestamp
-        else:
-            self._leave_queue(entity)
-            entity.record = group.record()
-        if place is Place.ASKED:
-            place = group.entry.destination
-        gated_by = self._gated_by(group)
-        if gated_by:
-            self._asker.begin_anew(group.entry)
-            self._hold_back(group, gated_by, label, now)
-            return
-        entity.gated_by = ""
-        asked = {uid: pod for uid, pod in group.waiting.items() if self._to_be_asked(group, pod)}
-        if self._asker.ask(group.entry, asked, place, label):
-            entity.place = Place.ASKED
-        else:
-            # Before it is computed without regard to how many they are.
-            self._policy.expiry(entity, len(group.waiting))
-            self._places.queued[entity.record.key] = entity
-            self._places.settle(entity, place, label, now)
-            self._places.incoming[entity.place.value, label] += len(group.waiting) - 1
-        for pod in group.waiting.values():
-            if pod.place is not entity.place:
-                self._move(pod, entity.place, label, now)
-        self._note_lack(group, now)
-
-    def _hold_back(self, group: GroupState, plugin: str, label: str, now: float) -> None:
-        """The plugin holds back the group, which is in no structure."""
-        assert group.entity is not None  # who holds it back was asked about an entity
-        group.entity.gated_by = plugin
-        group.entity.place = Place.UNSCHEDULABLE
-        for pod in group.waiting.values():
-            if pod.place is not Place.UNSCHEDULABLE:
-                self._move(pod, Place.UNSCHEDULABLE, label, now)
-        self._note_lack(group, now)
-
-    def _unseat(self, group: GroupState) -> None:
-        """Nothing is queued for the group any more."""
-        if group.entity is not None:
-            self._leave_queue(group.entity)
-            group.entity.place = Place.GONE
-            group.entity = None
-        self._asker.begin_anew(group.entry)
-        group.blocker = None
-
-    def _leave_queue(self, entity: QueuedPod) -> None:
-        if self._places.queued.get(entity.record.key) is entity:
-            self._places.leave(entity)
-            del self._places.queued[entity.record.key]
-
-    def _gated_by(self, group: GroupState) -> str:
-        """The plugin that holds the group back, or one of its members; empty: none does. Cheap while the reason is the
-        same as before.
-        """
-        blocker, group.blocker = group.blocker, None
-        profile = next(iter(group.waiting.values())).record.profile
-        if group.lacks_pods and profile in self._gang_profiles:
-            return GANG_SCHEDULING
-        if self._preempting(group.entity_key):
-            return _PREEMPTION
-        if blocker is not None and blocker.record.uid in group.waiting:
-            plugin = self._refused(group, blocker)
-            if plugin:
-                return plugin
-        return next((plugin for pod in group.waiting.values() if (plugin := self._refused(group, pod))), "")
-
-    def _refused(self, group: GroupState, pod: QueuedPod) -> str:
-        """The plugin that holds the member back; empty: none does."""
-        verdict = self._member_gate(pod)
-        if isinstance(verdict, Gate):
-            return ""
-        group.blocker = pod
-        return verdict
-
-    def _to_be_asked(self, group: GroupState, pod: QueuedPod) -> bool:
-        """Whether remote plugins have a say on the member and have not said it."""
-        return pod.uid not in group.entry.passed and self._member_gate(pod) is Gate.ASK
 
     def _held(self) -> list[GroupState]:
         return [group for group in self.groups if group.entity is not None and group.entity.gated]
-
-    def _move(self, pod: QueuedPod, place: Place, label: str, now: float) -> None:
-        pod.place = place
-        if place is Place.ACTIVE and not pod.initial_attempt_timestamp:
-            pod.initial_attempt_timestamp = now
-        self._places.story.tell(now, pod, place, label)
-
-    def _note_lack(self, group: GroupState, now: float) -> None:
-        """Since when the group has waiting members and lacks what only others can give."""
-        if not (group.waiting and (group.pod_group is None or group.lacks_pods)):
-            group.waiting_since, group.told = 0.0, False
-        elif not group.waiting_since:
-            group.waiting_since = now
