@@ -100,6 +100,17 @@ def _filter_of(answer: Any) -> Any:
             id="number",
         ),
         pytest.param(_answering(b'{"Error": "no licence"}'), "no licence", id="its own error"),
+        pytest.param(_answering(b'{"Error": "half \\ud800"}'), "half \ufffd", id="half a character"),
+        pytest.param(
+            _answering(b'{"NodeNames": NaN}'), "invalid character 'N' looking for beginning of value", id="not a number"
+        ),
+        pytest.param(_answering(b"[" * 20_000), "invalid character '[' exceeded max depth", id="deep"),
+        pytest.param(
+            _answering(b'{"x":' + b"[" * 20_000 + b"]" * 20_000 + b"}"),
+            "invalid character '[' exceeded max depth",
+            id="deep and whole",
+        ),
+        pytest.param(_answering(b'{"NodeNames":["' + b"x" * (2 << 20)), "unexpected EOF", id="long and cut"),
         pytest.param(
             _slow,
             'Post "{url}filter": context deadline exceeded (Client.Timeout exceeded while awaiting headers)',

@@ -1,6 +1,7 @@
 """Extenders: who is asked about what and in which order, and what becomes of the answers."""
 
 import asyncio
+import itertools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -152,6 +153,33 @@ async def test_scores_are_weighed_and_added_up() -> None:
     _, scores = await world.consult()
     # What counts is the difference: n2's −40 is the lowest, so all are 40 higher.
     assert scores == [40, 110, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        pytest.param({"n0": 1 << 40, "n1": 1 << 42}, ["n1", "n0", "n2"], id="enormous"),
+        pytest.param({"n0": 1 << 42, "n1": (1 << 42) + 2, "n2": -(1 << 50)}, ["n1", "n0", "n2"], id="far apart"),
+        # Ten times as much is beyond the largest number: it goes on at the smallest.
+        pytest.param({"n0": (1 << 63) - 1, "n1": 1}, ["n1", "n2", "n0"], id="too much"),
+    ],
+)
+async def test_enormous_scores_decide_as_in_kube_scheduler(given: dict[str, int], expected: list[str]) -> None:
+    """The order of the nodes is the one of Go's sums, and the numbers are such that plugins' scores can be added."""
+    answer = [{"Host": name, "Score": score} for name, score in given.items()]
+    world = World((_extender("a", "prioritize", weight=1), {"prioritize": lambda body: answer}))
+    _, scores = await world.consult()
+    by_name = dict(zip(ALL, scores, strict=True))
+    assert all(by_name[better] > by_name[worse] for better, worse in itertools.pairwise(expected))
+    assert max(scores) <= 1 << 40
+
+
+async def test_an_empty_reason_is_a_reason() -> None:
+    """kube-scheduler counts the nodes that fail for it, so that its message has them."""
+    world = World((_extender("one", "filter"), {"filter": lambda body: {"NodeNames": [], "FailedNodes": {"n0": ""}}}))
+    filtered, _ = await world.consult()
+    told = {entry.messages: entry.code for entry in filtered.answer.statuses if entry.plugin == extenders.NAME}
+    assert told == {(): status.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("",): status.Code.UNSCHEDULABLE}
 
 
 async def test_the_promised_node_is_asked_about_alone_and_first() -> None:

@@ -33,6 +33,7 @@ class MalformedJSONError(ValueError):
 
 
 _MAX_DEPTH = 10_000
+_TOO_DEEP = "exceeded max depth"
 _SPACE = re.compile(r"[ \t\r\n]*")
 _PLAIN = re.compile(r'[^"\\\x00-\x1f]*')
 _SIMPLE_ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\", "/": "/"}
@@ -48,11 +49,20 @@ def parse(text: str) -> Node:
         MalformedJSONError: with Go's message.
     """
     scanner = _Scanner(text)
-    node = scanner.value(scanner.skip(0), 0)
+    node = scanner.first()
     end = scanner.skip(scanner.at)
     if end < len(text):
         scanner.reject(end, "after top-level value")
     return node
+
+
+def first(text: str) -> Node:
+    """Parses the first value of the text, and does not look at what follows it.
+
+    Raises:
+        MalformedJSONError: with Go's message.
+    """
+    return _Scanner(text).first()
 
 
 def _character(char: str) -> str:
@@ -72,6 +82,14 @@ class _Scanner:
         self.text = text
         self.at = 0
 
+    def first(self) -> Node:
+        """Reads the value that the text begins with."""
+        try:
+            return self.value(self.skip(0), 0)
+        except RecursionError:
+            # Deeper than this process can follow, though perhaps not than Go would.
+            raise MalformedJSONError(f"invalid character '[' {_TOO_DEEP}") from None
+
     def skip(self, at: int) -> int:
         """The next position that is not white space."""
         found = _SPACE.match(self.text, at)
@@ -86,7 +104,7 @@ class _Scanner:
     def value(self, at: int, depth: int) -> Node:
         """Reads the value that starts here."""
         if depth > _MAX_DEPTH:
-            raise MalformedJSONError("exceeded max depth")
+            self.reject(at, _TOO_DEEP)
         char = self.text[at : at + 1]
         if char == "{":
             return self._object(at + 1, depth + 1)

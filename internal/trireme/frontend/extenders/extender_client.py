@@ -25,6 +25,8 @@ from trireme.kube import credentials
 # More than the nodes of any cluster take as JSON.
 MAX_ANSWER_BYTES = 512 << 20
 _CHUNK_BYTES = 1 << 20
+# What is read in a moment, whatever it is.
+_LONG_BYTES = 1 << 20
 
 
 class ExtenderClient:
@@ -58,7 +60,7 @@ class ExtenderClient:
                     raise extender_wire.ExtenderError(
                         f"failed {verb} with extender at URL {url}, code {response.status}"
                     )
-                return extender_wire.first_value(await _bounded(response))
+                return await _value(await _bounded(response))
         except TimeoutError as error:
             if answered:
                 text = "context deadline exceeded (Client.Timeout or context cancellation while reading body)"
@@ -69,6 +71,13 @@ class ExtenderClient:
             if answered:
                 raise extender_wire.ExtenderError("unexpected EOF") from error
             raise extender_wire.ExtenderError(f'Post "{url}": {_reason(error)}') from error
+
+
+async def _value(body: bytes) -> Any:
+    if len(body) <= _LONG_BYTES:
+        return extender_wire.first_value(body)
+    # Where an answer is wrong late, finding out takes long, and the Lease has to be renewed meanwhile.
+    return await asyncio.to_thread(extender_wire.first_value, body)
 
 
 async def _bounded(response: aiohttp.ClientResponse) -> bytes:

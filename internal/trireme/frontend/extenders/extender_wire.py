@@ -7,7 +7,6 @@ nodes is joined, not built. A wrong answer is told in the words of Go's decoder,
 Source: k8s.io/kube-scheduler/extender/v1, encoding/json.
 """
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,8 +16,6 @@ import orjson
 from trireme.config import json_document
 
 Json = dict[str, Any]
-
-_FIRST_VALUE = json.JSONDecoder()
 
 
 class ExtenderError(Exception):
@@ -80,18 +77,14 @@ def first_value(body: bytes) -> Any:
     try:
         return orjson.loads(body)
     except orjson.JSONDecodeError:
+        # Something follows the value, or there is none, or it has what only Go takes, such as half a surrogate pair.
         text = body.decode("utf-8", "replace").lstrip(" \t\r\n")
     if not text:
         raise ExtenderError("EOF")
     try:
-        return _FIRST_VALUE.raw_decode(text)[0]
-    except (ValueError, RecursionError):
-        pass
-    try:
-        json_document.parse(text)
+        return json_document.plain(json_document.first(text))
     except json_document.MalformedJSONError as error:
         raise ExtenderError(str(error).replace("unexpected end of JSON input", "unexpected EOF")) from error
-    raise ExtenderError("the answer is not JSON")
 
 
 def filter_result(answer: Any, names_only: bool) -> FilterResult:

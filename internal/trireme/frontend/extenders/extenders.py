@@ -33,7 +33,8 @@ NAME = "Extender"
 # Extenders score up to 10, plugins up to 100.
 _SCALE = 10
 
-# Far more than all plugins together can give.
+# Far more than all plugins together can give; as gaps between all nodes of a cluster it is still a score.
+_GAP = 1 << 26
 _MOST = 1 << 40
 
 ExtenderError = extender_wire.ExtenderError
@@ -219,7 +220,7 @@ class Extenders:
             # One that is said to have failed and is among those that pass, passes.
             if 0 <= slot < index.shape[0] and index[slot]:
                 plugin = statuses[index[slot] - 1].plugin
-                refuse(slot, status.Status(code, plugin, (text,) if text else ()))
+                refuse(slot, status.Status(code, plugin, (text,)))
         laid_over = class_answers.ClassAnswer(
             generation=answer.generation, statuses=tuple(statuses), index=index, capacity=capacity
         )
@@ -243,12 +244,11 @@ class Extenders:
         for extender, answer in zip(asked, answers, strict=True):
             for name, score in answer:
                 if name in totals:
-                    totals[name] += score * extender.config.weight * _SCALE
-        # What counts is the difference between nodes, so none need be below 0.
-        lowest = min(totals.values())
+                    totals[name] = _of_64_bits(totals[name] + score * extender.config.weight * _SCALE)
+        ranks = _from_zero(totals.values())
         out = [0] * size
         for name, total in totals.items():
-            out[slot_of[name]] = min(total - lowest, _MOST)
+            out[slot_of[name]] = ranks[total]
         return out
 
     async def _prioritize(self, extender: _Extender, pod: bytes, names: Sequence[str]) -> list[tuple[str, int]]:
@@ -327,6 +327,25 @@ class Extenders:
 def _places(extender: _Extender) -> bool:
     """Whether it has a say in where pods go."""
     return bool(extender.config.filter_verb or extender.config.prioritize_verb)
+
+
+def _of_64_bits(score: int) -> int:
+    """As Go's sums are: beyond the largest number they go on at the smallest."""
+    return (score + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
+def _from_zero(totals: Iterable[int]) -> dict[int, int]:
+    """What is added for each total. What counts is the difference between nodes, so none need be below 0; where some
+    are enormous, a difference that no plugin can make up for stays one.
+    """
+    ordered = sorted(set(totals))
+    if ordered[-1] - ordered[0] <= _MOST:
+        return {total: total - ordered[0] for total in ordered}
+    out, rank = {}, 0
+    for total, next_one in zip(ordered, [*ordered[1:], ordered[-1]], strict=True):
+        out[total] = rank
+        rank += min(next_one - total, _GAP)
+    return out
 
 
 def _check_known(extender: _Extender, answered: Sequence[str], asked: Sequence[str]) -> None:
