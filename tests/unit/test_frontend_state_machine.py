@@ -233,6 +233,8 @@ class FrontendMachine(RuleBasedStateMachine):
         assert set(named) >= set(self.frontend.watch._pending)
         assert max(named.values(), default=1) == 1
         assert all(pod["summary"] and pod["waitsFor"]["for"] for pod in report["pending"])
+        alike = {(entry["class"], entry["summary"]): entry["pods"] for entry in report["pendingAlike"]}
+        assert alike == Counter((pod["class"], pod["summary"]) for pod in report["pending"])
 
     # --- the end ---
 

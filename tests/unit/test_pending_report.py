@@ -155,3 +155,21 @@ def test_a_remote_plugin_that_is_asked_whether_the_pod_may_enter(world: World, m
         {"for": "preEnqueue", "plugins": ["Far"]},
         "may enter the queue if Far agrees",
     )
+
+
+def test_pods_that_wait_for_the_same_have_one_line(world: World) -> None:
+    """Ten thousand replicas of one workload must not hide the one pod that waits for something else."""
+    for name in ("p", "q", "r"):
+        _create(world, name, 4)
+    _create(world, "s", 5)
+    world.answer_all()
+    report = status_report.status(world.frontend, 2)
+    assert [entry["pod"] for entry in report["pending"]] == ["ns/p", "ns/q"]
+    assert [(entry["pods"], entry["example"]) for entry in report["pendingAlike"]] == [(3, "ns/p"), (1, "ns/s")]
+    *_, first, second = status_command.as_text(report).splitlines()
+    assert first.startswith("  3 pods like ns/p: was refused by NodeResourcesFit; waits for ")
+    assert first.endswith(" (attempts: 1)")
+    assert second.startswith("  ns/s: was refused by NodeResourcesFit; ")
+    *_, third, more = status_command.as_text(report, one_by_one=True).splitlines()
+    assert third.startswith("  ns/q: was refused by NodeResourcesFit; ")
+    assert more == "  … and 2 more pending pods"

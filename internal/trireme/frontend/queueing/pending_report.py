@@ -6,7 +6,7 @@ where the pod is; who else holds it back is asked here, at the moment of the que
 """
 
 import datetime
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from trireme.frontend.cluster import cluster_watch, pod_projection
@@ -20,6 +20,9 @@ Json = dict[str, Any]
 Waits = tuple[Json, str]
 
 Place = queue_pod.Place
+
+# Where pods are of which nothing more is known than what those of their class share.
+_ALIKE = (Place.ACTIVE, Place.BACKOFF, Place.UNSCHEDULABLE, Place.ASKED)
 
 
 class PendingReport:
@@ -47,6 +50,42 @@ class PendingReport:
             "since": round(where.since, 3),
             "attempts": where.attempts,
         }
+
+    def alike(self, pods: Iterable[queue_pod.QueuedPod]) -> list[Json]:
+        """One entry for all pods that are of one class and wait for the same; in the order of their first."""
+        by_circumstances: dict[Hashable, list[queue_pod.QueuedPod]] = {}
+        for pod in pods:
+            by_circumstances.setdefault(self._circumstances(pod), []).append(pod)
+        found: dict[tuple[int, str], list[queue_pod.QueuedPod]] = {}
+        waits: dict[tuple[int, str], Json] = {}
+        for same in by_circumstances.values():
+            first = same[0]
+            for_what, summary = self._waits(first, self._frontend.queue.whereabouts(first))
+            key = (first.record.class_id, summary)
+            found.setdefault(key, []).extend(same)
+            waits.setdefault(key, for_what)
+        return [
+            {
+                "pods": len(same),
+                "example": same[0].key,
+                "class": class_id,
+                "place": same[0].place.value,
+                "waitsFor": waits[class_id, summary],
+                "summary": summary,
+                "since": round(min(pod.timestamp for pod in same), 3),
+                "attempts": [min(pod.attempts for pod in same), max(pod.attempts for pod in same)],
+            }
+            for (class_id, summary), same in found.items()
+        ]
+
+    def _circumstances(self, pod: queue_pod.QueuedPod) -> Hashable:
+        """What pods that wait for the same have alike: of very many pods only a few need then be asked about."""
+        if pod.place not in _ALIKE or self._promised(pod) or self._frontend.preemptions.victims_of(pod.uid):
+            return pod.uid
+        pending: cluster_watch.PendingPod = pod.record.pod
+        parsed = pending.parsed
+        until = int(pod.expiry) if pod.place is Place.BACKOFF else 0
+        return pod.record.class_id, pod.place, until, pod.gated_by, pod.rejectors, parsed.gates, parsed.group
 
     def _waits(self, pod: queue_pod.QueuedPod, where: queue_statistics.Whereabouts) -> Waits:
         match where.place:

@@ -26,7 +26,7 @@ MAX_NODES = 10
 
 
 def status(frontend: "assembly.Frontend", max_pods: int = MAX_PODS) -> Json:
-    """All of the frontend; of pending pods at most so many, those that wait longest first."""
+    """All of the frontend; at most so many pending pods, those that wait longest first, and all of them by class."""
     queue = frontend.queue.statistics()
     pending = sorted(frontend.queue.pods(), key=lambda pod: pod.timestamp)
     report = pending_report.PendingReport(frontend)
@@ -53,6 +53,7 @@ def status(frontend: "assembly.Frontend", max_pods: int = MAX_PODS) -> Json:
         ],
         "waitingOnPermit": [{"pod": pod.key, "plugins": list(pod.plugins)} for pod in frontend.waiting.pods()],
         "pending": [report.of(pod) for pod in pending[:max_pods]],
+        "pendingAlike": report.alike(pending),
         "pendingPods": len(pending),
     }
 
