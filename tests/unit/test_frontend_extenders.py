@@ -1,6 +1,7 @@
 """Extenders: who is asked about what and in which order, and what becomes of the answers."""
 
 import asyncio
+import dataclasses
 import itertools
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -34,10 +35,15 @@ class Fake:
         return self._answers[verb](value)
 
 
+GONE = "gone"
+
+
 class Objects:
     """Every pod and node there is, whole."""
 
     def pod(self, uid: str, node_name: str = "") -> bytes | None:
+        if uid == GONE:
+            return None
         return orjson.dumps({"metadata": {"uid": uid}, "spec": {"nodeName": node_name}})
 
     def node(self, name: str) -> bytes | None:
@@ -281,12 +287,82 @@ async def test_candidates_are_trimmed(answer: Any, expected: Any, error: str) ->
     assert body["NodeNameToVictims"] is None
 
 
+async def test_a_victim_that_went_meanwhile_is_not_shown() -> None:
+    """An extender that gets null for a pod would fall over it; the other candidates stay candidates."""
+    extender = dataclasses.replace(_extender("one", "preempt"), node_cache_capable=False)
+    world = World((extender, {"preempt": lambda body: {"NodeNameToMetaVictims": {"n1": {"Pods": [{"UID": "c"}]}}}}))
+    for uid, node in (("a", "n0"), ("c", "n1")):
+        world.cache.assume(f"ns/{uid}", uid, node, world.base, (), world.number)
+    trim = world.extenders.trimming("me", world.number)
+    assert trim is not None
+    left = await trim(_candidates(n0=("a", GONE), n1=("c",)))
+    assert [each.node_name for each in left.candidates] == ["n1"]
+    assert list(world.asked[0][2]["NodeNameToVictims"]) == ["n1"]
+    assert not (await trim(_candidates(n0=("a", GONE)))).candidates
+    assert len(world.asked) == 1
+
+
+async def test_a_pod_that_an_extender_named_may_go_while_the_next_is_asked() -> None:
+    """It was there when it was named, and deleting who is gone does no harm; the scheduler goes on."""
+    named = {"NodeNameToMetaVictims": {"n0": {"Pods": [{"UID": "b"}]}}}
+
+    def late(body: Json) -> Any:
+        world.cache.forget("b")
+        raise extenders.ExtenderError("down")
+
+    world = World(
+        (_extender("one", "preempt"), {"preempt": lambda body: named}),
+        (_extender("two", "preempt", ignorable=True), {"preempt": late}),
+    )
+    world.cache.assume("ns/b", "b", "n0", world.base, (), world.number)
+    trim = world.extenders.trimming("me", world.number)
+    assert trim is not None
+    left = await trim(_candidates(n0=("a",)))
+    assert [pod.uid for pod in left.candidates[0].victims] == ["b"]
+
+
+_VICTIMS = "json: cannot unmarshal number into Go struct field MetaVictims.NodeNameToMetaVictims"
+_METADATA = "Nodes.items.metadata"
+
+
+@pytest.mark.parametrize(
+    ("read", "answer", "text"),
+    [
+        pytest.param(
+            extender_wire.preemption_result,
+            {"NodeNameToMetaVictims": {"n0": {"Pods": 5}}},
+            f"{_VICTIMS}.Pods of type []*v1.MetaPod",
+            id="no list of victims",
+        ),
+        pytest.param(
+            extender_wire.preemption_result,
+            {"NodeNameToMetaVictims": {"n0": {"Pods": [5]}}},
+            f"{_VICTIMS}.Pods of type v1.MetaPod",
+            id="no victim",
+        ),
+        pytest.param(
+            lambda answer: extender_wire.filter_result(answer, False),
+            {"Nodes": {"items": [{"metadata": {"name": 5}}]}},
+            f"json: cannot unmarshal number into Go struct field ObjectMeta.{_METADATA}.name of type string",
+            id="no name",
+        ),
+    ],
+)
+def test_what_is_wrong_deep_in_an_answer_is_told_with_the_way_to_it(
+    read: Callable[[Json], Any], answer: Json, text: str
+) -> None:
+    """In the words of kube-scheduler, which say where to look."""
+    with pytest.raises(extenders.ExtenderError) as caught:
+        read(answer)
+    assert str(caught.value) == text
+
+
 def test_what_has_no_cache_of_its_own_gets_objects() -> None:
     """Bodies are joined from bytes; what comes out must be JSON with all the keys that Go's structs have."""
     body = orjson.loads(extender_wire.nodes_body(b'{"x":1}', (), [b'{"a":1}', b'{"b":2}']))
     assert body == {"Pod": {"x": 1}, "Nodes": {"metadata": {}, "items": [{"a": 1}, {"b": 2}]}, "NodeNames": None}
     victims = {"n": extender_wire.Victims(("u",), 2)}
-    body = orjson.loads(extender_wire.preemption_body(b"{}", victims, lambda uid, node: b'{"%b":1}' % uid.encode()))
+    body = orjson.loads(extender_wire.preemption_body(b"{}", victims, {"u": b'{"u":1}'}))
     assert body == {
         "Pod": {},
         "NodeNameToVictims": {"n": {"Pods": [{"u": 1}], "NumPDBViolations": 2}},

@@ -7,7 +7,7 @@ nodes is joined, not built. A wrong answer is told in the words of Go's decoder,
 Source: k8s.io/kube-scheduler/extender/v1, encoding/json.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,18 +49,18 @@ def nodes_body(pod: bytes, names: Sequence[str], nodes: Sequence[bytes] | None) 
     return b'{"Pod":%b,"Nodes":{"metadata":{},"items":[%b]},"NodeNames":null}' % (pod, b",".join(nodes))
 
 
-def preemption_body(pod: bytes, victims: Mapping[str, Victims], pod_of: Callable[[str, str], bytes] | None) -> bytes:
-    """ExtenderPreemptionArgs; `pod_of` gives a victim (UID, node) whole, without it only UIDs are sent."""
+def preemption_body(pod: bytes, victims: Mapping[str, Victims], pods_by_uid: Mapping[str, bytes] | None) -> bytes:
+    """ExtenderPreemptionArgs; with `pods_by_uid` victims are sent whole, without it only their UIDs."""
     entries = []
     for node in sorted(victims):
         there = victims[node]
-        if pod_of is None:
+        if pods_by_uid is None:
             pods = b",".join(b'{"UID":%b}' % orjson.dumps(uid) for uid in there.uids)
         else:
-            pods = b",".join(pod_of(uid, node) for uid in there.uids)
+            pods = b",".join(pods_by_uid[uid] for uid in there.uids)
         entries.append(b'%b:{"Pods":[%b],"NumPDBViolations":%d}' % (orjson.dumps(node), pods, there.violations))
     by_node = b"{%b}" % b",".join(entries)
-    whole, meta = (b"null", by_node) if pod_of is None else (by_node, b"null")
+    whole, meta = (b"null", by_node) if pods_by_uid is None else (by_node, b"null")
     return b'{"Pod":%b,"NodeNameToVictims":%b,"NodeNameToMetaVictims":%b}' % (pod, whole, meta)
 
 
@@ -97,7 +97,7 @@ def filter_result(answer: Any, names_only: bool) -> FilterResult:
     if said:
         raise ExtenderError(said)
     if not names_only or names is None:
-        names = () if nodes is None else tuple(_node_names(nodes))
+        names = () if nodes is None else tuple(_node_names(fields.within("Nodes", nodes, "NodeList")))
     return FilterResult(names, failed, unresolvable)
 
 
@@ -113,12 +113,13 @@ def priorities(answer: Any) -> list[tuple[str, int]]:
 
 def preemption_result(answer: Any) -> dict[str, Victims]:
     """ExtenderPreemptionResult. Raises: ExtenderError."""
-    found = _Fields(answer, "ExtenderPreemptionResult").object("NodeNameToMetaVictims", "map[string]*v1.MetaVictims")
+    result = _Fields(answer, "ExtenderPreemptionResult")
+    found = result.object("NodeNameToMetaVictims", "map[string]*v1.MetaVictims")
     out = {}
     for node, entry in (found or {}).items():
-        fields = _Fields(entry, "MetaVictims")
+        fields = result.within("NodeNameToMetaVictims", entry, "MetaVictims")
         pods = fields.list("Pods", "[]*v1.MetaPod")
-        uids = tuple(_Fields(pod, "MetaPod").text("UID") for pod in pods or ())
+        uids = tuple(fields.within("Pods", pod, "MetaPod").text("UID") for pod in pods or ())
         out[node] = Victims(uids, fields.number("NumPDBViolations"))
     return out
 
@@ -130,20 +131,29 @@ def check_bound(answer: Any) -> None:
         raise ExtenderError(said)
 
 
-def _node_names(nodes: Json) -> Iterable[str]:
-    for node in _Fields(nodes, "NodeList").list("items", "[]v1.Node") or ():
-        metadata = _Fields(node, "Node").object("metadata", "v1.ObjectMeta")
-        yield _Fields(metadata, "ObjectMeta").text("name")
+def _node_names(nodes: "_Fields") -> Iterable[str]:
+    for entry in nodes.list("items", "[]v1.Node") or ():
+        node = nodes.within("items", entry, "Node")
+        yield node.within("metadata", node.object("metadata", "v1.ObjectMeta"), "ObjectMeta").text("name")
 
 
 class _Fields:
-    """The members of an answered object by the names of a Go struct's fields. Null is a struct without content."""
+    """The members of an answered object by the names of a Go struct's fields. Null is a struct without content.
 
-    def __init__(self, value: Any, struct: str) -> None:
+    Go tells of a wrong member by the struct that it is in, and by all fields on the way to it from the answer itself.
+    """
+
+    def __init__(self, value: Any, struct: str, path: str = "", where: str = "value") -> None:
         if value is not None and not isinstance(value, dict):
-            raise ExtenderError(f"json: cannot unmarshal {_kind(value)} into Go value of type v1.{struct}")
+            raise ExtenderError(f"json: cannot unmarshal {_kind(value)} into Go {where} of type v1.{struct}")
         self._struct = struct
+        self._path = path
         self._members = {key.lower(): member for key, member in (value or {}).items()}
+
+    def within(self, name: str, value: Any, struct: str) -> "_Fields":
+        """What is in a field, or in one of its elements."""
+        path = f"{self._path}{name}"
+        return _Fields(value, struct, f"{path}.", f"struct field {self._struct}.{path}")
 
     def object(self, name: str, type_name: str) -> Json | None:
         value = self._members.get(name.lower())
@@ -185,7 +195,7 @@ class _Fields:
     def _wrong(self, name: str, value: Any, type_name: str) -> ExtenderError:
         what = f"{_kind(value)} {value}" if type_name == "int64" and _kind(value) == "number" else _kind(value)
         return ExtenderError(
-            f"json: cannot unmarshal {what} into Go struct field {self._struct}.{name} of type {type_name}"
+            f"json: cannot unmarshal {what} into Go struct field {self._struct}.{self._path}{name} of type {type_name}"
         )
 
 

@@ -289,17 +289,21 @@ class Extenders:
                 raise ExtenderError(f'expected at least one victim pod on node "{empty[0]}"')
             for node in empty:
                 del victims[node]
+            # Now, since who was named besides may be gone when the next extender has answered.
+            named = [uid for there in victims.values() for uid in there.uids if uid not in identities]
+            identities |= {uid: self._identity(uid) for uid in named}
         out = filter_pb2.PreemptionCandidates()
         for node, there in victims.items():
             entry = out.candidates.add(node_name=node, violations=there.violations)
-            entry.victims.extend(identities.get(victim) or self._identity(victim) for victim in there.uids)
+            entry.victims.extend(identities[victim] for victim in there.uids)
         return out
 
     async def _process(
         self, extender: _Extender, pod: bytes, victims: Mapping[str, extender_wire.Victims]
     ) -> dict[str, extender_wire.Victims]:
-        pod_of = None if extender.config.node_cache_capable else self._victim
-        body = extender_wire.preemption_body(pod, victims, pod_of)
+        body = self._preemption_body(extender, pod, victims)
+        if body is None:
+            return {}
         answer = extender_wire.preemption_result(await extender.client.send(extender.config.preempt_verb, body))
         for node, there in answer.items():
             if self._cache.slot_of(node) < 0:
@@ -313,9 +317,16 @@ class Extenders:
                     )
         return answer
 
-    def _victim(self, uid: str, node: str) -> bytes:
-        whole = self._objects.pod(uid, node)
-        return b"null" if whole is None else whole
+    def _preemption_body(
+        self, extender: _Extender, pod: bytes, victims: Mapping[str, extender_wire.Victims]
+    ) -> bytes | None:
+        """None: there is nothing to ask. Who went meanwhile cannot be shown, and its going has the pod tried again."""
+        if extender.config.node_cache_capable:
+            return extender_wire.preemption_body(pod, victims, None)
+        found = {uid: self._objects.pod(uid, node) for node, there in victims.items() for uid in there.uids}
+        whole = {uid: bytes_of for uid, bytes_of in found.items() if bytes_of is not None}
+        left = {node: there for node, there in victims.items() if whole.keys() >= set(there.uids)}
+        return extender_wire.preemption_body(pod, left, whole) if left else None
 
     def _identity(self, uid: str) -> cycle_pb2.PodIdentity:
         placed = self._cache.pod(uid)
