@@ -316,7 +316,7 @@ class World:
         (of_groups,) = (each for each in object_kinds.KINDS if each.field == "pod_group")
 
         async def tell() -> None:
-            self.frontend._on_objects(of_groups, [Event(kind, group, 0)])
+            self.frontend._on_objects(of_groups, [Event(kind, group)])
 
         self.loop.run_until_complete(tell())
         self.loop.settle()
@@ -327,7 +327,7 @@ class World:
         )
 
         async def tell() -> None:
-            take([Event(kind, None if raw is None else parse(raw), 0) for kind, raw in events])
+            take([Event(kind, None if raw is None else parse(raw)) for kind, raw in events])
 
         self.loop.run_until_complete(tell())
         self.loop.settle()

@@ -26,6 +26,9 @@ class Watched:
         self.told: list[tuple[str, Any, Any]] = []
 
         class Told(SchedulingQueue):
+            def listens(queue) -> bool:
+                return True
+
             def on_event(queue, event: ClusterEvent, old: Any, new: Any, now: float, **more: Any) -> Any:
                 self.told.append((event.label, old, new))
                 return super().on_event(event, old, new, now, **more)
@@ -40,12 +43,12 @@ class Watched:
         """The pending pod p is so."""
         metadata = {"namespace": "ns", "name": "p", "uid": "u", "resourceVersion": str(version)}
         raw = {"metadata": metadata, "spec": {"schedulerName": PROFILE, "containers": []}, "status": status}
-        self.watch.on_pods([Event(EventKind.MODIFIED, pod_projection.parse(raw), version)])
+        self.watch.on_pods([Event(EventKind.MODIFIED, pod_projection.parse(raw))])
 
     def show(self, kind: str, change: EventKind = EventKind.MODIFIED, **fields: Any) -> None:
         """The object changed so."""
         message = decode.decode(fields, KINDS[kind].message)
-        self.watch.on_objects(KINDS[kind], [Event(change, message, 0)])
+        self.watch.on_objects(KINDS[kind], [Event(change, message)])
 
     def take(self) -> list[tuple[str, Any, Any]]:
         """What was told since the last time."""

@@ -8,8 +8,8 @@ from trireme.kube.watch import Event, EventKind
 
 
 def _listing(*names: str) -> list[Event[str]]:
-    listed = [Event(EventKind.LISTED, name, 1) for name in names]
-    return [Event(EventKind.LIST_START, None, 0), *listed, Event(EventKind.LIST_END, None, 9)]
+    listed = [Event(EventKind.LISTED, name) for name in names]
+    return [Event(EventKind.LIST_START, None), *listed, Event(EventKind.LIST_END, None)]
 
 
 def _key(obj: str) -> str:
@@ -30,7 +30,7 @@ def test_a_new_list_drops_what_it_does_not_bring() -> None:
 def test_a_list_that_starts_over_counts_from_its_new_start() -> None:
     """If this fails, objects of an abandoned list survive though the complete one does not have them."""
     cache = store.Store(_key)
-    cache.on_events([Event(EventKind.LIST_START, None, 0), Event(EventKind.LISTED, "old=1", 1)])
+    cache.on_events([Event(EventKind.LIST_START, None), Event(EventKind.LISTED, "old=1")])
     assert cache.get("old") == "old=1"
     cache.on_events(_listing("new=1"))
     assert sorted(cache) == ["new=1"]
@@ -56,5 +56,5 @@ def test_the_cache_is_what_the_events_say(events: list[tuple[str, str, int]]) ->
             expected.pop(name, None)
         else:
             expected[name] = f"{name}={value}"
-        cache.on_events([Event(watch.KINDS[kind], f"{name}={value}", 1)])
+        cache.on_events([Event(watch.KINDS[kind], f"{name}={value}")])
     assert dict(cache.by_key()) == expected == seen

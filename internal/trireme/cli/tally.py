@@ -23,7 +23,7 @@ class Tally:
 
     def on_pods(self, events: Sequence[Event[tuple[str, str]]]) -> None:
         """Pods as (uid, state)."""
-        for kind, entry, _ in events:
+        for kind, entry in events:
             if entry is None:
                 if kind == EventKind.LIST_START:
                     self._pods.clear()
@@ -38,7 +38,7 @@ class Tally:
 
     def on_nodes(self, events: Sequence[Event[str]]) -> None:
         """Nodes by name."""
-        for kind, name, _ in events:
+        for kind, name in events:
             if name is None:
                 if kind == EventKind.LIST_START:
                     self._nodes.clear()

@@ -11,7 +11,7 @@ Source: pkg/scheduler/framework/events.go and types.go, k8s.io/kube-scheduler/fr
 import enum
 import functools
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from trireme.framework import amounts, quantity
@@ -79,11 +79,12 @@ class ClusterEvent:
     resource: str
     action: ActionType
     custom_label: str = ""
+    label: str = field(init=False, repr=False, compare=False)
+    """The name in metrics and logs, e.g. `NodeUpdateNodeTaint`."""
 
-    @property
-    def label(self) -> str:
-        """The name in metrics and logs, e.g. `NodeUpdateNodeTaint`."""
-        return self.custom_label or f"{self.resource}{_ACTION_LABELS.get(self.action, '')}"
+    def __post_init__(self) -> None:
+        label = self.custom_label or f"{self.resource}{_ACTION_LABELS.get(self.action, '')}"
+        object.__setattr__(self, "label", label)
 
     @property
     def wildcard(self) -> bool:
@@ -117,6 +118,7 @@ POP_FROM_BACKOFF_Q: Final = "PopFromBackoffQ"
 ASSIGNED_POD_ADD: Final = ClusterEvent(Resource.ASSIGNED_POD, ActionType.ADD)
 ASSIGNED_POD_DELETE: Final = ClusterEvent(Resource.ASSIGNED_POD, ActionType.DELETE)
 UNSCHEDULED_POD_ADD: Final = ClusterEvent(Resource.UNSCHEDULED_POD, ActionType.ADD)
+NODE_ADD: Final = ClusterEvent(Resource.NODE, ActionType.ADD)
 FORCE_ACTIVATE: Final = ClusterEvent(Resource.WILDCARD, ActionType.ALL, "ForceActivate")
 UNSCHEDULABLE_TIMEOUT: Final = ClusterEvent(Resource.WILDCARD, ActionType.ALL, "UnschedulableTimeout")
 

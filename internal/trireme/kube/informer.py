@@ -275,14 +275,14 @@ class Informer(Generic[T]):
         events: list[Event[T]] = []
         for delivery in deliveries:
             if delivery.kind in (EventKind.LIST_START, EventKind.LIST_END):
-                events.append(Event(delivery.kind, None, delivery.version))
+                events.append(Event(delivery.kind, None))
                 continue
             try:
                 decoded = self._decoded_object(delivery.raw)
             except Exception as error:  # whatever is wrong with one object must not stop the others
                 self._report_undecodable(delivery.raw, error)
                 continue
-            events.append(Event(delivery.kind, decoded, delivery.version))
+            events.append(Event(delivery.kind, decoded))
         return events
 
     def _decoded_object(self, raw: Raw) -> T:

@@ -22,6 +22,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from trireme.kube import errors, resources, watch
 from trireme.kube.errors import ApiError, ApiUnreachable
@@ -66,13 +67,11 @@ class Pause:
 Step = ListPage | OpenWatch | Pause
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Delivery:
+class Delivery(NamedTuple):
     """One event with the object as the API sent it; {} with LIST_START and LIST_END."""
 
     kind: EventKind
     raw: Raw
-    version: int
 
 
 class State(enum.Enum):
@@ -145,9 +144,9 @@ class ListWatch:
         """A page came."""
         self.counters.pages += 1
         self._pages_of_list = 1 if self._fresh else self._pages_of_list + 1
-        deliveries = [Delivery(EventKind.LIST_START, {}, 0)] if self._fresh else []
+        deliveries = [Delivery(EventKind.LIST_START, {})] if self._fresh else []
         self._fresh = False
-        deliveries.extend(Delivery(EventKind.LISTED, item, watch.version_of(item)) for item in items)
+        deliveries.extend(Delivery(EventKind.LISTED, item) for item in items)
         if metadata.get("continue"):
             return deliveries
         self.counters.lists += 1
@@ -159,7 +158,7 @@ class ListWatch:
         self._page_expirations = self._short_watches = 0
         self._fresh = True
         self._succeeded()
-        deliveries.append(Delivery(EventKind.LIST_END, {}, self.version))
+        deliveries.append(Delivery(EventKind.LIST_END, {}))
         return deliveries
 
     def opened(self) -> None:
@@ -175,7 +174,7 @@ class ListWatch:
             item = raw["object"]
             if kind is not None:
                 self._advance(item)
-                deliveries.append(Delivery(kind, item, self.version))
+                deliveries.append(Delivery(kind, item))
             elif raw["type"] == "BOOKMARK":
                 self.counters.bookmarks += 1
                 self._advance(item)
@@ -234,7 +233,7 @@ class ListWatch:
         self.version = 0
         self._succeeded()
         self._pause = ABSENT_PAUSE_SECONDS * (1 + self._random() / 2)
-        return [Delivery(EventKind.LIST_START, {}, 0), Delivery(EventKind.LIST_END, {}, 0)] if news else []
+        return [Delivery(EventKind.LIST_START, {}), Delivery(EventKind.LIST_END, {})] if news else []
 
     def _succeeded(self) -> None:
         self._growing = FIRST_PAUSE_SECONDS

@@ -52,7 +52,7 @@ class Store(Generic[T]):
     def on_events(self, events: Sequence[Event[T]]) -> None:
         """Takes an informer's events."""
         changes: list[Change[T]] = []
-        for kind, obj, _ in events:
+        for kind, obj in events:
             if kind is EventKind.LIST_START:
                 self._listed = set()
             elif kind is EventKind.LIST_END:

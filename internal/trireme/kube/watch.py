@@ -43,14 +43,12 @@ class EventKind(enum.IntEnum):
 
 
 class Event(NamedTuple, Generic[T_co]):
-    """One event. `object` is what `decode` made of the raw object (None with LIST_START and LIST_END).
-
-    With DELETED the object is as it was last; its version is that of the deletion.
+    """One event. `object` is what `decode` made of the raw object (None with LIST_START and LIST_END); with DELETED it
+    is as it was last.
     """
 
     kind: EventKind
     object: T_co | None
-    resource_version: int
 
 
 KINDS = {"ADDED": EventKind.ADDED, "MODIFIED": EventKind.MODIFIED, "DELETED": EventKind.DELETED}

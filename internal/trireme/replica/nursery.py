@@ -158,7 +158,8 @@ def fork() -> Line:
     """Load what all processes share, and fork the nursery off this one, which must not have begun anything yet."""
     # NumPy's threads, which a fork would be without, and which nothing here is large enough for.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    load(OF_ALL)
+    with _no_authorities():
+        load(OF_ALL)
     frontend = os.getpid()
     with _pipes() as (asked, asks, hears, said):
         _flush()
@@ -215,6 +216,22 @@ def load(modules: Iterable[str]) -> None:
         importlib.import_module(module)
 
 
+@contextlib.contextmanager
+def _no_authorities() -> Iterator[None]:
+    """While aiohttp is loaded the system trusts nobody: it reads all authorities for sessions that name none, a
+    twentieth of the start, and all of ours name theirs.
+    """
+    before = {name: os.environ.get(name) for name in ("SSL_CERT_FILE", "SSL_CERT_DIR")}
+    os.environ.update(dict.fromkeys(before, os.devnull))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name)
+            if value is not None:
+                os.environ[name] = value
+
+
 def main() -> int:
     """Load what is shared and serve until stdin ends. Returns the exit code."""
     parent_death.name_process("nursery")
@@ -222,7 +239,8 @@ def main() -> int:
         # A terminal, or `timeout`, tells the whole group; the frontend has to end first.
         signal.signal(number, signal.SIG_IGN)
     gc.disable()
-    load((*OF_ALL, *OF_PHASES))
+    with _no_authorities():
+        load((*OF_ALL, *OF_PHASES))
     gc.freeze()
     gc.enable()
     return Nursery().run()

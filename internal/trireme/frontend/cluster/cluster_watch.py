@@ -112,7 +112,7 @@ class ClusterWatch:
     def on_pods(self, events: Sequence[Event[ParsedPod]]) -> None:
         """Pods were listed, added, changed or deleted."""
         logged = event_log.wanted()
-        for kind, parsed, _ in events:
+        for kind, parsed in events:
             if logged and parsed is not None:
                 self._log_pod(kind, parsed)
             if parsed is None:
@@ -157,10 +157,13 @@ class ClusterWatch:
         was_assumed = known is None or known.assumed
         before = None if known is None else self._registry[known.class_id].pod
         self._cache.set_pod(parsed, class_id, base)
-        after = self._registry[class_id].pod
         if was_assumed or before is None:
-            self._tell(cluster_event.ASSIGNED_POD_ADD, None, self._in_event(after, parsed))
+            if self._queue.listens():
+                self._tell(cluster_event.ASSIGNED_POD_ADD, None, self._in_event(self._registry[class_id].pod, parsed))
+            else:
+                self._queue.passed_by(cluster_event.ASSIGNED_POD_ADD)
             return
+        after = self._registry[class_id].pod
         self._placed_updated(started)
         if before is not after:
             for changed in cluster_event.pod_update_events(before, after, target=False):
@@ -276,7 +279,7 @@ class ClusterWatch:
 
     def on_nodes(self, events: Sequence[Event[core_pb2.Node]]) -> None:
         """Nodes were listed, added, changed or deleted."""
-        for kind, node, _ in events:
+        for kind, node in events:
             if node is None:
                 self._on_list(kind, "nodes", lambda: set(self._cache.node_names()), self._drop_node)
             elif kind == EventKind.DELETED:
@@ -292,7 +295,7 @@ class ClusterWatch:
             return
         event_log.node_changed(before, node)
         if before is None:
-            self._tell(cluster_event.event(cluster_event.Resource.NODE, ActionType.ADD), None, node)
+            self._tell(cluster_event.NODE_ADD, None, node)
             return
         for event in cluster_event.node_update_events(before, node):
             self._tell(event, before, node)
@@ -307,7 +310,7 @@ class ClusterWatch:
 
     def on_objects(self, kind: object_kinds.ObjectKind, events: Sequence[Event[Any]]) -> None:
         """Objects of the kind were listed, added, changed or deleted."""
-        for event_kind, entry, _ in events:
+        for event_kind, entry in events:
             if entry is None:
                 self._on_list(
                     event_kind,
@@ -388,7 +391,10 @@ class ClusterWatch:
     # All
 
     def _tell(self, event: cluster_event.ClusterEvent, old: Any, new: Any) -> None:
-        self._carry_out(self._queue.on_event(event, old, new, self._now()))
+        if self._queue.listens():
+            self._carry_out(self._queue.on_event(event, old, new, self._now()))
+        else:
+            self._queue.passed_by(event)
 
     def _on_list(self, kind: EventKind, name: str, known: Callable[[], set[Any]], drop: Callable[[Any], None]) -> None:
         if kind == EventKind.LIST_START:

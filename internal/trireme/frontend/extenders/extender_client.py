@@ -114,14 +114,12 @@ def _system(error: OSError) -> str:
     return (error.strerror or str(error)).lower()
 
 
-def tls_context(config: model.Extender) -> "ssl.SSLContext | bool":
-    """How connections of this extender are secured; True: as the system trusts. Raises: OSError or ValueError."""
+def tls_context(config: model.Extender) -> ssl.SSLContext:
+    """How connections of this extender are secured. Raises: OSError or ValueError."""
     tls = config.tls_config or model.ExtenderTLS()
     has_authorities = bool(tls.ca_data or tls.ca_file)
     insecure = tls.insecure or (config.enable_https and not has_authorities)
     has_pair = bool((tls.cert_data or tls.cert_file) and (tls.key_data or tls.key_file))
-    if not (has_authorities or insecure or has_pair):
-        return True
     context = ssl.create_default_context()
     if has_authorities:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

@@ -84,12 +84,12 @@ class ExtenderObjects:
 
     def on_pods(self, events: Sequence[Event[ParsedPod]]) -> None:
         """Forget the pods that are gone."""
-        for kind, parsed, _ in events:
+        for kind, parsed in events:
             self._forget("pods", self._pods, kind, None if parsed is None else parsed.uid)
 
     def on_nodes(self, events: Sequence[Event[core_pb2.Node]]) -> None:
         """Forget the nodes that are gone."""
-        for kind, node, _ in events:
+        for kind, node in events:
             self._forget("nodes", self._nodes, kind, None if node is None else node.metadata.name)
 
     def _forget(self, what: str, kept: dict[str, bytes], kind: EventKind, key: str | None) -> None:

@@ -322,6 +322,10 @@ class PodGroupQueue(metrics_observed.TimedQueue):
 
     # --- what happens in the cluster, and time -----------------------------------------------------------------------
 
+    def listens(self) -> bool:
+        """As the queue's; groups that are held back wait for events, too."""
+        return super().listens() or bool(self._held())
+
     def on_event(
         self,
         event: ClusterEvent,

@@ -57,6 +57,11 @@ class EventLog:
         return self.end - self._needed()
 
     @property
+    def wanted(self) -> bool:
+        """Whether an attempt is under way, so that what happens is kept."""
+        return bool(self._cells)
+
+    @property
     def end(self) -> int:
         """The position of the next event."""
         return self._base + len(self._events)

@@ -246,6 +246,13 @@ class SchedulingQueue:
 
     # --- what happens in the cluster, and time -----------------------------------------------------------------------
 
+    def listens(self) -> bool:
+        """Whether anybody waits for an event, or is tried and may wait then. If not, `passed_by` says all of it."""
+        return self._log.wanted or bool(self._places.unschedulable.group_count)
+
+    def passed_by(self, event: ClusterEvent) -> None:
+        """Something changed while nobody listened."""
+
     def on_event(
         self,
         event: ClusterEvent,

@@ -528,6 +528,10 @@ class TimedQueue(scheduling_queue.SchedulingQueue):
         self._observed.handled(_POD_DELETE, started)
         return instructions
 
+    def passed_by(self, event: cluster_event.ClusterEvent) -> None:
+        """As the queue's; it counts, and takes no time."""
+        self._observed.event_seconds.observe(0.0, (event.label,))
+
     def on_event(
         self,
         event: cluster_event.ClusterEvent,
