@@ -32,20 +32,21 @@ def answer(row: Row) -> Json:
     case = row["case"]
     if "event" not in case:
         nothing = DecisionCluster({"nodes": [], "pod": {"metadata": {"namespace": "", "name": ""}}})
-        return {"events": [_registered(entry) for entry in _registrations(case["plugin"], nothing)]}
+        return {"events": [_registered(entry) for entry in _registrations(case, nothing)]}
     changes = _changes(case)
     said = {"hint": _hint(case)}
     return said if changes is None else {**said, "changes": changes}
 
 
 @functools.cache
-def _profile() -> model.CompletedProfile:
-    return decision_profiles.completed_profile(decision_profiles.DEFAULTS, _FEATURES)
+def _profile(arguments: decision_profiles.Arguments) -> model.CompletedProfile:
+    return decision_profiles.completed_profile(arguments, _FEATURES)
 
 
-def _registrations(plugin: str, cluster: DecisionCluster) -> list[queue_hints.Registration]:
-    view = hints.CacheView(cluster.cache)
-    return [entry for entry in hints.registrations(_profile(), _FEATURES, view) if entry.plugin == plugin]
+def _registrations(case: Json, cluster: DecisionCluster) -> list[queue_hints.Registration]:
+    """What the case's plugin registers, with the arguments that the case names."""
+    profile, view = _profile(decision_profiles.arguments_of(case)), hints.CacheView(cluster.cache)
+    return [entry for entry in hints.registrations(profile, _FEATURES, view) if entry.plugin == case["plugin"]]
 
 
 def _registered(entry: queue_hints.Registration) -> Json:
@@ -61,7 +62,7 @@ def _hint(case: Json) -> str:
     for pod in (case["pod"], *_pods(case)):
         cluster.class_of(pod)
     wanted = cluster_event.parse(case["event"]["resource"], case["event"]["actions"])
-    (registration,) = (entry for entry in _registrations(case["plugin"], cluster) if entry.event == wanted)
+    (registration,) = (entry for entry in _registrations(case, cluster) if entry.event == wanted)
     table = queue_hints.HintTable({"": [registration]})
     old, new = (_in_event(case, side, cluster) for side in ("old", "new"))
     decisions, _ = table.weigh("", _happened(case, wanted), old, new, [_waiting(case, cluster)])

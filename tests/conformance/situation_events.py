@@ -9,6 +9,7 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
+import situation_arguments
 from golden_rows import Row
 from situation_mutations import Mutations
 
@@ -31,6 +32,13 @@ FIELDS = {
 }
 #: How many begin as golden hints; the others as golden decisions.
 OF_HINTS = 0.6
+#: How often the plugin has arguments of its own, where some are known that its hints may depend on.
+ARGUED = 0.15
+
+_ARGUMENTS: dict[str, list[Json]] = {}
+for _choices in situation_arguments.ARGUMENTS.values():
+    for _choice in _choices:
+        _ARGUMENTS.setdefault(_choice[0]["name"], []).append(_choice)
 
 
 class Events:
@@ -76,6 +84,9 @@ class Events:
         self._place(draw, case, event, happened)
         case.pop("fitStrategy", None)
         case.pop("focus", None)
+        arguments = _ARGUMENTS.get(plugin)
+        if arguments and draw.random() < ARGUED:
+            case["pluginConfig"] = draw.choice(arguments)
         return {"name": f"{plugin}-{name}", "case": {**case, "plugin": plugin, "event": event}}
 
     def _place(self, draw: random.Random, case: Json, event: Json, happened: Json) -> None:
