@@ -145,6 +145,9 @@ async def test_a_preemption_that_is_refused_half_way_is_tried_again(tmp_path: pa
             assert len(await here.events_of(name, "Preempted")) == 1
         told = await here.events_of("vip", "FailedScheduling")
         assert any("preempting 2 victims" in event["note"] for event in told)
+        (refused,) = await here.events_of("vip", "PreemptionFailed")
+        assert refused["note"].startswith("cannot preempt pod default/low0 on node ")
+        assert (refused["type"], refused["action"]) == ("Warning", "Preempting")
 
 
 async def test_a_promised_node_that_goes_away_leaves_nobody_waiting(cluster: clusters.OpenCluster) -> None:

@@ -5,11 +5,14 @@ from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from trireme.framework import status
-from trireme.frontend import action_batches, pods_in_pre_bind, preempting, waiting_pods
+from trireme.frontend import action_batches, outcomes, pods_in_pre_bind, preempting, waiting_pods
 from trireme.frontend.cluster import class_registry, cluster_cache, pod_projection
 from trireme.frontend.queueing import nominator, queue_pod
 from trireme.frontend.serving import metrics_observed
+from trireme.kube import event_series
 from trireme.v1 import bind_pb2, cycle_pb2
 from trireme.wire import status as wire_status
 
@@ -44,7 +47,7 @@ class World:
             ),
             self.nominations,
             self.waiting,
-            SimpleNamespace(preempted=self._preempted),  # type: ignore[arg-type]
+            SimpleNamespace(preempted=self._preempted, not_preempted=self._not_preempted),  # type: ignore[arg-type]
             self._apply,
             self.activated.extend,
             metrics_observed.Observations(),
@@ -83,6 +86,9 @@ class World:
         await asyncio.sleep(2 * action_batches.LINGER_SECONDS)
         for _ in range(20):
             await asyncio.sleep(0)
+
+    def _not_preempted(self, pod: queue_pod.QueuedPod, victim: Any, node_name: str, failure: str) -> None:
+        self.told.append(f"{pod.uid}: not {victim.name} on {node_name}: {failure}")
 
     def _preempted(self, victim: Any, message: str, profile: str) -> None:
         self.told.append(f"{victim.name}: {message}")
@@ -191,7 +197,7 @@ async def test_after_a_failure_the_last_victim_is_spared_and_the_pod_tried_again
     assert world.asked == [["evict a"]]
     assert world.activated == [("ns/vip", "vip")]
     assert not world.preempting.holds("vip")
-    assert world.told == []
+    assert world.told == ["vip: not name-a on node: no"]
 
 
 async def test_a_victim_that_waits_on_permit_is_refused_in_memory() -> None:
@@ -338,3 +344,23 @@ def _show(cache: cluster_cache.ClusterCache, registry: class_registry.ClassRegis
     parsed = pod_projection.parse(raw)
     base = registry.base_of(parsed.base)
     cache.set_pod(parsed, registry.intern(base, parsed.labels), base)
+
+
+@pytest.mark.parametrize(("parsed", "on"), [(True, "vip"), (False, "name-a")], ids=["a pod", "a group"])
+def test_a_refused_eviction_is_told_of(parsed: bool, on: str) -> None:
+    """The event says which victim stays and why; where the preemptor is no pod, the victim has it."""
+    told: list[tuple[Any, ...]] = []
+    shown = SimpleNamespace(namespace="ns", name="vip", uid="vip", resource_version=7)
+    results = outcomes.Outcomes(
+        SimpleNamespace(),  # type: ignore[arg-type]
+        SimpleNamespace(record=lambda regarding, *rest: told.append((regarding.name, *rest))),  # type: ignore[arg-type]
+        lambda uid: SimpleNamespace(parsed=shown) if parsed else None,  # type: ignore[arg-type,return-value]
+        lambda instructions: None,
+        lambda action: None,
+        lambda: 0.0,
+        metrics_observed.Observations(),
+    )
+    pod = queue_pod.QueuedPod(queue_pod.by_priority("ns/vip", "vip", 1, "p", 100), 0.0)
+    results.not_preempted(pod, event_series.pod_reference("ns", "name-a", "a", "1"), "n0", "forbidden")
+    text = "cannot preempt pod ns/name-a on node n0: forbidden"
+    assert told == [(on, "Warning", "PreemptionFailed", "Preempting", text, "p")]

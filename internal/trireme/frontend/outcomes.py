@@ -146,6 +146,15 @@ class Outcomes:
         """The victim is deleted to make room."""
         self._recorder.record(victim, NORMAL, "Preempted", "Preempting", message, profile)
 
+    def not_preempted(self, pod: queue_pod.QueuedPod, victim: ObjectReference, node_name: str, failure: str) -> None:
+        """The victim could not be deleted for the pod. A preemptor that is a group has no object here: the victim has
+        the event then.
+        """
+        pending = self._pending(pod.uid)
+        regarding = victim if pending is None else _reference(pending.parsed)
+        text = f"cannot preempt pod {victim.namespace}/{victim.name} on node {node_name}: {failure}"
+        self._recorder.record(regarding, WARNING, "PreemptionFailed", "Preempting", text, pod.record.profile)
+
     def _set_condition(self, pending: cluster_watch.PendingPod, failure: Failure) -> None:
         parsed = pending.parsed
         known = self._asked.get(parsed.uid)

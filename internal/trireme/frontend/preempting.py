@@ -273,7 +273,7 @@ class Preempting:
             # A group's victims may be anywhere.
             text = f"Preempted by podgroup {victim.evict.preemptor.uid} on node {victim.evict.node_name}"
         uid = victim.pod.uid
-        version = self._version_of(uid)
+        reference = pod_reference(victim.pod.namespace, victim.pod.name, uid, self._version_of(uid))
         end = _End.DELETED
         if self._waiting.preempt(uid, NAME, "preempted") or self._pre_binding.cancel(uid, f"preempted by {NAME}"):
             text += " (in kube-scheduler memory)."
@@ -285,10 +285,10 @@ class Preempting:
             failure = await self.carry_out([victim])
             if failure:
                 log.error("pod %s/%s could not be preempted: %s", victim.pod.namespace, victim.pod.name, failure)
+                self._results.not_preempted(pod, reference, node_name or victim.evict.node_name, failure)
                 return _End.FAILED
         name = klog.Ref(f"{victim.pod.namespace}/{victim.pod.name}")
         preemptor = klog.Ref(pod.key)
         klog.info(log, 2, "Preemptor Pod preempted victim Pod", preemptor=preemptor, victim=name, node=node_name)
-        reference = pod_reference(victim.pod.namespace, victim.pod.name, uid, version)
         self._results.preempted(reference, text, pod.record.profile)
         return end
