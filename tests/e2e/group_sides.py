@@ -25,7 +25,10 @@ GATES = {"GenericWorkload": True, "TopologyAwareWorkloadScheduling": True}
 SERVED = {"scheduling.k8s.io/v1beta1": True}
 
 GROUPS = "/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups"
+COMPOSITES = "/apis/scheduling.k8s.io/v1alpha3/namespaces/default/compositepodgroups"
 PODS = "/api/v1/namespaces/default/pods"
+# The gate of groups of groups, where these are played with.
+OF_GROUPS = "CompositePodGroup"
 
 _LEFT = (
     f"{PODS}?gracePeriodSeconds=0",
@@ -61,10 +64,11 @@ def members(group: str, count: int, cpu: str = "1", first: int = 0, **spec: Any)
 
 
 class Stage:
-    """The cluster that a scenario plays on."""
+    """The cluster that a scenario plays on. `kinds` are the collections of groups that there are."""
 
-    def __init__(self, here: installation.Installation) -> None:
+    def __init__(self, here: installation.Installation, kinds: tuple[str, ...]) -> None:
         self.here = here
+        self.kinds = kinds
 
     async def nodes(self, count: int, cpu: str = "2") -> None:
         for number in range(count):
@@ -142,8 +146,9 @@ class Stage:
         """What users see, without what is chance: uids, times, and which of equal nodes it was."""
         pods = await self.here.pods()
         groups = (await self.here.request("GET", GROUPS))["items"] or []
+        composites = [each for kind in self.kinds[1:] for each in (await self.here.request("GET", kind))["items"] or []]
         events = (await self.here.request("GET", "/apis/events.k8s.io/v1/namespaces/default/events"))["items"] or []
-        uids = {each["metadata"]["uid"]: f"<{each['metadata']['name']}>" for each in (*pods, *groups)}
+        uids = {each["metadata"]["uid"]: f"<{each['metadata']['name']}>" for each in (*pods, *groups, *composites)}
         return {
             "pods": {
                 pod["metadata"]["name"]: {
@@ -154,7 +159,8 @@ class Stage:
                 for pod in pods
             },
             "groups": {
-                group["metadata"]["name"]: _conditions(group, ("PodGroupInitiallyScheduled",)) for group in groups
+                group["metadata"]["name"]: _conditions(group, ("PodGroupInitiallyScheduled",))
+                for group in (*groups, *composites)
             },
             "events": sorted({_event(event, uids) for event in events}),
         }
@@ -180,7 +186,7 @@ Scenario = Callable[[Stage], Awaitable[None]]
 
 
 @contextlib.asynccontextmanager
-async def stage(plane: launcher.ControlPlane, folder: pathlib.Path) -> AsyncIterator[Stage]:
+async def stage(plane: launcher.ControlPlane, folder: pathlib.Path, gates: Iterable[str]) -> AsyncIterator[Stage]:
     """An empty cluster without a scheduler."""
     folder.mkdir(parents=True, exist_ok=True)
     headers = {"Authorization": f"Bearer {plane.token()}"}
@@ -191,12 +197,14 @@ async def stage(plane: launcher.ControlPlane, folder: pathlib.Path) -> AsyncIter
             if pod["metadata"].get("finalizers"):
                 path = f"{PODS}/{pod['metadata']['name']}"
                 await here.request("PATCH", path, {"metadata": {"finalizers": []}}, "application/merge-patch+json")
-        for group in (await here.request("GET", GROUPS))["items"] or []:
-            path = f"{GROUPS}/{group['metadata']['name']}"
-            await here.request("PATCH", path, {"metadata": {"finalizers": []}}, "application/merge-patch+json")
-        for path in _LEFT:
+        kinds = (GROUPS, COMPOSITES) if OF_GROUPS in gates else (GROUPS,)
+        for kind in kinds:
+            for group in (await here.request("GET", kind))["items"] or []:
+                path = f"{kind}/{group['metadata']['name']}"
+                await here.request("PATCH", path, {"metadata": {"finalizers": []}}, "application/merge-patch+json")
+        for path in (*_LEFT, *kinds[1:]):
             await here.request("DELETE", path)
-        yield Stage(here)
+        yield Stage(here, kinds)
     # For TLS connections to say goodbye.
     await asyncio.sleep(0.25)
 
@@ -205,7 +213,7 @@ async def played_to_trireme(
     plane: launcher.ControlPlane, folder: pathlib.Path, scenario: Scenario, gates: Iterable[str] = ("GenericWorkload",)
 ) -> Json:
     """What Trireme makes of it."""
-    async with stage(plane, folder) as on:
+    async with stage(plane, folder, gates) as on:
         frontend = on.here.add_frontend()
         frontend.command.append("--feature-gates=" + ",".join(f"{gate}=true" for gate in gates))
         frontend.start()
@@ -230,7 +238,7 @@ async def played_to_kube_scheduler(
         "leaderElection": {"leaderElect": False},
     }
     config.write_text(yaml.safe_dump(document))
-    async with stage(plane, folder) as on:
+    async with stage(plane, folder, gates) as on:
         (port,) = launcher.free_ports(1)
         plane.start_program(
             "kube-scheduler",

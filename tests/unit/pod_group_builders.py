@@ -57,6 +57,7 @@ def grouping_queue(
     registrations: Iterable[Registration] = (),
     pre_enqueue: Callable[[QueuedPod], str | Gate] = lambda pod: Gate.OPEN,
     preempting: Callable[[str], bool] = lambda key: False,
+    composite: bool = False,
 ) -> PodGroupQueue:
     """A queue of one profile with GangScheduling."""
     told = told or Told()
@@ -66,6 +67,7 @@ def grouping_queue(
         pre_enqueue,
         gang_profiles=frozenset({PROFILE}),
         preempting=preempting,
-        tell=lambda group: told.lacking.append(group.key),
+        tell=lambda group, missing: told.lacking.append(group.key),
         gone=told.gone.append,
+        composite=composite,
     )

@@ -90,7 +90,7 @@ class GroupMachine(FrontendMachine):
         assert Counter(pod.uid for pod in queue.pods() if not (pod.flight and pod.flight.deleted)) == Counter(pending)
         for group in queue.groups:
             if group.attempt is None:
-                queued = bool(group.waiting) and group.pod_group is not None
+                queued = bool(group.waiting) and group.tree is not None
                 assert (group.entity is not None) == queued, f"{group.key} is forgotten, or nobody is in it"
                 assert not group.pending
             for uid, pod in group.members.items():
@@ -108,7 +108,7 @@ class GroupMachine(FrontendMachine):
                 assert not self._could_go(group), f"{group.key} waits, and fits"
 
     def _could_go(self, group: GroupState) -> bool:
-        if group.pod_group is None or group.lacks_pods:
+        if group.tree is None or group.lacks_pods:
             return False
         if any(pod.record.pod.parsed.gates for pod in group.waiting.values()):
             return False
@@ -120,7 +120,7 @@ class GroupMachine(FrontendMachine):
             if slot is not None:
                 free[slot] -= asked
                 fitted += 1
-        return fitted > 0 and fitted + len(group.placed) >= group.min_count
+        return fitted > 0 and fitted + len(group.placed) >= group.tree.min_count
 
     def _calm_down(self) -> None:
         # A group that does not fit is tried again after each back-off, for ever: what must end is everything else.

@@ -7,7 +7,8 @@ from pod_group_builders import pod_group
 from pod_group_cluster import Cluster
 
 from trireme.frontend.groups import pod_group_conditions
-from trireme.frontend.groups.pod_group_trial import Verdict, feasible
+from trireme.frontend.groups.pod_group_forest import GroupKey
+from trireme.frontend.groups.pod_group_results import Verdict, feasible
 from trireme.frontend.queueing.queue_pod import Place
 from trireme.frontend.replicas import phases
 from trireme.v1 import bind_pb2, cycle_pb2, filter_pb2, snapshot_pb2, status_pb2
@@ -479,10 +480,10 @@ def test_who_waits_for_what_only_its_owner_can_give_is_told_so() -> None:
         for number in range(2):
             cluster.add(f"{group}{number}", group)
     for key in ("ns/g", "ns/lost"):
-        state = cluster.queue.groups.get(key)
+        state = cluster.queue.groups.get(GroupKey(key))
         assert state is not None
-        conditions.tell_lack(state)
-    lost = "waiting for the pod group lost to appear"
+        conditions.tell_lack(state, "for PodGroup ns/lost to appear")
+    lost = "waiting for PodGroup ns/lost to appear"
     assert recorder.told == [
         ("PodGroup", "g", "Warning", "WaitingForPods", "waiting for minCount (3) pods to appear: 2 are there"),
         ("Pod", "lost0", "Warning", "WaitingForPodGroup", lost),

@@ -185,10 +185,10 @@ class Machine:
         if group.attempt is not None:
             assert entity is not None
             assert entity.place is Place.IN_FLIGHT
-            assert not group.waiting or group.pod_group is None
+            assert not group.waiting or group.tree is None
             return
         assert not group.pending
-        assert (entity is not None) == (bool(group.waiting) and group.pod_group is not None)
+        assert (entity is not None) == (bool(group.waiting) and group.tree is not None)
         places = {pod.place for pod in group.waiting.values()}
         if entity is None:
             assert places <= {Place.INCOMPLETE}
@@ -225,7 +225,7 @@ class Machine:
             self.take(self.queue.attempted(group, Attempt.SCHEDULED, self.now))
         for group in self.queue.groups:
             if group.waiting:
-                stuck = group.pod_group is None or group.lacks_pods or any(self.gated[uid] for uid in group.waiting)
+                stuck = group.tree is None or group.lacks_pods or any(self.gated[uid] for uid in group.waiting)
                 assert stuck, f"{group.key} was not tried"
         assert tried <= set(self.pending)
 

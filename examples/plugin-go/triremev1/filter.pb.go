@@ -1435,7 +1435,7 @@ type PodGroupPostFilterRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. The class of the first member, and the state of the cluster.
 	Cycle *Cycle `protobuf:"bytes,1,opt,name=cycle,proto3" json:"cycle,omitempty"`
-	// REQUIRED. The PodGroup.
+	// REQUIRED. The PodGroup, or the CompositePodGroup that is no group of another.
 	PodGroup *PodIdentity `protobuf:"bytes,2,opt,name=pod_group,json=podGroup,proto3" json:"pod_group,omitempty"`
 	// REQUIRED. The group's priority.
 	Priority int32 `protobuf:"varint,3,opt,name=priority,proto3" json:"priority,omitempty"`
@@ -1446,7 +1446,9 @@ type PodGroupPostFilterRequest struct {
 	Victims []*Victim `protobuf:"bytes,5,rep,name=victims,proto3" json:"victims,omitempty"`
 	// OPTIONAL. Set: this is no question about preemption, but whether the group may get other devices. It is asked once;
 	// the members are those that were tried, in order.
-	Devices       *DevicesQuestion `protobuf:"bytes,6,opt,name=devices,proto3" json:"devices,omitempty"`
+	Devices *DevicesQuestion `protobuf:"bytes,6,opt,name=devices,proto3" json:"devices,omitempty"`
+	// OPTIONAL. It is a CompositePodGroup: the members may be of several PodGroups.
+	Composite     bool `protobuf:"varint,7,opt,name=composite,proto3" json:"composite,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1521,6 +1523,13 @@ func (x *PodGroupPostFilterRequest) GetDevices() *DevicesQuestion {
 		return x.Devices
 	}
 	return nil
+}
+
+func (x *PodGroupPostFilterRequest) GetComposite() bool {
+	if x != nil {
+		return x.Composite
+	}
+	return false
 }
 
 // DevicesQuestion asks which claims of a group and of its pods may be given up, because they cannot be used.
@@ -2298,14 +2307,15 @@ const file_trireme_v1_filter_proto_rawDesc = "" +
 	"\x10clear_nomination\x18\x04 \x01(\bR\x0fclearNomination\x12@\n" +
 	"\n" +
 	"candidates\x18\x05 \x01(\v2 .trireme.v1.PreemptionCandidatesR\n" +
-	"candidates\"\xb1\x02\n" +
+	"candidates\"\xcf\x02\n" +
 	"\x19PodGroupPostFilterRequest\x12'\n" +
 	"\x05cycle\x18\x01 \x01(\v2\x11.trireme.v1.CycleR\x05cycle\x124\n" +
 	"\tpod_group\x18\x02 \x01(\v2\x17.trireme.v1.PodIdentityR\bpodGroup\x12\x1a\n" +
 	"\bpriority\x18\x03 \x01(\x05R\bpriority\x124\n" +
 	"\amembers\x18\x04 \x03(\v2\x1a.trireme.v1.PodGroupMemberR\amembers\x12,\n" +
 	"\avictims\x18\x05 \x03(\v2\x12.trireme.v1.VictimR\avictims\x125\n" +
-	"\adevices\x18\x06 \x01(\v2\x1b.trireme.v1.DevicesQuestionR\adevices\"/\n" +
+	"\adevices\x18\x06 \x01(\v2\x1b.trireme.v1.DevicesQuestionR\adevices\x12\x1c\n" +
+	"\tcomposite\x18\a \x01(\bR\tcomposite\"/\n" +
 	"\x0fDevicesQuestion\x12\x1c\n" +
 	"\tscheduled\x18\x01 \x01(\rR\tscheduled\"\xdc\x01\n" +
 	"\x0ePodGroupMember\x12)\n" +

@@ -1146,6 +1146,7 @@ type ClusterObject struct {
 	//	*ClusterObject_ResourceClaim
 	//	*ClusterObject_DeviceTaintRule
 	//	*ClusterObject_PodGroup
+	//	*ClusterObject_CompositePodGroup
 	Object isClusterObject_Object `protobuf_oneof:"object"`
 	// OPTIONAL. The frontend assumes this state; the API server does not show it yet.
 	Assumed bool `protobuf:"varint,30,opt,name=assumed,proto3" json:"assumed,omitempty"`
@@ -1355,6 +1356,15 @@ func (x *ClusterObject) GetPodGroup() *PodGroup {
 	return nil
 }
 
+func (x *ClusterObject) GetCompositePodGroup() *CompositePodGroup {
+	if x != nil {
+		if x, ok := x.Object.(*ClusterObject_CompositePodGroup); ok {
+			return x.CompositePodGroup
+		}
+	}
+	return nil
+}
+
 func (x *ClusterObject) GetAssumed() bool {
 	if x != nil {
 		return x.Assumed
@@ -1463,6 +1473,11 @@ type ClusterObject_PodGroup struct {
 	PodGroup *PodGroup `protobuf:"bytes,18,opt,name=pod_group,json=podGroup,proto3,oneof"`
 }
 
+type ClusterObject_CompositePodGroup struct {
+	// A group of groups.
+	CompositePodGroup *CompositePodGroup `protobuf:"bytes,19,opt,name=composite_pod_group,json=compositePodGroup,proto3,oneof"`
+}
+
 func (*ClusterObject_Namespace) isClusterObject_Object() {}
 
 func (*ClusterObject_Service) isClusterObject_Object() {}
@@ -1498,6 +1513,8 @@ func (*ClusterObject_ResourceClaim) isClusterObject_Object() {}
 func (*ClusterObject_DeviceTaintRule) isClusterObject_Object() {}
 
 func (*ClusterObject_PodGroup) isClusterObject_Object() {}
+
+func (*ClusterObject_CompositePodGroup) isClusterObject_Object() {}
 
 // ObjectKey names an object of ClusterObject.
 type ObjectKey struct {
@@ -1771,7 +1788,7 @@ const file_trireme_v1_snapshot_proto_rawDesc = "" +
 	"\x04name\x18\x05 \x03(\tR\x04name\x12 \n" +
 	"\fstart_time_s\x18\x06 \x03(\x12R\n" +
 	"startTimeS\x12\x14\n" +
-	"\x05flags\x18\a \x03(\rR\x05flags\"\xa7\n" +
+	"\x05flags\x18\a \x03(\rR\x05flags\"\xf8\n" +
 	"\n" +
 	"\rClusterObject\x125\n" +
 	"\tnamespace\x18\x01 \x01(\v2\x15.trireme.v1.NamespaceH\x00R\tnamespace\x12/\n" +
@@ -1794,7 +1811,8 @@ const file_trireme_v1_snapshot_proto_rawDesc = "" +
 	"\fdevice_class\x18\x0f \x01(\v2\x17.trireme.v1.DeviceClassH\x00R\vdeviceClass\x12B\n" +
 	"\x0eresource_claim\x18\x10 \x01(\v2\x19.trireme.v1.ResourceClaimH\x00R\rresourceClaim\x12I\n" +
 	"\x11device_taint_rule\x18\x11 \x01(\v2\x1b.trireme.v1.DeviceTaintRuleH\x00R\x0fdeviceTaintRule\x123\n" +
-	"\tpod_group\x18\x12 \x01(\v2\x14.trireme.v1.PodGroupH\x00R\bpodGroup\x12\x18\n" +
+	"\tpod_group\x18\x12 \x01(\v2\x14.trireme.v1.PodGroupH\x00R\bpodGroup\x12O\n" +
+	"\x13composite_pod_group\x18\x13 \x01(\v2\x1d.trireme.v1.CompositePodGroupH\x00R\x11compositePodGroup\x12\x18\n" +
 	"\aassumed\x18\x1e \x01(\bR\aassumed\x12\"\n" +
 	"\ropen_to_group\x18\x1f \x01(\tR\vopenToGroupB\b\n" +
 	"\x06object\"Q\n" +
@@ -1874,7 +1892,8 @@ var file_trireme_v1_snapshot_proto_goTypes = []any{
 	(*ResourceClaim)(nil),         // 39: trireme.v1.ResourceClaim
 	(*DeviceTaintRule)(nil),       // 40: trireme.v1.DeviceTaintRule
 	(*PodGroup)(nil),              // 41: trireme.v1.PodGroup
-	(*PodIdentity)(nil),           // 42: trireme.v1.PodIdentity
+	(*CompositePodGroup)(nil),     // 42: trireme.v1.CompositePodGroup
+	(*PodIdentity)(nil),           // 43: trireme.v1.PodIdentity
 }
 var file_trireme_v1_snapshot_proto_depIdxs = []int32{
 	2,  // 0: trireme.v1.SyncRequest.hello:type_name -> trireme.v1.Hello
@@ -1917,14 +1936,15 @@ var file_trireme_v1_snapshot_proto_depIdxs = []int32{
 	39, // 37: trireme.v1.ClusterObject.resource_claim:type_name -> trireme.v1.ResourceClaim
 	40, // 38: trireme.v1.ClusterObject.device_taint_rule:type_name -> trireme.v1.DeviceTaintRule
 	41, // 39: trireme.v1.ClusterObject.pod_group:type_name -> trireme.v1.PodGroup
-	42, // 40: trireme.v1.Nomination.pod:type_name -> trireme.v1.PodIdentity
-	1,  // 41: trireme.v1.SnapshotService.Sync:input_type -> trireme.v1.SyncRequest
-	17, // 42: trireme.v1.SnapshotService.Sync:output_type -> trireme.v1.SyncResponse
-	42, // [42:43] is the sub-list for method output_type
-	41, // [41:42] is the sub-list for method input_type
-	41, // [41:41] is the sub-list for extension type_name
-	41, // [41:41] is the sub-list for extension extendee
-	0,  // [0:41] is the sub-list for field type_name
+	42, // 40: trireme.v1.ClusterObject.composite_pod_group:type_name -> trireme.v1.CompositePodGroup
+	43, // 41: trireme.v1.Nomination.pod:type_name -> trireme.v1.PodIdentity
+	1,  // 42: trireme.v1.SnapshotService.Sync:input_type -> trireme.v1.SyncRequest
+	17, // 43: trireme.v1.SnapshotService.Sync:output_type -> trireme.v1.SyncResponse
+	43, // [43:44] is the sub-list for method output_type
+	42, // [42:43] is the sub-list for method input_type
+	42, // [42:42] is the sub-list for extension type_name
+	42, // [42:42] is the sub-list for extension extendee
+	0,  // [0:42] is the sub-list for field type_name
 }
 
 func init() { file_trireme_v1_snapshot_proto_init() }
@@ -1963,6 +1983,7 @@ func file_trireme_v1_snapshot_proto_init() {
 		(*ClusterObject_ResourceClaim)(nil),
 		(*ClusterObject_DeviceTaintRule)(nil),
 		(*ClusterObject_PodGroup)(nil),
+		(*ClusterObject_CompositePodGroup)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

@@ -11,7 +11,6 @@ from trireme.config.gates import FeatureGates
 
 #: By gate: the value that is not heeded, and what happens instead.
 UNHEEDED: Final[Mapping[str, tuple[bool, str]]] = {
-    "CompositePodGroup": (True, "CompositePodGroups are not read: each PodGroup is scheduled by itself"),
     "DRADerivedAttributes": (True, "devices have no derived attributes"),
     "DRADeviceCompatibilityGroups": (True, "compatibility groups of devices are not looked at"),
     "DRAListTypeAttributes": (True, "attributes of devices that are lists are not looked at"),

@@ -271,7 +271,8 @@ class Preempting:
         text = f"Preempted by pod {pod.uid} on node {node_name}"
         if not node_name:
             # A group's victims may be anywhere.
-            text = f"Preempted by podgroup {victim.evict.preemptor.uid} on node {victim.evict.node_name}"
+            kind, uid = pod.key.partition("/")[0], victim.evict.preemptor.uid
+            text = f"Preempted by {kind} {uid} on node {victim.evict.node_name}"
         uid = victim.pod.uid
         reference = pod_reference(victim.pod.namespace, victim.pod.name, uid, self._version_of(uid))
         end = _End.DELETED

@@ -59,6 +59,9 @@ RESOURCE_CLAIMS = Resource("ResourceClaim", "/apis/resource.k8s.io/v1/resourcecl
 DEVICE_CLASSES = Resource("DeviceClass", "/apis/resource.k8s.io/v1/deviceclasses", optional=True)
 DEVICE_TAINT_RULES = Resource("DeviceTaintRule", "/apis/resource.k8s.io/v1/devicetaintrules", optional=True)
 POD_GROUPS = Resource("PodGroup", "/apis/scheduling.k8s.io/v1beta1/podgroups", optional=True)
+COMPOSITE_POD_GROUPS = Resource(
+    "CompositePodGroup", "/apis/scheduling.k8s.io/v1alpha3/compositepodgroups", optional=True
+)
 
 # What the default configuration watches.
 DEFAULT = (

@@ -776,15 +776,18 @@ class PodGroupPostFilterRequest(_message.Message):
     MEMBERS_FIELD_NUMBER: _builtins.int
     VICTIMS_FIELD_NUMBER: _builtins.int
     DEVICES_FIELD_NUMBER: _builtins.int
+    COMPOSITE_FIELD_NUMBER: _builtins.int
     priority: _builtins.int
     """REQUIRED. The group's priority."""
+    composite: _builtins.bool
+    """OPTIONAL. It is a CompositePodGroup: the members may be of several PodGroups."""
     @_builtins.property
     def cycle(self) -> _cycle_pb2.Cycle:
         """REQUIRED. The class of the first member, and the state of the cluster."""
 
     @_builtins.property
     def pod_group(self) -> _cycle_pb2.PodIdentity:
-        """REQUIRED. The PodGroup."""
+        """REQUIRED. The PodGroup, or the CompositePodGroup that is no group of another."""
 
     @_builtins.property
     def members(self) -> _containers.RepeatedCompositeFieldContainer[Global___PodGroupMember]:
@@ -811,10 +814,11 @@ class PodGroupPostFilterRequest(_message.Message):
         members: _abc.Iterable[Global___PodGroupMember] | None = ...,
         victims: _abc.Iterable[Global___Victim] | None = ...,
         devices: Global___DevicesQuestion | None = ...,
+        composite: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["cycle", b"cycle", "devices", b"devices", "pod_group", b"pod_group"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cycle", b"cycle", "devices", b"devices", "members", b"members", "pod_group", b"pod_group", "priority", b"priority", "victims", b"victims"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["composite", b"composite", "cycle", b"cycle", "devices", b"devices", "members", b"members", "pod_group", b"pod_group", "priority", b"priority", "victims", b"victims"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -637,6 +637,7 @@ class ClusterObject(_message.Message):
     RESOURCE_CLAIM_FIELD_NUMBER: _builtins.int
     DEVICE_TAINT_RULE_FIELD_NUMBER: _builtins.int
     POD_GROUP_FIELD_NUMBER: _builtins.int
+    COMPOSITE_POD_GROUP_FIELD_NUMBER: _builtins.int
     ASSUMED_FIELD_NUMBER: _builtins.int
     OPEN_TO_GROUP_FIELD_NUMBER: _builtins.int
     assumed: _builtins.bool
@@ -717,6 +718,10 @@ class ClusterObject(_message.Message):
     def pod_group(self) -> _scheduling_pb2.PodGroup:
         """A group of pods."""
 
+    @_builtins.property
+    def composite_pod_group(self) -> _scheduling_pb2.CompositePodGroup:
+        """A group of groups."""
+
     def __init__(
         self,
         *,
@@ -738,14 +743,15 @@ class ClusterObject(_message.Message):
         resource_claim: _resource_pb2.ResourceClaim | None = ...,
         device_taint_rule: _resource_pb2.DeviceTaintRule | None = ...,
         pod_group: _scheduling_pb2.PodGroup | None = ...,
+        composite_pod_group: _scheduling_pb2.CompositePodGroup | None = ...,
         assumed: _builtins.bool = ...,
         open_to_group: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["csi_driver", b"csi_driver", "csi_node", b"csi_node", "csi_storage_capacity", b"csi_storage_capacity", "device_class", b"device_class", "device_taint_rule", b"device_taint_rule", "namespace", b"namespace", "object", b"object", "persistent_volume", b"persistent_volume", "persistent_volume_claim", b"persistent_volume_claim", "pod_disruption_budget", b"pod_disruption_budget", "pod_group", b"pod_group", "replica_set", b"replica_set", "replication_controller", b"replication_controller", "resource_claim", b"resource_claim", "resource_slice", b"resource_slice", "service", b"service", "stateful_set", b"stateful_set", "storage_class", b"storage_class", "volume_attachment", b"volume_attachment"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["composite_pod_group", b"composite_pod_group", "csi_driver", b"csi_driver", "csi_node", b"csi_node", "csi_storage_capacity", b"csi_storage_capacity", "device_class", b"device_class", "device_taint_rule", b"device_taint_rule", "namespace", b"namespace", "object", b"object", "persistent_volume", b"persistent_volume", "persistent_volume_claim", b"persistent_volume_claim", "pod_disruption_budget", b"pod_disruption_budget", "pod_group", b"pod_group", "replica_set", b"replica_set", "replication_controller", b"replication_controller", "resource_claim", b"resource_claim", "resource_slice", b"resource_slice", "service", b"service", "stateful_set", b"stateful_set", "storage_class", b"storage_class", "volume_attachment", b"volume_attachment"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["assumed", b"assumed", "csi_driver", b"csi_driver", "csi_node", b"csi_node", "csi_storage_capacity", b"csi_storage_capacity", "device_class", b"device_class", "device_taint_rule", b"device_taint_rule", "namespace", b"namespace", "object", b"object", "open_to_group", b"open_to_group", "persistent_volume", b"persistent_volume", "persistent_volume_claim", b"persistent_volume_claim", "pod_disruption_budget", b"pod_disruption_budget", "pod_group", b"pod_group", "replica_set", b"replica_set", "replication_controller", b"replication_controller", "resource_claim", b"resource_claim", "resource_slice", b"resource_slice", "service", b"service", "stateful_set", b"stateful_set", "storage_class", b"storage_class", "volume_attachment", b"volume_attachment"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["assumed", b"assumed", "composite_pod_group", b"composite_pod_group", "csi_driver", b"csi_driver", "csi_node", b"csi_node", "csi_storage_capacity", b"csi_storage_capacity", "device_class", b"device_class", "device_taint_rule", b"device_taint_rule", "namespace", b"namespace", "object", b"object", "open_to_group", b"open_to_group", "persistent_volume", b"persistent_volume", "persistent_volume_claim", b"persistent_volume_claim", "pod_disruption_budget", b"pod_disruption_budget", "pod_group", b"pod_group", "replica_set", b"replica_set", "replication_controller", b"replication_controller", "resource_claim", b"resource_claim", "resource_slice", b"resource_slice", "service", b"service", "stateful_set", b"stateful_set", "storage_class", b"storage_class", "volume_attachment", b"volume_attachment"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_object: _TypeAlias = _typing.Literal["namespace", "service", "replication_controller", "replica_set", "stateful_set", "pod_disruption_budget", "persistent_volume", "persistent_volume_claim", "storage_class", "csi_node", "csi_driver", "csi_storage_capacity", "volume_attachment", "resource_slice", "device_class", "resource_claim", "device_taint_rule", "pod_group"]  # noqa: Y015
+    _WhichOneofReturnType_object: _TypeAlias = _typing.Literal["namespace", "service", "replication_controller", "replica_set", "stateful_set", "pod_disruption_budget", "persistent_volume", "persistent_volume_claim", "storage_class", "csi_node", "csi_driver", "csi_storage_capacity", "volume_attachment", "resource_slice", "device_class", "resource_claim", "device_taint_rule", "pod_group", "composite_pod_group"]  # noqa: Y015
     _WhichOneofArgType_object: _TypeAlias = _typing.Literal["object", b"object"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_object) -> _WhichOneofReturnType_object | None: ...
 

@@ -27,6 +27,9 @@ from trireme.v1 import core_pb2, resource_pb2, scheduling_pb2, snapshot_pb2
 
 ActionType = cluster_event.ActionType
 
+# Kinds of object that the queue hears of too: of pods, and of such groups.
+_GROUPS = ("pod_group", "composite_pod_group")
+
 
 class PodInEvent(NamedTuple):
     """A pod as queueing hints see it: its class's fields, and what is its own."""
@@ -47,11 +50,13 @@ class GroupWatcher(Protocol):
     def member_removed(self, uid: str, now: float) -> queue_remote.Instructions:
         """A pod that was on a node is gone; it need not be anybody's member."""
 
-    def set_group(self, pod_group: scheduling_pb2.PodGroup, now: float) -> queue_remote.Instructions:
-        """The PodGroup is this from now on."""
+    def set_group(
+        self, group: scheduling_pb2.PodGroup | scheduling_pb2.CompositePodGroup, now: float
+    ) -> queue_remote.Instructions:
+        """The PodGroup or CompositePodGroup is this from now on."""
 
-    def remove_group(self, key: str, uid: str, now: float) -> None:
-        """The PodGroup (namespace/name, UID) is gone."""
+    def remove_group(self, key: str, uid: str, now: float, *, composite: bool = False) -> None:
+        """The PodGroup or CompositePodGroup (namespace/name, UID) is gone."""
 
 
 @dataclass(slots=True)
@@ -338,7 +343,7 @@ class ClusterWatch:
         changed = snapshot_pb2.ClusterObject()
         getattr(changed, kind.field).CopyFrom(entry)
         self._cache.set_object(changed)
-        if kind.field == "pod_group" and self._groups is not None:
+        if kind.field in _GROUPS and self._groups is not None:
             self._carry_out(self._groups.set_group(entry, self._now()))
         if kind.event == cluster_event.Resource.RESOURCE_CLAIM:
             # The scheduler's own allocations were told when they were assumed, and may still be.
@@ -355,8 +360,9 @@ class ClusterWatch:
             return
         before = self._as_told(kind, key)
         self._cache.remove_object(kind.field, *key)
-        if kind.field == "pod_group" and self._groups is not None:
-            self._groups.remove_group("/".join(key), known.pod_group.metadata.uid, self._now())
+        if kind.field in _GROUPS and self._groups is not None:
+            uid = getattr(known, kind.field).metadata.uid
+            self._groups.remove_group("/".join(key), uid, self._now(), composite=kind.field != _GROUPS[0])
         if kind.event:
             self._tell(cluster_event.event(kind.event, ActionType.DELETE), before, None)
         elif kind.message is resource_pb2.DeviceTaintRule:

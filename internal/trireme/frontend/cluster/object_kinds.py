@@ -93,4 +93,11 @@ KINDS = (
     ObjectKind(
         resources.POD_GROUPS, scheduling_pb2.PodGroup, "pod_group", Resource.POD_GROUP, gates=("GenericWorkload",)
     ),
+    ObjectKind(
+        resources.COMPOSITE_POD_GROUPS,
+        scheduling_pb2.CompositePodGroup,
+        "composite_pod_group",
+        Resource.COMPOSITE_POD_GROUP,
+        gates=("CompositePodGroup",),
+    ),
 )

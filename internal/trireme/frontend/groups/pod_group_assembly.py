@@ -15,6 +15,7 @@ from trireme.frontend.groups import (
     pod_group_placements,
     pod_group_preempting,
     pod_group_queue,
+    pod_group_results,
     pod_group_trial,
     pod_groups,
 )
@@ -57,6 +58,7 @@ class PodGroupAssembly:
             preempting=self._preempting_for,
             tell=self._conditions.tell_lack,
             gone=self._conditions.gone,
+            composite=self._completed.gates.enabled("CompositePodGroup"),
             **named,
         )
         return self.queue
@@ -82,7 +84,7 @@ class PodGroupAssembly:
             for profile in completed.profiles
         }
         topology = completed.gates.enabled("TopologyAwareWorkloadScheduling")
-        attempt: pod_group_trial.Try = trials.anywhere
+        attempt: pod_group_results.Try = trials.anywhere
         if topology:
             attempt = pod_group_placements.PodGroupPlacements(
                 cache,

@@ -8,9 +8,10 @@ Source: pkg/scheduler/schedule_one_podgroup.go updatePodGroupCondition.
 from collections.abc import Callable
 
 from trireme.frontend.groups import pod_groups
+from trireme.frontend.groups.pod_group_forest import Group
 from trireme.kube.event_series import ObjectReference, pod_reference
 from trireme.kube.events import WARNING, EventRecorder
-from trireme.v1 import bind_pb2, cycle_pb2, meta_pb2, scheduling_pb2
+from trireme.v1 import bind_pb2, cycle_pb2, meta_pb2
 
 INITIALLY_SCHEDULED = "PodGroupInitiallyScheduled"
 
@@ -34,7 +35,7 @@ class PodGroupConditions:
         # By UID: what was asked for last, for groups whose object does not show it yet.
         self._asked: dict[str, meta_pb2.Condition] = {}
 
-    def set(self, pod_group: scheduling_pb2.PodGroup, reason: str, message: str) -> None:
+    def set(self, pod_group: Group, reason: str, message: str) -> None:
         """The group's last attempt ended so."""
         metadata = pod_group.metadata
         shown = next((each for each in pod_group.status.conditions if each.type == INITIALLY_SCHEDULED), None)
@@ -67,24 +68,30 @@ class PodGroupConditions:
         """The PodGroup is deleted."""
         self._asked.pop(uid, None)
 
-    def tell_lack(self, group: pod_groups.GroupState) -> None:
-        """The group's pods wait for what only its owner can give."""
+    def tell_lack(self, group: pod_groups.GroupState, missing: str) -> None:
+        """The group's pods wait for what only its owner can give: members, or what is missing."""
         profile = next(iter(group.waiting.values())).record.profile
-        if group.pod_group is not None:
-            metadata = group.pod_group.metadata
+        if group.tree is not None:
+            metadata = group.tree.message.metadata
+            kind, version = "PodGroup", "v1beta1"
+            if group.tree.composite:
+                kind, version = "CompositePodGroup", "v1alpha3"
+                text = f'waiting for composite pod group "{group.name}" tree to meet quorum'
+            else:
+                count, known = group.tree.min_count, group.known[group.name]
+                text = f"waiting for minCount ({count}) pods to appear: {known} are there"
             reference = ObjectReference(
-                "PodGroup",
+                kind,
                 metadata.namespace,
                 metadata.name,
                 metadata.uid,
-                "scheduling.k8s.io/v1beta1",
+                f"scheduling.k8s.io/{version}",
                 metadata.resource_version,
             )
-            text = f"waiting for minCount ({group.min_count}) pods to appear: {group.known_pods} are there"
             self._recorder.record(reference, WARNING, WAITING_FOR_PODS, "Scheduling", text, profile)
             return
-        text = f"waiting for the pod group {group.name} to appear"
         for pod in group.waiting.values():
             parsed = pod.record.pod.parsed
             regarding = pod_reference(parsed.namespace, parsed.name, parsed.uid, str(parsed.resource_version))
+            text = f"waiting {missing}"
             self._recorder.record(regarding, WARNING, WAITING_FOR_GROUP, "Scheduling", text, profile)

@@ -1,26 +1,43 @@
-"""The scheduling cycle of one group: all of its members that fit are bound, or none is.
+"""The scheduling cycle of one group, or of one tree of groups: all of its members that fit are bound, or none is.
 
-The members are tried (`pod_group_trial`); then each goes on to be bound, or goes back with why, and the PodGroup gets
-its condition. Binding goes on beside the next cycle, as for single pods.
+The members are tried (`pod_group_trial`); then each goes on to be bound, or goes back with why, and the PodGroups get
+their conditions. Binding goes on beside the next cycle, as for single pods.
 
 Source: pkg/scheduler/schedule_one_podgroup.go.
 """
 
 import dataclasses
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from trireme.framework import status
 from trireme.frontend import binding_cycle, outcomes, preempting
 from trireme.frontend.cluster import cluster_cache
 from trireme.frontend.cluster.pod_projection import TERMINATING
-from trireme.frontend.groups import pod_group_conditions, pod_group_preempting, pod_group_queue, pod_groups
+from trireme.frontend.groups import (
+    pod_group_conditions,
+    pod_group_forest,
+    pod_group_preempting,
+    pod_group_queue,
+    pod_groups,
+)
 from trireme.frontend.groups.pod_group_queue import Attempt
-from trireme.frontend.groups.pod_group_trial import UNSCHEDULABLE, GroupStatus, PodGroupTrials, Trial, Try, Verdict
+from trireme.frontend.groups.pod_group_results import (
+    UNSCHEDULABLE,
+    GroupStatus,
+    Result,
+    Trial,
+    Try,
+    Verdict,
+    Wanted,
+    completed,
+)
+from trireme.frontend.groups.pod_group_trial import PodGroupTrials
 from trireme.frontend.queueing import queue_pod, queue_remote, scheduling_queue
 from trireme.frontend.serving import metrics_observed
 from trireme.telemetry import klog
-from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, scheduling_pb2
+from trireme.v1 import bind_pb2, core_pb2, cycle_pb2
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +51,8 @@ _ATTEMPTS = {
     Verdict.UNSCHEDULABLE: Attempt.UNSCHEDULABLE,
     Verdict.ERROR: Attempt.ERROR,
 }
+# Where a way out was looked for, by how that ended.
+_AFTER = {status.Code.SUCCESS: Attempt.WAITING, status.Code.ERROR: Attempt.ERROR}
 
 
 class PodGroupCycle:
@@ -93,45 +112,56 @@ class PodGroupCycle:
             self._observed.group_tried(batch.profile, how.value, self._observed.clock() - started)
 
     async def _attempt(self, group: pod_groups.GroupState) -> Attempt:
-        members = pod_groups.in_order([group.members[uid] for uid in group.attempt or () if uid in group.members])
-        pod_group = group.pod_group
-        if pod_group is None:
-            self._fail_all(members, f'podgroup.scheduling.k8s.io "{group.name}" not found')
+        tree = group.tree
+        members = self._members(group)
+        if tree is None:
+            self._fail_all(members, f'{group.group_key.kind}.scheduling.k8s.io "{group.name}" not found')
             return Attempt.ERROR
         odd = self._odd(group, members)
         if odd:
             self._fail_all(members, odd)
-            self._conditions.set(pod_group, pod_group_conditions.SCHEDULER_ERROR, odd)
+            for leaf in tree.leaves():
+                self._conditions.set(leaf.message, pod_group_conditions.SCHEDULER_ERROR, odd)
             return Attempt.ERROR
         members = [pod for pod in members if self._to_be_tried(pod)]
         if not members:
             return Attempt.SCHEDULED
         klog.info(log, 3, "Attempting to schedule pod group", podGroup=klog.Ref(group.key))
-        min_count = group.min_count if members[0].record.profile in self._gang_profiles else 0
-        scheduled = self._scheduled(group)
+        wanted = self._wanted(group, tree, members)
         started = self._observed.clock()
-        said, trials = await self._try(group, members, min_count, scheduled)
+        result = await self._try(wanted)
         self._observed.group_algorithm_seconds.observe(self._observed.clock() - started)
-        how = _ATTEMPTS[said.verdict]
-        before, nominated = said, None
-        if said.verdict is Verdict.SUCCESS:
-            self._bind(group, trials)
-        elif said.verdict is Verdict.UNSCHEDULABLE:
-            asked = self._observed.clock()
-            way = await self._post_filters.find(group, members, trials, min_count, scheduled)
-            profile = members[0].record.profile
-            self._observed.group_post_filtered(profile, way.code, len(way.actions), self._observed.clock() - asked)
-            await self._free_devices(group, way.actions)
-            if way.code is status.Code.SUCCESS:
-                how, nominated = Attempt.WAITING, way.nominated
-                await self._make_room(group, [action for action in way.actions if action.HasField("evict")])
-            elif way.code is status.Code.ERROR:
-                how = Attempt.ERROR
-            said = _after(said, way)
-        _log_attempt(group.key, how, said, len(members), sum(trial.assumed is not None for trial in trials))
-        self._report(members, trials, before, said, nominated)
-        self._write_condition(pod_group, said)
+        how, way = _ATTEMPTS[result.status.verdict], None
+        if result.succeeded:
+            self._bind(group, result)
+        elif how is Attempt.UNSCHEDULABLE:
+            way = await self._look_for_a_way(wanted, result)
+            how = _AFTER.get(way.code, how)
+        self._tell(wanted, result, way)
         return how
+
+    async def _look_for_a_way(self, wanted: Wanted, result: Result) -> pod_group_preempting.GroupWayOut:
+        """Ask for a way out, and start on it."""
+        group, started = wanted.group, self._observed.clock()
+        way = await self._post_filters.find(wanted, result)
+        self._observed.group_post_filtered(wanted.profile, way.code, len(way.actions), self._observed.clock() - started)
+        await self._free_devices(group, way.actions)
+        if way.code is status.Code.SUCCESS:
+            await self._make_room(group, [action for action in way.actions if action.HasField("evict")])
+        return way
+
+    def _members(self, group: pod_groups.GroupState) -> list[queue_pod.QueuedPod]:
+        """Those who are tried now, in order within each PodGroup."""
+        return pod_groups.in_order([group.members[uid] for uid in group.attempt or () if uid in group.members])
+
+    def _wanted(
+        self, group: pod_groups.GroupState, tree: pod_group_forest.GroupNode, members: Sequence[queue_pod.QueuedPod]
+    ) -> Wanted:
+        by_group: dict[str, list[queue_pod.QueuedPod]] = {}
+        for pod in members:
+            by_group.setdefault(pod_groups.group_of(pod), []).append(pod)
+        minimums = members[0].record.profile in self._gang_profiles
+        return Wanted(group, tree, by_group, self._scheduled(group), minimums)
 
     async def _make_room(self, group: pod_groups.GroupState, actions: Sequence[bind_pb2.Action]) -> None:
         """Have the victims deleted, beside the scheduling of others where that may be."""
@@ -149,15 +179,17 @@ class PodGroupCycle:
         if failed:
             log.warning("claims that pod group %s cannot use are not given up: %s", group.key, failed)
 
-    def _scheduled(self, group: pod_groups.GroupState) -> int:
-        """How many members have a node, assumed ones included."""
-        return len(group.placed) + sum(self._cache.is_assumed(uid) for uid in group.members)
+    def _scheduled(self, group: pod_groups.GroupState) -> Counter[str]:
+        """How many members have a node, assumed ones included, by name of their PodGroup."""
+        scheduled = Counter(group.placed.values())
+        scheduled.update(pod_groups.group_of(pod) for uid, pod in group.members.items() if self._cache.is_assumed(uid))
+        return scheduled
 
     def _odd(self, group: pod_groups.GroupState, members: Sequence[queue_pod.QueuedPod]) -> str:
         """What is wrong with the group as a whole; empty: nothing is."""
         name, policy, whose = "", "", ""
-        if self._own_policy and group.pod_group is not None:
-            policy, whose = group.pod_group.spec.preemption_policy or _LOWER, " as the pod group's preemption policy"
+        if self._own_policy and group.tree is not None:
+            policy, whose = group.tree.message.spec.preemption_policy or _LOWER, " as the pod group's preemption policy"
         for scheduler, priority, preemption in self._seen_by_the_group(group, members):
             name, policy = name or scheduler, policy or preemption
             if scheduler != name:
@@ -203,8 +235,9 @@ class PodGroupCycle:
             return False
         return True
 
-    def _bind(self, group: pod_groups.GroupState, trials: Sequence[Trial]) -> None:
+    def _bind(self, group: pod_groups.GroupState, result: Result) -> None:
         """Have those that fitted bound; those that went away meanwhile are not there any more."""
+        trials = list(result.placed())
         self._trials.settle(trials)
         placed = []
         for trial in trials:
@@ -216,7 +249,7 @@ class PodGroupCycle:
                 placed.append((trial.cycle, trial.assumed))
         gang = bool(placed) and placed[0][0].profile in self._gang_profiles
         waits: Mapping[str, float] = {}
-        if gang and self._scheduled(group) < group.min_count:
+        if gang and not result.node.has_minimum(self._scheduled(group).__getitem__):
             waits = {pod_groups.GANG_SCHEDULING: PERMIT_SECONDS}
         for cycle, batch in self._batches(placed):
             self._binding.start(cycle, batch, waits)
@@ -234,6 +267,21 @@ class PodGroupCycle:
                 yield cycle, batch
                 batch = []
 
+    def _tell(self, wanted: Wanted, result: Result, way: pod_group_preempting.GroupWayOut | None) -> None:
+        """What each group of pods, and each member, is told. `way`: what came of looking for a way out."""
+        results = list(completed(wanted.tree, result))
+        # What is said of the way out is said once for each group that has the status, as kube-scheduler does it.
+        shares = Counter(id(each.status) for each in results)
+        for each in results:
+            if each.node.composite:
+                continue
+            said = each.status if way is None else _after(each.status, way, shares[id(each.status)])
+            promised = way.nominated if way is not None and way.code is status.Code.SUCCESS else None
+            members = wanted.of(each.node)
+            _log_attempt(each, said, promised is not None, len(members))
+            self._report(members, each.trials, each.status, said, promised)
+            self._write_condition(each.node.message, said)
+
     def _report(
         self,
         members: Sequence[queue_pod.QueuedPod],
@@ -242,8 +290,8 @@ class PodGroupCycle:
         said: GroupStatus,
         nominated: Mapping[str, str] | None = None,
     ) -> None:
-        """Each member that is not being bound goes back with why. `before` is what was said of the group before a way
-        out was looked for; `nominated`: it was found, and these members (UID) wait for these nodes.
+        """Each member of a PodGroup that is not being bound goes back with why. `before` is what was said of the group
+        before a way out was looked for; `nominated`: it was found, and these members (UID) wait for these nodes.
         """
         waiting = nominated is not None
         promised = nominated or {}
@@ -269,7 +317,7 @@ class PodGroupCycle:
         for pod in members:
             self._results.failed(pod, outcomes.Failure(text, nominated_node=""))
 
-    def _write_condition(self, pod_group: scheduling_pb2.PodGroup, said: GroupStatus) -> None:
+    def _write_condition(self, pod_group: pod_group_forest.Group, said: GroupStatus) -> None:
         reason = {
             Verdict.SUCCESS: pod_group_conditions.SCHEDULED,
             Verdict.UNSCHEDULABLE: pod_group_conditions.UNSCHEDULABLE,
@@ -277,25 +325,25 @@ class PodGroupCycle:
         self._conditions.set(pod_group, reason, said.message)
 
 
-def _after(said: GroupStatus, way: pod_group_preempting.GroupWayOut) -> GroupStatus:
+def _after(said: GroupStatus, way: pod_group_preempting.GroupWayOut, times: int) -> GroupStatus:
     """What is said of the group once a way out was looked for."""
     if way.code is status.Code.ERROR:
         return GroupStatus(Verdict.ERROR, (way.message,))
     # An empty text is joined too, as kube-scheduler does it.
-    return dataclasses.replace(said, reasons=(*said.reasons, way.message))
+    return dataclasses.replace(said, reasons=(*said.reasons, *[way.message] * times))
 
 
-def _log_attempt(key: str, how: Attempt, said: GroupStatus, members: int, placed: int) -> None:
+def _log_attempt(result: Result, said: GroupStatus, waiting: bool, members: int) -> None:
     """One line a decision, in kube-scheduler's words."""
-    group = klog.Ref(key)
-    if how is Attempt.SCHEDULED:
+    group = klog.Ref(result.node.key.name)
+    if said.verdict is Verdict.SUCCESS:
+        placed = sum(trial.assumed is not None for trial in result.trials)
         text, left = "Successfully scheduled a pod group", members - placed
         klog.info(log, 2, text, podGroup=group, scheduledPods=placed, unschedulablePods=left)
     elif said.verdict is Verdict.ERROR:
         text = "Error scheduling pod group"
         klog.error(log, text, err=said.message, logger="UnhandledError", podGroup=group, errorPods=members)
     else:
-        waiting = how is Attempt.WAITING
         text = "Pod group is waiting for preemption" if waiting else "Unable to schedule a pod group"
         klog.info(log, 2, text, podGroup=group, unschedulablePods=members, err=said.message)
 

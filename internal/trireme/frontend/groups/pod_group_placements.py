@@ -1,10 +1,14 @@
 """Topology-aware placement of groups (gate TopologyAwareWorkloadScheduling): all members in one domain, the best one.
 
-Each value of the node label that the PodGroup names is a placement: the group is tried on its nodes alone, as if there
+Each value of the node label that the group names is a placement: the group is tried on its nodes alone, as if there
 were no others. Of several that it fits in, the plugins at PlacementScore choose; a group without a constraint has one
 placement, all nodes. Where members have a node already, only their domain comes in question.
 
-Source: pkg/scheduler/schedule_one_podgroup.go podGroupSchedulingPlacementAlgorithm, …/plugins/topologyaware.
+Groups of groups nest: in each placement of one its groups are tried, one after the other, and the placements of those
+lie within it. So what a group in the tree is told to share bounds all below it.
+
+Source: pkg/scheduler/schedule_one_podgroup.go podGroupSchedulingPlacementAlgorithm,
+compositePodGroupSchedulingPlacementAlgorithm, …/plugins/topologyaware.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,15 +17,17 @@ from trireme.config import model
 from trireme.framework import status
 from trireme.frontend.cluster import cluster_cache
 from trireme.frontend.groups import pod_groups
-from trireme.frontend.groups.pod_group_trial import (
+from trireme.frontend.groups.pod_group_forest import GroupNode
+from trireme.frontend.groups.pod_group_results import (
     UNSCHEDULABLE,
     GroupStatus,
-    Placement,
-    PodGroupTrials,
-    Trial,
+    Result,
     Verdict,
+    Wanted,
+    feasible,
+    settled,
 )
-from trireme.frontend.queueing import queue_pod
+from trireme.frontend.groups.pod_group_trial import Placement, PodGroupTrials
 from trireme.frontend.replicas import phases, replicas
 from trireme.frontend.serving import metrics_observed
 from trireme.v1 import score_pb2
@@ -61,99 +67,145 @@ class PodGroupPlacements:
         self._random = random
         observed.make_placement_instruments()
 
-    async def run(
-        self,
-        group: pod_groups.GroupState,
-        members: Sequence[queue_pod.QueuedPod],
-        min_count: int,
-        scheduled: int,
-    ) -> tuple[GroupStatus, list[Trial]]:
-        """As a trial on all nodes; on success the members are assumed in the best placement."""
-        profile = members[0].record.profile
-        placements: Sequence[Placement | None] = (None,)
-        key = constraint(group)
-        if key and self._generators.get(profile, ())[:1] == (TOPOLOGY,):
-            try:
-                placements = self._generate(group, key)
-            except _NoDomain as error:
-                text = f"cannot determine domain for already scheduled pods: {error}"
-                return GroupStatus(Verdict.ERROR, (text,)), []
-        if not placements:
-            return GroupStatus(Verdict.UNSCHEDULABLE, ("no feasible placements found",)), []
-        self._observed.generated_placements.add((profile,), len(placements))
-        found: list[tuple[Placement | None, list[Trial]]] = []
-        first: tuple[GroupStatus, list[Trial]] | None = None
-        for placement in placements:
-            started = self._observed.clock()
-            said, trials = await self._trials.run(members, min_count, scheduled, placement)
-            if said.verdict is not Verdict.ERROR:
-                succeeded = said.verdict is Verdict.SUCCESS
-                self._observed.placement_tried(profile, succeeded, self._observed.clock() - started)
-            if said.verdict is Verdict.ERROR or (said.verdict is Verdict.SUCCESS and len(placements) == 1):
-                return said, trials
-            first = first or (said, trials)
-            if said.verdict is Verdict.SUCCESS:
-                self._trials.undo(trials)
-                found.append((placement, trials))
-        if not found and first is not None:
-            return _nowhere(len(placements), *first)
-        best = await self._best(members[0], found, scheduled)
-        if isinstance(best, GroupStatus):
-            return best, []
-        # It is assumed anew: what was tried after it must not be there.
-        return await self._trials.run(members, min_count, scheduled, best)
+    async def run(self, wanted: Wanted) -> Result:
+        """Try the tree; on success everybody who has a place is assumed there, in the best placement."""
+        return settled(await self._try(wanted, wanted.tree, None))
 
-    def _generate(self, group: pod_groups.GroupState, key: str) -> list[Placement]:
-        """One placement for each domain that comes in question."""
+    async def _try(self, wanted: Wanted, node: GroupNode, around: Placement | None) -> Result:
+        """Try a group of the tree, within a placement of the group around it."""
+        placements: Sequence[Placement | None] = (around,)
+        if node.topology and self._generators.get(wanted.profile, ())[:1] == (TOPOLOGY,):
+            try:
+                placements = self._generate(wanted, node, around)
+            except _NoDomain as error:
+                return Result(node, GroupStatus(Verdict.ERROR, (str(error),)))
+        if not placements:
+            return Result(node, GroupStatus(Verdict.UNSCHEDULABLE, ("no feasible placements found",)))
+        if not node.composite:
+            self._observed.generated_placements.add((wanted.profile,), len(placements))
+        found: list[tuple[Placement | None, Result]] = []
+        first: Result | None = None
+        for placement in placements:
+            result = await self._within(wanted, node, placement)
+            if result.status.verdict is Verdict.ERROR or (result.succeeded and len(placements) == 1):
+                return result
+            first = first or result
+            if result.succeeded:
+                self._trials.undo(list(result.placed()))
+                found.append((placement, result))
+        if not found and first is not None:
+            first.status = _nowhere(len(placements), first.status)
+            return first
+        return await self._best(wanted, node, found)
+
+    async def _within(self, wanted: Wanted, node: GroupNode, placement: Placement | None) -> Result:
+        """Try a group in one placement."""
+        if node.composite:
+            return await self._children(wanted, node, placement)
+        started = self._observed.clock()
+        result = await self._trials.leaf(wanted, node, placement)
+        if result.status.verdict is not Verdict.ERROR:
+            self._observed.placement_tried(wanted.profile, result.succeeded, self._observed.clock() - started)
+        return result
+
+    async def _children(self, wanted: Wanted, node: GroupNode, placement: Placement | None) -> Result:
+        """Try the groups of a group, one after the other, until enough of them fit or cannot any more. Each sees those
+        before it.
+        """
+        min_count = node.min_count if wanted.minimums else 0
+        result = Result(node, feasible(min_count, 0, len(node.children)))
+        if result.status.verdict is Verdict.UNSCHEDULABLE:
+            return result
+        stands, scheduled = result.status, 0
+        try:
+            for index, child in enumerate(node.children):
+                tried = await self._try(wanted, child, placement)
+                if tried.status.verdict is Verdict.ERROR:
+                    self._undo(result.children)
+                    text = f"composite pod group evaluation failed due to child error: {tried.status.message}"
+                    return Result(node, GroupStatus(Verdict.ERROR, (text,)))
+                result.children.append(tried)
+                scheduled += tried.succeeded
+                stands = feasible(min_count, scheduled, len(node.children) - index - 1)
+                if stands.verdict is Verdict.UNSCHEDULABLE:
+                    break
+        except BaseException:
+            self._undo(result.children)
+            raise
+        result.status = stands
+        if not result.succeeded:
+            self._undo(result.children)
+        return result
+
+    def _undo(self, results: Sequence[Result]) -> None:
+        self._trials.undo([trial for result in results for trial in result.placed()])
+
+    def _generate(self, wanted: Wanted, node: GroupNode, around: Placement | None) -> list[Placement]:
+        """One placement for each domain that comes in question. Raises: _NoDomain."""
         domains: dict[str, list[int]] = {}
+        inside = None if around is None else frozenset(around.slots)
         for name in self._cache.node_names():
-            node = self._cache.node(name)
-            if node is not None and key in node.metadata.labels:
-                domains.setdefault(node.metadata.labels[key], []).append(self._cache.slot_of(name))
-        required = self._domain_of_scheduled(group, key)
+            entry, slot = self._cache.node(name), self._cache.slot_of(name)
+            if entry is not None and node.topology in entry.metadata.labels and (inside is None or slot in inside):
+                domains.setdefault(entry.metadata.labels[node.topology], []).append(slot)
+        required = self._domain_of_scheduled(wanted, node)
         return [
             Placement(domain, tuple(slots))
             for domain, slots in domains.items()
             if required is None or domain == required
         ]
 
-    def _domain_of_scheduled(self, group: pod_groups.GroupState, key: str) -> str | None:
+    def _domain_of_scheduled(self, wanted: Wanted, node: GroupNode) -> str | None:
         """The domain of the members that have a node; None: none has. Raises: _NoDomain."""
         found: str | None = None
-        for pod in self._scheduled(group):
-            node = self._cache.node(pod.node_name)
-            if node is None:
-                raise _NoDomain(f"getting node for pod {pod.key}: node {pod.node_name} not found")
-            domain = node.metadata.labels.get(key)
+        told = "cannot determine domain for already scheduled pods: "
+        for pod in self._scheduled(wanted, node):
+            entry = self._cache.node(pod.node_name)
+            if entry is None:
+                raise _NoDomain(f"{told}getting node for pod {pod.key}: node {pod.node_name} not found")
+            domain = entry.metadata.labels.get(node.topology)
             if domain is None:
-                raise _NoDomain(f"no topology domain found for pod {pod.key}")
+                raise _NoDomain(f"{told}no topology domain found for pod {pod.key}")
             if found is not None and found != domain:
-                raise _NoDomain(f"more than 1 domain found for pod group: {found}, {domain}")
+                raise _NoDomain(f"{told}more than 1 domain found for pod group: {found}, {domain}")
             found = domain
         return found
 
-    def _scheduled(self, group: pod_groups.GroupState) -> Iterator[cluster_cache.PlacedPod]:
-        for uid in (*group.placed, *group.members):
+    def _scheduled(self, wanted: Wanted, node: GroupNode) -> Iterator[cluster_cache.PlacedPod]:
+        if node.too_high:
+            raise _NoDomain(f"exceeded maximum hierarchy depth under {node.key}")
+        group, names = wanted.group, {leaf.name for leaf in node.leaves()}
+        placed = (uid for uid, name in group.placed.items() if name in names)
+        members = (uid for uid, pod in group.members.items() if pod_groups.group_of(pod) in names)
+        for uid in (*placed, *members):
             pod = self._cache.pod(uid)
             if pod is not None:
                 yield pod
 
-    async def _best(
-        self, first: queue_pod.QueuedPod, found: Sequence[tuple[Placement | None, list[Trial]]], scheduled: int
-    ) -> Placement | GroupStatus | None:
-        """The placement that the plugins prefer, or what failed. Nothing of any of them is assumed."""
-        if len(found) == 1:
-            return found[0][0]
-        record = first.record
+    async def _best(self, wanted: Wanted, node: GroupNode, found: Sequence[tuple[Placement | None, Result]]) -> Result:
+        """The result in the placement that the plugins prefer, assumed anew; or what failed."""
+        result: Result | GroupStatus = found[0][1] if len(found) == 1 else await self._preferred(wanted, node, found)
+        if isinstance(result, GroupStatus):
+            return Result(node, result)
+        failed = await self._trials.again(list(result.placed()))
+        if failed:
+            return Result(node, GroupStatus(Verdict.ERROR, (f"failed to assume the subtree: {failed}",)))
+        return result
+
+    async def _preferred(
+        self, wanted: Wanted, node: GroupNode, found: Sequence[tuple[Placement | None, Result]]
+    ) -> Result | GroupStatus:
+        """Nothing of any of them is assumed."""
+        record = wanted.everybody()[0].record
         request = score_pb2.ScorePlacementsRequest(
-            cycle=self._calls.cycle(record.profile, record.class_id, self._publish()), scheduled=scheduled
+            cycle=self._calls.cycle(record.profile, record.class_id, self._publish()),
+            scheduled=sum(wanted.scheduled.get(leaf.name, 0) for leaf in node.leaves()),
         )
         for plugin in self._scorers.get(record.profile, ()):
             request.plugins.add(plugin=plugin.name, weight=plugin.weight)
-        for placement, trials in found:
+        for placement, result in found:
             slots = placement.slots if placement is not None else ()
-            classes = [trial.pod.record.class_id for trial in trials if trial.assumed is not None]
-            request.placements.add(slots=slots, pod_classes=classes)
+            request.placements.add(slots=slots, pod_classes=[trial.pod.record.class_id for trial in result.placed()])
         try:
             response = await self._calls.score_placements(request)
         except (phases.PhaseFault, replicas.PhaseUnavailable) as error:
@@ -161,18 +213,11 @@ class PodGroupPlacements:
         if wire_status.from_message(response.status).code is not status.Code.SUCCESS:
             return GroupStatus(Verdict.ERROR, tuple(response.status.messages))
         rated = [(total, self._random(), number) for number, total in enumerate(response.totals)]
-        return found[max(rated)[2]][0]
+        return found[max(rated)[2]][1]
 
 
-def constraint(group: pod_groups.GroupState) -> str:
-    """The node label that all members have to agree on; empty: none."""
-    if group.pod_group is None or not group.pod_group.spec.scheduling_constraints.topology:
-        return ""
-    return group.pod_group.spec.scheduling_constraints.topology[0].key
-
-
-def _nowhere(placements: int, said: GroupStatus, trials: list[Trial]) -> tuple[GroupStatus, list[Trial]]:
+def _nowhere(placements: int, said: GroupStatus) -> GroupStatus:
     """No placement will do; the first one stands for all of them."""
     why = UNSCHEDULABLE if said.summary else said.message
     text = f"0/{placements} placements are available, first placement status: {why}"
-    return GroupStatus(Verdict.UNSCHEDULABLE, (UNSCHEDULABLE, text), summary=True), trials
+    return GroupStatus(Verdict.UNSCHEDULABLE, (UNSCHEDULABLE, text), summary=True)

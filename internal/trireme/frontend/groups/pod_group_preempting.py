@@ -13,12 +13,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 from trireme.framework import status
 from trireme.frontend.cluster import cluster_cache
-from trireme.frontend.groups import pod_groups
-from trireme.frontend.groups.pod_group_trial import PodGroupTrials, Trial, Try, Verdict
+from trireme.frontend.groups.pod_group_results import Result, Trial, Try, Verdict, Wanted
+from trireme.frontend.groups.pod_group_trial import PodGroupTrials
 from trireme.frontend.queueing import queue_places, queue_pod
 from trireme.frontend.queueing.pre_enqueue import DYNAMIC_RESOURCES
 from trireme.frontend.replicas import phases, replicas
-from trireme.v1 import bind_pb2, cycle_pb2, filter_pb2
+from trireme.v1 import bind_pb2, cycle_pb2, filter_pb2, scheduling_pb2
 from trireme.wire import status as wire_status
 
 _LOOKED_AT = "deallocation and deletion of ResourceClaims completed"
@@ -61,22 +61,15 @@ class PodGroupPostFilters:
         self._publish = publish
         self._plugins = plugins
 
-    async def find(
-        self,
-        group: pod_groups.GroupState,
-        members: Sequence[queue_pod.QueuedPod],
-        tried: Sequence[Trial],
-        min_count: int,
-        scheduled: int,
-    ) -> GroupWayOut:
-        """The way out for these members, after the trial said what it did of them."""
+    async def find(self, wanted: Wanted, tried: Result) -> GroupWayOut:
+        """The way out for who waits, after the trial said what it did of them."""
         texts = []
         actions: list[bind_pb2.Action] = []
-        for plugin in self._plugins.get(members[0].record.profile, ()):
+        for plugin in self._plugins.get(wanted.profile, ()):
             if plugin == DYNAMIC_RESOURCES:
-                said = await self._devices(group, tried, scheduled)
+                said = await self._devices(wanted, tried.trials)
             elif plugin == queue_places.DEFAULT_PREEMPTION:
-                said = await self._preempt(group, members, min_count, scheduled)
+                said = await self._preempt(wanted)
             else:
                 continue
             actions.extend(said.actions)
@@ -90,19 +83,22 @@ class PodGroupPostFilters:
         text = ", ".join(text for text in texts if text)
         return GroupWayOut(status.Code.UNSCHEDULABLE, text, actions=tuple(actions))
 
-    async def _devices(self, group: pod_groups.GroupState, tried: Sequence[Trial], scheduled: int) -> GroupWayOut:
+    async def _devices(self, wanted: Wanted, tried: Sequence[Trial]) -> GroupWayOut:
         """What DynamicResources says; of a group of which no pod was tried it knows nothing. Filter is asked only where
-        there are claims.
+        there are claims, and not about groups of groups.
         """
-        if self._topology and constrained(group):
+        group = wanted.tree.message
+        if isinstance(group, scheduling_pb2.CompositePodGroup):
+            return GroupWayOut(status.Code.UNSCHEDULABLE, "")
+        if self._topology and group.spec.HasField("scheduling_constraints"):
             return GroupWayOut(status.Code.UNSCHEDULABLE, "")
         if not tried:
             return GroupWayOut(status.Code.ERROR, "not found")
-        of_group = self._group_claims and group.pod_group is not None and bool(group.pod_group.spec.resource_claims)
+        of_group = self._group_claims and bool(group.spec.resource_claims)
         if not of_group and not any(self._cache.registry.of_one_pod(trial.pod.record.class_id) for trial in tried):
             return GroupWayOut(status.Code.UNSCHEDULABLE, _LOOKED_AT)
-        request = self._question(group, [trial.pod for trial in tried])
-        request.devices.scheduled = scheduled
+        request = self._question(wanted, [trial.pod for trial in tried])
+        request.devices.scheduled = wanted.scheduled.get(wanted.tree.name, 0)
         for member, trial in zip(request.members, tried, strict=True):
             if trial.columns is not None:
                 member.columns.CopyFrom(trial.columns)
@@ -115,43 +111,32 @@ class PodGroupPostFilters:
         code = wire_status.from_message(response.status).code
         return GroupWayOut(code, ", ".join(response.status.messages), actions=tuple(response.actions))
 
-    async def _preempt(
-        self,
-        group: pod_groups.GroupState,
-        members: Sequence[queue_pod.QueuedPod],
-        min_count: int,
-        scheduled: int,
-    ) -> GroupWayOut:
+    async def _preempt(self, wanted: Wanted) -> GroupWayOut:
+        members = wanted.everybody()
         try:
-            response = await self._calls.pod_group_post_filter(self._question(group, members))
+            response = await self._calls.pod_group_post_filter(self._question(wanted, members))
             if not response.potential:
                 current = {pod.uid: pod.record.nominated_node for pod in members}
                 return _way_out(response, current)
             hidden = [pod.pod.uid for victim in response.potential for pod in victim.pods]
             self._cache.hide(hidden)
             try:
-                return await self._make_room(group, members, min_count, scheduled, response.potential)
+                return await self._make_room(wanted, response.potential)
             finally:
                 self._cache.show(hidden)
         except (phases.PhaseFault, replicas.PhaseUnavailable) as error:
             return GroupWayOut(status.Code.ERROR, f"pod group preemption: {error}")
 
-    async def _make_room(
-        self,
-        group: pod_groups.GroupState,
-        members: Sequence[queue_pod.QueuedPod],
-        min_count: int,
-        scheduled: int,
-        potential: Sequence[filter_pb2.Victim],
-    ) -> GroupWayOut:
+    async def _make_room(self, wanted: Wanted, potential: Sequence[filter_pb2.Victim]) -> GroupWayOut:
         """Place the members while all who may go are hidden; who has to go then."""
-        said, trials = await self._try(group, members, min_count, scheduled)
-        if said.verdict is not Verdict.SUCCESS:
-            code = status.Code.UNSCHEDULABLE if said.verdict is Verdict.UNSCHEDULABLE else status.Code.ERROR
-            return GroupWayOut(code, f"pod group preemption: {said.message}")
+        result = await self._try(wanted)
+        if not result.succeeded:
+            unschedulable = result.status.verdict is Verdict.UNSCHEDULABLE
+            code = status.Code.UNSCHEDULABLE if unschedulable else status.Code.ERROR
+            return GroupWayOut(code, f"pod group preemption: {result.status.message}")
+        placed = list(result.placed())
         try:
-            placed = [trial for trial in trials if trial.assumed is not None]
-            request = self._question(group, [trial.pod for trial in placed])
+            request = self._question(wanted, [trial.pod for trial in placed])
             for member, trial in zip(request.members, placed, strict=True):
                 assert trial.assumed is not None  # those without a place were left out
                 member.slot = trial.assumed.slot
@@ -161,20 +146,15 @@ class PodGroupPostFilters:
                 response, {trial.pod.uid: trial.assumed.node_name for trial in placed if trial.assumed is not None}
             )
         finally:
-            self._trials.undo(trials)
+            self._trials.undo(placed)
 
-    def _question(
-        self, group: pod_groups.GroupState, members: Sequence[queue_pod.QueuedPod]
-    ) -> filter_pb2.PodGroupPostFilterRequest:
-        first = members[0].record
+    def _question(self, wanted: Wanted, members: Sequence[queue_pod.QueuedPod]) -> filter_pb2.PodGroupPostFilterRequest:
+        first, metadata = members[0].record, wanted.tree.message.metadata
         request = filter_pb2.PodGroupPostFilterRequest(
             cycle=self._calls.cycle(first.profile, first.class_id, self._publish()),
-            pod_group=cycle_pb2.PodIdentity(
-                namespace=group.namespace,
-                name=group.name,
-                uid=group.pod_group.metadata.uid if group.pod_group is not None else "",
-            ),
-            priority=group.priority,
+            pod_group=cycle_pb2.PodIdentity(namespace=metadata.namespace, name=metadata.name, uid=metadata.uid),
+            composite=wanted.tree.composite,
+            priority=wanted.tree.message.spec.priority,
         )
         for pod in members:
             parsed = pod.record.pod.parsed
@@ -184,11 +164,6 @@ class PodGroupPostFilters:
                 nominated_node=pod.record.nominated_node,
             )
         return request
-
-
-def constrained(group: pod_groups.GroupState) -> bool:
-    """Whether the group says anything of where its pods may go together."""
-    return group.pod_group is not None and group.pod_group.spec.HasField("scheduling_constraints")
 
 
 def _way_out(response: filter_pb2.PodGroupPostFilterResponse, nominated: Mapping[str, str]) -> GroupWayOut:

@@ -23,8 +23,9 @@ from typing import Any, Final
 from trireme.framework import cluster_event
 from trireme.framework.cluster_event import ClusterEvent
 from trireme.frontend.groups import pod_group_statistics
-from trireme.frontend.groups.pod_group_seats import CHANGED, Seats
-from trireme.frontend.groups.pod_groups import GroupState, PodGroups
+from trireme.frontend.groups.pod_group_forest import Group, GroupKey, key_of
+from trireme.frontend.groups.pod_group_seats import ADDED, CHANGED, Seats
+from trireme.frontend.groups.pod_groups import GroupState, PodGroups, group_of
 from trireme.frontend.queueing.queue_places import Gate, PreEnqueue
 from trireme.frontend.queueing.queue_pod import NOBODY, Flight, Place, PodRecord, QueuedPod
 from trireme.frontend.queueing.queue_remote import Instructions
@@ -32,12 +33,10 @@ from trireme.frontend.queueing.queue_statistics import QueueStatistics, Whereabo
 from trireme.frontend.queueing.queue_story import ImpossibleTransition
 from trireme.frontend.queueing.scheduling_queue import Batch
 from trireme.frontend.serving import metrics_observed
-from trireme.v1 import scheduling_pb2
 
 # A group that lacks its object or members for so long is told of: nobody but its owner can help it. Seconds.
 TELL_AFTER: Final = 30.0
 
-_ADDED = cluster_event.UNSCHEDULED_POD_ADD.label
 _ACTIVATED = cluster_event.FORCE_ACTIVATE.label
 _TIMED_OUT = cluster_event.UNSCHEDULABLE_TIMEOUT.label
 _FAILED = cluster_event.SCHEDULE_ATTEMPT_FAILURE
@@ -63,15 +62,17 @@ class PodGroupQueue(metrics_observed.TimedQueue):
         *,
         gang_profiles: frozenset[str],
         preempting: Callable[[str], bool],
-        tell: Callable[[GroupState], None],
+        tell: Callable[[GroupState, str], None],
         gone: Callable[[str], None],
+        composite: bool = False,
         **named: Any,
     ) -> None:
         """`gang_profiles` have GangScheduling at PreEnqueue. `preempting` says of an entity's key whether victims of
-        the group are still to be deleted. `tell` is called once for a group that lacks something for long, `gone` with
-        the UID of each PodGroup that is deleted.
+        the group are still to be deleted. `tell` is called once for a group that lacks something for long, with what it
+        waits for if it is not members; `gone` with the UID of each PodGroup that is deleted. `composite`: groups may be
+        made of groups.
         """
-        self.groups = PodGroups()
+        self.groups = PodGroups(composite=composite)
         self._tell = tell
         self._gone = gone
 
@@ -102,15 +103,16 @@ class PodGroupQueue(metrics_observed.TimedQueue):
         known = self.groups.of_member(record.uid)
         if known is not None:
             return self.update(record, (), None, None, now)
-        group = self.groups.made(f"{record.pod.parsed.namespace}/{name}")
+        name = f"{record.pod.parsed.namespace}/{name}"
+        group = self.groups.home(name)
         for other in [pod for pod in group.members.values() if pod.record.key == record.key]:
             self._drop(group, other.record.uid, now)
-        group = self.groups.made(group.key)
+        group = self.groups.home(name)
         pod = QueuedPod(record, now)
         self.groups.add_member(group, pod)
         if record.nominated_node:
             self.nominator.nominate(record)
-        self._seats.join(group, pod, _ADDED, now)
+        self._seats.join(group, pod, ADDED, now)
         return self._questions.take_instructions()
 
     def update(self, record: PodRecord, events: Sequence[ClusterEvent], old: Any, new: Any, now: float) -> Instructions:
@@ -161,54 +163,37 @@ class PodGroupQueue(metrics_observed.TimedQueue):
         """As the queue's; of a member the whole group is activated, unless it is being tried."""
         singles = []
         for key, uid in pods:
-            group = self.groups.get(key.removeprefix("podgroup/")) if key.startswith("podgroup/") else None
-            group = group or self.groups.of_member(uid)
+            group = self.groups.entity(key) or self.groups.of_member(uid)
             if group is None:
                 singles.append((key, uid))
-            elif group.waiting and group.pod_group is not None and group.attempt is None:
+            elif group.waiting and group.tree is not None and group.attempt is None:
                 self._seats.seat(group, Place.ACTIVE, _ACTIVATED, now)
         return super().activate(singles, now)
 
     # --- groups come, change and go ----------------------------------------------------------------------------------
 
-    def set_group(self, pod_group: scheduling_pb2.PodGroup, now: float) -> Instructions:
-        """The PodGroup is this from now on."""
-        group = self.groups.made(f"{pod_group.metadata.namespace}/{pod_group.metadata.name}")
-        is_new = group.pod_group is None
-        group.pod_group = pod_group
-        if is_new and group.attempt is not None:
-            group.pending |= group.waiting
-            for pod in group.waiting.values():
-                self._seats.move(pod, Place.PENDING, _ADDED, now)
-            group.waiting = {}
-        elif is_new and group.waiting:
-            self._seats.seat(group, Place.ACTIVE, _ADDED, now)
-        elif not is_new:
-            self._seats.reseat(group, CHANGED, now)
+    def set_group(self, group: Group, now: float) -> Instructions:
+        """The PodGroup or CompositePodGroup is this from now on."""
+        self._regroup(key_of(group), lambda: self.groups.forest.set(group), now)
         return self._questions.take_instructions()
 
-    def remove_group(self, key: str, uid: str, now: float) -> None:
-        """There is no such PodGroup any more: its members are held until there is one again."""
-        self._gone(uid)
-        group = self.groups.get(key)
-        if group is None:
-            return
-        group.pod_group = None
-        group.waiting |= group.pending
-        group.pending = {}
-        if group.attempt is None:
-            self._seats.unseat(group)
-        self._seats.hold(group, now)
-        self.groups.tidy(group)
+    def remove_group(self, key: str, uid: str, now: float, *, composite: bool = False) -> None:
+        """There is no such PodGroup, or CompositePodGroup, any more: whose tree it was part of is held until there is
+        one again.
+        """
+        if not composite:
+            self._gone(uid)
+        gone = GroupKey(key, composite)
+        self._regroup(gone, lambda: self.groups.forest.remove(gone), now)
 
     def member_placed(self, key: str, uid: str, now: float) -> Instructions:
         """The watch shows a member of the group on a node."""
         if self.groups.of_placed(uid) is not None:
             return ()
-        group = self.groups.made(key)
+        group = self.groups.home(key)
         if uid in group.members:
             self._seats.forget(group, uid, now, "bound")
-        self.groups.add_placed(group, uid)
+        self.groups.add_placed(group, uid, key.partition("/")[2])
         self._seats.reseat(group, CHANGED, now)
         return self._questions.take_instructions()
 
@@ -251,7 +236,7 @@ class PodGroupQueue(metrics_observed.TimedQueue):
         group.attempt = None
         left, group.pending = group.pending, {}
         group.waiting |= left
-        if not group.waiting or group.pod_group is None:
+        if not group.waiting or group.tree is None:
             group.entity = None
             self._places.let_go(entity, entity.flight, now, "attempted")
             self._seats.hold(group, now)
@@ -362,7 +347,7 @@ class PodGroupQueue(metrics_observed.TimedQueue):
         for group in list(self.groups):
             if group.waiting_since and not group.told and now - group.waiting_since >= TELL_AFTER:
                 group.told = True
-                self._tell(group)
+                self._tell(group, self.groups.missing(group) if group.tree is None else "")
         return super().flush_unschedulable(now)
 
     def pre_enqueue_answered(self, ask_id: int, gated_by: str, now: float) -> Instructions:
@@ -409,7 +394,9 @@ class PodGroupQueue(metrics_observed.TimedQueue):
             until=entity.expiry if entity is not None and pod.place is Place.BACKOFF else 0.0,
             rejectors=tuple(sorted(pod.rejectors)),
             events=tuple(self._hints.registered(pod.record.profile, (gate,))) if gate else (),
-            group=group.key,
+            group=f"{group.namespace}/{group_of(pod)}",
+            root=group.entity_key,
+            lack="" if group.tree is not None else self.groups.missing(group),
         )
 
     def waiting_pods(self) -> list[QueuedPod]:
@@ -436,6 +423,27 @@ class PodGroupQueue(metrics_observed.TimedQueue):
         return pod_group_statistics.with_groups(super().statistics(), self.groups)
 
     # --- within ------------------------------------------------------------------------------------------------------
+
+    def _regroup(self, key: GroupKey, change: Callable[[], None], now: float) -> None:
+        """Let the objects change, and then each tree that is another, and each PodGroup that is in another."""
+        groups = self.groups
+        names = groups.forest.below(key)
+        before = [groups.home(name) for name in names]
+        changed = dict.fromkeys((*before, *self._tree_of(key)), False)
+        change()
+        for name, old in zip(names, before, strict=True):
+            new = groups.home(name)
+            came = new is not old and self._seats.rehome(name.partition("/")[2], old, new)
+            changed[new] = changed.get(new, False) or came
+        for group in dict.fromkeys((*changed, *self._tree_of(key))):
+            rooted = groups.forest.root(group.group_key) == group.group_key
+            group.tree = groups.forest.tree(group.group_key) if rooted else None
+            self._seats.regrouped(group, changed.get(group, False), now)
+
+    def _tree_of(self, key: GroupKey) -> list[GroupState]:
+        """The tree that the group is in, if it is in one."""
+        root = self.groups.forest.root(key)
+        return [] if root is None else [self.groups.made(root)]
 
     def _drop(self, group: GroupState, uid: str, now: float) -> None:
         """A member without a node is deleted."""

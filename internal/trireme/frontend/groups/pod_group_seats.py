@@ -9,8 +9,9 @@ Source: pkg/scheduler/backend/queue/scheduling_queue.go, pkg/scheduler/framework
 from collections.abc import Callable
 from typing import Final
 
+from trireme.framework import cluster_event
 from trireme.frontend.groups.pod_group_entry import Asker
-from trireme.frontend.groups.pod_groups import GANG_SCHEDULING, GroupState, PodGroups
+from trireme.frontend.groups.pod_groups import GANG_SCHEDULING, GroupState, PodGroups, group_of
 from trireme.frontend.queueing.nominator import Nominator
 from trireme.frontend.queueing.queue_backoff import BackoffPolicy
 from trireme.frontend.queueing.queue_events import EventLog
@@ -18,6 +19,7 @@ from trireme.frontend.queueing.queue_places import Gate, Places, PreEnqueue
 from trireme.frontend.queueing.queue_pod import Place, QueuedPod
 from trireme.frontend.queueing.queue_remote import Questions
 
+ADDED: Final = cluster_event.UNSCHEDULED_POD_ADD.label
 CHANGED: Final = "PodGroupUpdate"
 _PREEMPTION: Final = "DefaultPreemption"
 
@@ -64,13 +66,13 @@ class Seats:
 
     def join(self, group: GroupState, pod: QueuedPod, label: str, now: float) -> None:
         """A member that is nowhere waits with its group, wherever that is."""
-        if group.pod_group is not None and group.attempt is not None:
+        if group.tree is not None and group.attempt is not None:
             group.pending[pod.record.uid] = pod
             self.move(pod, Place.PENDING, label, now)
             return
         group.waiting[pod.record.uid] = pod
         entity = group.entity
-        if group.pod_group is None:
+        if group.tree is None:
             self.hold(group, now)
         elif entity is None:
             self.seat(group, Place.ACTIVE, label, now)
@@ -84,9 +86,53 @@ class Seats:
         else:
             self.move(pod, entity.place, label, now)
 
+    def rehome(self, name: str, old: GroupState, new: GroupState) -> bool:
+        """The PodGroup of this name belongs to another tree now, or to none; answers whether any member waits there
+        now. Both trees are to be looked at again.
+        """
+        came = False
+        for uid, pod in [(uid, pod) for uid, pod in old.members.items() if group_of(pod) == name]:
+            waits = uid in old.waiting or uid in old.pending
+            self._groups.drop_member(uid)
+            self._groups.add_member(new, pod)
+            self.asker.forget(old.entry, uid)
+            old.blocker = None if old.blocker is pod else old.blocker
+            if waits:
+                new.waiting[uid] = pod
+                came = True
+        for uid in [uid for uid, whose in old.placed.items() if whose == name]:
+            self._groups.drop_placed(uid)
+            self._groups.add_placed(new, uid, name)
+        return came
+
+    def regrouped(self, group: GroupState, came: bool, now: float) -> None:
+        """The group's tree is another, or there is none any more. `came`: members wait with it that were elsewhere."""
+        entity = group.entity
+        if group.tree is None:
+            group.waiting |= group.pending
+            group.pending = {}
+            if group.attempt is None:
+                self.unseat(group)
+            self.hold(group, now)
+            self._groups.tidy(group)
+        elif group.attempt is not None:
+            for pod in group.waiting.values():
+                self.move(pod, Place.PENDING, ADDED, now)
+            group.pending |= group.waiting
+            group.waiting = {}
+        elif entity is None and group.waiting:
+            self.seat(group, Place.ACTIVE, ADDED, now)
+        elif entity is None or not came:
+            self.reseat(group, CHANGED, now)
+        elif entity.gated and group.entry.refused is not None:
+            # It is held back for another member.
+            self.hold_back(group, entity.gated_by, ADDED, now)
+        else:
+            self.seat(group, Place.BACKOFF if entity.gated else entity.place, ADDED, now)
+
     def hold(self, group: GroupState, now: float) -> None:
-        """The members of a group without an object wait for it."""
-        if group.pod_group is None:
+        """The members of a group without a tree wait for it."""
+        if group.tree is None:
             for pod in group.waiting.values():
                 if pod.place is not Place.INCOMPLETE:
                     self.move(pod, Place.INCOMPLETE, CHANGED, now)
@@ -172,7 +218,7 @@ class Seats:
 
     def note_lack(self, group: GroupState, now: float) -> None:
         """Since when the group has waiting members and lacks what only others can give."""
-        if not (group.waiting and (group.pod_group is None or group.lacks_pods)):
+        if not (group.waiting and (group.tree is None or group.lacks_pods)):
             group.waiting_since, group.told = 0.0, False
         elif not group.waiting_since:
             group.waiting_since = now

@@ -10,8 +10,8 @@ Source: pkg/scheduler/schedule_one_podgroup.go podGroupSchedulingDefaultAlgorith
 """
 
 import dataclasses
-import enum
-from collections.abc import Awaitable, Callable, Sequence
+import itertools
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -19,75 +19,22 @@ from trireme.framework import status
 from trireme.frontend import binding_cycle, fit_error, outcomes, reservations, scheduling_cycle
 from trireme.frontend.cluster import cluster_cache
 from trireme.frontend.extenders import extenders
-from trireme.frontend.groups import pod_groups
+from trireme.frontend.groups import pod_group_forest
+from trireme.frontend.groups.pod_group_results import (
+    UNSCHEDULABLE,
+    GroupStatus,
+    Result,
+    Trial,
+    Verdict,
+    Wanted,
+    feasible,
+    settled,
+)
 from trireme.frontend.queueing import queue_pod, scheduling_queue
 from trireme.frontend.queueing.pre_enqueue import DYNAMIC_RESOURCES
 from trireme.frontend.replicas import class_answers, phases, replicas
 from trireme.frontend.serving import metrics_observed
 from trireme.v1 import cycle_pb2, filter_pb2
-
-UNSCHEDULABLE = "pod group is unschedulable"
-
-
-class Verdict(enum.Enum):
-    """What is to be said of a group, or of its prospects."""
-
-    SUCCESS = "success"
-    #: Not yet: more members have to fit.
-    WAIT = "wait"
-    UNSCHEDULABLE = "unschedulable"
-    ERROR = "error"
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class GroupStatus:
-    """How it stands with a group. `summary`: the reasons begin with the one that is all that is passed on."""
-
-    verdict: Verdict
-    reasons: tuple[str, ...] = ()
-    summary: bool = False
-
-    @property
-    def message(self) -> str:
-        """For events and conditions."""
-        return ", ".join(self.reasons)
-
-
-@dataclasses.dataclass(slots=True)
-class Trial:
-    """What the trial found for one member: a place, or why there is none."""
-
-    pod: queue_pod.QueuedPod
-    assumed: binding_cycle.Assumed | None = None
-    cycle: cycle_pb2.Cycle | None = None
-    failure: outcomes.Failure | None = None
-    # What filter said of the nodes, where devices that the pod has already are not available on some.
-    columns: filter_pb2.NodeColumns | None = None
-
-    @property
-    def failed_by_error(self) -> bool:
-        """It was not refused: something went wrong."""
-        return self.failure is not None and self.failure.reason == outcomes.SCHEDULER_ERROR
-
-
-# Tries members of a group, so many of which have to have a node, while so many others have one.
-Try = Callable[
-    [pod_groups.GroupState, Sequence[queue_pod.QueuedPod], int, int], Awaitable[tuple[GroupStatus, list[Trial]]]
-]
-
-
-def feasible(min_count: int, scheduled: int, remaining: int) -> GroupStatus:
-    """Whether so many can still have a node, where some have one, and others have not been tried.
-
-    Source: pkg/scheduler/framework/plugins/gangscheduling PlacementFeasible.
-    """
-    if scheduled + remaining < min_count:
-        text = f"minCount ({min_count}) cannot be satisfied: {scheduled} scheduled, {remaining} remaining"
-        return GroupStatus(Verdict.UNSCHEDULABLE, (text,))
-    if scheduled < min_count:
-        text = f"minCount ({min_count}) is not yet satisfied: {scheduled} scheduled, {remaining} remaining"
-        return GroupStatus(Verdict.WAIT, (text,))
-    return GroupStatus(Verdict.SUCCESS)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -156,11 +103,15 @@ class PodGroupTrials:
             self.undo(trials)
         return verdict, trials
 
-    async def anywhere(
-        self, _: pod_groups.GroupState, members: Sequence[queue_pod.QueuedPod], min_count: int, scheduled: int
-    ) -> tuple[GroupStatus, list[Trial]]:
-        """As `run`, on all nodes."""
-        return await self.run(members, min_count, scheduled)
+    async def anywhere(self, wanted: Wanted) -> Result:
+        """Try a PodGroup on all nodes."""
+        return settled(await self.leaf(wanted, wanted.tree, None))
+
+    async def leaf(self, wanted: Wanted, node: pod_group_forest.GroupNode, within: Placement | None) -> Result:
+        """Try a PodGroup of the tree; `within`: on these nodes alone."""
+        min_count = node.min_count if wanted.minimums else 0
+        said, trials = await self.run(wanted.of(node), min_count, wanted.scheduled.get(node.name, 0), within)
+        return Result(node, said, trials)
 
     async def _run(
         self, members: Sequence[queue_pod.QueuedPod], min_count: int, scheduled: int, trials: list[Trial]
@@ -181,9 +132,54 @@ class PodGroupTrials:
                 if stands.verdict is Verdict.UNSCHEDULABLE:
                     self.undo(tried[index + 1 :])
                     return stands
-        if not any(trial.assumed is not None for trial in trials):
-            return GroupStatus(Verdict.UNSCHEDULABLE, (UNSCHEDULABLE,), summary=True)
         return stands
+
+    async def again(self, trials: Sequence[Trial]) -> str:
+        """Have these be where they fitted before they were undone; answers what is in the way: then none is there."""
+        done: list[Trial] = []
+        try:
+            for class_id, run in itertools.groupby(trials, key=lambda trial: trial.pod.record.class_id):
+                of_class = list(run)
+                cycle = self._calls.cycle(of_class[0].pod.record.profile, class_id, self._publish())
+                for trial in of_class:
+                    failed = self._assume_again(trial)
+                    if failed:
+                        self.undo(done)
+                        return failed
+                    trial.cycle = cycle
+                    done.append(trial)
+                failed = await self._reserve_again(cycle, of_class)
+                if failed:
+                    self.undo(done)
+                    return failed
+        except BaseException:
+            self.undo(done)
+            raise
+        return ""
+
+    def _assume_again(self, trial: Trial) -> str:
+        """Why the member cannot be where it was; empty: it is."""
+        assumed = trial.assumed
+        assert assumed is not None  # it fitted
+        assert trial.cycle is not None
+        if self._cache.node_at(assumed.slot, trial.cycle.generation) != assumed.node_name:
+            return f"node {assumed.node_name} is gone"
+        pod, pending = trial.pod, trial.pod.record.pod
+        if self._cache.pod(pod.uid) is not None:
+            return f"pod {pod.key} is on a node already"
+        self._cache.assume(pod.key, pod.uid, assumed.node_name, pending.base, pending.parsed.labels, pending.class_id)
+        return ""
+
+    async def _reserve_again(self, cycle: cycle_pb2.Cycle, trials: Sequence[Trial]) -> str:
+        reserved = [trial for trial in trials if trial.assumed is not None and trial.assumed.reserved]
+        if not reserved or reserved[0].assumed is None:
+            return ""
+        pre_bind = reserved[0].assumed.pre_bind
+        for trial in reserved:
+            assert trial.assumed is not None  # they were chosen by it
+            trial.assumed = dataclasses.replace(trial.assumed, reserved=False)
+        await self._reserve(cycle, reserved, pre_bind)
+        return next((trial.failure.message for trial in reserved if trial.failure is not None), "")
 
     def undo(self, trials: Sequence[Trial]) -> None:
         """Nothing of this was, newest first. The trials keep where the pods fitted."""

@@ -1,7 +1,9 @@
-"""Pod groups: which pods belong to which PodGroup, and what is known of each group.
+"""Pod groups: which pods are scheduled together, and what is known of them.
 
-Pure: it is told of members and of PodGroup objects, and keeps a `GroupState` for each group of which the object or any
-member is known. When a group is tried is the business of `pod_group_queue`, how of `pod_group_cycle`.
+Pure: it is told of members and of groups' objects, and keeps a `GroupState` for each tree of groups
+(`pod_group_forest`) of which the root's object or any member is known; mostly the tree is one PodGroup. Members of a
+PodGroup that is in no tree have a state of their own, without one. When a group is tried is the business of
+`pod_group_queue`, how of `pod_group_cycle`.
 
 The invariant: a member without a node is in `members`, and in exactly one of `waiting`, `pending`, or its attempt or
 binding (then it has a flight); one that the watch shows on a node is in `placed` alone.
@@ -9,18 +11,19 @@ binding (then it has a flight); one that the watch shows on a node is in `placed
 Source: pkg/scheduler/backend/cache/podgroupstate.go, pkg/scheduler/backend/queue/workload_forest.go.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
 from trireme.frontend.groups.pod_group_entry import GroupEntry
+from trireme.frontend.groups.pod_group_forest import Forest, GroupKey, GroupNode
 from trireme.frontend.queueing.queue_pod import PodRecord, QueuedPod, by_priority
-from trireme.v1 import scheduling_pb2
 
 GANG_SCHEDULING: Final = "GangScheduling"
 
 
 class GroupState:
-    """One group. `key` is the PodGroup's namespace/name."""
+    """What is scheduled together: the pods of one tree of groups, named after its root."""
 
     __slots__ = (
         "attempt",
@@ -28,42 +31,50 @@ class GroupState:
         "class_id",
         "entity",
         "entry",
-        "key",
+        "group_key",
+        "known",
         "members",
         "pending",
         "placed",
-        "pod_group",
         "told",
+        "tree",
         "waiting",
         "waiting_since",
     )
 
-    def __init__(self, key: str, number: int) -> None:
-        self.key = key
+    def __init__(self, group_key: GroupKey, number: int) -> None:
+        self.group_key = group_key
         #: Groups are classes of their own: negative, so that no class of pods has the number.
         self.class_id = -number
-        #: None: there is no such object (yet), and its members are held.
-        self.pod_group: scheduling_pb2.PodGroup | None = None
+        #: None: there is no such tree (yet), and the members are held.
+        self.tree: GroupNode | None = None
         #: What is queued in place of the waiting members; None: nothing is.
         self.entity: QueuedPod | None = None
         #: By UID: members without a node.
         self.members: dict[str, QueuedPod] = {}
-        #: Those of them that wait, in the entity, or for the object.
+        #: Those of them that wait, in the entity, or for the tree.
         self.waiting: dict[str, QueuedPod] = {}
         #: Those of them that came, or came back, while the group was being tried: they wait for the attempt's end.
         self.pending: dict[str, QueuedPod] = {}
-        #: UIDs of members that have a node.
-        self.placed: set[str] = set()
+        #: By UID: members that have a node, with the name of their PodGroup.
+        self.placed: dict[str, str] = {}
+        #: By name of a PodGroup, how many members are known, with a node or without.
+        self.known: Counter[str] = Counter()
         #: UIDs of the members that are being tried together now; None: no attempt is under way.
         self.attempt: frozenset[str] | None = None
         #: The member for which PreEnqueue holds the group back, if it is one member.
         self.blocker: QueuedPod | None = None
         #: What remote plugins were asked, and said, of the members.
         self.entry = GroupEntry()
-        #: Since when the group lacks what only others can give (its object, or members); 0: it lacks nothing.
+        #: Since when the group lacks what only others can give (an object, or members); 0: it lacks nothing.
         self.waiting_since = 0.0
         #: Somebody was told that it does.
         self.told = False
+
+    @property
+    def key(self) -> str:
+        """Namespace/name of the root."""
+        return self.group_key.name
 
     @property
     def namespace(self) -> str:
@@ -72,45 +83,28 @@ class GroupState:
 
     @property
     def name(self) -> str:
-        """The group's name."""
+        """The root's name."""
         return self.key.partition("/")[2]
 
     @property
     def entity_key(self) -> str:
         """What the queue calls the entity: no pod has a name with a slash in it."""
-        return f"podgroup/{self.key}"
+        return str(self.group_key)
 
     @property
     def priority(self) -> int:
-        """The group's priority, whatever that of its pods."""
-        return self.pod_group.spec.priority if self.pod_group is not None else 0
-
-    @property
-    def gang(self) -> bool:
-        """Whether a minimum goes at once or none."""
-        return self.pod_group is not None and self.pod_group.spec.scheduling_policy.HasField("gang")
-
-    @property
-    def min_count(self) -> int:
-        """How many pods must have a node for any to be bound."""
-        if self.pod_group is None or not self.gang:
-            return 1
-        return self.pod_group.spec.scheduling_policy.gang.min_count
-
-    @property
-    def known_pods(self) -> int:
-        """How many members are known, with a node or without."""
-        return len(self.members) + len(self.placed)
+        """The root's priority, whatever that of its pods."""
+        return self.tree.message.spec.priority if self.tree is not None else 0
 
     @property
     def lacks_pods(self) -> bool:
-        """Fewer members are known than have to go at once."""
-        return self.gang and self.known_pods < self.min_count
+        """Fewer members are known than have to go at once; or nobody can say, of a tree that is too deep."""
+        return self.tree is not None and (self.tree.too_deep or not self.tree.has_minimum(self.known.__getitem__))
 
     @property
     def empty(self) -> bool:
         """Nothing is known of it any more."""
-        return self.pod_group is None and not self.members and not self.placed and self.attempt is None
+        return self.tree is None and not self.members and not self.placed and self.attempt is None
 
     def record(self) -> PodRecord:
         """The entity's record; some member must be waiting."""
@@ -120,18 +114,26 @@ class GroupState:
         )
 
 
+def group_of(pod: QueuedPod) -> str:
+    """The name of the member's PodGroup."""
+    name: str = pod.record.pod.parsed.group
+    return name
+
+
 def in_order(members: list[QueuedPod]) -> list[QueuedPod]:
-    """Members in the order in which they are scheduled."""
+    """Members of a PodGroup in the order in which they are scheduled."""
     return sorted(
         members, key=lambda pod: (-pod.record.priority, -pod.attempts, pod.timestamp, pod.record.key.partition("/")[2])
     )
 
 
 class PodGroups:
-    """All groups, by namespace/name."""
+    """All groups, by their roots."""
 
-    def __init__(self) -> None:
-        self._groups: dict[str, GroupState] = {}
+    def __init__(self, *, composite: bool) -> None:
+        """`composite`: groups may be made of groups."""
+        self.forest = Forest(composite=composite)
+        self._groups: dict[GroupKey, GroupState] = {}
         self._of_member: dict[str, GroupState] = {}
         self._of_placed: dict[str, GroupState] = {}
         self._next_number = 1
@@ -142,17 +144,27 @@ class PodGroups:
     def __len__(self) -> int:
         return len(self._groups)
 
-    def get(self, key: str) -> GroupState | None:
+    def get(self, key: GroupKey) -> GroupState | None:
         """The group, if anything is known of it."""
         return self._groups.get(key)
 
-    def made(self, key: str) -> GroupState:
+    def entity(self, key: str) -> GroupState | None:
+        """The group whose entity has this key."""
+        kind, _, name = key.partition("/")
+        return self._groups.get(GroupKey(name, kind == "compositepodgroup")) if "/" in name else None
+
+    def made(self, key: GroupKey) -> GroupState:
         """The group, made if nothing was known of it."""
         group = self._groups.get(key)
         if group is None:
             group = self._groups[key] = GroupState(key, self._next_number)
             self._next_number += 1
         return group
+
+    def home(self, name: str) -> GroupState:
+        """Where members of the PodGroup (namespace/name) belong: the state of the tree it is in, or of its own."""
+        key = GroupKey(name)
+        return self.made(self.forest.root(key) or key)
 
     def of_member(self, uid: str) -> GroupState | None:
         """The group of a member without a node."""
@@ -165,30 +177,45 @@ class PodGroups:
     def add_member(self, group: GroupState, pod: QueuedPod) -> None:
         """A member without a node is known."""
         group.members[pod.record.uid] = pod
+        group.known[group_of(pod)] += 1
         self._of_member[pod.record.uid] = group
 
     def drop_member(self, uid: str) -> GroupState | None:
         """The member is gone, or has a node; answers its group."""
         group = self._of_member.pop(uid, None)
         if group is not None:
-            del group.members[uid]
+            _less(group.known, group_of(group.members.pop(uid)))
             group.waiting.pop(uid, None)
             group.pending.pop(uid, None)
         return group
 
-    def add_placed(self, group: GroupState, uid: str) -> None:
-        """A member has a node."""
-        group.placed.add(uid)
+    def add_placed(self, group: GroupState, uid: str, name: str) -> None:
+        """A member, of the PodGroup of this name, has a node."""
+        group.placed[uid] = name
+        group.known[name] += 1
         self._of_placed[uid] = group
 
     def drop_placed(self, uid: str) -> GroupState | None:
         """A member that had a node is gone; answers its group."""
         group = self._of_placed.pop(uid, None)
         if group is not None:
-            group.placed.discard(uid)
+            _less(group.known, group.placed.pop(uid))
         return group
+
+    def missing(self, group: GroupState) -> str:
+        """What a group without a tree waits for, in words that go on from "waits"."""
+        lack = self.forest.lack(group.group_key) or group.group_key
+        if self.forest.knows(lack):
+            return f"in vain: CompositePodGroup {lack.name} is part of itself"
+        return f"for {'CompositePodGroup' if lack.composite else 'PodGroup'} {lack.name} to appear"
 
     def tidy(self, group: GroupState) -> None:
         """Forget the group if nothing is known of it any more."""
         if group.empty:
-            self._groups.pop(group.key, None)
+            self._groups.pop(group.group_key, None)
+
+
+def _less(counted: Counter[str], name: str) -> None:
+    counted[name] -= 1
+    if not counted[name]:
+        del counted[name]

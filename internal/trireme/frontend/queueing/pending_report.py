@@ -103,9 +103,9 @@ class PendingReport:
                 plugins = self._frontend.remote_queue.gates(pod.record.profile)
                 return {"for": "preEnqueue", "plugins": plugins}, f"may enter the queue if {_any(plugins)} agrees"
             case Place.INCOMPLETE:
-                return {"for": "group", "group": where.group}, f"waits for PodGroup {where.group} to appear"
+                return {"for": "group", "group": where.group}, f"waits {where.lack}"
             case Place.PENDING:
-                text = f"waits while its PodGroup {where.group} is being scheduled"
+                text = f"waits while its {_root(where)} is being scheduled"
                 return {"for": "group", "group": where.group}, text
             case _:
                 return self._under_way(pod)
@@ -128,7 +128,7 @@ class PendingReport:
     def _gate(self, pod: queue_pod.QueuedPod, where: queue_statistics.Whereabouts) -> Waits:
         if where.gate == queue_places.DEFAULT_PREEMPTION:
             # A group preempts as one.
-            preemptor = f"podgroup/{where.group}" if where.group else pod.uid
+            preemptor = where.root or pod.uid
             return self._preemption(self._frontend.preemptions.victims_of(preemptor), self._promised(pod))
         pending: cluster_watch.PendingPod = pod.record.pod
         waits: Json = {"for": "gate", "plugin": where.gate, "events": list(where.events)}
@@ -138,7 +138,7 @@ class PendingReport:
             text += f": {', '.join(pending.parsed.gates)}"
         if where.group:
             waits["group"] = where.group
-            text += f", with its PodGroup {where.group}"
+            text += f", with its {_root(where)}"
         return waits, text
 
     def _event(self, pod: queue_pod.QueuedPod, where: queue_statistics.Whereabouts) -> Waits:
@@ -189,3 +189,9 @@ class PendingReport:
 
 def _any(names: Sequence[str]) -> str:
     return " or ".join(names) if names else "time to pass"
+
+
+def _root(where: queue_statistics.Whereabouts) -> str:
+    """Whom the pod is scheduled with."""
+    kind, _, name = where.root.partition("/")
+    return f"{'CompositePodGroup' if kind == 'compositepodgroup' else 'PodGroup'} {name}"

@@ -81,3 +81,7 @@ class Whereabouts:
     events: tuple[str, ...]
     #: The group (namespace/name) that it is scheduled with; empty: none.
     group: str = ""
+    #: The entity that is queued for its group and others; and what it waits for as long as there cannot be one, in
+    #: words that go on from "waits".
+    root: str = ""
+    lack: str = ""

@@ -1,0 +1,202 @@
+"""Groups of groups (gate CompositePodGroup): which PodGroups and CompositePodGroups there are, and how they belong.
+
+A group names its parent; whether that is there is another matter. What is scheduled is a whole tree: the root is the
+one group that names no parent. As long as a parent is missing, or parents go round in a circle, there is no root, and
+the pods below wait.
+
+Pure: objects in, trees out. Where the gate is off nobody has a parent, and each PodGroup is a tree of its own.
+
+Source: pkg/scheduler/backend/queue/workload_forest.go.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterator
+
+from trireme.v1 import scheduling_pb2
+
+Group = scheduling_pb2.PodGroup | scheduling_pb2.CompositePodGroup
+
+# How many levels a tree may have; that it may have one more than it should is kube-scheduler's.
+_MAX_LEVELS = 4
+_MAX_ENTERING = 5
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class GroupKey:
+    """Names a group; `name` is namespace/name."""
+
+    name: str
+    composite: bool = False
+
+    @property
+    def kind(self) -> str:
+        """What messages and metrics call its kind."""
+        return "compositepodgroup" if self.composite else "podgroup"
+
+    def __str__(self) -> str:
+        return f"{self.kind}/{self.name}"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class GroupNode:
+    """A group, and the groups in it in the order in which they are scheduled."""
+
+    message: Group
+    children: "tuple[GroupNode, ...]" = ()
+
+    @property
+    def composite(self) -> bool:
+        """Whether it is made of groups, not of pods."""
+        return isinstance(self.message, scheduling_pb2.CompositePodGroup)
+
+    @property
+    def key(self) -> GroupKey:
+        """Its key."""
+        return key_of(self.message)
+
+    @property
+    def name(self) -> str:
+        """Its name within the namespace."""
+        return self.message.metadata.name
+
+    @property
+    def gang(self) -> bool:
+        """Whether a minimum goes at once or none."""
+        return self.message.spec.scheduling_policy.HasField("gang")
+
+    @property
+    def min_count(self) -> int:
+        """How many pods must have a node, or groups must fit, for any to be bound."""
+        if not self.gang:
+            return 1
+        if isinstance(self.message, scheduling_pb2.CompositePodGroup):
+            return self.message.spec.scheduling_policy.gang.min_group_count
+        return self.message.spec.scheduling_policy.gang.min_count
+
+    @property
+    def topology(self) -> str:
+        """The node label that all pods have to agree on; empty: none."""
+        topology = self.message.spec.scheduling_constraints.topology
+        return topology[0].key if topology else ""
+
+    @property
+    def too_deep(self) -> bool:
+        """More levels than kube-scheduler lets enter."""
+        return self._levels() > _MAX_ENTERING
+
+    @property
+    def too_high(self) -> bool:
+        """More levels than kube-scheduler looks through for pods that have a node."""
+        return self._levels() > _MAX_LEVELS
+
+    def leaves(self) -> "Iterator[GroupNode]":
+        """The PodGroups, in order."""
+        if not self.composite:
+            yield self
+        for child in self.children:
+            yield from child.leaves()
+
+    def has_minimum(self, count: Callable[[str], int]) -> bool:
+        """Whether the minimums of the whole tree are met, where so many pods of a PodGroup (its name) count."""
+        if not self.composite:
+            return count(self.name) >= self.min_count
+        return sum(child.has_minimum(count) for child in self.children) >= self.min_count
+
+    def _levels(self) -> int:
+        return 1 + max((child._levels() for child in self.children), default=0)
+
+
+def key_of(message: Group) -> GroupKey:
+    """The key of the object."""
+    metadata = message.metadata
+    return GroupKey(f"{metadata.namespace}/{metadata.name}", isinstance(message, scheduling_pb2.CompositePodGroup))
+
+
+class Forest:
+    """All groups that have an object."""
+
+    def __init__(self, *, composite: bool) -> None:
+        """`composite`: groups may have parents."""
+        self._composite = composite
+        self._known: dict[GroupKey, Group] = {}
+        # By the parent's key, whether it is there or not.
+        self._children: dict[GroupKey, set[GroupKey]] = {}
+
+    def set(self, message: Group) -> None:
+        """The group is this from now on."""
+        key = key_of(message)
+        self.remove(key)
+        self._known[key] = message
+        parent = self._parent(key)
+        if parent is not None:
+            self._children.setdefault(parent, set()).add(key)
+
+    def remove(self, key: GroupKey) -> None:
+        """There is no such group."""
+        parent = self._parent(key)
+        if parent is not None:
+            self._children[parent].discard(key)
+            if not self._children[parent]:
+                del self._children[parent]
+        self._known.pop(key, None)
+
+    def root(self, key: GroupKey) -> GroupKey | None:
+        """The root of the tree that the group is in; None: it has none, as it is not there, or somebody above it."""
+        return self._climb(key)[0]
+
+    def lack(self, key: GroupKey) -> GroupKey | None:
+        """The group for want of which this one has no root: one that is not there, or, if `knows` it, one that is part
+        of itself. None: it has a root.
+        """
+        root, last = self._climb(key)
+        return None if root is not None else last
+
+    def knows(self, key: GroupKey) -> bool:
+        """Whether there is such a group."""
+        return key in self._known
+
+    def below(self, key: GroupKey) -> list[str]:
+        """The PodGroups (namespace/name) under the group, itself included."""
+        if not key.composite:
+            return [key.name]
+        out, ahead, seen = [], [key], {key}
+        while ahead:
+            for child in self._children.get(ahead.pop(), ()):
+                if not child.composite:
+                    out.append(child.name)
+                elif child not in seen:
+                    seen.add(child)
+                    ahead.append(child)
+        return out
+
+    def tree(self, root: GroupKey) -> GroupNode | None:
+        """The tree of this root; None: there is no such group. The root has to be one."""
+        message = self._known.get(root)
+        if message is None:
+            return None
+        children = [node for key in self._children.get(root, ()) if (node := self.tree(key)) is not None]
+        return GroupNode(message, tuple(sorted(children, key=_order)))
+
+    def _climb(self, key: GroupKey) -> tuple[GroupKey | None, GroupKey]:
+        """The root, and the last group on the way to it, which may be one that is not there."""
+        seen = {key}
+        while key in self._known:
+            parent = self._parent(key)
+            if parent is None:
+                return key, key
+            key = parent
+            if key in seen:
+                break
+            seen.add(key)
+        return None, key
+
+    def _parent(self, key: GroupKey) -> GroupKey | None:
+        message = self._known.get(key)
+        if message is None or not self._composite or not message.spec.parent_composite_pod_group_name:
+            return None
+        return GroupKey(f"{message.metadata.namespace}/{message.spec.parent_composite_pod_group_name}", composite=True)
+
+
+def _order(node: GroupNode) -> tuple[int, int, str]:
+    created = node.message.metadata.creation_timestamp
+    return created.seconds, created.nanos, node.name

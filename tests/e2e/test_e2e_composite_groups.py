@@ -1,0 +1,230 @@
+"""Groups of groups on the real control plane, beside kube-scheduler: same pods bound, same conditions, same events."""
+
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+import controlplane_fixture
+import group_sides
+import installation
+import launcher
+import pytest
+from group_sides import COMPOSITES, Json, Stage, gang, members
+
+pytestmark = [pytest.mark.timeout(180), pytest.mark.controlplane]
+
+GATES = ("GenericWorkload", "TopologyAwareWorkloadScheduling", group_sides.OF_GROUPS)
+SERVED = {**group_sides.SERVED, "scheduling.k8s.io/v1alpha3": True}
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[launcher.ControlPlane]:
+    """One control plane that serves groups of groups, for all of these tests."""
+    controlplane_fixture.require_built()
+    options = launcher.Options(feature_gates=dict.fromkeys(GATES, True), runtime_config=SERVED)
+    with launcher.ControlPlane(options) as running:
+        yield running
+
+
+def _made_from(name: str) -> Json:
+    return {"workloadName": "workload", "templateName": name}
+
+
+async def _tree(on: Stage, name: str, min_count: int = 0, parent: str = "", **spec: Any) -> None:
+    """A group of groups; with no minimum any number goes."""
+    policy: Json = {"gang": {"minGroupCount": min_count}} if min_count else {"basic": {}}
+    if parent:
+        spec["parentCompositePodGroupName"] = parent
+    body = {
+        "apiVersion": "scheduling.k8s.io/v1alpha3",
+        "kind": "CompositePodGroup",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"schedulingPolicy": policy, "workloadRef": _made_from(name), **spec},
+    }
+    await on.here.request("POST", COMPOSITES, body)
+
+
+def _leaf(name: str, min_count: int, parent: str, **spec: Any) -> Json:
+    return gang(name, min_count, parentCompositePodGroupName=parent, workloadRef=_made_from(name), **spec)
+
+
+def _sharing(key: str) -> Json:
+    return {"schedulingConstraints": {"topology": [{"key": key}]}}
+
+
+async def two_groups_that_fit(on: Stage) -> None:
+    """Pods and groups are there before the group that they are in."""
+    await on.nodes(2)
+    await on.group(_leaf("a", 2, "root"))
+    await on.pods(members("a", 2))
+    await on.group(_leaf("b", 2, "root"))
+    await _tree(on, "root", 2)
+    await on.pods(members("b", 2))
+    await on.until_bound(4)
+    await on.until_condition("a", "Scheduled")
+    await on.until_condition("b", "Scheduled")
+
+
+async def two_groups_of_which_one_does_not_fit(on: Stage) -> None:
+    """Then the other does not go either."""
+    await on.nodes(2)
+    await _tree(on, "root", 2)
+    await on.group(_leaf("a", 2, "root"))
+    await on.group(_leaf("b", 3, "root"))
+    await on.pods([*members("a", 2), *members("b", 3)])
+    await on.until_condition("a", "Unschedulable")
+    await on.until_condition("b", "Unschedulable")
+    await on.until_told("FailedScheduling", 5)
+
+
+async def the_groups_of_a_group_that_needs_one_of_them(on: Stage) -> None:
+    """Who fits goes, and who does not is told so, again and again."""
+    await on.nodes(2)
+    await _tree(on, "root", 1)
+    await on.group(_leaf("a", 2, "root"))
+    await on.group(_leaf("b", 3, "root"))
+    await on.pods([*members("a", 2), *members("b", 3)])
+    await on.until_bound(2, "a-")
+    await on.until_condition("a", "Scheduled")
+    await on.until_condition("b", "Unschedulable")
+    await on.until_told("FailedScheduling", 3)
+
+
+async def a_tree_of_three_levels(on: Stage) -> None:
+    """One of the two groups below will do."""
+    await on.nodes(3)
+    await _tree(on, "root", 2)
+    await _tree(on, "some", parent="root")
+    await on.group(_leaf("a", 2, "some"))
+    await on.group(_leaf("b", 9, "some"))
+    await on.group(_leaf("c", 2, "root"))
+    await on.pods([*members("a", 2), *members("b", 9), *members("c", 2)])
+    await on.until_bound(4)
+    await on.until_condition("b", "Unschedulable")
+
+
+async def a_tree_that_fails_below(on: Stage) -> None:
+    """All of it does not go, down to the groups that would."""
+    await on.nodes(3)
+    await _tree(on, "root", 2)
+    await _tree(on, "both", 2, parent="root")
+    await on.group(_leaf("a", 2, "both"))
+    await on.group(_leaf("b", 9, "both"))
+    await on.group(_leaf("c", 2, "root"))
+    await on.pods([*members("a", 2), *members("b", 9), *members("c", 2)])
+    await on.until_condition("c", "Unschedulable")
+    await on.until_told("FailedScheduling", 13)
+
+
+async def members_of_other_priorities_in_a_tree(on: Stage) -> None:
+    """What cannot be scheduled as one is an error that every group is told of."""
+    await on.priorities()
+    await on.nodes(2)
+    await _tree(on, "root", 2)
+    await on.group(_leaf("a", 1, "root"))
+    await on.group(_leaf("b", 1, "root"))
+    await on.pods([*members("a", 1, priorityClassName="high"), *members("b", 1, priorityClassName="high")])
+    await on.until_condition("a", "SchedulerError")
+    await on.until_condition("b", "SchedulerError")
+
+
+async def a_tree_that_preempts(on: Stage) -> None:
+    """Everybody has to go for it, and it gets their room."""
+    await on.priorities()
+    await on.nodes(2)
+    await on.pods(installation.pod(f"low-{n}", cpu="1", terminationGracePeriodSeconds=0) for n in range(4))
+    await on.until_bound(4)
+    await _tree(on, "root", 2, priorityClassName="high")
+    await on.group(_leaf("a", 1, "root", priorityClassName="high"))
+    await on.group(_leaf("b", 1, "root", priorityClassName="high"))
+    for name in "ab":
+        await on.pods(members(name, 1, cpu="2", priorityClassName="high"))
+    await on.until_bound(1, "a-")
+    await on.until_bound(1, "b-")
+    await on.until_condition("b", "Scheduled")
+
+
+async def a_tree_for_which_no_eviction_is_enough(on: Stage) -> None:
+    """Then nobody is evicted."""
+    await on.priorities()
+    await on.nodes(2)
+    await on.pods([installation.pod("low", cpu="1")])
+    await on.until_bound(1)
+    await _tree(on, "root", 2, priorityClassName="high")
+    await on.group(_leaf("a", 1, "root", priorityClassName="high"))
+    await on.group(_leaf("b", 2, "root", priorityClassName="high"))
+    for name, count in (("a", 1), ("b", 2)):
+        await on.pods(members(name, count, cpu="2", priorityClassName="high"))
+    await on.until_condition("a", "Unschedulable")
+    await on.until_told("FailedScheduling", 3)
+
+
+async def victims_of_a_tree_that_goes_as_one(on: Stage) -> None:
+    """Though one pod of it would do."""
+    await on.priorities()
+    await on.nodes(2)
+    await _tree(on, "v", 2, disruptionMode={"all": {}})
+    await on.group(_leaf("va", 2, "v"))
+    await on.group(_leaf("vb", 2, "v"))
+    await on.pods([*members("va", 2), *members("vb", 2)])
+    await on.until_bound(4)
+    await on.pods([installation.pod("vip", cpu="1", priorityClassName="high")])
+    await on.until_bound(1, "vip")
+    await on.until_told("Preempted", 4)
+
+
+async def a_tree_in_a_zone_with_a_rack_for_each_group(on: Stage) -> None:
+    """The zone of the larger racks is the only one; there each group has a rack of its own."""
+    await on.nodes(6, cpu="2")
+    for number, (zone, rack) in enumerate(zip("xxxyyy", "abccde", strict=True)):
+        await on.patch(f"/api/v1/nodes/node-{number}", {"metadata": {"labels": {"zone": zone, "rack": rack}}})
+    await _tree(on, "root", 2, **_sharing("zone"))
+    await on.group(_leaf("a", 2, "root", **_sharing("rack")))
+    await on.group(_leaf("b", 2, "root", **_sharing("rack")))
+    await on.pods([*members("a", 2, cpu="2"), *members("b", 2)])
+    await on.until_condition("b", "Unschedulable")
+
+
+async def a_tree_whose_groups_each_have_a_rack(on: Stage) -> None:
+    """Racks of the same zone."""
+    await on.nodes(6, cpu="2")
+    for number, (zone, rack) in enumerate(zip("xyyyxx", "acddxx", strict=True)):
+        await on.patch(f"/api/v1/nodes/node-{number}", {"metadata": {"labels": {"zone": zone, "rack": rack}}})
+    await _tree(on, "root", 2, **_sharing("zone"))
+    await on.group(_leaf("a", 2, "root", **_sharing("rack")))
+    await on.group(_leaf("b", 2, "root", **_sharing("rack")))
+    await on.pods([*members("a", 2, cpu="2"), *members("b", 2)])
+    await on.until_bound(4)
+    nodes = {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in await on.here.pods()}
+    assert nodes["a-0"] != nodes["a-1"]
+    assert nodes["b-0"] == nodes["b-1"]
+
+
+SCENARIOS = (
+    two_groups_that_fit,
+    two_groups_of_which_one_does_not_fit,
+    the_groups_of_a_group_that_needs_one_of_them,
+    a_tree_of_three_levels,
+    a_tree_that_fails_below,
+    members_of_other_priorities_in_a_tree,
+    a_tree_that_preempts,
+    a_tree_for_which_no_eviction_is_enough,
+    victims_of_a_tree_that_goes_as_one,
+    a_tree_in_a_zone_with_a_rack_for_each_group,
+    a_tree_whose_groups_each_have_a_rack,
+)
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
+async def test_trireme_and_kube_scheduler_make_the_same_of_groups_of_groups(
+    scenario: group_sides.Scenario, plane: launcher.ControlPlane, tmp_path: pathlib.Path
+) -> None:
+    """Whoever moves over sees the same of his groups: bindings, conditions, events."""
+
+    async def played(on: Stage) -> None:
+        await scenario(on)
+        await on.settled()
+
+    theirs = await group_sides.played_to_kube_scheduler(plane, tmp_path / "theirs", played, GATES)
+    ours = await group_sides.played_to_trireme(plane, tmp_path / "ours", played, GATES)
+    assert not group_sides.differences(ours, theirs)
