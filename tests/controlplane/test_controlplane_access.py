@@ -57,12 +57,12 @@ async def test_the_roles_are_what_the_processes_use(
     options = launcher.Options(
         authorization="RBAC",
         users=(launcher.User("nobody"),),
-        feature_gates=group_sides.GATES,
-        runtime_config=group_sides.SERVED,
+        feature_gates=dict.fromkeys((*group_sides.GATES, group_sides.OF_GROUPS), True),
+        runtime_config={**group_sides.SERVED, "scheduling.k8s.io/v1alpha3": True},
         extra={"kube-apiserver": access_log.flags(tmp_path)},
     )
     cluster = start_controlplane(options)
-    rendered = deploy_manifests.with_components(tmp_path / "deploy", "pod-groups")
+    rendered = deploy_manifests.with_components(tmp_path / "deploy", "pod-groups", "composite-pod-groups")
     kinds = ("Namespace", "ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")
     objects = deploy_manifests.of_kind(deploy_manifests.objects(rendered), *kinds)
     cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(objects))
@@ -74,6 +74,7 @@ async def test_the_roles_are_what_the_processes_use(
             f"--authentication-kubeconfig={here.kubeconfig}",
             f"--authorization-kubeconfig={here.kubeconfig}",
             "--feature-gates=GenericWorkload=true",
+            "--feature-gates=TopologyAwareWorkloadScheduling=true,CompositePodGroup=true",
         ]
         here.services = NAMESPACE
         here.certificates = make_certificates(tmp_path / "certificates")

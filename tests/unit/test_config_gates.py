@@ -114,10 +114,9 @@ def test_a_version_that_cannot_be_emulated_is_refused(emulated: str, oldest: str
 def test_who_sets_a_gate_that_is_not_heeded_is_told_so() -> None:
     """A gate that is accepted and ignored in silence is a promise broken."""
     assert not list(unheeded_gates.warnings(feature_gates()))
-    chosen = feature_gates(GenericWorkload=True, TopologyAwareWorkloadScheduling=True, CompositePodGroup=True)
+    chosen = feature_gates(DRAOptionalNodeOperations=True)
     assert list(unheeded_gates.warnings(chosen)) == [
-        "feature gate CompositePodGroup=true has no effect: CompositePodGroups are not read: "
-        "each PodGroup is scheduled by itself"
+        "feature gate DRAOptionalNodeOperations=true has no effect: no operation of a node is optional"
     ]
     off = list(unheeded_gates.warnings(feature_gates(InPlacePodLevelResourcesVerticalScaling=False)))
     assert [text.split("=")[0] for text in off] == ["feature gate InPlacePodLevelResourcesVerticalScaling"]

@@ -62,12 +62,12 @@ async def who_has_to_go(
     count = sum(len(victim.pods) for victim in going)
     text = f"found a placement for podgroup, preempting {count} victims"
     out = _answer(status.Status(status.Code.SUCCESS, "", (text,)))
-    preemptor = request.pod_group
+    preemptor, kind = request.pod_group, "compositepodgroup" if request.composite else "podgroup"
     for pod in (pod for victim in going for pod in victim.pods if not pod.terminating):
         out.actions.add(
             pod=pod.pod,
             evict=bind_pb2.Evict(
-                message=f"{request.cycle.profile}: preempting to accommodate a higher priority podgroup",
+                message=f"{request.cycle.profile}: preempting to accommodate a higher priority {kind}",
                 preemptor=preemptor,
                 node_name=_EVERYWHERE,
             ),

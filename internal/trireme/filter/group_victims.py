@@ -1,77 +1,99 @@
 """Victims of preemption where there are pod groups: a pod, or all pods of a group that is disrupted as one.
 
-A pod of a group counts with the priority of its group. A group is more important than a pod of its priority, a larger
-one more important than a smaller one, and then who started earlier. Single pods that preempt and groups that do share
-this; where no pod names a group, `none` says so at the price of a look at the classes when they change.
+A pod of a group counts with the priority of its group, or of the topmost group of groups that it is in; and the topmost
+of them that is disrupted as one is who it goes with. A group of groups is more important than a group of its priority,
+and that than a pod; a larger one more important than a smaller one, and then who started earlier. Single pods that
+preempt and groups that do share this; where no pod names a group, `none` says so at the price of a look at the classes
+when they change.
 
 Source: pkg/scheduler/framework/preemption (types.go, util.go).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from trireme.filter import class_priorities, preemption_victims
 from trireme.snapshot import arrays, snapshot
+from trireme.v1 import scheduling_pb2
 
 _KIND = "pod_group"
+_COMPOSITE = "composite_pod_group"
+# How far up groups are looked at.
+_MAX_LEVELS = 4
+
+# How important victims of the same priority are: a pod, one of a group or such a group, a group of groups.
+_POD, _GROUP, _GROUPS = 1, 2, 3
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A victim: rows of pods that go together. `group`: they are of a group."""
+    """A victim: rows of pods that go together. `rank`: what it is."""
 
     rows: tuple[int, ...]
     priority: int
-    group: bool
+    rank: int
     earliest: int
 
     @property
-    def importance(self) -> tuple[int, bool, int, int]:
+    def importance(self) -> tuple[int, int, int, int]:
         """Sorts the most important first."""
-        return -self.priority, not self.group, -len(self.rows), self.earliest
+        return -self.priority, -self.rank, -len(self.rows), self.earliest
 
 
 class Membership:
     """By class what its pods' group makes of them; made anew when classes or groups change. Shapes: both (class,).
 
     `priority` is that of the group where there is one. `whole` is the number of the group that they all go with; 0:
-    each goes alone.
+    each goes alone. `rank`: what its pods, or they with others, are as victims.
     """
 
     def __init__(self) -> None:
-        self._generations = (-1, -1)
+        self._generations = (-1, -1, -1)
         self.priority = np.zeros(0, dtype=np.int64)
         self.whole = np.zeros(0, dtype=np.int64)
-        self.grouped = np.zeros(0, dtype=np.bool_)
+        self.rank = np.zeros(0, dtype=np.int8)
 
     @property
     def nbytes(self) -> int:
         """Memory of the columns, in bytes."""
-        return self.priority.nbytes + self.whole.nbytes + self.grouped.nbytes
+        return self.priority.nbytes + self.whole.nbytes + self.rank.nbytes
 
     def bring_up(self, snap: snapshot.Snapshot) -> None:
         """Take in the classes and groups that came."""
-        generations = snap.classes_generation, snap.objects.generation(_KIND)
+        generations = snap.classes_generation, snap.objects.generation(_KIND), snap.objects.generation(_COMPOSITE)
         if self._generations == generations:
             return
         self.priority = class_priorities.of(snap).copy()
         self.whole = np.zeros(self.priority.shape, dtype=np.int64)
-        self.grouped = np.zeros(self.priority.shape, dtype=np.bool_)
-        numbers: dict[tuple[str, str], int] = {}
+        self.rank = np.full(self.priority.shape, _POD, dtype=np.int8)
+        numbers: dict[tuple[str, str, str], int] = {}
         for pod_class in snap.classes.values():
             name = pod_class.pod.spec.scheduling_group.pod_group_name
             if not name:
                 continue
-            self.grouped[pod_class.id] = True
-            group = snap.objects.get(_KIND, pod_class.namespace, name)
-            if group is not None:
+            self.rank[pod_class.id] = _GROUP
+            for kind, group in _upwards(snap, pod_class.namespace, name):
                 self.priority[pod_class.id] = group.spec.priority
                 if group.spec.disruption_mode.HasField("all"):
-                    key = pod_class.namespace, name
+                    key = kind, pod_class.namespace, group.metadata.name
                     self.whole[pod_class.id] = numbers.setdefault(key, len(numbers) + 1)
+                    self.rank[pod_class.id] = _GROUP if kind == _KIND else _GROUPS
         self._generations = generations
+
+
+def _upwards(
+    snap: snapshot.Snapshot, namespace: str, name: str
+) -> Iterator[tuple[str, scheduling_pb2.PodGroup | scheduling_pb2.CompositePodGroup]]:
+    """The PodGroup and what it is in, one after the other, each with its kind, as far as they are there."""
+    kind = _KIND
+    for _ in range(_MAX_LEVELS):
+        group = snap.objects.get(kind, namespace, name) if name else None
+        if group is None:
+            return
+        yield kind, group
+        kind, name = _COMPOSITE, group.spec.parent_composite_pod_group_name
 
 
 def membership(snap: snapshot.Snapshot) -> Membership:
@@ -81,7 +103,7 @@ def membership(snap: snapshot.Snapshot) -> Membership:
 
 def none(snap: snapshot.Snapshot) -> bool:
     """No pod of the cluster names a group."""
-    return not membership(snap).grouped.any()
+    return not (membership(snap).rank > _POD).any()
 
 
 def on_slots(snap: snapshot.Snapshot, slots: arrays.SlotArray, priority: int) -> arrays.SlotArray:
@@ -114,4 +136,4 @@ def _unit(snap: snapshot.Snapshot, member: Membership, rows: Sequence[int]) -> U
     started = [int(snap.pods.start[row]) or int(preemption_victims.NOT_STARTED) for row in rows]
     number = int(snap.pods.pod_class[rows[0]])
     ordered = tuple(row for _, row in sorted(zip(started, rows, strict=True)))
-    return Unit(ordered, int(member.priority[number]), bool(member.grouped[number]), min(started))
+    return Unit(ordered, int(member.priority[number]), int(member.rank[number]), min(started))

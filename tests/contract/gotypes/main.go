@@ -23,6 +23,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	storagev1 "k8s.io/api/storage/v1"
 )
@@ -51,6 +52,7 @@ var kinds = map[string]func() object{
 	"Lease":                 func() object { return &coordinationv1.Lease{} },
 	"PriorityClass":         func() object { return &schedulingv1.PriorityClass{} },
 	"PodGroup":              func() object { return &schedulingv1beta1.PodGroup{} },
+	"CompositePodGroup":     func() object { return &schedulingv1alpha3.CompositePodGroup{} },
 	"ResourceSlice":         func() object { return &resourcev1.ResourceSlice{} },
 	"ResourceClaim":         func() object { return &resourcev1.ResourceClaim{} },
 	"ResourceClaimTemplate": func() object { return &resourcev1.ResourceClaimTemplate{} },
