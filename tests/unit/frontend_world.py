@@ -16,6 +16,7 @@ from typing import Any
 import frontend_world_victims
 import grpc
 import numpy as np
+import orjson
 from frontend_world_api import Api
 from frontend_world_victims import cpus
 from grpc import aio
@@ -25,13 +26,14 @@ from trireme.framework import status
 from trireme.framework.registry import ExtensionPoint
 from trireme.frontend import assembly, status_outbox
 from trireme.frontend.cluster import object_kinds, pod_projection
+from trireme.frontend.extenders import extender_calls, extender_objects, extenders
 from trireme.frontend.replicas import children, replicas
 from trireme.frontend.serving import metrics_observed
 from trireme.frontend.term import Term
 from trireme.kube import decode
 from trireme.kube.watch import Event, EventKind
 from trireme.snapshot import snapshot
-from trireme.v1 import bind_pb2, core_pb2, filter_pb2, scheduling_pb2, score_pb2, snapshot_pb2, status_pb2
+from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, filter_pb2, scheduling_pb2, score_pb2, snapshot_pb2, status_pb2
 from trireme.wire import node_columns
 from trireme.wire import status as wire_status
 
@@ -44,6 +46,12 @@ GUARDED_CPUS = 3
 PREPARED_CPUS = 2
 
 SUCCESS = status_pb2.Status(code=status_pb2.CODE_SUCCESS)
+
+# One has a say in where pods go, the other binds them, and where it fails the Bind plugins do.
+EXTENDERS = (
+    model.Extender(url_prefix="http://one", filter_verb="filter", node_cache_capable=True),
+    model.Extender(url_prefix="http://two", bind_verb="bind", node_cache_capable=True, ignorable=True),
+)
 
 
 class StillLoop(asyncio.SelectorEventLoop):
@@ -176,6 +184,33 @@ class FakeBinders:
         return await self._world.ask("PreBind", request)  # type: ignore[no-any-return]
 
 
+class _Extender:
+    """An HTTP extender."""
+
+    def __init__(self, world: "World") -> None:
+        self._world = world
+
+    async def send(self, verb: str, body: bytes) -> Any:
+        """As an extender's client."""
+        return await self._world.ask(f"Extender{verb.capitalize()}", orjson.loads(body))
+
+
+class _Whole:
+    """Pods and nodes as the API server has them, for extenders."""
+
+    def __init__(self, world: "World") -> None:
+        self._world = world
+
+    def pod(self, uid: str, node_name: str = "") -> bytes | None:
+        """A pod that was heard of."""
+        raw = self._world.seen.get(uid)
+        return None if raw is None else orjson.dumps(raw)
+
+    def node(self, name: str) -> bytes | None:
+        """Whoever asks has names alone."""
+        raise AssertionError("an extender without a cache of its own")
+
+
 class DrivenFrontend(assembly.Frontend):
     """A frontend whose phases are the world's."""
 
@@ -197,6 +232,14 @@ class DrivenFrontend(assembly.Frontend):
         """What is known is all there is."""
         return True
 
+    def _make_extender_calls(self) -> extender_calls.ExtenderCalls | None:
+        configured = self._completed.configuration.extenders
+        if not configured:
+            return None
+        made = [(config, _Extender(self._world)) for config in configured]
+        asking = extenders.Extenders(made, self.registry, self.cache, _Whole(self._world))
+        return extender_calls.ExtenderCalls(asking, extender_objects.ExtenderObjects(False, False), None)  # type: ignore[arg-type]
+
     def _make_phases(self) -> None:
         world = self._world
         self.filters = FakePhase(world.ask, world.follow)  # type: ignore[assignment]
@@ -206,8 +249,8 @@ class DrivenFrontend(assembly.Frontend):
 
 
 @functools.cache
-def _completed(*more: str) -> commandline.CompletedConfig:
-    """The default configuration, with a Permit plugin, and with more arguments."""
+def _completed(*more: str, extended: bool) -> commandline.CompletedConfig:
+    """The default configuration, with a Permit plugin, with more arguments, and perhaps with extenders."""
     found: list[commandline.CompletedConfig] = []
     arguments = ["--master=http://127.0.0.1:1", "--secure-port=0", "--leader-elect=false", *more]
     code = commandline.run(
@@ -218,14 +261,17 @@ def _completed(*more: str) -> commandline.CompletedConfig:
     guarded = dataclasses.replace(
         profile, plugins={**profile.plugins, ExtensionPoint.PERMIT: (model.Plugin(GUARD, 0),)}
     )
-    return dataclasses.replace(found[0], profiles=(guarded,))
+    configuration = found[0].configuration
+    if extended:
+        configuration = dataclasses.replace(configuration, extenders=EXTENDERS)
+    return dataclasses.replace(found[0], profiles=(guarded,), configuration=configuration)
 
 
 class World:
     """The frontend, the API server, and the calls that wait for an answer."""
 
-    def __init__(self, *arguments: str) -> None:
-        """`arguments` are the frontend's, beside those that it needs here."""
+    def __init__(self, *arguments: str, extended: bool = False) -> None:
+        """`arguments` are the frontend's, beside those that it needs here; `extended`: it has extenders."""
         self.loop = StillLoop()
         self.api = Api()
         self.mirror = snapshot.Snapshot()
@@ -234,7 +280,7 @@ class World:
         # What the frontend should know, by what it was told: pods by UID.
         self.seen: dict[str, Json] = {}
         with self._current_loop():
-            self.frontend = DrivenFrontend(self, _completed(*arguments))
+            self.frontend = DrivenFrontend(self, _completed(*arguments, extended=extended))
         self._tasks = [
             self.loop.create_task(self.frontend.scheduler.run()),
             self.loop.create_task(self.frontend.outbox.run()),
@@ -340,7 +386,7 @@ class World:
 
     async def ask(self, rpc: str, request: Any) -> Any:
         """The answer, once the test lets it come."""
-        compute = getattr(self, f"_{rpc.lower()}", None)
+        compute = None if rpc.startswith("Extender") else getattr(self, f"_{rpc.lower()}", None)
         answer = compute(request) if compute is not None else None
         question = Question(rpc, copy.deepcopy(request), answer, self.loop.create_future())
         self.questions.append(question)
@@ -357,6 +403,8 @@ class World:
         if how == "uncertain":
             if question.rpc == "Bind" and not question.written:
                 question.written = not self.api.bind(question.request)
+            if question.rpc == "ExtenderBind":
+                self._extenderbind(question.request)
             return
         question.future.set_result(how)
         self.loop.settle()
@@ -389,6 +437,11 @@ class World:
             # An uncertain write is read back: what was bound is never said to have failed.
             why = self.api.bind(request) if good or question.written else "the API server says no"
             return _said(why)
+        if rpc.startswith("Extender"):
+            if not good:
+                raise extenders.ExtenderError("EOF" if how == "down" else "no licence")
+            # What is bound is bound when it says so, and what passes passes now.
+            return getattr(self, f"_{rpc.lower()}")(request)
         if rpc == "Apply":
             return _said(self.api.apply(request) if good else "the API server says no")
         if how == "down":
@@ -501,6 +554,13 @@ class World:
 
     def _prebind(self, request: bind_pb2.PreBindRequest) -> bind_pb2.PreBindResponse:
         return bind_pb2.PreBindResponse(results=[bind_pb2.PreBindResult(status=SUCCESS)])
+
+    def _extenderfilter(self, body: Json) -> Json:
+        return {"NodeNames": body["NodeNames"]}
+
+    def _extenderbind(self, body: Json) -> Json:
+        identity = cycle_pb2.PodIdentity(namespace="ns", name=body["PodName"], uid=body["PodUID"])
+        return {"Error": self.api.bind(bind_pb2.BindItem(pod=identity, node_name=body["Node"]))}
 
 
 def _named(raw: Json, name: str) -> bool:

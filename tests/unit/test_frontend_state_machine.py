@@ -24,17 +24,18 @@ PODS = [f"p{index}" for index in range(6)]
 NODES = ["n0", "n1", "n2"]
 RESOURCES = ["pods", "nodes"]
 # What a pod's scheduling cycle waits for; while one of these is open no other batch is taken.
-IN_CYCLE = {"Filter", "Place", "PostFilter", "Reserve", "PodGroupPostFilter"}
+IN_CYCLE = {"Filter", "Place", "PostFilter", "Reserve", "PodGroupPostFilter", "ExtenderFilter"}
 
 
 class FrontendMachine(RuleBasedStateMachine):
     """The stimuli, and what must hold."""
 
     ARGUMENTS: tuple[str, ...] = ()
+    EXTENDED = False
 
     def __init__(self) -> None:
         super().__init__()
-        self.world = World(*self.ARGUMENTS)
+        self.world = World(*self.ARGUMENTS, extended=self.EXTENDED)
         self.api = self.world.api
         self.frontend = self.world.frontend
 
@@ -300,6 +301,8 @@ class FrontendMachine(RuleBasedStateMachine):
 
 def _pods_of(question: Any) -> list[str]:
     request = question.request
+    if question.rpc == "ExtenderBind":
+        return [request["PodUID"]]
     if question.rpc == "Reserve":
         return [placement.pod.uid for placement in request.placements]
     if question.rpc in ("Permit", "PreBind"):

@@ -111,13 +111,16 @@ class Frontend:
         self._configuration = phase_configuration.configuration(completed, infos, tie_seed=0)
         self._config_hash = phase_configuration.config_hash(self._configuration)
         self._with_groups = completed.gates.enabled("GenericWorkload")
-        self._extender_calls = extender_calls.of(completed.configuration.extenders, self.registry, self.cache)
+        self._extender_calls = self._make_extender_calls()
         self._make_queue()
         self._make_informers()
         self._make_phases()
         self._make_cycle()
 
     # What it is made of
+
+    def _make_extender_calls(self) -> extender_calls.ExtenderCalls | None:
+        return extender_calls.of(self._completed.configuration.extenders, self.registry, self.cache)
 
     def _make_queue(self) -> None:
         completed = self._completed
