@@ -1,4 +1,4 @@
-"""The frontend process: hears signals first, forks off what its phases are to be forks of, and then loads the rest.
+"""The frontend process: hears signals first, forks off what its phases are to be forks of, and then loads its own.
 
 Exit codes as kube-scheduler's: 0 when told to end, 1 when the configuration is wrong or the Lease is lost. Without
 leader election kube-scheduler takes every end for an error, and so do we: whoever watches exit codes of one sees the
@@ -19,6 +19,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     from trireme.replica import nursery
 
     forked = nursery.fork()
-    from trireme.frontend import starting
+    with nursery.trusting_nobody():
+        from trireme.frontend import starting
 
     return starting.start(argv, told, forked)

@@ -1,9 +1,9 @@
 """The nursery: a process that has loaded what all phases load, and forks into one whenever it is asked to.
 
 Half of what a process needs to start is loading NumPy, gRPC and the messages, over and over the same for each of them.
-So a frontend loads them before anything else, and forks its nursery off: from then on the two go on side by side, the
-frontend loading its own, the nursery what only phases share. Its phases are forks of it in turn, which are there in a
-tenth of a second, at first as after a crash. A nursery that is needed later (it crashed, or a phase of others is
+So a frontend forks its nursery off before it loads anything itself: the two load side by side, for what both need costs
+less twice on two processors than once while the other one waits. Its phases are forks of it in turn, which are there in
+a tenth of a second, at first as after a crash. A nursery that is needed later (it crashed, or a phase of others is
 missing) is started as any program is. The nursery has nothing that a fork must not inherit: no thread, no channel, no
 credentials, and none of a phase's own code; so a frontend forks it off before it reads its configuration.
 
@@ -23,30 +23,27 @@ import signal
 import socket
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from trireme.replica import parent_death
 
-# What the frontend loads too, and what all phases, or two of them, load besides. Nothing of this starts a thread or
-# opens anything by being loaded.
-OF_ALL = (
+# What all phases load, or two of them. Nothing of this starts a thread or opens anything by being loaded.
+SHARED = (
     "aiohttp",
     "uvloop",
-    "trireme.replica.grpc_server",
-    "trireme.replica.remote_stages",
-    "trireme.wire.node_columns",
-    "trireme.wire.status",
-)
-OF_PHASES = (
     "trireme.plugins.catalog",
+    "trireme.replica.grpc_server",
     "trireme.replica.phase_metrics",
     "trireme.replica.phase_process",
     "trireme.replica.remote_plugin",
+    "trireme.replica.remote_stages",
     "trireme.replica.stopwatch",
     "trireme.wire.domain_constraints",
+    "trireme.wire.node_columns",
     "trireme.wire.profiles",
+    "trireme.wire.status",
 )
 
 # Above any descriptor that is open.
@@ -155,11 +152,9 @@ def _say(what: dict[str, Any]) -> None:
 
 
 def fork() -> Line:
-    """Load what all processes share, and fork the nursery off this one, which must not have begun anything yet."""
+    """Fork the nursery off this process, which must not have begun anything yet."""
     # NumPy's threads, which a fork would be without, and which nothing here is large enough for.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    with _no_authorities():
-        load(OF_ALL)
     frontend = os.getpid()
     with _pipes() as (asked, asks, hears, said):
         _flush()
@@ -210,16 +205,10 @@ def _flush() -> None:
             stream.flush()
 
 
-def load(modules: Iterable[str]) -> None:
-    """Load these modules."""
-    for module in modules:
-        importlib.import_module(module)
-
-
 @contextlib.contextmanager
-def _no_authorities() -> Iterator[None]:
-    """While aiohttp is loaded the system trusts nobody: it reads all authorities for sessions that name none, a
-    twentieth of the start, and all of ours name theirs.
+def trusting_nobody() -> Iterator[None]:
+    """For loading aiohttp: it would read all authorities of the system for sessions that name none, which takes a
+    twentieth of a start, and all of ours name theirs.
     """
     before = {name: os.environ.get(name) for name in ("SSL_CERT_FILE", "SSL_CERT_DIR")}
     os.environ.update(dict.fromkeys(before, os.devnull))
@@ -239,8 +228,9 @@ def main() -> int:
         # A terminal, or `timeout`, tells the whole group; the frontend has to end first.
         signal.signal(number, signal.SIG_IGN)
     gc.disable()
-    with _no_authorities():
-        load((*OF_ALL, *OF_PHASES))
+    with trusting_nobody():
+        for module in SHARED:
+            importlib.import_module(module)
     gc.freeze()
     gc.enable()
     return Nursery().run()

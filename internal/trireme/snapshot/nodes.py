@@ -5,14 +5,14 @@ placed pod changes its node's row and nothing else. Two generations say when a s
 and by its pods; whoever caches an answer recomputes the slots whose generation is newer.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from trireme.framework import amounts
 from trireme.snapshot import arrays, changes, images, labels, resources
 from trireme.snapshot.dictionary import Dictionary
-from trireme.v1 import core_pb2
+from trireme.v1 import core_pb2, snapshot_pb2
 
 Taint = tuple[str, str, str]  # key, value, effect
 
@@ -54,8 +54,15 @@ class NodeTable:
         self.labels = labels.LabelColumns()
         self.images = images.ImageIndex()
 
-    def upsert(self, slot: int, node: core_pb2.Node, generation: int, json: bytes = b"") -> None:
-        """The slot holds this node from now on."""
+    def upsert(self, entries: Sequence[snapshot_pb2.NodeEntry], generation: int) -> None:
+        """The slots of the entries hold these nodes from now on."""
+        for entry in entries:
+            self._upsert(entry.slot, entry.node, generation)
+            if self._keep_json:
+                self.jsons[entry.slot] = entry.json
+        self.object_changes.touch(np.array([entry.slot for entry in entries], dtype=np.intp), generation)
+
+    def _upsert(self, slot: int, node: core_pb2.Node, generation: int) -> None:
         self._reserve(slot)
         name = node.metadata.name
         if not self.alive[slot]:
@@ -73,11 +80,8 @@ class NodeTable:
         self.feature_set[slot] = self.feature_sets.intern(frozenset(node.status.declared_features))
         self.labels.replace(slot, self.labels.labels_of(slot), dict(node.metadata.labels), self.capacity)
         self.images.replace(slot, node.status.images, generation)
-        self.object_changes.touch(np.array([slot]), generation)
         if self._keep_messages:
             self.messages[slot] = node.SerializeToString()
-        if self._keep_json:
-            self.jsons[slot] = json
 
     def remove(self, slot: int, generation: int) -> None:
         """The slot holds no node any more."""

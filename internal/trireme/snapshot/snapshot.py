@@ -94,8 +94,7 @@ class Snapshot:
             self.nodes.remove(slot, generation)
         for entry in delta.classes:
             self._add_class(classes.PodClass(entry.id, entry.pod, entry.labels_projected), generation)
-        for node in delta.nodes:
-            self.nodes.upsert(node.slot, node.node, generation, node.json)
+        self.nodes.upsert(delta.nodes, generation)
         if delta.HasField("pods"):
             self._upsert_pods(delta.pods, generation)
         for class_id in delta.removed_classes:
