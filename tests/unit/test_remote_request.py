@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from trireme.replica import remote_request
 from trireme.snapshot import classes, nodes
-from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, plugin_pb2, score_pb2
+from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, plugin_pb2, score_pb2, snapshot_pb2
 
 
 def table(count: int, *, messages: bool = False, json: bool = False, size: int = 0) -> nodes.NodeTable:
@@ -17,7 +17,7 @@ def table(count: int, *, messages: bool = False, json: bool = False, size: int =
         node = core_pb2.Node()
         node.metadata.name = f"node-{slot}"
         node.metadata.labels["pad"] = "x" * size
-        made.upsert(slot, node, slot + 1, f'{{"n":{slot}}}'.encode())
+        made.upsert([snapshot_pb2.NodeEntry(slot=slot, node=node, json=f'{{"n":{slot}}}'.encode())], slot + 1)
     return made
 
 
@@ -134,7 +134,7 @@ def test_a_renamed_slot_is_asked_about_by_its_new_name() -> None:
     views = remote_request.NodeBytes(plugin_pb2.NODE_DATA_NAMES)
     before = b"".join(payload for _, payload in views.split(made, np.arange(3)))
     made.remove(1, 10)
-    made.upsert(1, core_pb2.Node(metadata={"name": "other"}), 11)
+    made.upsert([snapshot_pb2.NodeEntry(slot=1, node={"metadata": {"name": "other"}})], 11)
     after = b"".join(payload for _, payload in views.split(made, np.arange(3)))
     assert b"node-1" in before
     assert [view.name for view in filter_pb2.NodeSelection.FromString(after).nodes] == ["node-0", "other", "node-2"]
@@ -145,7 +145,7 @@ def test_another_table_is_seen_afresh() -> None:
     views = remote_request.NodeBytes(plugin_pb2.NODE_DATA_NAMES)
     list(views.split(table(1), np.arange(1)))
     other = nodes.NodeTable()
-    other.upsert(0, core_pb2.Node(metadata={"name": "other"}), 1)
+    other.upsert([snapshot_pb2.NodeEntry(slot=0, node={"metadata": {"name": "other"}})], 1)
     ((_, payload),) = views.split(other, np.arange(1))
     assert filter_pb2.NodeSelection.FromString(payload).nodes[0].name == "other"
 

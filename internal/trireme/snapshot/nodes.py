@@ -5,6 +5,7 @@ placed pod changes its node's row and nothing else. Two generations say when a s
 and by its pods; whoever caches an answer recomputes the slots whose generation is newer.
 """
 
+import functools
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -12,9 +13,19 @@ import numpy as np
 from trireme.framework import amounts
 from trireme.snapshot import arrays, changes, images, labels, resources
 from trireme.snapshot.dictionary import Dictionary
-from trireme.v1 import core_pb2, snapshot_pb2
+from trireme.v1 import core_pb2, meta_pb2, snapshot_pb2
 
 Taint = tuple[str, str, str]  # key, value, effect
+
+# Nodes are of few sizes: so many are remembered.
+_SIZES = 1024
+
+
+@functools.lru_cache(maxsize=_SIZES)
+def _amounts(texts: tuple[tuple[str, str], ...]) -> tuple[int, Mapping[str, int]]:
+    """How many pods, and how much of all else, a node has to give that states it so."""
+    has = amounts.node_allocatable({name: meta_pb2.Quantity(string=text) for name, text in texts})
+    return has.pop(amounts.PODS, 0), has
 
 
 class NodeTable:
@@ -73,7 +84,7 @@ class NodeTable:
             del self.slots[self.names[slot]]
         self.names[slot] = name
         self.slots[name] = slot
-        self._set_allocatable(slot, amounts.node_allocatable(node.status.allocatable))
+        self._set_allocatable(slot, node.status.allocatable)
         self.unschedulable[slot] = node.spec.unschedulable
         taints = tuple((taint.key, taint.value, taint.effect) for taint in node.spec.taints)
         self.taint_set[slot] = self.taint_sets.intern(taints)
@@ -141,9 +152,10 @@ class NodeTable:
         started = self.start_changes.since(generation, self.size)
         return changes.union([self.changed_since(generation, pods=True), started], self.size)
 
-    def _set_allocatable(self, slot: int, allocatable: Mapping[str, int]) -> None:
-        self.allowed_pods[slot] = allocatable.get(amounts.PODS, 0)
-        vector = self.resource_names.vector({name: n for name, n in allocatable.items() if name != amounts.PODS})
+    def _set_allocatable(self, slot: int, allocatable: Mapping[str, meta_pb2.Quantity]) -> None:
+        allowed_pods, has = _amounts(tuple([(name, allocatable[name].string) for name in allocatable]))
+        self.allowed_pods[slot] = allowed_pods
+        vector = self.resource_names.vector(has)
         self.reserve_resources()
         self.allocatable[: vector.shape[0], slot] = vector
 
