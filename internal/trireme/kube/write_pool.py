@@ -27,6 +27,9 @@ from trireme.kube.errors import ApiUnreachable, is_refused
 
 # An answer to a write is an object at most, and etcd refuses those over 1.5 MiB.
 MAX_ANSWER_BYTES = 32 << 20
+# Connections that are opened at a time. One takes both sides as long as two writes, mostly for TLS: where a hundred
+# writes come at once, the first would wait for as many connections, and most of those be of no use ten writes later.
+MOST_OPENING = 4
 # Sets of headers that are kept encoded: one for each content type, until the credentials change.
 MAX_HEADS = 8
 
@@ -55,7 +58,7 @@ class WritePool:
         self._tls = tls if parts.scheme == "https" else None
         self._server_name = (server_name or parts.hostname) if self._tls else None
         self._limit = limit
-        self._open = 0
+        self._open = self._opening = 0
         self._idle: list[_Connection] = []
         self._waiting: collections.deque[asyncio.Future[None]] = collections.deque()
         # By the identity of the headers, which are kept so that no others get it.
@@ -111,7 +114,7 @@ class WritePool:
                 if not connection.transport.is_closing():
                     return connection
                 self._open -= 1
-            if self._open < max(self._limit, 1):
+            if self._open < max(self._limit, 1) and self._opening < MOST_OPENING:
                 return await self._connect(end)
             await self._turn(end)
 
@@ -132,6 +135,7 @@ class WritePool:
     async def _connect(self, end: float) -> _Connection:
         loop = asyncio.get_running_loop()
         self._open += 1
+        self._opening += 1
         try:
             async with asyncio.timeout_at(end):
                 host, port = self._address
@@ -145,6 +149,10 @@ class WritePool:
         except BaseException:
             self._free()
             raise
+        finally:
+            self._opening -= 1
+        if self._open < self._limit:
+            self._wake()  # the next may open one
         return connection
 
     def _give_back(self, connection: _Connection) -> None:
