@@ -15,7 +15,9 @@ T0 = 1_000_000.0
 PROFILE = "default-scheduler"
 
 
-def pod_group(name: str, min_count: int = 0, priority: int = 0, uid: str = "") -> scheduling_pb2.PodGroup:
+def pod_group(
+    name: str, min_count: int = 0, priority: int = 0, uid: str = "", parent: str = ""
+) -> scheduling_pb2.PodGroup:
     """A PodGroup in namespace ns; with no minimum any number goes."""
     group = scheduling_pb2.PodGroup()
     group.metadata.namespace, group.metadata.name, group.metadata.uid = "ns", name, uid or f"uid-of-{name}"
@@ -24,6 +26,22 @@ def pod_group(name: str, min_count: int = 0, priority: int = 0, uid: str = "") -
         group.spec.scheduling_policy.gang.min_count = min_count
     else:
         group.spec.scheduling_policy.basic.SetInParent()
+    if parent:
+        group.spec.parent_composite_pod_group_name = parent
+    return group
+
+
+def of_groups(name: str, min_count: int = 0, parent: str = "", priority: int = 0) -> scheduling_pb2.CompositePodGroup:
+    """A group of groups in namespace ns; with no minimum any number of them goes."""
+    group = scheduling_pb2.CompositePodGroup()
+    group.metadata.namespace, group.metadata.name, group.metadata.uid = "ns", name, f"uid-of-{name}"
+    group.spec.priority = priority
+    if min_count:
+        group.spec.scheduling_policy.gang.min_group_count = min_count
+    else:
+        group.spec.scheduling_policy.basic.SetInParent()
+    if parent:
+        group.spec.parent_composite_pod_group_name = parent
     return group
 
 

@@ -43,7 +43,9 @@ class Cluster:
         racks: Sequence[str] = (),
         topology: bool = False,
         own_policy: bool = False,
+        composite: bool = False,
     ) -> None:
+        topology = topology or composite
         self.registry = class_registry.ClassRegistry()
         self.cache = cluster_cache.ClusterCache(self.registry)
         self.room: dict[str, int] = {}
@@ -52,9 +54,10 @@ class Cluster:
             node.metadata.name = f"n{number}"
             if racks and racks[number]:
                 node.metadata.labels["rack"] = racks[number]
+                node.metadata.labels["zone"] = racks[number][0]
             self.room[node.metadata.name] = room
             self.cache.set_node(node)
-        self.queue = grouping_queue()
+        self.queue = grouping_queue(composite=composite)
         self.failures: dict[str, outcomes.Failure] = {}
         self.written: list[bind_pb2.Action] = []
         self.started: list[tuple[list[str], dict[str, float]]] = []
@@ -135,7 +138,7 @@ class Cluster:
 
     # What a test does
 
-    def group(self, group: scheduling_pb2.PodGroup) -> None:
+    def group(self, group: scheduling_pb2.PodGroup | scheduling_pb2.CompositePodGroup) -> None:
         self.queue.set_group(group, T0)
 
     def add(self, name: str, group: str, kind: str = "", priority: int = 0, now: float = T0, **spec: Any) -> None:

@@ -1,11 +1,12 @@
 """Random stimuli to the queue with groups: whatever happens in whatever order, no member is lost or in two places."""
 
 import random
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from pod_group_builders import T0, grouping_queue, member, pod_group
+from pod_group_builders import T0, grouping_queue, member, of_groups, pod_group
 
 from trireme.frontend.groups.pod_group_queue import Attempt
 from trireme.frontend.groups.pod_groups import GroupState
@@ -14,6 +15,8 @@ from trireme.frontend.queueing.queue_pod import Place, QueuedPod
 from trireme.frontend.queueing.queue_remote import AskPreEnqueue, Instruction
 
 GROUPS = ("g", "h")
+# Of groups. Parents are chosen at random, so they may be missing, go round in a circle, or be their own.
+ABOVE = ("x", "y", "z")
 STEPS = 120
 
 
@@ -25,8 +28,11 @@ class Machine:
         #: In every other run a plugin in another process has a say; questions (id to UID) that have no answer yet.
         remote = Gate.ASK if seed % 2 else Gate.OPEN
         self.questions: dict[int, str] = {}
+        #: In one of three runs groups may be in groups.
+        self.composite = seed % 3 == 0
         self.queue = grouping_queue(
-            pre_enqueue=lambda pod: "SchedulingGates" if pod.record.pod.parsed.gates else remote
+            pre_enqueue=lambda pod: "SchedulingGates" if pod.record.pod.parsed.gates else remote,
+            composite=self.composite,
         )
         self.now = T0
         self.uids = 0
@@ -36,6 +42,8 @@ class Machine:
         self.placed: dict[str, str] = {}
         self.flying: tuple[GroupState, list[QueuedPod]] | None = None
         self.binding: dict[str, QueuedPod] = {}
+        for number, name in enumerate(ABOVE[: 2 * self.composite]):
+            self.queue.set_group(of_groups(name, parent="".join(ABOVE[:number])), T0)
 
     def step(self) -> None:
         """One random stimulus."""
@@ -47,6 +55,7 @@ class Machine:
             self.delete,
             self.set_group,
             self.remove_group,
+            *[self.change_tree] * self.composite,
             self.pop,
             self.pop,
             self.finish,
@@ -111,12 +120,21 @@ class Machine:
             self.take(self.queue.delete(f"ns/{name}", uid, self.now))
 
     def set_group(self) -> None:
-        self.take(self.queue.set_group(pod_group(self.rng.choice(GROUPS), self.rng.randrange(4)), self.now))
+        parent = self.rng.choice(("", "x", "x", "y", "y")) if self.composite else ""
+        group = pod_group(self.rng.choice(GROUPS), self.rng.randrange(4 - 2 * self.composite), parent=parent)
+        self.take(self.queue.set_group(group, self.now))
+
+    def change_tree(self) -> None:
+        name, parent = self.rng.choice(ABOVE), self.rng.choice(("", "", "", *ABOVE))
+        if self.rng.random() < 0.8:
+            self.take(self.queue.set_group(of_groups(name, self.rng.randrange(3), parent), self.now))
+        else:
+            self.take(self.queue.remove_group(f"ns/{name}", f"uid-of-{name}", self.now, composite=True))
 
     def remove_group(self) -> None:
         if self.rng.random() < 0.4:
             name = self.rng.choice(GROUPS)
-            self.queue.remove_group(f"ns/{name}", f"uid-of-{name}", self.now)
+            self.take(self.queue.remove_group(f"ns/{name}", f"uid-of-{name}", self.now))
 
     def pop(self) -> None:
         if self.flying is not None:
@@ -171,13 +189,23 @@ class Machine:
         """What must hold at any time."""
         assert {pod.uid for pod in self.queue.pods()} == set(self.pending)
         assert len(self.queue.pods()) == len(self.pending)
-        for group in self.queue.groups:
+        for group in list(self.queue.groups):
             self._check_group(group)
         said = self.queue.statistics()
         counted = said.active + said.error_backoff + said.gated + said.asked + said.in_flight + said.done
         assert counted + said.incomplete + said.pending_members == len(self.pending)
 
+    def _check_tree(self, group: GroupState) -> None:
+        """The members belong here, and the tree is as its objects say."""
+        for name in {*(self.pending[uid][1] for uid in group.members), *group.placed.values()}:
+            assert self.queue.groups.home(f"ns/{name}") is group
+        names = Counter(self.pending[uid][1] for uid in group.members)
+        assert group.known == names + Counter(group.placed.values())
+        rooted = self.queue.groups.forest.root(group.group_key) == group.group_key
+        assert group.tree == (self.queue.groups.forest.tree(group.group_key) if rooted else None)
+
     def _check_group(self, group: GroupState) -> None:
+        self._check_tree(group)
         for uid, pod in group.members.items():
             held = (uid in group.waiting) + (uid in group.pending) + (pod.flight is not None)
             assert held == 1, f"{pod} is in {held} places"

@@ -55,7 +55,7 @@ class GroupWatcher(Protocol):
     ) -> queue_remote.Instructions:
         """The PodGroup or CompositePodGroup is this from now on."""
 
-    def remove_group(self, key: str, uid: str, now: float, *, composite: bool = False) -> None:
+    def remove_group(self, key: str, uid: str, now: float, *, composite: bool = False) -> queue_remote.Instructions:
         """The PodGroup or CompositePodGroup (namespace/name, UID) is gone."""
 
 
@@ -362,7 +362,8 @@ class ClusterWatch:
         self._cache.remove_object(kind.field, *key)
         if kind.field in _GROUPS and self._groups is not None:
             uid = getattr(known, kind.field).metadata.uid
-            self._groups.remove_group("/".join(key), uid, self._now(), composite=kind.field != _GROUPS[0])
+            composite = kind.field != _GROUPS[0]
+            self._carry_out(self._groups.remove_group("/".join(key), uid, self._now(), composite=composite))
         if kind.event:
             self._tell(cluster_event.event(kind.event, ActionType.DELETE), before, None)
         elif kind.message is resource_pb2.DeviceTaintRule:

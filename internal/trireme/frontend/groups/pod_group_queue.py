@@ -177,7 +177,7 @@ class PodGroupQueue(metrics_observed.TimedQueue):
         self._regroup(key_of(group), lambda: self.groups.forest.set(group), now)
         return self._questions.take_instructions()
 
-    def remove_group(self, key: str, uid: str, now: float, *, composite: bool = False) -> None:
+    def remove_group(self, key: str, uid: str, now: float, *, composite: bool = False) -> Instructions:
         """There is no such PodGroup, or CompositePodGroup, any more: whose tree it was part of is held until there is
         one again.
         """
@@ -185,6 +185,7 @@ class PodGroupQueue(metrics_observed.TimedQueue):
             self._gone(uid)
         gone = GroupKey(key, composite)
         self._regroup(gone, lambda: self.groups.forest.remove(gone), now)
+        return self._questions.take_instructions()
 
     def member_placed(self, key: str, uid: str, now: float) -> Instructions:
         """The watch shows a member of the group on a node."""

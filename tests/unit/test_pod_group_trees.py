@@ -1,0 +1,301 @@
+"""Groups of groups in the queue and in their cycle: one attempt for a whole tree, all or nothing."""
+
+import asyncio
+
+import pytest
+from pod_group_builders import T0, Told, grouping_queue, member, of_groups, pod_group
+from pod_group_cluster import Cluster
+
+from trireme.frontend.groups.pod_group_forest import GroupKey
+from trireme.frontend.groups.pod_group_queue import TELL_AFTER, Attempt, PodGroupQueue
+from trireme.frontend.queueing.queue_pod import Place
+from trireme.frontend.replicas import phases
+from trireme.v1 import filter_pb2, scheduling_pb2, status_pb2
+
+UNSCHEDULABLE = "pod group is unschedulable"
+NOWHERE = f"{UNSCHEDULABLE}, 0/1 placements are available, first placement status: "
+TOO_FEW = "minCount (2) cannot be satisfied: 1 scheduled, 0 remaining"
+
+Group = scheduling_pb2.PodGroup | scheduling_pb2.CompositePodGroup
+
+
+def sharing(group: Group, key: str) -> Group:
+    """The group has to be in one domain of the label."""
+    group.spec.scheduling_constraints.topology.add(key=key)
+    return group
+
+
+def filled(cluster: Cluster, counts: dict[str, int]) -> None:
+    for group, count in counts.items():
+        for number in range(count):
+            cluster.add(f"{group}{number}", group)
+
+
+def tree_of_two(cluster: Cluster, rooms_for: int = 2, min_groups: int = 2) -> None:
+    """Groups a and b of two pods each, one tree."""
+    cluster.group(of_groups("root", min_groups))
+    cluster.group(pod_group("a", 2, parent="root"))
+    cluster.group(pod_group("b", rooms_for, parent="root"))
+
+
+def conditions(cluster: Cluster) -> dict[str, tuple[str, str, str]]:
+    """By PodGroup: status, reason, message."""
+    said = {action.pod.name: action.set_group_condition.condition for action in cluster.written}
+    return {name: (each.status, each.reason, each.message) for name, each in said.items()}
+
+
+async def test_a_tree_that_fits_is_bound_whole() -> None:
+    """One attempt binds the pods of all groups; the group of groups itself has no condition."""
+    cluster = Cluster([2, 2], composite=True)
+    tree_of_two(cluster)
+    filled(cluster, {"a": 2, "b": 2})
+    await cluster.run()
+    assert sorted(cluster.nodes) == ["a0", "a1", "b0", "b1"]
+    assert conditions(cluster) == dict.fromkeys("ab", ("True", "Scheduled", ""))
+    assert not cluster.failures
+
+
+async def test_what_succeeded_is_undone_when_its_tree_fails() -> None:
+    """Else half of a tree would hold room that it cannot use."""
+    cluster = Cluster([2, 1], composite=True)
+    cluster.reserving = True
+    tree_of_two(cluster)
+    filled(cluster, {"a": 2, "b": 2})
+    await cluster.run()
+    await asyncio.sleep(0)
+    assert cluster.nodes == {}
+    assert sorted(cluster.unreserved) == ["a0", "a1", "b0"]
+    failed = "minCount (2) cannot be satisfied: 1 scheduled, 0 remaining"
+    assert conditions(cluster)["b"][2] == f"{NOWHERE}{failed}, "
+    # The root's status is a's too, so what was said after it is said for both.
+    assert conditions(cluster)["a"][2] == f"{NOWHERE}{failed}, , "
+    assert cluster.text("a0") == f"{NOWHERE}{failed}"
+    assert cluster.text("b0") == f"{UNSCHEDULABLE}, {NOWHERE}{failed}, "
+    assert cluster.text("b1") == "0/2 nodes are available: 2 Insufficient room."
+
+
+async def test_where_one_group_is_enough_the_others_wait() -> None:
+    """They are tried again at once; who has a node is not tried again."""
+    cluster = Cluster([2, 1], composite=True)
+    tree_of_two(cluster, min_groups=1)
+    filled(cluster, {"a": 2, "b": 2})
+    await cluster.run()
+    assert sorted(cluster.nodes) == ["a0", "a1"]
+    assert (conditions(cluster)["a"][0], conditions(cluster)["b"][0]) == ("True", "False")
+    assert sorted(cluster.failures) == ["b0", "b1"]
+    await cluster.run()
+    assert sorted(cluster.nodes) == ["a0", "a1"]
+    assert conditions(cluster)["a"][0] == "True"
+
+
+async def test_groups_after_the_last_that_can_help_are_not_tried() -> None:
+    """They are told what their tree is told."""
+    cluster = Cluster([1], composite=True)
+    tree_of_two(cluster)
+    filled(cluster, {"a": 2, "b": 2})
+    await cluster.run()
+    failed = "minCount (2) cannot be satisfied: 0 scheduled, 1 remaining"
+    assert cluster.text("b0") == f"{NOWHERE}{failed}"
+    assert cluster.text("a1") == "0/1 nodes are available: 1 Insufficient room."
+    assert {kind for kind, _, _ in cluster.asked} == {"filter", "place"}
+
+
+@pytest.mark.parametrize("middle", [1, 2], ids=["one of the two below", "both below"])
+async def test_levels_are_tried_from_the_top(middle: int) -> None:
+    """What is below a group that fits need not fit itself; what is below one that does not is undone."""
+    cluster = Cluster([2, 2], composite=True)
+    cluster.group(of_groups("root", 2))
+    cluster.group(of_groups("m", middle, parent="root"))
+    for group in (pod_group("a", 2, parent="m"), pod_group("b", 3, parent="m"), pod_group("c", 2, parent="root")):
+        cluster.group(group)
+    filled(cluster, {"a": 2, "b": 3, "c": 2})
+    await cluster.run()
+    assert sorted(cluster.nodes) == (["a0", "a1", "c0", "c1"] if middle == 1 else [])
+    assert {name: said[0] for name, said in conditions(cluster).items()} == (
+        {"a": "True", "b": "False", "c": "True"} if middle == 1 else dict.fromkeys("abc", "False")
+    )
+
+
+async def test_placements_of_groups_lie_within_that_of_their_tree() -> None:
+    """Racks y1 and z1 would take one group each, but they are not in one zone."""
+    cluster = Cluster([2, 2, 1, 1], racks=["y1", "z1", "z2", "z2"], composite=True)
+    cluster.group(sharing(of_groups("root", 2), "zone"))
+    for name in "ab":
+        cluster.group(sharing(pod_group(name, 2, parent="root"), "rack"))
+    cluster.totals = [1, 9]
+    filled(cluster, {"a": 2, "b": 2})
+    await cluster.run()
+    nodes = cluster.nodes
+    assert sorted((nodes["a0"], nodes["a1"], nodes["b0"], nodes["b1"])) == ["n1", "n1", "n2", "n3"]
+    assert nodes["b0"] == nodes["b1"] == "n1"
+
+
+async def test_nodes_of_other_domains_are_not_told_of() -> None:
+    """The first zone stands for all of them."""
+    cluster = Cluster([1, 1, 1], racks=["y1", "z1", "z2"], composite=True)
+    cluster.group(sharing(of_groups("root", 2), "zone"))
+    for name in "ab":
+        cluster.group(pod_group(name, 2, parent="root"))
+    filled(cluster, {"a": 2, "b": 2})
+    await cluster.run()
+    assert cluster.nodes == {}
+    assert cluster.text("a1") == "0/1 nodes are available: 1 Insufficient room."
+    assert "0/2 placements are available" in cluster.text("b0")
+
+
+@pytest.mark.parametrize("fault", [phases.PhaseFault("filter is odd"), RuntimeError("a defect")], ids=["odd", "defect"])
+async def test_an_error_in_one_group_is_one_of_the_whole_tree(fault: Exception) -> None:
+    """Nothing of it is left, and everybody is told the same."""
+    cluster = Cluster([9], composite=True)
+    tree_of_two(cluster)
+    filled(cluster, {"a": 2, "b": 2})
+
+    def meanwhile() -> None:
+        if sum(kind == "filter" for kind, _, _ in cluster.asked) == 2:
+            raise fault
+
+    cluster.meanwhile = meanwhile
+    if isinstance(fault, RuntimeError):
+        with pytest.raises(RuntimeError):
+            await cluster.run()
+    else:
+        await cluster.run()
+        why = "failed to schedule other pod from a pod group: filter is odd"
+        text = f"composite pod group evaluation failed due to child error: {why}"
+        assert conditions(cluster) == dict.fromkeys("ab", ("False", "SchedulerError", text))
+        assert {each.message for each in cluster.failures.values()} == {text}
+    assert cluster.nodes == {}
+
+
+async def test_the_topmost_group_preempts_for_all() -> None:
+    """Filter is asked for the tree as one, and every member gets its place."""
+    cluster = Cluster([1, 1], ["DefaultPreemption"], composite=True)
+    for number in range(2):
+        cluster.occupy(f"old{number}", f"n{number}")
+    cluster.group(of_groups("root", 2, priority=5))
+    for name in "ab":
+        cluster.group(pod_group(name, 1, parent="root"))
+        cluster.add(name, name, priority=5)
+    questions: list[filter_pb2.PodGroupPostFilterRequest] = []
+
+    def way_out(request: filter_pb2.PodGroupPostFilterRequest) -> filter_pb2.PodGroupPostFilterResponse:
+        questions.append(request)
+        response = filter_pb2.PodGroupPostFilterResponse(status={"code": status_pb2.CODE_SUCCESS})
+        if len(questions) == 1:
+            for number in range(2):
+                victim = response.potential.add().pods.add(slot=number)
+                victim.pod.uid = f"uid-old{number}"
+        else:
+            response.status.messages.append("found")
+            response.actions.add(pod={"name": "old0"}, evict={"message": "go"})
+        return response
+
+    cluster.way_out = way_out
+    await cluster.run()
+    first, second = questions
+    assert (first.composite, first.pod_group.name, first.priority) == (True, "root", 5)
+    assert [each.pod.name for each in second.members] == ["a", "b"]
+    assert {name: each.nominated_node for name, each in cluster.failures.items()} == {"a": "n0", "b": "n1"}
+    assert [action.pod.name for action in cluster.preempting] == ["old0"]
+    assert sorted(cluster.nodes) == ["old0", "old1"]
+
+
+# The queue
+
+
+def place(queue: PodGroupQueue, name: str) -> Place:
+    found = queue.get(f"ns/{name}")
+    return found.place if found else Place.GONE
+
+
+def test_a_tree_waits_until_enough_of_its_groups_are_there() -> None:
+    """kube-scheduler's words for it: waiting for the composite pod group's tree to meet quorum."""
+    queue = grouping_queue(composite=True)
+    for group in (of_groups("root", 2), pod_group("a", 1, parent="root"), pod_group("b", 2, parent="root")):
+        queue.set_group(group, T0)
+    for name, group_name in (("a0", "a"), ("b0", "b")):
+        queue.add(member(name, group_name), T0)
+    assert (place(queue, "a0"), queue.pop(T0, 9)) == (Place.UNSCHEDULABLE, None)
+    queue.add(member("b1", "b"), T0)
+    batch = queue.pop(T0, 9)
+    assert batch is not None
+    group = batch.pods[0].record.pod
+    assert (group.entity_key, len(group.attempt)) == ("compositepodgroup/ns/root", 3)
+    assert queue.statistics().groups_by_queue["active"] == 0
+
+
+@pytest.mark.parametrize("kind", ["parent", "leaf"])
+def test_members_are_held_while_somebody_above_them_is_missing(kind: str) -> None:
+    """They come back with it, and the rest of the tree is tried without them meanwhile."""
+    queue = grouping_queue(composite=True)
+    groups = {"parent": of_groups("m", parent="root"), "leaf": pod_group("a", parent="m")}
+    for group in (of_groups("root"), *groups.values(), pod_group("b", parent="root")):
+        queue.set_group(group, T0)
+    for name in "ab":
+        queue.add(member(name, name), T0)
+    assert (place(queue, "a"), place(queue, "b")) == (Place.ACTIVE, Place.ACTIVE)
+    gone = groups[kind].metadata
+    queue.remove_group(f"ns/{gone.name}", gone.uid, T0, composite=kind == "parent")
+    assert (place(queue, "a"), place(queue, "b")) == (Place.INCOMPLETE, Place.ACTIVE)
+    where = queue.whereabouts(next(pod for pod in queue.pods() if pod.key == "ns/a"))
+    lack = {"parent": "for CompositePodGroup ns/m to appear", "leaf": "for PodGroup ns/a to appear"}[kind]
+    assert (where.group, where.lack) == ("ns/a", lack)
+    queue.set_group(groups[kind], T0)
+    assert (place(queue, "a"), place(queue, "b")) == (Place.ACTIVE, Place.ACTIVE)
+
+
+def test_a_tree_that_loses_its_root_while_it_is_tried_is_put_back_in_parts() -> None:
+    """Its pods come back from the attempt to groups that have no tree, and go when there is one again."""
+    queue = grouping_queue(composite=True)
+    for group in (of_groups("root"), pod_group("a", parent="root"), pod_group("b", parent="root")):
+        queue.set_group(group, T0)
+    for name in "ab":
+        queue.add(member(name, name), T0)
+    batch = queue.pop(T0, 9)
+    assert batch is not None
+    tried = batch.pods[0].record.pod
+    pods = queue.pods()
+    queue.remove_group("ns/root", "uid-of-root", T0, composite=True)
+    queue.add(member("late", "a"), T0)
+    for pod in pods:
+        queue.put_back(pod, T0)
+    queue.attempted(tried, Attempt.UNSCHEDULABLE, T0)
+    assert {place(queue, name) for name in ("a", "b", "late")} == {Place.INCOMPLETE}
+    queue.set_group(of_groups("root"), T0)
+    assert {place(queue, name) for name in ("a", "b", "late")} == {Place.ACTIVE}
+    assert len(queue.groups) == 1
+
+
+@pytest.mark.parametrize(
+    ("groups", "says"),
+    [
+        ([pod_group("a", parent="x")], "for CompositePodGroup ns/x to appear"),
+        ([pod_group("a", parent="x"), of_groups("x", parent="x")], "in vain: CompositePodGroup ns/x is part of itself"),
+        ([pod_group("a", parent="x"), of_groups("x", 2)], ""),
+    ],
+    ids=["no parent", "a circle", "never whole"],
+)
+def test_whose_tree_never_gets_whole_is_told_so(groups: list[Group], says: str) -> None:
+    """Nobody but its owner can help it."""
+    said: list[tuple[str, str]] = []
+    queue = grouping_queue(Told(), composite=True)
+    queue._tell = lambda group, missing: said.append((group.entity_key, missing))
+    for group in groups:
+        queue.set_group(group, T0)
+    queue.add(member("a", "a"), T0)
+    queue.flush_unschedulable(T0 + TELL_AFTER)
+    queue.flush_unschedulable(T0 + 2 * TELL_AFTER)
+    assert said == [("podgroup/ns/a" if says else "compositepodgroup/ns/x", says)]
+
+
+def test_the_tree_has_the_priority_of_its_root() -> None:
+    """Who comes first is decided between roots, not between their groups."""
+    queue = grouping_queue(composite=True)
+    queue.set_group(pod_group("low", priority=3), T0)
+    queue.set_group(of_groups("root", priority=5), T0)
+    queue.set_group(pod_group("a", priority=1, parent="root"), T0)
+    queue.add(member("low", "low"), T0)
+    queue.add(member("a", "a"), T0 + 1)
+    batch = queue.pop(T0 + 1, 9)
+    assert batch is not None
+    assert batch.pods[0].record.pod.group_key == GroupKey("ns/root", composite=True)
