@@ -9,7 +9,7 @@ import group_sides
 import installation
 import launcher
 import pytest
-from group_sides import COMPOSITES, Json, Stage, gang, members
+from group_sides import COMPOSITES, PODS, Json, Stage, gang, members
 
 pytestmark = [pytest.mark.timeout(180), pytest.mark.controlplane]
 
@@ -52,6 +52,13 @@ def _sharing(key: str) -> Json:
     return {"schedulingConstraints": {"topology": [{"key": key}]}}
 
 
+async def _at_once(on: Stage, pods: list[Json]) -> None:
+    """Pods that are tried together for the first time, though some of them would do: the first one holds them back."""
+    pods[0]["spec"]["schedulingGates"] = [{"name": "example.com/wait"}]
+    await on.pods(pods)
+    await on.patch(f"{PODS}/{pods[0]['metadata']['name']}", {"spec": {"schedulingGates": None}})
+
+
 async def two_groups_that_fit(on: Stage) -> None:
     """Pods and groups are there before the group that they are in."""
     await on.nodes(2)
@@ -80,10 +87,10 @@ async def two_groups_of_which_one_does_not_fit(on: Stage) -> None:
 async def the_groups_of_a_group_that_needs_one_of_them(on: Stage) -> None:
     """Who fits goes, and who does not is told so, again and again."""
     await on.nodes(2)
+    await _tree(on, "root", 1)
     await on.group(_leaf("a", 2, "root"))
     await on.group(_leaf("b", 3, "root"))
-    await on.pods([*members("a", 2), *members("b", 3)])
-    await _tree(on, "root", 1)
+    await _at_once(on, [*members("a", 2), *members("b", 3)])
     await on.until_bound(2, "a-")
     await on.until_condition("b", "Unschedulable")
     await on.until_told("FailedScheduling", 3)
@@ -92,12 +99,12 @@ async def the_groups_of_a_group_that_needs_one_of_them(on: Stage) -> None:
 async def a_tree_of_three_levels(on: Stage) -> None:
     """One of the two groups below will do."""
     await on.nodes(3)
+    await _tree(on, "root", 2)
     await _tree(on, "some", parent="root")
     await on.group(_leaf("a", 2, "some"))
     await on.group(_leaf("b", 9, "some"))
     await on.group(_leaf("c", 2, "root"))
-    await on.pods([*members("a", 2), *members("b", 9), *members("c", 2)])
-    await _tree(on, "root", 2)
+    await _at_once(on, [*members("a", 2), *members("b", 9), *members("c", 2)])
     await on.until_bound(4)
     await on.until_condition("b", "Unschedulable")
 

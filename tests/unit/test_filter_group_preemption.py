@@ -25,6 +25,7 @@ class Cluster:
         for number in (MEMBER, OTHER_MEMBER):
             self.builder.add_class(number, pod_of({**requesting(cpu=cpu), "priority": 100, **spec}))
         self._next_class = 1
+        self.composite = False
 
     def add(self, priority: int, cpu: str, *nodes: str, group: str = "", start: int = 0, flags: int = 0) -> list[str]:
         """Pods of a class of their own, one on each node; their UIDs."""
@@ -38,10 +39,11 @@ class Cluster:
         self.builder.snap.pods.start[rows] = start
         return [self.builder.snap.pods.uids[row] for row in rows]
 
-    def group(self, name: str, priority: int, together: bool) -> None:
+    def group(self, name: str, priority: int, together: bool, parent: str = "", composite: bool = False) -> None:
         entry = snapshot_pb2.ClusterObject()
-        group = entry.pod_group
+        group = entry.composite_pod_group if composite else entry.pod_group
         group.metadata.namespace, group.metadata.name = "default", name
+        group.spec.parent_composite_pod_group_name = parent
         group.spec.priority = priority
         (group.spec.disruption_mode.all if together else group.spec.disruption_mode.single).SetInParent()
         self.builder.apply(objects=[entry])
@@ -81,7 +83,10 @@ class Cluster:
 
     def _request(self) -> filter_pb2.PodGroupPostFilterRequest:
         return filter_pb2.PodGroupPostFilterRequest(
-            cycle=phase_calls.cycle(self.builder, MEMBER), pod_group=_identity("g", "uid-of-g"), priority=100
+            cycle=phase_calls.cycle(self.builder, MEMBER),
+            pod_group=_identity("g", "uid-of-g"),
+            priority=100,
+            composite=self.composite,
         )
 
 
@@ -222,3 +227,37 @@ async def test_who_is_going_already_counts_but_is_not_evicted_again() -> None:
         ["pod group preemption: found a placement for podgroup, preempting 1 victims"],
         [],
     )
+
+
+async def test_of_a_tree_the_topmost_group_decides() -> None:
+    """Its priority is that of all pods, and where it goes as one all of them are one victim, the most important of its
+    priority; one below it that goes as one does so by itself.
+    """
+    cluster = Cluster(2)
+    cluster.group("root", 10, together=True, composite=True)
+    cluster.group("m", 500, together=False, parent="root", composite=True)
+    cluster.group("a", 500, together=True, parent="m")
+    cluster.group("b", 500, together=False, parent="root")
+    cluster.group("loose", 10, together=False, composite=True)
+    cluster.group("c", 500, together=True, parent="loose")
+    cluster.group("lost", 10, together=False, parent="nobody")
+    pod = cluster.add(10, "1", "n0")
+    tree = [*cluster.add(1, "1", "n0", group="a"), *cluster.add(1, "1", "n1", group="b")]
+    large = cluster.add(1, "0", "n0", "n1", "n1", group="c")
+    lost = cluster.add(1, "0", "n0", group="lost")
+    await cluster.serve()
+    answer = await cluster.who_may_go()
+    assert [sorted(each) for each in _potential(answer)] == [sorted(tree), sorted(large), lost, pod]
+    cluster.group("root", 100, together=True, composite=True)
+    assert [sorted(each) for each in _potential(await cluster.who_may_go())] == [sorted(large), lost, pod]
+
+
+async def test_victims_are_told_that_a_group_of_groups_needs_their_room() -> None:
+    """kube-scheduler names the kind in the condition of the victim."""
+    cluster = Cluster(1, cpu="4")
+    cluster.add(1, "4", "n0")
+    await cluster.serve()
+    may_go = await cluster.who_may_go()
+    cluster.composite = True
+    answer = await cluster.who_has_to_go(may_go, (MEMBER, "n0"))
+    assert answer.actions[0].evict.message.endswith(": preempting to accommodate a higher priority compositepodgroup")

@@ -134,6 +134,52 @@ def test_gangs(waiting: Json, resource: str, old: Json | None, new: Json, expect
     assert hints.about(waiting, resource, "Add" if old is None else "Update", old, new) == expected
 
 
+def _of_groups(name: str, parent: str | None = None) -> Json:
+    spec = {"schedulingPolicy": {"basic": {}}, "parentCompositePodGroupName": parent}
+    return entry("CompositePodGroup", name, "ns", spec=spec)
+
+
+def _in(parent: str, name: str, minimum: int = 2) -> Json:
+    group = _group(name, minimum)
+    group["spec"]["parentCompositePodGroupName"] = parent
+    return group
+
+
+# Two trees, root (g, m (h)) and other (o); and groups of which nobody knows the root.
+TREES = [
+    _of_groups("root"),
+    _of_groups("m", "root"),
+    _of_groups("other"),
+    _of_groups("round", "round"),
+    *[_in(parent, name) for parent, name in (("root", "g"), ("m", "h"), ("other", "o"), ("none", "n"), ("round", "r"))],
+]
+COMPOSITE = "scheduling.k8s.io/CompositePodGroup"
+
+
+@pytest.mark.parametrize(
+    ("waiting", "resource", "new", "expected"),
+    [
+        pytest.param(_member("g"), "UnscheduledPod", _member("h", "q"), QUEUE, id="a-pod-of-the-tree"),
+        pytest.param(_member("g"), "UnscheduledPod", _member("o", "q"), SKIP, id="a-pod-of-another-tree"),
+        pytest.param(_member("h"), "scheduling.k8s.io/PodGroup", _in("root", "g"), QUEUE, id="a-group-of-the-tree"),
+        pytest.param(_member("h"), COMPOSITE, _of_groups("root"), QUEUE, id="its-root"),
+        pytest.param(_member("g"), COMPOSITE, _of_groups("m", "root"), QUEUE, id="a-part-of-its-tree"),
+        pytest.param(_member("g"), COMPOSITE, _of_groups("other"), SKIP, id="another-root"),
+        pytest.param(_member("n"), "UnscheduledPod", _member("n", "q"), SKIP, id="no-root"),
+        pytest.param(_member("r"), COMPOSITE, _of_groups("round", "round"), SKIP, id="round-in-a-circle"),
+    ],
+)
+def test_gangs_in_trees(waiting: Json, resource: str, new: Json, expected: str) -> None:
+    """Whatever happens to one group of a tree may complete it; without the gate parents mean nothing."""
+    gates = dict.fromkeys((*GROUPED, "TopologyAwareWorkloadScheduling", "CompositePodGroup"), True)
+    assert Hints("GangScheduling", TREES, gates).about(waiting, resource, "Add", None, new) == expected
+    without = Hints("GangScheduling", TREES, GROUPED)
+    assert "scheduling.k8s.io/CompositePodGroupAdd" not in without.events
+    if resource == "UnscheduledPod":
+        same = waiting["spec"]["schedulingGroup"] == new["spec"]["schedulingGroup"]
+        assert without.about(waiting, resource, "Add", None, new) == (QUEUE if same else SKIP)
+
+
 @pytest.mark.parametrize(
     ("gate", "owner", "api", "expected"),
     [
