@@ -25,6 +25,10 @@ _PODS = "/api/v1/namespaces/default/pods"
 _CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
 _RESOURCES = "/apis/resource.k8s.io/v1"
 _DEVICE_CLAIMS = f"{_RESOURCES}/namespaces/default/resourceclaims"
+_STORAGE = "/apis/storage.k8s.io/v1"
+_EXTENDED = "example.com/extended"
+_ZONE = "topology.kubernetes.io/zone"
+_LIMITED = "limited.example.com"
 _TEAM = {"key": "team", "operator": "Exists"}
 # Twice the same count, so far apart, is rest.
 _LOOK_SECONDS = 0.04
@@ -60,6 +64,9 @@ def waiting() -> list[Json]:
     }
     devices = {"name": "d", "resourceClaimName": "devices"}
     port = {"name": "c", "image": "pause", "ports": [{"containerPort": 80, "hostPort": 8080}]}
+    amounts = {"requests": {_EXTENDED: "1"}, "limits": {_EXTENDED: "1"}}
+    extended = {"name": "c", "image": "pause", "resources": amounts}
+    of_team = {"matchLabels": {"team": "a"}}
     kinds: dict[str, Json] = {
         "huge": {"cpu": "100"},
         "room": {"cpu": "3"},
@@ -75,6 +82,12 @@ def waiting() -> list[Json]:
         "once": {"volumes": [_volume("once")]},
         "device": {"resourceClaims": [devices]},
         "cordon": {"nodeSelector": {"cordoned": "yes"}},
+        "later": {"volumes": [_volume("later")]},
+        "limit": {"volumes": [_volume("one-more")], "affinity": _on("node-4")},
+        "extended": {"containers": [extended]},
+        "team": {
+            "affinity": {"podAffinity": _required({**_term("app", "quiet", "zone"), "namespaceSelector": of_team})}
+        },
         "gate": {"schedulingGates": [{"name": "example.com/wait"}], "nodeSelector": {"disk": "none"}},
     }
     pods = []
@@ -98,6 +111,7 @@ class Story:
         self._placed: list[str] = []
         self._gone: set[str] = set()
         self._claims: list[str] = []
+        self._attached: list[str] = []
         self._number = 0
         self._events: list[Callable[[], Awaitable[None]]] = [
             self._label_node,
@@ -122,6 +136,11 @@ class Story:
             self._relabel_volume,
             self._devices,
             self._device_claim,
+            self._spare_volume,
+            self._capacity,
+            self._attach,
+            self._provide,
+            self._label_namespace,
         ]
 
     async def begin(self) -> None:
@@ -142,6 +161,27 @@ class Story:
         await self._put("holder", "node-4", {"app": "holder"}, volumes=[_volume("once")])
         request = {"name": "r", "exactly": {"deviceClassName": "missing"}}
         await self._claim_devices("devices", request)
+        await self._make_storage()
+        await self._here.request("POST", "/api/v1/namespaces", {"metadata": {"name": "elsewhere"}})
+
+    async def _make_storage(self) -> None:
+        """A claim whose volume could only be made where there is no node, and a node with all volumes that it takes."""
+        allowed = [{"matchLabelExpressions": [{"key": _ZONE, "values": ["z9"]}]}]
+        body = {"metadata": {"name": "later"}, "provisioner": "example.com/nobody", "allowedTopologies": allowed}
+        await self._here.request(
+            "POST", f"{_STORAGE}/storageclasses", {**body, "volumeBindingMode": "WaitForFirstConsumer"}
+        )
+        asked = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "5Gi"}}}
+        await self._here.request(
+            "POST", _CLAIMS, {"metadata": {"name": "later"}, "spec": {**asked, "storageClassName": "later"}}
+        )
+        driver = {"name": _LIMITED, "nodeID": "node-4", "topologyKeys": [], "allocatable": {"count": 1}}
+        node = {"metadata": {"name": "node-4"}, "spec": {"drivers": [driver]}}
+        await self._here.request("POST", f"{_STORAGE}/csinodes", node)
+        for name in ("the-one", "one-more"):
+            source = {"csi": {"driver": _LIMITED, "volumeHandle": name}}
+            await self._bind(name, "ReadWriteMany", {}, source)
+        await self._put("user", "node-4", {"app": "user"}, volumes=[_volume("the-one")])
 
     async def go_on(self, events: int) -> None:
         """Creates the pods that are refused; then so many events."""
@@ -288,7 +328,7 @@ class Story:
         body = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": self._new("c")}, "spec": spec}
         await self._here.request("POST", _CLAIMS, body)
 
-    async def _bind(self, name: str, mode: str, labels: Json) -> None:
+    async def _bind(self, name: str, mode: str, labels: Json, source: Json | None = None) -> None:
         """A claim and its volume, bound to each other."""
         size = {"storage": "1Gi"}
         bound = {"metadata": {"name": name, "annotations": {"pv.kubernetes.io/bind-completed": "yes"}}}
@@ -305,7 +345,7 @@ class Story:
             "accessModes": [mode],
             "claimRef": reference,
             "persistentVolumeReclaimPolicy": "Retain",
-            "nfs": {"server": "nobody", "path": "/"},
+            **(source or {"nfs": {"server": "nobody", "path": "/"}}),
         }
         volume = {"metadata": {"name": name, "labels": labels}, "spec": spec}
         await self._here.request("POST", "/api/v1/persistentvolumes", volume)
@@ -316,7 +356,54 @@ class Story:
         change = {"metadata": {"labels": {key: self._draw.choice(["z7", "z8", "z9"])}}}
         await self._here.request("PATCH", "/api/v1/persistentvolumes/far", change, _MERGE)
 
+    async def _spare_volume(self) -> None:
+        """A volume of the class that a claim waits for: too small, or where there is no node."""
+        small = self._draw.random() < 0.5
+        expression = {"key": _ZONE, "operator": "In", "values": ["z0" if small else "z9"]}
+        terms = [{"matchExpressions": [expression]}]
+        spec = {
+            "capacity": {"storage": "1Gi" if small else "9Gi"},
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": "later",
+            "nfs": {"server": "nobody", "path": "/"},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": terms}},
+        }
+        await self._here.request(
+            "POST", "/api/v1/persistentvolumes", {"metadata": {"name": self._new("v")}, "spec": spec}
+        )
+
+    async def _capacity(self) -> None:
+        """Somebody says how much room there is for volumes, of this class or another."""
+        body = {"metadata": {"name": self._new("room")}, "storageClassName": self._draw.choice(["later", "other"])}
+        body |= {"capacity": f"{self._draw.randrange(1, 20)}Gi", "nodeTopology": {"matchLabels": {_ZONE: "z0"}}}
+        await self._here.request("POST", f"{_STORAGE}/namespaces/default/csistoragecapacities", body)
+
+    async def _attach(self) -> None:
+        """A volume that no pod uses is attached, or detached again, of the driver that a pod waits for or another."""
+        if self._attached and self._draw.random() < 0.6:
+            await self._here.request("DELETE", f"{_STORAGE}/volumeattachments/{self._attached.pop()}")
+            return
+        self._attached.append(self._new("attached"))
+        source = {"persistentVolumeName": self._draw.choice(["far", "one-more", "none"])}
+        spec = {"attacher": self._draw.choice([_LIMITED, "other"]), "nodeName": "node-1", "source": source}
+        await self._here.request(
+            "POST", f"{_STORAGE}/volumeattachments", {"metadata": {"name": self._attached[-1]}, "spec": spec}
+        )
+
     # Devices
+
+    async def _provide(self) -> None:
+        """A class stands for an extended resource, seldom for the one that a pod waits for; it has no devices."""
+        name = self._new("provider")
+        resource = _EXTENDED if self._draw.random() < 0.2 else f"example.com/{name}"
+        body = {"metadata": {"name": name}, "spec": {"extendedResourceName": resource}}
+        await self._here.request("POST", f"{_RESOURCES}/deviceclasses", body)
+
+    async def _label_namespace(self) -> None:
+        """A namespace changes; seldom it is one of the team whose pods a pod looks for, and has none."""
+        labels = {"team" if self._draw.random() < 0.3 else "note": self._draw.choice("abc")}
+        change = {"metadata": {"labels": labels}}
+        await self._here.request("PATCH", "/api/v1/namespaces/elsewhere", change, _MERGE)
 
     async def _claim_devices(self, name: str, request: Json) -> None:
         body = {"metadata": {"name": name}, "spec": {"devices": {"requests": [request]}}}

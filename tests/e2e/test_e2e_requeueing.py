@@ -18,7 +18,7 @@ SEED = 79
 # A parser of the whole text takes longer than what is measured.
 _ATTEMPTS = re.compile(r'^scheduler_schedule_attempts_total\{.*result="([a-z]+)".*\} (\S+)$', re.MULTILINE)
 _OPEN = "--authorization-always-allow-paths=/healthz,/readyz,/livez,/metrics"
-EVENTS = 60
+EVENTS = 70
 
 
 @contextlib.asynccontextmanager
