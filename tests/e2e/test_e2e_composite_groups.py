@@ -9,7 +9,7 @@ import group_sides
 import installation
 import launcher
 import pytest
-from group_sides import COMPOSITES, PODS, Json, Stage, gang, members
+from group_sides import COMPOSITES, GROUPS, PODS, Json, Stage, gang, members
 
 pytestmark = [pytest.mark.timeout(180), pytest.mark.controlplane]
 
@@ -241,3 +241,37 @@ async def test_trireme_and_kube_scheduler_make_the_same_of_groups_of_groups(
         del theirs["groups"]
         del ours["groups"]
     assert not group_sides.differences(ours, theirs)
+
+
+async def _whose_groups_come_and_go(on: Stage) -> None:
+    """A group of groups that is part of itself, then one of a tree without a root; then the tree is there, too big, and
+    loses a group and its root; at last it is small enough.
+    """
+    await on.nodes(1)
+    await _tree(on, "m", parent="m")
+    await on.group(_leaf("a", 1, "m"))
+    await on.pods(members("a", 1))
+    await on.delete(f"{COMPOSITES}/m")
+    await _tree(on, "m", parent="root")
+    await on.group(_leaf("b", 3, "root"))
+    await on.pods(members("b", 3))
+    assert not await on.bound()
+    await _tree(on, "root", 2)
+    await on.until_condition("b", "Unschedulable")
+    await on.delete(f"{COMPOSITES}/root")
+    await on.patch(f"{GROUPS}/b", {"metadata": {"finalizers": []}})
+    await on.delete(f"{GROUPS}/b")
+    for number in (1, 2):
+        await on.delete(f"{PODS}/b-{number}")
+    await on.group(_leaf("b", 1, "root"))
+    await _tree(on, "root", 2)
+    await on.until_bound(2)
+    await on.until_condition("b", "Scheduled")
+
+
+async def test_no_pod_is_lost_when_groups_above_it_come_and_go(
+    plane: launcher.ControlPlane, tmp_path: pathlib.Path
+) -> None:
+    """Pods under a group that is missing wait for it, however often that happens."""
+    seen = await group_sides.played_to_trireme(plane, tmp_path, _whose_groups_come_and_go, GATES)
+    assert {name for name, pod in seen["pods"].items() if pod["bound"]} == {"a-0", "b-0"}

@@ -357,9 +357,9 @@ class World:
         self._tell(resource, [(EventKind.LIST_START, None), *listed, (EventKind.LIST_END, None)])
         self.heard[resource] = len(self.api.log[resource])
 
-    def tell_group(self, kind: EventKind, group: scheduling_pb2.PodGroup) -> None:
-        """The watch of PodGroups tells."""
-        (of_groups,) = (each for each in object_kinds.KINDS if each.field == "pod_group")
+    def tell_group(self, kind: EventKind, group: scheduling_pb2.PodGroup | scheduling_pb2.CompositePodGroup) -> None:
+        """The watch of such groups tells."""
+        (of_groups,) = (each for each in object_kinds.KINDS if isinstance(group, each.message))
 
         async def tell() -> None:
             self.frontend._on_objects(of_groups, [Event(kind, group)])

@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 from frontend_world import GUARD, T0, World
 from frontend_world_api import PROFILE
+from pod_group_builders import of_groups, pod_group
 
 from trireme.cli import status_command
 from trireme.frontend.queueing import queue_pod
 from trireme.frontend.serving import status_report
+from trireme.kube.watch import EventKind
 
 
 @pytest.fixture(name="world")
@@ -173,3 +175,28 @@ def test_pods_that_wait_for_the_same_have_one_line(world: World) -> None:
     *_, third, more = status_command.as_text(report, one_by_one=True).splitlines()
     assert third.startswith("  ns/q: was refused by NodeResourcesFit; ")
     assert more == "  … and 2 more pending pods"
+
+
+@pytest.fixture(name="grouping")
+def _grouping() -> Iterator[World]:
+    """A frontend that schedules groups of groups."""
+    gates = ("GenericWorkload", "TopologyAwareWorkloadScheduling", "CompositePodGroup")
+    world = World("--feature-gates=" + ",".join(f"{gate}=true" for gate in gates))
+    yield world
+    world.close()
+
+
+def test_a_tree_of_groups(grouping: World) -> None:
+    """Whoever is missing has a name: first the group, then who is above it, then those who go with them."""
+    grouping.api.add_pod("p", 1, 0, group="a")
+    grouping.deliver("pods", 1000)
+    assert _waits(grouping, "p") == ({"for": "group", "group": "ns/a"}, "waits for PodGroup ns/a to appear")
+    grouping.tell_group(EventKind.ADDED, pod_group("a", 1, parent="x"))
+    assert _waits(grouping, "p")[1] == "waits for CompositePodGroup ns/x to appear"
+    grouping.tell_group(EventKind.ADDED, of_groups("x", parent="x"))
+    assert _waits(grouping, "p")[1] == "waits in vain: CompositePodGroup ns/x is part of itself"
+    grouping.tell_group(EventKind.MODIFIED, of_groups("x", 2))
+    waits, text = _waits(grouping, "p")
+    assert (waits["for"], waits["plugin"], waits["group"]) == ("gate", "GangScheduling", "ns/a")
+    assert text == "is held back by GangScheduling, with its CompositePodGroup ns/x"
+    assert "scheduling.k8s.io/CompositePodGroupAdd" in waits["events"]

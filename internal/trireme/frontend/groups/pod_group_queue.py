@@ -3,12 +3,14 @@
 A pod that names a group is no entity of its own: it is kept with its group (`pod_groups`), and while members wait, the
 group is queued in their place, as an entity with a class of its own. Where the group is, its members are:
 
-    incomplete     there is no such PodGroup: held, without back-off
+    incomplete     there is no such PodGroup, or somebody above it is missing: held, without back-off
     unschedulable  PreEnqueue holds back the group, or one of its members and so all of them
     asked          remote PreEnqueue plugins are asked about members (`pod_group_entry`)
     active, back-off, in flight: as the entity
     pending        it came, or came back, while the group was being tried: it joins the group when that is over
     done           in the hands of who binds it
+
+Where groups are in groups, the group that is queued is the whole tree, named after its root.
 
 Queueing hints are not asked about a group whose attempt failed: it is tried again after its back-off. A group that is
 held back is looked at again when something happens that the gate registered, or that changes what it looked at here.
