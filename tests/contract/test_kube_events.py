@@ -306,33 +306,57 @@ async def test_a_slow_write_does_not_hold_up_the_events_behind_it(monkeypatch: p
     async with _recording(script) as (_, recorder, _, _):
         for number in range(4):
             recorder.scheduled(POD._replace(name=f"web-{number}"), "n", "default-scheduler")
-        assert await recorder.flush(10)
+        await _written(recorder, 4)
 
 
 @pytest.mark.parametrize(
-    ("waiting", "at_once"),
+    ("late", "at_once"),
     [
-        pytest.param(20, 1, id="few"),
-        pytest.param(3 * events.BACKLOG_PER_WRITER, 3, id="more"),
-        pytest.param(20 * events.BACKLOG_PER_WRITER, events.WRITERS, id="very-many"),
+        pytest.param(0.0, 1, id="in-time"),
+        pytest.param(2 * events.LATE_SECONDS, 3, id="late"),
+        pytest.param(20 * events.LATE_SECONDS, events.WRITERS, id="very-late"),
     ],
 )
-async def test_events_are_written_one_at_a_time_and_more_only_as_they_pile_up(waiting: int, at_once: int) -> None:
+async def test_events_are_written_one_at_a_time_and_more_only_as_they_get_late(late: float, at_once: int) -> None:
     """If this fails, the events of a burst take the API server from the bindings, or fall behind without end."""
-    under_way = most = 0
+    writes = _Writes()
+    async with _recording(writes.script) as (_, recorder, clock, _):
+        for number in range(40):
+            recorder.scheduled(POD._replace(name=f"web-{number}"), "n", "default-scheduler")
+        clock.seconds += late
+        await _written(recorder, 40)
+    assert writes.most == at_once
 
-    async def script(_request: web.Request, seen: Seen) -> web.StreamResponse:
-        nonlocal under_way, most
-        if seen.method == "POST":
-            under_way += 1
-            most = max(most, under_way)
-            await asyncio.sleep(0.001)
-            under_way -= 1
-        return answer({}, 201)
 
-    async with _recording(script) as (_, recorder, _, _):
-        for number in range(waiting):
+async def test_all_write_when_the_end_is_near() -> None:
+    """If this fails, the events of a burst are lost when the frontend is stopped after it."""
+    writes = _Writes()
+    async with _recording(writes.script) as (_, recorder, _, _):
+        for number in range(40):
             recorder.scheduled(POD._replace(name=f"web-{number}"), "n", "default-scheduler")
         assert await recorder.flush(30)
-        assert recorder.statistics().written == waiting
-    assert most == at_once
+        assert recorder.statistics().written == 40
+    assert writes.most == events.WRITERS
+
+
+class _Writes:
+    """An API server that takes a millisecond for each event."""
+
+    def __init__(self) -> None:
+        self.most = 0  # at the same time
+        self._under_way = 0
+
+    async def script(self, _request: web.Request, seen: Seen) -> web.StreamResponse:
+        """Take one request."""
+        if seen.method == "POST":
+            self._under_way += 1
+            self.most = max(self.most, self._under_way)
+            await asyncio.sleep(0.001)
+            self._under_way -= 1
+        return answer({}, 201)
+
+
+async def _written(recorder: events.EventRecorder, count: int) -> None:
+    async with asyncio.timeout(30):
+        while recorder.statistics().written < count:
+            await asyncio.sleep(0.001)

@@ -35,6 +35,7 @@ class World:
         self.go = asyncio.Event()
         self.activated: list[tuple[str, str]] = []
         self.told: list[str] = []
+        self.evicted: list[str] = []
         self.lagging = False
         self.held: dict[str, str] = {}
         self.when_going: dict[str, list[Callable[[], None]]] = {}
@@ -47,7 +48,9 @@ class World:
             ),
             self.nominations,
             self.waiting,
-            SimpleNamespace(preempted=self._preempted, not_preempted=self._not_preempted),  # type: ignore[arg-type]
+            SimpleNamespace(  # type: ignore[arg-type]
+                preempted=self._preempted, not_preempted=self._not_preempted, evicted=self.evicted.append
+            ),
             self._apply,
             self.activated.extend,
             metrics_observed.Observations(),

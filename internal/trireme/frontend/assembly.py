@@ -219,7 +219,7 @@ class Frontend:
             if not phase_configuration.OWN_PERMIT.issuperset(profile.names(ExtensionPoint.PERMIT))
         )
         self.results = outcomes.Outcomes(
-            self.queue, self.recorder, self.watch.pending, self._carry_out, self.outbox.send, self._now, self.observed
+            self.queue, self.recorder, self.watch.pending, self._carry_out, self.outbox, self._now, self.observed
         )
         self.calls = phases.Phases(
             self.filters, self.scores, self.answers, self._fence, self._config_hash, self.observed
@@ -377,7 +377,6 @@ class Frontend:
 
     def _pod_deleted(self, uid: str) -> None:
         self.results.gone(uid)
-        self.outbox.drop(uid)
         self.waiting.reject(uid, "", "removed")
         self.preemptions.forget(uid)
         placed = self.cache.pod(uid)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from trireme.framework import status
-from trireme.frontend import fit_error
+from trireme.frontend import fit_error, status_outbox
 from trireme.frontend.cluster import cluster_watch, pod_projection
 from trireme.frontend.queueing import queue_pod, queue_remote, scheduling_queue
 from trireme.frontend.replicas import class_answers
@@ -29,13 +29,16 @@ _EMPTY: frozenset[str] = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why an attempt failed. Without `rejectors`: by error. `nominated_node` None: leave it; empty: clear it."""
+    """Why an attempt failed. Without `rejectors`: by error. `nominated_node` None: leave it; empty: clear it.
+    `making_room`: pods are evicted for it, so it should be bound in a moment.
+    """
 
     message: str
     rejectors: frozenset[str] = _EMPTY
     pending_plugins: frozenset[str] = _EMPTY
     nominated_node: str | None = None
     unschedulable: bool = False
+    making_room: bool = False
 
     @property
     def reason(self) -> str:
@@ -57,7 +60,7 @@ class Outcomes:
         recorder: EventRecorder,
         pending: Callable[[str], cluster_watch.PendingPod | None],
         carry_out: Callable[[queue_remote.Instructions], None],
-        send: Callable[[bind_pb2.Action], None],
+        outbox: status_outbox.StatusOutbox,
         now: Callable[[], float],
         observed: metrics_observed.Observations,
     ) -> None:
@@ -65,7 +68,7 @@ class Outcomes:
         self._recorder = recorder
         self._pending = pending
         self._carry_out = carry_out
-        self._send = send
+        self._outbox = outbox
         self._now = now
         # The condition last asked for, for pods whose object does not show it yet: reason, message, since (Unix s).
         self._asked: dict[str, tuple[str, str, int]] = {}
@@ -132,15 +135,19 @@ class Outcomes:
                 evaluatedNodes=evaluated,
                 feasibleNodes=feasible,
             )
-        self._asked.pop(pod.uid, None)
-        self._expected.pop(pod.uid, None)
+        self.gone(pod.uid)
         pending: cluster_watch.PendingPod = pod.record.pod
         self._recorder.scheduled(_reference(pending.parsed), node_name, pod.record.profile)
 
     def gone(self, uid: str) -> None:
-        """The pod is deleted."""
+        """The pod is deleted, or bound: nothing is to be said of its attempts any more."""
+        self._outbox.drop(uid)
         self._asked.pop(uid, None)
         self._expected.pop(uid, None)
+
+    def evicted(self, uid: str) -> None:
+        """Room has been made for the pod, as far as it can be."""
+        self._outbox.evicted(uid)
 
     def preempted(self, victim: ObjectReference, message: str, profile: str) -> None:
         """The victim is deleted to make room."""
@@ -192,7 +199,10 @@ class Outcomes:
                 conditionReason=condition.reason,
                 nominatedNodeName=nominated or "",
             )
-        self._send(action)
+        if failure.making_room:
+            self._outbox.send_unless_bound(action)
+        else:
+            self._outbox.send(action)
 
 
 def _log_failure(key: str, failure: Failure) -> None:

@@ -216,6 +216,7 @@ class Preempting:
             if failed or in_memory or known.unheard or not self._stands(known.last):
                 del self._preemptions[pod.uid]
                 self._let_go(pod.key, pod.uid)
+            self._results.evicted(pod.uid)
             self._observed.preempted(not failed, self._observed.clock() - started)
             result = "error" if failed else "success"
             text = "Async Preemption finished completely"
@@ -233,9 +234,14 @@ class Preempting:
             known.last_turn = True
             known.unheard = self._cache.pod(known.last) is None
             if self._stands(known.last):
-                self._cache.when_going(known.last, lambda: self._let_go(pod.key, pod.uid))
+                self._cache.when_going(known.last, lambda: self._going(pod, known))
             else:
                 self._let_go(pod.key, pod.uid)
+
+    def _going(self, pod: queue_pod.QueuedPod, known: _Preemption) -> None:
+        """The last victim goes. Of a preemption that is over nobody wants to know."""
+        if self._preemptions.get(pod.uid) is known:
+            self._let_go(pod.key, pod.uid)
 
     async def _clear_nominations(self, pod: queue_pod.QueuedPod, node_name: str) -> None:
         """Less important pods that were promised the node look for another one."""

@@ -345,8 +345,8 @@ class SchedulingCycle:
             return []
         first, *left = pods
         self._crowd = None if self._extension is not None else (profile, class_id)
-        await self._take(first, way, self._post_filtering[profile])
-        self._results.failed(first, failure)
+        making_room = await self._take(first, way, self._post_filtering[profile])
+        self._results.failed(first, dataclasses.replace(failure, making_room=making_room))
         return left
 
     def _preemptors(self, profile: str, pods: list[queue_pod.QueuedPod]) -> list[core_pb2.Pod]:
@@ -372,14 +372,17 @@ class SchedulingCycle:
         preemptor.status.nominated_node_name = self._queue.nominator.node_of(pod.uid)
         return preemptor
 
-    async def _take(self, pod: queue_pod.QueuedPod, way: phases.WayOut, asynchronous: bool) -> None:
-        """Take the way out. Whatever makes room on a node may take its time; the rest is done before the pod waits."""
+    async def _take(self, pod: queue_pod.QueuedPod, way: phases.WayOut, asynchronous: bool) -> bool:
+        """Take the way out. Whatever makes room on a node may take its time; the rest is done before the pod waits.
+        Answers whether room is being made from now on.
+        """
         later = [action for action in way.actions if action.HasField("evict")] if asynchronous else []
         now = [action for action in way.actions if action not in later]
         failed = await self._preemptions.carry_out(now) if now else ""
         if failed:
             log.warning("what PostFilter decided for pod %s failed: %s", pod.key, failed)
         self._preemptions.start(pod, way.nominated_node or "", later)
+        return bool(later)
 
     def _fail_all(self, pods: list[queue_pod.QueuedPod], failure: outcomes.Failure) -> None:
         for pod in pods:

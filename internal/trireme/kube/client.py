@@ -187,10 +187,13 @@ class ApiClient:
         params: Params | None = None,
         *,
         content_type: str = STRATEGIC_MERGE,
+        accept: str = JSON,
         deadline: float = DEFAULT_DEADLINE_SECONDS,
     ) -> ApiResponse:
         """One PATCH."""
-        return await self.request("PATCH", path, body, params, content_type=content_type, deadline=deadline)
+        return await self.request(
+            "PATCH", path, body, params, content_type=content_type, accept=accept, deadline=deadline
+        )
 
     async def delete(
         self,
@@ -198,10 +201,11 @@ class ApiClient:
         body: Body = None,
         params: Params | None = None,
         *,
+        accept: str = JSON,
         deadline: float = DEFAULT_DEADLINE_SECONDS,
     ) -> ApiResponse:
         """One DELETE; the body is its DeleteOptions."""
-        return await self.request("DELETE", path, body, params, deadline=deadline)
+        return await self.request("DELETE", path, body, params, accept=accept, deadline=deadline)
 
     async def read(
         self, path: str, params: Params | None = None, *, deadline: float = DEFAULT_DEADLINE_SECONDS

@@ -6,6 +6,8 @@ object in protobuf (the embedded one, or one behind an aggregation layer) answer
 
 JSON = "application/json"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
+# The answer of a write of which no more is looked at than the object's metadata.
+METADATA = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1, {JSON}"
 
 
 def accepted(accept_content_types: str, content_type: str) -> str:

@@ -1,10 +1,10 @@
 """Events: what happened to pods, written to the API beside everything else.
 
 An event never delays scheduling: `record` puts it into a bounded queue and returns, and a few writers send what is in
-it, with a rate limit and a connection pool of their own. Bindings want the same API server, so one event is written at
-a time, and more only as they pile up: they may be late in a burst of pods, but not by more than some hundred events. If
-the API server cannot keep up the oldest are dropped and counted. The frequent one, `Scheduled`, costs one POST and one
-dictionary.
+it, with a rate limit and a connection pool of their own. Bindings and evictions want the same API server, so one event
+is written at a time, and more only as they get late: in a burst of pods they come some seconds after what they tell of.
+If the API server cannot keep up the oldest are dropped and counted. The frequent one, `Scheduled`, costs one POST and
+one dictionary.
 
 Events are objects of events.k8s.io/v1 where the server serves that (asked once, at start), else of core/v1; the event
 on the Lease is core/v1 always, as kube-scheduler's is. What repeats becomes a series (`event_series`); of core/v1
@@ -42,9 +42,9 @@ RETRY_SECONDS = 10.0
 RETRY_JITTER = 0.25
 WRITE_DEADLINE_SECONDS = 30.0
 QUEUE_LIMIT = 20_000
-# Writes under way, at most, and how many have to wait for one more of them.
+# Writes under way, at most, and how late the next one has to be for one more of them.
 WRITERS = 8
-BACKLOG_PER_WRITER = 128
+LATE_SECONDS = 5.0
 # A write that takes longer does not keep others from being begun.
 SLOW_SECONDS = 0.25
 HOUSEKEEPING_SECONDS = 60.0
@@ -58,6 +58,7 @@ class Write:
     body: bytes
     series: Series | None = None
     legacy: bool = False
+    since: float = 0.0  # when it was put there, by the recorder's clock
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -102,6 +103,7 @@ class EventRecorder:
         self._waiting: collections.deque[asyncio.Future[None]] = collections.deque()  # writers without work
         self._writing: set[int] = set()  # writers at work, but for those whose write takes long
         self._unfinished = 0  # writes that were given to us and are not done
+        self._in_a_hurry = False
         self._legacy_only: bool | None = None  # not known yet
         self._series = SeriesCache()
         self._legacy_series = SeriesCache(event_correlation.MAX_ENTRIES)
@@ -189,7 +191,12 @@ class EventRecorder:
             self._legacy_only = not await self._serves_events_group()
 
     async def flush(self, deadline: float) -> bool:
-        """Returns when nothing is queued or under way, or the deadline has come; says which (True: all written)."""
+        """Returns when nothing is queued or under way, or the deadline has come; says which (True: all written). All
+        that can write do from now on.
+        """
+        self._in_a_hurry = True
+        for _ in range(self._writers):
+            self._wake_writer()
         try:
             async with asyncio.timeout(deadline):
                 await self._idle.wait()
@@ -258,6 +265,7 @@ class EventRecorder:
             self._dropped += 1
             if self._dropped == 1:
                 log.warning("events come faster than the API server takes them: the oldest are dropped")
+        write.since = self._clock()
         self._queue.append(write)
         self._unfinished += 1
         self._idle.clear()
@@ -280,7 +288,10 @@ class EventRecorder:
             delay = min(delay * 2, RETRY_SECONDS)
 
     def _another_may_write(self) -> bool:
-        return bool(self._queue) and len(self._writing) <= len(self._queue) // BACKLOG_PER_WRITER
+        if not self._queue:
+            return False
+        late = self._clock() - self._queue[0].since
+        return self._in_a_hurry or len(self._writing) <= late / LATE_SECONDS
 
     def _wake_writer(self) -> None:
         if self._waiting and self._another_may_write():
@@ -302,9 +313,11 @@ class EventRecorder:
                 await turn
                 continue
             self._writing.add(number)
+            write = self._queue.popleft()
+            self._wake_writer()
             slow = loop.call_later(SLOW_SECONDS, self._make_way, number)
             try:
-                await self._write(self._queue.popleft())
+                await self._write(write)
             finally:
                 slow.cancel()
                 self._writing.discard(number)

@@ -25,6 +25,7 @@ import orjson
 import tenacity
 
 from trireme.kube import client
+from trireme.kube.content_types import METADATA
 from trireme.kube.errors import ApiError, ApiUnreachable
 
 TRIES = 4
@@ -156,10 +157,12 @@ class Writer:
         return outcome
 
     async def patch_pod_status(self, pod: PodName, patch: Mapping[str, Any], deadline: float) -> Outcome:
-        """Patches the pod's status (see `status_patch`)."""
+        """Patches the pod's status (see `status_patch`). Written has the pod's metadata at least."""
         path, body = f"{pod.path}/status", orjson.dumps(patch)
         return await self._write(
-            lambda left: self._api.patch(path, body, _timeout(left), deadline=left), deadline, _is_busy_or_conflict
+            lambda left: self._api.patch(path, body, _timeout(left), accept=METADATA, deadline=left),
+            deadline,
+            _is_busy_or_conflict,
         )
 
     async def delete_pod(self, pod: PodName, deadline: float) -> Outcome:
@@ -197,9 +200,11 @@ class Writer:
         )
 
     async def delete(self, path: str, uid: str, deadline: float) -> Outcome:
-        """Deletes any object, if it has that UID (else Conflict)."""
+        """Deletes any object, if it has that UID (else Conflict). Written has the object's metadata at least."""
         body = orjson.dumps({"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": uid}})
-        return await self._write(lambda left: self._api.delete(path, body, _timeout(left), deadline=left), deadline)
+        return await self._write(
+            lambda left: self._api.delete(path, body, _timeout(left), accept=METADATA, deadline=left), deadline
+        )
 
     async def _write(
         self,
