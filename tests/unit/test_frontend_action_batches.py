@@ -20,10 +20,10 @@ class Bind:
         self.broken = False
         self.batches = action_batches.ActionBatches(self._apply)
 
-    def ask(self, *names: str) -> "asyncio.Task[list[int]]":
+    def ask(self, *names: str, rank: action_batches.Rank = (0, 0)) -> "asyncio.Task[list[int]]":
         async def ask() -> list[int]:
             pods = [bind_pb2.Action(pod=cycle_pb2.PodIdentity(name=name)) for name in names]
-            return [result.index for result in await self.batches.carry_out(pods)]
+            return [result.index for result in await self.batches.carry_out(pods, rank)]
 
         for name in names:
             self.let.setdefault(name, asyncio.Event())
@@ -67,18 +67,23 @@ async def test_those_who_ask_at_once_go_together_and_later_ones_do_not_wait_for_
     assert await third == [ord("d")]
 
 
-async def test_so_many_calls_are_under_way_and_the_rest_follows() -> None:
-    """Calls without bound would take the memory of both sides, and a crowd that is not sent on would wait for ever."""
+async def test_so_many_are_under_way_and_the_rest_follows_by_rank() -> None:
+    """A crowd that is sent at once stands before all that matters more, and one that is not sent on waits for ever."""
     bind = Bind()
-    asked = []
-    for number in range(action_batches.MAX_CALLS + 2):
-        asked.append(bind.ask(chr(ord("a") + number)))
-        await _settle()
-    assert len(bind.calls) == action_batches.MAX_CALLS
+    most = action_batches.MAX_UNDER_WAY
+    crowd = [bind.ask(*(chr(0x100 + first + number) for number in range(2))) for first in range(0, 2 * most, 2)]
+    await _settle()
+    assert [len(call) for call in bind.calls] == [most]
+    late = bind.ask("a", rank=(-5, 0))
+    later = bind.ask("b", rank=(-9, 0))
+    await _settle()
+    assert len(bind.calls) == 1, "bind has enough to do"
     for event in bind.let.values():
         event.set()
-    await asyncio.gather(*asked)
-    assert len(bind.calls) == action_batches.MAX_CALLS + 1
+    await asyncio.gather(*crowd, late, later)
+    assert bind.calls[1][:2] == ["b", "a"]
+    assert sum(len(call) for call in bind.calls) == 2 * most + 2
+    assert all(len(call) <= most for call in bind.calls)
 
 
 async def test_a_call_that_fails_fails_all_who_asked_and_nobody_after() -> None:

@@ -17,6 +17,7 @@ Source: pkg/scheduler/framework/preemption/executor.go.
 
 import asyncio
 import enum
+import itertools
 import logging
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
@@ -50,6 +51,7 @@ class _Preemption:
     """One preemptor's: from the decision until its last victim is seen to go."""
 
     key: str  # the preemptor, namespace/name
+    rank: action_batches.Rank  # the more important preemptor gets its room first, and of equal ones the first
     victims: tuple[str, ...]  # namespace/name
     last: str  # UID of the victim that goes last
     own: Mapping[str, "asyncio.Future[_End]"]  # by UID of the victim: how it ends, of those that this one sees to
@@ -95,6 +97,7 @@ class Preempting:
         # By UID of the victim: how it ends, where that is under way. Who decided first sees to it; as nobody ever waits
         # for a later decision, no two wait for each other.
         self._evictions: dict[str, asyncio.Future[_End]] = {}
+        self._turns = itertools.count()
         self.background = background.Background()
 
     def holds(self, uid: str) -> bool:
@@ -153,13 +156,15 @@ class Preempting:
             numVictimsToDelete=count,
         )
         names = tuple(f"{victim.pod.namespace}/{victim.pod.name}" for victim in victims)
-        known = self._preemptions[pod.uid] = self._begin(pod.key, names, [victim.pod.uid for victim in victims])
+        known = self._preemptions[pod.uid] = self._begin(pod, names, [victim.pod.uid for victim in victims])
         self._held[pod.key] = pod.uid
         self.background.start(self._run(pod, node_name, victims, known))
 
-    async def carry_out(self, actions: Sequence[bind_pb2.Action]) -> str:
-        """Carry out actions now; answers what failed first, empty where nothing did."""
-        for result in await self._batches.carry_out(actions):
+    async def carry_out(
+        self, actions: Sequence[bind_pb2.Action], rank: action_batches.Rank = action_batches.FIRST
+    ) -> str:
+        """Carry out actions now, or when it is their turn; answers what failed first, empty where nothing did."""
+        for result in await self._batches.carry_out(actions, rank):
             said = wire_status.from_message(result.status)
             if said.code is not status.Code.SUCCESS:
                 return said.message
@@ -170,7 +175,7 @@ class Preempting:
         await self.background.close()
         await self._batches.close()
 
-    def _begin(self, key: str, names: tuple[str, ...], uids: Sequence[str]) -> _Preemption:
+    def _begin(self, pod: queue_pod.QueuedPod, names: tuple[str, ...], uids: Sequence[str]) -> _Preemption:
         """From now on these victims are on their way out."""
         loop = asyncio.get_running_loop()
         others = {uid: self._evictions[uid] for uid in uids if uid in self._evictions}
@@ -180,7 +185,8 @@ class Preempting:
             if victim is not None and not victim.evicting:
                 own[uid] = self._evictions[uid] = loop.create_future()
                 self._cache.set_evicting(uid, True)
-        return _Preemption(key, names, uids[-1], own, others)
+        rank = (-pod.record.priority, next(self._turns))
+        return _Preemption(pod.key, rank, names, uids[-1], own, others)
 
     def _end(self, known: _Preemption) -> bool:
         """Nobody sees to these victims any more; answers whether one of them stays."""
@@ -262,7 +268,7 @@ class Preempting:
         uid = victim.pod.uid
         eviction = known.own.get(uid)
         if eviction is not None:
-            end = await self._evict(pod, node_name, victim)
+            end = await self._evict(pod, node_name, victim, known.rank)
             if not eviction.done():
                 eviction.set_result(end)
             return end
@@ -273,7 +279,9 @@ class Preempting:
         await asyncio.wait((eviction,))
         return eviction.result()
 
-    async def _evict(self, pod: queue_pod.QueuedPod, node_name: str, victim: bind_pb2.Action) -> "_End":
+    async def _evict(
+        self, pod: queue_pod.QueuedPod, node_name: str, victim: bind_pb2.Action, rank: action_batches.Rank
+    ) -> "_End":
         text = f"Preempted by pod {pod.uid} on node {node_name}"
         if not node_name:
             # A group's victims may be anywhere.
@@ -289,7 +297,7 @@ class Preempting:
             return end
         else:
             victim.evict.observed_generation = placed.generation
-            failure = await self.carry_out([victim])
+            failure = await self.carry_out([victim], rank)
             if failure:
                 log.error("pod %s/%s could not be preempted: %s", victim.pod.namespace, victim.pod.name, failure)
                 self._results.not_preempted(pod, reference, node_name or victim.evict.node_name, failure)

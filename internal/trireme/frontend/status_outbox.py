@@ -39,7 +39,7 @@ class StatusOutbox:
         return len(self._waiting) + len(self._held)
 
     def send(self, action: bind_pb2.Action) -> None:
-        """Carry this out soon; it replaces what waits for the same pod, but for a nomination that it says nothing of."""
+        """Carry this out soon; it replaces what waits for the same pod, but for a nomination it says nothing of."""
         before = self._take(action.pod.uid)
         if before is not None:
             _keep_nomination(before, action)
