@@ -203,6 +203,23 @@ async def test_after_a_failure_the_last_victim_is_spared_and_the_pod_tried_again
     assert world.told == ["vip: not name-a on node: no"]
 
 
+async def test_the_victim_of_an_attempt_that_failed_says_nothing_of_a_later_one() -> None:
+    """The pod would be tried while its victims are being evicted, in vain."""
+    world = World("a", "b", "c")
+    world.failing = {"b"}
+    world.go.set()
+    world.start("a", "b")
+    await world.settle()
+    assert world.evicted == ["vip"]
+    assert world.held == {}
+    world.go.clear()
+    world.start("c")
+    await world.settle()
+    world.go_away("b")
+    assert world.held == {"ns/vip": "vip"}
+    await world.preempting.close()
+
+
 async def test_a_victim_that_waits_on_permit_is_refused_in_memory() -> None:
     """Nothing is deleted, and no deletion will wake the preemptor: it is activated."""
     world = World("a")

@@ -261,6 +261,8 @@ class BindingCycle:
             self._take_back(cycle, one, said)
 
     async def _bind_prepared(self, cycle: cycle_pb2.Cycle, assumed: list[Assumed]) -> None:
+        for one in assumed:
+            self._results.binding(one.pod.uid)
         if self._extension is not None and self._extension.binds(cycle.pod_class):
             await asyncio.gather(*(self._bind_by_extender(cycle, one) for one in assumed))
             return

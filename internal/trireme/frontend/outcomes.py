@@ -121,6 +121,10 @@ class Outcomes:
             regarding = _reference(pending.parsed)
             self._recorder.record(regarding, WARNING, "FailedScheduling", "Scheduling", text, pod.record.profile)
 
+    def binding(self, uid: str) -> None:
+        """The pod is being bound: what waits to be said of earlier attempts is void, or else of the past."""
+        self._outbox.drop(uid)
+
     def bound(self, pod: queue_pod.QueuedPod, node_name: str, looked_at: tuple[int, int]) -> None:
         """The pod is on the node. `looked_at`: how many nodes were, and how many of them would have done."""
         self._observed.bound(pod, self._now())

@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 BATCH = 128
 
 # How long a pod's condition is held while its victims are evicted, and from when that is done until it is bound.
-EVICTING_SECONDS = 5.0
+EVICTING_SECONDS = 10.0
 EVICTED_SECONDS = 1.0
 
 Apply = Callable[[Sequence[bind_pb2.Action]], Awaitable[list[bind_pb2.BindResult]]]
@@ -61,7 +61,7 @@ class StatusOutbox:
             self._hold(held[0], EVICTED_SECONDS)
 
     def drop(self, uid: str) -> None:
-        """The pod is gone, or bound: nothing is to be written about it any more."""
+        """The pod is gone, or being bound: nothing is to be written about it any more."""
         self._take(uid)
 
     async def run(self) -> None:
