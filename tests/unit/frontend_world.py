@@ -498,7 +498,15 @@ class World:
         prepared = cpus(pod) == PREPARED_CPUS
         own = self.mirror.nominations.get(request.cycle.pod.metadata.uid)
         if request.nominated_first and own is not None and own.slot in free and capacity[own.slot]:
-            return filter_pb2.FilterResponse(nominated_slot=own.slot, needs_reserve=prepared, needs_pre_bind=prepared)
+            response = filter_pb2.FilterResponse(
+                nominated_slot=own.slot, needs_reserve=prepared, needs_pre_bind=prepared
+            )
+            for other in request.nominated:
+                slot = self.mirror.nominations[other.uid].slot
+                if self.free(pod.spec.priority, other.uid)[slot] < cpus(pod):
+                    break
+                response.nominated_slots.append(slot)
+            return response
         response = filter_pb2.FilterResponse(
             columns=node_columns.pack(request.cycle.generation, 0, size, None, refusals, index, capacity),
             needs_reserve=prepared,

@@ -249,6 +249,65 @@ async def test_the_node_that_a_pod_is_nominated_to_is_asked_about_alone() -> Non
     assert not free.HasField("columns")
 
 
+@pytest.mark.parametrize(
+    ("slots", "full", "admitted"),
+    [
+        pytest.param((0, 1, 2), (), [1, 2], id="all"),
+        pytest.param((0, 1, 2, 3), (2,), [1], id="up-to-one-that-does-not-fit"),
+        pytest.param((0, 1, 2, 2, 3), (), [1], id="up-to-two-on-one-node"),
+        pytest.param((0, 1, 9), (), [1], id="up-to-one-that-is-nominated-nowhere"),
+        pytest.param((0,), (), [], id="no-other"),
+        pytest.param((3, 1), (3,), None, id="not-without-the-first"),
+    ],
+)
+async def test_pods_on_the_nodes_that_they_are_nominated_to_are_answered_for_together(
+    slots: tuple[int, ...], full: tuple[int, ...], admitted: list[int] | None
+) -> None:
+    """Of a crowd of preemptors each may have its room; none may have what another one was promised."""
+    case = Preemption(4, cpu="2")
+    for slot in full:
+        case.add(1, "2", f"n{slot}")
+    case.builder.apply(
+        nominations=[
+            snapshot_pb2.Nomination(pod=cycle_pb2.PodIdentity(uid=f"u{number}"), pod_class=PREEMPTOR, slot=slot)
+            for number, slot in enumerate(slots)
+            if slot < 4
+        ]
+    )
+    await case.ask()
+    cycle = phase_calls.cycle(case.builder, PREEMPTOR)
+    cycle.pod.metadata.uid = "u0"
+    request = filter_pb2.FilterRequest(cycle=cycle, count=1, nominated_first=True)
+    request.nominated.extend(cycle_pb2.PodIdentity(uid=f"u{number}") for number in range(1, len(slots)))
+    said = await case.service.Filter(request, context())
+    assert said.HasField("nominated_slot") == (admitted is not None)
+    assert list(said.nominated_slots) == (admitted or [])
+
+
+async def test_where_nodes_depend_on_each_other_nominated_pods_are_answered_for_one_by_one() -> None:
+    """What the first one changes for the others by being placed would not be seen."""
+    case = Preemption(2, cpu="2", filters=(*FILTERS, "PodTopologySpread"))
+    spread = core_pb2.TopologySpreadConstraint(max_skew=1, topology_key="host", when_unsatisfiable="DoNotSchedule")
+    spread.label_selector.match_labels["app"] = "x"
+    pod = _pod(100, "2", labels={"app": "x"})
+    pod.spec.topology_spread_constraints.append(spread)
+    case.builder.add_class(PREEMPTOR, pod)
+    case.builder.apply(
+        nominations=[
+            snapshot_pb2.Nomination(pod=cycle_pb2.PodIdentity(uid=f"u{slot}"), pod_class=PREEMPTOR, slot=slot)
+            for slot in (0, 1)
+        ]
+    )
+    await case.ask()
+    cycle = phase_calls.cycle(case.builder, PREEMPTOR)
+    cycle.pod.metadata.uid = "u0"
+    request = filter_pb2.FilterRequest(cycle=cycle, count=1, nominated_first=True)
+    request.nominated.add(uid="u1")
+    said = await case.service.Filter(request, context())
+    assert said.nominated_slot == 0
+    assert list(said.nominated_slots) == []
+
+
 async def test_what_is_remembered_of_dry_runs_is_what_would_be_found_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     """A preemptor after others of its class gets the victims that it would get had nobody asked before."""
     asked: list[int] = []

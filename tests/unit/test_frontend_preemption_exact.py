@@ -115,3 +115,50 @@ def test_answers_for_a_crowd_end_with_a_pod_that_is_gone(world: World) -> None:
     world.answer(again, "good")
     promised = [pod.key for node in ("n0", "n1") for pod in world.frontend.queue.nominator.pods_for(node)]
     assert sorted(promised) == ["ns/p", "ns/q", "ns/s"]
+
+
+def _promised(world: World) -> None:
+    """p waits for the room of b and q for that of d, on the other node."""
+    for name in ("p", "q"):
+        _create(world, name, 100)
+        _decide(world)
+    assert _victims(world) == ["b", "d"]
+
+
+def _all_go(world: World, *names: str) -> Question:
+    """The victims are gone at once; the question that follows."""
+    for name in names:
+        world.api.remove("pods", name)
+    world.deliver("pods", 1000)
+    for question in [each for each in world.questions if _evicts(each.request)]:
+        world.answer(question, "good")
+    (question,) = (each for each in world.questions if each.rpc == "Filter")
+    assert question.request.nominated_first
+    return question
+
+
+def test_preemptors_whose_room_is_there_get_it_by_one_call(world: World) -> None:
+    """A call for each of them, and one to bind each, cost more than what is decided."""
+    _promised(world)
+    question = _all_go(world, "b", "d")
+    assert question.request.cycle.pod.metadata.name == "p"
+    assert [pod.name for pod in question.request.nominated] == ["q"]
+    world.answer(question, "good")
+    assert not [each for each in world.questions if each.rpc in ("Filter", "Place")]
+    _decide(world)
+    assert _where(world) == {"a": "n0", "c": "n1", "p": "n0", "q": "n1"}
+
+
+def test_who_cannot_have_its_room_is_tried_by_itself_after_those_before_it(world: World) -> None:
+    """It may have to look elsewhere, and must see that the ones before it are placed by then."""
+    _promised(world)
+    question = _all_go(world, "b", "d")
+    del question.answer.nominated_slots[:]
+    world.answer(question, "good")
+    assert world.frontend.cache.pod(question.request.cycle.pod.metadata.uid) is not None
+    (again,) = (each for each in world.questions if each.rpc == "Filter")
+    assert again.request.cycle.pod.metadata.name == "q"
+    assert not again.request.nominated
+    world.answer(again, "good")
+    _decide(world)
+    assert _where(world) == {"a": "n0", "c": "n1", "p": "n0", "q": "n1"}

@@ -73,11 +73,19 @@ def test_an_older_pod_goes_before_a_younger_one_that_came_earlier() -> None:
 
 
 def test_a_pod_that_must_be_alone_is_alone_and_keeps_its_place() -> None:
-    """Else a pod with a nominated node is placed as if it had none, or overtakes its class."""
+    """Else a pod of which its class does not say all is placed as if it did, or overtakes its class."""
     pods, clock = ClassQueue(), Clock()
     for name in ("a", "b", "alone", "c", "d"):
         clock.pod(pods, record(name, single=name == "alone"))
     assert _drain(pods, clock, 8) == [["a", "b"], ["alone"], ["c", "d"]]
+
+
+def test_pods_that_are_promised_a_node_go_together_and_with_no_others() -> None:
+    """Else a pod with a nominated node is placed as if it had none, or each of a crowd of preemptors by itself."""
+    pods, clock = ClassQueue(), Clock()
+    for name in ("a", "b", "on-1", "on-2", "c"):
+        clock.pod(pods, record(name, nominated_node=name if name.startswith("on") else ""))
+    assert _drain(pods, clock, 8) == [["a", "b"], ["on-1", "on-2"], ["c"]]
 
 
 def test_a_class_just_served_comes_after_all_that_waited_and_before_all_that_come_later() -> None:

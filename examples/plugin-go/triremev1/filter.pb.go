@@ -778,7 +778,10 @@ type FilterRequest struct {
 	NominatedFirst bool `protobuf:"varint,7,opt,name=nominated_first,json=nominatedFirst,proto3" json:"nominated_first,omitempty"`
 	// OPTIONAL. Of a phase: pods of the class by name and UID, in the order in which they are tried, that are promised no
 	// node. Where no node takes a pod of the class, PostFilter is run for one after the other of them in the same call.
-	Preemptors    []*Pod `protobuf:"bytes,8,rep,name=preemptors,proto3" json:"preemptors,omitempty"`
+	Preemptors []*Pod `protobuf:"bytes,8,rep,name=preemptors,proto3" json:"preemptors,omitempty"`
+	// OPTIONAL. With `nominated_first`: more pods of the class, in the order in which they are tried after the cycle's pod,
+	// each of them nominated to another node.
+	Nominated     []*PodIdentity `protobuf:"bytes,9,rep,name=nominated,proto3" json:"nominated,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -869,6 +872,13 @@ func (x *FilterRequest) GetPreemptors() []*Pod {
 	return nil
 }
 
+func (x *FilterRequest) GetNominated() []*PodIdentity {
+	if x != nil {
+		return x.Nominated
+	}
+	return nil
+}
+
 // FilterResponse answers about the class on nodes.
 type FilterResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -896,9 +906,12 @@ type FilterResponse struct {
 	NominatedSlot *uint32 `protobuf:"varint,10,opt,name=nominated_slot,json=nominatedSlot,proto3,oneof" json:"nominated_slot,omitempty"`
 	// OPTIONAL. Ways out for the first ones of `preemptors`, in order. There may be none: where a node takes a pod, where a
 	// plugin failed, and where services have a say. Then PostFilter is to be asked, if need be.
-	WaysOut       []*WayOut `protobuf:"bytes,11,rep,name=ways_out,json=waysOut,proto3" json:"ways_out,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	WaysOut []*WayOut `protobuf:"bytes,11,rep,name=ways_out,json=waysOut,proto3" json:"ways_out,omitempty"`
+	// OPTIONAL. With `nominated_slot`: where the first ones of `nominated` may run, which is where they are nominated to,
+	// each as if the ones before it ran already. There may be none: where answers about nodes depend on each other.
+	NominatedSlots []uint32 `protobuf:"varint,12,rep,packed,name=nominated_slots,json=nominatedSlots,proto3" json:"nominated_slots,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *FilterResponse) Reset() {
@@ -1004,6 +1017,13 @@ func (x *FilterResponse) GetNominatedSlot() uint32 {
 func (x *FilterResponse) GetWaysOut() []*WayOut {
 	if x != nil {
 		return x.WaysOut
+	}
+	return nil
+}
+
+func (x *FilterResponse) GetNominatedSlots() []uint32 {
+	if x != nil {
+		return x.NominatedSlots
 	}
 	return nil
 }
@@ -2241,7 +2261,7 @@ const file_trireme_v1_filter_proto_rawDesc = "" +
 	"\bnarrowed\x18\x02 \x01(\bR\bnarrowed\x12\x1d\n" +
 	"\n" +
 	"node_names\x18\x03 \x03(\tR\tnodeNames\x12\x14\n" +
-	"\x05state\x18\x04 \x01(\fR\x05state\"\xcd\x02\n" +
+	"\x05state\x18\x04 \x01(\fR\x05state\"\x84\x03\n" +
 	"\rFilterRequest\x12'\n" +
 	"\x05cycle\x18\x01 \x01(\v2\x11.trireme.v1.CycleR\x05cycle\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\rR\x05count\x12/\n" +
@@ -2252,7 +2272,8 @@ const file_trireme_v1_filter_proto_rawDesc = "" +
 	"\x0fnominated_first\x18\a \x01(\bR\x0enominatedFirst\x12/\n" +
 	"\n" +
 	"preemptors\x18\b \x03(\v2\x0f.trireme.v1.PodR\n" +
-	"preemptors\"\x93\x04\n" +
+	"preemptors\x125\n" +
+	"\tnominated\x18\t \x03(\v2\x17.trireme.v1.PodIdentityR\tnominated\"\xbc\x04\n" +
 	"\x0eFilterResponse\x12<\n" +
 	"\n" +
 	"pre_filter\x18\x01 \x01(\v2\x1d.trireme.v1.PreFilterResponseR\tpreFilter\x121\n" +
@@ -2267,7 +2288,8 @@ const file_trireme_v1_filter_proto_rawDesc = "" +
 	"narrowedBy\x12*\n" +
 	"\x0enominated_slot\x18\n" +
 	" \x01(\rH\x00R\rnominatedSlot\x88\x01\x01\x12-\n" +
-	"\bways_out\x18\v \x03(\v2\x12.trireme.v1.WayOutR\awaysOutB\x11\n" +
+	"\bways_out\x18\v \x03(\v2\x12.trireme.v1.WayOutR\awaysOut\x12'\n" +
+	"\x0fnominated_slots\x18\f \x03(\rR\x0enominatedSlotsB\x11\n" +
 	"\x0f_nominated_slot\"\xaf\x01\n" +
 	"\x06WayOut\x12?\n" +
 	"\vpost_filter\x18\x01 \x01(\v2\x1e.trireme.v1.PostFilterResponseR\n" +
@@ -2415,8 +2437,8 @@ var file_trireme_v1_filter_proto_goTypes = []any{
 	(*Status)(nil),                     // 31: trireme.v1.Status
 	(*Pod)(nil),                        // 32: trireme.v1.Pod
 	(*Cycle)(nil),                      // 33: trireme.v1.Cycle
-	(Code)(0),                          // 34: trireme.v1.Code
-	(*PodIdentity)(nil),                // 35: trireme.v1.PodIdentity
+	(*PodIdentity)(nil),                // 34: trireme.v1.PodIdentity
+	(Code)(0),                          // 35: trireme.v1.Code
 	(*Action)(nil),                     // 36: trireme.v1.Action
 	(*ClusterObject)(nil),              // 37: trireme.v1.ClusterObject
 }
@@ -2437,59 +2459,60 @@ var file_trireme_v1_filter_proto_depIdxs = []int32{
 	0,  // 13: trireme.v1.FilterRequest.nodes:type_name -> trireme.v1.NodeSelection
 	7,  // 14: trireme.v1.FilterRequest.dry_runs:type_name -> trireme.v1.DryRun
 	32, // 15: trireme.v1.FilterRequest.preemptors:type_name -> trireme.v1.Pod
-	9,  // 16: trireme.v1.FilterResponse.pre_filter:type_name -> trireme.v1.PreFilterResponse
-	2,  // 17: trireme.v1.FilterResponse.columns:type_name -> trireme.v1.NodeColumns
-	3,  // 18: trireme.v1.FilterResponse.constraints:type_name -> trireme.v1.DomainConstraint
-	13, // 19: trireme.v1.FilterResponse.timings:type_name -> trireme.v1.Timing
-	12, // 20: trireme.v1.FilterResponse.ways_out:type_name -> trireme.v1.WayOut
-	17, // 21: trireme.v1.WayOut.post_filter:type_name -> trireme.v1.PostFilterResponse
-	34, // 22: trireme.v1.Timing.code:type_name -> trireme.v1.Code
-	33, // 23: trireme.v1.PostFilterRequest.cycle:type_name -> trireme.v1.Cycle
-	2,  // 24: trireme.v1.PostFilterRequest.columns:type_name -> trireme.v1.NodeColumns
-	31, // 25: trireme.v1.PostFilterRequest.pre_filter:type_name -> trireme.v1.Status
-	16, // 26: trireme.v1.PostFilterRequest.chosen:type_name -> trireme.v1.PreemptionCandidates
-	35, // 27: trireme.v1.PreemptionCandidate.victims:type_name -> trireme.v1.PodIdentity
-	15, // 28: trireme.v1.PreemptionCandidates.candidates:type_name -> trireme.v1.PreemptionCandidate
-	31, // 29: trireme.v1.PostFilterResponse.status:type_name -> trireme.v1.Status
-	36, // 30: trireme.v1.PostFilterResponse.actions:type_name -> trireme.v1.Action
-	16, // 31: trireme.v1.PostFilterResponse.candidates:type_name -> trireme.v1.PreemptionCandidates
-	33, // 32: trireme.v1.PodGroupPostFilterRequest.cycle:type_name -> trireme.v1.Cycle
-	35, // 33: trireme.v1.PodGroupPostFilterRequest.pod_group:type_name -> trireme.v1.PodIdentity
-	20, // 34: trireme.v1.PodGroupPostFilterRequest.members:type_name -> trireme.v1.PodGroupMember
-	21, // 35: trireme.v1.PodGroupPostFilterRequest.victims:type_name -> trireme.v1.Victim
-	19, // 36: trireme.v1.PodGroupPostFilterRequest.devices:type_name -> trireme.v1.DevicesQuestion
-	35, // 37: trireme.v1.PodGroupMember.pod:type_name -> trireme.v1.PodIdentity
-	2,  // 38: trireme.v1.PodGroupMember.columns:type_name -> trireme.v1.NodeColumns
-	22, // 39: trireme.v1.Victim.pods:type_name -> trireme.v1.VictimPod
-	35, // 40: trireme.v1.VictimPod.pod:type_name -> trireme.v1.PodIdentity
-	31, // 41: trireme.v1.PodGroupPostFilterResponse.status:type_name -> trireme.v1.Status
-	21, // 42: trireme.v1.PodGroupPostFilterResponse.potential:type_name -> trireme.v1.Victim
-	36, // 43: trireme.v1.PodGroupPostFilterResponse.actions:type_name -> trireme.v1.Action
-	35, // 44: trireme.v1.Placement.pod:type_name -> trireme.v1.PodIdentity
-	33, // 45: trireme.v1.ReserveRequest.cycle:type_name -> trireme.v1.Cycle
-	24, // 46: trireme.v1.ReserveRequest.placements:type_name -> trireme.v1.Placement
-	31, // 47: trireme.v1.Reservation.status:type_name -> trireme.v1.Status
-	37, // 48: trireme.v1.Reservation.assumed:type_name -> trireme.v1.ClusterObject
-	26, // 49: trireme.v1.ReserveResponse.reservations:type_name -> trireme.v1.Reservation
-	33, // 50: trireme.v1.UnreserveRequest.cycle:type_name -> trireme.v1.Cycle
-	24, // 51: trireme.v1.UnreserveRequest.placements:type_name -> trireme.v1.Placement
-	8,  // 52: trireme.v1.FilterService.PreFilter:input_type -> trireme.v1.PreFilterRequest
-	10, // 53: trireme.v1.FilterService.Filter:input_type -> trireme.v1.FilterRequest
-	14, // 54: trireme.v1.FilterService.PostFilter:input_type -> trireme.v1.PostFilterRequest
-	18, // 55: trireme.v1.FilterService.PodGroupPostFilter:input_type -> trireme.v1.PodGroupPostFilterRequest
-	25, // 56: trireme.v1.FilterService.Reserve:input_type -> trireme.v1.ReserveRequest
-	28, // 57: trireme.v1.FilterService.Unreserve:input_type -> trireme.v1.UnreserveRequest
-	9,  // 58: trireme.v1.FilterService.PreFilter:output_type -> trireme.v1.PreFilterResponse
-	11, // 59: trireme.v1.FilterService.Filter:output_type -> trireme.v1.FilterResponse
-	17, // 60: trireme.v1.FilterService.PostFilter:output_type -> trireme.v1.PostFilterResponse
-	23, // 61: trireme.v1.FilterService.PodGroupPostFilter:output_type -> trireme.v1.PodGroupPostFilterResponse
-	27, // 62: trireme.v1.FilterService.Reserve:output_type -> trireme.v1.ReserveResponse
-	29, // 63: trireme.v1.FilterService.Unreserve:output_type -> trireme.v1.UnreserveResponse
-	58, // [58:64] is the sub-list for method output_type
-	52, // [52:58] is the sub-list for method input_type
-	52, // [52:52] is the sub-list for extension type_name
-	52, // [52:52] is the sub-list for extension extendee
-	0,  // [0:52] is the sub-list for field type_name
+	34, // 16: trireme.v1.FilterRequest.nominated:type_name -> trireme.v1.PodIdentity
+	9,  // 17: trireme.v1.FilterResponse.pre_filter:type_name -> trireme.v1.PreFilterResponse
+	2,  // 18: trireme.v1.FilterResponse.columns:type_name -> trireme.v1.NodeColumns
+	3,  // 19: trireme.v1.FilterResponse.constraints:type_name -> trireme.v1.DomainConstraint
+	13, // 20: trireme.v1.FilterResponse.timings:type_name -> trireme.v1.Timing
+	12, // 21: trireme.v1.FilterResponse.ways_out:type_name -> trireme.v1.WayOut
+	17, // 22: trireme.v1.WayOut.post_filter:type_name -> trireme.v1.PostFilterResponse
+	35, // 23: trireme.v1.Timing.code:type_name -> trireme.v1.Code
+	33, // 24: trireme.v1.PostFilterRequest.cycle:type_name -> trireme.v1.Cycle
+	2,  // 25: trireme.v1.PostFilterRequest.columns:type_name -> trireme.v1.NodeColumns
+	31, // 26: trireme.v1.PostFilterRequest.pre_filter:type_name -> trireme.v1.Status
+	16, // 27: trireme.v1.PostFilterRequest.chosen:type_name -> trireme.v1.PreemptionCandidates
+	34, // 28: trireme.v1.PreemptionCandidate.victims:type_name -> trireme.v1.PodIdentity
+	15, // 29: trireme.v1.PreemptionCandidates.candidates:type_name -> trireme.v1.PreemptionCandidate
+	31, // 30: trireme.v1.PostFilterResponse.status:type_name -> trireme.v1.Status
+	36, // 31: trireme.v1.PostFilterResponse.actions:type_name -> trireme.v1.Action
+	16, // 32: trireme.v1.PostFilterResponse.candidates:type_name -> trireme.v1.PreemptionCandidates
+	33, // 33: trireme.v1.PodGroupPostFilterRequest.cycle:type_name -> trireme.v1.Cycle
+	34, // 34: trireme.v1.PodGroupPostFilterRequest.pod_group:type_name -> trireme.v1.PodIdentity
+	20, // 35: trireme.v1.PodGroupPostFilterRequest.members:type_name -> trireme.v1.PodGroupMember
+	21, // 36: trireme.v1.PodGroupPostFilterRequest.victims:type_name -> trireme.v1.Victim
+	19, // 37: trireme.v1.PodGroupPostFilterRequest.devices:type_name -> trireme.v1.DevicesQuestion
+	34, // 38: trireme.v1.PodGroupMember.pod:type_name -> trireme.v1.PodIdentity
+	2,  // 39: trireme.v1.PodGroupMember.columns:type_name -> trireme.v1.NodeColumns
+	22, // 40: trireme.v1.Victim.pods:type_name -> trireme.v1.VictimPod
+	34, // 41: trireme.v1.VictimPod.pod:type_name -> trireme.v1.PodIdentity
+	31, // 42: trireme.v1.PodGroupPostFilterResponse.status:type_name -> trireme.v1.Status
+	21, // 43: trireme.v1.PodGroupPostFilterResponse.potential:type_name -> trireme.v1.Victim
+	36, // 44: trireme.v1.PodGroupPostFilterResponse.actions:type_name -> trireme.v1.Action
+	34, // 45: trireme.v1.Placement.pod:type_name -> trireme.v1.PodIdentity
+	33, // 46: trireme.v1.ReserveRequest.cycle:type_name -> trireme.v1.Cycle
+	24, // 47: trireme.v1.ReserveRequest.placements:type_name -> trireme.v1.Placement
+	31, // 48: trireme.v1.Reservation.status:type_name -> trireme.v1.Status
+	37, // 49: trireme.v1.Reservation.assumed:type_name -> trireme.v1.ClusterObject
+	26, // 50: trireme.v1.ReserveResponse.reservations:type_name -> trireme.v1.Reservation
+	33, // 51: trireme.v1.UnreserveRequest.cycle:type_name -> trireme.v1.Cycle
+	24, // 52: trireme.v1.UnreserveRequest.placements:type_name -> trireme.v1.Placement
+	8,  // 53: trireme.v1.FilterService.PreFilter:input_type -> trireme.v1.PreFilterRequest
+	10, // 54: trireme.v1.FilterService.Filter:input_type -> trireme.v1.FilterRequest
+	14, // 55: trireme.v1.FilterService.PostFilter:input_type -> trireme.v1.PostFilterRequest
+	18, // 56: trireme.v1.FilterService.PodGroupPostFilter:input_type -> trireme.v1.PodGroupPostFilterRequest
+	25, // 57: trireme.v1.FilterService.Reserve:input_type -> trireme.v1.ReserveRequest
+	28, // 58: trireme.v1.FilterService.Unreserve:input_type -> trireme.v1.UnreserveRequest
+	9,  // 59: trireme.v1.FilterService.PreFilter:output_type -> trireme.v1.PreFilterResponse
+	11, // 60: trireme.v1.FilterService.Filter:output_type -> trireme.v1.FilterResponse
+	17, // 61: trireme.v1.FilterService.PostFilter:output_type -> trireme.v1.PostFilterResponse
+	23, // 62: trireme.v1.FilterService.PodGroupPostFilter:output_type -> trireme.v1.PodGroupPostFilterResponse
+	27, // 63: trireme.v1.FilterService.Reserve:output_type -> trireme.v1.ReserveResponse
+	29, // 64: trireme.v1.FilterService.Unreserve:output_type -> trireme.v1.UnreserveResponse
+	59, // [59:65] is the sub-list for method output_type
+	53, // [53:59] is the sub-list for method input_type
+	53, // [53:53] is the sub-list for extension type_name
+	53, // [53:53] is the sub-list for extension extendee
+	0,  // [0:53] is the sub-list for field type_name
 }
 
 func init() { file_trireme_v1_filter_proto_init() }

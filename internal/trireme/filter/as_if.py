@@ -38,8 +38,8 @@ class Nominees:
 _NOBODY = Nominees(np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int32))
 
 
-def nominees(snap: snapshot.Snapshot, priority: int, uid: str) -> Nominees:
-    """The nominated pods of at least this priority, but for the pod of this UID."""
+def nominees(snap: snapshot.Snapshot, priority: int, *but: str) -> Nominees:
+    """The nominated pods of at least this priority, but for the pods of these UIDs."""
     promised = snap.nominations
     if not len(promised):
         return _NOBODY
@@ -48,9 +48,10 @@ def nominees(snap: snapshot.Snapshot, priority: int, uid: str) -> Nominees:
     counting = (slots >= 0) & (class_ids < by_class.shape[0])
     counting &= by_class[np.where(counting, class_ids, 0)] >= priority
     counting &= snap.nodes.alive[slots]
-    own = promised.entry_of(uid)
-    if own is not None:
-        counting[own] = False
+    for uid in but:
+        own = promised.entry_of(uid)
+        if own is not None:
+            counting[own] = False
     return Nominees(class_ids[counting], slots[counting])
 
 

@@ -177,6 +177,37 @@ class Evaluator:
         watch.point("Filter", started)
         return kept, said[0]
 
+    def admits_beside(
+        self, cycle: cycle_pb2.Cycle, kept: columns.ClassColumns, pods: Sequence[cycle_pb2.PodIdentity]
+    ) -> list[int]:
+        """Where the first of these pods may run, each on the slot that it is nominated to, once the cycle's pod runs
+        where it is. None where they cannot be told apart: two are nominated to one slot, or what is so on one slot may
+        change the answer about another.
+        """
+        own = self._snap.nominations.get(cycle.pod.metadata.uid)
+        if own is None or not pods:
+            return []
+        taken = {own.slot: own.uid}
+        for pod in pods:
+            nominee = self._snap.nominations.get(pod.uid)
+            if nominee is None or nominee.slot in taken or not self._snap.nodes.alive[nominee.slot]:
+                break
+            if kept.narrowed is not None and self._snap.nodes.names[nominee.slot] not in kept.narrowed:
+                break
+            taken[nominee.slot] = nominee.uid
+        pod_class = self._snap.classes[cycle.pod_class]
+        counting = as_if.nominees(self._snap, pod_class.priority, *taken.values())
+        asking = as_if.AsIf(self._chains[cycle.profile], kept, pod_class, self._snap, counting)
+        slots = np.array(list(taken)[1:], dtype=np.intp)
+        if not slots.size or not asking.by_slot:
+            return []
+        with rehearsal.Rehearsal(self._snap) as rehearsed:
+            said = asking.verdicts(slots, rehearsed)
+        assert said.capacity is not None
+        refused = np.flatnonzero((said.index != interfaces.PASSES) | (said.capacity < 1))
+        admitted: list[int] = slots[: int(refused[0]) if refused.size else slots.size].tolist()
+        return admitted
+
     def _bring_up(
         self, profile: str, pod_class: classes.PodClass, kept: columns.ClassColumns, watch: stopwatch.Stopwatch
     ) -> None:
@@ -273,7 +304,7 @@ class Evaluator:
         may have changed though nothing did on the slot itself (`renewed`, or a plugin that looks at other nodes).
         """
         size = self._snap.nodes.size
-        counting = as_if.nominees(self._snap, pod_class.priority, "")
+        counting = as_if.nominees(self._snap, pod_class.priority)
         before = kept.promised[kept.promised < size]
         if not counting.slots.size and not before.size:
             return due, []

@@ -89,7 +89,7 @@ class _Reprieve:
         self._snap = snap
         self._asking: dict[int, as_if.AsIf] = {}
         self._services: dict[int, dry_run_services.DryRunServices] = {}
-        counting = as_if.nominees(snap, request.priority, "")
+        counting = as_if.nominees(snap, request.priority)
         for number, of_class in kept.items():
             pod_class = snap.classes[number]
             asked = dry_run_services.of(chain, of_class, request.cycle.profile, pod_class, snap, counting)

@@ -86,6 +86,7 @@ class FilterService(filter_pb2_grpc.FilterServiceServicer):
         nominated = await self._nominated(request.cycle, context, watch) if request.nominated_first else None
         if nominated is not None:
             kept, response.nominated_slot = nominated
+            response.nominated_slots.extend(self._evaluator.admits_beside(request.cycle, kept, request.nominated))
         else:
             kept = await self._evaluate(request.cycle, context, watch)
         if request.prepare:

@@ -97,7 +97,7 @@ class WaysOut:
 
     def _status_of(self, slot: int, index: arrays.Int16Array, before: preemption.Before) -> int:
         """Why the node at the slot refuses pods of the class, now that one more is nominated to it."""
-        counting = before.beside(as_if.nominees(self._snap, self._class.priority, ""))
+        counting = before.beside(as_if.nominees(self._snap, self._class.priority))
         asking = as_if.AsIf(self._chain, self._kept, self._class, self._snap, counting)
         ((_, verdicts),) = asking.beside_nominees(np.array([slot]))
         said = int(verdicts.index[0])

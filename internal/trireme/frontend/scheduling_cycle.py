@@ -28,6 +28,9 @@ log = logging.getLogger(__name__)
 # Pods asked about ahead, at most. It begins with one, and each time that all were there grows to twice as many.
 MAX_FORESEEN = 64
 
+# Pods that are asked about in one call, each on the node that it is promised.
+MAX_PROMISED = 32
+
 # Pods of a crowd for which ways out are asked in one call, at most: others are not answered meanwhile.
 MAX_PREEMPTORS = 16
 
@@ -152,8 +155,9 @@ class SchedulingCycle:
     async def _round(self, profile: str, class_id: int, pods: list[queue_pod.QueuedPod]) -> list[queue_pod.QueuedPod]:
         """Place as many of the pods as one answer allows; answers those that are left."""
         if self._extension is not None and len(pods) > 1 and self._extension.one_by_one(class_id):
-            first, *left = pods
-            return [*await self._round(profile, class_id, [first]), *left]
+            return await self._first_round(profile, class_id, pods)
+        if pods[0].record.promised and len(pods) > 1:
+            return await self._promised_round(profile, class_id, pods)
         started = self._observed.clock()
         promised = self._queue.nominator.node_of(pods[0].uid) if len(pods) == 1 else ""
         known = None if promised else self._foreseen_for(profile, class_id, len(pods))
@@ -198,6 +202,40 @@ class SchedulingCycle:
             raise phases.PhaseFault("score placed none of the pods, though filter found nodes for them")
         self._observed.placed(profile, len(placed.slots), self._observed.clock() - started, filtered, placed)
         return await self._bind_placed(profile, class_id, pods, filtered, placed, looked_at)
+
+    async def _first_round(
+        self, profile: str, class_id: int, pods: list[queue_pod.QueuedPod]
+    ) -> list[queue_pod.QueuedPod]:
+        """As _round, of the first pod alone."""
+        first, *left = pods
+        return [*await self._round(profile, class_id, [first]), *left]
+
+    async def _promised_round(
+        self, profile: str, class_id: int, pods: list[queue_pod.QueuedPod]
+    ) -> list[queue_pod.QueuedPod]:
+        """As _round, of pods that are promised a node: as many as may have it are asked about at once."""
+        slots = self._different_slots(pods) if self._extension is None else []
+        if len(slots) < 2:
+            return await self._first_round(profile, class_id, pods)
+        started = self._observed.clock()
+        asked = [named(pod) for pod in pods[: len(slots)]]
+        filtered = await self._calls.filter_promised(profile, class_id, self._publish(), asked, slots)
+        if not filtered.admitted:
+            return await self._first_round(profile, class_id, pods)
+        placed = phases.Placed(tuple(slots[: filtered.admitted]), None, False)
+        self._observed.placed(profile, filtered.admitted, self._observed.clock() - started, filtered, placed)
+        pods, left = pods[: filtered.admitted], pods[filtered.admitted :]
+        return [*await self._bind_placed(profile, class_id, pods, filtered, placed, (1, 1)), *left]
+
+    def _different_slots(self, pods: list[queue_pod.QueuedPod]) -> list[int]:
+        """Where the nodes are that the first of the pods are promised, as long as each is another one."""
+        slots: list[int] = []
+        for pod in pods[:MAX_PROMISED]:
+            slot = self._cache.slot_of(self._queue.nominator.node_of(pod.uid))
+            if slot == cluster_cache.NO_SLOT or slot in slots:
+                break
+            slots.append(slot)
+        return slots
 
     async def _place_as_foreseen(self, known: _Foreseen, pods: list[queue_pod.QueuedPod]) -> list[queue_pod.QueuedPod]:
         """Nothing is asked, so nothing happens in between; answers those of the pods that are left."""

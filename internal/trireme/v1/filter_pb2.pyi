@@ -412,6 +412,7 @@ class FilterRequest(_message.Message):
     DRY_RUNS_FIELD_NUMBER: _builtins.int
     NOMINATED_FIRST_FIELD_NUMBER: _builtins.int
     PREEMPTORS_FIELD_NUMBER: _builtins.int
+    NOMINATED_FIELD_NUMBER: _builtins.int
     count: _builtins.int
     """REQUIRED. How many pods of the class wait; a capacity need not be counted beyond it. 0: as 1."""
     known_generation: _builtins.int
@@ -438,6 +439,12 @@ class FilterRequest(_message.Message):
         node. Where no node takes a pod of the class, PostFilter is run for one after the other of them in the same call.
         """
 
+    @_builtins.property
+    def nominated(self) -> _containers.RepeatedCompositeFieldContainer[_cycle_pb2.PodIdentity]:
+        """OPTIONAL. With `nominated_first`: more pods of the class, in the order in which they are tried after the cycle's pod,
+        each of them nominated to another node.
+        """
+
     def __init__(
         self,
         *,
@@ -449,10 +456,11 @@ class FilterRequest(_message.Message):
         dry_runs: _abc.Iterable[Global___DryRun] | None = ...,
         nominated_first: _builtins.bool = ...,
         preemptors: _abc.Iterable[_core_pb2.Pod] | None = ...,
+        nominated: _abc.Iterable[_cycle_pb2.PodIdentity] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["cycle", b"cycle", "nodes", b"nodes"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "cycle", b"cycle", "dry_runs", b"dry_runs", "known_generation", b"known_generation", "nodes", b"nodes", "nominated_first", b"nominated_first", "preemptors", b"preemptors", "prepare", b"prepare"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "cycle", b"cycle", "dry_runs", b"dry_runs", "known_generation", b"known_generation", "nodes", b"nodes", "nominated", b"nominated", "nominated_first", b"nominated_first", "preemptors", b"preemptors", "prepare", b"prepare"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -475,6 +483,7 @@ class FilterResponse(_message.Message):
     NARROWED_BY_FIELD_NUMBER: _builtins.int
     NOMINATED_SLOT_FIELD_NUMBER: _builtins.int
     WAYS_OUT_FIELD_NUMBER: _builtins.int
+    NOMINATED_SLOTS_FIELD_NUMBER: _builtins.int
     max_batch: _builtins.int
     """OPTIONAL. At most so many pods may be placed by this answer; 0: no limit."""
     needs_reserve: _builtins.bool
@@ -517,6 +526,12 @@ class FilterResponse(_message.Message):
         plugin failed, and where services have a say. Then PostFilter is to be asked, if need be.
         """
 
+    @_builtins.property
+    def nominated_slots(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """OPTIONAL. With `nominated_slot`: where the first ones of `nominated` may run, which is where they are nominated to,
+        each as if the ones before it ran already. There may be none: where answers about nodes depend on each other.
+        """
+
     def __init__(
         self,
         *,
@@ -531,10 +546,11 @@ class FilterResponse(_message.Message):
         narrowed_by: _abc.Iterable[_builtins.str] | None = ...,
         nominated_slot: _builtins.int | None = ...,
         ways_out: _abc.Iterable[Global___WayOut] | None = ...,
+        nominated_slots: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_nominated_slot", b"_nominated_slot", "columns", b"columns", "nominated_slot", b"nominated_slot", "pre_filter", b"pre_filter"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_nominated_slot", b"_nominated_slot", "columns", b"columns", "constraints", b"constraints", "evaluated_plugins", b"evaluated_plugins", "max_batch", b"max_batch", "narrowed_by", b"narrowed_by", "needs_pre_bind", b"needs_pre_bind", "needs_reserve", b"needs_reserve", "nominated_slot", b"nominated_slot", "pre_filter", b"pre_filter", "timings", b"timings", "ways_out", b"ways_out"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_nominated_slot", b"_nominated_slot", "columns", b"columns", "constraints", b"constraints", "evaluated_plugins", b"evaluated_plugins", "max_batch", b"max_batch", "narrowed_by", b"narrowed_by", "needs_pre_bind", b"needs_pre_bind", "needs_reserve", b"needs_reserve", "nominated_slot", b"nominated_slot", "nominated_slots", b"nominated_slots", "pre_filter", b"pre_filter", "timings", b"timings", "ways_out", b"ways_out"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__nominated_slot: _TypeAlias = _typing.Literal["nominated_slot"]  # noqa: Y015
     _WhichOneofArgType__nominated_slot: _TypeAlias = _typing.Literal["_nominated_slot", b"_nominated_slot"]  # noqa: Y015

@@ -76,18 +76,21 @@ class ClassLine:
             heapq.heapify(self.heap)
 
     def take(self, limit: int) -> list[QueuedPod]:
-        """Takes out the first pod, and those after it up to `limit`, none that must be alone among them."""
+        """Takes out the first pod, and those after it up to `limit`, none that must be alone among them, and not both
+        who is promised a node and who is not.
+        """
         batch = [self.head()]
         heap = self.heap
         heapq.heappop(heap)
-        if not batch[0].record.single:
+        first = batch[0].record
+        if not first.single:
             room = limit - 1
             while room > 0 and heap:
                 _, _, stamp, pod = heap[0]
                 if pod.home is not self or pod.stamp != stamp:
                     heapq.heappop(heap)
                     continue
-                if pod.record.single:
+                if pod.record.single or pod.record.promised != first.promised:
                     break
                 heapq.heappop(heap)
                 batch.append(pod)

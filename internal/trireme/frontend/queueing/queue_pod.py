@@ -3,8 +3,9 @@
 It is split in two. `PodRecord` is what the queue knows of the API object: immutable, replaced as a whole by each
 update. `QueuedPod` is what the queue itself keeps about it: counters, times, who refused it and where it is.
 
-The structures of the queue only look at `class_id`, `level`, `rest`, `single`, `timestamp` and `stamp`. So an entity of
-another kind (a group of pods that is scheduled as one) joins by giving itself a class of its own and `single`.
+The structures of the queue only look at `class_id`, `level`, `rest`, `single`, `promised`, `timestamp` and `stamp`. So
+an entity of another kind (a group of pods that is scheduled as one) joins by giving itself a class of its own and
+`single`.
 """
 
 import enum
@@ -53,8 +54,10 @@ class PodRecord(NamedTuple):
     rest: bytes = b""
     resource_version: str = ""
     nominated_node: str = ""
-    #: Must be tried alone: it has a nominated node, or something else that its class does not say.
+    #: Must be tried alone: there is something that its class does not say.
     single: bool = False
+    #: A node is promised to it, so it is not tried together with pods of which that is not so.
+    promised: bool = False
     #: What the caller wants back; the queue never looks at it.
     pod: Any = None
 
@@ -72,9 +75,9 @@ def by_priority(
     pod: Any = None,
 ) -> PodRecord:
     """The record of a pod that PrioritySort orders: priority first, then age."""
-    alone = single or bool(nominated_node)
+    promised = bool(nominated_node)
     return PodRecord(
-        key, uid, class_id, profile, priority, -priority, b"", resource_version, nominated_node, alone, pod
+        key, uid, class_id, profile, priority, -priority, b"", resource_version, nominated_node, single, promised, pod
     )
 
 

@@ -121,7 +121,7 @@ class SchedulingQueue:
         if record.resource_version and record.resource_version == before.resource_version:
             return ()
         self.nominator.update(before, record)
-        self._places.replace_record(pod, self._alone_if_promised(record))
+        self._places.replace_record(pod, self._as_promised(record))
         if pod.asking is not None:
             # The answer under way is about the old object.
             asking = self._places.stop_asking(pod)
@@ -449,14 +449,12 @@ class SchedulingQueue:
         pod.expiry = 0.0
         pod.flushed = False
         self.nominator.nominate(pod.record, nominated_node)
-        pod.record = self._alone_if_promised(pod.record)
+        pod.record = self._as_promised(pod.record)
 
-    def _alone_if_promised(self, record: PodRecord) -> PodRecord:
-        """The record of a pod that must not be batched with pods that have no promise, though its object does not say
-        so yet.
-        """
-        alone = record.single or not self.nominator.node_of(record.uid)
-        return record if alone else record._replace(single=True)
+    def _as_promised(self, record: PodRecord) -> PodRecord:
+        """The record of a pod that may have been promised a node, though its object does not say so yet."""
+        known = record.promised or not self.nominator.node_of(record.uid)
+        return record if known else record._replace(promised=True)
 
     def _wake(
         self, pod: QueuedPod, decision: Decision, event: ClusterEvent, now: float, *, counted: bool = True

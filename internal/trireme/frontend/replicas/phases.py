@@ -1,5 +1,7 @@
 """Asking filter and score about a class: the calls of one scheduling cycle, with what each replica knows already."""
 
+import dataclasses
+import itertools
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -46,6 +48,8 @@ class Filtered:
     narrowed_by: frozenset[str] = frozenset()
     # PostFilter's answers for the first pods, where they came with this one.
     ways_out: Sequence[filter_pb2.WayOut] = ()
+    # How many of the pods that were asked about may have the nodes that they were promised, the first of them.
+    admitted: int = 0
 
     def refuses(self, promised: int) -> bool:
         """Whether the pod can be placed nowhere: no node passes, or a plugin failed for one of them. What was promised
@@ -129,16 +133,7 @@ class Phases:
             request.cycle.pod.CopyFrom(nominee)
         request.preemptors.extend(preemptors)
 
-        async def call(link: replica_link.ReplicaLink) -> filter_pb2.FilterResponse:
-            # Statuses are numbered by each replica for itself: only who gave the whole answer can patch it.
-            request.known_generation = answer.generation if answer.source == link.identity else 0
-            stub = filter_pb2_grpc.FilterServiceStub(link.channel)
-            said = await stub.Filter(request, timeout=self._filters.deadline_seconds)
-            answered_by.append(link.identity)
-            return said
-
-        answered_by: list[tuple[str, int]] = []
-        response = await self._asked("filter", "Filter", self._filters.ask(profile, class_id, call))
+        response, source = await self._filter(request, answer)
         refusal = None
         if response.HasField("pre_filter"):
             said = wire_status.from_message(response.pre_filter.status)
@@ -151,23 +146,47 @@ class Phases:
         elif refusal is None:
             try:
                 answer.take(node_columns.unpack(response.columns))
-                answer.source = answered_by[-1]
+                answer.source = source
             except ValueError as error:
                 raise PhaseFault(f"filter answered columns that do not fit together: {error}") from error
-        return Filtered(
-            answer,
-            response.columns,
-            refusal,
-            tuple(response.constraints),
-            response.max_batch,
-            response.needs_reserve,
-            response.needs_pre_bind,
-            tuple(response.evaluated_plugins),
-            response.timings,
-            nominee is not None,
-            frozenset(response.narrowed_by),
-            response.ways_out,
-        )
+        return _filtered(answer, response, refusal, nominee is not None)
+
+    async def filter_promised(
+        self, profile: str, class_id: int, generation: int, nominees: Sequence[core_pb2.Pod], slots: Sequence[int]
+    ) -> Filtered:
+        """How many of these pods, the first of them, may run where each was promised to: all at different slots. The
+        answer knows of no other nodes. Raises: PhaseUnavailable, PhaseFault.
+        """
+        answer = class_answers.ClassAnswer(generation)
+        first, *others = nominees
+        cycle = self.cycle(profile, class_id, generation)
+        cycle.pod.CopyFrom(first)
+        request = filter_pb2.FilterRequest(cycle=cycle, count=1, nominated_first=True)
+        for pod in others:
+            request.nominated.add(namespace=pod.metadata.namespace, name=pod.metadata.name, uid=pod.metadata.uid)
+        response, _ = await self._filter(request, answer)
+        said = [response.nominated_slot, *response.nominated_slots] if response.HasField("nominated_slot") else []
+        # Where a pod is by now promised another node than we knew, it is asked about anew.
+        same = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(said, slots, strict=False))
+        return dataclasses.replace(_filtered(answer, response, None, of_one=True), admitted=len(list(same)))
+
+    async def _filter(
+        self, request: filter_pb2.FilterRequest, answer: class_answers.ClassAnswer
+    ) -> tuple[filter_pb2.FilterResponse, tuple[str, int]]:
+        """Asks; `answer` is what is known already. Also answers who answered, and on which of its streams."""
+        answered_by: list[tuple[str, int]] = []
+
+        async def call(link: replica_link.ReplicaLink) -> filter_pb2.FilterResponse:
+            # Statuses are numbered by each replica for itself: only who gave the whole answer can patch it.
+            request.known_generation = answer.generation if answer.source == link.identity else 0
+            stub = filter_pb2_grpc.FilterServiceStub(link.channel)
+            said = await stub.Filter(request, timeout=self._filters.deadline_seconds)
+            answered_by.append(link.identity)
+            return said
+
+        asking = self._filters.ask(request.cycle.profile, request.cycle.pod_class, call)
+        response = await self._asked("filter", "Filter", asking)
+        return response, answered_by[-1]
 
     async def post_filter(
         self,
@@ -320,6 +339,25 @@ class Phases:
             raise
         finally:
             self._observed.rpc(phase, rpc, code.name, self._observed.clock() - started)
+
+
+def _filtered(
+    answer: class_answers.ClassAnswer, response: filter_pb2.FilterResponse, refusal: status.Status | None, of_one: bool
+) -> Filtered:
+    return Filtered(
+        answer,
+        response.columns,
+        refusal,
+        tuple(response.constraints),
+        response.max_batch,
+        response.needs_reserve,
+        response.needs_pre_bind,
+        tuple(response.evaluated_plugins),
+        response.timings,
+        of_one,
+        frozenset(response.narrowed_by),
+        response.ways_out,
+    )
 
 
 def way_out(response: filter_pb2.PostFilterResponse) -> WayOut:
