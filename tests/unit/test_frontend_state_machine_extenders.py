@@ -7,6 +7,7 @@ import os
 
 from hypothesis import HealthCheck, settings
 from test_frontend_state_machine import FrontendMachine
+from test_frontend_state_machine_groups import GroupMachine
 
 
 class ExtenderMachine(FrontendMachine):
@@ -15,10 +16,19 @@ class ExtenderMachine(FrontendMachine):
     EXTENDED = True
 
 
-TestExtenderMachine = ExtenderMachine.TestCase
-TestExtenderMachine.settings = settings(
+class GroupExtenderMachine(GroupMachine):
+    """And with groups of pods, which extenders are asked about one by one."""
+
+    EXTENDED = True
+
+
+_SETTINGS = settings(
     max_examples=int(os.environ.get("TRIREME_EXAMPLES", "40")) // 2,
     stateful_step_count=50,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
+TestExtenderMachine = ExtenderMachine.TestCase
+TestExtenderMachine.settings = _SETTINGS
+TestGroupExtenderMachine = GroupExtenderMachine.TestCase
+TestGroupExtenderMachine.settings = _SETTINGS
