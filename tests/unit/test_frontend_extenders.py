@@ -321,6 +321,22 @@ async def test_a_pod_that_an_extender_named_may_go_while_the_next_is_asked() -> 
     assert [pod.uid for pod in left.candidates[0].victims] == ["b"]
 
 
+@pytest.mark.parametrize(
+    ("failed", "longest"),
+    [
+        pytest.param({"n0": "x" * 3_000_000}, 16 << 10, id="one long text"),
+        pytest.param({f"n{n}": "y" * 1000 for n in range(5000)}, 256, id="very many texts"),
+        pytest.param({f"n{n}": "z" * 200 for n in range(5000)}, 200, id="many texts"),
+    ],
+)
+def test_what_an_extender_says_has_an_end(failed: dict[str, str], longest: int) -> None:
+    """It travels with the answer to filter, and into the pod's condition with many others': no call may burst of it."""
+    said = extender_wire.filter_result({"FailedNodes": failed, "FailedAndUnresolvableNodes": failed}, True)
+    for texts in (said.failed, said.unresolvable):
+        assert {len(text) for text in texts.values()} == {longest}
+    assert len(str(extenders.ExtenderError("x" * 3_000_000))) == 16 << 10
+
+
 _VICTIMS = "json: cannot unmarshal number into Go struct field MetaVictims.NodeNameToMetaVictims"
 _METADATA = "Nodes.items.metadata"
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from frontend_world import GUARD, World
 
-from trireme.v1 import bind_pb2
+from trireme.v1 import bind_pb2, filter_pb2, status_pb2
 
 
 @pytest.fixture(name="world")
@@ -96,3 +96,18 @@ def test_what_is_told_late_of_a_node_does_not_bring_back_what_it_had(world: Worl
     node = world.frontend.cache.node("n0")
     assert node is not None
     assert node.status.allocatable["cpu"].string == "1"
+
+
+def test_a_very_long_reason_does_not_burst_the_call_that_writes_it(world: World) -> None:
+    """Conditions are written many in one call: if one is too long for a call, nobody's is ever written again."""
+    world.api.add_pod("p", 1, 0)
+    world.deliver("pods", 1)
+    (question,) = world.questions
+    no = status_pb2.Status(code=status_pb2.CODE_UNSCHEDULABLE, plugin="Wordy", messages=["x" * 20_000_000])
+    question.answer = filter_pb2.FilterResponse(pre_filter=filter_pb2.PreFilterResponse(status=no))
+    world.answer(question, "good")
+    while not any(question.rpc == "Apply" for question in world.questions):
+        world.answer(world.questions[0], "bad")
+    (written,) = (question.request for question in world.questions if question.rpc == "Apply")
+    assert written.set_condition.condition.reason == "Unschedulable"
+    assert len(written.set_condition.condition.message) == 64 << 10

@@ -13,7 +13,7 @@ from trireme.frontend.cluster import cluster_watch, pod_projection
 from trireme.frontend.queueing import queue_pod, queue_remote, scheduling_queue
 from trireme.frontend.replicas import class_answers
 from trireme.frontend.serving import metrics_observed
-from trireme.kube import json_values
+from trireme.kube import json_values, note
 from trireme.kube.event_series import ObjectReference, pod_reference
 from trireme.kube.events import NORMAL, WARNING, EventRecorder
 from trireme.telemetry import klog
@@ -174,15 +174,16 @@ class Outcomes:
         nominated = failure.nominated_node
         shown = self._expected.pop(parsed.uid, parsed.nominated_node)
         renominated = nominated is not None and nominated != shown
-        if known is not None and known[:2] == (failure.reason, failure.message) and not renominated:
+        message = note.cut(failure.message, note.MAX_MESSAGE_BYTES)
+        if known is not None and known[:2] == (failure.reason, message) and not renominated:
             return
         since = known[2] if known is not None and known[2] else int(self._now())
-        self._asked[parsed.uid] = (failure.reason, failure.message, since)
+        self._asked[parsed.uid] = (failure.reason, message, since)
         condition = core_pb2.PodCondition(
             type="PodScheduled",
             status="False",
             reason=failure.reason,
-            message=failure.message,
+            message=message,
             observed_generation=parsed.generation,
         )
         condition.last_transition_time.seconds = since

@@ -11,6 +11,8 @@ import uuid
 # A name of an API object is a DNS subdomain of at most 253 bytes.
 MAX_NAME_BYTES = 253
 MAX_NOTE_BYTES = 1024
+# Of a condition's message. The API limits whole objects alone, but conditions are written many at a time.
+MAX_MESSAGE_BYTES = 64 << 10
 _SUFFIX = " ..."
 
 
@@ -20,12 +22,12 @@ def event_name(object_name: str, nanoseconds: int) -> str:
     return name if len(name) <= MAX_NAME_BYTES else str(uuid.uuid4())
 
 
-def cut(note: str) -> str:
-    """The note within the API's limit of 1024 bytes; what is longer is cut and ends in ` ...`."""
+def cut(note: str, most: int = MAX_NOTE_BYTES) -> str:
+    """The note within a number of bytes, by default the API's limit; what is longer is cut and ends in ` ...`."""
     encoded = note.encode("utf-8", "surrogatepass")
-    if len(encoded) <= MAX_NOTE_BYTES:
+    if len(encoded) <= most:
         return note
-    return encoded[: MAX_NOTE_BYTES - len(_SUFFIX)].decode("utf-8", "replace") + _SUFFIX
+    return encoded[: most - len(_SUFFIX)].decode("utf-8", "replace") + _SUFFIX
 
 
 def format_without_arguments(text: str) -> str:

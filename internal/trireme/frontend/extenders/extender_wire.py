@@ -18,8 +18,17 @@ from trireme.config import json_document
 Json = dict[str, Any]
 
 
+# Of what extenders say, of one node and of all: it goes into events, conditions and calls of the phases.
+_LONGEST_TEXT = 16 << 10
+_ALL_TEXTS = 1 << 20
+_SHORTEST_CUT = 256
+
+
 class ExtenderError(Exception):
     """An extender failed, or its answer cannot be used; the text is for the event."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text[:_LONGEST_TEXT])
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,8 +193,9 @@ class _Fields:
         return None if values is None else tuple("" if text is None else self._text(name, text) for text in values)
 
     def text_map(self, name: str) -> Mapping[str, str]:
-        values = self.object(name, "v1.FailedNodesMap")
-        return {key: "" if text is None else self._text(name, text) for key, text in (values or {}).items()}
+        values = self.object(name, "v1.FailedNodesMap") or {}
+        longest = max(min(_ALL_TEXTS // max(len(values), 1), _LONGEST_TEXT), _SHORTEST_CUT)
+        return {key: "" if text is None else self._text(name, text)[:longest] for key, text in values.items()}
 
     def _text(self, name: str, value: Any) -> str:
         if not isinstance(value, str):

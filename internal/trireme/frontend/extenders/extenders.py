@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from trireme.config import model
+from trireme.config import golang, model
 from trireme.framework import status
 from trireme.frontend.cluster import class_registry, cluster_cache
 from trireme.frontend.extenders import extender_objects, extender_wire
@@ -286,7 +286,7 @@ class Extenders:
                 continue
             empty = [node for node, there in victims.items() if not there.uids]
             if empty and not extender.config.ignorable:
-                raise ExtenderError(f'expected at least one victim pod on node "{empty[0]}"')
+                raise ExtenderError(f"expected at least one victim pod on node {golang.quote(empty[0])}")
             for node in empty:
                 del victims[node]
             # Now, since who was named besides may be gone when the next extender has answered.
@@ -307,7 +307,7 @@ class Extenders:
         answer = extender_wire.preemption_result(await extender.client.send(extender.config.preempt_verb, body))
         for node, there in answer.items():
             if self._cache.slot_of(node) < 0:
-                raise ExtenderError(f'nodeinfo not found for node name "{node}"')
+                raise ExtenderError(f"nodeinfo not found for node name {golang.quote(node)}")
             for uid in there.uids:
                 placed = self._cache.pod(uid)
                 if placed is None or placed.node_name != node:
@@ -364,8 +364,8 @@ def _check_known(extender: _Extender, answered: Sequence[str], asked: Sequence[s
     for name in answered:
         if name not in known:
             raise ExtenderError(
-                f'extender "{extender.config.url_prefix}" claims a filtered node "{name}" which is not found in the '
-                "input node list"
+                f"extender {golang.quote(extender.config.url_prefix)} claims a filtered node {golang.quote(name)} "
+                "which is not found in the input node list"
             )
 
 

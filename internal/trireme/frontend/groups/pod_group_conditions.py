@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from trireme.frontend.groups import pod_groups
 from trireme.frontend.groups.pod_group_forest import Group
+from trireme.kube import note
 from trireme.kube.event_series import ObjectReference, pod_reference
 from trireme.kube.events import WARNING, EventRecorder
 from trireme.v1 import bind_pb2, cycle_pb2, meta_pb2
@@ -44,7 +45,7 @@ class PodGroupConditions:
             type=INITIALLY_SCHEDULED,
             status="True" if reason == SCHEDULED else "False",
             reason=reason,
-            message=message,
+            message=note.cut(message, note.MAX_MESSAGE_BYTES),
             observed_generation=metadata.generation,
         )
         if known is not None:
