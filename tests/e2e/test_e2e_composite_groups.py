@@ -1,5 +1,6 @@
 """Groups of groups on the real control plane, beside kube-scheduler: same pods bound, same conditions, same events."""
 
+import asyncio
 import pathlib
 from collections.abc import Iterator
 from typing import Any
@@ -56,6 +57,8 @@ async def _at_once(on: Stage, pods: list[Json]) -> None:
     """Pods that are tried together for the first time, though some of them would do: the first one holds them back."""
     pods[0]["spec"]["schedulingGates"] = [{"name": "example.com/wait"}]
     await on.pods(pods)
+    # The watch of groups may be behind that of pods.
+    await asyncio.sleep(0.5)
     await on.patch(f"{PODS}/{pods[0]['metadata']['name']}", {"spec": {"schedulingGates": None}})
 
 
