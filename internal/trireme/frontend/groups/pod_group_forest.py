@@ -39,39 +39,36 @@ class GroupKey:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class GroupNode:
-    """A group, and the groups in it in the order in which they are scheduled."""
+    """A group, and the groups in it in the order in which they are scheduled. Made by `of`: what is asked of a tree for
+    each pod that comes is read from the object once.
+    """
 
     message: Group
-    children: "tuple[GroupNode, ...]" = ()
+    children: "tuple[GroupNode, ...]"
+    #: Its name within the namespace.
+    name: str
+    #: Whether it is made of groups, not of pods.
+    composite: bool
+    #: How many pods must have a node, or groups must fit, for any to be bound.
+    min_count: int
+    levels: int
 
-    @property
-    def composite(self) -> bool:
-        """Whether it is made of groups, not of pods."""
-        return isinstance(self.message, scheduling_pb2.CompositePodGroup)
+    @classmethod
+    def of(cls, message: Group, children: "tuple[GroupNode, ...]" = ()) -> "GroupNode":
+        """The node of this object."""
+        composite, min_count = isinstance(message, scheduling_pb2.CompositePodGroup), 1
+        if message.spec.scheduling_policy.HasField("gang"):
+            gang = message.spec.scheduling_policy.gang
+            min_count = (
+                gang.min_count if isinstance(gang, scheduling_pb2.GangSchedulingPolicy) else gang.min_group_count
+            )
+        levels = 1 + max((child.levels for child in children), default=0)
+        return cls(message, children, message.metadata.name, composite, min_count, levels)
 
     @property
     def key(self) -> GroupKey:
         """Its key."""
         return key_of(self.message)
-
-    @property
-    def name(self) -> str:
-        """Its name within the namespace."""
-        return self.message.metadata.name
-
-    @property
-    def gang(self) -> bool:
-        """Whether a minimum goes at once or none."""
-        return self.message.spec.scheduling_policy.HasField("gang")
-
-    @property
-    def min_count(self) -> int:
-        """How many pods must have a node, or groups must fit, for any to be bound."""
-        if not self.gang:
-            return 1
-        if isinstance(self.message, scheduling_pb2.CompositePodGroup):
-            return self.message.spec.scheduling_policy.gang.min_group_count
-        return self.message.spec.scheduling_policy.gang.min_count
 
     @property
     def topology(self) -> str:
@@ -82,12 +79,12 @@ class GroupNode:
     @property
     def too_deep(self) -> bool:
         """More levels than kube-scheduler lets enter."""
-        return self._levels() > _MAX_ENTERING
+        return self.levels > _MAX_ENTERING
 
     @property
     def too_high(self) -> bool:
         """More levels than kube-scheduler looks through for pods that have a node."""
-        return self._levels() > _MAX_LEVELS
+        return self.levels > _MAX_LEVELS
 
     def leaves(self) -> "Iterator[GroupNode]":
         """The PodGroups, in order."""
@@ -101,9 +98,6 @@ class GroupNode:
         if not self.composite:
             return count(self.name) >= self.min_count
         return sum(child.has_minimum(count) for child in self.children) >= self.min_count
-
-    def _levels(self) -> int:
-        return 1 + max((child._levels() for child in self.children), default=0)
 
 
 def key_of(message: Group) -> GroupKey:
@@ -175,7 +169,7 @@ class Forest:
         if message is None:
             return None
         children = [node for key in self._children.get(root, ()) if (node := self.tree(key)) is not None]
-        return GroupNode(message, tuple(sorted(children, key=_order)))
+        return GroupNode.of(message, tuple(sorted(children, key=_order)))
 
     def _climb(self, key: GroupKey) -> tuple[GroupKey | None, GroupKey]:
         """The root, and the last group on the way to it, which may be one that is not there."""
