@@ -29,9 +29,11 @@ class Nominees:
     class_ids: arrays.Int32Array
     slots: arrays.Int32Array
 
-    def on(self, slots: arrays.SlotArray) -> "Nominees":
-        """Those that are promised one of these slots."""
-        chosen = np.isin(self.slots, slots)
+    def on(self, slots: arrays.SlotArray, size: int) -> "Nominees":
+        """Those that are promised one of these slots, of so many that there are."""
+        there = np.zeros(size, dtype=np.bool_)
+        there[slots] = True
+        chosen = there[self.slots]
         return Nominees(self.class_ids[chosen], self.slots[chosen])
 
 
@@ -137,7 +139,7 @@ class AsIf:
                 yield part, self._beside(part, rehearsed)
 
     def _beside(self, slots: arrays.SlotArray, rehearsed: rehearsal.Rehearsal) -> interfaces.Verdicts:
-        there = self._counting.on(slots)
+        there = self._counting.on(slots, self._snap.nodes.size)
         mark = rehearsed.mark
         rehearsed.add(there.class_ids, there.slots)
         out = self._plainly(slots)
