@@ -30,8 +30,8 @@ from driver.api import Api, ApiError
 
 WORKERS = 32
 QUEUE = 50_000
-# What a pod of the workload `preemption` needs.
-VICTIMS = 3
+# What the pods that are evicted have, in thousandths of a CPU.
+VICTIM_CPU = 900
 
 
 def binding(namespace: str, name: str, uid: str, node: str) -> bytes:
@@ -54,6 +54,7 @@ class Pod:
     name: str
     uid: str
     priority: int = 0
+    victims: int = 0  # to be evicted for it
 
     @property
     def path(self) -> str:
@@ -93,6 +94,12 @@ def condition(kind: str, status: str, reason: str, message: str, **fields: str) 
     return orjson.dumps({"status": {"conditions": [{**entry, "lastProbeTime": None}], **fields}})
 
 
+def wanted_cpu(pod: Any) -> int:
+    """What the pod requests, in thousandths of a CPU, which is how the workloads write it."""
+    requests = pod["spec"]["containers"][0]["resources"]["requests"]
+    return int(requests["cpu"].removesuffix("m"))
+
+
 class Limit:
     """The nodes known so far, in turn, and the pods that wait."""
 
@@ -129,7 +136,8 @@ class Limit:
             if metadata["uid"] not in self._known:
                 self._known.add(metadata["uid"])
                 priority = entry["spec"].get("priority") or 0
-                await self._pods.put(Pod(metadata["namespace"], metadata["name"], metadata["uid"], priority))
+                victims = wanted_cpu(entry) // VICTIM_CPU if priority > 0 else 0
+                await self._pods.put(Pod(metadata["namespace"], metadata["name"], metadata["uid"], priority, victims))
 
     async def _work(self) -> None:
         while True:
@@ -149,7 +157,7 @@ class Limit:
                     raise
 
     async def _make_room(self, pod: Pod, node: str) -> None:
-        victims, self._bound[node] = self._bound[node][:VICTIMS], self._bound[node][VICTIMS:]
+        victims, self._bound[node] = self._bound[node][: pod.victims], self._bound[node][pod.victims :]
         note = f"0/{len(self._nodes)} nodes are available: preempting {len(victims)} victims on node {node}"
         await self._tell(pod, "FailedScheduling", "Scheduling", note, "Warning")
         refused = condition("PodScheduled", "False", "Unschedulable", note, nominatedNodeName=node)
