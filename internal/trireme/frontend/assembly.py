@@ -10,7 +10,7 @@ import dataclasses
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trireme.config import commandline
 from trireme.framework.registry import ExtensionPoint
@@ -39,7 +39,6 @@ from trireme.frontend.cluster import (
     object_waits,
 )
 from trireme.frontend.extenders import extender_calls
-from trireme.frontend.groups import pod_group_assembly
 from trireme.frontend.queueing import (
     hints,
     nominator,
@@ -56,6 +55,9 @@ from trireme.frontend.term import Term
 from trireme.kube import client, events, pages, resources
 from trireme.replica import dialing
 from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, plugin_pb2, snapshot_pb2
+
+if TYPE_CHECKING:
+    from trireme.frontend.groups import pod_group_assembly
 
 log = logging.getLogger(__name__)
 
@@ -148,9 +150,7 @@ class Frontend:
         self._groups: pod_group_assembly.PodGroupAssembly | None = None
         make_queue: Callable[..., scheduling_queue.SchedulingQueue] = metrics_observed.TimedQueue
         if self._with_groups:
-            self._groups = pod_group_assembly.PodGroupAssembly(
-                completed, self.recorder, self._write_later, self._preempting_for, self._now
-            )
+            self._groups = self._make_groups()
             make_queue = self._groups.make_queue
         self.queue = make_queue(
             self.observed,
@@ -178,6 +178,14 @@ class Frontend:
             None if self._groups is None else self._groups.queue,
             self.observed.placed_pod_updated,
             self.observed.clock,
+        )
+
+    def _make_groups(self) -> "pod_group_assembly.PodGroupAssembly":
+        # A dozen modules, which nobody else needs.
+        from trireme.frontend.groups import pod_group_assembly
+
+        return pod_group_assembly.PodGroupAssembly(
+            self._completed, self.recorder, self._write_later, self._preempting_for, self._now
         )
 
     def _make_informers(self) -> None:

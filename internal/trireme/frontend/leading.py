@@ -21,8 +21,9 @@ log = logging.getLogger(__name__)
 
 CATCH_UP_SECONDS = 60.0
 
-# How often the start looks what was listed meanwhile, and whether the caches are populated.
-POPULATED_SECONDS = 0.02
+# How often the start looks whether the caches are populated, and tells replicas what was listed meanwhile.
+POPULATED_SECONDS = 0.005
+PUBLISH_SECONDS = 0.02
 
 # How long an unreachable bind replica may go on with an old leader's work: what the Lease is valid for.
 ANNOUNCE_SECONDS = 15.0
@@ -101,7 +102,7 @@ class Leadership:
         """Replicas get pages as they come, so that they have nearly all when the last one does."""
         frontend = self._frontend
         while not frontend.synced:
-            await asyncio.sleep(POPULATED_SECONDS)
+            await asyncio.sleep(PUBLISH_SECONDS)
             if frontend.filters.followed or frontend.scores.followed:
                 frontend.publish()
 

@@ -117,16 +117,18 @@ class ClusterWatch:
     def on_pods(self, events: Sequence[Event[ParsedPod]]) -> None:
         """Pods were listed, added, changed or deleted."""
         logged = event_log.wanted()
+        listed = self._listed.get("pods", set())
         for kind, parsed in events:
             if logged and parsed is not None:
                 self._log_pod(kind, parsed)
             if parsed is None:
                 self._on_list(kind, "pods", self._known_pods, self._drop_pod)
-            elif kind == EventKind.DELETED:
+                listed = self._listed.get("pods", set())
+            elif kind is EventKind.DELETED:
                 self._drop_pod(parsed.uid)
             else:
-                if kind == EventKind.LISTED:
-                    self._listed.setdefault("pods", set()).add(parsed.uid)
+                if kind is EventKind.LISTED:
+                    listed.add(parsed.uid)
                 self._set_pod(parsed)
         self._intern_again()
 
@@ -151,7 +153,8 @@ class ClusterWatch:
             return
         if parsed.group and self._groups is not None:
             self._carry_out(self._groups.member_placed(f"{parsed.namespace}/{parsed.group}", parsed.uid, self._now()))
-        self._leave_pending(parsed)
+        if parsed.uid in self._pending:
+            self._leave_pending(parsed)
         try:
             base = self._registry.base_of(parsed.base)
         except class_registry.InvalidPod:

@@ -94,7 +94,11 @@ def _parsed(
     flags = 0
     if metadata.HasField("deletion_timestamp"):
         flags = TERMINATING | (PREEMPTED if _preempted(status) else 0)
-    labels: Labels = tuple(sorted(metadata.labels.items())) if metadata.labels else ()
+        metadata.ClearField("deletion_timestamp")
+    labels: Labels = ()
+    if metadata.labels:
+        labels = tuple(sorted(metadata.labels.items()))
+        metadata.ClearField("labels")
     nominated, start, generation = "", 0, metadata.generation
     condition: tuple[str, str, str, str] | tuple[()] = ()
     if pod.HasField("status"):
@@ -105,9 +109,8 @@ def _parsed(
     metadata.ClearField("uid")
     metadata.ClearField("resource_version")
     metadata.ClearField("generation")
-    metadata.ClearField("deletion_timestamp")
-    metadata.ClearField("labels")
-    spec.ClearField("node_name")
+    if node_name:
+        spec.ClearField("node_name")
     if spec.volumes:
         # A volume that restricts nothing goes with its name: that of a service account's token is random, so that no
         # two pods would be alike.
