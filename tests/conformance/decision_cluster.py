@@ -12,7 +12,7 @@ import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from trireme.frontend.cluster import class_registry, cluster_cache, object_kinds, pod_projection
+from trireme.frontend.cluster import class_registry, cluster_cache, object_kinds, placed_pod, pod_projection
 from trireme.kube import decode
 from trireme.v1 import core_pb2, cycle_pb2, snapshot_pb2
 
@@ -117,7 +117,7 @@ class DecisionCluster:
         """The pod waits for the node that it is nominated to."""
         parsed = pod_projection.parse(pod)
         slot = self.cache.slot_of(parsed.nominated_node)
-        if slot == cluster_cache.NO_SLOT:
+        if slot == placed_pod.NO_SLOT:
             self.cache.nominate(parsed.uid, None)
             return
         identity = cycle_pb2.PodIdentity(namespace=parsed.namespace, name=parsed.name, uid=parsed.uid)

@@ -102,7 +102,7 @@ class FakePhase:
     """Filter's or score's replicas: one that is in step, and answers by and by."""
 
     def __init__(self, ask: Callable[[str, Any], Coroutine[Any, Any, Any]], publish: Callable[[bytes], None]) -> None:
-        self.available = True
+        self.available = self.followed = True
         self.deadline_seconds = 30.0
         self.channel = _Channel(ask)
         self.identity = ("fake", 1)

@@ -5,7 +5,7 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from snapshot_views import node_of, node_view, view
 
-from trireme.frontend.cluster import class_registry, cluster_cache, pod_projection
+from trireme.frontend.cluster import class_registry, cluster_cache, placed_pod, pod_projection
 from trireme.snapshot import snapshot
 from trireme.v1 import core_pb2, cycle_pb2, meta_pb2, snapshot_pb2
 
@@ -144,7 +144,7 @@ class CacheMachine(RuleBasedStateMachine):
     def nominate(self, uid: str, name: str, own: dict[str, str]) -> None:
         """A pod waits for a node."""
         slot = self.cache.slot_of(name)
-        if slot == cluster_cache.NO_SLOT:
+        if slot == placed_pod.NO_SLOT:
             self.cache.nominate(uid, None)
             return
         parsed = pod_projection.parse(_raw(uid, "", "1", own, False, ""))
@@ -165,6 +165,14 @@ class CacheMachine(RuleBasedStateMachine):
         before, self.placeable = self.placeable, (self.cache.revision, _placeable(fresh))
         assert self.placeable[1] == before[1] or self.placeable[0] > before[0]
         self._as_the_model_says()
+
+    @rule()
+    def drop_delta(self) -> None:
+        """The follower was away, and begins anew."""
+        self.cache.drop_delta()
+        self.follower = snapshot.Snapshot()
+        self._sync(self.follower)
+        self.take_delta()
 
     def _as_the_model_says(self) -> None:
         assert set(self.follower.nodes.slots) == self.nodes

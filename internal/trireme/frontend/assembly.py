@@ -350,6 +350,9 @@ class Frontend:
 
     def publish(self) -> int:
         """Send what has changed to all replicas; answers the generation that they will be at."""
+        if not (self._whole or self.filters.followed or self.scores.followed):
+            self.cache.drop_delta()
+            return self.cache.generation
         delta = self.cache.take_delta()
         if delta is not None:
             request = snapshot_pb2.SyncRequest(delta=delta).SerializeToString()

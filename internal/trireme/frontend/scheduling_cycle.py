@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from trireme.framework import status
 from trireme.frontend import binding_cycle, fit_error, outcomes, preempting, reservations
-from trireme.frontend.cluster import cluster_cache
+from trireme.frontend.cluster import cluster_cache, placed_pod
 from trireme.frontend.extenders import extenders
 from trireme.frontend.queueing import queue_pod, scheduling_queue
 from trireme.frontend.replicas import phases, replicas
@@ -170,7 +170,7 @@ class SchedulingCycle:
         slot = self._cache.slot_of(promised)
         nominee = named(pods[0]) if promised else None
         # An extender that does not want the node has all others to choose from.
-        alone = cluster_cache.NO_SLOT if self._extension is not None else slot
+        alone = placed_pod.NO_SLOT if self._extension is not None else slot
         crowd = not promised and self._crowd == (profile, class_id)
         preemptors = self._preemptors(profile, pods) if crowd else ()
         filtered = await self._calls.filter(profile, class_id, len(pods), generation, nominee, alone, preemptors)

@@ -8,67 +8,22 @@ Pure: it is told what happened and hands out deltas; it neither waits nor calls 
 in order gives the same state as a full sync taken after the last one.
 """
 
+import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from trireme.frontend.cluster import assumed_objects, class_registry
+from trireme.frontend.cluster.placed_pod import NO_SLOT, PlacedPod
 from trireme.frontend.cluster.pod_projection import PREEMPTED, TERMINATING, Labels, ParsedPod
 from trireme.v1 import core_pb2, snapshot_pb2
 
 T = TypeVar("T")
 
-NO_SLOT = -1
-
 # What a chunk of a full sync holds: both stay well under 1 MiB.
 NODES_PER_CHUNK = 500
 PODS_PER_CHUNK = 5000
 OBJECTS_PER_CHUNK = 1000
-
-
-class PlacedPod:
-    """A pod on a node, assumed or bound. Slot NO_SLOT: its node is not known (yet)."""
-
-    __slots__ = (
-        "assumed",
-        "base",
-        "class_id",
-        "evicting",
-        "flags",
-        "generation",
-        "key",
-        "labels",
-        "node_name",
-        "row",
-        "slot",
-        "start",
-        "uid",
-        "version",
-    )
-
-    def __init__(self, key: str, uid: str, node_name: str, base: int, labels: Labels, class_id: int) -> None:
-        self.key = key
-        self.uid = uid
-        self.node_name = node_name
-        self.base = base
-        self.labels = labels
-        self.class_id = class_id
-        self.assumed = False
-        self.flags = 0
-        #: PREEMPTED once the pod's eviction was decided on, whatever its object says yet; otherwise 0.
-        self.evicting = 0
-        #: As the informer showed it last; 0: it has not yet.
-        self.generation = 0
-        self.start = 0
-        self.row = NO_SLOT
-        self.slot = NO_SLOT
-        #: The resourceVersion that the informer showed last; 0: none yet.
-        self.version = 0
-
-    @property
-    def name(self) -> str:
-        """The pod's own name."""
-        return self.key.partition("/")[2]
 
 
 @dataclass(frozen=True, slots=True)
@@ -389,18 +344,16 @@ class ClusterCache:
 
     def take_delta(self) -> snapshot_pb2.Delta | None:
         """What has changed since this was last called, as one delta to the next generation; None where nothing has."""
-        changes, self._changes = self._changes, _Changes()
-        added, removed = self.registry.take_changes()
-        if changes.empty and not added and not removed:
+        taken = self._take_changes()
+        if taken is None:
             return None
-        delta = snapshot_pb2.Delta(from_generation=self.generation, to_generation=self.generation + 1)
-        self.generation += 1
+        changes, added, removed = taken
+        delta = snapshot_pb2.Delta(from_generation=self.generation - 1, to_generation=self.generation)
         delta.classes.extend(_class_message(entry) for entry in added)
         delta.removed_classes.extend(removed)
         for slot in sorted(changes.nodes):
             delta.nodes.add().MergeFromString(self._entries[slot])
         delta.removed_slots.extend(sorted(changes.removed_slots))
-        self._free_slots.extend(changes.removed_slots)
         self._add_pod_changes(delta, changes)
         for key in changes.objects:
             entry = self._overlay.get(key)
@@ -415,6 +368,21 @@ class ClusterCache:
             else:
                 delta.nominations.append(nomination)
         return delta
+
+    def drop_delta(self) -> None:
+        """As take_delta where nobody follows: whoever begins to gets all of it by a full sync."""
+        self._take_changes()
+
+    def _take_changes(self) -> "tuple[_Changes, list[class_registry.ClassEntry], list[int]] | None":
+        """What has changed, with which the generation ends; None where nothing has."""
+        changes, self._changes = self._changes, _Changes()
+        added, removed = self.registry.take_changes()
+        if changes.empty and not added and not removed:
+            return None
+        self.generation += 1
+        self._free_slots.extend(changes.removed_slots)
+        self._free_rows.extend(row for row, pod in changes.rows.items() if pod is None)
+        return changes, added, removed
 
     def full_sync(self) -> Iterator[snapshot_pb2.Delta]:
         """All of the cache as chunks, at the generation of the last delta. Call take_delta first.
@@ -448,7 +416,6 @@ class ClusterCache:
     def _add_pod_changes(self, delta: snapshot_pb2.Delta, changes: "_Changes") -> None:
         removed = [row for row, pod in changes.rows.items() if pod is None and row in changes.known_rows]
         delta.removed_pods.extend(removed)
-        self._free_rows.extend(row for row, pod in changes.rows.items() if pod is None)
         pods = [pod for pod in changes.rows.values() if pod is not None]
         if pods:
             _add_pods(delta.pods, pods, changes.known_rows)
@@ -590,11 +557,6 @@ def _object_key(entry: snapshot_pb2.ClusterObject) -> tuple[str, str, str]:
 
 
 def _chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    chunk: list[T] = []
-    for item in items:
-        chunk.append(item)
-        if len(chunk) == size:
-            yield chunk
-            chunk = []
-    if chunk:
+    rest = iter(items)
+    while chunk := list(itertools.islice(rest, size)):
         yield chunk

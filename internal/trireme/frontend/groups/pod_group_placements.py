@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from trireme.config import model
 from trireme.framework import status
-from trireme.frontend.cluster import cluster_cache
+from trireme.frontend.cluster import cluster_cache, placed_pod
 from trireme.frontend.groups import pod_groups
 from trireme.frontend.groups.pod_group_forest import GroupNode
 from trireme.frontend.groups.pod_group_results import (
@@ -171,7 +171,7 @@ class PodGroupPlacements:
             found = domain
         return found
 
-    def _scheduled(self, wanted: Wanted, node: GroupNode) -> Iterator[cluster_cache.PlacedPod]:
+    def _scheduled(self, wanted: Wanted, node: GroupNode) -> Iterator[placed_pod.PlacedPod]:
         if node.too_high:
             raise _NoDomain(f"exceeded maximum hierarchy depth under {node.key}")
         group, names = wanted.group, {leaf.name for leaf in node.leaves()}

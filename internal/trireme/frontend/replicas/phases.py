@@ -10,7 +10,7 @@ import grpc
 from grpc import aio
 
 from trireme.framework import status
-from trireme.frontend.cluster import cluster_cache
+from trireme.frontend.cluster import placed_pod
 from trireme.frontend.replicas import class_answers, replica_link, replicas
 from trireme.frontend.serving import metrics_observed
 from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, filter_pb2, filter_pb2_grpc, score_pb2, score_pb2_grpc
@@ -118,7 +118,7 @@ class Phases:
         count: int,
         generation: int,
         nominee: core_pb2.Pod | None = None,
-        promised: int = cluster_cache.NO_SLOT,
+        promised: int = placed_pod.NO_SLOT,
         preemptors: Sequence[core_pb2.Pod] = (),
     ) -> Filtered:
         """Where the class may run; `nominee` is the pod that is asked about where a node is promised to it, by name
@@ -128,7 +128,7 @@ class Phases:
         """
         answer = self._answers.of((profile, class_id)) if nominee is None else class_answers.ClassAnswer()
         request = filter_pb2.FilterRequest(cycle=self.cycle(profile, class_id, generation), count=count)
-        request.nominated_first = promised != cluster_cache.NO_SLOT
+        request.nominated_first = promised != placed_pod.NO_SLOT
         if nominee is not None:
             request.cycle.pod.CopyFrom(nominee)
         request.preemptors.extend(preemptors)

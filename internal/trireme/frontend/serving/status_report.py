@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from trireme.frontend import fit_error
-from trireme.frontend.cluster import cluster_cache, cluster_watch
+from trireme.frontend.cluster import cluster_cache, cluster_watch, placed_pod
 from trireme.frontend.queueing import pending_report
 from trireme.frontend.replicas import class_answers
 
@@ -108,7 +108,7 @@ def _replicas(frontend: "assembly.Frontend") -> Json:
     return out
 
 
-def _placed(frontend: "assembly.Frontend", pod: cluster_cache.PlacedPod) -> Json:
+def _placed(frontend: "assembly.Frontend", pod: placed_pod.PlacedPod) -> Json:
     return {
         "pod": pod.key,
         "uid": pod.uid,
@@ -116,7 +116,7 @@ def _placed(frontend: "assembly.Frontend", pod: cluster_cache.PlacedPod) -> Json
         "place": "bound",
         "summary": f"is bound to node {pod.node_name}",
         "node": pod.node_name,
-        "nodeKnown": frontend.cache.slot_of(pod.node_name) != cluster_cache.NO_SLOT,
+        "nodeKnown": frontend.cache.slot_of(pod.node_name) != placed_pod.NO_SLOT,
         "story": _story(frontend, pod.key),
     }
 
