@@ -232,7 +232,7 @@ class SchedulingCycle:
         slots: list[int] = []
         for pod in pods[:MAX_PROMISED]:
             slot = self._cache.slot_of(self._queue.nominator.node_of(pod.uid))
-            if slot == cluster_cache.NO_SLOT or slot in slots:
+            if slot == placed_pod.NO_SLOT or slot in slots:
                 break
             slots.append(slot)
         return slots
