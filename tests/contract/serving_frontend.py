@@ -50,6 +50,14 @@ class Binding:
     binding = 0
 
 
+class Preemptions:
+    """Preemptions under way: none."""
+
+    def victims_of(self, _uid: str) -> tuple[str, ...]:
+        """The victims that go for a pod."""
+        return ()
+
+
 @dataclass
 class FakeFrontend:
     """What `FrontendSite` reads of a frontend."""
@@ -70,6 +78,7 @@ class FakeFrontend:
         )
         self.filters, self.scores, self.binders = Replicas(), Replicas(), Replicas()
         self.binding = Binding()
+        self.preemptions = Preemptions()
         self.informers: list[Any] = []
 
     def place(self, pod: dict[str, Any]) -> None:

@@ -33,10 +33,10 @@ def _loaded(script: str) -> set[str]:
     return set(ran.stdout.split())
 
 
-def test_what_is_loaded_before_the_fork_is_what_all_load() -> None:
-    """If this fails, the frontend loads what it has no use for, or filter and score load alike what one could."""
-    frontend = _loaded("import trireme.frontend.process, trireme.frontend.running, trireme.frontend.starting")
-    before = _loaded("from trireme.replica import nursery; nursery.load(nursery.OF_ALL)")
-    forked = _loaded("from trireme.replica import nursery; nursery.load(nursery.OF_ALL + nursery.OF_PHASES)")
-    assert before <= frontend
-    assert _loaded("import trireme.filter.process") & _loaded("import trireme.score.process") <= forked
+def test_what_the_nursery_loads_is_what_its_forks_would_load_each() -> None:
+    """If this fails, filter and score load alike what one process could, or all wait for what none of them uses."""
+    shared = "import importlib; from trireme.replica import nursery; [*map(importlib.import_module, nursery.SHARED)]"
+    nursery = _loaded(shared)
+    of_filter, of_score, of_bind = (_loaded(f"import trireme.{name}.process") for name in ("filter", "score", "bind"))
+    assert of_filter & of_score <= nursery
+    assert nursery - {"trireme.replica.nursery"} <= of_filter | of_score | of_bind
