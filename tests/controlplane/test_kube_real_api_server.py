@@ -291,8 +291,10 @@ async def test_bindings_and_status_patches(cluster: launcher.ControlPlane) -> No
             nomination="n0",
         )
         assert patch is not None
-        outcome = await writer.patch_pod_status(name, patch, 10)
+        patched, outcome = await writer.patch_pod_status(name, patch, 10), await writer.get_pod(name, 10)
+        assert isinstance(patched, writes.Written)
         assert isinstance(outcome, writes.Written)
+        assert patched.obj["metadata"] == outcome.obj["metadata"], "no more than that is answered"
         status = outcome.obj["status"]
         assert status["nominatedNodeName"] == "n0"
         assert [condition["lastTransitionTime"] for condition in status["conditions"]] == ["2026-01-02T03:00:00Z"]

@@ -217,14 +217,17 @@ class FrontendMachine(RuleBasedStateMachine):
 
     def whoever_may_be_tried_is_tried(self) -> None:
         """While no cycle is under way and every phase can be asked, nobody waits in the active queue."""
-        busy = any(question.rpc in IN_CYCLE for question in self.world.questions)
-        deciding = self.frontend.queue.in_flight_pods() and not self.frontend.queue.ready()
-        if busy or deciding or not self.frontend.available() or self.frontend.scheduler._growth() > 0:
+        if self._nobody_may_be_tried():
             return
-        if any(question.rpc == "Apply" for question in self.world.questions):
-            # What PostFilter decided beside evictions is carried out within the cycle.
-            return
-        assert not self.frontend.queue.ready(), "asleep"
+        # A batch that was let grow, when there was more to do than there is now, goes in a moment.
+        self.world.loop.advance(0.01)
+        assert self._nobody_may_be_tried(), "asleep"
+
+    def _nobody_may_be_tried(self) -> bool:
+        if not self.frontend.queue.ready() or not self.frontend.available() or self.frontend.scheduler._growth() > 0:
+            return True
+        # What PostFilter decided beside evictions is carried out within the cycle.
+        return any(question.rpc in (*IN_CYCLE, "Apply") for question in self.world.questions)
 
     def the_status_names_every_pending_pod(self) -> None:
         """The report has a line for each, which says what it waits for."""
