@@ -95,9 +95,9 @@ def condition(kind: str, status: str, reason: str, message: str, **fields: str) 
 
 
 def wanted_cpu(pod: Any) -> int:
-    """What the pod requests, in thousandths of a CPU, which is how the workloads write it."""
-    requests = pod["spec"]["containers"][0]["resources"]["requests"]
-    return int(requests["cpu"].removesuffix("m"))
+    """What the pod requests, in thousandths of a CPU: whole CPUs, or thousandths, as the API server writes it."""
+    cpu = pod["spec"]["containers"][0]["resources"]["requests"]["cpu"]
+    return int(cpu[:-1]) if cpu.endswith("m") else 1000 * int(cpu)
 
 
 class Limit:
