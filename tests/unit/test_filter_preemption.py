@@ -249,6 +249,16 @@ async def test_the_node_that_a_pod_is_nominated_to_is_asked_about_alone() -> Non
     assert not free.HasField("columns")
 
 
+async def _asked_together(case: Preemption, pods: int) -> filter_pb2.FilterResponse:
+    """Filter's answer about u0, and as many pods after it, on the nodes that they are nominated to."""
+    await case.ask()
+    cycle = phase_calls.cycle(case.builder, PREEMPTOR)
+    cycle.pod.metadata.uid = "u0"
+    request = filter_pb2.FilterRequest(cycle=cycle, count=1, nominated_first=True)
+    request.nominated.extend(cycle_pb2.PodIdentity(uid=f"u{number}") for number in range(1, pods))
+    return await case.service.Filter(request, context())
+
+
 @pytest.mark.parametrize(
     ("slots", "full", "admitted"),
     [
@@ -274,12 +284,7 @@ async def test_pods_on_the_nodes_that_they_are_nominated_to_are_answered_for_tog
             if slot < 4
         ]
     )
-    await case.ask()
-    cycle = phase_calls.cycle(case.builder, PREEMPTOR)
-    cycle.pod.metadata.uid = "u0"
-    request = filter_pb2.FilterRequest(cycle=cycle, count=1, nominated_first=True)
-    request.nominated.extend(cycle_pb2.PodIdentity(uid=f"u{number}") for number in range(1, len(slots)))
-    said = await case.service.Filter(request, context())
+    said = await _asked_together(case, len(slots))
     assert said.HasField("nominated_slot") == (admitted is not None)
     assert list(said.nominated_slots) == (admitted or [])
 
@@ -298,12 +303,7 @@ async def test_where_nodes_depend_on_each_other_nominated_pods_are_answered_for_
             for slot in (0, 1)
         ]
     )
-    await case.ask()
-    cycle = phase_calls.cycle(case.builder, PREEMPTOR)
-    cycle.pod.metadata.uid = "u0"
-    request = filter_pb2.FilterRequest(cycle=cycle, count=1, nominated_first=True)
-    request.nominated.add(uid="u1")
-    said = await case.service.Filter(request, context())
+    said = await _asked_together(case, 2)
     assert said.nominated_slot == 0
     assert list(said.nominated_slots) == []
 

@@ -17,7 +17,7 @@ from trireme.filter import as_if, columns
 from trireme.framework import domain_rules, status
 from trireme.plugins import interfaces
 from trireme.replica import stopwatch
-from trireme.snapshot import arrays, changes, classes, rehearsal, snapshot
+from trireme.snapshot import arrays, changes, classes, nominations, rehearsal, snapshot
 from trireme.v1 import cycle_pb2
 
 # Columns kept at most, in bytes; beyond it the classes that were asked about longest ago are forgotten, but for a few.
@@ -181,23 +181,19 @@ class Evaluator:
         self, cycle: cycle_pb2.Cycle, kept: columns.ClassColumns, pods: Sequence[cycle_pb2.PodIdentity]
     ) -> list[int]:
         """Where the first of these pods may run, each on the slot that it is nominated to, once the cycle's pod runs
-        where it is. None where they cannot be told apart: two are nominated to one slot, or what is so on one slot may
-        change the answer about another.
+        where it is. It ends before who cannot be told apart from others: two are nominated to one slot, or what is so
+        on one slot may change the answer about another.
         """
-        own = self._snap.nominations.get(cycle.pod.metadata.uid)
+        own = self._nominee(cycle.pod.metadata.uid, kept)
         if own is None or not pods:
             return []
         taken = {own.slot: own.uid}
         for pod in pods:
-            nominee = self._snap.nominations.get(pod.uid)
-            if nominee is None or nominee.slot in taken or not self._snap.nodes.alive[nominee.slot]:
-                break
-            if kept.narrowed is not None and self._snap.nodes.names[nominee.slot] not in kept.narrowed:
+            nominee = self._nominee(pod.uid, kept)
+            if nominee is None or nominee.slot in taken:
                 break
             taken[nominee.slot] = nominee.uid
-        pod_class = self._snap.classes[cycle.pod_class]
-        counting = as_if.nominees(self._snap, pod_class.priority, *taken.values())
-        asking = as_if.AsIf(self._chains[cycle.profile], kept, pod_class, self._snap, counting)
+        asking = self._as_nominated(cycle, self._snap.classes[cycle.pod_class], kept, *taken.values())
         slots = np.array(list(taken)[1:], dtype=np.intp)
         if not slots.size or not asking.by_slot:
             return []
@@ -275,19 +271,30 @@ class Evaluator:
         """Slot, status and capacity where the cycle's pod is nominated to itself: there it does not count for itself.
         None where it is nominated nowhere, or no pod is named.
         """
-        uid = cycle.pod.metadata.uid
-        own = self._snap.nominations.get(uid)
+        own = self._nominee(cycle.pod.metadata.uid, kept)
         pod_class = self._snap.classes.get(cycle.pod_class)
-        if own is None or pod_class is None or kept.refusal is not None or not self._snap.nodes.alive[own.slot]:
+        if own is None or pod_class is None or kept.refusal is not None:
             return None
-        if kept.narrowed is not None and self._snap.nodes.names[own.slot] not in kept.narrowed:
-            return None
-        counting = as_if.nominees(self._snap, pod_class.priority, uid)
-        asking = as_if.AsIf(self._chains[cycle.profile], kept, pod_class, self._snap, counting)
+        asking = self._as_nominated(cycle, pod_class, kept, own.uid)
         with rehearsal.Rehearsal(self._snap) as rehearsed:
             said = asking.verdicts(np.array([own.slot]), rehearsed)
         assert said.capacity is not None
         return own.slot, int(said.index[0]), int(said.capacity[0])
+
+    def _nominee(self, uid: str, kept: columns.ClassColumns) -> nominations.Nominee | None:
+        """The pod's nomination, where its node is there and PreFilter left it."""
+        own = self._snap.nominations.get(uid)
+        if own is None or not self._snap.nodes.alive[own.slot]:
+            return None
+        left = kept.narrowed is None or self._snap.nodes.names[own.slot] in kept.narrowed
+        return own if left else None
+
+    def _as_nominated(
+        self, cycle: cycle_pb2.Cycle, pod_class: classes.PodClass, kept: columns.ClassColumns, *uids: str
+    ) -> as_if.AsIf:
+        """Asks about pods of the class where these are nominated to: they do not count for themselves."""
+        counting = as_if.nominees(self._snap, pod_class.priority, *uids)
+        return as_if.AsIf(self._chains[cycle.profile], kept, pod_class, self._snap, counting)
 
     def _beside_nominees(
         self,

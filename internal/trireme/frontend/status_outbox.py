@@ -40,17 +40,13 @@ class StatusOutbox:
 
     def send(self, action: bind_pb2.Action) -> None:
         """Carry this out soon; it replaces what waits for the same pod, but for a nomination it says nothing of."""
-        before = self._take(action.pod.uid)
-        if before is not None:
-            _keep_nomination(before, action)
+        self._replace(action)
         self._waiting[action.pod.uid] = action
         self._ready.set()
 
     def send_unless_bound(self, action: bind_pb2.Action) -> None:
         """As `send`, but room is being made for the pod: there is time until it is bound, or `evicted`."""
-        before = self._take(action.pod.uid)
-        if before is not None:
-            _keep_nomination(before, action)
+        self._replace(action)
         self._hold(action, EVICTING_SECONDS)
 
     def evicted(self, uid: str) -> None:
@@ -78,6 +74,14 @@ class StatusOutbox:
                 if said.code != status.Code.SUCCESS:
                     log.info("status of pod %s/%s: %s", action.pod.namespace, action.pod.name, said.message)
 
+    def _replace(self, action: bind_pb2.Action) -> None:
+        """Nothing else waits for the pod; what it was promised by that is to be written with what comes now."""
+        before = self._take(action.pod.uid)
+        if before is None or not before.set_condition.HasField("nominated_node_name"):
+            return
+        if action.HasField("set_condition") and not action.set_condition.HasField("nominated_node_name"):
+            action.set_condition.nominated_node_name = before.set_condition.nominated_node_name
+
     def _take(self, uid: str) -> bind_pb2.Action | None:
         held = self._held.pop(uid, None)
         if held is not None:
@@ -92,11 +96,3 @@ class StatusOutbox:
     def _let_go(self, uid: str) -> None:
         self._waiting[uid] = self._held.pop(uid)[0]
         self._ready.set()
-
-
-def _keep_nomination(before: bind_pb2.Action, action: bind_pb2.Action) -> None:
-    """What the pod was promised is to be written with what came after."""
-    if not action.HasField("set_condition") or action.set_condition.HasField("nominated_node_name"):
-        return
-    if before.set_condition.HasField("nominated_node_name"):
-        action.set_condition.nominated_node_name = before.set_condition.nominated_node_name

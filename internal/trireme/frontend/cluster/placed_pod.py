@@ -1,6 +1,6 @@
 """What the cluster cache knows of a pod that is on a node: no more than replicas are told, and classes are made of.
 
-There are as many as pods in the cluster, so they have slots and no methods; the cache alone changes them.
+There are as many as pods in the cluster, so they are kept small; the cache alone changes them.
 """
 
 from trireme.frontend.cluster.pod_projection import Labels

@@ -74,15 +74,15 @@ class PodGroupConditions:
         profile = next(iter(group.waiting.values())).record.profile
         if group.tree is not None:
             metadata = group.tree.message.metadata
-            kind, version = "PodGroup", "v1beta1"
+            version = "v1beta1"
             if group.tree.composite:
-                kind, version = "CompositePodGroup", "v1alpha3"
+                version = "v1alpha3"
                 text = f'waiting for composite pod group "{group.name}" tree to meet quorum'
             else:
                 count, known = group.tree.min_count, group.known[group.name]
                 text = f"waiting for minCount ({count}) pods to appear: {known} are there"
             reference = ObjectReference(
-                kind,
+                group.group_key.api_kind,
                 metadata.namespace,
                 metadata.name,
                 metadata.uid,

@@ -150,8 +150,7 @@ class PodGroups:
 
     def entity(self, key: str) -> GroupState | None:
         """The group whose entity has this key."""
-        kind, _, name = key.partition("/")
-        return self._groups.get(GroupKey(name, kind == "compositepodgroup")) if "/" in name else None
+        return self._groups.get(GroupKey.parse(key))
 
     def made(self, key: GroupKey) -> GroupState:
         """The group, made if nothing was known of it."""
@@ -206,8 +205,8 @@ class PodGroups:
         """What a group without a tree waits for, in words that go on from "waits"."""
         lack = self.forest.lack(group.group_key) or group.group_key
         if self.forest.knows(lack):
-            return f"in vain: CompositePodGroup {lack.name} is part of itself"
-        return f"for {'CompositePodGroup' if lack.composite else 'PodGroup'} {lack.name} to appear"
+            return f"in vain: {lack.api_kind} {lack.name} is part of itself"
+        return f"for {lack.api_kind} {lack.name} to appear"
 
     def tidy(self, group: GroupState) -> None:
         """Forget the group if nothing is known of it any more."""

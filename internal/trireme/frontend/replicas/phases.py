@@ -1,6 +1,5 @@
 """Asking filter and score about a class: the calls of one scheduling cycle, with what each replica knows already."""
 
-import dataclasses
 import itertools
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -149,7 +148,7 @@ class Phases:
                 answer.source = source
             except ValueError as error:
                 raise PhaseFault(f"filter answered columns that do not fit together: {error}") from error
-        return _filtered(answer, response, refusal, nominee is not None)
+        return _filtered(answer, response, refusal, of_one=nominee is not None)
 
     async def filter_promised(
         self, profile: str, class_id: int, generation: int, nominees: Sequence[core_pb2.Pod], slots: Sequence[int]
@@ -168,7 +167,7 @@ class Phases:
         said = [response.nominated_slot, *response.nominated_slots] if response.HasField("nominated_slot") else []
         # Where a pod is by now promised another node than we knew, it is asked about anew.
         same = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(said, slots, strict=False))
-        return dataclasses.replace(_filtered(answer, response, None, of_one=True), admitted=len(list(same)))
+        return _filtered(answer, response, None, of_one=True, admitted=len(list(same)))
 
     async def _filter(
         self, request: filter_pb2.FilterRequest, answer: class_answers.ClassAnswer
@@ -342,7 +341,12 @@ class Phases:
 
 
 def _filtered(
-    answer: class_answers.ClassAnswer, response: filter_pb2.FilterResponse, refusal: status.Status | None, of_one: bool
+    answer: class_answers.ClassAnswer,
+    response: filter_pb2.FilterResponse,
+    refusal: status.Status | None,
+    *,
+    of_one: bool,
+    admitted: int = 0,
 ) -> Filtered:
     return Filtered(
         answer,
@@ -357,6 +361,7 @@ def _filtered(
         of_one,
         frozenset(response.narrowed_by),
         response.ways_out,
+        admitted,
     )
 
 
