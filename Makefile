@@ -30,8 +30,8 @@ setup: $(STAMP) ## Install everything into .venv
 ##: running
 
 .PHONY: up
-up: $(STAMP) ## Run everything against the embedded cluster, with sample workloads (NODES=100)
-	@$(BIN)/trireme up --nodes $(NODES) --demo
+up: $(STAMP) ## Run everything against the embedded cluster, with sample workloads (NODES=100 ARGS="--feature-gates=...")
+	@$(BIN)/trireme up --nodes $(NODES) --demo $(ARGS)
 
 .PHONY: up-real
 up-real: $(STAMP) controlplane ## As up, against a real control plane, whose pods are bound and never start (needs Go)

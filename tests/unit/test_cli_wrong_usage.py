@@ -38,6 +38,9 @@ FILES = {
             ["up", "--filters", "0"], "argument --filters: '0' is not a whole number of at least 1", id="none"
         ),
         pytest.param(["up", "--port", "99999"], "argument --port: '99999' is not a whole number from 0 to", id="port"),
+        pytest.param(
+            ["up", "--feature-gates", "GenericWorkloads=true"], "--feature-gates: unrecognized feature gate", id="gate"
+        ),
         pytest.param(["up", "--kubeconfig", "{}/none"], "kubeconfig {}/none: No such file", id="no-kubeconfig"),
         pytest.param(["up", "--kubeconfig", "{}/kubeconfig"], "current-context: missing", id="empty-kubeconfig"),
         pytest.param(["up", "--config", "{}/none"], "--config: {}/none: open {}/none: no such file", id="no-file"),

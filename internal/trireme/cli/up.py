@@ -57,6 +57,13 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument("--kubeconfig", default="", help="use this cluster instead of the embedded one")
     parser.add_argument("--config", default="", help="KubeSchedulerConfiguration file; the cluster is filled in")
     parser.add_argument("--trireme-config", default="", help="TriremeConfiguration file; the phases are filled in")
+    parser.add_argument(
+        "--feature-gates",
+        action="append",
+        default=[],
+        metavar="NAME=BOOL",
+        help="as the frontend's (may be repeated); with GenericWorkload the embedded cluster serves groups of pods",
+    )
     parser.add_argument("--filters", type=one, default=1, help="filter replicas (default %(default)s)")
     parser.add_argument("--scores", type=one, default=1, help="score replicas (default %(default)s)")
     parser.add_argument("--binds", type=one, default=1, help="bind replicas (default %(default)s)")
@@ -150,6 +157,8 @@ def _processes(options: argparse.Namespace, layout: Layout, output: processes.Ou
     if not options.kubeconfig:
         command = [sys.executable, "-u", "-m", "trireme.embedded", "--nodes", str(options.nodes)]
         command += ["--port", str(options.port), "--kubeconfig", str(layout.kubeconfig)]
+        if inspection.feature_gates(options.feature_gates).enabled("GenericWorkload"):
+            command.append("--pod-groups")
         cluster.append(processes.Process("cluster", command, output, ready="embedded cluster"))
     out = []
     for phase, count in _replicas(options).items():
@@ -161,6 +170,7 @@ def _processes(options: argparse.Namespace, layout: Layout, output: processes.Ou
             command = _command(phase, ["--listen", layout.socket(phase, number), *extra])
             out.append(processes.Process(name, command, output, ready=_READY))
     frontend = ["--trireme-config", str(layout.own_file), "--config", str(layout.scheduler_file), "--secure-port", "0"]
+    frontend += [f"--feature-gates={gates}" for gates in options.feature_gates]
     out.append(processes.Process("frontend", _command("frontend", frontend), output))
     return [cluster, out]
 
@@ -171,12 +181,14 @@ def _replicas(options: argparse.Namespace) -> Mapping[str, int]:
 
 def _write_configuration(options: argparse.Namespace, layout: Layout) -> None:
     """Check the files given before anything starts, and write them with what runs here. Raises: RuntimeError."""
-    what = "--trireme-config"
+    what = "--feature-gates"
     try:
+        gates = inspection.feature_gates(options.feature_gates)
+        what = "--trireme-config"
         own = own_loading.load(options.trireme_config)
         if options.config:
             what = f"--config: {options.config}"
-            inspection.inspect(loading.read_file(options.config), own, inspection.feature_gates(()))
+            inspection.inspect(loading.read_file(options.config), own, gates)
     except loading.ConfigurationError as error:
         raise RuntimeError("\n".join(f"{what}: {problem}" for problem in error.problems)) from error
     layout.own_file.write_text(yaml.safe_dump(_own_document(options, layout)))

@@ -46,7 +46,7 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--history", type=int, default=10_000, help="events kept per resource")
     parser.add_argument("--bookmark-seconds", type=float, default=60.0, help="between two bookmarks of a watch")
     parser.add_argument("--faults", action="store_true", help="let clients arm faults under /trireme/ (for tests)")
-    parser.add_argument("--pod-groups", action="store_true", help="serve PodGroups and Workloads")
+    parser.add_argument("--pod-groups", action="store_true", help="serve PodGroups, CompositePodGroups and Workloads")
     return parser.parse_args(argv)
 
 

@@ -31,7 +31,8 @@ class Admission:
             "nodes": self._node,
             "persistentvolumeclaims": self._claim,
             "persistentvolumes": self._volume,
-            "podgroups.scheduling.k8s.io": self._pod_group,
+            "podgroups.scheduling.k8s.io": self._priority,
+            "compositepodgroups.scheduling.k8s.io": self._priority,
             "services": self._service,
             "jobs.batch": self._job,
         }
@@ -113,9 +114,6 @@ class Admission:
             lowest = min(defaults, key=lambda one: int(one["value"]))
             return lowest["metadata"]["name"], lowest["value"], lowest["preemptionPolicy"]
         return "", 0, "PreemptLowerPriority"
-
-    def _pod_group(self, resource: Resource, group: Object) -> None:
-        self._priority(resource, group)
 
     def _node(self, resource: Resource, node: Object) -> None:
         """A node starts tainted as not ready, until its Ready condition says otherwise."""

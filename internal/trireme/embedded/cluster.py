@@ -58,7 +58,7 @@ class EmbeddedCluster:
     ) -> None:
         """`history` and `watch_buffer` are numbers of events: kept per resource, and waiting for one slow client.
 
-        `pod_groups` serves PodGroups and Workloads, which the real server does not by default.
+        `pod_groups` serves PodGroups, CompositePodGroups and Workloads, which the real server does not by default.
         """
         self._node_count = nodes
         self._shape = shape or Shape()

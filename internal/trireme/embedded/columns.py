@@ -73,6 +73,23 @@ _CONTAINERS = (Column("Containers", _containers("name"), wide=True), Column("Ima
 _SELECTOR = Column("Selector", lambda obj, now: selector_text(at(obj, "spec.selector")) or "<none>", wide=True)
 
 
+def _group_status(obj: Object, now: float) -> str:
+    """Of a PodGroup, as its conditions have it."""
+    conditions = {one["type"]: one for one in at(obj, "status.conditions", ())}
+    if "DisruptionTarget" in conditions:
+        return str(conditions["DisruptionTarget"]["reason"])
+    if "PodGroupInitiallyScheduled" not in conditions:
+        return "Pending"
+    return "Scheduled" if conditions["PodGroupInitiallyScheduled"]["status"] == "True" else "Unschedulable"
+
+
+_GROUP = (
+    _NAME,
+    Column("Policy", lambda obj, now: "Gang" if "gang" in at(obj, "spec.schedulingPolicy", {}) else "Basic"),
+    _text("Workload", "spec.workloadRef.workloadName", "<none>"),
+)
+
+
 def _of(part: str, whole: str, whole_default: int = 0) -> Cell:
     return lambda obj, now: f"{at(obj, part, 0)}/{at(obj, whole, whole_default)}"
 
@@ -358,6 +375,8 @@ _COLUMNS: dict[str, tuple[Column, ...]] = {
         _AGE,
         _text("PreemptionPolicy", "preemptionPolicy"),
     ),
+    "podgroups.scheduling.k8s.io": (*_GROUP, Column("Status", _group_status), _AGE),
+    "compositepodgroups.scheduling.k8s.io": (*_GROUP, _AGE),
     "leases.coordination.k8s.io": (_NAME, _text("Holder", "spec.holderIdentity"), _AGE),
     "endpointslices.discovery.k8s.io": (
         _NAME,

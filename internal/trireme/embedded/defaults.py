@@ -159,7 +159,7 @@ def _priority_class(obj: Object) -> None:
 
 
 def _pod_group(obj: Object) -> None:
-    obj.setdefault("spec", {}).setdefault("preemptionPolicy", "PreemptLowerPriority")
+    _fill(obj.setdefault("spec", {}), preemptionPolicy="PreemptLowerPriority", disruptionMode={"single": {}})
 
 
 def _device_requests(spec: Object) -> None:
@@ -203,6 +203,7 @@ _DEFAULTS: dict[str, Callable[[Object], None]] = {
     "csidrivers.storage.k8s.io": _csi_driver,
     "priorityclasses.scheduling.k8s.io": _priority_class,
     "podgroups.scheduling.k8s.io": _pod_group,
+    "compositepodgroups.scheduling.k8s.io": _pod_group,
     "resourceclaims.resource.k8s.io": _resource_claim,
     "resourceclaimtemplates.resource.k8s.io": _resource_claim_template,
 }

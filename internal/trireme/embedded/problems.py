@@ -77,7 +77,7 @@ def invalid(field: str, value: object, detail: str) -> Cause:
     elif isinstance(value, str):
         shown = f'"{value}"'
     else:
-        shown = str(value)
+        shown = "null" if value is None else str(value)
     return Cause("FieldValueInvalid", field, f"Invalid value: {shown}: {detail}")
 
 

@@ -196,6 +196,10 @@ RESOURCES: tuple[Resource, ...] = (
         "scheduling.k8s.io", "v1beta1", "podgroups", "PodGroup", subresources=(STATUS,), status_keeps_metadata=True,
         needs_version=True, optional=True,
     ),
+    Resource(
+        "scheduling.k8s.io", "v1alpha3", "compositepodgroups", "CompositePodGroup", subresources=(STATUS,),
+        status_keeps_metadata=True, needs_version=True, optional=True,
+    ),
     Resource("scheduling.k8s.io", "v1beta1", "workloads", "Workload", needs_version=True, optional=True),
     Resource("coordination.k8s.io", "v1", "leases", "Lease", created_by_update=True, needs_version=True),
     Resource(

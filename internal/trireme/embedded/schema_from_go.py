@@ -20,7 +20,7 @@ from trireme.embedded.protobuf import SCHEMA_FILE, Field
 _GROUPS = (
     "apps/v1", "authentication/v1", "authorization/v1", "autoscaling/v1", "autoscaling/v2", "batch/v1",
     "coordination/v1", "core/v1", "discovery/v1", "events/v1", "networking/v1", "policy/v1", "rbac/v1", "resource/v1",
-    "scheduling/v1", "scheduling/v1beta1", "storage/v1",
+    "scheduling/v1", "scheduling/v1alpha3", "scheduling/v1beta1", "storage/v1",
 )  # fmt: skip
 _MACHINERY = ("pkg/apis/meta/v1", "pkg/runtime", "pkg/util/intstr", "pkg/api/resource")
 _SCALARS = {"string": "s", "int32": "n", "int64": "n", "bool": "b", "bytes": "y"}

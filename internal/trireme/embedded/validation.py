@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from trireme.embedded import problems, quantities, selection
+from trireme.embedded import group_validation, problems, quantities, selection
 from trireme.embedded.problems import Cause
 from trireme.embedded.resources import Resource
 from trireme.embedded.store import Object
@@ -221,6 +221,7 @@ _CREATE: dict[str, Callable[[Object], list[Cause]]] = {
     "jobs.batch": _job,
     "persistentvolumeclaims": _claim,
     "priorityclasses.scheduling.k8s.io": _priority_class,
+    **group_validation.CREATE,
 }
 
 
@@ -284,6 +285,7 @@ _UPDATE: dict[str, Callable[[Object, Object], list[Cause]]] = {
     "replicasets.apps": _changed_selector,
     "daemonsets.apps": _changed_selector,
     "jobs.batch": _changed_selector,
+    **group_validation.UPDATE,
 }
 
 
