@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from trireme.replica import remote_request
 from trireme.snapshot import classes, nodes
 from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, plugin_pb2, score_pb2, snapshot_pb2
+from trireme.wire import packing
 
 
 def table(count: int, *, messages: bool = False, json: bool = False, size: int = 0) -> nodes.NodeTable:
@@ -33,7 +34,7 @@ def selections(
 def test_varints_are_what_protobuf_writes(value: int) -> None:
     """Broken, requests have other numbers in them than were meant."""
     expected = filter_pb2.FilterRequest(known_generation=value).SerializeToString()
-    made = remote_request.number(filter_pb2.FilterRequest.KNOWN_GENERATION_FIELD_NUMBER, value)
+    made = packing.number(filter_pb2.FilterRequest.KNOWN_GENERATION_FIELD_NUMBER, value)
     assert filter_pb2.FilterRequest.FromString(made) == filter_pb2.FilterRequest.FromString(expected)
     assert made == expected or value == 0
 

@@ -1,41 +1,20 @@
-"""The filter process: flags, and the services it serves. It never talks to an API server."""
+"""The filter process: its service, served as `replica/phase_process.py` does. It never talks to an API server."""
 
-import argparse
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 
 from trireme.filter import service
-from trireme.replica import phase_metrics, phase_process, remote_plugin
-from trireme.replica.grpc_server import Service
-from trireme.snapshot import snapshot
-from trireme.v1 import cycle_pb2, filter_pb2, filter_pb2_grpc, plugin_pb2
+from trireme.replica import phase_process
+from trireme.v1 import filter_pb2, filter_pb2_grpc, plugin_pb2
+
+PHASE = phase_process.Phase(
+    name="filter",
+    point=plugin_pb2.EXTENSION_POINT_FILTER,
+    descriptor=filter_pb2.DESCRIPTOR.services_by_name["FilterService"],
+    make=lambda snap, remotes: service.FilterService(snap, remotes.filter_plugin, remotes.reserve_plugin),
+    add_to=filter_pb2_grpc.add_FilterServiceServicer_to_server,
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Serve until SIGTERM. Returns the exit code."""
-    return phase_process.run("trireme-filter", "The filter phase of the Trireme scheduler.", argv, _lifespan)
-
-
-@asynccontextmanager
-async def _lifespan(options: argparse.Namespace) -> AsyncIterator[Sequence[Service]]:
-    def asker() -> cycle_pb2.Cycle:
-        return phase.follow.asker()
-
-    snap = snapshot.Snapshot()
-    remotes = remote_plugin.RemotePlugins(snap, asker)
-    phase = service.FilterService(snap, remotes.filter_plugin, remotes.reserve_plugin)
-    hosted = phase_process.HostedPlugins(phase.follow.instance, plugin_pb2.EXTENSION_POINT_FILTER, lambda: phase.chains)
-    measured = phase_metrics.serve_follower(
-        options.metrics_listen, "filter", phase.follow, remotes.statistics, phase.statistics
-    )
-    try:
-        async with measured:
-            yield (
-                *phase_process.shared_services(phase.follow, hosted),
-                Service(
-                    filter_pb2.DESCRIPTOR.services_by_name["FilterService"],
-                    lambda server: filter_pb2_grpc.add_FilterServiceServicer_to_server(phase, server),
-                ),
-            )
-    finally:
-        await remotes.close()
+    return phase_process.run(PHASE, argv)

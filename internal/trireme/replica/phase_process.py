@@ -1,21 +1,23 @@
-"""What the filter and the score process have in common: flags, the shared services, and serving them.
+"""The filter and the score process, but for the service that each has of its own (`Phase`): flags, the snapshot that it
+follows, remote plugins, metrics, the shared services, and serving them.
 
 Neither has credentials, discovers anything or reads a configuration file: all they know comes by the snapshot stream.
 """
 
 import argparse
 import gc
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
-from typing import Any, Protocol
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
 
+from google.protobuf.descriptor import ServiceDescriptor
 from grpc import aio
 
-from trireme.replica import follower, grpc_server, listening, parent_death
+from trireme.replica import follower, grpc_server, listening, parent_death, phase_metrics, remote_plugin
+from trireme.snapshot import snapshot
 from trireme.telemetry import klog, log_flags
-from trireme.v1 import plugin_pb2, plugin_pb2_grpc, snapshot_pb2, snapshot_pb2_grpc
-
-PhaseLifespan = Callable[[argparse.Namespace], AbstractAsyncContextManager[Sequence[grpc_server.Service]]]
+from trireme.v1 import cycle_pb2, plugin_pb2, plugin_pb2_grpc, snapshot_pb2, snapshot_pb2_grpc
 
 
 class _Plugin(Protocol):
@@ -28,6 +30,30 @@ class _Chain(Protocol):
     def local(self) -> Sequence[_Plugin]: ...
     @property
     def remote(self) -> Sequence[_Plugin]: ...
+
+
+class _PhaseService(Protocol):
+    follow: follower.Follower
+
+    @property
+    def chains(self) -> Mapping[str, _Chain]: ...
+    def statistics(self) -> Any: ...
+
+
+ServiceT = TypeVar("ServiceT", bound=_PhaseService)
+
+
+@dataclass(frozen=True, slots=True)
+class Phase(Generic[ServiceT]):
+    """What one of the two phases has of its own. `make` makes its service, of a snapshot and who knows the remote
+    plugins; `add_to` adds it to a server.
+    """
+
+    name: str
+    point: plugin_pb2.ExtensionPoint.ValueType
+    descriptor: ServiceDescriptor
+    make: Callable[[snapshot.Snapshot, remote_plugin.RemotePlugins], ServiceT]
+    add_to: Callable[[ServiceT, aio.Server], None]
 
 
 class HostedPlugins(plugin_pb2_grpc.PluginServiceServicer):
@@ -68,9 +94,9 @@ def shared_services(follow: follower.Follower, hosted: HostedPlugins) -> tuple[g
     )
 
 
-def run(name: str, description: str, argv: Sequence[str] | None, lifespan: PhaseLifespan) -> int:
+def run(phase: Phase[ServiceT], argv: Sequence[str] | None) -> int:
     """Parse the flags and serve until SIGTERM. Returns the exit code; what is wrong is one line on stderr."""
-    options = parser(name, description).parse_args(argv)
+    options = parser(phase.name).parse_args(argv)
     klog.setup(log_flags.options(options))
     if options.exit_with_parent:
         parent_death.exit_with_parent(options.exit_with_parent)
@@ -84,14 +110,39 @@ def run(name: str, description: str, argv: Sequence[str] | None, lifespan: Phase
         )
         # What is loaded now lives as long as the process: the collector need not look at it again.
         gc.freeze()
-        return grpc_server.serve(listener, lambda: lifespan(options))
+        return grpc_server.serve(listener, lambda: _lifespan(phase, options))
     except listening.ListenError as error:
         return grpc_server.fail(str(error))
 
 
-def parser(name: str, description: str) -> argparse.ArgumentParser:
+@asynccontextmanager
+async def _lifespan(
+    phase: Phase[ServiceT], options: argparse.Namespace
+) -> AsyncIterator[Sequence[grpc_server.Service]]:
+    def asker() -> cycle_pb2.Cycle:
+        return service.follow.asker()
+
+    snap = snapshot.Snapshot()
+    remotes = remote_plugin.RemotePlugins(snap, asker)
+    service = phase.make(snap, remotes)
+    hosted = HostedPlugins(service.follow.instance, phase.point, lambda: service.chains)
+    measured = phase_metrics.serve_follower(
+        options.metrics_listen, phase.name, service.follow, remotes.statistics, service.statistics
+    )
+    try:
+        async with measured:
+            yield (
+                *shared_services(service.follow, hosted),
+                grpc_server.Service(phase.descriptor, lambda server: phase.add_to(service, server)),
+            )
+    finally:
+        await remotes.close()
+
+
+def parser(phase: str) -> argparse.ArgumentParser:
     """The flags of a filter or score process."""
-    flags = argparse.ArgumentParser(prog=name, description=description, allow_abbrev=False)
+    description = f"The {phase} phase of the Trireme scheduler."
+    flags = argparse.ArgumentParser(prog=f"trireme-{phase}", description=description, allow_abbrev=False)
     flags.add_argument("--listen", default="127.0.0.1:0", help="host:port or unix:/path (default %(default)s)")
     flags.add_argument("--tls-cert-file", default="", help="certificate to serve with; reloaded when it changes")
     flags.add_argument("--tls-private-key-file", default="", help="its private key")

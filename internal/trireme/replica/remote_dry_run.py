@@ -9,9 +9,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from trireme.plugins import interfaces
-from trireme.replica import remote_client, remote_request
+from trireme.replica import remote_client
 from trireme.snapshot import snapshot
 from trireme.v1 import core_pb2, filter_pb2, plugin_pb2
+from trireme.wire import packing
 
 
 def request(
@@ -37,7 +38,7 @@ def request(
             added_pods=client.own_pods([snap.classes[number].pod for number in run.added_classes]),
         )
     field = filter_pb2.FilterRequest.CYCLE_FIELD_NUMBER
-    return remote_request.delimited(field, cycle) + out.SerializeToString()
+    return packing.delimited(field, cycle) + out.SerializeToString()
 
 
 def _placed(snap: snapshot.Snapshot, row: int) -> core_pb2.Pod:

@@ -15,6 +15,7 @@ from trireme.plugins import interfaces
 from trireme.replica import remote_pod
 from trireme.snapshot import arrays, classes, nodes
 from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, plugin_pb2, score_pb2
+from trireme.wire import packing
 
 # Nodes asked about in one call at most, and bytes of them: a gRPC server takes 4 MiB unless it was told otherwise.
 NODES_PER_CALL = 2000
@@ -23,34 +24,11 @@ BYTES_PER_CALL = 3 << 20
 # A capacity need not be counted beyond the pods that wait, but answers are kept for pods that come later.
 COUNT = interfaces.UNLIMITED
 
-_LENGTH_DELIMITED = 2
-_VARINT = 0
-
 _SELECTION_NODES = filter_pb2.NodeSelection.NODES_FIELD_NUMBER
 _SELECTION_SLOTS = filter_pb2.NodeSelection.SLOTS_FIELD_NUMBER
 _VIEW_NAME = filter_pb2.NodeView.NAME_FIELD_NUMBER
 _VIEW_NODE = filter_pb2.NodeView.NODE_FIELD_NUMBER
 _VIEW_JSON = filter_pb2.NodeView.JSON_FIELD_NUMBER
-
-
-def varint(number: int) -> bytes:
-    """A number above or equal 0 as the wire has it."""
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
-
-
-def delimited(field_number: int, payload: bytes) -> bytes:
-    """A field of type message, string or bytes."""
-    return varint(field_number << 3 | _LENGTH_DELIMITED) + varint(len(payload)) + payload
-
-
-def number(field_number: int, value: int) -> bytes:
-    """A field of type uint32 or uint64."""
-    return varint(field_number << 3 | _VARINT) + varint(value)
 
 
 def cycle(profile: str, pod_class: int, generation: int, pod: bytes, state: bytes, fence: cycle_pb2.Cycle) -> bytes:
@@ -63,33 +41,33 @@ def cycle(profile: str, pod_class: int, generation: int, pod: bytes, state: byte
         generation=generation,
         state=state,
     )
-    return head.SerializeToString() + delimited(cycle_pb2.Cycle.POD_FIELD_NUMBER, pod)
+    return head.SerializeToString() + packing.delimited(cycle_pb2.Cycle.POD_FIELD_NUMBER, pod)
 
 
 def pre_filter(cycle_bytes: bytes) -> bytes:
     """A PreFilterRequest."""
-    return delimited(filter_pb2.PreFilterRequest.CYCLE_FIELD_NUMBER, cycle_bytes)
+    return packing.delimited(filter_pb2.PreFilterRequest.CYCLE_FIELD_NUMBER, cycle_bytes)
 
 
 def filter_nodes(cycle_bytes: bytes, selection: bytes) -> bytes:
     """A FilterRequest."""
     return (
-        delimited(filter_pb2.FilterRequest.CYCLE_FIELD_NUMBER, cycle_bytes)
-        + number(filter_pb2.FilterRequest.COUNT_FIELD_NUMBER, COUNT)
-        + delimited(filter_pb2.FilterRequest.NODES_FIELD_NUMBER, selection)
+        packing.delimited(filter_pb2.FilterRequest.CYCLE_FIELD_NUMBER, cycle_bytes)
+        + packing.number(filter_pb2.FilterRequest.COUNT_FIELD_NUMBER, COUNT)
+        + packing.delimited(filter_pb2.FilterRequest.NODES_FIELD_NUMBER, selection)
     )
 
 
 def score(cycle_bytes: bytes, selection: bytes) -> bytes:
     """A ScoreRequest, or a PreScoreRequest: they have the same fields."""
-    return delimited(score_pb2.ScoreRequest.CYCLE_FIELD_NUMBER, cycle_bytes) + delimited(
+    return packing.delimited(score_pb2.ScoreRequest.CYCLE_FIELD_NUMBER, cycle_bytes) + packing.delimited(
         score_pb2.ScoreRequest.NODES_FIELD_NUMBER, selection
     )
 
 
 def normalize_score(cycle_bytes: bytes, selection: bytes, column: score_pb2.ScoreColumn) -> bytes:
     """A NormalizeScoreRequest."""
-    return score(cycle_bytes, selection) + delimited(
+    return score(cycle_bytes, selection) + packing.delimited(
         score_pb2.NormalizeScoreRequest.COLUMNS_FIELD_NUMBER, column.SerializeToString()
     )
 
@@ -156,7 +134,9 @@ class NodeBytes:
         current = table.object_changes.at[slots]
         old = self._generation[slots] != current
         for slot in slots[old].tolist():
-            self._views[slot] = delimited(_SELECTION_NODES, delimited(_VIEW_NAME, table.names[slot].encode()))
+            self._views[slot] = packing.delimited(
+                _SELECTION_NODES, packing.delimited(_VIEW_NAME, table.names[slot].encode())
+            )
         self._generation[slots] = current
         views = self._views
         return [views[slot] for slot in slots.tolist()]
@@ -168,7 +148,9 @@ def _with_payload(
     """Views with name and payload, of the nodes as they are now, joined only when they are needed."""
     kept = [(table.names[slot], payloads.get(slot, b"")) for slot in slots.tolist()]
     return (
-        delimited(_SELECTION_NODES, delimited(_VIEW_NAME, name.encode()) + delimited(field_number, payload))
+        packing.delimited(
+            _SELECTION_NODES, packing.delimited(_VIEW_NAME, name.encode()) + packing.delimited(field_number, payload)
+        )
         for name, payload in kept
     )
 
@@ -195,4 +177,4 @@ def _slots_in_parts(slots: arrays.SlotArray) -> Iterator[tuple[slice, bytes]]:
 
 
 def _slots(slots: arrays.SlotArray) -> bytes:
-    return delimited(_SELECTION_SLOTS, b"".join(map(varint, slots.tolist())))
+    return packing.delimited(_SELECTION_SLOTS, b"".join(map(packing.varint, slots.tolist())))

@@ -4,10 +4,11 @@ The message type is declared here, field by field, because no package that we de
 of the public metrics.proto. Only the kinds that we have are declared.
 """
 
+import io
 from collections.abc import Iterable
 from typing import Any
 
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, proto
 from prometheus_client.core import Metric
 
 _Kind = descriptor_pb2.FieldDescriptorProto
@@ -67,11 +68,10 @@ _MetricFamily = _family_class()
 
 def encode(families: Iterable[Metric]) -> bytes:
     """All families, each with its length before it."""
-    out = bytearray()
+    out = io.BytesIO()
     for family in families:
-        data = message(family).SerializeToString()
-        out += _varint(len(data)) + data
-    return bytes(out)
+        proto.serialize_length_prefixed(message(family), out)
+    return out.getvalue()
 
 
 def message(family: Metric) -> Any:
@@ -108,12 +108,3 @@ def _add_histograms(out: Any, family: Metric) -> None:
 def _add_labels(metric: Any, labels: dict[str, str]) -> None:
     for name, value in sorted(labels.items()):
         metric.label.add(name=name, value=value)
-
-
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)

@@ -1,4 +1,5 @@
-"""Packed repeated fields from NumPy arrays without a Python loop, and back.
+"""Fields as the wire has them, written without a message: joined from bytes, and packed from NumPy arrays without a
+Python loop.
 
 A packed repeated field of a fixed-width type is, on the wire, the bytes of the array in little-endian order; one of
 varints is one byte an entry where all entries are below 128. So the field is made by merging those bytes into the
@@ -11,7 +12,28 @@ import numpy as np
 import numpy.typing as npt
 from google.protobuf import message
 
+_VARINT = 0
 _LENGTH_DELIMITED = 2
+
+
+def varint(value: int) -> bytes:
+    """A number above or equal 0 as the wire has it."""
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def number(field_number: int, value: int) -> bytes:
+    """A field of type uint32 or uint64."""
+    return varint(field_number << 3 | _VARINT) + varint(value)
+
+
+def delimited(field_number: int, payload: bytes) -> bytes:
+    """A field of type message, string or bytes."""
+    return varint(field_number << 3 | _LENGTH_DELIMITED) + varint(len(payload)) + payload
 
 
 def extend_fixed32(target: message.Message, field_number: int, values: npt.NDArray[Any]) -> None:
@@ -37,13 +59,4 @@ def array(field: Any, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
 
 def _merge(target: message.Message, field_number: int, payload: bytes) -> None:
     if payload:
-        target.MergeFromString(_varint(field_number << 3 | _LENGTH_DELIMITED) + _varint(len(payload)) + payload)
-
-
-def _varint(number: int) -> bytes:
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
+        target.MergeFromString(delimited(field_number, payload))
