@@ -21,7 +21,7 @@ from trireme.plugins import (
     node_unschedulable,
     taint_toleration,
 )
-from trireme.replica import stopwatch
+from trireme.replica import kept_classes, stopwatch
 from trireme.snapshot import classes, snapshot
 from trireme.v1 import cycle_pb2, snapshot_pb2
 
@@ -357,9 +357,9 @@ def test_a_new_incarnation_of_the_snapshot_is_evaluated_anew() -> None:
 
 def test_columns_are_forgotten_beyond_the_limit_and_made_again(monkeypatch: Any) -> None:
     """Else memory grows with every class that was ever scheduled."""
-    monkeypatch.setattr(evaluation, "COLUMN_BYTES", 0)
-    monkeypatch.setattr(evaluation, "COLUMN_BYTES_PER_NODE", 0)
-    monkeypatch.setattr(evaluation, "MIN_CLASSES", 3)
+    monkeypatch.setattr(kept_classes, "COLUMN_BYTES", 0)
+    monkeypatch.setattr(kept_classes, "COLUMN_BYTES_PER_NODE", 0)
+    monkeypatch.setattr(kept_classes, "MIN_CLASSES", 3)
     builder = _cluster()
     evaluator = evaluation.Evaluator(builder.snap, {"p": _chain()})
     before = {

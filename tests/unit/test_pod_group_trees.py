@@ -14,7 +14,6 @@ from trireme.v1 import filter_pb2, scheduling_pb2, status_pb2
 
 UNSCHEDULABLE = "pod group is unschedulable"
 NOWHERE = f"{UNSCHEDULABLE}, 0/1 placements are available, first placement status: "
-TOO_FEW = "minCount (2) cannot be satisfied: 1 scheduled, 0 remaining"
 
 Group = scheduling_pb2.PodGroup | scheduling_pb2.CompositePodGroup
 

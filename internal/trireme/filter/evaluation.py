@@ -6,7 +6,6 @@ Nobody is told less than the generation asked for.
 """
 
 import contextlib
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -16,14 +15,9 @@ import numpy as np
 from trireme.filter import as_if, columns
 from trireme.framework import domain_rules, status
 from trireme.plugins import interfaces
-from trireme.replica import stopwatch
+from trireme.replica import kept_classes, stopwatch
 from trireme.snapshot import arrays, changes, classes, nominations, rehearsal, snapshot
 from trireme.v1 import cycle_pb2
-
-# Columns kept at most, in bytes; beyond it the classes that were asked about longest ago are forgotten, but for a few.
-COLUMN_BYTES = 64 * 1024 * 1024
-COLUMN_BYTES_PER_NODE = 300
-MIN_CLASSES = 8
 
 
 class RemoteFilter(Protocol):
@@ -96,15 +90,12 @@ class Evaluator:
             profile: {plugin.name: plugin for plugin in chain.local if isinstance(plugin, interfaces.DomainFilter)}
             for profile, chain in chains.items()
         }
-        self._kept: OrderedDict[tuple[str, int], columns.ClassColumns] = OrderedDict()
-        self._incarnation = snap.incarnation
-        self._first_evaluations = 0
+        self._kept = kept_classes.KeptClasses(snap, columns.ClassColumns)
         self._slots_evaluated = 0
 
     def statistics(self) -> EvaluatorStatistics:
         """What it has done so far."""
-        nbytes = sum(kept.nbytes for kept in self._kept.values())
-        return EvaluatorStatistics(len(self._kept), nbytes, self._first_evaluations, self._slots_evaluated)
+        return EvaluatorStatistics(len(self._kept), self._kept.nbytes, self._kept.made, self._slots_evaluated)
 
     async def evaluate(
         self, profile: str, pod_class: classes.PodClass, watch: stopwatch.Stopwatch | None = None
@@ -113,13 +104,13 @@ class Evaluator:
 
         Raises: OutOfStepError where the snapshot was replaced while a remote plugin was asked.
         """
-        kept = self._columns_of(profile, pod_class)
+        kept = self._kept.of(profile, pod_class)
         watch = watch or stopwatch.Stopwatch()
         incarnation = self._snap.incarnation
         # Who asks about a class that is being asked about waits, and then finds its answers here.
         async with kept.asking if self._chains[profile].remote else contextlib.nullcontext():
             for remote in self._chains[profile].remote:
-                self._must_be(incarnation)
+                self._snap.must_still_be(incarnation)
                 started = watch.now()
                 failed = await self._ask(remote, profile, pod_class, kept)
                 code = status.Code.SUCCESS if failed is None else failed.code
@@ -131,7 +122,7 @@ class Evaluator:
                     return kept
         if self._searching[profile] and kept.generation != self._snap.generation:
             await self._search_ahead(profile, pod_class, kept)
-            self._must_be(incarnation)
+            self._snap.must_still_be(incarnation)
         self._bring_up(profile, pod_class, kept, watch)
         return kept
 
@@ -158,14 +149,14 @@ class Evaluator:
         own = self._snap.nominations.get(cycle.pod.metadata.uid)
         if own is None or self._chains[profile].remote:
             return None
-        kept = self._columns_of(profile, pod_class)
+        kept = self._kept.of(profile, pod_class)
         if kept.generation != generation:
             incarnation, slots = self._snap.incarnation, np.array([own.slot])
             for plugin in self._searching[profile]:
                 column = kept.plugins.get(plugin.name)
                 if column is None or self._stale(plugin, column) or not column.prefilter.skip:
                     await plugin.ahead(pod_class, self._snap, slots)
-            self._must_be(incarnation)
+            self._snap.must_still_be(incarnation)
             started = watch.now()
             if self._pre_filter(profile, pod_class, kept, watch) or kept.refusal is not None:
                 kept.generation = -1
@@ -329,27 +320,6 @@ class Evaluator:
         slots = np.flatnonzero(promised & again)
         return np.flatnonzero(again), list(asking.beside_nominees(slots)) if slots.size else []
 
-    def _columns_of(self, profile: str, pod_class: classes.PodClass) -> columns.ClassColumns:
-        if self._incarnation != self._snap.incarnation:
-            self._kept.clear()
-            self._incarnation = self._snap.incarnation
-        key = (profile, pod_class.id)
-        kept = self._kept.get(key)
-        if kept is None:
-            self._forget_oldest()
-            kept = self._kept[key] = columns.ClassColumns()
-            self._first_evaluations += 1
-        self._kept.move_to_end(key)
-        return kept
-
-    def _forget_oldest(self) -> None:
-        for key in [key for key in self._kept if key[1] not in self._snap.classes]:
-            del self._kept[key]
-        limit = max(COLUMN_BYTES, COLUMN_BYTES_PER_NODE * self._snap.nodes.capacity)
-        total = sum(kept.nbytes for kept in self._kept.values())
-        while total > limit and len(self._kept) > MIN_CLASSES:
-            total -= self._kept.popitem(last=False)[1].nbytes
-
     def _pre_filter(
         self, profile: str, pod_class: classes.PodClass, kept: columns.ClassColumns, watch: stopwatch.Stopwatch
     ) -> bool:
@@ -470,7 +440,7 @@ class Evaluator:
         column = kept.plugins.get(remote.name)
         if column is None or column.prefilter.status is not None or _ask_again(remote, column):
             answer = await remote.pre_filter(profile, pod_class, generation)
-            self._must_be(incarnation)
+            self._snap.must_still_be(incarnation)
             column = columns.PluginColumn(answer, generation)
             if answer.status is not None and answer.status.code == status.Code.ERROR:
                 return answer.status
@@ -481,7 +451,7 @@ class Evaluator:
         slots = self._due(remote, column, self._snap.nodes.alive[: self._snap.nodes.size])
         if slots.size:
             verdicts = await remote.filter(profile, pod_class, self._snap, column.prefilter.state, slots, kept.table)
-            self._must_be(incarnation)
+            self._snap.must_still_be(incarnation)
             if isinstance(verdicts, status.Status):
                 return verdicts
             if verdicts is None:
@@ -494,10 +464,6 @@ class Evaluator:
             kept.uncombined.append(slots)
         column.generation = generation
         return None
-
-    def _must_be(self, incarnation: int) -> None:
-        if self._snap.incarnation != incarnation:
-            raise snapshot.OutOfStepError("the snapshot was replaced meanwhile")
 
 
 def _ask_again(remote: RemoteFilter, column: columns.PluginColumn) -> bool:

@@ -35,6 +35,7 @@ SHARED = (
     "uvloop",
     "trireme.plugins.catalog",
     "trireme.replica.grpc_server",
+    "trireme.replica.kept_classes",
     "trireme.replica.phase_metrics",
     "trireme.replica.phase_process",
     "trireme.replica.remote_plugin",

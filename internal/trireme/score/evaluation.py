@@ -1,7 +1,6 @@
 """Raw scores of classes, brought to the snapshot's generation by scoring again only what changed."""
 
 import contextlib
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -10,14 +9,9 @@ import numpy as np
 
 from trireme.framework import status
 from trireme.plugins import interfaces
-from trireme.replica import stopwatch
+from trireme.replica import kept_classes, stopwatch
 from trireme.score import columns
 from trireme.snapshot import arrays, classes, snapshot
-
-# As in filter: columns kept at most, in bytes, but never fewer classes than a few.
-COLUMN_BYTES = 64 * 1024 * 1024
-COLUMN_BYTES_PER_NODE = 300
-MIN_CLASSES = 8
 
 
 class RemoteScore(Protocol):
@@ -95,14 +89,12 @@ class Evaluator:
             for profile, chain in chains.items()
         }
         self._roles = {profile: Roles.of(chain.local) for profile, chain in chains.items()}
-        self._kept: OrderedDict[tuple[str, int], columns.ClassColumns] = OrderedDict()
-        self._incarnation = snap.incarnation
+        self._kept = kept_classes.KeptClasses(snap, columns.ClassColumns)
         self._slots_evaluated = 0
 
     def statistics(self) -> EvaluatorStatistics:
         """What it has done so far."""
-        nbytes = sum(kept.nbytes for kept in self._kept.values())
-        return EvaluatorStatistics(len(self._kept), nbytes, self._slots_evaluated)
+        return EvaluatorStatistics(len(self._kept), self._kept.nbytes, self._slots_evaluated)
 
     def chain(self, profile: str) -> Chain | None:
         """The plugins of a profile, None for an unknown one."""
@@ -114,16 +106,7 @@ class Evaluator:
 
     def columns_of(self, profile: str, pod_class: classes.PodClass) -> columns.ClassColumns:
         """What is kept of the class, made if nothing is."""
-        if self._incarnation != self._snap.incarnation:
-            self._kept.clear()
-            self._incarnation = self._snap.incarnation
-        key = (profile, pod_class.id)
-        kept = self._kept.get(key)
-        if kept is None:
-            self._forget_oldest()
-            kept = self._kept[key] = columns.ClassColumns()
-        self._kept.move_to_end(key)
-        return kept
+        return self._kept.of(profile, pod_class)
 
     async def evaluate(
         self, profile: str, pod_class: classes.PodClass, watch: stopwatch.Stopwatch | None = None
@@ -139,7 +122,7 @@ class Evaluator:
         # Who asks about a class that is being asked about waits, and then finds its answers here.
         async with kept.asking if self._chains[profile].remote else contextlib.nullcontext():
             for remote in self._chains[profile].remote:
-                self._must_be(incarnation)
+                self._snap.must_still_be(incarnation)
                 started = watch.now()
                 failed = await self._ask(remote, profile, pod_class, kept)
                 code = status.Code.SUCCESS if failed is None else failed.code
@@ -155,7 +138,7 @@ class Evaluator:
             elif column.state is not None:
                 slots = self._due(plugin.depends_on, column.generation, live)
                 await plugin.ahead_of_score(pod_class, self._snap, slots)
-            self._must_be(incarnation)
+            self._snap.must_still_be(incarnation)
         failed = self._bring_up(profile, pod_class, kept, watch)
         return kept if failed is None else failed
 
@@ -189,14 +172,6 @@ class Evaluator:
             watch.point("Score", started)
         return None
 
-    def _forget_oldest(self) -> None:
-        for key in [key for key in self._kept if key[1] not in self._snap.classes]:
-            del self._kept[key]
-        limit = max(COLUMN_BYTES, COLUMN_BYTES_PER_NODE * self._snap.nodes.capacity)
-        total = sum(kept.nbytes for kept in self._kept.values())
-        while total > limit and len(self._kept) > MIN_CLASSES:
-            total -= self._kept.popitem(last=False)[1].nbytes
-
     def _stale(self, plugin: interfaces.AnyScorePlugin, column: columns.ScoreColumn) -> bool:
         if plugin.depends_on == interfaces.Dependency.CLUSTER:
             return column.state_generation != self._snap.generation
@@ -220,7 +195,7 @@ class Evaluator:
         slots = self._due(remote.depends_on, column.generation, self._snap.nodes.alive[: self._snap.nodes.size])
         if slots.size:
             raw = await remote.score(profile, pod_class, self._snap, slots)
-            self._must_be(incarnation)
+            self._snap.must_still_be(incarnation)
             if isinstance(raw, status.Status):
                 return raw
             # Nothing to say, or a failure that is ignored: it adds nothing, and is asked again next time.
@@ -231,10 +206,6 @@ class Evaluator:
             kept.scored_again(slots)
         column.generation = generation
         return None
-
-    def _must_be(self, incarnation: int) -> None:
-        if self._snap.incarnation != incarnation:
-            raise snapshot.OutOfStepError("the snapshot was replaced meanwhile")
 
 
 def _code(state: object) -> status.Code:

@@ -44,6 +44,11 @@ class Snapshot:
         self.rehearsal_version = 0
         self._clear()
 
+    def must_still_be(self, incarnation: int) -> None:
+        """To be asked by who gave way to others. Raises: OutOfStepError where the snapshot was replaced meanwhile."""
+        if self.incarnation != incarnation:
+            raise OutOfStepError("the snapshot was replaced meanwhile")
+
     def keep_nodes(self, *, messages: bool = False, json: bool = False) -> None:
         """From the next full sync on also keep the node objects themselves, for plugins that want to see them."""
         self._keep_messages |= messages
