@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 
 from trireme.framework import status
-from trireme.frontend import action_batches, outcomes, pods_in_pre_bind, preempting, waiting_pods
+from trireme.frontend import (
+    action_batches,
+    outcomes,
+    pods_in_pre_bind,
+    preempting,
+    preemption_retries,
+    waiting_pods,
+)
 from trireme.frontend.cluster import class_registry, cluster_cache, pod_projection
 from trireme.frontend.queueing import nominator, queue_pod
 from trireme.frontend.serving import metrics_observed
@@ -38,6 +45,7 @@ class World:
         self.evicted: list[str] = []
         self.lagging = False
         self.held: dict[str, str] = {}
+        self.patience = 0.0
         self.when_going: dict[str, list[Callable[[], None]]] = {}
         self.waiting = waiting_pods.WaitingPods()
         self.nominations = nominator.Nominator()
@@ -57,6 +65,9 @@ class World:
             self.pre_binding,
             lambda uid: f"1{len(uid)}",
             self.held,
+            preemption_retries.Retries(
+                lambda times: self.patience if times else 0.0, self.activated.extend, lambda: 1000.0
+            ),
         )
         record = queue_pod.by_priority("ns/vip", "vip", 1, "p", 100)
         self.vip = queue_pod.QueuedPod(record, 0.0)
@@ -201,6 +212,37 @@ async def test_after_a_failure_the_last_victim_is_spared_and_the_pod_tried_again
     assert world.activated == [("ns/vip", "vip")]
     assert not world.preempting.holds("vip")
     assert world.told == ["vip: not name-a on node: no"]
+
+
+async def test_who_fails_again_and_again_waits_in_between_and_the_others_with_it() -> None:
+    """What is refused for ever would be asked for dozens of times a second, by all who want the node."""
+    world = World("a")
+    world.patience = 3600.0
+    world.failing.add("a")
+    world.nominations.nominate(queue_pod.by_priority("ns/other", "other", 1, "p", 100), "node")
+    world.go.set()
+    for preemptor in ("vip", "other"):
+        world.start("a", preemptor=preemptor)
+        await world.settle()
+    assert world.activated == [("ns/vip", "vip"), ("ns/other", "other"), ("ns/other", "other")]
+    assert world.generations == {"a": 3}
+    world.activated.clear()
+    for preemptor in ("vip", "other"):
+        world.start("a", preemptor=preemptor)
+        await world.settle()
+        assert not world.preempting.holds(preemptor)
+    assert world.activated == []
+    assert world.generations == {"a": 0}, "it is marked already, and a patch would say so once more"
+    why = "pod ns/name-a could not be preempted: no"
+    assert world.preempting.retries.waiting("vip") == (why, 4600.0)
+    world.failing.clear()
+    world.start("a")
+    assert world.preempting.retries.waiting("vip") is None
+    await world.settle()
+    assert "vip" not in world.preempting.retries
+    world.preempting.forget("other")
+    assert len(world.preempting.retries) == 0
+    await world.preempting.close()
 
 
 async def test_the_victim_of_an_attempt_that_failed_says_nothing_of_a_later_one() -> None:

@@ -121,6 +121,27 @@ def test_the_victims_of_a_preemption(world: World) -> None:
     assert _waits(world, "strong") == (expected, text)
 
 
+def test_victims_that_cannot_be_deleted(world: World) -> None:
+    """Who is to let them go, and when that is asked again."""
+    _create(world, "weak", 3)
+    _bind(world)
+    _create(world, "strong", 3, 100)
+    for _ in range(2):
+        while not any(question.request.HasField("evict") for question in world.questions if question.rpc == "Apply"):
+            world.answer(world.questions[0], "good")
+        (eviction,) = (each for each in world.questions if each.rpc == "Apply" and each.request.HasField("evict"))
+        world.answer(eviction, "bad")
+    waits, text = _waits(world, "strong")
+    why = "pod ns/weak could not be preempted: the API server says no"
+    assert waits == {"for": "time", "until": world.now() + 1.0, "because": why}
+    assert text.startswith(f"{why}; is tried again after ")
+    world.loop.advance(0.9)
+    assert not world.questions
+    world.loop.advance(0.1)
+    world.answer_all()
+    assert "deletionTimestamp" in world.api.pods["weak"]["metadata"]
+
+
 def test_an_attempt_and_a_turn(world: World) -> None:
     """One is with filter, the other comes next."""
     _create(world, "p", 1)

@@ -23,6 +23,7 @@ from trireme.frontend import (
     pods_in_pre_bind,
     pre_binding,
     preempting,
+    preemption_retries,
     remote_plugins,
     reservations,
     scheduler,
@@ -152,6 +153,11 @@ class Frontend:
         if self._with_groups:
             self._groups = self._make_groups()
             make_queue = self._groups.make_queue
+        self._backoff = queue_backoff.BackoffPolicy(
+            float(config.pod_initial_backoff_seconds),
+            float(config.pod_max_backoff_seconds),
+            pop_early=completed.gates.enabled("SchedulerPopFromBackoffQ"),
+        )
         self.queue = make_queue(
             self.observed,
             table,
@@ -160,11 +166,7 @@ class Frontend:
                     completed.profiles, self.remote_queue.gated, self._preempting_for, self._lacks_claims
                 )
             ),
-            policy=queue_backoff.BackoffPolicy(
-                float(config.pod_initial_backoff_seconds),
-                float(config.pod_max_backoff_seconds),
-                pop_early=completed.gates.enabled("SchedulerPopFromBackoffQ"),
-            ),
+            policy=self._backoff,
             max_in_unschedulable=completed.pod_max_in_unschedulable_pods_seconds,
             nominator=nominator.Nominator(self._still_pending, self._nominated),
         )
@@ -271,6 +273,7 @@ class Frontend:
             in_pre_bind,
             self.watch.version_of,
             self.queue.held,
+            preemption_retries.Retries(self._backoff.duration, self.activate, self._now),
         )
         working = (self.binding, self.preemptions, reserved, self.remote_queue)
         self._beside = [each.background for each in working]

@@ -4,7 +4,7 @@ Victims are deleted by bind, all at once but for the last one, and that one only
 Permit or is in PreBind is taken back to the queue instead. Meanwhile the preemptor is held back from the queue, so that
 it does not preempt again. It is let go as soon as the last victim is gone, or has been told to go and takes its time:
 the event of that victim's deletion must not find it held back. Where something failed, or nothing will be heard of the
-last victim, it is tried again at once.
+last victim, it is tried again at once; who fails again and again waits in between (`preemption_retries.py`).
 
 From the decision on victims count as preempted (`ClusterCache.set_evicting`), until they are gone or it failed. Of two
 preemptors with room on one node the first may be woken while the victims of the second still stand, and finds its room
@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 
 from trireme.framework import status
-from trireme.frontend import action_batches, background, outcomes, pods_in_pre_bind, waiting_pods
+from trireme.frontend import action_batches, background, outcomes, pods_in_pre_bind, preemption_retries, waiting_pods
 from trireme.frontend.cluster import cluster_cache
 from trireme.frontend.cluster.pod_projection import TERMINATING
 from trireme.frontend.queueing import nominator, queue_pod
@@ -58,6 +58,7 @@ class _Preemption:
     others: Mapping[str, "asyncio.Future[_End]"]  # and of those that an earlier preemption sees to
     last_turn: bool = False  # all others have been deleted
     done: bool = False  # the last one too, as bind says
+    why: str = "a victim of it stays"  # where it failed
     unheard: bool = False  # the last one went, by somebody else's doing, while the pod was held: no event will wake it
 
 
@@ -76,10 +77,11 @@ class Preempting:
         pre_binding: pods_in_pre_bind.PodsInPreBind,
         version_of: Callable[[str], str],
         held: MutableMapping[str, str],
+        retries: preemption_retries.Retries,
     ) -> None:
         """`apply` has bind carry out actions; `activate` has pods (key, UID) tried now; `version_of` gives the
         resourceVersion that a pod (UID) was seen at last. `held` is kept to what is held back whatever is asked: by key
-        the UID.
+        the UID. `retries` has those tried again whose victims stay.
         """
         self._cache = cache
         self._nominations = nominations
@@ -91,6 +93,7 @@ class Preempting:
         self._pre_binding = pre_binding
         self._version_of = version_of
         self._held = held
+        self.retries = retries
         # By UID of the preemptor. Kept until its last victim is seen to go: before that the room looks taken, and
         # who looked again would have the same victims deleted once more.
         self._preemptions: dict[str, _Preemption] = {}
@@ -117,6 +120,7 @@ class Preempting:
 
     def forget(self, uid: str) -> None:
         """The preemptor is gone."""
+        self.retries.forget(uid)
         known = self._preemptions.get(uid)
         if known is not None:
             self._let_go(known.key, uid)
@@ -158,6 +162,7 @@ class Preempting:
         names = tuple(f"{victim.pod.namespace}/{victim.pod.name}" for victim in victims)
         known = self._preemptions[pod.uid] = self._begin(pod, names, [victim.pod.uid for victim in victims])
         self._held[pod.key] = pod.uid
+        self.retries.begun(pod.uid)
         self.background.start(self._run(pod, node_name, victims, known))
 
     async def carry_out(
@@ -172,6 +177,7 @@ class Preempting:
 
     async def close(self) -> None:
         """Give up what is under way: whoever leads next decides anew."""
+        self.retries.close()
         await self.background.close()
         await self._batches.close()
 
@@ -227,12 +233,17 @@ class Preempting:
             result = "error" if failed else "success"
             text = "Async Preemption finished completely"
             klog.info(log, 2, text, preemptor=klog.Ref(pod.key), node=node_name, result=result)
-        if failed or in_memory or known.unheard:
-            self._activate([(pod.key, pod.uid)])
+        if failed:
+            self.retries.failed(pod.key, pod.uid, known.why)
+        else:
+            self.retries.forget(pod.uid)
+            if in_memory or known.unheard:
+                self._activate([(pod.key, pod.uid)])
         if staying:
-            # Who was told to wait for the victims would wait in vain.
+            # Who was told to wait for the victims would wait in vain; who could not have them deleted waits for that.
             nodes = {victim.evict.node_name for victim in victims}
-            self._activate([(other.key, other.uid) for node in nodes for other in self._nominations.pods_for(node)])
+            promised = [other for node in nodes for other in self._nominations.pods_for(node)]
+            self._activate([(other.key, other.uid) for other in promised if other.uid not in self.retries])
 
     def _last_turn(self, pod: queue_pod.QueuedPod, known: _Preemption) -> None:
         """All others have been deleted: from now on the last victim says whether the pod is held."""
@@ -268,7 +279,7 @@ class Preempting:
         uid = victim.pod.uid
         eviction = known.own.get(uid)
         if eviction is not None:
-            end = await self._evict(pod, node_name, victim, known.rank)
+            end = await self._evict(pod, node_name, victim, known)
             if not eviction.done():
                 eviction.set_result(end)
             return end
@@ -280,7 +291,7 @@ class Preempting:
         return eviction.result()
 
     async def _evict(
-        self, pod: queue_pod.QueuedPod, node_name: str, victim: bind_pb2.Action, rank: action_batches.Rank
+        self, pod: queue_pod.QueuedPod, node_name: str, victim: bind_pb2.Action, known: _Preemption
     ) -> "_End":
         text = f"Preempted by pod {pod.uid} on node {node_name}"
         if not node_name:
@@ -296,10 +307,13 @@ class Preempting:
         elif (placed := self._cache.pod(uid)) is None:
             return end
         else:
-            victim.evict.observed_generation = placed.generation
-            failure = await self.carry_out([victim], rank)
+            if pod.uid not in self.retries:
+                # Else the victim may be marked already, and bind is to look before it writes.
+                victim.evict.observed_generation = placed.generation
+            failure = await self.carry_out([victim], known.rank)
             if failure:
-                log.error("pod %s/%s could not be preempted: %s", victim.pod.namespace, victim.pod.name, failure)
+                known.why = f"pod {victim.pod.namespace}/{victim.pod.name} could not be preempted: {failure}"
+                log.error("%s", known.why)
                 self._results.not_preempted(pod, reference, node_name or victim.evict.node_name, failure)
                 return _End.FAILED
         name = klog.Ref(f"{victim.pod.namespace}/{victim.pod.name}")

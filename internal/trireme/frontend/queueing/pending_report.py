@@ -80,7 +80,10 @@ class PendingReport:
 
     def _circumstances(self, pod: queue_pod.QueuedPod) -> Hashable:
         """What pods that wait for the same have alike: of very many pods only a few need then be asked about."""
-        if pod.place not in _ALIKE or self._promised(pod) or self._frontend.preemptions.victims_of(pod.uid):
+        preemptions = self._frontend.preemptions
+        if pod.place not in _ALIKE or self._promised(pod):
+            return pod.uid
+        if preemptions.victims_of(pod.uid) or preemptions.retries.waiting(pod.uid):
             return pod.uid
         pending: cluster_watch.PendingPod = pod.record.pod
         parsed = pending.parsed
@@ -92,9 +95,10 @@ class PendingReport:
             case Place.ACTIVE:
                 return self._turn()
             case Place.BACKOFF:
-                until = datetime.datetime.fromtimestamp(where.until, datetime.UTC)
-                text = f"failed, and is tried again after {until:%H:%M:%S} UTC"
-                return {"for": "time", "until": where.until}, text
+                return {"for": "time", "until": where.until}, f"failed, and is tried again after {_clock(where.until)}"
+            case Place.UNSCHEDULABLE if retry := self._frontend.preemptions.retries.waiting(where.root or pod.uid):
+                why, until = retry
+                return {"for": "time", "until": until, "because": why}, f"{why}; is tried again after {_clock(until)}"
             case Place.UNSCHEDULABLE if where.gate:
                 return self._gate(pod, where)
             case Place.UNSCHEDULABLE:
@@ -189,6 +193,10 @@ class PendingReport:
 
 def _any(names: Sequence[str]) -> str:
     return " or ".join(names) if names else "time to pass"
+
+
+def _clock(moment: float) -> str:
+    return f"{datetime.datetime.fromtimestamp(moment, datetime.UTC):%H:%M:%S} UTC"
 
 
 def _root(where: queue_statistics.Whereabouts) -> str:

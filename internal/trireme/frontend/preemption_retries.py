@@ -1,0 +1,93 @@
+"""When a preemptor is tried again whose victims could not all be deleted.
+
+At once, the first time: most of what is refused is refused once, by a conflict or by an API server that was busy. After
+that it waits, longer each time, as pods do that failed by error. An admission webhook, or a role that lacks a verb,
+refuses for ever, and the preemptor would ask dozens of times a second; kube-scheduler, which has no such wait, asks as
+often as its client's rate allows. The pod itself is not held meanwhile: it waits in the queue for the events of the
+plugins that refused it, and whichever comes first, event or time, has it tried.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+# How long a failure is remembered after the pod was tried again. Long enough for the attempt to end as before.
+FORGET_SECONDS = 60.0
+
+
+@dataclass(slots=True)
+class _Retry:
+    failures: int  # in a row
+    why: str
+    until: float  # Unix seconds at which it is tried again; 0: that has been done
+    timer: asyncio.TimerHandle  # until then; after that until it is forgotten
+
+
+class Retries:
+    """The preemptors whose last preemption failed, by UID."""
+
+    def __init__(
+        self,
+        delay: Callable[[int], float],
+        activate: Callable[[Sequence[tuple[str, str]]], object],
+        now: Callable[[], float],
+    ) -> None:
+        """`delay` gives the seconds to wait for the n-th time; `activate` has pods (key, UID) tried now; `now` answers
+        Unix seconds.
+        """
+        self._delay = delay
+        self._activate = activate
+        self._now = now
+        self._retries: dict[str, _Retry] = {}
+
+    def __len__(self) -> int:
+        return len(self._retries)
+
+    def __contains__(self, uid: str) -> bool:
+        return uid in self._retries
+
+    def failed(self, key: str, uid: str, why: str) -> None:
+        """Some victim stays: the preemptor is tried again, now or in time."""
+        before = self._retries.get(uid)
+        failures = 1 if before is None else before.failures + 1
+        self.forget(uid)
+        delay = self._delay(failures - 1)
+        loop = asyncio.get_running_loop()
+        if delay:
+            timer, until = loop.call_later(delay, self._due, key, uid), self._now() + delay
+        else:
+            timer, until = loop.call_later(FORGET_SECONDS, self.forget, uid), 0.0
+        self._retries[uid] = _Retry(failures, why, until, timer)
+        if not delay:
+            self._activate([(key, uid)])
+
+    def waiting(self, uid: str) -> tuple[str, float] | None:
+        """Why the preemptor's victims stay, and when it is tried again (Unix seconds); None: it does not wait."""
+        retry = self._retries.get(uid)
+        return None if retry is None or not retry.until else (retry.why, retry.until)
+
+    def begun(self, uid: str) -> None:
+        """The preemptor preempts again, sooner than it had to."""
+        retry = self._retries.get(uid)
+        if retry is not None and retry.until:
+            self._remember(uid, retry)
+
+    def forget(self, uid: str) -> None:
+        """The preemptor has its room, or is gone."""
+        retry = self._retries.pop(uid, None)
+        if retry is not None:
+            retry.timer.cancel()
+
+    def close(self) -> None:
+        """Nobody is tried again."""
+        for uid in list(self._retries):
+            self.forget(uid)
+
+    def _due(self, key: str, uid: str) -> None:
+        self._remember(uid, self._retries[uid])
+        self._activate([(key, uid)])
+
+    def _remember(self, uid: str, retry: _Retry) -> None:
+        retry.timer.cancel()
+        retry.until = 0.0
+        retry.timer = asyncio.get_running_loop().call_later(FORGET_SECONDS, self.forget, uid)
