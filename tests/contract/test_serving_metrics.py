@@ -14,10 +14,10 @@ import pytest
 import serving_frontend as support
 from prometheus_client.parser import text_string_to_metric_families
 
-from trireme.config import commandline
+from trireme.config import commandline, inspection, own_loading
 from trireme.framework import status
 from trireme.frontend.replicas import phases
-from trireme.frontend.serving import metrics_resources, serving_site
+from trireme.frontend.serving import metrics_observed, metrics_resources, serving_site
 from trireme.telemetry import exposition, http_site
 from trireme.telemetry.instruments import Instrument, Registry
 from trireme.v1 import filter_pb2
@@ -141,6 +141,38 @@ def test_attempts_move_their_metrics(tmp_path: Path) -> None:
     )
 
 
+def test_preemptions_move_their_metrics(tmp_path: Path) -> None:
+    """Nobody would see that budgets are broken, or whose groups are torn apart."""
+    frontend = support.FakeFrontend()
+    profiles = inspection.inspect(None, own_loading.load(""), inspection.feature_gates(())).profiles
+    observed = frontend.observed = metrics_observed.Observations(profiles)
+    observed.make_group_instruments()
+    cost = filter_pb2.Disruption(victims=3, violations=2)
+    way = phases.WayOut("", (), "node", status.Code.SUCCESS, cost)
+    observed.post_filtered("default-scheduler", way, 1, 0.5)
+    observed.group_disrupts("compositepodgroup", filter_pb2.Disruption(victims=4, violations=1, of_groups=2))
+    observed.group_disrupts("podgroup", filter_pb2.Disruption())
+    observed.preempted("podgroup", False, 0.25)
+    values = _values(_site(tmp_path, frontend).registries()[0])
+    moved = {name: value for name, value in values.items() if "preemption" in name and "bucket" not in name and value}
+    assert {name.removeprefix("scheduler_"): value for name, value in moved.items()} == {
+        "preemption_attempts_total{}": 1,
+        "preemption_victims_count{}": 1,
+        "preemption_victims_sum{}": 3,
+        "preemption_pdb_violations_total{preemptor=pod}": 2,
+        "preemption_pdb_violations_total{preemptor=compositepodgroup}": 1,
+        "preemption_workload_disruptions_count{preemptor=compositepodgroup}": 1,
+        "preemption_workload_disruptions_sum{preemptor=compositepodgroup}": 2,
+        "workload_preemption_victims_count{}": 2,
+        "workload_preemption_victims_sum{}": 4,
+        "preemption_evaluation_duration_seconds_count{preemptor=pod,result=Success}": 1,
+        "preemption_evaluation_duration_seconds_sum{preemptor=pod,result=Success}": 0.5,
+        "preemption_execution_duration_seconds_count{preemptor=podgroup,result=error}": 1,
+        "preemption_execution_duration_seconds_sum{preemptor=podgroup,result=error}": 0.25,
+        "preemption_goroutines_execution_total{result=error}": 1,
+    }
+
+
 async def test_a_lease_that_ran_out_long_ago_is_unhealthy(tmp_path: Path) -> None:
     """A leader whose election hangs would live on, and nobody would schedule."""
     now = [100.0]
@@ -232,7 +264,7 @@ def _values(registry: Registry) -> dict[str, float]:
 def test_what_kube_scheduler_hides_is_hidden(tmp_path: Path, flags: tuple[str, ...], hidden: int) -> None:
     """A metric would be relied on here that is gone there, or the flag that brings it back be without effect."""
     frontend = support.FakeFrontend()
-    frontend.observed.preempted(True, 0.1)
+    frontend.observed.preempted("pod", True, 0.1)
     values = _values(_site(tmp_path, frontend, *flags).registries()[0])
     assert values["hidden_metrics_total{}"] == hidden
     shown = [name for name in values if name.startswith("scheduler_preemption_goroutines_duration_seconds_count")]

@@ -85,7 +85,7 @@ class Cluster:
 
     def _make_cycle(self, post_filters: Sequence[str], topology: bool, own_policy: bool) -> None:
         calls: Any = self
-        observed = metrics_observed.Observations()
+        self.observed = observed = metrics_observed.Observations()
         trials = pod_group_trial.PodGroupTrials(
             self.cache,
             self.queue,
@@ -120,6 +120,7 @@ class Cluster:
                 attempt,
                 self.publish,
                 {PROFILE: tuple(post_filters)},
+                observed,
                 topology=topology,
                 group_claims=True,
             ),

@@ -1,5 +1,6 @@
 """Preemption for a group, as filter sees it: who may go, in which order they are let back, and who has to go."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import phase_calls
@@ -66,9 +67,14 @@ class Cluster:
         return await self.service.PodGroupPostFilter(request, context())
 
     async def who_has_to_go(
-        self, may_go: filter_pb2.PodGroupPostFilterResponse, *placed: tuple[int, str]
+        self,
+        may_go: filter_pb2.PodGroupPostFilterResponse,
+        *placed: tuple[int, str],
+        given_up: Sequence[tuple[int, str]] = (),
     ) -> filter_pb2.PodGroupPostFilterResponse:
-        """With the members placed (class, node) as if all of those were gone: the frontend says so by deltas."""
+        """With the members placed (class, node) as if all of those were gone: the frontend says so by deltas. Those
+        whose group did not fit after all (`given_up`) are not there.
+        """
         table = self.builder.snap.pods
         gone = {pod.pod.uid for victim in may_go.potential for pod in victim.pods}
         self.builder.remove(*[row for row in range(table.size) if table.uids[row] in gone and table.slot[row] >= 0])
@@ -77,6 +83,9 @@ class Cluster:
             (row,) = self.builder.place(pod_class, node)
             slot = self.builder.snap.nodes.slots[node]
             request.members.add(pod=_identity(table.names[row], table.uids[row]), pod_class=pod_class, slot=slot)
+        for number, (pod_class, node) in enumerate(given_up):
+            slot = self.builder.snap.nodes.slots[node]
+            request.members.add(pod=_identity(f"given-up-{number}"), pod_class=pod_class, slot=slot)
         request.victims.extend(may_go.potential)
         request.cycle.generation = self.builder.snap.generation
         return await self.service.PodGroupPostFilter(request, context())
@@ -261,3 +270,41 @@ async def test_victims_are_told_that_a_group_of_groups_needs_their_room() -> Non
     cluster.composite = True
     answer = await cluster.who_has_to_go(may_go, (MEMBER, "n0"))
     assert answer.actions[0].evict.message.endswith(": preempting to accommodate a higher priority compositepodgroup")
+
+
+async def test_who_fitted_counts_though_its_own_group_did_not_fit() -> None:
+    """kube-scheduler promises the node to such pods too, so their victims go; the others stay where there is room."""
+    cluster = Cluster(3)
+    on_n0, on_n1, on_n2 = cluster.add(1, "3", "n0", "n1", "n2")
+    await cluster.serve()
+    may_go = await cluster.who_may_go()
+    answer = await cluster.who_has_to_go(may_go, (MEMBER, "n0"), given_up=[(OTHER_MEMBER, "n1")])
+    assert sorted(_evicted(answer)) == sorted([on_n0, on_n1])
+    assert on_n2 not in _evicted(answer)
+
+
+@pytest.mark.parametrize(("cpu", "staying"), [("2", True), ("3", False)], ids=["beside it", "in its way"])
+async def test_nobody_stays_where_members_are_in_the_way_of_each_other(cpu: str, staying: bool) -> None:
+    """The place of a group that did not fit is given to others, and kube-scheduler counts both of them there."""
+    cluster = Cluster(2, cpu=cpu)
+    (gone,) = cluster.add(1, "1", "n0")
+    (far,) = cluster.add(1, "1", "n1")
+    await cluster.serve()
+    may_go = await cluster.who_may_go()
+    answer = await cluster.who_has_to_go(may_go, (MEMBER, "n0"), given_up=[(OTHER_MEMBER, "n0")])
+    assert sorted(_evicted(answer)) == sorted([gone] if staying else [gone, far])
+
+
+async def test_what_room_costs_is_told() -> None:
+    """Metrics would not show broken budgets, torn groups, and victims that are going already."""
+    cluster = Cluster(2, cpu="4")
+    cluster.group("together", 10, together=True)
+    cluster.group("apart", 10, together=False)
+    cluster.add(10, "1", "n0", "n1", group="together")
+    cluster.add(10, "1", "n0", group="apart")
+    cluster.add(1, "1", "n0", flags=pods.TERMINATING)
+    cluster.budget("c1", 1)
+    await cluster.serve()
+    may_go = await cluster.who_may_go()
+    cost = (await cluster.who_has_to_go(may_go, (MEMBER, "n0"))).disruption
+    assert (cost.victims, cost.violations, cost.of_groups) == (4, 1, 2)

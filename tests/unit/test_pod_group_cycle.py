@@ -439,12 +439,12 @@ async def test_claims_that_a_group_cannot_use_are_given_up_though_nobody_is_pree
 
 def test_a_condition_is_written_when_it_changes_and_never_taken_back() -> None:
     """Once a group has been scheduled, extra pods that do not fit say nothing of it."""
-    written: list[bind_pb2.Action] = []
-    clock = iter((5.0, 6.0, 7.0))
-    conditions = pod_group_conditions.PodGroupConditions(written.append, None, lambda: next(clock))  # type: ignore[arg-type]
+    clock = [5.0]
+    conditions, written = _conditions(clock)
     group = pod_group("g", 2)
     group.metadata.generation = 3
     conditions.set(group, "Unschedulable", "a")
+    clock[0] = 6.0
     conditions.set(group, "Unschedulable", "a")
     conditions.set(group, "Unschedulable", "b")
     conditions.set(group, "Scheduled", "")
@@ -458,6 +458,39 @@ def test_a_condition_is_written_when_it_changes_and_never_taken_back() -> None:
     assert {(action.pod.uid, action.set_group_condition.condition.observed_generation) for action in written} == {
         ("uid-of-g", 3)
     }
+
+
+def _conditions(clock: list[float]) -> tuple[pod_group_conditions.PodGroupConditions, list[bind_pb2.Action]]:
+    written: list[bind_pb2.Action] = []
+    return pod_group_conditions.PodGroupConditions(written.append, None, lambda: clock[0]), written  # type: ignore[arg-type]
+
+
+def _reasons(written: list[bind_pb2.Action]) -> list[str]:
+    return [action.set_group_condition.condition.reason for action in written]
+
+
+def test_a_condition_that_somebody_took_away_is_written_anew() -> None:
+    """What counts is what the group shows: a group that is set back would never be said to wait, or to be scheduled."""
+    conditions, written = _conditions([5.0])
+    group = pod_group("g", 2)
+    group.metadata.resource_version = "1"
+    conditions.set(group, "Scheduled", "")
+    group.metadata.resource_version = "2"
+    group.status.conditions.append(written[0].set_group_condition.condition)
+    conditions.set(group, "Unschedulable", "a")
+    group.metadata.resource_version = "3"
+    group.status.ClearField("conditions")
+    conditions.set(group, "Unschedulable", "a")
+    assert _reasons(written) == ["Scheduled", "Unschedulable"]
+
+
+def test_a_condition_that_never_arrived_is_written_again() -> None:
+    """A write that failed would leave the group without a condition for good; one that is under way is not repeated."""
+    clock = [5.0]
+    conditions, written = _conditions(clock)
+    for clock[0] in (5.0, 6.0, 16.0):
+        conditions.set(pod_group("g", 2), "Scheduled", "")
+    assert _reasons(written) == ["Scheduled", "Scheduled"]
 
 
 class _Recorder:

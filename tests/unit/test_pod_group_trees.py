@@ -199,6 +199,39 @@ async def test_the_topmost_group_preempts_for_all() -> None:
     assert sorted(cluster.nodes) == ["old0", "old1"]
 
 
+async def test_who_fitted_is_promised_its_node_though_its_own_group_did_not_fit() -> None:
+    """kube-scheduler counts such pods when victims are let back; without, their victims would stay."""
+    cluster = Cluster([1, 1], ["DefaultPreemption"], composite=True)
+    for number in range(2):
+        cluster.occupy(f"old{number}", f"n{number}")
+    cluster.group(of_groups("root", 1, priority=5))
+    cluster.group(pod_group("a", 3, parent="root"))
+    cluster.group(pod_group("b", 1, parent="root"))
+    for name, group in (("a0", "a"), ("a1", "a"), ("a2", "a"), ("b0", "b")):
+        cluster.add(name, group, priority=5)
+    asked: list[filter_pb2.PodGroupPostFilterRequest] = []
+
+    def way_out(request: filter_pb2.PodGroupPostFilterRequest) -> filter_pb2.PodGroupPostFilterResponse:
+        asked.append(request)
+        response = filter_pb2.PodGroupPostFilterResponse(status={"code": status_pb2.CODE_SUCCESS})
+        if len(asked) == 1:
+            for number in range(2):
+                response.potential.add().pods.add(slot=number).pod.uid = f"uid-old{number}"
+        else:
+            response.disruption.victims = 2
+            response.disruption.violations = 1
+        return response
+
+    cluster.way_out = way_out
+    await cluster.run()
+    assert [(each.pod.name, each.slot) for each in asked[1].members] == [("a0", 0), ("a1", 1), ("b0", 0)]
+    promised = {name: each.nominated_node for name, each in cluster.failures.items()}
+    assert {name: node for name, node in promised.items() if node} == {"a0": "n0", "a1": "n1", "b0": "n0"}
+    assert sorted(cluster.nodes) == ["old0", "old1"]
+    violations = [(sample.labels, sample.value) for sample in cluster.observed.budget_violations.family().samples]
+    assert violations == [({"preemptor": "compositepodgroup"}, 1)]
+
+
 # The queue
 
 

@@ -1368,6 +1368,70 @@ func (x *PreemptionCandidates) GetCandidates() []*PreemptionCandidate {
 	return nil
 }
 
+// Disruption is what it costs to make room, as metrics have it.
+type Disruption struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// OPTIONAL. How many pods go, those that are being deleted already included.
+	Victims uint32 `protobuf:"varint,1,opt,name=victims,proto3" json:"victims,omitempty"`
+	// OPTIONAL. For how many of them a disruption budget has nothing left.
+	Violations uint32 `protobuf:"varint,2,opt,name=violations,proto3" json:"violations,omitempty"`
+	// OPTIONAL, for groups. How many of the victims are whole groups, or pods of a group that go alone.
+	OfGroups      uint32 `protobuf:"varint,3,opt,name=of_groups,json=ofGroups,proto3" json:"of_groups,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Disruption) Reset() {
+	*x = Disruption{}
+	mi := &file_trireme_v1_filter_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Disruption) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Disruption) ProtoMessage() {}
+
+func (x *Disruption) ProtoReflect() protoreflect.Message {
+	mi := &file_trireme_v1_filter_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Disruption.ProtoReflect.Descriptor instead.
+func (*Disruption) Descriptor() ([]byte, []int) {
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *Disruption) GetVictims() uint32 {
+	if x != nil {
+		return x.Victims
+	}
+	return 0
+}
+
+func (x *Disruption) GetViolations() uint32 {
+	if x != nil {
+		return x.Violations
+	}
+	return 0
+}
+
+func (x *Disruption) GetOfGroups() uint32 {
+	if x != nil {
+		return x.OfGroups
+	}
+	return 0
+}
+
 // PostFilterResponse is the way out, if there is one.
 type PostFilterResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1380,14 +1444,16 @@ type PostFilterResponse struct {
 	// OPTIONAL. The pod's nomination, if it had one, is to be cleared.
 	ClearNomination bool `protobuf:"varint,4,opt,name=clear_nomination,json=clearNomination,proto3" json:"clear_nomination,omitempty"`
 	// OPTIONAL. Where candidates were asked for and there are some: these, and neither actions nor a nominated node.
-	Candidates    *PreemptionCandidates `protobuf:"bytes,5,opt,name=candidates,proto3" json:"candidates,omitempty"`
+	Candidates *PreemptionCandidates `protobuf:"bytes,5,opt,name=candidates,proto3" json:"candidates,omitempty"`
+	// OPTIONAL. Set where the actions make room: what that costs.
+	Disruption    *Disruption `protobuf:"bytes,6,opt,name=disruption,proto3" json:"disruption,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PostFilterResponse) Reset() {
 	*x = PostFilterResponse{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[17]
+	mi := &file_trireme_v1_filter_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1399,7 +1465,7 @@ func (x *PostFilterResponse) String() string {
 func (*PostFilterResponse) ProtoMessage() {}
 
 func (x *PostFilterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[17]
+	mi := &file_trireme_v1_filter_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1412,7 +1478,7 @@ func (x *PostFilterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PostFilterResponse.ProtoReflect.Descriptor instead.
 func (*PostFilterResponse) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{17}
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *PostFilterResponse) GetStatus() *Status {
@@ -1450,6 +1516,13 @@ func (x *PostFilterResponse) GetCandidates() *PreemptionCandidates {
 	return nil
 }
 
+func (x *PostFilterResponse) GetDisruption() *Disruption {
+	if x != nil {
+		return x.Disruption
+	}
+	return nil
+}
+
 // PodGroupPostFilterRequest asks for a way out for a group.
 type PodGroupPostFilterRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1459,10 +1532,11 @@ type PodGroupPostFilterRequest struct {
 	PodGroup *PodIdentity `protobuf:"bytes,2,opt,name=pod_group,json=podGroup,proto3" json:"pod_group,omitempty"`
 	// REQUIRED. The group's priority.
 	Priority int32 `protobuf:"varint,3,opt,name=priority,proto3" json:"priority,omitempty"`
-	// REQUIRED. First its members without a node; then those that were placed, in the order in which they were.
+	// REQUIRED. First its members without a node; then those that were placed, in the order in which they were, also if
+	// their own group does not fit: those are not in the state of the cluster that is asked about.
 	Members []*PodGroupMember `protobuf:"bytes,4,rep,name=members,proto3" json:"members,omitempty"`
 	// OPTIONAL. Unset: the first question. Else what it answered; in the state of the cluster that is asked about these
-	// pods are gone, and the members are on their nodes.
+	// pods are gone, and the members that go are on their nodes.
 	Victims []*Victim `protobuf:"bytes,5,rep,name=victims,proto3" json:"victims,omitempty"`
 	// OPTIONAL. Set: this is no question about preemption, but whether the group may get other devices. It is asked once;
 	// the members are those that were tried, in order.
@@ -1475,7 +1549,7 @@ type PodGroupPostFilterRequest struct {
 
 func (x *PodGroupPostFilterRequest) Reset() {
 	*x = PodGroupPostFilterRequest{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[18]
+	mi := &file_trireme_v1_filter_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1487,7 +1561,7 @@ func (x *PodGroupPostFilterRequest) String() string {
 func (*PodGroupPostFilterRequest) ProtoMessage() {}
 
 func (x *PodGroupPostFilterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[18]
+	mi := &file_trireme_v1_filter_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1500,7 +1574,7 @@ func (x *PodGroupPostFilterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodGroupPostFilterRequest.ProtoReflect.Descriptor instead.
 func (*PodGroupPostFilterRequest) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{18}
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *PodGroupPostFilterRequest) GetCycle() *Cycle {
@@ -1563,7 +1637,7 @@ type DevicesQuestion struct {
 
 func (x *DevicesQuestion) Reset() {
 	*x = DevicesQuestion{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[19]
+	mi := &file_trireme_v1_filter_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1575,7 +1649,7 @@ func (x *DevicesQuestion) String() string {
 func (*DevicesQuestion) ProtoMessage() {}
 
 func (x *DevicesQuestion) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[19]
+	mi := &file_trireme_v1_filter_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1588,7 +1662,7 @@ func (x *DevicesQuestion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DevicesQuestion.ProtoReflect.Descriptor instead.
 func (*DevicesQuestion) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{19}
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *DevicesQuestion) GetScheduled() uint32 {
@@ -1619,7 +1693,7 @@ type PodGroupMember struct {
 
 func (x *PodGroupMember) Reset() {
 	*x = PodGroupMember{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[20]
+	mi := &file_trireme_v1_filter_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1631,7 +1705,7 @@ func (x *PodGroupMember) String() string {
 func (*PodGroupMember) ProtoMessage() {}
 
 func (x *PodGroupMember) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[20]
+	mi := &file_trireme_v1_filter_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1644,7 +1718,7 @@ func (x *PodGroupMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodGroupMember.ProtoReflect.Descriptor instead.
 func (*PodGroupMember) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{20}
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *PodGroupMember) GetPod() *PodIdentity {
@@ -1694,15 +1768,17 @@ type Victim struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. The pods, at least one.
 	Pods []*VictimPod `protobuf:"bytes,1,rep,name=pods,proto3" json:"pods,omitempty"`
-	// OPTIONAL. Its going breaks a disruption budget.
-	Violates      bool `protobuf:"varint,2,opt,name=violates,proto3" json:"violates,omitempty"`
+	// OPTIONAL. For how many of them a disruption budget has nothing left.
+	Violations uint32 `protobuf:"varint,2,opt,name=violations,proto3" json:"violations,omitempty"`
+	// OPTIONAL. It is a group, or a pod of one.
+	OfGroup       bool `protobuf:"varint,3,opt,name=of_group,json=ofGroup,proto3" json:"of_group,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Victim) Reset() {
 	*x = Victim{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[21]
+	mi := &file_trireme_v1_filter_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1714,7 +1790,7 @@ func (x *Victim) String() string {
 func (*Victim) ProtoMessage() {}
 
 func (x *Victim) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[21]
+	mi := &file_trireme_v1_filter_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1727,7 +1803,7 @@ func (x *Victim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Victim.ProtoReflect.Descriptor instead.
 func (*Victim) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{21}
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Victim) GetPods() []*VictimPod {
@@ -1737,9 +1813,16 @@ func (x *Victim) GetPods() []*VictimPod {
 	return nil
 }
 
-func (x *Victim) GetViolates() bool {
+func (x *Victim) GetViolations() uint32 {
 	if x != nil {
-		return x.Violates
+		return x.Violations
+	}
+	return 0
+}
+
+func (x *Victim) GetOfGroup() bool {
+	if x != nil {
+		return x.OfGroup
 	}
 	return false
 }
@@ -1761,7 +1844,7 @@ type VictimPod struct {
 
 func (x *VictimPod) Reset() {
 	*x = VictimPod{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[22]
+	mi := &file_trireme_v1_filter_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1773,7 +1856,7 @@ func (x *VictimPod) String() string {
 func (*VictimPod) ProtoMessage() {}
 
 func (x *VictimPod) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[22]
+	mi := &file_trireme_v1_filter_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1786,7 +1869,7 @@ func (x *VictimPod) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VictimPod.ProtoReflect.Descriptor instead.
 func (*VictimPod) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{22}
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *VictimPod) GetPod() *PodIdentity {
@@ -1825,14 +1908,16 @@ type PodGroupPostFilterResponse struct {
 	// OPTIONAL, answer to the first question. Who may go: those who are let stay first where they can come first.
 	Potential []*Victim `protobuf:"bytes,2,rep,name=potential,proto3" json:"potential,omitempty"`
 	// OPTIONAL. Evictions; bind does them.
-	Actions       []*Action `protobuf:"bytes,3,rep,name=actions,proto3" json:"actions,omitempty"`
+	Actions []*Action `protobuf:"bytes,3,rep,name=actions,proto3" json:"actions,omitempty"`
+	// OPTIONAL, answer to the second question. Set where it is known who has to go: what that costs.
+	Disruption    *Disruption `protobuf:"bytes,4,opt,name=disruption,proto3" json:"disruption,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PodGroupPostFilterResponse) Reset() {
 	*x = PodGroupPostFilterResponse{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[23]
+	mi := &file_trireme_v1_filter_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1844,7 +1929,7 @@ func (x *PodGroupPostFilterResponse) String() string {
 func (*PodGroupPostFilterResponse) ProtoMessage() {}
 
 func (x *PodGroupPostFilterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[23]
+	mi := &file_trireme_v1_filter_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1857,7 +1942,7 @@ func (x *PodGroupPostFilterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodGroupPostFilterResponse.ProtoReflect.Descriptor instead.
 func (*PodGroupPostFilterResponse) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{23}
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *PodGroupPostFilterResponse) GetStatus() *Status {
@@ -1881,6 +1966,13 @@ func (x *PodGroupPostFilterResponse) GetActions() []*Action {
 	return nil
 }
 
+func (x *PodGroupPostFilterResponse) GetDisruption() *Disruption {
+	if x != nil {
+		return x.Disruption
+	}
+	return nil
+}
+
 // Placement is one pod on one node.
 type Placement struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1896,7 +1988,7 @@ type Placement struct {
 
 func (x *Placement) Reset() {
 	*x = Placement{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[24]
+	mi := &file_trireme_v1_filter_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1908,7 +2000,7 @@ func (x *Placement) String() string {
 func (*Placement) ProtoMessage() {}
 
 func (x *Placement) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[24]
+	mi := &file_trireme_v1_filter_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1921,7 +2013,7 @@ func (x *Placement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Placement.ProtoReflect.Descriptor instead.
 func (*Placement) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{24}
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Placement) GetPod() *PodIdentity {
@@ -1958,7 +2050,7 @@ type ReserveRequest struct {
 
 func (x *ReserveRequest) Reset() {
 	*x = ReserveRequest{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[25]
+	mi := &file_trireme_v1_filter_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1970,7 +2062,7 @@ func (x *ReserveRequest) String() string {
 func (*ReserveRequest) ProtoMessage() {}
 
 func (x *ReserveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[25]
+	mi := &file_trireme_v1_filter_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1983,7 +2075,7 @@ func (x *ReserveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReserveRequest.ProtoReflect.Descriptor instead.
 func (*ReserveRequest) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{25}
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ReserveRequest) GetCycle() *Cycle {
@@ -2015,7 +2107,7 @@ type Reservation struct {
 
 func (x *Reservation) Reset() {
 	*x = Reservation{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[26]
+	mi := &file_trireme_v1_filter_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2027,7 +2119,7 @@ func (x *Reservation) String() string {
 func (*Reservation) ProtoMessage() {}
 
 func (x *Reservation) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[26]
+	mi := &file_trireme_v1_filter_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2040,7 +2132,7 @@ func (x *Reservation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reservation.ProtoReflect.Descriptor instead.
 func (*Reservation) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{26}
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Reservation) GetStatus() *Status {
@@ -2075,7 +2167,7 @@ type ReserveResponse struct {
 
 func (x *ReserveResponse) Reset() {
 	*x = ReserveResponse{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[27]
+	mi := &file_trireme_v1_filter_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2087,7 +2179,7 @@ func (x *ReserveResponse) String() string {
 func (*ReserveResponse) ProtoMessage() {}
 
 func (x *ReserveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[27]
+	mi := &file_trireme_v1_filter_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2100,7 +2192,7 @@ func (x *ReserveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReserveResponse.ProtoReflect.Descriptor instead.
 func (*ReserveResponse) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{27}
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ReserveResponse) GetReservations() []*Reservation {
@@ -2123,7 +2215,7 @@ type UnreserveRequest struct {
 
 func (x *UnreserveRequest) Reset() {
 	*x = UnreserveRequest{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[28]
+	mi := &file_trireme_v1_filter_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2135,7 +2227,7 @@ func (x *UnreserveRequest) String() string {
 func (*UnreserveRequest) ProtoMessage() {}
 
 func (x *UnreserveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[28]
+	mi := &file_trireme_v1_filter_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2148,7 +2240,7 @@ func (x *UnreserveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnreserveRequest.ProtoReflect.Descriptor instead.
 func (*UnreserveRequest) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{28}
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *UnreserveRequest) GetCycle() *Cycle {
@@ -2174,7 +2266,7 @@ type UnreserveResponse struct {
 
 func (x *UnreserveResponse) Reset() {
 	*x = UnreserveResponse{}
-	mi := &file_trireme_v1_filter_proto_msgTypes[29]
+	mi := &file_trireme_v1_filter_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2186,7 +2278,7 @@ func (x *UnreserveResponse) String() string {
 func (*UnreserveResponse) ProtoMessage() {}
 
 func (x *UnreserveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_filter_proto_msgTypes[29]
+	mi := &file_trireme_v1_filter_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2199,7 +2291,7 @@ func (x *UnreserveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnreserveResponse.ProtoReflect.Descriptor instead.
 func (*UnreserveResponse) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{29}
+	return file_trireme_v1_filter_proto_rawDescGZIP(), []int{30}
 }
 
 var File_trireme_v1_filter_proto protoreflect.FileDescriptor
@@ -2321,7 +2413,14 @@ const file_trireme_v1_filter_proto_rawDesc = "" +
 	"\x14PreemptionCandidates\x12?\n" +
 	"\n" +
 	"candidates\x18\x01 \x03(\v2\x1f.trireme.v1.PreemptionCandidateR\n" +
-	"candidates\"\x82\x02\n" +
+	"candidates\"c\n" +
+	"\n" +
+	"Disruption\x12\x18\n" +
+	"\avictims\x18\x01 \x01(\rR\avictims\x12\x1e\n" +
+	"\n" +
+	"violations\x18\x02 \x01(\rR\n" +
+	"violations\x12\x1b\n" +
+	"\tof_groups\x18\x03 \x01(\rR\bofGroups\"\xba\x02\n" +
 	"\x12PostFilterResponse\x12*\n" +
 	"\x06status\x18\x01 \x01(\v2\x12.trireme.v1.StatusR\x06status\x12,\n" +
 	"\aactions\x18\x02 \x03(\v2\x12.trireme.v1.ActionR\aactions\x12%\n" +
@@ -2329,7 +2428,10 @@ const file_trireme_v1_filter_proto_rawDesc = "" +
 	"\x10clear_nomination\x18\x04 \x01(\bR\x0fclearNomination\x12@\n" +
 	"\n" +
 	"candidates\x18\x05 \x01(\v2 .trireme.v1.PreemptionCandidatesR\n" +
-	"candidates\"\xcf\x02\n" +
+	"candidates\x126\n" +
+	"\n" +
+	"disruption\x18\x06 \x01(\v2\x16.trireme.v1.DisruptionR\n" +
+	"disruption\"\xcf\x02\n" +
 	"\x19PodGroupPostFilterRequest\x12'\n" +
 	"\x05cycle\x18\x01 \x01(\v2\x11.trireme.v1.CycleR\x05cycle\x124\n" +
 	"\tpod_group\x18\x02 \x01(\v2\x17.trireme.v1.PodIdentityR\bpodGroup\x12\x1a\n" +
@@ -2346,19 +2448,25 @@ const file_trireme_v1_filter_proto_rawDesc = "" +
 	"\x0enominated_node\x18\x03 \x01(\tR\rnominatedNode\x12\x12\n" +
 	"\x04slot\x18\x04 \x01(\rR\x04slot\x121\n" +
 	"\acolumns\x18\x05 \x01(\v2\x17.trireme.v1.NodeColumnsR\acolumns\x12\x14\n" +
-	"\x05state\x18\x06 \x01(\fR\x05state\"O\n" +
+	"\x05state\x18\x06 \x01(\fR\x05state\"n\n" +
 	"\x06Victim\x12)\n" +
-	"\x04pods\x18\x01 \x03(\v2\x15.trireme.v1.VictimPodR\x04pods\x12\x1a\n" +
-	"\bviolates\x18\x02 \x01(\bR\bviolates\"\x89\x01\n" +
+	"\x04pods\x18\x01 \x03(\v2\x15.trireme.v1.VictimPodR\x04pods\x12\x1e\n" +
+	"\n" +
+	"violations\x18\x02 \x01(\rR\n" +
+	"violations\x12\x19\n" +
+	"\bof_group\x18\x03 \x01(\bR\aofGroup\"\x89\x01\n" +
 	"\tVictimPod\x12)\n" +
 	"\x03pod\x18\x01 \x01(\v2\x17.trireme.v1.PodIdentityR\x03pod\x12\x1b\n" +
 	"\tpod_class\x18\x02 \x01(\rR\bpodClass\x12\x12\n" +
 	"\x04slot\x18\x03 \x01(\rR\x04slot\x12 \n" +
-	"\vterminating\x18\x04 \x01(\bR\vterminating\"\xa8\x01\n" +
+	"\vterminating\x18\x04 \x01(\bR\vterminating\"\xe0\x01\n" +
 	"\x1aPodGroupPostFilterResponse\x12*\n" +
 	"\x06status\x18\x01 \x01(\v2\x12.trireme.v1.StatusR\x06status\x120\n" +
 	"\tpotential\x18\x02 \x03(\v2\x12.trireme.v1.VictimR\tpotential\x12,\n" +
-	"\aactions\x18\x03 \x03(\v2\x12.trireme.v1.ActionR\aactions\"g\n" +
+	"\aactions\x18\x03 \x03(\v2\x12.trireme.v1.ActionR\aactions\x126\n" +
+	"\n" +
+	"disruption\x18\x04 \x01(\v2\x16.trireme.v1.DisruptionR\n" +
+	"disruption\"g\n" +
 	"\tPlacement\x12)\n" +
 	"\x03pod\x18\x01 \x01(\v2\x17.trireme.v1.PodIdentityR\x03pod\x12\x1b\n" +
 	"\tnode_name\x18\x02 \x01(\tR\bnodeName\x12\x12\n" +
@@ -2401,7 +2509,7 @@ func file_trireme_v1_filter_proto_rawDescGZIP() []byte {
 	return file_trireme_v1_filter_proto_rawDescData
 }
 
-var file_trireme_v1_filter_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
+var file_trireme_v1_filter_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_trireme_v1_filter_proto_goTypes = []any{
 	(*NodeSelection)(nil),              // 0: trireme.v1.NodeSelection
 	(*NodeView)(nil),                   // 1: trireme.v1.NodeView
@@ -2420,99 +2528,102 @@ var file_trireme_v1_filter_proto_goTypes = []any{
 	(*PostFilterRequest)(nil),          // 14: trireme.v1.PostFilterRequest
 	(*PreemptionCandidate)(nil),        // 15: trireme.v1.PreemptionCandidate
 	(*PreemptionCandidates)(nil),       // 16: trireme.v1.PreemptionCandidates
-	(*PostFilterResponse)(nil),         // 17: trireme.v1.PostFilterResponse
-	(*PodGroupPostFilterRequest)(nil),  // 18: trireme.v1.PodGroupPostFilterRequest
-	(*DevicesQuestion)(nil),            // 19: trireme.v1.DevicesQuestion
-	(*PodGroupMember)(nil),             // 20: trireme.v1.PodGroupMember
-	(*Victim)(nil),                     // 21: trireme.v1.Victim
-	(*VictimPod)(nil),                  // 22: trireme.v1.VictimPod
-	(*PodGroupPostFilterResponse)(nil), // 23: trireme.v1.PodGroupPostFilterResponse
-	(*Placement)(nil),                  // 24: trireme.v1.Placement
-	(*ReserveRequest)(nil),             // 25: trireme.v1.ReserveRequest
-	(*Reservation)(nil),                // 26: trireme.v1.Reservation
-	(*ReserveResponse)(nil),            // 27: trireme.v1.ReserveResponse
-	(*UnreserveRequest)(nil),           // 28: trireme.v1.UnreserveRequest
-	(*UnreserveResponse)(nil),          // 29: trireme.v1.UnreserveResponse
-	(*Node)(nil),                       // 30: trireme.v1.Node
-	(*Status)(nil),                     // 31: trireme.v1.Status
-	(*Pod)(nil),                        // 32: trireme.v1.Pod
-	(*Cycle)(nil),                      // 33: trireme.v1.Cycle
-	(*PodIdentity)(nil),                // 34: trireme.v1.PodIdentity
-	(Code)(0),                          // 35: trireme.v1.Code
-	(*Action)(nil),                     // 36: trireme.v1.Action
-	(*ClusterObject)(nil),              // 37: trireme.v1.ClusterObject
+	(*Disruption)(nil),                 // 17: trireme.v1.Disruption
+	(*PostFilterResponse)(nil),         // 18: trireme.v1.PostFilterResponse
+	(*PodGroupPostFilterRequest)(nil),  // 19: trireme.v1.PodGroupPostFilterRequest
+	(*DevicesQuestion)(nil),            // 20: trireme.v1.DevicesQuestion
+	(*PodGroupMember)(nil),             // 21: trireme.v1.PodGroupMember
+	(*Victim)(nil),                     // 22: trireme.v1.Victim
+	(*VictimPod)(nil),                  // 23: trireme.v1.VictimPod
+	(*PodGroupPostFilterResponse)(nil), // 24: trireme.v1.PodGroupPostFilterResponse
+	(*Placement)(nil),                  // 25: trireme.v1.Placement
+	(*ReserveRequest)(nil),             // 26: trireme.v1.ReserveRequest
+	(*Reservation)(nil),                // 27: trireme.v1.Reservation
+	(*ReserveResponse)(nil),            // 28: trireme.v1.ReserveResponse
+	(*UnreserveRequest)(nil),           // 29: trireme.v1.UnreserveRequest
+	(*UnreserveResponse)(nil),          // 30: trireme.v1.UnreserveResponse
+	(*Node)(nil),                       // 31: trireme.v1.Node
+	(*Status)(nil),                     // 32: trireme.v1.Status
+	(*Pod)(nil),                        // 33: trireme.v1.Pod
+	(*Cycle)(nil),                      // 34: trireme.v1.Cycle
+	(*PodIdentity)(nil),                // 35: trireme.v1.PodIdentity
+	(Code)(0),                          // 36: trireme.v1.Code
+	(*Action)(nil),                     // 37: trireme.v1.Action
+	(*ClusterObject)(nil),              // 38: trireme.v1.ClusterObject
 }
 var file_trireme_v1_filter_proto_depIdxs = []int32{
 	1,  // 0: trireme.v1.NodeSelection.nodes:type_name -> trireme.v1.NodeView
-	30, // 1: trireme.v1.NodeView.node:type_name -> trireme.v1.Node
-	31, // 2: trireme.v1.NodeColumns.statuses:type_name -> trireme.v1.Status
-	31, // 3: trireme.v1.DomainConstraint.refusal:type_name -> trireme.v1.Status
+	31, // 1: trireme.v1.NodeView.node:type_name -> trireme.v1.Node
+	32, // 2: trireme.v1.NodeColumns.statuses:type_name -> trireme.v1.Status
+	32, // 3: trireme.v1.DomainConstraint.refusal:type_name -> trireme.v1.Status
 	4,  // 4: trireme.v1.DomainConstraint.skew:type_name -> trireme.v1.SkewRule
 	5,  // 5: trireme.v1.DomainConstraint.presence:type_name -> trireme.v1.PresenceRule
 	6,  // 6: trireme.v1.DomainConstraint.absence:type_name -> trireme.v1.AbsenceRule
 	1,  // 7: trireme.v1.DryRun.node:type_name -> trireme.v1.NodeView
-	32, // 8: trireme.v1.DryRun.removed_pods:type_name -> trireme.v1.Pod
-	32, // 9: trireme.v1.DryRun.added_pods:type_name -> trireme.v1.Pod
-	33, // 10: trireme.v1.PreFilterRequest.cycle:type_name -> trireme.v1.Cycle
-	31, // 11: trireme.v1.PreFilterResponse.status:type_name -> trireme.v1.Status
-	33, // 12: trireme.v1.FilterRequest.cycle:type_name -> trireme.v1.Cycle
+	33, // 8: trireme.v1.DryRun.removed_pods:type_name -> trireme.v1.Pod
+	33, // 9: trireme.v1.DryRun.added_pods:type_name -> trireme.v1.Pod
+	34, // 10: trireme.v1.PreFilterRequest.cycle:type_name -> trireme.v1.Cycle
+	32, // 11: trireme.v1.PreFilterResponse.status:type_name -> trireme.v1.Status
+	34, // 12: trireme.v1.FilterRequest.cycle:type_name -> trireme.v1.Cycle
 	0,  // 13: trireme.v1.FilterRequest.nodes:type_name -> trireme.v1.NodeSelection
 	7,  // 14: trireme.v1.FilterRequest.dry_runs:type_name -> trireme.v1.DryRun
-	32, // 15: trireme.v1.FilterRequest.preemptors:type_name -> trireme.v1.Pod
-	34, // 16: trireme.v1.FilterRequest.nominated:type_name -> trireme.v1.PodIdentity
+	33, // 15: trireme.v1.FilterRequest.preemptors:type_name -> trireme.v1.Pod
+	35, // 16: trireme.v1.FilterRequest.nominated:type_name -> trireme.v1.PodIdentity
 	9,  // 17: trireme.v1.FilterResponse.pre_filter:type_name -> trireme.v1.PreFilterResponse
 	2,  // 18: trireme.v1.FilterResponse.columns:type_name -> trireme.v1.NodeColumns
 	3,  // 19: trireme.v1.FilterResponse.constraints:type_name -> trireme.v1.DomainConstraint
 	13, // 20: trireme.v1.FilterResponse.timings:type_name -> trireme.v1.Timing
 	12, // 21: trireme.v1.FilterResponse.ways_out:type_name -> trireme.v1.WayOut
-	17, // 22: trireme.v1.WayOut.post_filter:type_name -> trireme.v1.PostFilterResponse
-	35, // 23: trireme.v1.Timing.code:type_name -> trireme.v1.Code
-	33, // 24: trireme.v1.PostFilterRequest.cycle:type_name -> trireme.v1.Cycle
+	18, // 22: trireme.v1.WayOut.post_filter:type_name -> trireme.v1.PostFilterResponse
+	36, // 23: trireme.v1.Timing.code:type_name -> trireme.v1.Code
+	34, // 24: trireme.v1.PostFilterRequest.cycle:type_name -> trireme.v1.Cycle
 	2,  // 25: trireme.v1.PostFilterRequest.columns:type_name -> trireme.v1.NodeColumns
-	31, // 26: trireme.v1.PostFilterRequest.pre_filter:type_name -> trireme.v1.Status
+	32, // 26: trireme.v1.PostFilterRequest.pre_filter:type_name -> trireme.v1.Status
 	16, // 27: trireme.v1.PostFilterRequest.chosen:type_name -> trireme.v1.PreemptionCandidates
-	34, // 28: trireme.v1.PreemptionCandidate.victims:type_name -> trireme.v1.PodIdentity
+	35, // 28: trireme.v1.PreemptionCandidate.victims:type_name -> trireme.v1.PodIdentity
 	15, // 29: trireme.v1.PreemptionCandidates.candidates:type_name -> trireme.v1.PreemptionCandidate
-	31, // 30: trireme.v1.PostFilterResponse.status:type_name -> trireme.v1.Status
-	36, // 31: trireme.v1.PostFilterResponse.actions:type_name -> trireme.v1.Action
+	32, // 30: trireme.v1.PostFilterResponse.status:type_name -> trireme.v1.Status
+	37, // 31: trireme.v1.PostFilterResponse.actions:type_name -> trireme.v1.Action
 	16, // 32: trireme.v1.PostFilterResponse.candidates:type_name -> trireme.v1.PreemptionCandidates
-	33, // 33: trireme.v1.PodGroupPostFilterRequest.cycle:type_name -> trireme.v1.Cycle
-	34, // 34: trireme.v1.PodGroupPostFilterRequest.pod_group:type_name -> trireme.v1.PodIdentity
-	20, // 35: trireme.v1.PodGroupPostFilterRequest.members:type_name -> trireme.v1.PodGroupMember
-	21, // 36: trireme.v1.PodGroupPostFilterRequest.victims:type_name -> trireme.v1.Victim
-	19, // 37: trireme.v1.PodGroupPostFilterRequest.devices:type_name -> trireme.v1.DevicesQuestion
-	34, // 38: trireme.v1.PodGroupMember.pod:type_name -> trireme.v1.PodIdentity
-	2,  // 39: trireme.v1.PodGroupMember.columns:type_name -> trireme.v1.NodeColumns
-	22, // 40: trireme.v1.Victim.pods:type_name -> trireme.v1.VictimPod
-	34, // 41: trireme.v1.VictimPod.pod:type_name -> trireme.v1.PodIdentity
-	31, // 42: trireme.v1.PodGroupPostFilterResponse.status:type_name -> trireme.v1.Status
-	21, // 43: trireme.v1.PodGroupPostFilterResponse.potential:type_name -> trireme.v1.Victim
-	36, // 44: trireme.v1.PodGroupPostFilterResponse.actions:type_name -> trireme.v1.Action
-	34, // 45: trireme.v1.Placement.pod:type_name -> trireme.v1.PodIdentity
-	33, // 46: trireme.v1.ReserveRequest.cycle:type_name -> trireme.v1.Cycle
-	24, // 47: trireme.v1.ReserveRequest.placements:type_name -> trireme.v1.Placement
-	31, // 48: trireme.v1.Reservation.status:type_name -> trireme.v1.Status
-	37, // 49: trireme.v1.Reservation.assumed:type_name -> trireme.v1.ClusterObject
-	26, // 50: trireme.v1.ReserveResponse.reservations:type_name -> trireme.v1.Reservation
-	33, // 51: trireme.v1.UnreserveRequest.cycle:type_name -> trireme.v1.Cycle
-	24, // 52: trireme.v1.UnreserveRequest.placements:type_name -> trireme.v1.Placement
-	8,  // 53: trireme.v1.FilterService.PreFilter:input_type -> trireme.v1.PreFilterRequest
-	10, // 54: trireme.v1.FilterService.Filter:input_type -> trireme.v1.FilterRequest
-	14, // 55: trireme.v1.FilterService.PostFilter:input_type -> trireme.v1.PostFilterRequest
-	18, // 56: trireme.v1.FilterService.PodGroupPostFilter:input_type -> trireme.v1.PodGroupPostFilterRequest
-	25, // 57: trireme.v1.FilterService.Reserve:input_type -> trireme.v1.ReserveRequest
-	28, // 58: trireme.v1.FilterService.Unreserve:input_type -> trireme.v1.UnreserveRequest
-	9,  // 59: trireme.v1.FilterService.PreFilter:output_type -> trireme.v1.PreFilterResponse
-	11, // 60: trireme.v1.FilterService.Filter:output_type -> trireme.v1.FilterResponse
-	17, // 61: trireme.v1.FilterService.PostFilter:output_type -> trireme.v1.PostFilterResponse
-	23, // 62: trireme.v1.FilterService.PodGroupPostFilter:output_type -> trireme.v1.PodGroupPostFilterResponse
-	27, // 63: trireme.v1.FilterService.Reserve:output_type -> trireme.v1.ReserveResponse
-	29, // 64: trireme.v1.FilterService.Unreserve:output_type -> trireme.v1.UnreserveResponse
-	59, // [59:65] is the sub-list for method output_type
-	53, // [53:59] is the sub-list for method input_type
-	53, // [53:53] is the sub-list for extension type_name
-	53, // [53:53] is the sub-list for extension extendee
-	0,  // [0:53] is the sub-list for field type_name
+	17, // 33: trireme.v1.PostFilterResponse.disruption:type_name -> trireme.v1.Disruption
+	34, // 34: trireme.v1.PodGroupPostFilterRequest.cycle:type_name -> trireme.v1.Cycle
+	35, // 35: trireme.v1.PodGroupPostFilterRequest.pod_group:type_name -> trireme.v1.PodIdentity
+	21, // 36: trireme.v1.PodGroupPostFilterRequest.members:type_name -> trireme.v1.PodGroupMember
+	22, // 37: trireme.v1.PodGroupPostFilterRequest.victims:type_name -> trireme.v1.Victim
+	20, // 38: trireme.v1.PodGroupPostFilterRequest.devices:type_name -> trireme.v1.DevicesQuestion
+	35, // 39: trireme.v1.PodGroupMember.pod:type_name -> trireme.v1.PodIdentity
+	2,  // 40: trireme.v1.PodGroupMember.columns:type_name -> trireme.v1.NodeColumns
+	23, // 41: trireme.v1.Victim.pods:type_name -> trireme.v1.VictimPod
+	35, // 42: trireme.v1.VictimPod.pod:type_name -> trireme.v1.PodIdentity
+	32, // 43: trireme.v1.PodGroupPostFilterResponse.status:type_name -> trireme.v1.Status
+	22, // 44: trireme.v1.PodGroupPostFilterResponse.potential:type_name -> trireme.v1.Victim
+	37, // 45: trireme.v1.PodGroupPostFilterResponse.actions:type_name -> trireme.v1.Action
+	17, // 46: trireme.v1.PodGroupPostFilterResponse.disruption:type_name -> trireme.v1.Disruption
+	35, // 47: trireme.v1.Placement.pod:type_name -> trireme.v1.PodIdentity
+	34, // 48: trireme.v1.ReserveRequest.cycle:type_name -> trireme.v1.Cycle
+	25, // 49: trireme.v1.ReserveRequest.placements:type_name -> trireme.v1.Placement
+	32, // 50: trireme.v1.Reservation.status:type_name -> trireme.v1.Status
+	38, // 51: trireme.v1.Reservation.assumed:type_name -> trireme.v1.ClusterObject
+	27, // 52: trireme.v1.ReserveResponse.reservations:type_name -> trireme.v1.Reservation
+	34, // 53: trireme.v1.UnreserveRequest.cycle:type_name -> trireme.v1.Cycle
+	25, // 54: trireme.v1.UnreserveRequest.placements:type_name -> trireme.v1.Placement
+	8,  // 55: trireme.v1.FilterService.PreFilter:input_type -> trireme.v1.PreFilterRequest
+	10, // 56: trireme.v1.FilterService.Filter:input_type -> trireme.v1.FilterRequest
+	14, // 57: trireme.v1.FilterService.PostFilter:input_type -> trireme.v1.PostFilterRequest
+	19, // 58: trireme.v1.FilterService.PodGroupPostFilter:input_type -> trireme.v1.PodGroupPostFilterRequest
+	26, // 59: trireme.v1.FilterService.Reserve:input_type -> trireme.v1.ReserveRequest
+	29, // 60: trireme.v1.FilterService.Unreserve:input_type -> trireme.v1.UnreserveRequest
+	9,  // 61: trireme.v1.FilterService.PreFilter:output_type -> trireme.v1.PreFilterResponse
+	11, // 62: trireme.v1.FilterService.Filter:output_type -> trireme.v1.FilterResponse
+	18, // 63: trireme.v1.FilterService.PostFilter:output_type -> trireme.v1.PostFilterResponse
+	24, // 64: trireme.v1.FilterService.PodGroupPostFilter:output_type -> trireme.v1.PodGroupPostFilterResponse
+	28, // 65: trireme.v1.FilterService.Reserve:output_type -> trireme.v1.ReserveResponse
+	30, // 66: trireme.v1.FilterService.Unreserve:output_type -> trireme.v1.UnreserveResponse
+	61, // [61:67] is the sub-list for method output_type
+	55, // [55:61] is the sub-list for method input_type
+	55, // [55:55] is the sub-list for extension type_name
+	55, // [55:55] is the sub-list for extension extendee
+	0,  // [0:55] is the sub-list for field type_name
 }
 
 func init() { file_trireme_v1_filter_proto_init() }
@@ -2538,7 +2649,7 @@ func file_trireme_v1_filter_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_trireme_v1_filter_proto_rawDesc), len(file_trireme_v1_filter_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   30,
+			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

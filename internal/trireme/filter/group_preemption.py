@@ -6,6 +6,9 @@ too), and asks again: then victims are let back one by one, those first whose go
 more important before the others, and who can stay beside all members where they are stays. Whether a member still fits
 is asked of the filter plugins, as each saw the cluster: the members before it there, those after it not.
 
+Members whose own group does not fit, though the tree does, count as well: their places were given up before others were
+placed, so they may be in the way of each other, and then nobody can stay.
+
 Source: pkg/scheduler/framework/preemption/podgrouppreemption.go.
 """
 
@@ -26,6 +29,8 @@ NAME = "DefaultPreemption"
 # The place of a victim that is all over the cluster, as events name it.
 _EVERYWHERE = "cluster"
 _PREFIX = "pod group preemption: "
+# The row of a member that is not in the cluster: its own group does not fit.
+_IMAGINED = -1
 # Nobody: classes and slots.
 _PAIRS = np.zeros((0, 2), dtype=np.int32)
 
@@ -43,7 +48,7 @@ def who_may_go(
         return _answer(status.unresolvable(NAME, "No preemption victims found for incoming preemptor"))
     violating = preemption_budgets.Budgets(snap).violating([row for unit in units for row in unit.rows])
     out = filter_pb2.PodGroupPostFilterResponse()
-    out.potential.extend(_victim(unit, snap, not violating.isdisjoint(unit.rows)) for unit in units)
+    out.potential.extend(_victim(unit, snap, len(violating.intersection(unit.rows))) for unit in units)
     return out
 
 
@@ -56,12 +61,15 @@ async def who_has_to_go(
     """The victims that cannot stay beside the members. `kept` are the columns of the members' classes. Raises:
     OutOfStepError where the snapshot moved on while plugins in other processes were asked.
     """
-    order = sorted(range(len(request.victims)), key=lambda number: not request.victims[number].violates)
+    order = sorted(range(len(request.victims)), key=lambda number: not request.victims[number].violations)
     staying = await _Reprieve(request, snap, chain, kept).staying(order)
     going = [victim for number, victim in enumerate(request.victims) if number not in staying]
     count = sum(len(victim.pods) for victim in going)
     text = f"found a placement for podgroup, preempting {count} victims"
     out = _answer(status.Status(status.Code.SUCCESS, "", (text,)))
+    out.disruption.victims = count
+    out.disruption.violations = sum(victim.violations for victim in going)
+    out.disruption.of_groups = sum(victim.of_group for victim in going)
     preemptor, kind = request.pod_group, "compositepodgroup" if request.composite else "podgroup"
     for pod in (pod for victim in going for pod in victim.pods if not pod.terminating):
         out.actions.add(
@@ -103,16 +111,20 @@ class _Reprieve:
         )
         rows = {snap.pods.uids[row]: row for row in range(snap.pods.size) if snap.pods.slot[row] != pods.NO_SLOT}
         self._members = [
-            (member.pod_class, member.slot, rows[member.pod.uid])
+            (member.pod_class, member.slot, rows.get(member.pod.uid, _IMAGINED))
             for member in request.members
-            if member.pod.uid in rows
+            if snap.nodes.alive[member.slot]
         ]
+        self._imagined = any(row == _IMAGINED for _, _, row in self._members)
 
     async def staying(self, order: Sequence[int]) -> set[int]:
         """The victims (indexes) that can stay, asked about in this order."""
         out: set[int] = set()
         back = _PAIRS
         with rehearsal.Rehearsal(self._snap) as rehearsed:
+            # The cluster has room for all who are in it. Besides them there may be too many.
+            if self._imagined and not self._fits(self._members, rehearsed):
+                return out
             for number in order:
                 mark = rehearsed.mark
                 victim = self._request.victims[number]
@@ -152,8 +164,10 @@ class _Reprieve:
         wanted: dict[int, list[interfaces.DryRun]] = {number: [] for number in self._services}
         for at, (number, slot, _) in enumerate(members):
             if number in wanted:
-                later = [row for _, other, row in members[at:] if other == slot]
-                wanted[number].append(interfaces.DryRun(slot, later, back[back[:, 1] == slot, 0].tolist()))
+                later = [row for _, other, row in members[at:] if other == slot and row != _IMAGINED]
+                beside = [of_class for of_class, other, row in members[:at] if other == slot and row == _IMAGINED]
+                there = [*back[back[:, 1] == slot, 0].tolist(), *beside]
+                wanted[number].append(interfaces.DryRun(slot, later, there))
         rehearsed.clear_added()
         rehearsed.pause()
         generation = self._snap.generation
@@ -168,9 +182,11 @@ class _Reprieve:
 
     def _fits(self, members: Sequence[tuple[int, int, int]], rehearsed: rehearsal.Rehearsal) -> bool:
         """Whether these members fit where they are."""
-        rows = np.array([row for _, _, row in members], dtype=np.intp)
+        rows = np.array([row for _, _, row in members if row != _IMAGINED], dtype=np.intp)
+        mark = rehearsed.mark
         rehearsed.remove(rows)
         fits = all(self._run_fits(*run, rehearsed) for run in _runs(members))
+        rehearsed.clear_added(mark)
         rehearsed.restore(rows[np.array([self._snap.pods.slot[row] == pods.NO_SLOT for row in rows], dtype=np.bool_)])
         return fits
 
@@ -180,7 +196,9 @@ class _Reprieve:
         said = asking.verdicts(np.array([slot], dtype=np.intp), rehearsed)
         if said.index[0] != interfaces.PASSES or (said.capacity is not None and said.capacity[0] < len(rows)):
             return False
-        rehearsed.restore(np.array(rows, dtype=np.intp))
+        rehearsed.restore(np.array([row for row in rows if row != _IMAGINED], dtype=np.intp))
+        imagined = np.full(rows.count(_IMAGINED), slot, dtype=np.int32)
+        rehearsed.add(np.full(imagined.shape, pod_class, dtype=np.int32), imagined)
         return True
 
 
@@ -205,8 +223,8 @@ def _under_way(request: filter_pb2.PodGroupPostFilterRequest, snap: snapshot.Sna
     return bool((there & lesser & ((table.flags[: table.size] & pods.PREEMPTED) != 0)).any())
 
 
-def _victim(unit: group_victims.Unit, snap: snapshot.Snapshot, violates: bool) -> filter_pb2.Victim:
-    out = filter_pb2.Victim(violates=violates)
+def _victim(unit: group_victims.Unit, snap: snapshot.Snapshot, violations: int) -> filter_pb2.Victim:
+    out = filter_pb2.Victim(violations=violations, of_group=unit.of_group)
     table = snap.pods
     for row in unit.rows:
         number = int(table.pod_class[row])

@@ -37,6 +37,11 @@ class Unit:
     earliest: int
 
     @property
+    def of_group(self) -> bool:
+        """It is a group, or a pod of one."""
+        return self.rank > _POD
+
+    @property
     def importance(self) -> tuple[int, int, int, int]:
         """Sorts the most important first."""
         return -self.priority, -self.rank, -len(self.rows), self.earliest

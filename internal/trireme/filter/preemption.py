@@ -346,6 +346,8 @@ def _preempt(
     text = f"found a potential placement for pod on node {node_name}, preempting {len(chosen.rows)} victims"
     answer = _answer(status.Status(status.Code.SUCCESS, "", (text,)))
     answer.nominated_node = node_name
+    answer.disruption.victims = len(chosen.rows)
+    answer.disruption.violations = chosen.violations
     preemptor = question.cycle.pod.metadata
     for row in chosen.rows:
         if snap.pods.flags[row] & pods.TERMINATING:

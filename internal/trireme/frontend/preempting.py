@@ -229,7 +229,8 @@ class Preempting:
                 del self._preemptions[pod.uid]
                 self._let_go(pod.key, pod.uid)
             self._results.evicted(pod.uid)
-            self._observed.preempted(not failed, self._observed.clock() - started)
+            kind = pod.key.partition("/")[0] if not node_name else metrics_observed.POD
+            self._observed.preempted(kind, not failed, self._observed.clock() - started)
             result = "error" if failed else "success"
             text = "Async Preemption finished completely"
             klog.info(log, 2, text, preemptor=klog.Ref(pod.key), node=node_name, result=result)

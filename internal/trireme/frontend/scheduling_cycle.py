@@ -416,7 +416,10 @@ class SchedulingCycle:
         """
         later = [action for action in way.actions if action.HasField("evict")] if asynchronous else []
         now = [action for action in way.actions if action not in later]
+        started = self._observed.clock()
         failed = await self._preemptions.carry_out(now) if now else ""
+        if way.disruption is not None and not asynchronous:
+            self._observed.evicted(metrics_observed.POD, not failed, self._observed.clock() - started)
         if failed:
             log.warning("what PostFilter decided for pod %s failed: %s", pod.key, failed)
         self._preemptions.start(pod, way.nominated_node or "", later)

@@ -737,6 +737,36 @@ class PreemptionCandidates(_message.Message):
 Global___PreemptionCandidates: _TypeAlias = PreemptionCandidates  # noqa: Y015
 
 @_typing.final
+class Disruption(_message.Message):
+    """Disruption is what it costs to make room, as metrics have it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    VICTIMS_FIELD_NUMBER: _builtins.int
+    VIOLATIONS_FIELD_NUMBER: _builtins.int
+    OF_GROUPS_FIELD_NUMBER: _builtins.int
+    victims: _builtins.int
+    """OPTIONAL. How many pods go, those that are being deleted already included."""
+    violations: _builtins.int
+    """OPTIONAL. For how many of them a disruption budget has nothing left."""
+    of_groups: _builtins.int
+    """OPTIONAL, for groups. How many of the victims are whole groups, or pods of a group that go alone."""
+    def __init__(
+        self,
+        *,
+        victims: _builtins.int = ...,
+        violations: _builtins.int = ...,
+        of_groups: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["of_groups", b"of_groups", "victims", b"victims", "violations", b"violations"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Disruption: _TypeAlias = Disruption  # noqa: Y015
+
+@_typing.final
 class PostFilterResponse(_message.Message):
     """PostFilterResponse is the way out, if there is one."""
 
@@ -747,6 +777,7 @@ class PostFilterResponse(_message.Message):
     NOMINATED_NODE_FIELD_NUMBER: _builtins.int
     CLEAR_NOMINATION_FIELD_NUMBER: _builtins.int
     CANDIDATES_FIELD_NUMBER: _builtins.int
+    DISRUPTION_FIELD_NUMBER: _builtins.int
     nominated_node: _builtins.str
     """OPTIONAL. The node that the pod is nominated to."""
     clear_nomination: _builtins.bool
@@ -763,6 +794,10 @@ class PostFilterResponse(_message.Message):
     def candidates(self) -> Global___PreemptionCandidates:
         """OPTIONAL. Where candidates were asked for and there are some: these, and neither actions nor a nominated node."""
 
+    @_builtins.property
+    def disruption(self) -> Global___Disruption:
+        """OPTIONAL. Set where the actions make room: what that costs."""
+
     def __init__(
         self,
         *,
@@ -771,10 +806,11 @@ class PostFilterResponse(_message.Message):
         nominated_node: _builtins.str = ...,
         clear_nomination: _builtins.bool = ...,
         candidates: Global___PreemptionCandidates | None = ...,
+        disruption: Global___Disruption | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["candidates", b"candidates", "status", b"status"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["candidates", b"candidates", "disruption", b"disruption", "status", b"status"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["actions", b"actions", "candidates", b"candidates", "clear_nomination", b"clear_nomination", "nominated_node", b"nominated_node", "status", b"status"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actions", b"actions", "candidates", b"candidates", "clear_nomination", b"clear_nomination", "disruption", b"disruption", "nominated_node", b"nominated_node", "status", b"status"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -807,12 +843,14 @@ class PodGroupPostFilterRequest(_message.Message):
 
     @_builtins.property
     def members(self) -> _containers.RepeatedCompositeFieldContainer[Global___PodGroupMember]:
-        """REQUIRED. First its members without a node; then those that were placed, in the order in which they were."""
+        """REQUIRED. First its members without a node; then those that were placed, in the order in which they were, also if
+        their own group does not fit: those are not in the state of the cluster that is asked about.
+        """
 
     @_builtins.property
     def victims(self) -> _containers.RepeatedCompositeFieldContainer[Global___Victim]:
         """OPTIONAL. Unset: the first question. Else what it answered; in the state of the cluster that is asked about these
-        pods are gone, and the members are on their nodes.
+        pods are gone, and the members that go are on their nodes.
         """
 
     @_builtins.property
@@ -915,9 +953,12 @@ class Victim(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     PODS_FIELD_NUMBER: _builtins.int
-    VIOLATES_FIELD_NUMBER: _builtins.int
-    violates: _builtins.bool
-    """OPTIONAL. Its going breaks a disruption budget."""
+    VIOLATIONS_FIELD_NUMBER: _builtins.int
+    OF_GROUP_FIELD_NUMBER: _builtins.int
+    violations: _builtins.int
+    """OPTIONAL. For how many of them a disruption budget has nothing left."""
+    of_group: _builtins.bool
+    """OPTIONAL. It is a group, or a pod of one."""
     @_builtins.property
     def pods(self) -> _containers.RepeatedCompositeFieldContainer[Global___VictimPod]:
         """REQUIRED. The pods, at least one."""
@@ -926,11 +967,12 @@ class Victim(_message.Message):
         self,
         *,
         pods: _abc.Iterable[Global___VictimPod] | None = ...,
-        violates: _builtins.bool = ...,
+        violations: _builtins.int = ...,
+        of_group: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["pods", b"pods", "violates", b"violates"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["of_group", b"of_group", "pods", b"pods", "violations", b"violations"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -981,6 +1023,7 @@ class PodGroupPostFilterResponse(_message.Message):
     STATUS_FIELD_NUMBER: _builtins.int
     POTENTIAL_FIELD_NUMBER: _builtins.int
     ACTIONS_FIELD_NUMBER: _builtins.int
+    DISRUPTION_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def status(self) -> _status_pb2.Status:
         """REQUIRED unless `potential` is answered. CODE_SUCCESS: the actions make room, or it is being made."""
@@ -993,16 +1036,21 @@ class PodGroupPostFilterResponse(_message.Message):
     def actions(self) -> _containers.RepeatedCompositeFieldContainer[_bind_pb2.Action]:
         """OPTIONAL. Evictions; bind does them."""
 
+    @_builtins.property
+    def disruption(self) -> Global___Disruption:
+        """OPTIONAL, answer to the second question. Set where it is known who has to go: what that costs."""
+
     def __init__(
         self,
         *,
         status: _status_pb2.Status | None = ...,
         potential: _abc.Iterable[Global___Victim] | None = ...,
         actions: _abc.Iterable[_bind_pb2.Action] | None = ...,
+        disruption: Global___Disruption | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["status", b"status"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["disruption", b"disruption", "status", b"status"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["actions", b"actions", "potential", b"potential", "status", b"status"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actions", b"actions", "disruption", b"disruption", "potential", b"potential", "status", b"status"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -114,6 +114,7 @@ class PodGroupAssembly:
                 attempt,
                 publish,
                 post_filters,
+                observed,
                 topology=topology,
                 group_claims=completed.gates.enabled("DRAWorkloadResourceClaims"),
             ),

@@ -1,6 +1,8 @@
 """What is written on PodGroups: the condition PodGroupInitiallyScheduled, and an event for who waits in vain.
 
-The condition is written when it changes, and never goes back once the group has been scheduled.
+The condition is written when it changes, and never goes back once the group has been scheduled. Whether it has is what
+its object says: if somebody takes the condition away it is written anew. Only what was asked for a moment ago counts
+before the object shows it.
 
 Source: pkg/scheduler/schedule_one_podgroup.go updatePodGroupCondition.
 """
@@ -24,6 +26,10 @@ WAITING_FOR_PODS = "WaitingForPods"
 WAITING_FOR_GROUP = "WaitingForPodGroup"
 
 
+# How long a condition that was asked for counts though the object does not show it. A write that failed is done again.
+_UNSEEN_SECONDS = 10.0
+
+
 class PodGroupConditions:
     """Writes conditions, through `send`, and events."""
 
@@ -33,14 +39,14 @@ class PodGroupConditions:
         self._send = send
         self._recorder = recorder
         self._now = now
-        # By UID: what was asked for last, for groups whose object does not show it yet.
-        self._asked: dict[str, meta_pb2.Condition] = {}
+        # By UID: what was asked for last, of which object, and until when that counts.
+        self._asked: dict[str, tuple[meta_pb2.Condition, str, float]] = {}
 
     def set(self, pod_group: Group, reason: str, message: str) -> None:
         """The group's last attempt ended so."""
         metadata = pod_group.metadata
         shown = next((each for each in pod_group.status.conditions if each.type == INITIALLY_SCHEDULED), None)
-        known = self._asked.get(metadata.uid, shown)
+        known = self._unseen(metadata) or shown
         condition = meta_pb2.Condition(
             type=INITIALLY_SCHEDULED,
             status="True" if reason == SCHEDULED else "False",
@@ -57,13 +63,18 @@ class PodGroupConditions:
         if known is None or known.status != condition.status:
             condition.last_transition_time.Clear()
             condition.last_transition_time.seconds = int(self._now())
-        self._asked[metadata.uid] = condition
+        self._asked[metadata.uid] = condition, metadata.resource_version, self._now() + _UNSEEN_SECONDS
         self._send(
             bind_pb2.Action(
                 pod=cycle_pb2.PodIdentity(namespace=metadata.namespace, name=metadata.name, uid=metadata.uid),
                 set_group_condition=bind_pb2.SetGroupCondition(condition=condition),
             )
         )
+
+    def _unseen(self, metadata: meta_pb2.ObjectMeta) -> meta_pb2.Condition | None:
+        """What was asked for of this very object."""
+        asked, version, until = self._asked.get(metadata.uid, (None, "", 0.0))
+        return asked if version == metadata.resource_version and self._now() < until else None
 
     def gone(self, uid: str) -> None:
         """The PodGroup is deleted."""

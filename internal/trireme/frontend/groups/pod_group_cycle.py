@@ -144,7 +144,7 @@ class PodGroupCycle:
         """Ask for a way out, and start on it."""
         group, started = wanted.group, self._observed.clock()
         way = await self._post_filters.find(wanted, result)
-        self._observed.group_post_filtered(wanted.profile, way.code, len(way.actions), self._observed.clock() - started)
+        self._observed.point("PodGroupPostFilter", way.code, wanted.profile, self._observed.clock() - started)
         await self._free_devices(group, way.actions)
         if way.code is status.Code.SUCCESS:
             await self._make_room(group, [action for action in way.actions if action.HasField("evict")])
@@ -168,7 +168,9 @@ class PodGroupCycle:
         if self._asynchronous and group.entity is not None:
             self._preemptions.start(group.entity, "", actions)
             return
+        started = self._observed.clock()
         failed = await self._preemptions.carry_out(actions) if actions else ""
+        self._observed.evicted(group.group_key.kind, not failed, self._observed.clock() - started)
         if failed:
             log.warning("what PodGroupPostFilter decided for pod group %s failed: %s", group.key, failed)
 

@@ -18,6 +18,7 @@ from trireme.frontend.groups.pod_group_trial import PodGroupTrials
 from trireme.frontend.queueing import queue_places, queue_pod
 from trireme.frontend.queueing.pre_enqueue import DYNAMIC_RESOURCES
 from trireme.frontend.replicas import phases, replicas
+from trireme.frontend.serving import metrics_observed
 from trireme.v1 import bind_pb2, cycle_pb2, filter_pb2, scheduling_pb2
 from trireme.wire import status as wire_status
 
@@ -45,6 +46,7 @@ class PodGroupPostFilters:
         attempt: Try,
         publish: Callable[[], int],
         plugins: Mapping[str, Sequence[str]],
+        observed: metrics_observed.Observations,
         *,
         topology: bool,
         group_claims: bool,
@@ -52,6 +54,7 @@ class PodGroupPostFilters:
         """`attempt` tries a group, `trials` undoes what it assumed. `plugins` are those of each profile. `topology`:
         groups may ask for one domain. `group_claims`: they may have claims for devices.
         """
+        self._observed = observed
         self._group_claims = group_claims
         self._try = attempt
         self._topology = topology
@@ -70,6 +73,7 @@ class PodGroupPostFilters:
                 said = await self._devices(wanted, tried.trials)
             elif plugin == queue_places.DEFAULT_PREEMPTION:
                 said = await self._preempt(wanted)
+                self._observed.group_preemption_attempts.add((said.code.label,))
             else:
                 continue
             actions.extend(said.actions)
@@ -112,20 +116,29 @@ class PodGroupPostFilters:
         return GroupWayOut(code, ", ".join(response.status.messages), actions=tuple(response.actions))
 
     async def _preempt(self, wanted: Wanted) -> GroupWayOut:
-        members = wanted.everybody()
+        members, started = wanted.everybody(), self._observed.clock()
         try:
             response = await self._calls.pod_group_post_filter(self._question(wanted, members))
             if not response.potential:
                 current = {pod.uid: pod.record.nominated_node for pod in members}
-                return _way_out(response, current)
-            hidden = [pod.pod.uid for victim in response.potential for pod in victim.pods]
-            self._cache.hide(hidden)
-            try:
-                return await self._make_room(wanted, response.potential)
-            finally:
-                self._cache.show(hidden)
+                way = _way_out(response, current)
+                # Who may not preempt, or does already, is not looked at any closer.
+                if way.code is status.Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+                    self._observed.preemption_evaluated(way.code, self._observed.clock() - started)
+                return way
+            way = await self._evaluate(wanted, response.potential)
+            self._observed.preemption_evaluated(way.code, self._observed.clock() - started)
+            return way
         except (phases.PhaseFault, replicas.PhaseUnavailable) as error:
             return GroupWayOut(status.Code.ERROR, f"pod group preemption: {error}")
+
+    async def _evaluate(self, wanted: Wanted, potential: Sequence[filter_pb2.Victim]) -> GroupWayOut:
+        hidden = [pod.pod.uid for victim in potential for pod in victim.pods]
+        self._cache.hide(hidden)
+        try:
+            return await self._make_room(wanted, potential)
+        finally:
+            self._cache.show(hidden)
 
     async def _make_room(self, wanted: Wanted, potential: Sequence[filter_pb2.Victim]) -> GroupWayOut:
         """Place the members while all who may go are hidden; who has to go then."""
@@ -134,19 +147,19 @@ class PodGroupPostFilters:
             unschedulable = result.status.verdict is Verdict.UNSCHEDULABLE
             code = status.Code.UNSCHEDULABLE if unschedulable else status.Code.ERROR
             return GroupWayOut(code, f"pod group preemption: {result.status.message}")
-        placed = list(result.placed())
+        # As in kube-scheduler, who fitted counts and is promised the node, also where the pod's own group did not fit.
+        proposed = [(trial, trial.assumed) for trial in result.proposed() if trial.assumed is not None]
         try:
-            request = self._question(wanted, [trial.pod for trial in placed])
-            for member, trial in zip(request.members, placed, strict=True):
-                assert trial.assumed is not None  # those without a place were left out
-                member.slot = trial.assumed.slot
+            request = self._question(wanted, [trial.pod for trial, _ in proposed])
+            for member, (_, assumed) in zip(request.members, proposed, strict=True):
+                member.slot = assumed.slot
             request.victims.extend(potential)
             response = await self._calls.pod_group_post_filter(request)
-            return _way_out(
-                response, {trial.pod.uid: trial.assumed.node_name for trial in placed if trial.assumed is not None}
-            )
+            if response.HasField("disruption"):
+                self._observed.group_disrupts(wanted.tree.key.kind, response.disruption)
+            return _way_out(response, {trial.pod.uid: assumed.node_name for trial, assumed in proposed})
         finally:
-            self._trials.undo(placed)
+            self._trials.undo(list(result.placed()))
 
     def _question(self, wanted: Wanted, members: Sequence[queue_pod.QueuedPod]) -> filter_pb2.PodGroupPostFilterRequest:
         first, metadata = members[0].record, wanted.tree.message.metadata

@@ -106,6 +106,12 @@ class Result:
             for child in self.children:
                 yield from child.placed()
 
+    def proposed(self) -> Iterator[Trial]:
+        """The members that had a place when they were tried, whatever became of their groups."""
+        yield from (trial for trial in self.trials if trial.assumed is not None)
+        for child in self.children:
+            yield from child.proposed()
+
 
 # Tries groups. On success everybody who has a place is assumed there.
 Try = Callable[[Wanted], Awaitable[Result]]

@@ -78,6 +78,8 @@ class WayOut:
     actions: Sequence[bind_pb2.Action]
     nominated_node: str | None
     code: status.Code = status.Code.UNSCHEDULABLE
+    # What it costs, where the actions make room.
+    disruption: filter_pb2.Disruption | None = None
 
 
 class Phases:
@@ -369,4 +371,5 @@ def way_out(response: filter_pb2.PostFilterResponse) -> WayOut:
     """What PostFilter answered."""
     nominated = response.nominated_node or ("" if response.clear_nomination else None)
     code = wire_status.from_message(response.status).code
-    return WayOut(", ".join(response.status.messages), tuple(response.actions), nominated, code)
+    disruption = response.disruption if response.HasField("disruption") else None
+    return WayOut(", ".join(response.status.messages), tuple(response.actions), nominated, code, disruption)

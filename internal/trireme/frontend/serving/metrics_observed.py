@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from trireme.frontend.replicas import phases
 
 SCHEDULED = "scheduled"
+
+# What makes room for itself, where it is no group.
+POD = "pod"
 UNSCHEDULABLE = "unschedulable"
 ERROR = "error"
 
@@ -64,6 +67,7 @@ class Observations:
             for profile in profiles
             for point, before in (("Filter", ExtensionPoint.PRE_FILTER), ("Score", ExtensionPoint.PRE_SCORE))
         }
+        self._with_groups = False
         self._make_attempts()
         self._make_framework()
         self._make_volumes()
@@ -193,12 +197,30 @@ class Observations:
             "Pods chosen to make room for a group of pods.",
             exponential(1, 2, 11),
         )
-        self.group_preemption_seconds = Histogram(
+        self.disruptions = Histogram(
+            "scheduler_preemption_workload_disruptions",
+            "Victims of a group that are groups themselves, or pods of one that go alone.",
+            exponential(1, 2, 11),
+            ("preemptor",),
+        )
+        self.budget_violations = Counter(
+            "scheduler_preemption_pdb_violations_total",
+            "Victims for which a disruption budget had nothing left.",
+            ("preemptor",),
+        )
+        self.evaluation_seconds = Histogram(
             "scheduler_preemption_evaluation_duration_seconds",
             "Time to find whom to evict.",
             exponential(0.001, 2, 16),
             ("preemptor", "result"),
         )
+        self.execution_seconds = Histogram(
+            "scheduler_preemption_execution_duration_seconds",
+            "Time that the evictions took.",
+            exponential(0.001, 2, 16),
+            ("preemptor", "result"),
+        )
+        self._with_groups = True
 
     def _make_framework(self) -> None:
         self.point_seconds = Histogram(
@@ -342,13 +364,18 @@ class Observations:
         self.placement_evaluations.add(values)
         self.placement_seconds.observe(seconds, values)
 
-    def group_post_filtered(self, profile: str, code: status.Code, victims: int, seconds: float) -> None:
-        """PodGroupPostFilter was asked for a way out; so many have to go."""
-        if victims:
-            self.group_preemption_victims.observe(victims)
-        self.point("PodGroupPostFilter", code, profile, seconds)
-        self.group_preemption_attempts.add((code.label,))
-        self.group_preemption_seconds.observe(seconds, ("podgroup", code.label))
+    def preemption_evaluated(self, code: status.Code, seconds: float) -> None:
+        """It was looked for whom to evict for a group."""
+        # Groups of groups are not told apart in this one.
+        self.evaluation_seconds.observe(seconds, ("podgroup", code.label))
+
+    def group_disrupts(self, kind: str, cost: filter_pb2.Disruption) -> None:
+        """Room is made for a group of this kind."""
+        self.group_preemption_victims.observe(cost.victims)
+        if cost.of_groups:
+            self.disruptions.observe(cost.of_groups, (kind,))
+        if cost.violations:
+            self.budget_violations.add((kind,), cost.violations)
 
     # Preemption
 
@@ -358,15 +385,24 @@ class Observations:
         if profile not in self._preempting:
             return
         self.preemption_attempts.add((), pods)
-        victims = sum(action.HasField("evict") for action in way.actions)
-        if victims:
-            self.preemption_victims.observe(victims)
+        if way.disruption is not None:
+            self.preemption_victims.observe(way.disruption.victims)
+        if self._with_groups:
+            self.evaluation_seconds.observe(seconds / pods, (POD, way.code.label), pods)
+            if way.disruption is not None and way.disruption.violations:
+                self.budget_violations.add((POD,), way.disruption.violations)
 
-    def preempted(self, succeeded: bool, seconds: float) -> None:
-        """The evictions for a pod were carried out, or failed."""
+    def evicted(self, kind: str, succeeded: bool, seconds: float) -> None:
+        """The evictions for a pod, or a group of this kind, were carried out, or failed."""
+        if self._with_groups:
+            self.execution_seconds.observe(seconds, (kind, "success" if succeeded else "error"))
+
+    def preempted(self, kind: str, succeeded: bool, seconds: float) -> None:
+        """As `evicted`, beside the scheduling of others."""
         values = ("success" if succeeded else "error",)
         self.preemptions.add(values)
         self.preemption_seconds.observe(seconds, values)
+        self.evicted(kind, succeeded, seconds)
 
     # Phases and plugins
 
