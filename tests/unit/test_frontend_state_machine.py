@@ -206,7 +206,7 @@ class FrontendMachine(RuleBasedStateMachine):
         cache, mirror = self.frontend.cache, self.world.mirror
         placed = {uid: raw["spec"]["nodeName"] for uid, raw in self.world.seen.items() if raw["spec"].get("nodeName")}
         assert {pod.uid: pod.node_name for pod in cache.pods() if not pod.assumed} == placed
-        self.frontend.publish()
+        self.frontend.publisher.publish()
         expected: Counter[str] = Counter()
         for pod in cache.pods():
             expected[pod.node_name] += cpus(self.frontend.registry[pod.class_id].pod)

@@ -17,6 +17,7 @@ from trireme.framework.registry import ExtensionPoint
 from trireme.frontend import (
     background,
     binding_cycle,
+    cycle_parts,
     outcomes,
     pacing,
     phase_configuration,
@@ -50,7 +51,7 @@ from trireme.frontend.queueing import (
     queue_remote,
     scheduling_queue,
 )
-from trireme.frontend.replicas import bind_replicas, children, class_answers, phases, replicas
+from trireme.frontend.replicas import bind_replicas, children, class_answers, phases, publishing, replicas
 from trireme.frontend.serving import metrics_observed
 from trireme.frontend.term import Term
 from trireme.kube import client, events, pages, resources
@@ -99,13 +100,12 @@ class Frontend:
         self._clients = clients
         self._children = local
         self._term: Term | None = None
-        self._whole: list[bytes] = []  # the last full sync, and what was published since
-        self._whole_bytes = self._since_bytes = 0  # of the one and the other
         self._infos = infos
         self._seen = remote_plugins.pods_seen(infos)
         self.registry = class_registry.ClassRegistry(all_labels=self._seen.label_keys is None)
         self.registry.select_by(self._seen.label_keys or ())
         self.cache = cluster_cache.ClusterCache(self.registry)
+        self.publisher = publishing.Publisher(self.cache, self._hello)
         self.answers = class_answers.ClassAnswers()
         self.waiting = waiting_pods.WaitingPods()
         self.object_waits = object_waits.ObjectWaits()
@@ -118,7 +118,8 @@ class Frontend:
         self._make_queue()
         self._make_informers()
         self._make_phases()
-        self._make_cycle()
+        self.publisher.phases = (self.filters, self.scores)
+        self._make_cycles()
 
     # What it is made of
 
@@ -206,7 +207,9 @@ class Frontend:
     def _make_phases(self) -> None:
         own = self._completed.trireme
         self.filters, self.scores = (
-            replicas.Replicas(name, self, self._dialer(name), own.phase(name).deadline.seconds, self._clock, self.wake)
+            replicas.Replicas(
+                name, self.publisher, self._dialer(name), own.phase(name).deadline.seconds, self._clock, self.wake
+            )
             for name in ("filter", "score")
         )
         self.binders = bind_replicas.BindReplicas(
@@ -222,46 +225,27 @@ class Frontend:
         identities = config.identities(phase)
         return dialing.Dialer(dialing.Settings(tls.ca_file, tls.cert_file, tls.key_file, identities))
 
-    def _make_cycle(self) -> None:
-        permitting = frozenset(
-            profile.scheduler_name
-            for profile in self._completed.profiles
-            if not phase_configuration.OWN_PERMIT.issuperset(profile.names(ExtensionPoint.PERMIT))
-        )
+    def _make_cycles(self) -> None:
         self.results = outcomes.Outcomes(
             self.queue, self.recorder, self.watch.pending, self._carry_out, self.outbox, self._now, self.observed
         )
         self.calls = phases.Phases(
             self.filters, self.scores, self.answers, self._fence, self._config_hash, self.observed
         )
-        reserved = reservations.Reservations(self.cache, self.calls, self.watch.on_assumed)
-        extension = self._extender_calls.extenders if self._extender_calls is not None else None
-        in_pre_bind = pods_in_pre_bind.PodsInPreBind()
-        self.binding = binding_cycle.BindingCycle(
-            self.cache,
-            self.queue,
-            self.binders,
-            self.waiting,
-            self.results,
-            self._carry_out,
-            self._now,
-            permitting,
-            self.observed,
-            reserved,
-            pre_binding.PreBinding(
-                self.binders,
-                self.object_waits,
-                self._clock,
-                self._completed.gates.enabled("NominatedNodeNameForExpectation"),
-            ),
-            frozenset(
-                profile.scheduler_name
-                for profile in self._completed.profiles
-                if any(plugin.name in self._infos for plugin in profile.plugins.get(ExtensionPoint.PRE_BIND) or ())
-            ),
-            in_pre_bind,
-            extension,
+        parts = cycle_parts.CycleParts(
+            cache=self.cache,
+            queue=self.queue,
+            calls=self.calls,
+            results=self.results,
+            reserved=reservations.Reservations(self.cache, self.calls, self.watch.on_assumed),
+            observed=self.observed,
+            extension=self._extender_calls.extenders if self._extender_calls is not None else None,
+            publish=self.publisher.publish,
+            carry_out=self._carry_out,
+            now=self._now,
         )
+        in_pre_bind = pods_in_pre_bind.PodsInPreBind()
+        self.binding = self._make_binding(parts, in_pre_bind)
         self.preemptions = preempting.Preempting(
             self.cache,
             self.queue.nominator,
@@ -275,54 +259,56 @@ class Frontend:
             self.queue.held,
             preemption_retries.Retries(self._backoff.duration, self.activate, self._now),
         )
-        working = (self.binding, self.preemptions, reserved, self.remote_queue)
+        working = (self.binding, self.preemptions, parts.reserved, self.remote_queue)
         self._beside = [each.background for each in working]
+        self.scheduler = self._make_scheduler(parts)
+
+    def _make_binding(
+        self, parts: cycle_parts.CycleParts, in_pre_bind: pods_in_pre_bind.PodsInPreBind
+    ) -> binding_cycle.BindingCycle:
+        completed = self._completed
+        expecting = completed.gates.enabled("NominatedNodeNameForExpectation")
+        return binding_cycle.BindingCycle(
+            parts,
+            self.binders,
+            self.waiting,
+            pre_binding.PreBinding(self.binders, self.object_waits, self._clock, expecting),
+            in_pre_bind,
+            permit_profiles=frozenset(
+                profile.scheduler_name
+                for profile in completed.profiles
+                if not phase_configuration.OWN_PERMIT.issuperset(profile.names(ExtensionPoint.PERMIT))
+            ),
+            pre_bind_profiles=frozenset(
+                profile.scheduler_name
+                for profile in completed.profiles
+                if any(plugin.name in self._infos for plugin in profile.plugins.get(ExtensionPoint.PRE_BIND) or ())
+            ),
+        )
+
+    def _make_scheduler(self, parts: cycle_parts.CycleParts) -> scheduler.Scheduler:
         asynchronous = self._completed.gates.enabled("SchedulerAsyncPreemption")
-        self.cycle = scheduling_cycle.SchedulingCycle(
-            self.cache,
-            self.queue,
-            self.calls,
+        cycle = scheduling_cycle.SchedulingCycle(
+            parts,
             self.binding,
-            self.results,
-            self.publish,
-            self._now,
-            self.observed,
-            reserved,
             self.preemptions,
             {
                 profile.scheduler_name: asynchronous
                 for profile in self._completed.profiles
                 if profile.plugins.get(ExtensionPoint.POST_FILTER)
             },
-            extension,
         )
-        self.scheduler = scheduler.Scheduler(
-            self.queue,
-            self.cycle,
+        groups = self._groups
+        return scheduler.Scheduler(
+            parts,
+            cycle,
             self.binding,
-            self.calls,
             self.answers,
             self.pacer,
-            self.publish,
-            self._carry_out,
             self.available,
-            self._now,
             self._completed.trireme.batch.max_pods,
-            self._anticipating() if extension is None else frozenset(),
-            None
-            if self._groups is None
-            else self._groups.make_cycle(
-                self.cache,
-                self.calls,
-                self.publish,
-                self.observed,
-                reserved,
-                extension,
-                self.preemptions,
-                self.binding,
-                self.results,
-                self._carry_out,
-            ),
+            anticipating=self._anticipating() if parts.extension is None else frozenset(),
+            run_group=None if groups is None else groups.make_cycle(parts, self.preemptions, self.binding),
         )
 
     def _anticipating(self) -> frozenset[str]:
@@ -332,45 +318,6 @@ class Frontend:
             for profile in self._completed.profiles
             if not any(plugin.name in self._infos for plugins in profile.plugins.values() for plugin in plugins)
         )
-
-    # Where streams begin (replica_link.Source)
-
-    def hello(self) -> snapshot_pb2.Hello:
-        """The first message to a replica."""
-        return snapshot_pb2.Hello(fence=self._fence(), config_hash=self._config_hash, configuration=self._configuration)
-
-    def full_sync(self) -> Sequence[bytes]:
-        """All of the cluster: as it was when it was last made for a replica, and what has changed since. What has
-        changed goes to the replicas that follow already first.
-        """
-        self.publish()
-        if not self._whole:
-            self._whole = [
-                snapshot_pb2.SyncRequest(delta=delta).SerializeToString() for delta in self.cache.full_sync()
-            ]
-            self._whole_bytes, self._since_bytes = sum(map(len, self._whole)), 0
-        return tuple(self._whole)
-
-    def publish(self) -> int:
-        """Send what has changed to all replicas; answers the generation that they will be at."""
-        if not (self._whole or self.filters.followed or self.scores.followed):
-            self.cache.drop_delta()
-            return self.cache.generation
-        delta = self.cache.take_delta()
-        if delta is not None:
-            request = snapshot_pb2.SyncRequest(delta=delta).SerializeToString()
-            self._keep(request)
-            self.filters.publish(request, delta.to_generation)
-            self.scores.publish(request, delta.to_generation)
-        return self.cache.generation
-
-    def _keep(self, request: bytes) -> None:
-        """Behind the last full sync, while that costs a replica less than a new one would."""
-        self._since_bytes += len(request)
-        if self._since_bytes > self._whole_bytes:
-            self._whole = []
-        elif self._whole:
-            self._whole.append(request)
 
     # What is told to us
 
@@ -485,6 +432,9 @@ class Frontend:
     def term(self) -> Term | None:
         """Our term of leadership, while it lasts."""
         return self._term
+
+    def _hello(self) -> snapshot_pb2.Hello:
+        return snapshot_pb2.Hello(fence=self._fence(), config_hash=self._config_hash, configuration=self._configuration)
 
     def _fence(self) -> cycle_pb2.Fence:
         return cycle_pb2.Fence() if self._term is None else self._term.fence()

@@ -8,18 +8,24 @@ again until bind knows. Nothing is guessed, and no pod is forgotten while it mig
 import asyncio
 import dataclasses
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from grpc import aio
 
 from trireme.framework import cluster_event, status
-from trireme.frontend import background, fit_error, outcomes, pods_in_pre_bind, pre_binding, reservations, waiting_pods
-from trireme.frontend.cluster import cluster_cache, cluster_watch, object_waits
-from trireme.frontend.extenders import extenders
-from trireme.frontend.queueing import queue_pod, queue_remote, scheduling_queue
+from trireme.frontend import (
+    background,
+    cycle_parts,
+    fit_error,
+    outcomes,
+    pods_in_pre_bind,
+    pre_binding,
+    waiting_pods,
+)
+from trireme.frontend.cluster import cluster_watch, object_waits
+from trireme.frontend.queueing import queue_pod
 from trireme.frontend.queueing.pre_enqueue import DYNAMIC_RESOURCES
 from trireme.frontend.replicas import bind_replicas
-from trireme.frontend.serving import metrics_observed
 from trireme.v1 import bind_pb2, cycle_pb2, filter_pb2, resource_pb2
 from trireme.wire import status as wire_status
 
@@ -69,36 +75,29 @@ class BindingCycle:
 
     def __init__(
         self,
-        cache: cluster_cache.ClusterCache,
-        queue: scheduling_queue.SchedulingQueue,
+        parts: cycle_parts.CycleParts,
         binders: bind_replicas.BindReplicas,
         waiting: waiting_pods.WaitingPods,
-        results: outcomes.Outcomes,
-        carry_out: Callable[[queue_remote.Instructions], None],
-        now: Callable[[], float],
-        permit_profiles: frozenset[str],
-        observed: metrics_observed.Observations,
-        reserved: reservations.Reservations,
         pre_binding: pre_binding.PreBinding,
-        pre_bind_profiles: frozenset[str],
         in_pre_bind: pods_in_pre_bind.PodsInPreBind,
-        extension: extenders.Extenders | None = None,
+        permit_profiles: frozenset[str],
+        pre_bind_profiles: frozenset[str],
     ) -> None:
-        """`extension` are the HTTP extenders, where there are any."""
-        self._cache = cache
-        self._queue = queue
+        """`permit_profiles` and `pre_bind_profiles` have plugins of others that are to be asked there."""
+        self._cache = parts.cache
+        self._queue = parts.queue
+        self._results = parts.results
+        self._carry_out = parts.carry_out
+        self._now = parts.now
+        self._observed = parts.observed
+        self._reserved = parts.reserved
+        self._extension = parts.extension
         self._binders = binders
         self._waiting = waiting
-        self._results = results
-        self._carry_out = carry_out
-        self._now = now
-        self._permit_profiles = permit_profiles
-        self._observed = observed
-        self._reserved = reserved
         self._pre_binding = pre_binding
         self._in_pre_bind = in_pre_bind
+        self._permit_profiles = permit_profiles
         self._pre_bind_profiles = pre_bind_profiles
-        self._extension = extension
         self.background = background.Background()
         self._binding = 0
         self._room = asyncio.Event()

@@ -103,8 +103,8 @@ class Leadership:
         frontend = self._frontend
         while not frontend.synced:
             await asyncio.sleep(PUBLISH_SECONDS)
-            if frontend.filters.followed or frontend.scores.followed:
-                frontend.publish()
+            if frontend.publisher.followed:
+                frontend.publisher.publish()
 
     async def _lead(self, term: Term) -> None:
         frontend = self._frontend

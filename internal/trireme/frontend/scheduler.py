@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Callable
 
 from grpc import aio
 
-from trireme.frontend import binding_cycle, pacing, scheduling_cycle
-from trireme.frontend.queueing import queue_remote, scheduling_queue
-from trireme.frontend.replicas import class_answers, phases
+from trireme.frontend import binding_cycle, cycle_parts, pacing, scheduling_cycle
+from trireme.frontend.queueing import scheduling_queue
+from trireme.frontend.replicas import class_answers
 
 log = logging.getLogger(__name__)
 
@@ -30,16 +30,12 @@ class Scheduler:
 
     def __init__(
         self,
-        queue: scheduling_queue.SchedulingQueue,
+        parts: cycle_parts.CycleParts,
         cycle: scheduling_cycle.SchedulingCycle,
         binding: binding_cycle.BindingCycle,
-        calls: phases.Phases,
         answers: class_answers.ClassAnswers,
         pacer: pacing.Pacer,
-        publish: Callable[[], int],
-        carry_out: Callable[[queue_remote.Instructions], None],
         available: Callable[[], bool],
-        now: Callable[[], float],
         max_batch: int,
         anticipating: frozenset[str],
         run_group: Callable[[scheduling_queue.Batch], Awaitable[None]] | None = None,
@@ -47,16 +43,16 @@ class Scheduler:
         """`anticipating` are the profiles whose answers depend on nothing but the cluster; `run_group` runs the cycle
         of a group of pods, where there are groups.
         """
-        self._queue = queue
+        self._queue = parts.queue
+        self._calls = parts.calls
+        self._publish = parts.publish
+        self._carry_out = parts.carry_out
+        self._now = parts.now
         self._cycle = cycle
         self._binding = binding
-        self._calls = calls
         self._answers = answers
         self._pacer = pacer
-        self._publish = publish
-        self._carry_out = carry_out
         self._available = available
-        self._now = now
         self._max_batch = max_batch
         self._anticipating = anticipating
         self._run_group = run_group

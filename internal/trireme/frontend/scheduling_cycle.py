@@ -10,15 +10,14 @@ as placed, and replicas are told of those that were placed so when they have to 
 import dataclasses
 import itertools
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from trireme.framework import status
-from trireme.frontend import binding_cycle, fit_error, outcomes, preempting, reservations
-from trireme.frontend.cluster import cluster_cache, placed_pod
+from trireme.frontend import binding_cycle, cycle_parts, fit_error, outcomes, preempting
+from trireme.frontend.cluster import placed_pod
 from trireme.frontend.extenders import extenders
 from trireme.frontend.queueing import queue_pod, scheduling_queue
 from trireme.frontend.replicas import phases, replicas
-from trireme.frontend.serving import metrics_observed
 from trireme.telemetry import klog
 from trireme.v1 import core_pb2, cycle_pb2, filter_pb2
 
@@ -58,38 +57,30 @@ class _Foreseen:
 
 
 class SchedulingCycle:
-    """Runs batches. `publish` sends the replicas what has changed and answers the generation."""
+    """Runs batches."""
 
     def __init__(
         self,
-        cache: cluster_cache.ClusterCache,
-        queue: scheduling_queue.SchedulingQueue,
-        calls: phases.Phases,
+        parts: cycle_parts.CycleParts,
         binding: binding_cycle.BindingCycle,
-        results: outcomes.Outcomes,
-        publish: Callable[[], int],
-        now: Callable[[], float],
-        observed: metrics_observed.Observations,
-        reserved: reservations.Reservations,
         preemptions: preempting.Preempting,
         post_filtering: Mapping[str, bool],
-        extension: extenders.Extenders | None = None,
     ) -> None:
         """`post_filtering` are the profiles that have PostFilter plugins, and whether what these decide is carried out
-        beside the scheduling of other pods; `extension` are the HTTP extenders, where there are any.
+        beside the scheduling of other pods.
         """
-        self._cache = cache
-        self._queue = queue
-        self._calls = calls
+        self._cache = parts.cache
+        self._queue = parts.queue
+        self._calls = parts.calls
+        self._results = parts.results
+        self._publish = parts.publish
+        self._now = parts.now
+        self._observed = parts.observed
+        self._reserved = parts.reserved
+        self._extension = parts.extension
         self._binding = binding
-        self._results = results
-        self._publish = publish
-        self._now = now
-        self._observed = observed
-        self._reserved = reserved
         self._preemptions = preemptions
         self._post_filtering = post_filtering
-        self._extension = extension
         self._foreseen: _Foreseen | None = None
         # The profile and class for whose last pod room had to be made: the next one most likely fits nowhere either.
         self._crowd: tuple[str, int] | None = None

@@ -6,9 +6,7 @@ from typing import Any
 
 from trireme.config import commandline
 from trireme.framework.registry import ExtensionPoint
-from trireme.frontend import binding_cycle, outcomes, preempting, reservations
-from trireme.frontend.cluster import cluster_cache
-from trireme.frontend.extenders import extenders
+from trireme.frontend import binding_cycle, cycle_parts, preempting
 from trireme.frontend.groups import (
     pod_group_conditions,
     pod_group_cycle,
@@ -19,9 +17,7 @@ from trireme.frontend.groups import (
     pod_group_trial,
     pod_groups,
 )
-from trireme.frontend.queueing import queue_remote, scheduling_queue
-from trireme.frontend.replicas import phases
-from trireme.frontend.serving import metrics_observed
+from trireme.frontend.queueing import scheduling_queue
 from trireme.kube import events
 from trireme.v1 import bind_pb2
 
@@ -65,20 +61,16 @@ class PodGroupAssembly:
 
     def make_cycle(
         self,
-        cache: cluster_cache.ClusterCache,
-        calls: phases.Phases,
-        publish: Callable[[], int],
-        observed: metrics_observed.Observations,
-        reserved: reservations.Reservations,
-        extension: extenders.Extenders | None,
+        parts: cycle_parts.CycleParts,
         preemptions: preempting.Preempting,
         binding: binding_cycle.BindingCycle,
-        results: outcomes.Outcomes,
-        carry_out: Callable[[queue_remote.Instructions], None],
     ) -> Callable[[scheduling_queue.Batch], Awaitable[None]]:
         """What runs the cycle of a group."""
+        cache, calls, publish, observed = parts.cache, parts.calls, parts.publish, parts.observed
         completed = self._completed
-        trials = pod_group_trial.PodGroupTrials(cache, self.queue, calls, publish, observed, reserved, extension)
+        trials = pod_group_trial.PodGroupTrials(
+            cache, self.queue, calls, publish, observed, parts.reserved, parts.extension
+        )
         post_filters = {
             profile.scheduler_name: profile.names(ExtensionPoint.POD_GROUP_POST_FILTER)
             for profile in completed.profiles
@@ -120,7 +112,7 @@ class PodGroupAssembly:
             ),
             preemptions,
             binding,
-            results,
+            parts.results,
             self._conditions,
             observed,
             self._now,
@@ -130,7 +122,7 @@ class PodGroupAssembly:
                 if pod_groups.GANG_SCHEDULING in profile.all_names()
             ),
             completed.trireme.batch.max_pods,
-            carry_out,
+            parts.carry_out,
             asynchronous=completed.gates.enabled("SchedulerAsyncPreemption"),
             own_policy=completed.gates.enabled("PodGroupPreemptionPolicy"),
         ).run
