@@ -18,6 +18,7 @@ from trireme.frontend.cluster import placed_pod
 from trireme.frontend.extenders import extenders
 from trireme.frontend.queueing import queue_pod, scheduling_queue
 from trireme.frontend.replicas import phases, replicas
+from trireme.frontend.serving import metrics_observed
 from trireme.telemetry import klog
 from trireme.v1 import core_pb2, cycle_pb2, filter_pb2
 
