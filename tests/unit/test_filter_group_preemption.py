@@ -261,6 +261,17 @@ async def test_of_a_tree_the_topmost_group_decides() -> None:
     assert [sorted(each) for each in _potential(await cluster.who_may_go())] == [sorted(large), lost, pod]
 
 
+async def test_groups_that_are_part_of_each_other_decide_once() -> None:
+    """Whoever is met again decides nothing: else it would depend on how many levels are looked at."""
+    cluster = Cluster(1)
+    cluster.group("a", 500, together=False, parent="x")
+    cluster.group("x", 500, together=False, parent="y", composite=True)
+    cluster.group("y", 10, together=False, parent="x", composite=True)
+    low = cluster.add(500, "1", "n0", group="a")
+    await cluster.serve()
+    assert _potential(await cluster.who_may_go()) == [low]
+
+
 async def test_victims_are_told_that_a_group_of_groups_needs_their_room() -> None:
     """kube-scheduler names the kind in the condition of the victim."""
     cluster = Cluster(1, cpu="4")

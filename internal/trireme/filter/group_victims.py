@@ -9,14 +9,15 @@ when they change.
 Source: pkg/scheduler/framework/preemption (types.go, util.go).
 """
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from trireme.filter import class_priorities, preemption_victims
+from trireme.framework import group_ancestry
 from trireme.snapshot import arrays, snapshot
-from trireme.v1 import scheduling_pb2
 
 _KIND = "pod_group"
 _COMPOSITE = "composite_pod_group"
@@ -88,17 +89,20 @@ class Membership:
         self._generations = generations
 
 
-def _upwards(
-    snap: snapshot.Snapshot, namespace: str, name: str
-) -> Iterator[tuple[str, scheduling_pb2.PodGroup | scheduling_pb2.CompositePodGroup]]:
+def _upwards(snap: snapshot.Snapshot, namespace: str, name: str) -> Iterator[tuple[str, group_ancestry.Group]]:
     """The PodGroup and what it is in, one after the other, each with its kind, as far as they are there."""
-    kind = _KIND
-    for _ in range(_MAX_LEVELS):
-        group = snap.objects.get(kind, namespace, name) if name else None
-        if group is None:
-            return
-        yield kind, group
-        kind, name = _COMPOSITE, group.spec.parent_composite_pod_group_name
+
+    def get(key: tuple[str, str]) -> group_ancestry.Group | None:
+        return snap.objects.get(key[0], namespace, key[1])
+
+    for (kind, _), group in itertools.islice(group_ancestry.upwards((_KIND, name), get, _parent_of), _MAX_LEVELS):
+        if group is not None:
+            yield kind, group
+
+
+def _parent_of(key: tuple[str, str], group: group_ancestry.Group) -> tuple[str, str] | None:
+    parent = group.spec.parent_composite_pod_group_name
+    return (_COMPOSITE, parent) if parent else None
 
 
 def membership(snap: snapshot.Snapshot) -> Membership:

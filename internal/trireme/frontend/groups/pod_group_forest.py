@@ -12,9 +12,10 @@ Source: pkg/scheduler/backend/queue/workload_forest.go.
 import dataclasses
 from collections.abc import Callable, Iterator
 
+from trireme.framework import group_ancestry
 from trireme.v1 import scheduling_pb2
 
-Group = scheduling_pb2.PodGroup | scheduling_pb2.CompositePodGroup
+Group = group_ancestry.Group
 
 _GROUP = "PodGroup"
 _COMPOSITE = "CompositePodGroup"
@@ -187,20 +188,15 @@ class Forest:
 
     def _climb(self, key: GroupKey) -> tuple[GroupKey | None, GroupKey]:
         """The root, and the last group on the way to it, which may be one that is not there."""
-        seen = {key}
-        while key in self._known:
-            parent = self._parent(key)
-            if parent is None:
-                return key, key
-            key = parent
-            if key in seen:
-                break
-            seen.add(key)
-        return None, key
+        last, group = group_ancestry.topmost(key, self._known.get, self._parent_of)
+        return None if group is None else last, last
 
     def _parent(self, key: GroupKey) -> GroupKey | None:
         message = self._known.get(key)
-        if message is None or not self._composite or not message.spec.parent_composite_pod_group_name:
+        return None if message is None else self._parent_of(key, message)
+
+    def _parent_of(self, key: GroupKey, message: Group) -> GroupKey | None:
+        if not self._composite or not message.spec.parent_composite_pod_group_name:
             return None
         return GroupKey(f"{message.metadata.namespace}/{message.spec.parent_composite_pod_group_name}", composite=True)
 

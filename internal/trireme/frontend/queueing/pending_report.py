@@ -10,6 +10,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from trireme.frontend.cluster import cluster_watch, pod_projection
+from trireme.frontend.groups import pod_group_forest
 from trireme.frontend.queueing import pre_enqueue, queue_places, queue_pod, queue_statistics
 
 if TYPE_CHECKING:
@@ -201,5 +202,5 @@ def _clock(moment: float) -> str:
 
 def _root(where: queue_statistics.Whereabouts) -> str:
     """Whom the pod is scheduled with."""
-    kind, _, name = where.root.partition("/")
-    return f"{'CompositePodGroup' if kind == 'compositepodgroup' else 'PodGroup'} {name}"
+    root = pod_group_forest.GroupKey.parse(where.root)
+    return f"{root.api_kind} {root.name}"

@@ -8,6 +8,7 @@ Source: pkg/scheduler/framework/plugins/gangscheduling.
 from collections.abc import Sequence
 from typing import Any
 
+from trireme.framework import group_ancestry
 from trireme.frontend.queueing.hints import cluster_view
 from trireme.frontend.queueing.hints.wanted import Helps, Setting, Wanted, nobody
 from trireme.snapshot import classes
@@ -71,15 +72,13 @@ class _Hints:
 
     def _root(self, namespace: str, key: _Key) -> _Key | None:
         """The topmost group of the tree; None: some group on the way is not there, or is part of itself."""
-        if self._cluster is None:
+        cluster = self._cluster
+        if cluster is None:
             return key
-        seen: set[_Key] = set()
-        while key not in seen:
-            seen.add(key)
-            group = self._cluster.get(key[0], namespace, key[1])
-            if group is None:
-                return None
-            if not group.spec.parent_composite_pod_group_name:
-                return key
-            key = "composite_pod_group", group.spec.parent_composite_pod_group_name
-        return None
+        last, group = group_ancestry.topmost(key, lambda at: cluster.get(at[0], namespace, at[1]), _parent_of)
+        return None if group is None else last
+
+
+def _parent_of(key: _Key, group: group_ancestry.Group) -> _Key | None:
+    parent = group.spec.parent_composite_pod_group_name
+    return ("composite_pod_group", parent) if parent else None
