@@ -124,7 +124,8 @@ class DecisionCluster:
         nomination = snapshot_pb2.Nomination(pod=identity, pod_class=self.class_of(pod), slot=slot)
         self.cache.nominate(parsed.uid, nomination)
 
-    def _set_node(self, node: Json) -> None:
+    def set_node(self, node: Json) -> None:
+        """The node is this."""
         self.cache.set_node(decode.decode(node, core_pb2.Node))
 
     def _intern_again(self) -> bool:
@@ -135,7 +136,7 @@ class DecisionCluster:
     def _changes(self) -> list[Callable[[], None]]:
         case = self._case
         changes: list[Callable[[], None]] = []
-        changes += [lambda node=node: self._set_node(node) for node in case["nodes"]]
+        changes += [lambda node=node: self.set_node(node) for node in case["nodes"]]
         changes += [lambda entry=entry: self.set_object(entry) for entry in _objects(case)]
         changes += [lambda pod=pod: self.place(pod) for pod in case.get("pods") or ()]
         return changes
@@ -147,11 +148,11 @@ class DecisionCluster:
             if draw.random() < 0.6:
                 other = draw.choice(nodes)
                 metadata = {**other["metadata"], "name": node["metadata"]["name"]}
-                yield lambda changed={**other, "metadata": metadata}: self._set_node(changed)
+                yield lambda changed={**other, "metadata": metadata}: self.set_node(changed)
         for number in range(draw.randint(0, 3)):
             metadata = {**draw.choice(nodes)["metadata"], "name": f"{_DETOUR}{number}"}
             added = {**draw.choice(nodes), "metadata": metadata}
-            yield lambda changed=added: self._set_node(changed)
+            yield lambda changed=added: self.set_node(changed)
         for number in range(draw.randint(0, 4) if pods else 0):
             original = draw.choice(pods)
             metadata = {**original["metadata"], "name": f"{_DETOUR}{number}", "uid": f"{_DETOUR}{number}"}

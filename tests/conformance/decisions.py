@@ -210,17 +210,19 @@ class _Cycle:
             columns = node_columns.unpack(response.columns)
             refusals = fit_error.counted(columns.statuses, columns.index)
         answer = self._phases.filter().PostFilter(request, timeout=DEADLINE)
-        said = wire_status.from_message(answer.status)
         message = fit_error.message(len(self._names), refusal, refusals, ", ".join(answer.status.messages))
-        victims = sorted(action.pod.name for action in answer.actions if action.HasField("evict"))
-        freed = sorted(_deallocated(answer.actions))
-        preemption = {
-            "status": {**_status(said), **_some("reasons", list(answer.status.messages))},
-            **_some("nominatedNode", answer.nominated_node),
-            **_some("victims", victims),
-            **_some("deallocated", freed),
-        }
-        return {"preemption": preemption, "message": message}
+        return {"preemption": way_out(answer), "message": message}
+
+
+def way_out(answer: filter_pb2.PostFilterResponse) -> Json:
+    """What PostFilter said, as `preemption` of an answer has it."""
+    said = wire_status.from_message(answer.status)
+    return {
+        "status": {**_status(said), **_some("reasons", list(answer.status.messages))},
+        **_some("nominatedNode", answer.nominated_node),
+        **_some("victims", sorted(action.pod.name for action in answer.actions if action.HasField("evict"))),
+        **_some("deallocated", sorted(_deallocated(answer.actions))),
+    }
 
 
 def _cycle_of(phases: Phases, profile: str, cluster: DecisionCluster, class_id: int) -> cycle_pb2.Cycle:

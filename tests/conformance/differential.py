@@ -27,6 +27,7 @@ import real_framework
 import shrinking
 import situation_devices
 import situation_exclusive
+import situation_preemption
 import situation_rarities
 import situations
 from decision_differences import Finding, Verdict, compare, refused_elsewhere
@@ -43,7 +44,7 @@ DECISIONS = "decisions"
 CHUNK = 32
 
 # How many are made of golden ones; the others are drawn from scratch.
-OF_GOLDEN = {"golden": 1.0, "scratch": 0.0, "both": 0.4}
+OF_GOLDEN = {"golden": 1.0, "scratch": 0.0, "both": 0.4, "preemption": 0.0}
 
 # How many of these are several in one; the others are one with changes.
 CROSSED = 0.5
@@ -51,11 +52,12 @@ CROSSED = 0.5
 # How many of these have something rare besides.
 RARE = 0.15
 
-# How many from scratch are about devices alone, and about claims that only one pod may use.
-DEVICES, EXCLUSIVE = 0.25, 0.05
+# How many from scratch are about devices alone, about claims that only one pod may use, and about preemption alone.
+DEVICES, EXCLUSIVE, PREEMPTION = 0.25, 0.05, 0.1
 
-# How often the framework is asked about a situation, and about one where something differs.
-RUNS, RUNS_IF_DIFFERENT = 2, 12
+# How often the framework is asked about a situation, and about one where something differs: what it says of that by
+# chance should have been said by then.
+RUNS, RUNS_IF_DIFFERENT = 2, 24
 
 
 class Differential:
@@ -109,12 +111,27 @@ class Differential:
             text = f"{type(error).__name__}: {error}"
             return [Finding(row["name"], category, "answer", "", Verdict.DIFFERS, "an answer", text)]
         varies = set(row.get("varies", ()))
-        return [
+        found = [
             finding
-            for finding in compare(row, answer, self._setup)
-            if finding.verdict is Verdict.DIFFERS
-            and varies.isdisjoint((finding.field, f"{finding.field}.{finding.plugin}"))
+            for finding in self._compared(row, answer)
+            if varies.isdisjoint((finding.field, f"{finding.field}.{finding.plugin}"))
         ]
+        return found + [finding for field in row.get("either", ()) for finding in self._besides(row, answer, field)]
+
+    def _compared(self, row: Row, answer: Row) -> list[Finding]:
+        return [finding for finding in compare(row, answer, self._setup) if finding.verdict is Verdict.DIFFERS]
+
+    def _besides(self, row: Row, answer: Row, field: str) -> list[Finding]:
+        """What differs in a field that varies, where none of what the framework said in it is said."""
+        out: list[Finding] = []
+        for said in row["either"][field]:
+            if said is None and field in answer:
+                continue
+            found = self._compared({**row, "expect": {**row["expect"], field: said}}, answer) if said else []
+            out = [finding for finding in found if finding.field == field]
+            if not out:
+                break
+        return out
 
 
 def _outcome(row: Row) -> str:
@@ -125,12 +142,16 @@ def _outcome(row: Row) -> str:
     return ("some nodes fit" if refused else "all nodes fit") if expect["feasible"] else "no node fits"
 
 
-def _from_scratch(draw: random.Random, name: str) -> Row:
+def _from_scratch(draw: random.Random, name: str, source: str) -> Row:
+    if source == "preemption":
+        return situation_preemption.situation(draw, name)
     chance = draw.random()
     if chance < DEVICES:
         return situation_devices.situation(draw, name)
     if chance < DEVICES + EXCLUSIVE:
         return situation_exclusive.situation(draw, name)
+    if chance < DEVICES + EXCLUSIVE + PREEMPTION:
+        return situation_preemption.situation(draw, name)
     return situations.situation(draw, name)
 
 
@@ -143,7 +164,7 @@ def drawn(seed: int, count: int, like: Sequence[str] = (), source: str = "both")
     for number in range(count):
         name = f"{seed}-{number:05}"
         if not like and draw.random() >= OF_GOLDEN[source]:
-            yield _from_scratch(draw, name)
+            yield _from_scratch(draw, name, source)
         else:
             yield _of_golden(draw, name, mutations, crossings)
 

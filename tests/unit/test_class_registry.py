@@ -104,6 +104,15 @@ def test_pods_that_some_plugin_can_tell_apart_are_two_classes(changes: Json) -> 
     assert _intern(registry, _pod()) != _intern(registry, _pod(**changes))
 
 
+def test_a_pod_without_labels_is_told_from_one_with_labels_that_nobody_selects_by() -> None:
+    """Else disruption budgets, which protect nobody without labels, leave out both, or neither."""
+    registry = _registry()
+    bare, labelled = (_intern(registry, _pod(metadata__labels=labels)) for labels in ({}, {"index": "1"}))
+    assert not registry[bare].projected
+    assert registry[labelled].projected
+    assert labelled == _intern(registry, _pod(metadata__labels={"index": "2"}))
+
+
 def test_the_message_of_a_class_has_the_labels_that_take_part_and_no_name() -> None:
     """Else a selector does not find pods of the class, or a class is taken for one pod."""
     registry = _registry()
@@ -241,7 +250,7 @@ def test_one_class_means_equal_in_all_that_takes_part(group: list[Json], keys: s
 
     def seen(pod: Json) -> object:
         labels = {key: value for key, value in pod["metadata"]["labels"].items() if key in keys}
-        return pod["metadata"]["namespace"], labels, pod["spec"]["containers"]
+        return pod["metadata"]["namespace"], labels, not pod["metadata"]["labels"], pod["spec"]["containers"]
 
     numbers = [_intern(registry, pod) for pod in group]
     for one, number in zip(group, numbers, strict=True):

@@ -146,6 +146,21 @@ async def test_no_more_nodes_are_looked_at_than_the_arguments_ask_for() -> None:
     assert len(chosen) > 1
 
 
+async def test_of_candidates_that_break_a_budget_no_more_are_compared_than_the_arguments_ask_for() -> None:
+    """All nodes are looked at for one that breaks none; of the others only as many are kept as are asked for."""
+    chosen = set()
+    for uid in range(12):
+        case = Preemption(4, wanted="4")
+        case.uid = f"me-{uid}"
+        for priority, name in enumerate(case.names, start=1):
+            case.add(priority, "3", name, labels={"app": "kept"})
+        case.builder.apply(objects=[_budget(0)])
+        chosen.add(
+            (await case.ask(args='{"minCandidateNodesPercentage": 1, "minCandidateNodesAbsolute": 1}')).nominated_node
+        )
+    assert len(chosen) > 1
+
+
 _CHOICES: dict[str, tuple[list[tuple[int, str, int]], list[tuple[int, str, int]]]] = {
     # Of each node the pods: priority, cpu, start. The second node is the better one.
     "lowest highest priority": ([(9, "3", 0)], [(8, "3", 0)]),

@@ -122,15 +122,28 @@ class Question:
 
 @dataclass(slots=True)
 class _Found:
-    """What the dry runs found: candidates, and how many nodes were refused with which status."""
+    """What the dry runs found: candidates, and how many nodes were refused with which status. Of candidates that break
+    a budget, and of those that break none, as many as wanted are kept, the first ones.
+    """
 
+    wanted: int = 0
     candidates: list[preemption_victims.Candidate] = field(default_factory=list)
+    breaking: int = 0
     refused: Counter[status.Status] = field(default_factory=Counter)
     faults: list[str] = field(default_factory=list)
 
-    def enough(self, wanted: int) -> bool:
+    @property
+    def enough(self) -> bool:
         """Whether there are as many candidates as wanted, and one that breaks no budget."""
-        return len(self.candidates) >= wanted and any(not each.violations for each in self.candidates)
+        return len(self.candidates) >= self.wanted and len(self.candidates) > self.breaking
+
+    def keep(self, candidate: preemption_victims.Candidate) -> None:
+        """Keep the candidate, unless there are as many like it as wanted."""
+        breaking = bool(candidate.violations)
+        alike = self.breaking if breaking else len(self.candidates) - self.breaking
+        if alike < self.wanted:
+            self.candidates.append(candidate)
+            self.breaking += breaking
 
 
 class DefaultPreemption:
@@ -208,7 +221,7 @@ class DefaultPreemption:
         potential = question.resolvable(snap.nodes.live_slots())
         if not potential.size:
             return found
-        wanted = self._args.enough(potential.size)
+        wanted = found.wanted = self._args.enough(potential.size)
         potential = np.roll(potential, -_offset(question.cycle, potential.size))
         priority = question.pod_class.priority
         together = potential[:0]
@@ -243,7 +256,7 @@ class DefaultPreemption:
             everywhere = as_if.AsIf(*of_class, apart=False)
             of_groups = group_dry_run.GroupDryRun(snap, everywhere, budgets, priority, services)
         tried = 0
-        while potential.size and not found.enough(wanted):
+        while potential.size and not found.enough:
             # As many as it takes if nodes refuse as often as they did so far: a round costs more than a few nodes more.
             count = max(wanted - len(found.candidates), 1)
             if found.candidates:
@@ -262,7 +275,7 @@ class DefaultPreemption:
     ) -> None:
         for candidate in outcome.candidates:
             if candidate.rows:
-                found.candidates.append(candidate)
+                found.keep(candidate)
             else:
                 name = snap.nodes.names[candidate.slot]
                 found.faults.append(f'expected at least one victim pod on node "{name}"')

@@ -26,30 +26,53 @@ type decision struct {
 	about   *situation
 }
 
-// answerCase asks several times, and leaves out what is not the same each time; it answers the names of that too.
-func answerCase(content json.RawMessage, runs int) (object, []string, error) {
+// Of these fields it is told what was said, where that varies.
+var choices = []string{"preemption", "message"}
+
+// A varying is what is not the same each time: the names of fields, and of some of them what was said.
+type varying struct {
+	names  sets.Set[string]
+	either map[string][]any
+}
+
+// answerCase asks several times, and leaves out what is not the same each time; it answers that apart.
+func answerCase(content json.RawMessage, runs int) (object, *varying, error) {
 	return repeated(content, runs, decideOnce)
 }
 
-func repeated(content json.RawMessage, runs int, decide func(*situation) (object, error)) (object, []string, error) {
+func repeated(content json.RawMessage, runs int, decide func(*situation) (object, error)) (object, *varying, error) {
 	about, err := parse(content)
 	if err != nil {
 		return nil, nil, err
 	}
 	var answer object
-	varies := sets.New[string]()
+	varies := &varying{sets.New[string](), map[string][]any{}}
 	for range runs {
 		once, err := decide(about)
 		if err != nil {
 			return nil, nil, err
 		}
+		for _, field := range choices {
+			varies.add(field, once[field])
+		}
 		if answer == nil {
 			answer = once
 		} else {
-			keepCommon(answer, once, "", varies)
+			keepCommon(answer, once, "", varies.names)
 		}
 	}
-	return answer, sets.List(varies), nil
+	for _, field := range choices {
+		if !varies.names.Has(field) {
+			delete(varies.either, field)
+		}
+	}
+	return answer, varies, nil
+}
+
+func (v *varying) add(field string, value any) {
+	if !slices.ContainsFunc(v.either[field], func(known any) bool { return same(known, value) }) {
+		v.either[field] = append(v.either[field], value)
+	}
 }
 
 // By their inner fields are told: allocations node by node, what plugins say alone plugin by plugin.

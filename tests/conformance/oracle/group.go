@@ -24,7 +24,7 @@ func isGroup(content json.RawMessage) bool {
 // answerGroup tries the members of the one PodGroup of the situation in their order, by DynamicResources alone: each
 // goes to the first node by name that will do, and the next one sees what was reserved for it. If one of them fits
 // nowhere, PodGroupPostFilter is asked, else PreBind of each. It needs the gates of pod groups.
-func answerGroup(content json.RawMessage, runs int) (object, []string, error) {
+func answerGroup(content json.RawMessage, runs int) (object, *varying, error) {
 	return repeated(content, runs, decideGroup)
 }
 

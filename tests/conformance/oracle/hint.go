@@ -68,7 +68,7 @@ func parseHappening(content json.RawMessage) (*happening, error) {
 }
 
 // answerHint asks the plugin, in a cluster as it is after the event.
-func answerHint(content json.RawMessage) (object, []string, error) {
+func answerHint(content json.RawMessage) (object, *varying, error) {
 	about, err := parseHappening(content)
 	if err != nil {
 		return nil, nil, err
@@ -101,7 +101,7 @@ func answerHint(content json.RawMessage) (object, []string, error) {
 	if changes := about.changes(); changes != nil {
 		answer["changes"] = changes
 	}
-	return answer, nil, nil
+	return answer, &varying{}, nil
 }
 
 // plain keeps a missing object from becoming an interface that is not nil.

@@ -2,7 +2,8 @@
 //
 // It reads rows of golden decisions and hints as JSON lines on stdin, `{"name", "case"}`, and prints each with what
 // kube-scheduler says, `{"name", "case", "expect"}`, in the same order. A row that cannot be answered gets an `error`.
-// `varies` names the fields of an answer that are left out because they are another each time.
+// `varies` names the fields of an answer that are left out because they are another each time; `either` has what was
+// said of preemption then.
 //
 // Each situation is a whole scheduler on a fake API server: its informers, cache, queue and plugins are kube-scheduler's,
 // and the extension points are run as its scheduling cycle runs them, but over all nodes. Maps and lists come in
@@ -17,17 +18,19 @@ import (
 	"os"
 	"runtime"
 
+	"k8s.io/apimachinery/pkg/util/sets"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/klog/v2"
 )
 
 // A row is read, answered and printed.
 type row struct {
-	Name   string          `json:"name"`
-	Case   json.RawMessage `json:"case"`
-	Expect any             `json:"expect,omitempty"`
-	Varies []string        `json:"varies,omitempty"`
-	Error  string          `json:"error,omitempty"`
+	Name   string           `json:"name"`
+	Case   json.RawMessage  `json:"case"`
+	Expect any              `json:"expect,omitempty"`
+	Varies []string         `json:"varies,omitempty"`
+	Either map[string][]any `json:"either,omitempty"`
+	Error  string           `json:"error,omitempty"`
 }
 
 func main() {
@@ -102,18 +105,18 @@ func answerLine(line []byte, runs int) (answer row) {
 			answer.Expect, answer.Error = nil, fmt.Sprint(problem)
 		}
 	}()
-	ask := func() (object, []string, error) { return answerCase(answer.Case, runs) }
+	ask := func() (object, *varying, error) { return answerCase(answer.Case, runs) }
 	if isGroup(answer.Case) {
-		ask = func() (object, []string, error) { return answerGroup(answer.Case, runs) }
+		ask = func() (object, *varying, error) { return answerGroup(answer.Case, runs) }
 	}
 	if isHappening(answer.Case) {
-		ask = func() (object, []string, error) { return answerHint(answer.Case) }
+		ask = func() (object, *varying, error) { return answerHint(answer.Case) }
 	}
 	expect, varies, err := ask()
 	if err != nil {
 		answer.Error = err.Error()
 	} else {
-		answer.Expect, answer.Varies = expect, varies
+		answer.Expect, answer.Varies, answer.Either = expect, sets.List(varies.names), varies.either
 	}
 	return answer
 }

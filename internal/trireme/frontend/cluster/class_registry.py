@@ -18,8 +18,8 @@ from trireme.v1 import core_pb2
 # Classes without pods that are kept, and bases kept with them.
 IDLE_CLASSES = 1024
 
-# A base and the labels that take part.
-ClassKey = tuple[int, Labels]
+# A base, the labels that take part, and whether there are no others either: a budget protects nobody without labels.
+ClassKey = tuple[int, Labels, bool]
 
 
 _IN_FORCE: tuple[
@@ -95,7 +95,7 @@ class ClassRegistry:
 
     def intern(self, base: int, labels: Labels) -> int:
         """The class of a base and a pod's labels, with one pod more in it."""
-        key = (base, self._project(labels))
+        key = (base, self._project(labels), not labels)
         class_id = self._ids.get(key)
         if class_id is None:
             class_id = self._new_class(key, len(key[1]) < len(labels))

@@ -1,0 +1,407 @@
+"""Preemptors in a cluster that changes all the time, of one filter that keeps what it found, and of ones that are new.
+
+Nodes, pods, budgets and nominations come, change and go at random, as `situation_preemption` draws them. In between
+pods are asked about: several of a class in one call, one by one, or where they are nominated. Each is asked about once
+more, alone, of a filter that is made for this one question; whoever was asked must say the same. What is said comes
+true, so that the next one meets victims that go and pods that wait.
+"""
+
+import asyncio
+import copy
+import random
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import decision_profiles
+import decisions
+import grpc
+import situation_preemption
+from decision_cluster import DecisionCluster, Json
+from decision_phases import hash_of
+from golden_rows import Row
+
+from trireme.filter import service as filter_service
+from trireme.frontend.replicas import class_answers
+from trireme.snapshot import snapshot
+from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, snapshot_pb2
+from trireme.wire import node_columns
+
+_SETUP = decision_profiles.make()
+_PROFILE = decision_profiles.default_profile()
+_HASH = hash_of(_SETUP.configuration)
+_FENCE = cycle_pb2.Fence(epoch=1, lease_valid_ms=15_000)
+
+# What nodes say: a status of each that refuses.
+Said = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One pod was decided: what the filter said that keeps what it found, and what a new one said. `row` is the
+    situation, as a golden row, with the way out that was found.
+    """
+
+    kept: tuple[Said, bytes]
+    anew: tuple[Said, bytes]
+    row: Row | None
+
+
+class _Context:
+    """What the service uses of a call's context."""
+
+    async def abort(self, code: grpc.StatusCode, details: str = "", trailing: Any = ()) -> NoReturn:
+        raise AssertionError(f"{code}: {details}")
+
+    async def write(self, message: Any) -> None:
+        """An acknowledgement, which nobody waits for."""
+
+    def time_remaining(self) -> float:
+        return 60.0
+
+
+class _Filter:
+    """One filter, in this process."""
+
+    def __init__(self) -> None:
+        self.snap = snapshot.Snapshot()
+        self.service = filter_service.FilterService(self.snap, _no_remote)
+
+    async def begin(self, cluster: DecisionCluster) -> None:
+        """Take the cluster as it is."""
+        hello = snapshot_pb2.Hello(fence=_FENCE, config_hash=_HASH, configuration=_SETUP.configuration)
+        requests = [snapshot_pb2.SyncRequest(hello=hello)]
+        requests += [snapshot_pb2.SyncRequest(delta=delta) for delta in cluster.cache.full_sync()]
+        await self.service.follow.Sync(_stream(requests), _context())
+
+    async def filter(self, request: filter_pb2.FilterRequest) -> filter_pb2.FilterResponse:
+        """Filter's answer."""
+        return await self.service.Filter(request, _context())
+
+    async def way_out(
+        self, cycle: cycle_pb2.Cycle, said: filter_pb2.FilterResponse, columns: filter_pb2.NodeColumns
+    ) -> filter_pb2.PostFilterResponse:
+        """PostFilter's answer to what Filter said."""
+        request = filter_pb2.PostFilterRequest(cycle=cycle, columns=columns)
+        if said.pre_filter.status.messages:
+            request.pre_filter.CopyFrom(said.pre_filter.status)
+        return await self.service.PostFilter(request, _context())
+
+
+class Sequence:
+    """One cluster and what happens in it; by the seed alone."""
+
+    def __init__(self, seed: int) -> None:
+        self._draw = random.Random(seed)
+        reasons = frozenset(self._draw.sample(_REASONS, self._draw.choice((0, 0, 0, 1, 1, 2))))
+        self._drawn = situation_preemption.Preempting(self._draw, reasons)
+        case = self._drawn.row("sequence", str(seed))["case"]
+        self._seed = seed
+        self._case = {**case, "nodes": [], "pods": [], "nominated": [], "podDisruptionBudgets": []}
+        self._case.pop("pluginConfig", None)
+        self._cluster = DecisionCluster(self._case)
+        self._cluster.fill()
+        self._nodes: dict[str, Json] = {}
+        self._pods: dict[str, Json] = {}
+        self._waiting: dict[str, Json] = {}
+        self._budgets: dict[str, Json] = {}
+        for node in case["nodes"]:
+            self._set_node(node)
+        for pod in case["pods"]:
+            self._place(pod)
+        for budget in case.get("podDisruptionBudgets", ())[: self._draw.choice((0, 0, 2))]:
+            self._set_budget(budget)
+        self._classes = [self._drawn.incoming() for _ in range(3)]
+        self._count = 0
+        self._filter = _Filter()
+        self._answers: dict[int, class_answers.ClassAnswer] = {}
+
+    async def run(self, questions: int) -> AsyncIterator[Decision]:
+        """What is decided, one pod after the other."""
+        self._cluster.cache.take_delta()
+        await self._filter.begin(self._cluster)
+        for _ in range(questions):
+            for _ in range(self._draw.choice((0, 1, 1, 2, 4))):
+                self._happen()
+            pods = self._preemptors()
+            nominated = [pod for pod in self._waiting.values() if pod["metadata"]["name"].startswith("me-")]
+            if nominated and self._draw.random() < 0.3:
+                async for decision in self._where_nominated(nominated):
+                    yield decision
+            elif self._draw.random() < 0.3:
+                yield await self._alone(pods[0])
+            else:
+                async for decision in self._together(pods):
+                    yield decision
+
+    # --- what happens
+
+    def _happen(self) -> None:
+        draw = self._draw
+        pods, nodes, waiting = sorted(self._pods), sorted(self._nodes), sorted(self._waiting)
+        match draw.randrange(12):
+            case 0 | 1 if pods:
+                self._remove_pod(draw.choice(pods))
+            case 2 | 3 | 4:
+                self._count += 1
+                self._place(self._drawn.placed(f"more{self._count}", draw.choice(nodes)))
+            case 5 if pods:
+                # It is going; or the kubelet tells when it started.
+                pod = copy.deepcopy(self._pods[draw.choice(pods)])
+                pod["metadata"] |= draw.choice(
+                    ({}, {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["a/b"]})
+                )
+                pod["status"]["startTime"] = f"2026-01-01T00:00:{draw.randrange(60):02}Z"
+                self._place(pod)
+            case 6 if waiting:
+                self._nominate(self._waiting[draw.choice(waiting)], draw.choice(("", *nodes)))
+            case 7:
+                self._count += 1
+                self._nominate(self._drawn.nominated(f"w{self._count}"), draw.choice(nodes))
+            case 8 if len(nodes) > 1:
+                name = draw.choice(nodes)
+                for uid in [uid for uid, pod in self._pods.items() if pod["spec"]["nodeName"] == name]:
+                    self._remove_pod(uid)
+                for pod in [pod for pod in self._waiting.values() if pod["status"]["nominatedNodeName"] == name]:
+                    self._nominate(pod, "")
+                self._cluster.cache.remove_node(name)
+                del self._nodes[name]
+            case 9:
+                self._set_node(self._drawn.node(draw.choice((*nodes, f"n{draw.randrange(12):02}"))))
+            case 10 if self._budgets and draw.random() < 0.7:
+                name = draw.choice(sorted(self._budgets))
+                gone = self._budgets.pop(name)
+                self._cluster.cache.remove_object("pod_disruption_budget", gone["metadata"]["namespace"], name)
+            case 11 if draw.random() < 0.3:
+                self._set_budget(self._drawn.budget(f"b{draw.randrange(3)}", list(self._pods.values())))
+
+    def _set_node(self, node: Json) -> None:
+        self._nodes[node["metadata"]["name"]] = node
+        self._cluster.set_node(node)
+
+    def _set_budget(self, budget: Json) -> None:
+        name = budget["metadata"]["name"]
+        gone = self._budgets.pop(name, None)
+        if gone is not None:
+            self._cluster.cache.remove_object("pod_disruption_budget", gone["metadata"]["namespace"], name)
+        self._budgets[name] = budget
+        self._cluster.set_object(budget)
+
+    def _place(self, pod: Json) -> None:
+        self._pods[pod["metadata"]["uid"]] = pod
+        self._cluster.place(pod)
+
+    def _remove_pod(self, uid: str) -> None:
+        del self._pods[uid]
+        self._cluster.cache.remove_pod(uid)
+
+    def _nominate(self, pod: Json, node: str) -> None:
+        """The pod waits for the node; "": for none."""
+        uid = pod["metadata"]["uid"]
+        changed = {**pod, "status": {**pod["status"], "nominatedNodeName": node}}
+        self._cluster.nominate(changed)
+        self._waiting.pop(uid, None)
+        if node:
+            self._waiting[uid] = changed
+
+    # --- who is asked about
+
+    def _preemptors(self) -> list[Json]:
+        """Some pods of one class; perhaps one that is nominated already."""
+        pod = self._draw.choice(self._classes)
+        out = []
+        for _ in range(self._draw.choice((1, 2, 3, 6))):
+            self._count += 1
+            name = f"me-{self._count}"
+            out.append(
+                {**pod, "metadata": {**pod["metadata"], "name": name, "uid": name}, "status": {"phase": "Pending"}}
+            )
+        again = [each for each in self._waiting.values() if each["spec"] == pod["spec"]]
+        if again and self._draw.random() < 0.2:
+            out[0] = self._draw.choice(again)
+        return out
+
+    async def _alone(self, pod: Json) -> Decision:
+        """One pod, by two calls."""
+        class_id = self._follow(pod)
+        cycle = self._cycle(class_id, pod)
+        known = self._answers.setdefault(class_id, class_answers.ClassAnswer())
+        own = pod["metadata"]["uid"] in self._waiting
+        if own:
+            known = class_answers.ClassAnswer()
+        request = filter_pb2.FilterRequest(cycle=cycle, count=1, known_generation=known.generation)
+        said = await self._filter.filter(request)
+        if said.HasField("columns"):
+            known.take(node_columns.unpack(said.columns))
+        way = None
+        if not known.admissible or said.pre_filter.status.messages:
+            way = await self._filter.way_out(cycle, said, known.message())
+        told = {} if said.pre_filter.status.messages else self._by_node(known.statuses, known.index.tolist())
+        return await self._decided(pod, class_id, told, way)
+
+    async def _together(self, pods: list[Json]) -> AsyncIterator[Decision]:
+        """Several pods of a class, by one call."""
+        class_id = self._follow(*pods)
+        cycle = self._cycle(class_id, pods[0])
+        request = filter_pb2.FilterRequest(cycle=cycle, count=len(pods), preemptors=[_message(pod) for pod in pods])
+        said = await self._filter.filter(request)
+        columns = node_columns.unpack(said.columns)
+        index = columns.index.tolist()
+        for pod, way in zip(pods, said.ways_out, strict=False):
+            if way.HasField("slot"):
+                index[way.slot] = way.status_index
+            told = {} if said.pre_filter.status.messages else self._by_node(columns.statuses, index)
+            yield await self._decided(pod, class_id, told, way.post_filter)
+        if not said.ways_out:
+            yield await self._alone(pods[0])
+
+    async def _where_nominated(self, waiting: list[Json]) -> AsyncIterator[Decision]:
+        """Pods of a class, each on the node that it waits for, by one call."""
+        draw = self._draw
+        first = draw.choice(waiting)
+        alike = [pod for pod in waiting if pod["spec"] == first["spec"] and pod is not first]
+        others = draw.sample(alike, draw.randint(0, len(alike)))
+        class_id = self._follow(first, *others)
+        alike = [pod for pod in others if self._cluster.class_of(pod) == class_id]
+        request = filter_pb2.FilterRequest(cycle=self._cycle(class_id, first), count=1, nominated_first=True)
+        request.nominated.extend(_identity(pod) for pod in alike)
+        said = await self._filter.filter(request)
+        admitted = [said.nominated_slot, *said.nominated_slots] if said.HasField("nominated_slot") else []
+        for pod, slot in zip((first, *alike), admitted, strict=False):
+            node = pod["status"]["nominatedNodeName"]
+            assert slot == self._cluster.cache.slot_of(node)
+            anew, _, _ = await self._anew(pod, class_id)
+            yield Decision(({node: None}, b""), ({node: anew.get(node)}, b""), None)
+            self._bind(pod, node)
+        left = [first, *alike][len(admitted) :]
+        if left and not admitted:
+            yield await self._alone(left[0])
+
+    async def _decided(
+        self, pod: Json, class_id: int, told: Said, way: filter_pb2.PostFilterResponse | None
+    ) -> Decision:
+        self._tell()
+        anew = await self._anew(pod, class_id)
+        said = (told, b"" if way is None else way.SerializeToString(deterministic=True))
+        row = None if way is None else self._row(pod, way)
+        if way is not None:
+            self._come_true(pod, way)
+        elif self._draw.random() < 0.7:
+            free = [name for name in sorted(self._nodes) if name not in told]
+            self._bind(pod, self._draw.choice(free))
+        return Decision(said, anew[:2], row)
+
+    async def _anew(self, pod: Json, class_id: int) -> tuple[Said, bytes, bool]:
+        """What a filter says of the pod that knows nothing but the cluster as it is."""
+        self._tell()
+        new = _Filter()
+        await new.begin(self._cluster)
+        cycle = self._cycle(class_id, pod)
+        said = await new.filter(filter_pb2.FilterRequest(cycle=cycle, count=1))
+        columns = node_columns.unpack(said.columns)
+        refused = bool(said.pre_filter.status.messages)
+        told = {} if refused else self._by_node(columns.statuses, columns.index.tolist())
+        fits = not refused and bool(((columns.index == 0) & (columns.capacity > 0)).any())
+        way = None if fits else await new.way_out(cycle, said, said.columns)
+        return told, b"" if way is None else way.SerializeToString(deterministic=True), fits
+
+    # --- what comes of it
+
+    def _come_true(self, pod: Json, way: filter_pb2.PostFilterResponse) -> None:
+        for action in way.actions:
+            if action.HasField("evict"):
+                self._evict(action.pod.uid)
+        if way.nominated_node or way.clear_nomination:
+            self._nominate(pod, way.nominated_node)
+
+    def _evict(self, uid: str) -> None:
+        """The victim is going: the frontend says so at once, before its object does."""
+        victim = copy.deepcopy(self._pods[uid])
+        victim["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["a/b"]}
+        condition = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+        victim["status"]["conditions"] = [condition]
+        self._pods[uid] = victim
+        self._cluster.cache.set_evicting(uid, True)
+
+    def _bind(self, pod: Json, node: str) -> None:
+        self._nominate(pod, "")
+        spec = {**pod["spec"], "nodeName": node}
+        self._place({**pod, "spec": spec, "status": {"phase": "Running", "startTime": "2026-01-02T00:00:00Z"}})
+
+    # --- asking
+
+    def _follow(self, *pods: Json) -> int:
+        """The class of the pods, with which the filter has all that happened."""
+        class_id = max(self._cluster.class_of(pod) for pod in pods)
+        self._tell()
+        return class_id
+
+    def _tell(self) -> None:
+        delta = self._cluster.cache.take_delta()
+        if delta is not None:
+            self._filter.snap.apply(snapshot_pb2.Delta.FromString(delta.SerializeToString()))
+
+    def _cycle(self, class_id: int, pod: Json) -> cycle_pb2.Cycle:
+        return cycle_pb2.Cycle(
+            fence=_FENCE,
+            generation=self._cluster.cache.generation,
+            config_hash=_HASH,
+            profile=_PROFILE,
+            attempt=1,
+            pod=_message(pod),
+            pod_class=class_id,
+        )
+
+    def _by_node(self, statuses: Any, index: list[int]) -> Said:
+        slots = {name: self._cluster.cache.slot_of(name) for name in self._nodes}
+        return {name: statuses[index[slot] - 1] for name, slot in slots.items() if index[slot]}
+
+    def _row(self, pod: Json, way: filter_pb2.PostFilterResponse) -> Row:
+        waiting = [each for uid, each in self._waiting.items() if uid != pod["metadata"]["uid"]]
+        case = {**self._case, "nodes": list(self._nodes.values()), "pods": list(self._pods.values()), "pod": pod}
+        case |= {"nominated": waiting, "podDisruptionBudgets": list(self._budgets.values())}
+        name = f"{self._seed}-{pod['metadata']['name']}"
+        return {"name": name, "case": copy.deepcopy(case), "answer": decisions.way_out(way)}
+
+
+# What a sequence may be about; what else has to be there stays as it is.
+_REASONS = ("ports", "interpod", "spread", "scalars", "helpers", "whole", "taints", "exclusive", "selectors")
+
+
+def _message(pod: Json) -> core_pb2.Pod:
+    out = core_pb2.Pod()
+    metadata = pod["metadata"]
+    out.metadata.namespace, out.metadata.name, out.metadata.uid = (
+        metadata["namespace"],
+        metadata["name"],
+        metadata["uid"],
+    )
+    out.status.nominated_node_name = pod["status"].get("nominatedNodeName", "")
+    return out
+
+
+def _identity(pod: Json) -> cycle_pb2.PodIdentity:
+    metadata = pod["metadata"]
+    return cycle_pb2.PodIdentity(namespace=metadata["namespace"], name=metadata["name"], uid=metadata["uid"])
+
+
+async def _stream(requests: list[snapshot_pb2.SyncRequest]) -> AsyncIterator[snapshot_pb2.SyncRequest]:
+    for request in requests:
+        yield request
+
+
+def _context() -> Any:
+    return _Context()
+
+
+def _no_remote(config: snapshot_pb2.RemotePlugin) -> Any:
+    raise AssertionError(f"no remote plugin is configured: {config.name}")
+
+
+def decisions_of(seed: int, questions: int) -> Iterator[Decision]:
+    """All that a sequence decides."""
+
+    async def collect() -> list[Decision]:
+        return [decision async for decision in Sequence(seed).run(questions)]
+
+    return iter(asyncio.run(collect()))
