@@ -54,11 +54,11 @@ def test_a_list_comes_in_pages_and_is_whole_at_its_end() -> None:
     assert protocol.next_step() == ListPage(500)
     first = protocol.page([_object("a", 5)], {"resourceVersion": "90", "continue": "T"})
     assert _kinds(first) == [EventKind.LIST_START, EventKind.LISTED]
-    assert not protocol.synced
+    assert not protocol.listed
     assert protocol.next_step() == ListPage(500)
     second = protocol.page([_object("b", 6)], {"resourceVersion": "90"})
     assert _kinds(second) == [EventKind.LISTED, EventKind.LIST_END]
-    assert protocol.synced
+    assert protocol.listed
     assert protocol.version == 90
     assert protocol.next_step() == OpenWatch("90", listwatch.WATCH_SECONDS[0])
 
@@ -91,7 +91,7 @@ def test_a_forgotten_version_leads_to_a_new_list(in_stream: bool) -> None:
     assert error.expired
     protocol.failed(error if in_stream else GONE)
     assert protocol.next_step() == ListPage(500)
-    assert protocol.synced
+    assert protocol.listed
     assert _kinds(protocol.page([], {"resourceVersion": "200"})) == [EventKind.LIST_START, EventKind.LIST_END]
 
 
@@ -176,7 +176,7 @@ def test_an_optional_collection_that_is_not_served_counts_as_empty() -> None:
     protocol = _protocol(OPTIONAL)
     missing = ApiError(404, "NotFound", "the server could not find the requested resource")
     assert _kinds(protocol.failed(missing)) == [EventKind.LIST_START, EventKind.LIST_END]
-    assert protocol.synced
+    assert protocol.listed
     assert protocol.state is State.ABSENT
     assert protocol.reached(10**9)
     assert protocol.next_step() == Pause(listwatch.ABSENT_PAUSE_SECONDS)
@@ -192,7 +192,7 @@ def test_a_collection_that_is_needed_and_not_served_is_no_success() -> None:
     """If this fails, a scheduler that cannot see pods believes that there are none."""
     protocol = _protocol()
     assert protocol.failed(ApiError(404, "NotFound", "")) == []
-    assert not protocol.synced
+    assert not protocol.listed
 
 
 def test_a_wanted_version_of_a_small_collection_is_listed_at_once() -> None:

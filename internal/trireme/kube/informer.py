@@ -266,7 +266,7 @@ class Informer(Generic[T]):
                 for consumer in self._consumers:
                     consumer.on_events(events)
         self._delivering = False
-        self._synced = self._protocol.synced
+        self._synced = self._protocol.listed
         for version, future in self._waiting:
             if self._protocol.reached(version) and not future.done():
                 future.set_result(None)

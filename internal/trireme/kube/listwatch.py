@@ -14,7 +14,7 @@ collection says nothing for a minute at a time. A collection that fits in one pa
 watches are opened for three seconds while a version is wanted: an API server sends a bookmark two seconds before a
 watch times out. Should that not help, it is listed all the same.
 
-Invariants: between LIST_START and LIST_END no event of a watch is delivered; `synced` never becomes false again.
+Invariants: between LIST_START and LIST_END no event of a watch is delivered; `listed` never becomes false again.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class ListWatch:
         self._short_watches = 0
         self._seen_in_watch = 0
         self.state = State.LISTING
-        self.synced = False
+        self.listed = False
         self.version = 0
         self.last_error = ""
         self.counters = Counters()
@@ -131,7 +131,7 @@ class ListWatch:
 
     def reached(self, version: int) -> bool:
         """Whether every event up to `version` was delivered. What is absent has no events."""
-        return self.synced and (self.state is State.ABSENT or self.version >= version)
+        return self.listed and (self.state is State.ABSENT or self.version >= version)
 
     def want(self, version: int) -> None:
         """Somebody needs all events up to `version`: the next steps hurry; break off the one under way."""
@@ -154,7 +154,7 @@ class ListWatch:
         self._version_text = str(metadata.get("resourceVersion") or "")
         self.version = int(self._version_text) if self._version_text.isdigit() else 0
         self.state = State.WATCHING
-        self.synced = True
+        self.listed = True
         self._page_expirations = self._short_watches = 0
         self._fresh = True
         self._succeeded()
@@ -229,7 +229,7 @@ class ListWatch:
         news = self.state is not State.ABSENT
         self._start_list()
         self.state = State.ABSENT
-        self.synced = True
+        self.listed = True
         self.version = 0
         self._succeeded()
         self._pause = ABSENT_PAUSE_SECONDS * (1 + self._random() / 2)
