@@ -10,12 +10,9 @@ from collections.abc import Iterator
 import decision_profiles
 import grpc
 import pytest
-from decision_cluster import DecisionCluster, Json
+from decision_cluster import Json
 from decision_phases import DEADLINE, Phases
-
-from trireme.frontend.cluster import pod_projection
-from trireme.v1 import bind_pb2, cycle_pb2, filter_pb2, score_pb2
-from trireme.wire import device_claims, node_columns
+from unbound_pods import Sequence
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -28,80 +25,6 @@ def phases() -> Iterator[Phases]:
     """Two filters and a score, running."""
     with Phases(decision_profiles.make().configuration, replicas=2) as running:
         yield running
-
-
-class Sequence:
-    """A cluster in which pods are placed and stay unbound."""
-
-    def __init__(self, phases: Phases, objects: Json) -> None:
-        self._phases = phases
-        phases.next_leader()
-        self.cluster = DecisionCluster({**objects, "pod": _pod("none")})
-        self.cluster.fill()
-        self.cluster.cache.take_delta()
-        cache = self.cluster.cache
-        phases.sync([*phases.filters, *phases.scores], cache.full_sync(), cache.generation)
-        #: By pod what its claims got: devices by claim.
-        self.given: dict[str, dict[str, list[str]]] = {}
-
-    def place(self, pod: Json) -> str:
-        """Place a pod; answers its node, or why there is none."""
-        class_id = self.cluster.class_of(pod)
-        cycle = self._cycle(class_id)
-        filtered = self._phases.filter().Filter(filter_pb2.FilterRequest(cycle=cycle, count=1), timeout=DEADLINE)
-        if filtered.pre_filter.status.messages:
-            return ", ".join(filtered.pre_filter.status.messages)
-        columns = node_columns.unpack(filtered.columns)
-        if not (columns.capacity > 0).any():
-            return ", ".join(sorted({columns.statuses[index - 1].message for index in columns.index if index}))
-        request = score_pb2.PlaceRequest(cycle=cycle, count=1, capacities=filtered.columns)
-        (slot,) = self._phases.scores[0].score.Place(request, timeout=DEADLINE).slots
-        node = self.cluster.cache.node_at(slot, cycle.generation)
-        assert node is not None
-        parsed = pod_projection.parse(pod)
-        base = self.cluster.registry.base_of(parsed.base)
-        self.cluster.cache.assume(parsed.key, parsed.uid, node, base, parsed.labels, class_id)
-        assert filtered.needs_reserve
-        assert filtered.max_batch == 1
-        self._reserve(cycle, parsed, node, slot)
-        return node
-
-    def question(self, pod: Json) -> filter_pb2.FilterRequest:
-        """What filter is asked about the pod."""
-        return filter_pb2.FilterRequest(cycle=self._cycle(self.cluster.class_of(pod)), count=1)
-
-    def take_back(self, pod: Json) -> None:
-        """The pod is not bound after all."""
-        self.cluster.cache.forget(pod["metadata"]["uid"])
-        self.cluster.cache.forget_objects(pod["metadata"]["uid"])
-        del self.given[pod["metadata"]["name"]]
-
-    def devices(self) -> list[str]:
-        """All devices that were given and not taken back."""
-        return sorted(device for claims in self.given.values() for got in claims.values() for device in got)
-
-    def _reserve(self, cycle: cycle_pb2.Cycle, pod: pod_projection.ParsedPod, node: str, slot: int) -> None:
-        identity = cycle_pb2.PodIdentity(namespace=pod.namespace, name=pod.name, uid=pod.uid)
-        placement = filter_pb2.Placement(pod=identity, node_name=node, slot=slot)
-        request = filter_pb2.ReserveRequest(cycle=cycle, placements=[placement])
-        # Two replicas that are asked the same give the same answer: one may be asked after the other died.
-        first, second = (self._phases.filter().Reserve(request, timeout=DEADLINE).reservations[0] for _ in range(2))
-        assert first == second
-        state = bind_pb2.HostState.FromString(first.state).plugin_states["DynamicResources"]
-        claims = device_claims.DeviceClaims.from_bytes(state).claims
-        assert claims, "PreBind would have nothing to write"
-        self.given[pod.name] = {
-            claim.name: [
-                result["device"] for result in (claim.allocation or {"devices": {}})["devices"].get("results", ())
-            ]
-            for claim in claims
-        }
-        self.cluster.cache.assume_objects(pod.uid, first.assumed)
-
-    def _cycle(self, class_id: int) -> cycle_pb2.Cycle:
-        cache = self.cluster.cache
-        self._phases.tell_changes(cache)
-        return self._phases.cycle(decision_profiles.default_profile(), class_id, cache.generation)
 
 
 def _pod(name: str, *claims: str, **resources: str) -> Json:

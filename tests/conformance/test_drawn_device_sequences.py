@@ -17,7 +17,7 @@ import pytest
 import real_framework
 import situation_devices
 from decision_phases import Phases
-from test_device_sequences import Sequence
+from unbound_pods import Sequence
 
 Json = dict[str, Any]
 
@@ -118,7 +118,7 @@ def test_each_of_random_pods_in_a_row_gets_what_the_framework_gives_it() -> None
                     break
                 assert node in best, (case, pod, expect)
                 allocations = expect.get("allocations", {}).get(node, {})
-                given = sequence.given[pod["metadata"]["name"]]
+                given = sequence.given(pod["metadata"]["uid"])
                 for name, allocation in allocations.items():
                     results = allocation.get("devices", {}).get("results", ())
                     assert given[name] == [result["device"] for result in results], (case, pod, expect)

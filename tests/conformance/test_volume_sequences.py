@@ -8,12 +8,9 @@ from typing import Any
 
 import decision_profiles
 import pytest
-from decision_cluster import DecisionCluster, Json
-from decision_phases import DEADLINE, Phases
-
-from trireme.frontend.cluster import pod_projection
-from trireme.v1 import cycle_pb2, filter_pb2, score_pb2
-from trireme.wire import node_columns
+from decision_cluster import Json
+from decision_phases import Phases
+from unbound_pods import Sequence
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -25,63 +22,6 @@ def phases() -> Iterator[Phases]:
     """Two filters and a score, running."""
     with Phases(decision_profiles.make().configuration, replicas=2) as running:
         yield running
-
-
-class Sequence:
-    """A cluster in which pods are placed and stay unbound."""
-
-    def __init__(self, phases: Phases, objects: Json) -> None:
-        self._phases = phases
-        phases.next_leader()
-        self.cluster = DecisionCluster({**objects, "pod": _pod("none")})
-        self.cluster.fill()
-        self.cluster.cache.take_delta()
-        cache = self.cluster.cache
-        phases.sync([*phases.filters, *phases.scores], cache.full_sync(), cache.generation)
-
-    def place(self, pod: Json) -> str:
-        """Place a pod; answers its node, or why there is none."""
-        class_id = self.cluster.class_of(pod)
-        cycle = self._cycle(class_id)
-        filtered = self._phases.filter().Filter(filter_pb2.FilterRequest(cycle=cycle, count=1), timeout=DEADLINE)
-        columns = node_columns.unpack(filtered.columns)
-        if not (columns.capacity > 0).any():
-            return ", ".join(sorted({columns.statuses[index - 1].message for index in columns.index if index}))
-        request = score_pb2.PlaceRequest(cycle=cycle, count=1, capacities=filtered.columns)
-        (slot,) = self._phases.scores[0].score.Place(request, timeout=DEADLINE).slots
-        node = self.cluster.cache.node_at(slot, cycle.generation)
-        assert node is not None
-        parsed = pod_projection.parse(pod)
-        base = self.cluster.registry.base_of(parsed.base)
-        self.cluster.cache.assume(parsed.key, parsed.uid, node, base, parsed.labels, class_id)
-        if filtered.needs_reserve:
-            assert filtered.max_batch == 1
-            self._reserve(cycle, parsed, node, slot)
-        return node
-
-    def take_back(self, pod: Json) -> None:
-        """The pod is not bound after all."""
-        self.cluster.cache.forget(pod["metadata"]["uid"])
-        self.cluster.cache.forget_objects(pod["metadata"]["uid"])
-
-    def _reserve(self, cycle: cycle_pb2.Cycle, pod: pod_projection.ParsedPod, node: str, slot: int) -> None:
-        identity = cycle_pb2.PodIdentity(namespace=pod.namespace, name=pod.name, uid=pod.uid)
-        placement = filter_pb2.Placement(pod=identity, node_name=node, slot=slot)
-        request = filter_pb2.ReserveRequest(cycle=cycle, placements=[placement])
-        (reservation,) = self._phases.filter().Reserve(request, timeout=DEADLINE).reservations
-        assert reservation.state, "PreBind would have nothing to write"
-        self.cluster.cache.assume_objects(pod.uid, reservation.assumed)
-
-    def _cycle(self, class_id: int) -> cycle_pb2.Cycle:
-        cache = self.cluster.cache
-        self._phases.tell_changes(cache)
-        return self._phases.cycle(decision_profiles.default_profile(), class_id, cache.generation)
-
-    def claimed(self) -> dict[str, str]:
-        """By volume the claim that it is promised to, as the replicas are told."""
-        entries = [entry for delta in self.cluster.cache.full_sync() for entry in delta.objects]
-        volumes = [entry.persistent_volume for entry in entries if entry.HasField("persistent_volume")]
-        return {v.metadata.name: v.spec.claim_ref.name for v in volumes if v.spec.claim_ref.name}
 
 
 def _pod(name: str, claim: str = "") -> Json:
