@@ -1,6 +1,7 @@
 """The bind process as its parent and its operator see it: one line when ready, one line when not, and a clean end."""
 
 import asyncio
+import contextlib
 import os
 import re
 import signal
@@ -11,6 +12,7 @@ import urllib.error
 import urllib.request
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import bind_cluster
 import metrics_document
@@ -83,8 +85,11 @@ def test_bad_input_is_one_line(flags: list[str], named: str) -> None:
     assert len(ended.stderr.splitlines()) == 1
 
 
-async def test_a_write_under_way_outlives_sigterm(cluster: EmbeddedCluster, tmp_path: Path) -> None:
-    """The process that is told to end finishes the call that it has, then ends with 0."""
+@contextlib.asynccontextmanager
+async def _binding(
+    cluster: EmbeddedCluster, tmp_path: Path, seconds: float
+) -> AsyncIterator[tuple[asyncio.subprocess.Process, Bind, "asyncio.Task[Any]"]]:
+    """A bind process in the middle of a write that takes so long; what answers is awaited by the task."""
     process, address = await start("--listen", f"unix:{tmp_path}/b.sock", "--kubeconfig", f"{tmp_path}/kubeconfig")
     async with (
         await client.connect(client.ClientSettings(Source(f"{tmp_path}/kubeconfig"), qps=-1)) as api,
@@ -94,9 +99,15 @@ async def test_a_write_under_way_outlives_sigterm(cluster: EmbeddedCluster, tmp_
         await bind.acquire()
         await bind.configure()
         await bind.make_pods("web")
-        hit = cluster.faults.add(Fault(Action.DELAY, "POST", "/binding", seconds=0.5))
+        hit = cluster.faults.add(Fault(Action.DELAY, "POST", "/binding", seconds=seconds))
         under_way = asyncio.create_task(bind.bind("web", node="node-00000"))
         await struck(hit)
+        yield process, bind, under_way
+
+
+async def test_a_write_under_way_outlives_sigterm(cluster: EmbeddedCluster, tmp_path: Path) -> None:
+    """The process that is told to end finishes the call that it has, then ends with 0."""
+    async with _binding(cluster, tmp_path, 0.5) as (process, bind, under_way):
         process.send_signal(signal.SIGTERM)
         (status,) = await under_way
         assert status.code == 1
@@ -106,18 +117,7 @@ async def test_a_write_under_way_outlives_sigterm(cluster: EmbeddedCluster, tmp_
 
 async def test_a_second_signal_ends_it_at_once(cluster: EmbeddedCluster, tmp_path: Path) -> None:
     """An operator who asks twice is obeyed, with exit code 1."""
-    process, address = await start("--listen", f"unix:{tmp_path}/b.sock", "--kubeconfig", f"{tmp_path}/kubeconfig")
-    async with (
-        await client.connect(client.ClientSettings(Source(f"{tmp_path}/kubeconfig"), qps=-1)) as api,
-        aio.insecure_channel(address) as channel,
-    ):
-        bind = Bind(cluster, api, bind_pb2_grpc.BindServiceStub(channel), channel)
-        await bind.acquire()
-        await bind.configure()
-        await bind.make_pods("web")
-        hit = cluster.faults.add(Fault(Action.DELAY, "POST", "/binding", seconds=3.0))
-        under_way = asyncio.create_task(bind.bind("web", node="node-00000"))
-        await struck(hit)
+    async with _binding(cluster, tmp_path, 3.0) as (process, _, under_way):
         assert process.stderr is not None
         process.send_signal(signal.SIGTERM)
         while b"stopping" not in await process.stderr.readline():

@@ -299,6 +299,10 @@ class World:
         """Unix seconds."""
         return T0 + self.loop.time()
 
+    def asked(self) -> list[str]:
+        """What waits for an answer."""
+        return [question.rpc for question in self.questions]
+
     def close(self) -> None:
         """End all."""
 
@@ -322,6 +326,11 @@ class World:
             self.loop.close()
 
     # The watches
+
+    def create(self, name: str, cpu: int, priority: int = 0, *, gated: bool = False) -> None:
+        """Somebody makes a pod, and the frontend hears of it."""
+        self.api.add_pod(name, cpu, priority, gated=gated)
+        self.deliver("pods", 1000)
 
     def deliver(self, resource: str, count: int) -> None:
         """The next events of a watch, in one chunk."""
@@ -585,3 +594,13 @@ def _said(why: str) -> status_pb2.Status:
 
 def _unavailable() -> aio.AioRpcError:
     return aio.AioRpcError(grpc.StatusCode.UNAVAILABLE, aio.Metadata(), aio.Metadata(), "down")
+
+
+@contextlib.contextmanager
+def one_node() -> Iterator[World]:
+    """A world of one node with three CPUs."""
+    world = World()
+    world.api.put_node("n0", 3)
+    world.deliver("nodes", 1)
+    yield world
+    world.close()

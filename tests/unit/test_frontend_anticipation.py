@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 
 import pytest
-from frontend_world import GUARD, World
+from frontend_world import GUARD, World, one_node
 from frontend_world_api import PROFILE
 
 from trireme.frontend import scheduler, scheduling_cycle
@@ -14,18 +14,10 @@ from trireme.v1 import plugin_pb2
 @pytest.fixture(name="world")
 def _world() -> Iterator[World]:
     """One node of three CPUs, and a pod that was placed on it while nothing else happened."""
-    world = World()
-    world.api.put_node("n0", 3)
-    world.deliver("nodes", 1)
-    _create(world, "first", 1)
-    world.answer_all()
-    yield world
-    world.close()
-
-
-def _create(world: World, name: str, cpu: int) -> None:
-    world.api.add_pod(name, cpu, 0)
-    world.deliver("pods", 1000)
+    with one_node() as world:
+        world.create("first", 1)
+        world.answer_all()
+        yield world
 
 
 def _start_time(world: World, name: str) -> None:
@@ -41,22 +33,18 @@ def _bound_by_another(world: World) -> None:
     world.api.tell("pods", EventKind.MODIFIED, raw)
 
 
-def _asked(world: World) -> list[str]:
-    return [question.rpc for question in world.questions]
-
-
 def _quiet(world: World) -> None:
     """Nothing happens for a while, but that the answers come."""
     world.loop.advance(2 * scheduler.QUIET_SECONDS)
-    assert _asked(world) == ["Filter"]
+    assert world.asked() == ["Filter"]
     world.answer_all()
 
 
 def test_a_pod_like_the_one_before_is_bound_without_asking(world: World) -> None:
     """It would wait for two calls whose answers are known."""
     _quiet(world)
-    _create(world, "second", 1)
-    assert _asked(world) == ["Permit"]
+    world.create("second", 1)
+    assert world.asked() == ["Permit"]
     world.answer_all()
     assert world.api.stored("pods")["second"]["spec"]["nodeName"] == "n0"
 
@@ -64,16 +52,16 @@ def test_a_pod_like_the_one_before_is_bound_without_asking(world: World) -> None
 def test_answers_are_good_once(world: World) -> None:
     """The second pod would be placed as if the first were not there."""
     _quiet(world)
-    _create(world, "second", 1)
-    _create(world, "third", 1)
-    assert sorted(_asked(world)) == ["Filter", "Permit"]
+    world.create("second", 1)
+    world.create("third", 1)
+    assert sorted(world.asked()) == ["Filter", "Permit"]
 
 
 def _bind_one_by_one(world: World, pods: int) -> list[int]:
     """Pods that come alone, each when the one before is bound; answers for how many filter was asked in between."""
     asked = []
     for number in range(pods):
-        _create(world, f"pod-{number}", 1)
+        world.create(f"pod-{number}", 1)
         world.answer_all()
         world.loop.advance(2 * scheduler.QUIET_SECONDS)
         world.deliver("pods", 1000)
@@ -124,7 +112,7 @@ def test_what_was_foreseen_holds_until_something_changes(
     _bind_one_by_one(roomy, 4)
     change(roomy)
     roomy.deliver("nodes", 1000)
-    _create(roomy, "next", 1)
+    roomy.create("next", 1)
     assert [question.rpc for question in roomy.questions if question.rpc != "Permit"] == asked
 
 
@@ -133,7 +121,7 @@ def test_after_a_change_as_many_are_asked_about_as_were_of_use(roomy: World) -> 
     _bind_one_by_one(roomy, 10)  # two of eight
     roomy.api.put_node("n1", 400)
     roomy.deliver("nodes", 1000)
-    _create(roomy, "next", 1)
+    roomy.create("next", 1)
     roomy.answer_all()
     roomy.loop.advance(2 * scheduler.QUIET_SECONDS)
     assert [question.request.count for question in roomy.questions if question.rpc == "Filter"] == [2 * 2]
@@ -142,12 +130,12 @@ def test_after_a_change_as_many_are_asked_about_as_were_of_use(roomy: World) -> 
 def test_a_binding_that_failed_voids_what_was_foreseen(roomy: World) -> None:
     """The place of the pod that was not bound would stay empty, and the others go elsewhere."""
     _bind_one_by_one(roomy, 4)
-    _create(roomy, "refused", 1)
+    roomy.create("refused", 1)
     for rpc, how in (("Permit", "good"), ("Bind", "bad")):
         (question,) = (question for question in roomy.questions if question.rpc == rpc)
         roomy.answer(question, how)
-    _create(roomy, "next", 1)
-    assert "Filter" in _asked(roomy)
+    roomy.create("next", 1)
+    assert "Filter" in roomy.asked()
 
 
 def test_pods_that_come_together_go_where_it_was_foreseen_if_there_is_room_for_all(roomy: World) -> None:
@@ -156,7 +144,7 @@ def test_pods_that_come_together_go_where_it_was_foreseen_if_there_is_room_for_a
     for name in ("second", "third"):
         roomy.api.add_pod(name, 1, 0)
     roomy.deliver("pods", 1000)
-    assert _asked(roomy) == ["Permit"]
+    assert roomy.asked() == ["Permit"]
     roomy.answer_all()
     for number in range(10):
         roomy.api.add_pod(f"many-{number}", 1, 0)
@@ -169,10 +157,10 @@ def test_replicas_are_told_of_placed_pods_when_they_are_asked_again(roomy: World
     _bind_one_by_one(roomy, 8)  # all that was foreseen, and what was asked ahead since
     generation = roomy.mirror.generation
     for number in range(7):
-        _create(roomy, f"more-{number}", 1)
+        roomy.create(f"more-{number}", 1)
         roomy.answer_all()
     assert roomy.mirror.generation == generation
-    _create(roomy, "large", 400)
+    roomy.create("large", 400)
     assert roomy.mirror.generation > generation
     assert sum(roomy.free(0).values()) == 505 - 8 - 7
 
@@ -182,25 +170,25 @@ def test_nothing_is_placed_by_answers_that_a_change_has_overtaken(world: World) 
     _quiet(world)
     world.api.put_node("n0", 1)
     world.deliver("nodes", 1000)
-    _create(world, "second", 1)
-    assert _asked(world) == ["Filter"]
+    world.create("second", 1)
+    assert world.asked() == ["Filter"]
 
 
 def test_a_pod_of_another_class_is_asked_about(world: World) -> None:
     """It would go where a smaller one fits."""
     _quiet(world)
-    _create(world, "large", 2)
-    assert _asked(world) == ["Filter"]
+    world.create("large", 2)
+    assert world.asked() == ["Filter"]
 
 
 def test_nothing_is_asked_after_a_refusal(world: World) -> None:
     """A pod that fits nowhere would cost twice at each attempt."""
     _quiet(world)
-    _create(world, "huge", 4)
+    world.create("huge", 4)
     world.answer_all()
     assert world.frontend.queue.statistics().unschedulable == 1
     world.loop.advance(2 * scheduler.QUIET_SECONDS)
-    assert _asked(world) == []
+    assert world.asked() == []
 
 
 def test_who_asks_plugins_of_others_asks_when_there_is_a_pod(world: World) -> None:
@@ -213,7 +201,7 @@ def test_who_asks_plugins_of_others_asks_when_there_is_a_pod(world: World) -> No
 def test_whoever_creates_each_pod_when_the_one_before_is_bound_waits_for_no_batch(roomy: World) -> None:
     """Bind says of a pod that it is bound after a watch has shown it, and the next would be held back until then."""
     for number in range(100):  # at once: far more a second than pods of a batch are waited for
-        _create(roomy, f"pod-{number}", 1)
+        roomy.create(f"pod-{number}", 1)
         while asked := [question for question in roomy.questions if not question.written]:
             roomy.answer(asked[0], "uncertain" if asked[0].rpc == "Bind" else "good")
         roomy.deliver("pods", 1000)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from frontend_world import GUARD, World
+from frontend_world import GUARD, World, one_node
 
 from trireme.v1 import bind_pb2, filter_pb2, status_pb2
 
@@ -11,26 +11,14 @@ from trireme.v1 import bind_pb2, filter_pb2, status_pb2
 @pytest.fixture(name="world")
 def _world() -> Iterator[World]:
     """One node of three CPUs."""
-    world = World()
-    world.api.put_node("n0", 3)
-    world.deliver("nodes", 1)
-    yield world
-    world.close()
-
-
-def _create(world: World, name: str, cpu: int, priority: int = 0) -> None:
-    world.api.add_pod(name, cpu, priority)
-    world.deliver("pods", 1000)
-
-
-def _asked(world: World) -> list[str]:
-    return [question.rpc for question in world.questions]
+    with one_node() as world:
+        yield world
 
 
 def test_a_pod_deleted_while_filter_thinks_is_let_go(world: World) -> None:
     """It stayed in flight for ever, and with it every event since."""
-    _create(world, "p", 1)
-    assert _asked(world) == ["Filter"]
+    world.create("p", 1)
+    assert world.asked() == ["Filter"]
     world.api.remove("pods", "p")
     world.deliver("pods", 1)
     world.answer_all()
@@ -40,15 +28,15 @@ def test_a_pod_deleted_while_filter_thinks_is_let_go(world: World) -> None:
 
 def test_whoever_is_woken_by_a_refused_permit_is_tried_at_once(world: World) -> None:
     """The room was free, the pod in the active queue, and nobody looked."""
-    _create(world, "guarded", 3)
+    world.create("guarded", 3)
     world.answer_all()
-    _create(world, "waits", 1)
+    world.create("waits", 1)
     world.answer_all()
     assert world.frontend.queue.statistics().unschedulable == 1
     (waiting,) = world.frontend.waiting.pods()
     world.frontend.waiting.reject(waiting.uid, GUARD, "no")
     world.loop.settle()
-    assert "Filter" in _asked(world)
+    assert "Filter" in world.asked()
 
 
 def test_an_answer_about_other_pods_than_were_asked_about_takes_the_pod_back(
@@ -56,9 +44,9 @@ def test_an_answer_about_other_pods_than_were_asked_about_takes_the_pod_back(
 ) -> None:
     """It was assumed for ever: a bind in another language may answer what ours never would."""
     monkeypatch.setattr(world, "_permit", lambda request: bind_pb2.PermitResponse())
-    _create(world, "p", 1)
+    world.create("p", 1)
     world.answer_all()
-    assert "Permit" not in _asked(world)
+    assert "Permit" not in world.asked()
     assert world.frontend.queue.in_flight_pods() == []
     assert world.frontend.cache.statistics().assumed_pods == 0
     assert world.frontend.queue.statistics().error_backoff == 1
@@ -66,7 +54,7 @@ def test_an_answer_about_other_pods_than_were_asked_about_takes_the_pod_back(
 
 def test_a_pod_that_was_bound_and_gone_between_two_lists_takes_no_room(world: World) -> None:
     """It stayed assumed for ever: no watch tells of a pod that a list left out."""
-    _create(world, "p", 3)
+    world.create("p", 3)
     world.answer_all()
     (waiting,) = world.frontend.waiting.pods()
     world.frontend.waiting.allow(waiting.uid, GUARD)
@@ -80,7 +68,7 @@ def test_a_pod_that_was_bound_and_gone_between_two_lists_takes_no_room(world: Wo
 
 def test_what_is_told_late_of_a_bound_pod_does_not_put_it_into_the_queue(world: World) -> None:
     """It was pending and placed at once."""
-    _create(world, "p", 1)
+    world.create("p", 1)
     world.answer_all()
     world.deliver("pods", 1000)
     assert world.frontend.cache.statistics().pods == 1

@@ -75,12 +75,11 @@ def _paths(value: Json, path: tuple[str | int, ...] = ()) -> list[tuple[str | in
 
 PATHS = _paths(POD)
 
+Changes = list[tuple[tuple[str | int, ...], Json]]
 
-@settings(deadline=None)  # the machine may be busy
-@example([(("metadata", "labels", "a"), [])])
-@given(st.lists(st.tuples(st.sampled_from(PATHS), JUNK), min_size=1, max_size=3))
-def test_an_odd_pod_is_read_or_refused(changes: list[tuple[tuple[str | int, ...], Json]]) -> None:
-    """One pod that cannot be read would end the process that reads all of them."""
+
+def _changed(changes: Changes) -> Json:
+    """The pod with junk in these places."""
     pod = copy.deepcopy(POD)
     for path, junk in changes:
         parent = pod
@@ -90,6 +89,15 @@ def test_an_odd_pod_is_read_or_refused(changes: list[tuple[tuple[str | int, ...]
             parent[path[-1]] = junk
         except (KeyError, IndexError, TypeError):
             continue  # a change before has taken that away
+    return pod
+
+
+@settings(deadline=None)  # the machine may be busy
+@example([(("metadata", "labels", "a"), [])])
+@given(st.lists(st.tuples(st.sampled_from(PATHS), JUNK), min_size=1, max_size=3))
+def test_an_odd_pod_is_read_or_refused(changes: Changes) -> None:
+    """One pod that cannot be read would end the process that reads all of them."""
+    pod = _changed(changes)
     try:
         parsed = pod_projection.parse(pod)
     except field_error.FieldError:
@@ -114,19 +122,9 @@ def test_an_odd_pod_is_read_or_refused(changes: list[tuple[tuple[str | int, ...]
     st.lists(st.tuples(st.sampled_from(PATHS), JUNK), max_size=3),
     st.frozensets(st.sampled_from([("status", "conditions"), ("metadata", "annotations"), ("spec", "restartPolicy")])),
 )
-def test_a_pod_is_the_same_in_both_encodings(
-    changes: list[tuple[tuple[str | int, ...], Json]], extra: frozenset[tuple[str, str]]
-) -> None:
+def test_a_pod_is_the_same_in_both_encodings(changes: Changes, extra: frozenset[tuple[str, str]]) -> None:
     """Else a pod's class depends on how it was sent, and pods that are alike are not placed together."""
-    pod = copy.deepcopy(POD)
-    for path, junk in changes:
-        parent = pod
-        try:
-            for key in path[:-1]:
-                parent = parent[key]
-            parent[path[-1]] = junk
-        except (KeyError, IndexError, TypeError):
-            continue  # a change before has taken that away
+    pod = _changed(changes)
     try:
         sent = decode.read(pod, core_pb2.Pod).SerializeToString()
         parsed = pod_projection.parse(pod, extra)

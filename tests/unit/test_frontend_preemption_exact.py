@@ -24,8 +24,7 @@ def _world() -> Iterator[World]:
 
 
 def _create(world: World, name: str, priority: int) -> None:
-    world.api.add_pod(name, 1, priority)
-    world.deliver("pods", 1000)
+    world.create(name, 1, priority)
 
 
 def _decide(world: World, *, written: bool = True) -> None:

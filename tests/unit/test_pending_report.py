@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from frontend_world import GUARD, T0, World
+from frontend_world import GUARD, T0, World, one_node
 from frontend_world_api import PROFILE
 from pod_group_builders import of_groups, pod_group
 
@@ -18,16 +18,8 @@ from trireme.kube.watch import EventKind
 @pytest.fixture(name="world")
 def _world() -> Iterator[World]:
     """One node of three CPUs."""
-    world = World()
-    world.api.put_node("n0", 3)
-    world.deliver("nodes", 1)
-    yield world
-    world.close()
-
-
-def _create(world: World, name: str, cpu: int, priority: int = 0, *, gated: bool = False) -> None:
-    world.api.add_pod(name, cpu, priority, gated=gated)
-    world.deliver("pods", 1000)
+    with one_node() as world:
+        yield world
 
 
 def _waits(world: World, name: str) -> tuple[dict[str, Any], str]:
@@ -51,7 +43,7 @@ def _bind(world: World) -> None:
 
 def test_a_gate(world: World) -> None:
     """Its names are what a user has to look for."""
-    _create(world, "p", 1, gated=True)
+    world.create("p", 1, gated=True)
     waits, text = _waits(world, "p")
     assert (waits["for"], waits["plugin"], waits["gates"]) == ("gate", "SchedulingGates", ["later"])
     assert text == "is held back by SchedulingGates: later"
@@ -59,7 +51,7 @@ def test_a_gate(world: World) -> None:
 
 def test_a_time(world: World) -> None:
     """A pod that failed by error is tried again by the clock alone."""
-    _create(world, "p", 1)
+    world.create("p", 1)
     world.answer(world.questions[0], "down")
     waits, text = _waits(world, "p")
     assert waits == {"for": "time", "until": float(int(T0) + 1)}
@@ -68,7 +60,7 @@ def test_a_time(world: World) -> None:
 
 def test_events(world: World) -> None:
     """Which plugins refused, and what they wait for."""
-    _create(world, "p", 4)
+    world.create("p", 4)
     world.answer_all()
     waits, text = _waits(world, "p")
     assert (waits["for"], waits["plugins"]) == ("event", ["NodeResourcesFit"])
@@ -78,7 +70,7 @@ def test_events(world: World) -> None:
 
 def test_a_permit(world: World) -> None:
     """The plugin that has to decide, and the node that is kept meanwhile."""
-    _create(world, "p", 3)
+    world.create("p", 3)
     world.answer_all()
     assert _waits(world, "p") == (
         {"for": "permit", "plugins": [GUARD], "node": "n0"},
@@ -91,13 +83,13 @@ def test_a_service_that_is_down(world: World, phase: str) -> None:
     """Nothing about the pod is wrong: the service is to be looked at."""
     replicas = {"filter": world.frontend.filters, "score": world.frontend.scores, "bind": world.frontend.binders}
     replicas[phase].available = False  # type: ignore[misc]
-    _create(world, "p", 1)
+    world.create("p", 1)
     assert _waits(world, "p") == ({"for": "service", "services": [phase]}, f"waits for {phase}, which cannot be asked")
 
 
 def test_bind_that_goes_down_while_it_binds(world: World) -> None:
     """The pod is neither lost nor simply slow."""
-    _create(world, "p", 1)
+    world.create("p", 1)
     for _ in range(3):
         world.answer(world.questions[0], "good")
     assert [question.rpc for question in world.questions] == ["Bind"]
@@ -108,9 +100,9 @@ def test_bind_that_goes_down_while_it_binds(world: World) -> None:
 
 def test_the_victims_of_a_preemption(world: World) -> None:
     """While they are deleted, and until they are gone."""
-    _create(world, "weak", 3)
+    world.create("weak", 3)
     _bind(world)
-    _create(world, "strong", 3, 100)
+    world.create("strong", 3, 100)
     while not any(question.rpc == "Apply" for question in world.questions):
         world.answer(world.questions[0], "good")
     expected = {"for": "preemption", "victims": ["ns/weak"], "node": "n0"}
@@ -123,9 +115,9 @@ def test_the_victims_of_a_preemption(world: World) -> None:
 
 def test_victims_that_cannot_be_deleted(world: World) -> None:
     """Who is to let them go, and when that is asked again."""
-    _create(world, "weak", 3)
+    world.create("weak", 3)
     _bind(world)
-    _create(world, "strong", 3, 100)
+    world.create("strong", 3, 100)
     for _ in range(2):
         while not any(question.request.HasField("evict") for question in world.questions if question.rpc == "Apply"):
             world.answer(world.questions[0], "good")
@@ -144,8 +136,8 @@ def test_victims_that_cannot_be_deleted(world: World) -> None:
 
 def test_an_attempt_and_a_turn(world: World) -> None:
     """One is with filter, the other comes next."""
-    _create(world, "p", 1)
-    _create(world, "q", 2)
+    world.create("p", 1)
+    world.create("q", 2)
     assert _waits(world, "p") == ({"for": "attempt"}, "is being tried")
     assert _waits(world, "q") == ({"for": "turn"}, "waits for its turn")
 
@@ -153,7 +145,7 @@ def test_an_attempt_and_a_turn(world: World) -> None:
 def test_a_frontend_that_does_not_lead(world: World) -> None:
     """Else pods look as if the scheduler had forgotten them."""
     world.frontend.filters.available = False  # type: ignore[misc]
-    _create(world, "p", 1)
+    world.create("p", 1)
     world.frontend._term = None
     assert _waits(world, "p")[0] == {"for": "leadership"}
 
@@ -170,7 +162,7 @@ def test_a_remote_plugin_that_is_asked_whether_the_pod_may_enter(world: World, m
     """A pod that no queue shows is with the plugin."""
     monkeypatch.setattr(world.frontend.remote_queue, "_gates", {PROFILE: [SimpleNamespace(name="Far")]})
     monkeypatch.setattr(world.frontend.remote_queue, "carry_out", lambda instructions: None)
-    _create(world, "p", 1)
+    world.create("p", 1)
     found = world.frontend.queue.get("ns/p")
     assert found is not None
     assert found.place is queue_pod.Place.ASKED
@@ -183,8 +175,8 @@ def test_a_remote_plugin_that_is_asked_whether_the_pod_may_enter(world: World, m
 def test_pods_that_wait_for_the_same_have_one_line(world: World) -> None:
     """Ten thousand replicas of one workload must not hide the one pod that waits for something else."""
     for name in ("p", "q", "r"):
-        _create(world, name, 4)
-    _create(world, "s", 5)
+        world.create(name, 4)
+    world.create("s", 5)
     world.answer_all()
     report = status_report.status(world.frontend, 2)
     assert [entry["pod"] for entry in report["pending"]] == ["ns/p", "ns/q"]
