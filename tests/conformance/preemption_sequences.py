@@ -109,9 +109,13 @@ class Sequence:
             self._set_node(node)
         for pod in case["pods"]:
             self._place(pod)
+        for number in range(4 * len(self._nodes)):
+            self._place(self._drawn.placed(f"old{number}", self._draw.choice(sorted(self._nodes))))
         for budget in case.get("podDisruptionBudgets", ())[: self._draw.choice((0, 0, 2))]:
             self._set_budget(budget)
         self._classes = [self._drawn.incoming() for _ in range(3)]
+        for pod in self._classes[:2]:
+            pod["spec"].pop("preemptionPolicy", None)
         self._count = 0
         self._filter = _Filter()
         self._answers: dict[int, class_answers.ClassAnswer] = {}
@@ -121,11 +125,13 @@ class Sequence:
         self._cluster.cache.take_delta()
         await self._filter.begin(self._cluster)
         for _ in range(questions):
-            for _ in range(self._draw.choice((0, 1, 1, 2, 4))):
+            for _ in range(self._draw.choice((0, 1, 2, 4, 8))):
                 self._happen()
             pods = self._preemptors()
             nominated = [pod for pod in self._waiting.values() if pod["metadata"]["name"].startswith("me-")]
-            if nominated and self._draw.random() < 0.3:
+            if nominated and self._draw.random() < 0.4:
+                if self._draw.random() < 0.8:
+                    self._let_go(1.0)
                 async for decision in self._where_nominated(nominated):
                     yield decision
             elif self._draw.random() < 0.3:
@@ -140,8 +146,12 @@ class Sequence:
         draw = self._draw
         pods, nodes, waiting = sorted(self._pods), sorted(self._nodes), sorted(self._waiting)
         match draw.randrange(12):
-            case 0 | 1 if pods:
-                self._remove_pod(draw.choice(pods))
+            case 0 if pods:
+                # Who preempted others is done sooner: else nobody is left whom others may preempt.
+                important = [uid for uid in pods if uid.startswith("me-")]
+                self._remove_pod(draw.choice(important or pods))
+            case 1:
+                self._let_go(draw.random())
             case 2 | 3 | 4:
                 self._count += 1
                 self._place(self._drawn.placed(f"more{self._count}", draw.choice(nodes)))
@@ -154,7 +164,8 @@ class Sequence:
                 pod["status"]["startTime"] = f"2026-01-01T00:00:{draw.randrange(60):02}Z"
                 self._place(pod)
             case 6 if waiting:
-                self._nominate(self._waiting[draw.choice(waiting)], draw.choice(("", *nodes)))
+                for uid in draw.sample(waiting, draw.randint(1, len(waiting))):
+                    self._nominate(self._waiting[uid], draw.choice(("", "", *nodes)))
             case 7:
                 self._count += 1
                 self._nominate(self._drawn.nominated(f"w{self._count}"), draw.choice(nodes))
@@ -176,6 +187,9 @@ class Sequence:
                 self._set_budget(self._drawn.budget(f"b{draw.randrange(3)}", list(self._pods.values())))
 
     def _set_node(self, node: Json) -> None:
+        if self._draw.random() < 0.7:
+            # Room for several preemptors, once others are gone.
+            node["status"]["allocatable"]["cpu"] = self._draw.choice(("3", "4", "6"))
         self._nodes[node["metadata"]["name"]] = node
         self._cluster.set_node(node)
 
@@ -203,6 +217,14 @@ class Sequence:
         self._waiting.pop(uid, None)
         if node:
             self._waiting[uid] = changed
+
+    def _let_go(self, share: float) -> None:
+        """So many of those that are going are gone; of others their objects say by now that they are going."""
+        for uid in [uid for uid in self._pods if "deletionTimestamp" in self._pods[uid]["metadata"]]:
+            if self._draw.random() < share:
+                self._remove_pod(uid)
+            elif self._draw.random() < 0.5:
+                self._place(self._pods[uid])
 
     # --- who is asked about
 
@@ -260,7 +282,7 @@ class Sequence:
         draw = self._draw
         first = draw.choice(waiting)
         alike = [pod for pod in waiting if pod["spec"] == first["spec"] and pod is not first]
-        others = draw.sample(alike, draw.randint(0, len(alike)))
+        others = draw.sample(alike, draw.choice((len(alike), draw.randint(0, len(alike)))))
         class_id = self._follow(first, *others)
         alike = [pod for pod in others if self._cluster.class_of(pod) == class_id]
         request = filter_pb2.FilterRequest(cycle=self._cycle(class_id, first), count=1, nominated_first=True)
@@ -361,7 +383,12 @@ class Sequence:
         case = {**self._case, "nodes": list(self._nodes.values()), "pods": list(self._pods.values()), "pod": pod}
         case |= {"nominated": waiting, "podDisruptionBudgets": list(self._budgets.values())}
         name = f"{self._seed}-{pod['metadata']['name']}"
-        return {"name": name, "case": copy.deepcopy(case), "answer": decisions.way_out(way)}
+        answer = decisions.way_out(way)
+        # Who was evicted before and has no object yet that says so is evicted again; the situation has the object.
+        going = {each["metadata"]["name"] for each in case["pods"] if "deletionTimestamp" in each["metadata"]}
+        victims = [victim for victim in answer.pop("victims", ()) if victim not in going]
+        answer |= {"victims": victims} if victims else {}
+        return {"name": name, "case": copy.deepcopy(case), "answer": answer}
 
 
 # What a sequence may be about; what else has to be there stays as it is.
