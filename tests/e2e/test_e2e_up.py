@@ -32,7 +32,9 @@ async def test_the_commands_of_the_readme(tmp_path: pathlib.Path, monkeypatch: p
     own.write_text((EXAMPLES / "trireme.yaml").read_text().replace("127.0.0.1:9000", f"127.0.0.1:{port}"))
     command = [sys.executable, "-u", str(EXAMPLES / "plugin-python/maintenance.py"), "--listen", f"127.0.0.1:{port}"]
     plugin = installation.Process("plugin", command, tmp_path / "plugin.log")
-    files = ["--config", str(EXAMPLES / "scheduler.yaml"), "--trireme-config", str(own)]
+    scheduler = tmp_path / "scheduler.yaml"
+    scheduler.write_text((EXAMPLES / "scheduler.yaml").read_text() + "leaderElection: {resourceName: another}\n")
+    files = ["--config", str(scheduler), "--trireme-config", str(own)]
     up = installation.Process("up", [*TRIREME, "up", "--nodes", "10", "--demo", *files], tmp_path / "up.log")
     try:
         plugin.start()

@@ -3,6 +3,7 @@
 import pytest
 
 from trireme.bind import flags, process
+from trireme.config import leader_election, model
 from trireme.replica.listening import ListenError
 
 
@@ -56,3 +57,11 @@ def test_the_defaults_are_kube_scheduler_s() -> None:
 def test_booleans_are_go_s(argv: list[str], expected: bool) -> None:
     """The flag is passed on from a kube-scheduler command line."""
     assert (flags.parse(argv).lease is not None) is expected
+
+
+@pytest.mark.parametrize("elects", [True, False], ids=["lease", "no-lease"])
+def test_bind_looks_at_the_lease_that_the_frontend_seeks(elects: bool) -> None:
+    """Else it refuses every frontend, or believes any."""
+    election = model.LeaderElection(leader_elect=elects, resource_name="mine", resource_namespace="ns")
+    lease = flags.parse(["--listen", "127.0.0.1:0", *leader_election.bind_flags(election)]).lease
+    assert lease == (("ns", "mine") if elects else None)

@@ -18,7 +18,7 @@ from typing import Any
 import yaml
 
 from trireme.cli import demo, frontend_connection, numbers_given, processes, tally
-from trireme.config import inspection, loading, own_loading
+from trireme.config import inspection, leader_election, loading, model, own_loading
 from trireme.kube import credentials
 from trireme.kube.errors import ApiError, ApiUnreachable, KubeconfigError
 
@@ -92,10 +92,10 @@ async def _up(options: argparse.Namespace) -> int:
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     running: list[processes.Process] = []
     try:
-        _write_configuration(options, layout)
+        election = _write_configuration(options, layout)
         if options.kubeconfig:
             await credentials.load(credentials.Source(options.kubeconfig))  # before four processes say what is wrong
-        for together in _processes(options, layout, output):
+        for together in _processes(options, layout, election, output):
             running += together
             await asyncio.gather(*(process.start() for process in together))
             if stopping.is_set():
@@ -151,7 +151,9 @@ async def _watch(
         await asyncio.gather(counting, stop, *ends, return_exceptions=True)
 
 
-def _processes(options: argparse.Namespace, layout: Layout, output: processes.Output) -> list[list[processes.Process]]:
+def _processes(
+    options: argparse.Namespace, layout: Layout, election: model.LeaderElection, output: processes.Output
+) -> list[list[processes.Process]]:
     """In the order in which they are started: the cluster, then all the others together."""
     cluster = []
     if not options.kubeconfig:
@@ -162,9 +164,10 @@ def _processes(options: argparse.Namespace, layout: Layout, output: processes.Ou
         cluster.append(processes.Process("cluster", command, output, ready="embedded cluster"))
     out = []
     for phase, count in _replicas(options).items():
-        extra = ["--kubeconfig", str(layout.kubeconfig)] if phase == "bind" else []
-        if phase == "bind" and not options.kubeconfig:
-            extra += ["--kube-api-qps", "-1"]
+        extra = []
+        if phase == "bind":
+            extra = ["--kubeconfig", str(layout.kubeconfig), *leader_election.bind_flags(election)]
+            extra += [] if options.kubeconfig else ["--kube-api-qps", "-1"]
         for number in range(count):
             name = phase if count == 1 else f"{phase}-{number}"
             command = _command(phase, ["--listen", layout.socket(phase, number), *extra])
@@ -179,20 +182,23 @@ def _replicas(options: argparse.Namespace) -> Mapping[str, int]:
     return {"filter": options.filters, "score": options.scores, "bind": options.binds}
 
 
-def _write_configuration(options: argparse.Namespace, layout: Layout) -> None:
-    """Check the files given before anything starts, and write them with what runs here. Raises: RuntimeError."""
+def _write_configuration(options: argparse.Namespace, layout: Layout) -> model.LeaderElection:
+    """Check the files given before anything starts, and write them with what runs here; answers which Lease is to be
+    had. Raises: RuntimeError.
+    """
     what = "--feature-gates"
     try:
         gates = inspection.feature_gates(options.feature_gates)
         what = "--trireme-config"
         own = own_loading.load(options.trireme_config)
-        if options.config:
-            what = f"--config: {options.config}"
-            inspection.inspect(loading.read_file(options.config), own, gates)
+        what = f"--config: {options.config}"
+        data = loading.read_file(options.config) if options.config else None
+        inspected = inspection.inspect(data, own, gates)
     except loading.ConfigurationError as error:
         raise RuntimeError("\n".join(f"{what}: {problem}" for problem in error.problems)) from error
     layout.own_file.write_text(yaml.safe_dump(_own_document(options, layout)))
     layout.scheduler_file.write_text(yaml.safe_dump(_scheduler_document(options, layout)))
+    return inspected.configuration.leader_election
 
 
 def _own_document(options: argparse.Namespace, layout: Layout) -> Mapping[str, Any]:

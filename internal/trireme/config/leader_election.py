@@ -1,4 +1,4 @@
-"""What an elector would refuse: locks that are gone, and times that cannot work.
+"""What an elector would refuse: locks that are gone, and times that cannot work; and how bind is told of the Lease.
 
 The rules of a configuration file catch most of it earlier, but flags without a file are not held to those. They are
 checked before anything connects, so that an instance which could never lead does not stand by either.
@@ -16,6 +16,15 @@ _REMOVED = {
 }
 #: Attempts are this much apart at most, in retry periods.
 _JITTER_FACTOR = 1.2
+
+
+def bind_flags(election: LeaderElection) -> list[str]:
+    """What tells a bind process which Lease says who leads, if any does."""
+    return [
+        f"--leader-elect={str(election.leader_elect).lower()}",
+        f"--leader-elect-resource-name={election.resource_name}",
+        f"--leader-elect-resource-namespace={election.resource_namespace}",
+    ]
 
 
 def check_lock(election: LeaderElection) -> None:

@@ -20,7 +20,7 @@ from typing import Any
 
 import orjson
 
-from trireme.config import commandline
+from trireme.config import commandline, leader_election
 from trireme.replica import nursery
 
 log = logging.getLogger(__name__)
@@ -297,11 +297,9 @@ def standing_in(completed: commandline.CompletedConfig, phase: str) -> Children:
 
 def _arguments(completed: commandline.CompletedConfig) -> dict[str, list[str]]:
     config = completed.configuration
-    election, connection = config.leader_election, config.client_connection
+    connection = config.client_connection
     bind = [
-        f"--leader-elect={str(election.leader_elect).lower()}",
-        f"--leader-elect-resource-name={election.resource_name}",
-        f"--leader-elect-resource-namespace={election.resource_namespace}",
+        *leader_election.bind_flags(config.leader_election),
         f"--kube-api-qps={connection.qps}",
         f"--kube-api-burst={connection.burst}",
     ]
