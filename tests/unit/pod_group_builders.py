@@ -5,6 +5,7 @@ from typing import Any
 
 from trireme.frontend.cluster import cluster_watch, pod_projection
 from trireme.frontend.groups.pod_group_queue import PodGroupQueue
+from trireme.frontend.queueing.nominator import Nominator
 from trireme.frontend.queueing.queue_hints import HintTable, Registration
 from trireme.frontend.queueing.queue_places import Gate
 from trireme.frontend.queueing.queue_pod import PodRecord, QueuedPod, by_priority
@@ -76,6 +77,7 @@ def grouping_queue(
     pre_enqueue: Callable[[QueuedPod], str | Gate] = lambda pod: Gate.OPEN,
     preempting: Callable[[str], bool] = lambda key: False,
     composite: bool = False,
+    nominator: Nominator | None = None,
 ) -> PodGroupQueue:
     """A queue of one profile with GangScheduling."""
     told = told or Told()
@@ -88,4 +90,5 @@ def grouping_queue(
         tell=lambda group, missing: told.lacking.append(group.key),
         gone=told.gone.append,
         composite=composite,
+        nominator=nominator,
     )

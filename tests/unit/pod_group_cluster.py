@@ -23,6 +23,7 @@ from trireme.frontend.groups import (
     pod_group_queue,
     pod_group_trial,
 )
+from trireme.frontend.queueing.nominator import Nominated, Nominator
 from trireme.frontend.queueing.queue_pod import by_priority
 from trireme.frontend.replicas import class_answers, phases
 from trireme.frontend.serving import metrics_observed
@@ -57,7 +58,9 @@ class Cluster:
                 node.metadata.labels["zone"] = racks[number][0]
             self.room[node.metadata.name] = room
             self.cache.set_node(node)
-        self.queue = grouping_queue(composite=composite)
+        #: The nodes that others see promised to pods, by UID.
+        self.promises_seen: dict[str, str] = {}
+        self.queue = grouping_queue(composite=composite, nominator=Nominator(on_change=self._mirror))
         self.failures: dict[str, outcomes.Failure] = {}
         self.written: list[bind_pb2.Action] = []
         self.started: list[tuple[list[str], dict[str, float]]] = []
@@ -136,6 +139,11 @@ class Cluster:
             asynchronous=True,
             own_policy=own_policy,
         )
+
+    def _mirror(self, pod: Nominated, before: str, after: str) -> None:
+        assert self.promises_seen.pop(pod.uid, "") == before
+        if after:
+            self.promises_seen[pod.uid] = after
 
     # What a test does
 

@@ -232,6 +232,28 @@ async def test_who_fitted_is_promised_its_node_though_its_own_group_did_not_fit(
     assert violations == [({"preemptor": "compositepodgroup"}, 1)]
 
 
+async def test_promises_to_a_tree_do_not_count_while_it_is_tried() -> None:
+    """Promises to groups that did not fit would keep the others from their places for good."""
+    cluster = Cluster([1], composite=True)
+    cluster.group(of_groups("root", 1))
+    cluster.group(pod_group("a", 2, parent="root"))
+    cluster.group(pod_group("b", 1, parent="root"))
+    for name, group in (("a0", "a"), ("a1", "a"), ("b0", "b")):
+        cluster.add(name, group)
+    for name in ("a0", "b0"):
+        found = cluster.queue.get(f"ns/{name}")
+        assert found is not None
+        cluster.queue.nominator.nominate(found.record, "n0")
+    seen: list[dict[str, str]] = []
+    cluster.meanwhile = lambda: seen.append(dict(cluster.promises_seen))
+    await cluster.run()
+    assert seen
+    assert not any(seen)
+    assert cluster.nodes == {"b0": "n0"}
+    assert cluster.queue.nominator.node_of("uid-b0") == "", "it is there, so nothing is promised to it"
+    assert cluster.queue.nominator.node_of("uid-a0") == cluster.promises_seen.get("uid-a0", "")
+
+
 # The queue
 
 

@@ -87,3 +87,25 @@ def test_whoever_mirrors_nominations_is_told_of_each_change_once() -> None:
         ("uid-a", "n1", "n2"),
         ("uid-a", "n2", ""),
     ]
+
+
+def test_what_is_withheld_is_shown_as_it_is_by_then() -> None:
+    """Members of a group would stand in each other's way, or their promises be forgotten or counted twice later."""
+    changes: list[tuple[str, str, str]] = []
+    nominator = Nominator(on_change=lambda pod, before, after: changes.append((pod.uid, before, after)))
+    for name in "abc":
+        nominator.nominate(record(name), "n1")
+    nominator.nominate(record("other"), "n1")
+    changes.clear()
+    nominator.withhold(("uid-a", "uid-b", "uid-c", "uid-d"))
+    assert sorted(changes) == [("uid-a", "n1", ""), ("uid-b", "n1", ""), ("uid-c", "n1", "")]
+    assert nominator.node_of("uid-a") == "n1"
+    changes.clear()
+    nominator.delete("uid-a")
+    nominator.nominate(record("b"), "n2")
+    nominator.nominate(record("d"), "n2")
+    nominator.delete("uid-other")
+    assert changes == [("uid-other", "n1", "")]
+    changes.clear()
+    nominator.show()
+    assert sorted(changes) == [("uid-b", "", "n2"), ("uid-c", "", "n1"), ("uid-d", "", "n2")]

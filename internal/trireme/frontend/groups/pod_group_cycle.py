@@ -128,15 +128,19 @@ class PodGroupCycle:
             return Attempt.SCHEDULED
         klog.info(log, 3, "Attempting to schedule pod group", podGroup=klog.Ref(group.key))
         wanted = self._wanted(group, tree, members)
-        started = self._observed.clock()
-        result = await self._try(wanted)
-        self._observed.group_algorithm_seconds.observe(self._observed.clock() - started)
-        how, way = _ATTEMPTS[result.status.verdict], None
+        self._queue.nominator.withhold(pod.uid for pod in members)
+        try:
+            started = self._observed.clock()
+            result = await self._try(wanted)
+            self._observed.group_algorithm_seconds.observe(self._observed.clock() - started)
+            how, way = _ATTEMPTS[result.status.verdict], None
+            if how is Attempt.UNSCHEDULABLE:
+                way = await self._look_for_a_way(wanted, result)
+                how = _AFTER.get(way.code, how)
+        finally:
+            self._queue.nominator.show()
         if result.succeeded:
             self._bind(group, result)
-        elif how is Attempt.UNSCHEDULABLE:
-            way = await self._look_for_a_way(wanted, result)
-            how = _AFTER.get(way.code, how)
         self._tell(wanted, result, way)
         return how
 
@@ -245,6 +249,7 @@ class PodGroupCycle:
         for trial in trials:
             if trial.assumed is None or trial.cycle is None:
                 continue
+            self._queue.nominator.delete(trial.pod.uid)
             if trial.pod.flight is None or trial.pod.flight.deleted:
                 self._trials.take_back(trial)
             else:

@@ -283,7 +283,6 @@ class PodGroupTrials:
                 continue
             pending = pod.record.pod
             self._cache.assume(pod.key, pod.uid, node_name, pending.base, pending.parsed.labels, pending.class_id)
-            self._queue.nominator.delete(pod.uid)
             assumed_pod = binding_cycle.Assumed(pod, node_name, slot, looked_at=looked_at)
             trials.append(Trial(pod, assumed_pod, cycle, columns=columns))
         assumed = [trial for trial in trials if trial.assumed is not None]

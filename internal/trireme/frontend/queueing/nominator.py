@@ -5,9 +5,11 @@ first, since the status patch that tells the API server of it takes time and the
 that names no node, of a pod whose object never named one, leaves the promise alone.
 
 Every change goes through `on_change`, so that whoever mirrors nominations (the snapshot of filter and score) follows.
+While a group is tried the promises to its own pods are withheld from them: they do not count against each other, as in
+kube-scheduler, where such pods are in no queue.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from trireme.frontend.queueing.queue_pod import PodRecord
@@ -39,12 +41,13 @@ def _always(key: str, uid: str) -> bool:
 class Nominator:
     """Nominations by pod and by node."""
 
-    __slots__ = ("_by_node", "_node_of", "_on_change", "_still_pending")
+    __slots__ = ("_by_node", "_node_of", "_on_change", "_still_pending", "_withheld")
 
     def __init__(self, still_pending: StillPending = _always, on_change: OnChange = _ignore) -> None:
         self._still_pending = still_pending
         self._on_change = on_change
         self._node_of: dict[str, str] = {}
+        self._withheld: frozenset[str] = frozenset()
         # node -> uid -> pod, in the order of nomination
         self._by_node: dict[str, dict[str, Nominated]] = {}
 
@@ -70,7 +73,7 @@ class Nominator:
         if wanted:
             self._node_of[record.uid] = wanted
             self._by_node.setdefault(wanted, {})[record.uid] = pod
-        self._on_change(pod, before, wanted)
+        self._tell(pod, before, wanted)
 
     def update(self, old: PodRecord, new: PodRecord) -> None:
         """Follows an update of the object. A promise that neither object mentions stays."""
@@ -90,7 +93,22 @@ class Nominator:
         if node is not None:
             pod = self._by_node[node][uid]
             self._forget(uid, node)
-            self._on_change(pod, node, "")
+            self._tell(pod, node, "")
+
+    def withhold(self, uids: Iterable[str]) -> None:
+        """Until `show` nobody who mirrors nominations sees those of these pods."""
+        uids = frozenset(uids)
+        for uid in uids & self._node_of.keys():
+            node = self._node_of[uid]
+            self._tell(self._by_node[node][uid], node, "")
+        self._withheld = uids
+
+    def show(self) -> None:
+        """What was withheld is seen again, as it is by now."""
+        uids, self._withheld = self._withheld, frozenset()
+        for uid in uids & self._node_of.keys():
+            node = self._node_of[uid]
+            self._tell(self._by_node[node][uid], "", node)
 
     def node_of(self, uid: str) -> str:
         """The node promised to the pod; empty: none."""
@@ -99,6 +117,10 @@ class Nominator:
     def pods_for(self, node: str) -> list[Nominated]:
         """The pods that wait for the node, in the order of nomination."""
         return list(self._by_node.get(node, {}).values())
+
+    def _tell(self, pod: Nominated, before: str, after: str) -> None:
+        if pod.uid not in self._withheld:
+            self._on_change(pod, before, after)
 
     def _forget(self, uid: str, node: str) -> None:
         del self._node_of[uid]
