@@ -71,6 +71,19 @@ async def _hangs_up(request: web.Request) -> web.StreamResponse:
     return web.Response()
 
 
+async def _talks_nonsense(request: web.Request) -> web.StreamResponse:
+    assert request.transport is not None
+    request.transport.write(b"what is this\r\n\r\n")  # type: ignore[attr-defined]
+    return await _hangs_up(request)
+
+
+def _redirecting(location: str) -> Handler:
+    async def handle(request: web.Request) -> web.StreamResponse:
+        return web.Response(status=307, headers={"Location": location})
+
+    return handle
+
+
 def _filter_of(answer: Any) -> Any:
     return extender_wire.filter_result(answer, names_only=True)
 
@@ -122,6 +135,15 @@ def _filter_of(answer: Any) -> Any:
             id="slow body",
         ),
         pytest.param(_hangs_up, 'Post "{url}filter": EOF', id="hangs up"),
+        pytest.param(_redirecting("filter"), 'Post "{url}filter": stopped after 10 redirects', id="in circles"),
+        pytest.param(
+            _redirecting("ftp://a/b"), 'Post "{url}filter": unsupported protocol scheme "ftp"', id="to another protocol"
+        ),
+        pytest.param(
+            _talks_nonsense,
+            'Post "{url}filter": net/http: HTTP/1.x transport connection broken: malformed HTTP response',
+            id="no HTTP",
+        ),
     ],
 )
 async def test_a_bad_answer_is_told_as_kube_scheduler_tells_it(

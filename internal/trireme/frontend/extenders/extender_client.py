@@ -18,13 +18,14 @@ from typing import Any
 
 import aiohttp
 
-from trireme.config import model
+from trireme.config import golang, model
 from trireme.frontend.extenders import extender_wire
 from trireme.kube import credentials
 
 # More than the nodes of any cluster take as JSON.
 MAX_ANSWER_BYTES = 512 << 20
 _CHUNK_BYTES = 1 << 20
+_MAX_REDIRECTS = 10
 # What is read in a moment, whatever it is.
 _LONG_BYTES = 1 << 20
 
@@ -54,6 +55,7 @@ class ExtenderClient:
                 ssl=self._tls,
                 server_hostname=self._server_name or None,
                 proxy=self._proxy,
+                max_redirects=_MAX_REDIRECTS,
             ) as response:
                 answered = True
                 if response.status != 200:
@@ -101,8 +103,15 @@ def _reason(error: Exception) -> str:
     if isinstance(error, aiohttp.ClientConnectorError):
         address = f"[{error.host}]:{error.port}" if ":" in error.host else f"{error.host}:{error.port}"
         return f"dial tcp {address}: connect: {_system(error.os_error)}"
+    if isinstance(error, aiohttp.TooManyRedirects):
+        return f"stopped after {_MAX_REDIRECTS} redirects"
+    if isinstance(error, aiohttp.NonHttpUrlClientError):
+        return f"unsupported protocol scheme {golang.quote(str(error).partition(':')[0])}"
     if isinstance(error, aiohttp.InvalidURL):
         return "unsupported protocol scheme" if error.description is None else str(error.description)
+    if isinstance(error, aiohttp.ClientResponseError):
+        # What came is no HTTP. The parser's own words have several lines, and bytes of the answer.
+        return "net/http: HTTP/1.x transport connection broken: malformed HTTP response"
     return str(error) or type(error).__name__
 
 
