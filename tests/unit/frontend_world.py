@@ -407,7 +407,7 @@ class World:
 
     def answer(self, question: Question, how: str) -> None:
         """Let an answer come: `good`, `bad` (refused, failed), `down` (nobody can be asked), or for Bind `uncertain`:
-        it is done, but nobody says so yet.
+        it is done, but nobody says so yet; for an extender's bind `lie`: it is said to be done, and is not.
         """
         if how == "uncertain":
             if question.rpc == "Bind" and not question.written:
@@ -446,6 +446,8 @@ class World:
             # An uncertain write is read back: what was bound is never said to have failed.
             why = self.api.bind(request) if good or question.written else "the API server says no"
             return _said(why)
+        if rpc == "ExtenderBind" and how == "lie":
+            return {}
         if rpc.startswith("Extender"):
             if not good:
                 raise extenders.ExtenderError("EOF" if how == "down" else "no licence")

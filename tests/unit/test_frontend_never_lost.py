@@ -5,6 +5,8 @@ from collections.abc import Iterator
 import pytest
 from frontend_world import GUARD, World, one_node
 
+from trireme.frontend.extenders import said_bound
+from trireme.frontend.serving import status_report
 from trireme.v1 import bind_pb2, filter_pb2, status_pb2
 
 
@@ -99,3 +101,35 @@ def test_a_very_long_reason_does_not_burst_the_call_that_writes_it(world: World)
     (written,) = (question.request for question in world.questions if question.rpc == "Apply")
     assert written.set_condition.condition.reason == "Unschedulable"
     assert len(written.set_condition.condition.message) == 64 << 10
+
+
+def test_a_pod_that_an_extender_did_not_bind_though_it_says_so_is_tried_again() -> None:
+    """It took room for ever, and nobody tried it or bound it."""
+    world = World(extended=True)
+    world.api.put_node("n0", 3)
+    world.deliver("nodes", 1)
+    for name in ("honest", "p"):
+        world.create(name, 1)
+        while not any(question.rpc == "ExtenderBind" for question in world.questions):
+            world.answer(world.questions[0], "good")
+        (binding,) = (question for question in world.questions if question.rpc == "ExtenderBind")
+        world.answer(binding, "lie" if name == "p" else "good")
+        world.answer_all()
+        world.deliver("pods", 1000)
+    (waits,) = status_report.status(world.frontend)["pending"]
+    assert waits["summary"] == "was bound to node n0, says an extender; waits until the API server shows it"
+    world.loop.advance(said_bound.BELIEVED_SECONDS - 1.0)
+    assert world.frontend.cache.statistics().assumed_pods == 1
+    world.loop.advance(1.0)
+    assert world.frontend.cache.statistics().assumed_pods == 0
+    assert world.frontend.queue.statistics().error_backoff == 1
+    world.answer_all()
+    (condition,) = world.api.pods["p"]["status"]["conditions"]
+    text = "an extender said that it has bound the pod to node n0, and the pod is still without a node"
+    assert (condition["reason"], condition["message"]) == ("SchedulerError", text)
+    world.loop.advance(3.0)
+    world.answer_all()
+    world.deliver("pods", 1000)
+    assert [pod["spec"]["nodeName"] for pod in world.api.pods.values()] == ["n0", "n0"]
+    assert world.frontend.binding.binding == 0
+    world.close()

@@ -117,7 +117,7 @@ class FrontendMachine(RuleBasedStateMachine):
     # --- the phases, and time ---
 
     @precondition(lambda self: self.world.questions)
-    @rule(data=st.data(), how=st.sampled_from(["good", "good", "bad", "down", "uncertain"]))
+    @rule(data=st.data(), how=st.sampled_from(["good", "good", "bad", "down", "uncertain", "lie"]))
     def answer(self, data: st.DataObject, how: str) -> None:
         """A phase answers one of the open questions."""
         self._answer(data, how)

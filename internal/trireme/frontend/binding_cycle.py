@@ -23,6 +23,7 @@ from trireme.frontend import (
     waiting_pods,
 )
 from trireme.frontend.cluster import cluster_watch, object_waits
+from trireme.frontend.extenders import said_bound
 from trireme.frontend.queueing import queue_pod
 from trireme.frontend.queueing.pre_enqueue import DYNAMIC_RESOURCES
 from trireme.frontend.replicas import bind_replicas
@@ -98,6 +99,7 @@ class BindingCycle:
         self._in_pre_bind = in_pre_bind
         self._permit_profiles = permit_profiles
         self._pre_bind_profiles = pre_bind_profiles
+        self.said_bound = said_bound.SaidBound[tuple[cycle_pb2.Cycle, Assumed]](self._cache.is_assumed, self._not_bound)
         self.background = background.Background()
         self._binding = 0
         self._room = asyncio.Event()
@@ -135,6 +137,7 @@ class BindingCycle:
 
     async def close(self) -> None:
         """Give up what is under way: whoever leads next reads what became of it."""
+        self.said_bound.close()
         await self.background.close()
         await self._reserved.close()
 
@@ -255,9 +258,18 @@ class BindingCycle:
         self._observed.point("Bind", said.code, cycle.profile, self._observed.clock() - started)
         if said.code == status.Code.SUCCESS:
             self._settled(1)
+            self.said_bound.add(one.pod.uid, (cycle, one))
             self._results.bound(one.pod, one.node_name, one.looked_at)
         else:
             self._take_back(cycle, one, said)
+
+    def _not_bound(self, bound: tuple[cycle_pb2.Cycle, Assumed]) -> None:
+        cycle, one = bound
+        self._binding += 1
+        text = (
+            f"an extender said that it has bound the pod to node {one.node_name}, and the pod is still without a node"
+        )
+        self._take_back(cycle, one, status.error("", text))
 
     async def _bind_prepared(self, cycle: cycle_pb2.Cycle, assumed: list[Assumed]) -> None:
         for one in assumed:

@@ -170,6 +170,9 @@ class PendingReport:
         if placed is not None:
             if "bind" in self._missing:
                 return self._service(("bind",))
+            if pod.uid in self._frontend.binding.said_bound:
+                text = f"was bound to node {node}, says an extender; waits until the API server shows it"
+                return {"for": "binding", "node": node}, text
             return {"for": "binding", "node": node}, f"is being bound to node {node}"
         pending: cluster_watch.PendingPod = pod.record.pod
         if pending.parsed.flags & pod_projection.TERMINATING:
