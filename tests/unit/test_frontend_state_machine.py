@@ -117,7 +117,7 @@ class FrontendMachine(RuleBasedStateMachine):
     # --- the phases, and time ---
 
     @precondition(lambda self: self.world.questions)
-    @rule(data=st.data(), how=st.sampled_from(["good", "good", "bad", "down", "uncertain", "lie"]))
+    @rule(data=st.data(), how=st.sampled_from(["good", "good", "bad", "down", "uncertain"]))
     def answer(self, data: st.DataObject, how: str) -> None:
         """A phase answers one of the open questions."""
         self._answer(data, how)
@@ -133,6 +133,12 @@ class FrontendMachine(RuleBasedStateMachine):
     def _answer(self, data: st.DataObject, how: str) -> None:
         question = self.world.questions[data.draw(st.integers(0, len(self.world.questions) - 1))]
         self.world.answer(question, how)
+
+    @precondition(lambda self: any(question.rpc == "ExtenderBind" for question in self.world.questions))
+    @rule()
+    def extender_lies(self) -> None:
+        """An extender says that it has bound a pod, and has not."""
+        self.world.answer(next(each for each in self.world.questions if each.rpc == "ExtenderBind"), "lie")
 
     @rule(pods=st.booleans(), nodes=st.booleans())
     def go_on(self, pods: bool, nodes: bool) -> None:
