@@ -22,14 +22,15 @@ _ATTEMPT_FAILED = "ScheduleAttemptFailure"
 
 def instruments(frontend: "assembly.Frontend", completed: commandline.CompletedConfig) -> Iterable[Instrument]:
     """All that can be read of a frontend."""
-    yield from _queue(frontend)
+    yield from _waiting(frontend)
+    yield from _entering(frontend)
     yield from _cache(frontend)
     yield from _replicas(frontend)
     yield from _frontend(frontend)
     yield from _program(completed)
 
 
-def _queue(frontend: "assembly.Frontend") -> Iterable[Instrument]:
+def _waiting(frontend: "assembly.Frontend") -> Iterable[Instrument]:
     def pending() -> Mapping[Values, float]:
         statistics = frontend.queue.statistics()
         members: dict[Values, float] = {
@@ -55,15 +56,6 @@ def _queue(frontend: "assembly.Frontend") -> Iterable[Instrument]:
         refused_by = frontend.queue.statistics().refused_by
         return {(plugin, profile): count for (profile, plugin), count in refused_by.items()}
 
-    def entities() -> Mapping[Values, float]:
-        """A pod that is put back after its attempt does not come in anew, and neither does one that an event lets wait
-        for the end of its back-off.
-        """
-        incoming = frontend.queue.statistics().incoming
-        return {
-            (*key, "pod"): count for key, count in incoming.items() if key[1] != _ATTEMPT_FAILED and key[0] != _BACKOFF
-        }
-
     yield Gauge("scheduler_pending_pods", "Pending pods, by the queue that they are in.", pending, ("queue",), STABLE)
     yield Gauge(
         "scheduler_queued_entities",
@@ -84,6 +76,18 @@ def _queue(frontend: "assembly.Frontend") -> Iterable[Instrument]:
         ("plugin", "profile"),
         BETA,
     )
+
+
+def _entering(frontend: "assembly.Frontend") -> Iterable[Instrument]:
+    def entities() -> Mapping[Values, float]:
+        """A pod that is put back after its attempt does not come in anew, and neither does one that an event lets wait
+        for the end of its back-off.
+        """
+        incoming = frontend.queue.statistics().incoming
+        return {
+            (*key, "pod"): count for key, count in incoming.items() if key[1] != _ATTEMPT_FAILED and key[0] != _BACKOFF
+        }
+
     yield CountedElsewhere(
         "scheduler_queue_incoming_pods_total",
         "Pods that entered a queue, by queue and by the event that brought them.",
