@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 
-import bind_time
 import pytest
+import virtual_time
 
 from trireme.bind.binder import WAITING_LIMIT, Binder
 from trireme.bind.binding import BOUND, POST_DEADLINE_SECONDS, READ_BACK, Failed, Open, Outcome, Target
@@ -79,7 +79,7 @@ def run(main: Callable[[_Setup], Awaitable[None]], concurrency: int = 64) -> Non
         await setup.binder.close(1.0)
         assert len(setup.in_flight) == 0
 
-    bind_time.run(inner)
+    virtual_time.run(inner)
 
 
 def reason(outcome: Outcome) -> str:

@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-import bind_time
 import pytest
+import virtual_time
 
 from trireme.bind.in_flight import InFlight
 from trireme.bind.leadership import MAX_TRUST_SECONDS, Leadership, LeaseReader
@@ -54,7 +54,7 @@ def run(main: Callable[[_Setup], Awaitable[None]]) -> None:
         await main(setup)
         await setup.leadership.close()
 
-    bind_time.run(inner)
+    virtual_time.run(inner)
 
 
 def test_the_holder_is_admitted_after_one_reading() -> None:
@@ -232,7 +232,7 @@ def test_without_election_epochs_are_only_compared() -> None:
         with pytest.raises(Refusal):
             await leadership.admit(EpochClaim(5, ""), 0.0)
 
-    bind_time.run(main)
+    virtual_time.run(main)
 
 
 def test_draining_waits_for_lower_epochs_only() -> None:
@@ -253,7 +253,7 @@ def test_draining_waits_for_lower_epochs_only() -> None:
             assert await in_flight.drained(2, 5.0) == 0.0
             assert clock() - started == pytest.approx(3.0)
 
-    bind_time.run(main)
+    virtual_time.run(main)
 
 
 def test_what_does_not_drain_in_time_says_for_how_long_it_may_have_effects() -> None:
@@ -266,4 +266,4 @@ def test_what_does_not_drain_in_time_says_for_how_long_it_may_have_effects() -> 
             assert await in_flight.drained(2, -1.0) == pytest.approx(6.0)
         assert len(in_flight) == 0
 
-    bind_time.run(main)
+    virtual_time.run(main)

@@ -1,11 +1,13 @@
 """A loop on which time passes only while everybody waits: tests of timers need no sleep and no luck."""
 
 import asyncio
+import functools
 import selectors
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
 class _Selector(selectors.DefaultSelector):  # type: ignore[misc, valid-type]
@@ -42,3 +44,13 @@ def run(main: Callable[[Callable[[], float]], Coroutine[Any, Any, T]]) -> T:
     """Runs `main(clock)` on a loop of its own."""
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         return runner.run(main(runner.get_loop().time))
+
+
+def on_virtual_time(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
+    """Runs an asynchronous test on such a loop."""
+
+    @functools.wraps(test)
+    def whole(*args: P.args, **kwargs: P.kwargs) -> None:
+        run(lambda clock: test(*args, **kwargs))
+
+    return whole
