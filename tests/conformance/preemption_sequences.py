@@ -27,8 +27,9 @@ from trireme.snapshot import snapshot
 from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, snapshot_pb2
 from trireme.wire import node_columns
 
-_SETUP = decision_profiles.make()
-_PROFILE = decision_profiles.default_profile()
+# Few candidates are looked for, so that it matters where the search begins.
+_FEW = [{"name": "DefaultPreemption", "args": {"minCandidateNodesPercentage": 1, "minCandidateNodesAbsolute": 2}}]
+_SETUP = decision_profiles.make([decision_profiles.arguments_of({"pluginConfig": _FEW})])
 _HASH = hash_of(_SETUP.configuration)
 _FENCE = cycle_pb2.Fence(epoch=1, lease_valid_ms=15_000)
 
@@ -91,7 +92,8 @@ class _Filter:
 class Sequence:
     """One cluster and what happens in it; by the seed alone."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, few: bool) -> None:
+        """`few`: few candidates are enough for preemption."""
         self._draw = random.Random(seed)
         reasons = frozenset(self._draw.sample(_REASONS, self._draw.choice((0, 0, 0, 1, 1, 2))))
         self._drawn = situation_preemption.Preempting(self._draw, reasons)
@@ -99,6 +101,9 @@ class Sequence:
         self._seed = seed
         self._case = {**case, "nodes": [], "pods": [], "nominated": [], "podDisruptionBudgets": []}
         self._case.pop("pluginConfig", None)
+        if few:
+            self._case["pluginConfig"] = _FEW
+        self._profile = decision_profiles.default_profile(decision_profiles.arguments_of(self._case))
         self._cluster = DecisionCluster(self._case)
         self._cluster.fill()
         self._nodes: dict[str, Json] = {}
@@ -368,7 +373,7 @@ class Sequence:
             fence=_FENCE,
             generation=self._cluster.cache.generation,
             config_hash=_HASH,
-            profile=_PROFILE,
+            profile=self._profile,
             attempt=1,
             pod=_message(pod),
             pod_class=class_id,
@@ -425,10 +430,10 @@ def _no_remote(config: snapshot_pb2.RemotePlugin) -> Any:
     raise AssertionError(f"no remote plugin is configured: {config.name}")
 
 
-def decisions_of(seed: int, questions: int) -> Iterator[Decision]:
-    """All that a sequence decides."""
+def decisions_of(seed: int, questions: int, *, few: bool = False) -> Iterator[Decision]:
+    """All that a sequence decides. `few`: few candidates are enough for preemption, so that chance has a say in it."""
 
     async def collect() -> list[Decision]:
-        return [decision async for decision in Sequence(seed).run(questions)]
+        return [decision async for decision in Sequence(seed, few=few).run(questions)]
 
     return iter(asyncio.run(collect()))

@@ -33,7 +33,7 @@ def _ordered(preemption: golden_rows.Row) -> golden_rows.Row:
 @pytest.mark.parametrize("seed", range(EXAMPLES))
 def test_who_is_asked_about_later_gets_what_a_filter_says_that_keeps_nothing(seed: int) -> None:
     """Else who is preempted depends on who was asked about before, in which call, and of which replica."""
-    for number, decision in enumerate(preemption_sequences.decisions_of(seed, QUESTIONS)):
+    for number, decision in enumerate(preemption_sequences.decisions_of(seed, QUESTIONS, few=seed % 3 == 2)):
         assert decision.kept == decision.anew, number
 
 
