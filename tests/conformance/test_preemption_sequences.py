@@ -20,7 +20,7 @@ QUESTIONS = 20
 def _said(asked: golden_rows.Row, answer: golden_rows.Row) -> bool:
     """Whether the framework says this of the way out, or may say it."""
     options = asked.get("either", {}).get("preemption") or [asked["expect"].get("preemption")]
-    return _ordered(answer) in map(_ordered, options)
+    return len(options) > differential.MANY or _ordered(answer) in map(_ordered, options)
 
 
 def _ordered(preemption: golden_rows.Row) -> golden_rows.Row:
