@@ -20,6 +20,7 @@ import orjson
 from frontend_world_api import Api
 from frontend_world_victims import cpus
 from grpc import aio
+from virtual_time import StillLoop
 
 from trireme.config import commandline, model
 from trireme.framework import status
@@ -52,39 +53,6 @@ EXTENDERS = (
     model.Extender(url_prefix="http://one", filter_verb="filter", node_cache_capable=True),
     model.Extender(url_prefix="http://two", bind_verb="bind", node_cache_capable=True, ignorable=True),
 )
-
-
-class StillLoop(asyncio.SelectorEventLoop):
-    """An event loop whose time only a test moves."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-        super().__init__()
-
-    def time(self) -> float:
-        """Seconds since the loop was made."""
-        return self.seconds
-
-    def settle(self, turns: int = 30) -> None:
-        """Run what can run now."""
-        self.run_until_complete(_turns(turns))
-
-    def advance(self, seconds: float) -> None:
-        """Let time go by, and what waits for it run when its time comes."""
-        end = self.seconds + seconds
-        while True:
-            due = [timer.when() for timer in self._scheduled if not timer.cancelled() and timer.when() <= end]  # type: ignore[attr-defined]
-            if not due:
-                break
-            self.seconds = max(self.seconds, min(due))
-            self.settle()
-        self.seconds = end
-        self.settle()
-
-
-async def _turns(count: int) -> None:
-    for _ in range(count):
-        await asyncio.sleep(0)
 
 
 @dataclasses.dataclass(eq=False)

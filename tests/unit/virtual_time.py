@@ -1,4 +1,4 @@
-"""A loop on which time passes only while everybody waits: tests of timers need no sleep and no luck."""
+"""Loops on which time passes only while everybody waits, or as a test says: tests of timers need no sleep and no luck."""
 
 import asyncio
 import functools
@@ -54,3 +54,36 @@ def on_virtual_time(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P,
         run(lambda clock: test(*args, **kwargs))
 
     return whole
+
+
+class StillLoop(asyncio.SelectorEventLoop):
+    """An event loop whose time only a test moves."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        super().__init__()
+
+    def time(self) -> float:
+        """Seconds since the loop was made."""
+        return self.seconds
+
+    def settle(self, turns: int = 30) -> None:
+        """Run what can run now."""
+        self.run_until_complete(_turns(turns))
+
+    def advance(self, seconds: float) -> None:
+        """Let time go by, and what waits for it run when its time comes."""
+        end = self.seconds + seconds
+        while True:
+            due = [timer.when() for timer in self._scheduled if not timer.cancelled() and timer.when() <= end]  # type: ignore[attr-defined]
+            if not due:
+                break
+            self.seconds = max(self.seconds, min(due))
+            self.settle()
+        self.seconds = end
+        self.settle()
+
+
+async def _turns(count: int) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
