@@ -26,17 +26,19 @@ def test_what_a_start_does_not_load(loaded: str, unneeded: tuple[str, ...]) -> N
     assert ran.stdout.split() == []
 
 
-def _loaded(script: str) -> set[str]:
-    """The modules that are loaded after a script."""
-    script = f"{script}\nimport sys; print(*sys.modules)"
-    ran = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True, timeout=60)
-    return set(ran.stdout.split())
+def _loaded(*scripts: str) -> list[set[str]]:
+    """The modules that are loaded after each of the scripts, which run side by side."""
+    whole = [f"{script}\nimport sys; print(*sys.modules)" for script in scripts]
+    running = [subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) for script in whole]
+    said = [process.communicate(timeout=60)[0] for process in running]
+    assert not any(process.returncode for process in running)
+    return [set(names.split()) for names in said]
 
 
 def test_what_the_nursery_loads_is_what_its_forks_would_load_each() -> None:
     """If this fails, filter and score load alike what one process could, or all wait for what none of them uses."""
     shared = "import importlib; from trireme.replica import nursery; [*map(importlib.import_module, nursery.SHARED)]"
-    nursery = _loaded(shared)
-    of_filter, of_score, of_bind = (_loaded(f"import trireme.{name}.process") for name in ("filter", "score", "bind"))
+    phases = (f"import trireme.{name}.process" for name in ("filter", "score", "bind"))
+    nursery, of_filter, of_score, of_bind = _loaded(shared, *phases)
     assert of_filter & of_score <= nursery
     assert nursery - {"trireme.replica.nursery"} <= of_filter | of_score | of_bind

@@ -1,4 +1,4 @@
-"""Loops on which time passes only while everybody waits, or as a test says: tests of timers need no sleep and no luck."""
+"""Loops on which time passes only while everybody waits, or as a test says: timers tested without sleep or luck."""
 
 import asyncio
 import functools
