@@ -272,6 +272,10 @@ async def test_a_victim_that_waits_on_permit_is_refused_in_memory() -> None:
     refused = await waiting
     assert (refused.code, refused.message) == (status.Code.ERROR, "waiting on permit for pod: preempted")
     assert world.asked == []
+    assert world.activated == [], "its room is not free yet"
+    assert world.preempting.holds("vip")
+    world.go_away("a")
+    await world.settle()
     assert world.told == ["name-a: Preempted by pod vip on node node (in kube-scheduler memory)."]
     assert world.activated == [("ns/vip", "vip")]
 
@@ -298,6 +302,8 @@ async def test_a_victim_in_pre_bind_is_taken_back_in_memory() -> None:
     await world.settle()
     assert given_up.is_set()
     assert (await preparing) == status.error("", "preempted by DefaultPreemption")
+    world.go_away("a")
+    await world.settle()
     assert world.asked == [["evict b"]]
     assert world.told == [
         "name-b: Preempted by pod vip on node node",

@@ -16,6 +16,7 @@ Source: pkg/scheduler/framework/preemption/executor.go.
 """
 
 import asyncio
+import contextlib
 import enum
 import itertools
 import logging
@@ -36,6 +37,9 @@ from trireme.wire import status as wire_status
 log = logging.getLogger(__name__)
 
 NAME = "DefaultPreemption"
+
+# To give back what PreBind had written for a victim.
+TAKING_BACK_SECONDS = 10.0
 
 
 class _End(enum.Enum):
@@ -291,6 +295,15 @@ class Preempting:
         await asyncio.wait((eviction,))
         return eviction.result()
 
+    async def _taken_back(self, uid: str) -> None:
+        """Return once the room of a victim that is on no node yet is free: who tried before would try in vain."""
+        if self._cache.pod(uid) is not None:
+            gone = asyncio.Event()
+            self._cache.when_going(uid, gone.set)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(TAKING_BACK_SECONDS):
+                    await gone.wait()
+
     async def _evict(
         self, pod: queue_pod.QueuedPod, node_name: str, victim: bind_pb2.Action, known: _Preemption
     ) -> "_End":
@@ -305,6 +318,7 @@ class Preempting:
         if self._waiting.preempt(uid, NAME, "preempted") or self._pre_binding.cancel(uid, f"preempted by {NAME}"):
             text += " (in kube-scheduler memory)."
             end = _End.IN_MEMORY
+            await self._taken_back(uid)
         elif (placed := self._cache.pod(uid)) is None:
             return end
         else:
