@@ -8,14 +8,14 @@ from typing import Any
 
 import grpc
 import pytest
-import test_replica_stream
 from certificates import Authority
 from grpc import aio
 from launcher import free_ports
+from linked_frontend import Frontend
 
 from trireme.config import own
 from trireme.frontend import handle, waiting_pods
-from trireme.frontend.replicas import bind_replicas, replica_link, replicas
+from trireme.frontend.replicas import bind_replicas
 from trireme.replica import (
     dialing,
     follower,
@@ -74,31 +74,6 @@ async def served(
         yield found.text
     finally:
         await server.stop(0)
-
-
-class Frontend(test_replica_stream.Frontend):
-    """A frontend whose links are made by a dialer."""
-
-    def __init__(self, dialer: dialing.Dialer) -> None:
-        super().__init__()
-        self.links = replicas.Replicas("filter", self, dialer, 30.0, asyncio.get_running_loop().time, lambda: None)
-
-    @property
-    def link(self) -> replica_link.LinkStatistics:
-        (found,) = self.links.statistics()
-        return found
-
-    async def follows(self) -> None:
-        async with asyncio.timeout(20):
-            while not self.link.in_step:
-                await asyncio.sleep(0.01)
-
-    async def fails(self, text: str) -> None:
-        """Return once that is why; a call that is refused while it writes may say less at first."""
-        async with asyncio.timeout(30):
-            while text not in self.link.last_error:
-                assert not self.link.in_step
-                await asyncio.sleep(0.01)
 
 
 async def test_a_phase_that_is_not_whom_we_expect_is_not_used(tmp_path: Path) -> None:

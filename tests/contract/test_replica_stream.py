@@ -4,62 +4,17 @@ import asyncio
 import contextlib
 import pathlib
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 
 import pytest
+from linked_frontend import NODES, Frontend
 
-from trireme.frontend.cluster import class_registry, cluster_cache, pod_projection
 from trireme.frontend.replicas import replica_link, replicas
-from trireme.replica import dialing, follower, grpc_server, listening, phase_process
+from trireme.replica import follower, grpc_server, listening, phase_process
 from trireme.snapshot import snapshot
-from trireme.v1 import core_pb2, cycle_pb2, plugin_pb2, snapshot_pb2
+from trireme.v1 import plugin_pb2
 
-NODES = 200
 MAX_CHUNK_BYTES = 4 << 20
-
-
-class Frontend:
-    """What links need of the frontend: a cache, and where streams begin."""
-
-    def __init__(self, deadline_seconds: float = 30.0) -> None:
-        self.registry = class_registry.ClassRegistry()
-        self.cache = cluster_cache.ClusterCache(self.registry)
-        self.links = replicas.Replicas("filter", self, dialing.Dialer(), deadline_seconds, time.monotonic, lambda: None)
-
-    def hello(self) -> snapshot_pb2.Hello:
-        return snapshot_pb2.Hello(fence=cycle_pb2.Fence(epoch=1), config_hash=1)
-
-    def full_sync(self) -> Sequence[bytes]:
-        self.publish()
-        return [snapshot_pb2.SyncRequest(delta=delta).SerializeToString() for delta in self.cache.full_sync()]
-
-    def publish(self) -> int:
-        delta = self.cache.take_delta()
-        if delta is not None:
-            request = snapshot_pb2.SyncRequest(delta=delta).SerializeToString()
-            self.links.publish(request, delta.to_generation)
-        return self.cache.generation
-
-    def add_nodes(self, count: int) -> None:
-        for number in range(count):
-            node = core_pb2.Node()
-            node.metadata.name = f"node-{number}"
-            node.status.allocatable["pods"].string = "110"
-            self.cache.set_node(node)
-
-    def assume(self, number: int) -> None:
-        parsed = pod_projection.parse(
-            {
-                "metadata": {
-                    "namespace": "default",
-                    "name": f"deployment-7c9f8b6d5-{number:05d}",
-                    "uid": f"{number:08x}-1b2c-4d5e-8f90-a1b2c3d4e5f6",
-                },
-                "spec": {"containers": [{"name": "c", "image": "i"}]},
-            }
-        )
-        base = self.registry.base_of(parsed.base)
-        self.cache.assume(parsed.key, parsed.uid, f"node-{number % NODES}", base, (), 0)
 
 
 @contextlib.asynccontextmanager
