@@ -150,6 +150,35 @@ async def test_a_preemption_that_is_refused_half_way_is_tried_again(tmp_path: pa
         assert (refused["type"], refused["action"]) == ("Warning", "Preempting")
 
 
+async def test_without_asynchronous_preemption_the_attempt_says_what_became_of_it(tmp_path: pathlib.Path) -> None:
+    """With the gate off a pod is promised nothing where the API server refuses to delete a victim, and says so; when it
+    is tried again the victim goes, with all that is told of victims.
+    """
+    async with (
+        installation.embedded(tmp_path, "--nodes", "1", "--cpu", "2") as here,
+        witness.watching(here.session, here.url, here.headers, here.tls) as here.witness,
+    ):
+        await _priorities(here)
+        here.frontend_flags += ["--feature-gates=SchedulerAsyncPreemption=false"]
+        await here.start()
+        await here.create_pods([_victim("low", cpu="2")])
+        await here.bound(1)
+        (node,) = (node["metadata"]["name"] for node in await here.nodes())
+        refusal = {"action": "status", "method": "DELETE", "path": "/pods/low", "code": 403, "times": 1}
+        await here.request("POST", "/trireme/faults", refusal)
+        await here.create_pods([pod("vip", cpu="2", priorityClassName="high")])
+        await here.condition("vip", "0/1 nodes are available: 1 Insufficient cpu. preemption: ")
+        (told,) = await here.events_of("vip", "FailedScheduling")
+        assert "found a potential placement" not in told["note"]
+        assert "nominatedNodeName" not in (await here.pod("vip"))["status"]
+        more = {"status": {"allocatable": {"cpu": "2500m"}}}
+        await here.request("PATCH", f"/api/v1/nodes/{node}/status", more, "application/merge-patch+json")
+        await _on_a_node(here, "vip")
+        uid = (await here.pod("vip"))["metadata"]["uid"]
+        (preempted,) = await here.events_of("low", "Preempted")
+        assert preempted["note"] == f"Preempted by pod {uid} on node {node}"
+
+
 async def test_a_promised_node_that_goes_away_leaves_nobody_waiting(cluster: clusters.OpenCluster) -> None:
     """The preemptor looks elsewhere as soon as there is something to be had, and takes it."""
     async with cluster(nodes=1, cpu="2") as here:

@@ -45,6 +45,7 @@ class Cluster:
         topology: bool = False,
         own_policy: bool = False,
         composite: bool = False,
+        asynchronous: bool = True,
     ) -> None:
         topology = topology or composite
         self.registry = class_registry.ClassRegistry()
@@ -66,6 +67,8 @@ class Cluster:
         self.started: list[tuple[list[str], dict[str, float]]] = []
         self.allowed: list[str] = []
         self.preempting: list[bind_pb2.Action] = []
+        #: What becomes of evictions that are waited for.
+        self.refusal = ""
         #: (what was asked, class, how many) in order.
         self.asked: list[tuple[str, int, int]] = []
         #: Pods that Reserve refuses.
@@ -84,9 +87,9 @@ class Cluster:
         #: What score says of placements, and what it was asked.
         self.totals: list[int] = []
         self.scored: list[tuple[list[int], int]] = []
-        self._make_cycle(post_filters, topology, own_policy)
+        self._make_cycle(post_filters, topology, own_policy, asynchronous)
 
-    def _make_cycle(self, post_filters: Sequence[str], topology: bool, own_policy: bool) -> None:
+    def _make_cycle(self, post_filters: Sequence[str], topology: bool, own_policy: bool, asynchronous: bool) -> None:
         calls: Any = self
         self.observed = observed = metrics_observed.Observations()
         trials = pod_group_trial.PodGroupTrials(
@@ -127,7 +130,7 @@ class Cluster:
                 topology=topology,
                 group_claims=True,
             ),
-            _Preempting(self.preempting),  # type: ignore[arg-type]
+            _Preempting(self),  # type: ignore[arg-type]
             _Binding(self),  # type: ignore[arg-type]
             _Results(self),  # type: ignore[arg-type]
             conditions,
@@ -136,7 +139,7 @@ class Cluster:
             frozenset({PROFILE}),
             100,
             lambda instructions: None,
-            asynchronous=True,
+            asynchronous=asynchronous,
             own_policy=own_policy,
         )
 
@@ -280,12 +283,16 @@ class _Binding:
 class _Preempting:
     """Writes down who is to go."""
 
-    def __init__(self, told: list[bind_pb2.Action]) -> None:
-        self._told = told
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
 
     def start(self, pod: Any, node_name: str, actions: Sequence[bind_pb2.Action]) -> None:
-        self._told.extend(actions)
+        self._cluster.preempting.extend(actions)
+
+    async def finish(self, pod: Any, node_name: str, actions: Sequence[bind_pb2.Action]) -> str:
+        self._cluster.preempting.extend(actions)
+        return self._cluster.refusal
 
     async def carry_out(self, actions: Sequence[bind_pb2.Action]) -> str:
-        self._told.extend(actions)
+        self._cluster.preempting.extend(actions)
         return ""

@@ -390,6 +390,33 @@ async def test_less_important_pods_lose_their_promise_of_the_node() -> None:
     assert world.asked == [["clear_nomination less"], ["evict a"]]
 
 
+async def test_what_is_waited_for_evicts_all_victims_at_once_and_holds_nobody() -> None:
+    """With the gate off the attempt ends when the victims have gone, so that the pod is woken by what comes after."""
+    world = World("a", "b")
+    world.nominations.nominate(queue_pod.by_priority("ns/less", "less", 1, "p", 5), "node")
+    world.go.set()
+    assert await world.preempting.finish(world.vip, "node", [_evict("a"), _evict("b")]) == ""
+    assert world.asked == [["evict a", "evict b"], ["clear_nomination less"]]
+    assert not world.preempting.holds("vip")
+    assert world.held == {}
+    assert sorted(text.split(" on ")[0] for text in world.told) == [
+        "name-a: Preempted by pod vip",
+        "name-b: Preempted by pod vip",
+    ]
+
+
+async def test_what_is_waited_for_answers_what_was_refused() -> None:
+    """With the gate off nobody tries the pod again at once: its condition has to say why its victims stay."""
+    world = World("a", "b")
+    world.nominations.nominate(queue_pod.by_priority("ns/less", "less", 1, "p", 5), "node")
+    world.failing.add("b")
+    world.go.set()
+    assert await world.preempting.finish(world.vip, "node", [_evict("a"), _evict("b")]) == "no"
+    assert world.asked == [["evict a", "evict b"]]
+    assert world.evicting() == set()
+    assert world.activated == []
+
+
 def test_who_waits_for_a_pod_to_go_is_told_when_it_is_being_deleted_or_gone() -> None:
     """A preemptor would be held back for ever, and its room stay empty."""
     registry = class_registry.ClassRegistry()

@@ -321,6 +321,35 @@ async def test_a_gang_is_placed_as_if_all_lesser_pods_were_gone_and_then_they_ar
     assert cluster.text("p1") == "minCount (2) cannot be satisfied: 0 scheduled, 1 remaining"
 
 
+@pytest.mark.parametrize("refusal", [pytest.param("", id="they-go"), pytest.param("no", id="one-is-refused")])
+async def test_evictions_that_are_waited_for_say_what_a_gang_is_promised(refusal: str) -> None:
+    """With the gate off a gang whose victims stay would be promised their places, and nobody told why it waits."""
+    cluster = Cluster([1], post_filters=("DefaultPreemption",), asynchronous=False)
+    cluster.occupy("low", "n0")
+    cluster.group(pod_group("g", 1))
+    cluster.add("p0", "g")
+    cluster.refusal = refusal
+
+    def way_out(request: filter_pb2.PodGroupPostFilterRequest) -> filter_pb2.PodGroupPostFilterResponse:
+        if not request.victims:
+            return _victims("low")
+        out = filter_pb2.PodGroupPostFilterResponse()
+        out.status.code = status_pb2.CODE_SUCCESS
+        out.actions.add(pod=request.victims[0].pods[0].pod, evict=bind_pb2.Evict(message="go"))
+        return out
+
+    cluster.way_out = way_out
+    await cluster.run()
+    assert [action.pod.name for action in cluster.preempting] == ["low"]
+    assert cluster.failures["p0"].nominated_node == ("" if refusal else "n0")
+    ((_, reason, text),) = cluster.conditions
+    if refusal:
+        assert reason == "SchedulerError"
+        assert text.endswith('error in "DefaultPreemption" PodGroupPostFilter plugins: pod group preemption: no')
+    else:
+        assert reason == "Unschedulable"
+
+
 async def test_a_gang_for_which_no_eviction_is_enough_evicts_nobody() -> None:
     """And who was hidden for the trial is shown again."""
     cluster = Cluster([1], post_filters=("DynamicResources", "DefaultPreemption"))

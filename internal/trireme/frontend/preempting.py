@@ -6,6 +6,8 @@ it does not preempt again. It is let go as soon as the last victim is gone, or h
 the event of that victim's deletion must not find it held back. Where something failed, or nothing will be heard of the
 last victim, it is tried again at once; who fails again and again waits in between (`preemption_retries.py`).
 
+Without the gate SchedulerAsyncPreemption the attempt waits for all of that (`finish`), and nothing is held.
+
 From the decision on victims count as preempted (`ClusterCache.set_evicting`), until they are gone or it failed. Of two
 preemptors with room on one node the first may be woken while the victims of the second still stand, and finds its room
 promised away; it must know that more is being made there, or it would preempt again elsewhere, in vain. kube-scheduler,
@@ -62,7 +64,8 @@ class _Preemption:
     others: Mapping[str, "asyncio.Future[_End]"]  # and of those that an earlier preemption sees to
     last_turn: bool = False  # all others have been deleted
     done: bool = False  # the last one too, as bind says
-    why: str = "a victim of it stays"  # where it failed
+    failure: str = "a victim of it stays"  # what bind said, where it failed
+    why: str = failure  # the same with the victim's name
     unheard: bool = False  # the last one went, by somebody else's doing, while the pod was held: no event will wake it
 
 
@@ -150,10 +153,8 @@ class Preempting:
         victims = [action for action in actions if action.HasField("evict")]
         if not victims:
             return
-        count = len(victims)
-        text = "the target node for the preemption is determined"
-        preemptor = klog.Ref(pod.key)
-        klog.info(log, 2, text, **klog.named(log, "PostFilter.DefaultPreemption"), pod=preemptor, node=node_name)
+        count, preemptor = len(victims), klog.Ref(pod.key)
+        _log_target(pod, node_name)
         klog.info(
             log,
             2,
@@ -163,11 +164,27 @@ class Preempting:
             numVictims=count,
             numVictimsToDelete=count,
         )
-        names = tuple(f"{victim.pod.namespace}/{victim.pod.name}" for victim in victims)
-        known = self._preemptions[pod.uid] = self._begin(pod, names, [victim.pod.uid for victim in victims])
+        known = self._preemptions[pod.uid] = self._begin(pod, victims)
         self._held[pod.key] = pod.uid
         self.retries.begun(pod.uid)
         self.background.start(self._run(pod, node_name, victims, known))
+
+    async def finish(self, pod: queue_pod.QueuedPod, node_name: str, actions: Sequence[bind_pb2.Action]) -> str:
+        """Delete the victims for the pod, all at once, before anything else is scheduled; answers what failed, empty
+        where nothing did. The pod is not held: it is not in the queue meanwhile.
+        """
+        victims = [action for action in actions if action.HasField("evict")]
+        _log_target(pod, node_name)
+        known, started = self._begin(pod, victims), self._observed.clock()
+        ends: Sequence[_End] = (_End.FAILED,)
+        try:
+            ends = await asyncio.gather(*(self._preempt(pod, node_name, victim, known) for victim in victims))
+            if _End.FAILED not in ends:
+                await self._clear_nominations(pod, node_name)
+        finally:
+            self._end(known)
+            self._observed.evicted(_kind(pod, node_name), _End.FAILED not in ends, self._observed.clock() - started)
+        return known.failure if _End.FAILED in ends else ""
 
     async def carry_out(
         self, actions: Sequence[bind_pb2.Action], rank: action_batches.Rank = action_batches.FIRST
@@ -185,8 +202,10 @@ class Preempting:
         await self.background.close()
         await self._batches.close()
 
-    def _begin(self, pod: queue_pod.QueuedPod, names: tuple[str, ...], uids: Sequence[str]) -> _Preemption:
+    def _begin(self, pod: queue_pod.QueuedPod, victims: Sequence[bind_pb2.Action]) -> _Preemption:
         """From now on these victims are on their way out."""
+        names = tuple(_name(victim) for victim in victims)
+        uids = [victim.pod.uid for victim in victims]
         loop = asyncio.get_running_loop()
         others = {uid: self._evictions[uid] for uid in uids if uid in self._evictions}
         own: dict[str, asyncio.Future[_End]] = {}
@@ -233,8 +252,7 @@ class Preempting:
                 del self._preemptions[pod.uid]
                 self._let_go(pod.key, pod.uid)
             self._results.evicted(pod.uid)
-            kind = pod.key.partition("/")[0] if not node_name else metrics_observed.POD
-            self._observed.preempted(kind, not failed, self._observed.clock() - started)
+            self._observed.preempted(_kind(pod, node_name), not failed, self._observed.clock() - started)
             result = "error" if failed else "success"
             text = "Async Preemption finished completely"
             klog.info(log, 2, text, preemptor=klog.Ref(pod.key), node=node_name, result=result)
@@ -327,12 +345,26 @@ class Preempting:
                 victim.evict.observed_generation = placed.generation
             failure = await self.carry_out([victim], known.rank)
             if failure:
-                known.why = f"pod {victim.pod.namespace}/{victim.pod.name} could not be preempted: {failure}"
+                known.failure, known.why = failure, f"pod {_name(victim)} could not be preempted: {failure}"
                 log.error("%s", known.why)
                 self._results.not_preempted(pod, reference, node_name or victim.evict.node_name, failure)
                 return _End.FAILED
-        name = klog.Ref(f"{victim.pod.namespace}/{victim.pod.name}")
+        name = klog.Ref(_name(victim))
         preemptor = klog.Ref(pod.key)
         klog.info(log, 2, "Preemptor Pod preempted victim Pod", preemptor=preemptor, victim=name, node=node_name)
         self._results.preempted(reference, text, pod.record.profile)
         return end
+
+
+def _kind(pod: queue_pod.QueuedPod, node_name: str) -> str:
+    """The preemptor's kind, as metrics name it. A group's victims are on no one node."""
+    return metrics_observed.POD if node_name else pod.key.partition("/")[0]
+
+
+def _name(victim: bind_pb2.Action) -> str:
+    return f"{victim.pod.namespace}/{victim.pod.name}"
+
+
+def _log_target(pod: queue_pod.QueuedPod, node_name: str) -> None:
+    text = "the target node for the preemption is determined"
+    klog.info(log, 2, text, **klog.named(log, "PostFilter.DefaultPreemption"), pod=klog.Ref(pod.key), node=node_name)

@@ -18,7 +18,6 @@ from trireme.frontend.cluster import placed_pod
 from trireme.frontend.extenders import extenders
 from trireme.frontend.queueing import queue_pod, scheduling_queue
 from trireme.frontend.replicas import phases, replicas
-from trireme.frontend.serving import metrics_observed
 from trireme.telemetry import klog
 from trireme.v1 import core_pb2, cycle_pb2, filter_pb2
 
@@ -364,20 +363,29 @@ class SchedulingCycle:
             handled = 1 if way.actions or way.nominated_node else len(pods)
             self._observed.post_filtered(profile, way, handled, seconds)
             _log_way_out(pods[0].key, way)
-        rejectors, pending_plugins = outcomes.rejectors_of(refusals)
-        text = fit_error.message(self._cache.node_count, filtered.refusal, refusals, way.message)
-        rejectors |= filtered.narrowed_by
-        failure = outcomes.Failure(text, rejectors, pending_plugins, way.nominated_node, unschedulable=True)
         if not way.actions and not way.nominated_node:
             if profile in self._post_filtering:
                 _log_no_candidate(pods[0].key, way)
-            self._fail_all(pods, failure)
+            self._fail_all(pods, self._unschedulable(filtered, refusals, way))
             return []
         first, *left = pods
         self._crowd = None if self._extension is not None else (profile, class_id)
-        making_room = await self._take(first, way, self._post_filtering[profile])
-        self._results.failed(first, dataclasses.replace(failure, making_room=making_room))
+        way = await self._take(first, way, self._post_filtering[profile])
+        self._results.failed(first, self._unschedulable(filtered, refusals, way))
         return left
+
+    def _unschedulable(
+        self, filtered: phases.Filtered, refusals: list[tuple[status.Status, int]], way: phases.WayOut
+    ) -> outcomes.Failure:
+        rejectors, pending_plugins = outcomes.rejectors_of(refusals)
+        return outcomes.Failure(
+            fit_error.message(self._cache.node_count, filtered.refusal, refusals, way.message),
+            rejectors | filtered.narrowed_by,
+            pending_plugins,
+            way.nominated_node,
+            unschedulable=True,
+            making_room=any(action.HasField("evict") for action in way.actions),
+        )
 
     def _preemptors(self, profile: str, pods: list[queue_pod.QueuedPod]) -> list[core_pb2.Pod]:
         """The pods that ways out are asked for with Filter: only one where what it decides is waited for."""
@@ -402,20 +410,21 @@ class SchedulingCycle:
         preemptor.status.nominated_node_name = self._queue.nominator.node_of(pod.uid)
         return preemptor
 
-    async def _take(self, pod: queue_pod.QueuedPod, way: phases.WayOut, asynchronous: bool) -> bool:
+    async def _take(self, pod: queue_pod.QueuedPod, way: phases.WayOut, asynchronous: bool) -> phases.WayOut:
         """Take the way out. Whatever makes room on a node may take its time; the rest is done before the pod waits.
-        Answers whether room is being made from now on.
+        Answers the way, or an error where victims stay.
         """
-        later = [action for action in way.actions if action.HasField("evict")] if asynchronous else []
-        now = [action for action in way.actions if action not in later]
-        started = self._observed.clock()
-        failed = await self._preemptions.carry_out(now) if now else ""
-        if way.disruption is not None and not asynchronous:
-            self._observed.evicted(metrics_observed.POD, not failed, self._observed.clock() - started)
+        node, victims = way.nominated_node or "", [action for action in way.actions if action.HasField("evict")]
+        others = [action for action in way.actions if not action.HasField("evict")]
+        failed = await self._preemptions.carry_out(others) if others else ""
         if failed:
             log.warning("what PostFilter decided for pod %s failed: %s", pod.key, failed)
-        self._preemptions.start(pod, way.nominated_node or "", later)
-        return bool(later)
+        if asynchronous:
+            self._preemptions.start(pod, node, victims)
+        elif victims and (failed := await self._preemptions.finish(pod, node, victims)):
+            way = phases.WayOut(f"preemption: {failed}", (), None, status.Code.ERROR)
+            _log_way_out(pod.key, way)
+        return way
 
     def _fail_all(self, pods: list[queue_pod.QueuedPod], failure: outcomes.Failure) -> None:
         for pod in pods:

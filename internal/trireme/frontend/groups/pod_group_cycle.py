@@ -150,9 +150,10 @@ class PodGroupCycle:
         way = await self._post_filters.find(wanted, result)
         self._observed.point("PodGroupPostFilter", way.code, wanted.profile, self._observed.clock() - started)
         await self._free_devices(group, way.actions)
-        if way.code is status.Code.SUCCESS:
-            await self._make_room(group, [action for action in way.actions if action.HasField("evict")])
-        return way
+        if way.code is not status.Code.SUCCESS:
+            return way
+        failed = await self._make_room(group, [action for action in way.actions if action.HasField("evict")])
+        return pod_group_preempting.not_made(failed) if failed else way
 
     def _members(self, group: pod_groups.GroupState) -> list[queue_pod.QueuedPod]:
         """Those who are tried now, in order within each PodGroup."""
@@ -167,16 +168,14 @@ class PodGroupCycle:
         minimums = members[0].record.profile in self._gang_profiles
         return Wanted(group, tree, by_group, self._scheduled(group), minimums)
 
-    async def _make_room(self, group: pod_groups.GroupState, actions: Sequence[bind_pb2.Action]) -> None:
-        """Have the victims deleted, beside the scheduling of others where that may be."""
-        if self._asynchronous and group.entity is not None:
+    async def _make_room(self, group: pod_groups.GroupState, actions: Sequence[bind_pb2.Action]) -> str:
+        """Have the victims deleted, beside the scheduling of others where that may be; else answers what failed."""
+        if not actions or group.entity is None:
+            return ""
+        if self._asynchronous:
             self._preemptions.start(group.entity, "", actions)
-            return
-        started = self._observed.clock()
-        failed = await self._preemptions.carry_out(actions) if actions else ""
-        self._observed.evicted(group.group_key.kind, not failed, self._observed.clock() - started)
-        if failed:
-            log.warning("what PodGroupPostFilter decided for pod group %s failed: %s", group.key, failed)
+            return ""
+        return await self._preemptions.finish(group.entity, "", actions)
 
     async def _free_devices(self, group: pod_groups.GroupState, actions: Sequence[bind_pb2.Action]) -> None:
         """Have claims given up that the group cannot use as they are."""

@@ -81,8 +81,7 @@ class PodGroupPostFilters:
             if said.code in (status.Code.SUCCESS, status.Code.UNSCHEDULABLE_AND_UNRESOLVABLE):
                 return said
             if said.code is not status.Code.UNSCHEDULABLE:
-                text = f'error in "{plugin}" PodGroupPostFilter plugins: {said.message}'
-                return dataclasses.replace(said, code=status.Code.ERROR, message=text)
+                return dataclasses.replace(said, code=status.Code.ERROR, message=_error(plugin, said.message))
             texts.append(said.message)
         text = ", ".join(text for text in texts if text)
         return GroupWayOut(status.Code.UNSCHEDULABLE, text, actions=tuple(actions))
@@ -177,6 +176,16 @@ class PodGroupPostFilters:
                 nominated_node=pod.record.nominated_node,
             )
         return request
+
+
+def not_made(failure: str) -> GroupWayOut:
+    """The answer of DefaultPreemption where victims were found and stay."""
+    text = _error(queue_places.DEFAULT_PREEMPTION, f"pod group preemption: {failure}")
+    return GroupWayOut(status.Code.ERROR, text)
+
+
+def _error(plugin: str, message: str) -> str:
+    return f'error in "{plugin}" PodGroupPostFilter plugins: {message}'
 
 
 def _way_out(response: filter_pb2.PodGroupPostFilterResponse, nominated: Mapping[str, str]) -> GroupWayOut:
