@@ -10,6 +10,8 @@ import pytest
 import witness
 from installation import pod
 
+from trireme.frontend import status_outbox
+
 pytestmark = pytest.mark.timeout(180)
 
 Json = dict[str, Any]
@@ -152,7 +154,7 @@ async def test_a_preemption_that_is_refused_half_way_is_tried_again(tmp_path: pa
 
 async def test_without_asynchronous_preemption_the_attempt_says_what_became_of_it(tmp_path: pathlib.Path) -> None:
     """With the gate off a pod is promised nothing where the API server refuses to delete a victim, and says so; when it
-    is tried again the victim goes, with all that is told of victims.
+    is tried again the victim goes, with all that is told of victims, and the promise is seen while that takes its time.
     """
     async with (
         installation.embedded(tmp_path, "--nodes", "1", "--cpu", "2") as here,
@@ -161,7 +163,9 @@ async def test_without_asynchronous_preemption_the_attempt_says_what_became_of_i
         await _priorities(here)
         here.frontend_flags += ["--feature-gates=SchedulerAsyncPreemption=false"]
         await here.start()
-        await here.create_pods([_victim("low", cpu="2")])
+        low = _victim("low", cpu="2")
+        low["metadata"]["finalizers"] = ["example.com/wait"]
+        await here.create_pods([low])
         await here.bound(1)
         (node,) = (node["metadata"]["name"] for node in await here.nodes())
         refusal = {"action": "status", "method": "DELETE", "path": "/pods/low", "code": 403, "times": 1}
@@ -173,6 +177,13 @@ async def test_without_asynchronous_preemption_the_attempt_says_what_became_of_i
         assert "nominatedNodeName" not in (await here.pod("vip"))["status"]
         more = {"status": {"allocatable": {"cpu": "2500m"}}}
         await here.request("PATCH", f"/api/v1/nodes/{node}/status", more, "application/merge-patch+json")
+
+        async def nominated() -> bool:
+            return bool((await here.pod("vip"))["status"].get("nominatedNodeName") == node)
+
+        await installation.until(nominated, status_outbox.EVICTING_SECONDS / 2, lambda: "the nomination")
+        free = {"metadata": {"finalizers": []}}
+        await here.request("PATCH", "/api/v1/namespaces/default/pods/low", free, "application/merge-patch+json")
         await _on_a_node(here, "vip")
         uid = (await here.pod("vip"))["metadata"]["uid"]
         (preempted,) = await here.events_of("low", "Preempted")

@@ -384,7 +384,7 @@ class SchedulingCycle:
             pending_plugins,
             way.nominated_node,
             unschedulable=True,
-            making_room=any(action.HasField("evict") for action in way.actions),
+            making_room=bool(way.actions),
         )
 
     def _preemptors(self, profile: str, pods: list[queue_pod.QueuedPod]) -> list[core_pb2.Pod]:
@@ -412,7 +412,7 @@ class SchedulingCycle:
 
     async def _take(self, pod: queue_pod.QueuedPod, way: phases.WayOut, asynchronous: bool) -> phases.WayOut:
         """Take the way out. Whatever makes room on a node may take its time; the rest is done before the pod waits.
-        Answers the way, or an error where victims stay.
+        Answers what is left to be done beside other pods, or an error where victims stay.
         """
         node, victims = way.nominated_node or "", [action for action in way.actions if action.HasField("evict")]
         others = [action for action in way.actions if not action.HasField("evict")]
@@ -421,10 +421,12 @@ class SchedulingCycle:
             log.warning("what PostFilter decided for pod %s failed: %s", pod.key, failed)
         if asynchronous:
             self._preemptions.start(pod, node, victims)
-        elif victims and (failed := await self._preemptions.finish(pod, node, victims)):
+            return dataclasses.replace(way, actions=victims)
+        failed = await self._preemptions.finish(pod, node, victims) if victims else ""
+        if failed:
             way = phases.WayOut(f"preemption: {failed}", (), None, status.Code.ERROR)
             _log_way_out(pod.key, way)
-        return way
+        return dataclasses.replace(way, actions=())
 
     def _fail_all(self, pods: list[queue_pod.QueuedPod], failure: outcomes.Failure) -> None:
         for pod in pods:
