@@ -13,7 +13,7 @@ from pod_group_builders import PROFILE, grouping_queue, parsed
 
 from trireme.config import model
 from trireme.framework import status
-from trireme.frontend import outcomes, reservations
+from trireme.frontend import cycle_parts, outcomes, reservations
 from trireme.frontend.cluster import class_registry, cluster_cache, cluster_watch
 from trireme.frontend.groups import (
     pod_group_conditions,
@@ -91,54 +91,40 @@ class Cluster:
 
     def _make_cycle(self, post_filters: Sequence[str], topology: bool, own_policy: bool, asynchronous: bool) -> None:
         calls: Any = self
-        self.observed = observed = metrics_observed.Observations()
-        trials = pod_group_trial.PodGroupTrials(
-            self.cache,
-            self.queue,
-            calls,
-            self.publish,
-            observed,
-            reservations.Reservations(self.cache, calls, lambda changes: None),
+        self.observed = metrics_observed.Observations()
+        parts = cycle_parts.CycleParts(
+            cache=self.cache,
+            queue=self.queue,
+            calls=calls,
+            results=_Results(self),  # type: ignore[arg-type]
+            reserved=reservations.Reservations(self.cache, calls, lambda changes: None),
+            observed=self.observed,
+            extension=None,
+            publish=self.publish,
+            carry_out=lambda instructions: None,
+            now=lambda: T0,
         )
+        trials = pod_group_trial.PodGroupTrials(parts)
         attempt = trials.anywhere
         if topology:
-            scorers = (model.Plugin("PodGroupPodsCount", 1),)
-            attempt = pod_group_placements.PodGroupPlacements(
-                self.cache,
-                calls,
-                trials,
-                self.publish,
-                {PROFILE: (pod_group_placements.TOPOLOGY,)},
-                {PROFILE: scorers},
-                observed,
-                lambda: 0.5,
-            ).run
+            generators = {PROFILE: (pod_group_placements.TOPOLOGY,)}
+            scorers = {PROFILE: (model.Plugin("PodGroupPodsCount", 1),)}
+            attempt = pod_group_placements.PodGroupPlacements(parts, trials, generators, scorers, lambda: 0.5).run
         conditions = pod_group_conditions.PodGroupConditions(self.written.append, None, lambda: T0)  # type: ignore[arg-type]
+        plugins = {PROFILE: tuple(post_filters)}
         self.cycle_of_groups = pod_group_cycle.PodGroupCycle(
-            self.cache,
+            parts,
             self.queue,
             trials,
             attempt,
             pod_group_preempting.PodGroupPostFilters(
-                self.cache,
-                calls,
-                trials,
-                attempt,
-                self.publish,
-                {PROFILE: tuple(post_filters)},
-                observed,
-                topology=topology,
-                group_claims=True,
+                parts, trials, attempt, plugins, topology=topology, group_claims=True
             ),
             _Preempting(self),  # type: ignore[arg-type]
             _Binding(self),  # type: ignore[arg-type]
-            _Results(self),  # type: ignore[arg-type]
             conditions,
-            observed,
-            lambda: T0,
             frozenset({PROFILE}),
             100,
-            lambda instructions: None,
             asynchronous=asynchronous,
             own_policy=own_policy,
         )

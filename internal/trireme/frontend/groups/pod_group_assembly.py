@@ -66,11 +66,8 @@ class PodGroupAssembly:
         binding: binding_cycle.BindingCycle,
     ) -> Callable[[scheduling_queue.Batch], Awaitable[None]]:
         """What runs the cycle of a group."""
-        cache, calls, publish, observed = parts.cache, parts.calls, parts.publish, parts.observed
         completed = self._completed
-        trials = pod_group_trial.PodGroupTrials(
-            cache, self.queue, calls, publish, observed, parts.reserved, parts.extension
-        )
+        trials = pod_group_trial.PodGroupTrials(parts)
         post_filters = {
             profile.scheduler_name: profile.names(ExtensionPoint.POD_GROUP_POST_FILTER)
             for profile in completed.profiles
@@ -79,10 +76,8 @@ class PodGroupAssembly:
         attempt: pod_group_results.Try = trials.anywhere
         if topology:
             attempt = pod_group_placements.PodGroupPlacements(
-                cache,
-                calls,
+                parts,
                 trials,
-                publish,
                 {
                     profile.scheduler_name: profile.names(ExtensionPoint.PLACEMENT_GENERATE)
                     for profile in completed.profiles
@@ -91,38 +86,30 @@ class PodGroupAssembly:
                     profile.scheduler_name: profile.plugins.get(ExtensionPoint.PLACEMENT_SCORE, ())
                     for profile in completed.profiles
                 },
-                observed,
                 random.random,
             ).run
         return pod_group_cycle.PodGroupCycle(
-            cache,
+            parts,
             self.queue,
             trials,
             attempt,
             pod_group_preempting.PodGroupPostFilters(
-                cache,
-                calls,
+                parts,
                 trials,
                 attempt,
-                publish,
                 post_filters,
-                observed,
                 topology=topology,
                 group_claims=completed.gates.enabled("DRAWorkloadResourceClaims"),
             ),
             preemptions,
             binding,
-            parts.results,
             self._conditions,
-            observed,
-            self._now,
             frozenset(
                 profile.scheduler_name
                 for profile in completed.profiles
                 if pod_groups.GANG_SCHEDULING in profile.all_names()
             ),
             completed.trireme.batch.max_pods,
-            parts.carry_out,
             asynchronous=completed.gates.enabled("SchedulerAsyncPreemption"),
             own_policy=completed.gates.enabled("PodGroupPreemptionPolicy"),
         ).run

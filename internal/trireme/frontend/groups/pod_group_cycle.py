@@ -9,11 +9,10 @@ Source: pkg/scheduler/schedule_one_podgroup.go.
 import dataclasses
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from trireme.framework import status
-from trireme.frontend import binding_cycle, outcomes, preempting
-from trireme.frontend.cluster import cluster_cache
+from trireme.frontend import binding_cycle, cycle_parts, outcomes, preempting
 from trireme.frontend.cluster.pod_projection import TERMINATING
 from trireme.frontend.groups import (
     pod_group_conditions,
@@ -34,8 +33,7 @@ from trireme.frontend.groups.pod_group_results import (
     completed,
 )
 from trireme.frontend.groups.pod_group_trial import PodGroupTrials
-from trireme.frontend.queueing import queue_pod, queue_remote, scheduling_queue
-from trireme.frontend.serving import metrics_observed
+from trireme.frontend.queueing import queue_pod, scheduling_queue
 from trireme.telemetry import klog
 from trireme.v1 import bind_pb2, core_pb2, cycle_pb2
 
@@ -60,45 +58,41 @@ class PodGroupCycle:
 
     def __init__(
         self,
-        cache: cluster_cache.ClusterCache,
+        parts: cycle_parts.CycleParts,
         queue: pod_group_queue.PodGroupQueue,
         trials: PodGroupTrials,
         attempt: Try,
         post_filters: pod_group_preempting.PodGroupPostFilters,
         preemptions: preempting.Preempting,
         binding: binding_cycle.BindingCycle,
-        results: outcomes.Outcomes,
         conditions: pod_group_conditions.PodGroupConditions,
-        observed: metrics_observed.Observations,
-        now: Callable[[], float],
         gang_profiles: frozenset[str],
         max_batch: int,
-        carry_out: Callable[[queue_remote.Instructions], None],
         *,
         asynchronous: bool,
         own_policy: bool = False,
     ) -> None:
         """`attempt` tries a group, `trials` undoes what it assumed. `gang_profiles` have the GangScheduling plugin;
-        without it whatever fits is bound. `carry_out` gets what the queue wants done. `asynchronous`: victims are
-        deleted beside the scheduling of others. `own_policy`: groups have a preemption policy of their own.
+        without it whatever fits is bound. `asynchronous`: victims are deleted beside the scheduling of others.
+        `own_policy`: groups have a preemption policy of their own.
         """
-        self._post_filters = post_filters
-        self._preemptions = preemptions
-        self._asynchronous = asynchronous
-        self._own_policy = own_policy
-        self._observed = observed
-        observed.make_group_instruments()
-        self._cache = cache
+        self._cache = parts.cache
+        self._results = parts.results
+        self._observed = parts.observed
+        self._carry_out = parts.carry_out
+        self._now = parts.now
+        self._observed.make_group_instruments()
         self._queue = queue
         self._trials = trials
         self._try = attempt
+        self._post_filters = post_filters
+        self._preemptions = preemptions
         self._binding = binding
-        self._results = results
         self._conditions = conditions
-        self._now = now
         self._gang_profiles = gang_profiles
         self._max_batch = max_batch
-        self._carry_out = carry_out
+        self._asynchronous = asynchronous
+        self._own_policy = own_policy
 
     async def run(self, batch: scheduling_queue.Batch) -> None:
         """Place the members that wait, or say of each why not."""

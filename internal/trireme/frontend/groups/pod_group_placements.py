@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from trireme.config import model
 from trireme.framework import status
-from trireme.frontend.cluster import cluster_cache, placed_pod
+from trireme.frontend import cycle_parts
+from trireme.frontend.cluster import placed_pod
 from trireme.frontend.groups import pod_groups
 from trireme.frontend.groups.pod_group_forest import GroupNode
 from trireme.frontend.groups.pod_group_results import (
@@ -29,7 +30,6 @@ from trireme.frontend.groups.pod_group_results import (
 )
 from trireme.frontend.groups.pod_group_trial import Placement, PodGroupTrials
 from trireme.frontend.replicas import phases, replicas
-from trireme.frontend.serving import metrics_observed
 from trireme.v1 import score_pb2
 from trireme.wire import status as wire_status
 
@@ -45,27 +45,24 @@ class PodGroupPlacements:
 
     def __init__(
         self,
-        cache: cluster_cache.ClusterCache,
-        calls: phases.Phases,
+        parts: cycle_parts.CycleParts,
         trials: PodGroupTrials,
-        publish: Callable[[], int],
         generators: Mapping[str, Sequence[str]],
         scorers: Mapping[str, Sequence[model.Plugin]],
-        observed: metrics_observed.Observations,
         random: Callable[[], float],
     ) -> None:
         """`generators` and `scorers` are the plugins at PlacementGenerate and PlacementScore of each profile; `random`
         decides between placements that are equally good.
         """
-        self._cache = cache
-        self._calls = calls
+        self._cache = parts.cache
+        self._calls = parts.calls
+        self._publish = parts.publish
+        self._observed = parts.observed
         self._trials = trials
-        self._publish = publish
         self._generators = generators
         self._scorers = scorers
-        self._observed = observed
         self._random = random
-        observed.make_placement_instruments()
+        self._observed.make_placement_instruments()
 
     async def run(self, wanted: Wanted) -> Result:
         """Try the tree; on success everybody who has a place is assumed there, in the best placement."""

@@ -9,16 +9,15 @@ Source: pkg/scheduler/framework/preemption/podgrouppreemption.go, RunPodGroupPos
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from trireme.framework import status
-from trireme.frontend.cluster import cluster_cache
+from trireme.frontend import cycle_parts
 from trireme.frontend.groups.pod_group_results import Result, Trial, Try, Verdict, Wanted
 from trireme.frontend.groups.pod_group_trial import PodGroupTrials
 from trireme.frontend.queueing import queue_places, queue_pod
 from trireme.frontend.queueing.pre_enqueue import DYNAMIC_RESOURCES
 from trireme.frontend.replicas import phases, replicas
-from trireme.frontend.serving import metrics_observed
 from trireme.v1 import bind_pb2, cycle_pb2, filter_pb2, scheduling_pb2
 from trireme.wire import status as wire_status
 
@@ -40,13 +39,10 @@ class PodGroupPostFilters:
 
     def __init__(
         self,
-        cache: cluster_cache.ClusterCache,
-        calls: phases.Phases,
+        parts: cycle_parts.CycleParts,
         trials: PodGroupTrials,
         attempt: Try,
-        publish: Callable[[], int],
         plugins: Mapping[str, Sequence[str]],
-        observed: metrics_observed.Observations,
         *,
         topology: bool,
         group_claims: bool,
@@ -54,14 +50,14 @@ class PodGroupPostFilters:
         """`attempt` tries a group, `trials` undoes what it assumed. `plugins` are those of each profile. `topology`:
         groups may ask for one domain. `group_claims`: they may have claims for devices.
         """
-        self._observed = observed
+        self._cache = parts.cache
+        self._calls = parts.calls
+        self._publish = parts.publish
+        self._observed = parts.observed
         self._group_claims = group_claims
         self._try = attempt
         self._topology = topology
-        self._cache = cache
-        self._calls = calls
         self._trials = trials
-        self._publish = publish
         self._plugins = plugins
 
     async def find(self, wanted: Wanted, tried: Result) -> GroupWayOut:

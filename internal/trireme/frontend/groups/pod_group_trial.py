@@ -11,13 +11,12 @@ Source: pkg/scheduler/schedule_one_podgroup.go podGroupSchedulingDefaultAlgorith
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from trireme.framework import status
-from trireme.frontend import binding_cycle, fit_error, outcomes, reservations, scheduling_cycle
-from trireme.frontend.cluster import cluster_cache
+from trireme.frontend import binding_cycle, cycle_parts, fit_error, outcomes, scheduling_cycle
 from trireme.frontend.extenders import extenders
 from trireme.frontend.groups import pod_group_forest
 from trireme.frontend.groups.pod_group_results import (
@@ -30,10 +29,9 @@ from trireme.frontend.groups.pod_group_results import (
     feasible,
     settled,
 )
-from trireme.frontend.queueing import queue_pod, scheduling_queue
+from trireme.frontend.queueing import queue_pod
 from trireme.frontend.queueing.pre_enqueue import DYNAMIC_RESOURCES
 from trireme.frontend.replicas import class_answers, phases, replicas
-from trireme.frontend.serving import metrics_observed
 from trireme.v1 import cycle_pb2, filter_pb2
 
 
@@ -61,26 +59,16 @@ class Placement:
 class PodGroupTrials:
     """Tries groups."""
 
-    def __init__(
-        self,
-        cache: cluster_cache.ClusterCache,
-        queue: scheduling_queue.SchedulingQueue,
-        calls: phases.Phases,
-        publish: Callable[[], int],
-        observed: metrics_observed.Observations,
-        reserved: reservations.Reservations,
-        extension: extenders.Extenders | None = None,
-    ) -> None:
-        """`extension` asks the HTTP extenders, where there are any."""
-        self._extension = extension
+    def __init__(self, parts: cycle_parts.CycleParts) -> None:
+        self._extension = parts.extension
+        self._cache = parts.cache
+        self._queue = parts.queue
+        self._calls = parts.calls
+        self._publish = parts.publish
+        self._observed = parts.observed
+        self._reserved = parts.reserved
         # One trial at a time: where it is held.
         self._within: Placement | None = None
-        self._cache = cache
-        self._queue = queue
-        self._calls = calls
-        self._publish = publish
-        self._observed = observed
-        self._reserved = reserved
 
     async def run(
         self,
