@@ -15,7 +15,7 @@ import yaml
 from aiohttp import web
 
 from trireme.config import commandline
-from trireme.frontend import waiting_pods
+from trireme.frontend import preemption_retries, waiting_pods
 from trireme.frontend.cluster import class_registry, cluster_cache, cluster_watch, pod_projection
 from trireme.frontend.queueing import queue_hints, queue_places, queue_pod, scheduling_queue
 from trireme.frontend.replicas import children, class_answers
@@ -51,7 +51,9 @@ class Binding:
 
 
 class Preemptions:
-    """Preemptions under way: none."""
+    """Preemptions under way, or to be tried again: none."""
+
+    retries = preemption_retries.Retries(lambda times: 0.0, lambda pods: None, time.time)
 
     def victims_of(self, _uid: str) -> tuple[str, ...]:
         """The victims that go for a pod."""
