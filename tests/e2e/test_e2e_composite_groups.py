@@ -113,12 +113,17 @@ async def members_of_other_priorities_in_a_tree(on: Stage) -> None:
     await on.until_condition("b", "SchedulerError")
 
 
-async def a_tree_that_preempts(on: Stage) -> None:
-    """Everybody has to go for it, and it gets their room."""
+async def _full(on: Stage) -> None:
+    """Two nodes without room, by pods that may go."""
     await on.priorities()
     await on.nodes(2)
     await on.pods(installation.pod(f"low-{n}", cpu="1", terminationGracePeriodSeconds=0) for n in range(4))
     await on.until_bound(4)
+
+
+async def a_tree_that_preempts(on: Stage) -> None:
+    """Everybody has to go for it, and it gets their room."""
+    await _full(on)
     await _tree(on, "root", 2, priorityClassName="high")
     await on.group(_leaf("a", 1, "root", priorityClassName="high"))
     await on.group(_leaf("b", 1, "root", priorityClassName="high"))
@@ -131,10 +136,7 @@ async def a_tree_that_preempts(on: Stage) -> None:
 
 async def a_tree_that_preempts_though_one_of_its_groups_fails(on: Stage) -> None:
     """Who fitted of that one counts, so that everybody goes; the other one is not kept out by what it was promised."""
-    await on.priorities()
-    await on.nodes(2)
-    await on.pods(installation.pod(f"low-{n}", cpu="1", terminationGracePeriodSeconds=0) for n in range(4))
-    await on.until_bound(4)
+    await _full(on)
     await _tree(on, "root", 1, priorityClassName="high")
     await on.group(_leaf("a", 3, "root", priorityClassName="high"))
     # Groups are scheduled by age, in seconds.

@@ -282,3 +282,12 @@ class _Preempting:
     async def carry_out(self, actions: Sequence[bind_pb2.Action]) -> str:
         self._cluster.preempting.extend(actions)
         return ""
+
+
+def who_may_go(*names: str) -> filter_pb2.PodGroupPostFilterResponse:
+    """What filter answers first: each of these pods may go, for itself."""
+    out = filter_pb2.PodGroupPostFilterResponse()
+    for name in names:
+        identity = cycle_pb2.PodIdentity(namespace="ns", name=name, uid=f"uid-{name}")
+        out.potential.add(pods=[filter_pb2.VictimPod(pod=identity, slot=0)])
+    return out

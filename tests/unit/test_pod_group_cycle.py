@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 from pod_group_builders import pod_group
-from pod_group_cluster import Cluster
+from pod_group_cluster import Cluster, who_may_go
 
 from trireme.frontend.groups import pod_group_conditions
 from trireme.frontend.groups.pod_group_forest import GroupKey
 from trireme.frontend.groups.pod_group_results import Verdict, feasible
 from trireme.frontend.queueing.queue_pod import Place
 from trireme.frontend.replicas import phases
-from trireme.v1 import bind_pb2, cycle_pb2, filter_pb2, snapshot_pb2, status_pb2
+from trireme.v1 import bind_pb2, filter_pb2, snapshot_pb2, status_pb2
 
 UNSCHEDULABLE = "pod group is unschedulable"
 FULL = "0/{} nodes are available: {} Insufficient room."
@@ -277,14 +277,6 @@ async def test_two_gangs_that_are_too_big_together_go_one_after_the_other() -> N
     assert sorted(cluster.nodes) == ["b0", "b1", "b2"]
 
 
-def _victims(*names: str) -> filter_pb2.PodGroupPostFilterResponse:
-    out = filter_pb2.PodGroupPostFilterResponse()
-    for name in names:
-        identity = cycle_pb2.PodIdentity(namespace="ns", name=name, uid=f"uid-{name}")
-        out.potential.add(pods=[filter_pb2.VictimPod(pod=identity, slot=0)])
-    return out
-
-
 async def test_a_gang_is_placed_as_if_all_lesser_pods_were_gone_and_then_they_are_there_again() -> None:
     """The members are promised what was found, and only who has to go is evicted."""
     cluster = Cluster([2, 1], post_filters=("DynamicResources", "DefaultPreemption"))
@@ -300,7 +292,7 @@ async def test_a_gang_is_placed_as_if_all_lesser_pods_were_gone_and_then_they_ar
         asked.append(request)
         seen.append({pod.key.removeprefix("ns/"): pod.slot for pod in cluster.cache.pods()})
         if not request.victims:
-            return _victims("low0", "low1", "low2")
+            return who_may_go("low0", "low1", "low2")
         out = filter_pb2.PodGroupPostFilterResponse()
         out.status.code = status_pb2.CODE_SUCCESS
         out.status.messages.append("pod group preemption: found a placement for podgroup, preempting 1 victims")
@@ -332,7 +324,7 @@ async def test_evictions_that_are_waited_for_say_what_a_gang_is_promised(refusal
 
     def way_out(request: filter_pb2.PodGroupPostFilterRequest) -> filter_pb2.PodGroupPostFilterResponse:
         if not request.victims:
-            return _victims("low")
+            return who_may_go("low")
         out = filter_pb2.PodGroupPostFilterResponse()
         out.status.code = status_pb2.CODE_SUCCESS
         out.actions.add(pod=request.victims[0].pods[0].pod, evict=bind_pb2.Evict(message="go"))
@@ -357,7 +349,7 @@ async def test_a_gang_for_which_no_eviction_is_enough_evicts_nobody() -> None:
     cluster.group(pod_group("g", 2))
     cluster.add("p0", "g")
     cluster.add("p1", "g")
-    cluster.way_out = lambda request: _victims("low")
+    cluster.way_out = lambda request: who_may_go("low")
     await cluster.run()
     assert (cluster.nodes, cluster.preempting) == ({"low": "n0"}, [])
     first = "minCount (2) cannot be satisfied: 0 scheduled, 1 remaining"

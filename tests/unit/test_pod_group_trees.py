@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 from pod_group_builders import T0, Told, grouping_queue, member, of_groups, pod_group
-from pod_group_cluster import Cluster
+from pod_group_cluster import Cluster, who_may_go
 
 from trireme.frontend.groups.pod_group_forest import GroupKey
 from trireme.frontend.groups.pod_group_queue import TELL_AFTER, Attempt, PodGroupQueue
@@ -179,14 +179,12 @@ async def test_the_topmost_group_preempts_for_all() -> None:
 
     def way_out(request: filter_pb2.PodGroupPostFilterRequest) -> filter_pb2.PodGroupPostFilterResponse:
         questions.append(request)
-        response = filter_pb2.PodGroupPostFilterResponse(status={"code": status_pb2.CODE_SUCCESS})
         if len(questions) == 1:
-            for number in range(2):
-                victim = response.potential.add().pods.add(slot=number)
-                victim.pod.uid = f"uid-old{number}"
-        else:
-            response.status.messages.append("found")
-            response.actions.add(pod={"name": "old0"}, evict={"message": "go"})
+            return who_may_go("old0", "old1")
+        response = filter_pb2.PodGroupPostFilterResponse(
+            status={"code": status_pb2.CODE_SUCCESS, "messages": ["found"]}
+        )
+        response.actions.add(pod={"name": "old0"}, evict={"message": "go"})
         return response
 
     cluster.way_out = way_out
@@ -213,13 +211,11 @@ async def test_who_fitted_is_promised_its_node_though_its_own_group_did_not_fit(
 
     def way_out(request: filter_pb2.PodGroupPostFilterRequest) -> filter_pb2.PodGroupPostFilterResponse:
         asked.append(request)
-        response = filter_pb2.PodGroupPostFilterResponse(status={"code": status_pb2.CODE_SUCCESS})
         if len(asked) == 1:
-            for number in range(2):
-                response.potential.add().pods.add(slot=number).pod.uid = f"uid-old{number}"
-        else:
-            response.disruption.victims = 2
-            response.disruption.violations = 1
+            return who_may_go("old0", "old1")
+        response = filter_pb2.PodGroupPostFilterResponse(status={"code": status_pb2.CODE_SUCCESS})
+        response.disruption.victims = 2
+        response.disruption.violations = 1
         return response
 
     cluster.way_out = way_out

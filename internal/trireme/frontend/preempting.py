@@ -148,9 +148,8 @@ class Preempting:
         known = self._preemptions.get(uid)
         return known.victims if known is not None and not known.done else ()
 
-    def start(self, pod: queue_pod.QueuedPod, node_name: str, actions: Sequence[bind_pb2.Action]) -> None:
-        """Delete the victims for the pod, in a task of its own; from now on the pod is held back."""
-        victims = [action for action in actions if action.HasField("evict")]
+    def start(self, pod: queue_pod.QueuedPod, node_name: str, victims: Sequence[bind_pb2.Action]) -> None:
+        """Carry out these evictions for the pod, in a task of its own; from now on the pod is held back."""
         if not victims:
             return
         count, preemptor = len(victims), klog.Ref(pod.key)
@@ -169,11 +168,12 @@ class Preempting:
         self.retries.begun(pod.uid)
         self.background.start(self._run(pod, node_name, victims, known))
 
-    async def finish(self, pod: queue_pod.QueuedPod, node_name: str, actions: Sequence[bind_pb2.Action]) -> str:
-        """Delete the victims for the pod, all at once, before anything else is scheduled; answers what failed, empty
-        where nothing did. The pod is not held: it is not in the queue meanwhile.
+    async def finish(self, pod: queue_pod.QueuedPod, node_name: str, victims: Sequence[bind_pb2.Action]) -> str:
+        """Carry out these evictions for the pod, all at once, before anything else is scheduled; answers what failed,
+        empty where nothing did. The pod is not held: it is not in the queue meanwhile.
         """
-        victims = [action for action in actions if action.HasField("evict")]
+        if not victims:
+            return ""
         _log_target(pod, node_name)
         known, started = self._begin(pod, victims), self._observed.clock()
         ends: Sequence[_End] = (_End.FAILED,)
@@ -231,7 +231,7 @@ class Preempting:
         return staying
 
     async def _run(
-        self, pod: queue_pod.QueuedPod, node_name: str, victims: list[bind_pb2.Action], known: _Preemption
+        self, pod: queue_pod.QueuedPod, node_name: str, victims: Sequence[bind_pb2.Action], known: _Preemption
     ) -> None:
         failed, in_memory = True, False
         started = self._observed.clock()

@@ -422,7 +422,7 @@ class SchedulingCycle:
         if asynchronous:
             self._preemptions.start(pod, node, victims)
             return dataclasses.replace(way, actions=victims)
-        failed = await self._preemptions.finish(pod, node, victims) if victims else ""
+        failed = await self._preemptions.finish(pod, node, victims)
         if failed:
             way = phases.WayOut(f"preemption: {failed}", (), None, status.Code.ERROR)
             _log_way_out(pod.key, way)

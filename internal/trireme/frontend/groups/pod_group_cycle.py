@@ -162,14 +162,14 @@ class PodGroupCycle:
         minimums = members[0].record.profile in self._gang_profiles
         return Wanted(group, tree, by_group, self._scheduled(group), minimums)
 
-    async def _make_room(self, group: pod_groups.GroupState, actions: Sequence[bind_pb2.Action]) -> str:
+    async def _make_room(self, group: pod_groups.GroupState, victims: Sequence[bind_pb2.Action]) -> str:
         """Have the victims deleted, beside the scheduling of others where that may be; else answers what failed."""
-        if not actions or group.entity is None:
+        if group.entity is None:
             return ""
         if self._asynchronous:
-            self._preemptions.start(group.entity, "", actions)
+            self._preemptions.start(group.entity, "", victims)
             return ""
-        return await self._preemptions.finish(group.entity, "", actions)
+        return await self._preemptions.finish(group.entity, "", victims)
 
     async def _free_devices(self, group: pod_groups.GroupState, actions: Sequence[bind_pb2.Action]) -> None:
         """Have claims given up that the group cannot use as they are."""

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from trireme.frontend.replicas import phases
 
 SCHEDULED = "scheduled"
+UNSCHEDULABLE = "unschedulable"
+ERROR = "error"
 
 # What makes room for itself, where it is no group.
 POD = "pod"
-UNSCHEDULABLE = "unschedulable"
-ERROR = "error"
 
 _PREEMPTION = "DefaultPreemption"
 _VOLUME_BINDING = "VolumeBinding"
