@@ -50,7 +50,8 @@ CONFIGURATION_SUITE, CONFIGURATION_FOLDER = "config.agreement", Path(__file__).p
 def main(argv: Sequence[str] | None = None) -> int:
     """Returns the exit code."""
     options = _parser().parse_args(argv)
-    paths = options.cases or [golden_rows.DECISIONS, *([] if options.category else [golden_rows.HINTS])]
+    everything = [golden_rows.DECISIONS, golden_rows.GATES, golden_rows.HINTS]
+    paths = options.cases or (everything[:1] if options.category else everything)
     outcome = 0
     for path in paths:
         try:
@@ -102,15 +103,24 @@ def _agreement_of(path: Path, options: argparse.Namespace) -> int:
 
 
 def _decided(rows: list[Row], options: argparse.Namespace) -> list[Finding]:
-    setup = decision_profiles.make(decision_profiles.arguments_in(rows))
+    setups = decision_profiles.Setups(rows)
     findings: list[Finding] = []
-    with Phases(setup.configuration, options.replicas) as phases:
-        decider = Decider(phases, setup)
+    with Phases(setups.default.configuration, options.replicas) as phases:
+        decider = Decider(phases, setups)
         for row in rows:
-            elsewhere = frozenset() if options.print_answers else refused_elsewhere(row, setup)
             try:
+                setup = setups.of(row)
+                elsewhere = frozenset() if options.print_answers else refused_elsewhere(row, setup)
                 answer = decider.decide(row, elsewhere)
-            except (grpc.RpcError, AssertionError, LookupError, TypeError, ValueError) as error:
+            except (
+                grpc.RpcError,
+                AssertionError,
+                LookupError,
+                TypeError,
+                ValueError,
+                loading.ConfigurationError,
+                PhaseError,
+            ) as error:
                 # One case that cannot be answered is a difference, and no reason to leave the others out.
                 findings.append(_unanswered(row, error))
                 continue
@@ -150,7 +160,7 @@ def _print_answer(row: Row, answer: object) -> None:
 
 def _report(findings: Sequence[Finding], differences: int) -> None:
     categories = list(dict.fromkeys(finding.category for finding in findings))
-    print(f"{'category':<22} {'field':<15} {'plugin':<32} {'agrees':>7} {'of':>5}  {'':>7} {'not yet':>8}")
+    print(f"{'category':<32} {'field':<15} {'plugin':<32} {'agrees':>7} {'of':>5}  {'':>7} {'not yet':>8}")
     counts: dict[tuple[str, str, str], Counter[Verdict]] = {}
     for finding in findings:
         counts.setdefault((finding.category, finding.field, finding.plugin), Counter())[finding.verdict] += 1
@@ -173,7 +183,7 @@ def _line(category: str, field: str, plugin: str, count: Counter[Verdict]) -> st
     share = f"{100 * count[Verdict.AGREES] / compared:.1f} %" if compared else "-"
     open_ones = str(count[Verdict.NOT_YET] or "")
     return (
-        f"{category:<22} {field:<15} {plugin:<32} {count[Verdict.AGREES]:>7} {compared:>5}  {share:>7} {open_ones:>8}"
+        f"{category:<32} {field:<15} {plugin:<32} {count[Verdict.AGREES]:>7} {compared:>5}  {share:>7} {open_ones:>8}"
     )
 
 

@@ -126,7 +126,7 @@ class Replica:
 
 
 class Phases:
-    """Some replicas of filter and of score, all of one configuration; a context manager."""
+    """Some replicas of filter and of score, all of one configuration at a time; a context manager."""
 
     def __init__(self, configuration: snapshot_pb2.Configuration, replicas: int = 1) -> None:
         self._directory = tempfile.TemporaryDirectory(prefix="trireme-conformance-")
@@ -161,9 +161,12 @@ class Phases:
         """The leader that asks."""
         return cycle_pb2.Fence(epoch=self._epoch, lease_valid_ms=15_000)
 
-    def next_leader(self) -> None:
-        """From now on another frontend asks."""
+    def next_leader(self, configuration: snapshot_pb2.Configuration | None = None) -> None:
+        """From now on another frontend asks, with another configuration if one is given."""
         self._epoch += 1
+        if configuration is not None and configuration is not self._configuration:
+            self._configuration = configuration
+            self.config_hash = hash_of(configuration)
 
     def first(self) -> list[Replica]:
         """The replicas that get a full sync of the case."""

@@ -2,7 +2,7 @@
 
 One is the default profile of kube-scheduler, the others run one filter plugin alone; and all that once for each set of
 plugin arguments that a case names. Plugins that are not there are left out and named, so that what they would have said
-is not counted as a difference.
+is not counted as a difference. Cases with other feature gates have a configuration of their own (`Setups`).
 """
 
 import json
@@ -21,6 +21,9 @@ from trireme.v1 import plugin_pb2, snapshot_pb2
 # The arguments of plugins that a case names, as canonical JSON: a list as in a configuration file.
 Arguments = str
 DEFAULTS: Arguments = "[]"
+# The feature gates that a case flips, as canonical JSON: an object of booleans.
+Gates = str
+DEFAULT_GATES: Gates = "{}"
 
 _POINTS = {
     ExtensionPoint.PRE_FILTER: plugin_pb2.EXTENSION_POINT_PRE_FILTER,
@@ -60,9 +63,14 @@ def arguments_of(case: Mapping[str, Any]) -> Arguments:
     return json.dumps(named, sort_keys=True)
 
 
-def arguments_in(rows: Iterable[Row]) -> frozenset[Arguments]:
-    """All that the cases name."""
-    return frozenset(arguments_of(row["case"]) for row in rows)
+def gates_of(case: Mapping[str, Any]) -> Gates:
+    """The feature gates that are not at their default in a case."""
+    return json.dumps(case.get("featureGates") or {}, sort_keys=True)
+
+
+def feature_gates(flipped: Gates) -> gates.FeatureGates:
+    """All feature gates, where a case flips these."""
+    return gates.FeatureGates(chosen=json.loads(flipped))
 
 
 def default_profile(arguments: Arguments = DEFAULTS) -> str:
@@ -75,12 +83,40 @@ def only(plugin: str, arguments: Arguments = DEFAULTS) -> str:
     return f"only-{plugin}-{zlib.crc32(arguments.encode()):08x}"
 
 
-def make(arguments: Iterable[Arguments] = ()) -> Setup:
-    """The configuration for cases that name these arguments."""
-    feature_gates = gates.FeatureGates()
-    completed = {named: completed_profile(named, feature_gates) for named in sorted({DEFAULTS, *arguments})}
+class Setups:
+    """The setups of cases with different feature gates, each made when the first case needs it."""
+
+    def __init__(self, rows: Iterable[Row] = ()) -> None:
+        """`rows` are all cases that will be decided."""
+        self._arguments: dict[Gates, set[Arguments]] = {}
+        for row in rows:
+            self._arguments.setdefault(gates_of(row["case"]), set()).add(arguments_of(row["case"]))
+        self._made: dict[Gates, Setup] = {}
+
+    @property
+    def default(self) -> Setup:
+        """The setup of cases where all gates are at their default."""
+        return self._of(DEFAULT_GATES)
+
+    def of(self, row: Row) -> Setup:
+        """The setup of the row's case. Raises: ConfigurationError where a default plugin does not exist."""
+        return self._of(gates_of(row["case"]))
+
+    def _of(self, flipped: Gates) -> Setup:
+        if flipped not in self._made:
+            self._made[flipped] = make(self._arguments.get(flipped, ()), flipped)
+        return self._made[flipped]
+
+
+def make(arguments: Iterable[Arguments] = (), flipped: Gates = DEFAULT_GATES) -> Setup:
+    """The configuration for cases that name these arguments and flip these gates.
+
+    Raises: ConfigurationError where a default plugin does not exist.
+    """
+    chosen = feature_gates(flipped)
+    completed = {named: completed_profile(named, chosen) for named in sorted({DEFAULTS, *arguments})}
     default = completed[DEFAULTS]
-    features = feature_gates.all()
+    features = chosen.all()
     order = default.names(ExtensionPoint.FILTER)
     scoring = default.names(ExtensionPoint.SCORE)
     filters = tuple(name for name in order if _has(catalog.filter_plugin, name, default, features))
@@ -98,15 +134,15 @@ def make(arguments: Iterable[Arguments] = ()) -> Setup:
     return Setup(configuration, filters, frozenset(order) - {*filters}, scores, frozenset(scoring) - {*scores}, order)
 
 
-def completed_profile(arguments: Arguments, feature_gates: gates.FeatureGates) -> model.CompletedProfile:
+def completed_profile(arguments: Arguments, features: gates.FeatureGates) -> model.CompletedProfile:
     """The default profile with these arguments."""
     document = {
         "apiVersion": model.API_VERSION,
         "kind": model.KIND,
         "profiles": [{"pluginConfig": json.loads(arguments)}],
     }
-    loaded = loading.load(json.dumps(document).encode(), feature_gates, _ignore)
-    return profiles.construct(loaded, IN_TREE, feature_gates, _ignore).profiles[0]
+    loaded = loading.load(json.dumps(document).encode(), features, _ignore)
+    return profiles.construct(loaded, IN_TREE, features, _ignore).profiles[0]
 
 
 def _has(make_plugin: object, name: str, profile: model.CompletedProfile, features: Mapping[str, bool]) -> bool:

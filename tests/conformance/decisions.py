@@ -26,33 +26,34 @@ LEFT_OUT = "NotInPreFilterNodes"
 
 
 class Decider:
-    """Asks one set of phases about cases, one after the other."""
+    """Asks one set of phases about cases, one after the other. `setups` has the configuration of each case."""
 
-    def __init__(self, phases: Phases, setup: decision_profiles.Setup) -> None:
+    def __init__(self, phases: Phases, setups: decision_profiles.Setups) -> None:
         self._phases = phases
-        self._setup = setup
+        self._setups = setups
 
     def decide(self, row: Row, refused_elsewhere: Iterable[str] = ()) -> Json:
         """The answer to a case.
 
         `refused_elsewhere` are nodes that a plugin which is not there would have refused: they are not scored.
         """
-        cluster = self._bring_about(row)
-        return _Cycle(self._phases, self._setup, row["case"], cluster).decide(frozenset(refused_elsewhere))
+        setup = self._setups.of(row)
+        cluster = self._bring_about(row, setup)
+        return _Cycle(self._phases, setup, row["case"], cluster).decide(frozenset(refused_elsewhere))
 
-    def _bring_about(self, row: Row) -> DecisionCluster:
+    def _bring_about(self, row: Row, setup: decision_profiles.Setup) -> DecisionCluster:
         """The cluster of the case, in the cache and in all replicas."""
         case = row["case"]
-        self._phases.next_leader()
+        self._phases.next_leader(setup.configuration)
         cluster = DecisionCluster(case)
         if self._phases.others():
-            self._by_deltas(row, cluster)
+            self._by_deltas(row, cluster, setup)
         cluster.fill()
         self._tell_others(cluster)
         self._phases.sync(self._phases.first(), cluster.cache.full_sync(), cluster.cache.generation)
         return cluster
 
-    def _by_deltas(self, row: Row, cluster: DecisionCluster) -> None:
+    def _by_deltas(self, row: Row, cluster: DecisionCluster, setup: decision_profiles.Setup) -> None:
         """Bring the replicas that follow deltas near the case, and let them evaluate the class on the way."""
         draw = random.Random(zlib.crc32(row["name"].encode()))
         for step, _ in enumerate(cluster.grow(draw)):
@@ -63,7 +64,10 @@ class Decider:
                 self._phases.sync(self._phases.others(), cluster.cache.full_sync(), cluster.cache.generation)
             else:
                 self._tell_others(cluster)
-            self._prepare(cluster, class_id, arguments, draw)
+            names = [decision_profiles.default_profile(arguments)]
+            names += [decision_profiles.only(plugin, arguments) for plugin in setup.filters]
+            # Some each time: what was not asked lately is brought up to date by more than one delta.
+            self._prepare(cluster, class_id, draw.sample(names, len(names) // 2))
 
     def _tell_others(self, cluster: DecisionCluster) -> None:
         delta = cluster.cache.take_delta()
@@ -71,13 +75,8 @@ class Decider:
             for replica in self._phases.others():
                 replica.tell([delta])
 
-    def _prepare(
-        self, cluster: DecisionCluster, class_id: int, arguments: decision_profiles.Arguments, draw: random.Random
-    ) -> None:
-        # Some each time: what was not asked lately is brought up to date by more than one delta.
-        names = [decision_profiles.default_profile(arguments)]
-        names += [decision_profiles.only(plugin, arguments) for plugin in self._setup.filters]
-        for name in draw.sample(names, len(names) // 2):
+    def _prepare(self, cluster: DecisionCluster, class_id: int, profiles: Iterable[str]) -> None:
+        for name in profiles:
             cycle = _cycle_of(self._phases, name, cluster, class_id)
             for replica in self._phases.filters[1:]:
                 replica.filter.Filter(filter_pb2.FilterRequest(cycle=cycle, prepare=True), timeout=DEADLINE)

@@ -66,9 +66,9 @@ MANY = 4
 class Differential:
     """Both sides, side by side."""
 
-    def __init__(self, phases: Phases, setup: decision_profiles.Setup, oracle: Oracle, patient: Oracle) -> None:
-        self._setup = setup
-        self._decider = Decider(phases, setup)
+    def __init__(self, phases: Phases, setups: decision_profiles.Setups, oracle: Oracle, patient: Oracle) -> None:
+        self._setups = setups
+        self._decider = Decider(phases, setups)
         self._oracle = oracle
         self._patient = patient
         #: What was compared, and how many situations the framework itself fails at.
@@ -108,7 +108,7 @@ class Differential:
 
     def _differences(self, row: Row) -> list[Finding]:
         try:
-            answer = self._decider.decide(row, refused_elsewhere(row, self._setup))
+            answer = self._decider.decide(row, refused_elsewhere(row, self._setups.of(row)))
         except (grpc.RpcError, AssertionError, LookupError, TypeError, ValueError) as error:
             category = golden_rows.category_of(row)
             text = f"{type(error).__name__}: {error}"
@@ -122,7 +122,7 @@ class Differential:
         return found + [finding for field in row.get("either", ()) for finding in self._besides(row, answer, field)]
 
     def _compared(self, row: Row, answer: Row) -> list[Finding]:
-        return [finding for finding in compare(row, answer, self._setup) if finding.verdict is Verdict.DIFFERS]
+        return [finding for finding in compare(row, answer, self._setups.of(row)) if finding.verdict is Verdict.DIFFERS]
 
     def _besides(self, row: Row, answer: Row, field: str) -> list[Finding]:
         """What differs in a field that varies, where none of what the framework said in it is said."""
@@ -193,15 +193,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _other(options)
     started = time.monotonic()
     rows = list(drawn(options.seed, options.count, options.like, options.source))
-    setup = decision_profiles.make(decision_profiles.arguments_in(rows))
+    setups = decision_profiles.Setups(rows)
     differing = 0
     try:
         with (
             Oracle(RUNS) as oracle,
             Oracle(RUNS_IF_DIFFERENT) as patient,
-            Phases(setup.configuration, options.replicas) as phases,
+            Phases(setups.default.configuration, options.replicas) as phases,
         ):
-            sides = Differential(phases, setup, oracle, patient)
+            sides = Differential(phases, setups, oracle, patient)
             for start in range(0, len(rows), CHUNK):
                 for row, differences in sides.differing(rows[start : start + CHUNK]):
                     differing += 1

@@ -7,6 +7,7 @@ file asks `kind_of` for each row and hands the rows on.
 import enum
 import gzip
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,14 @@ Row = dict[str, Any]
 
 DATA = Path(__file__).parent / "data"
 DECISIONS = DATA / "decisions.jsonl.gz"
+# Decisions with feature gates that are not at their default.
+GATES = DATA / "decisions-gates.jsonl.gz"
 HINTS = DATA / "hints.jsonl.gz"
 # Decisions about situations that random ones led to; small, and named by what they are about.
 FOUND = DATA / "found.jsonl"
+
+
+_NUMBERS = re.compile(r"(-\d+)*$")
 
 
 class RowKind(enum.StrEnum):
@@ -64,5 +70,6 @@ def kind_of(row: Row) -> RowKind:
 
 
 def category_of(row: Row) -> str:
-    """The category that a decision's name begins with."""
-    return str(row["name"]).partition("-")[0]
+    """The category that a decision's name begins with; of one with feature gates, all of the name but its numbers."""
+    name = str(row["name"])
+    return _NUMBERS.sub("", name) if name.startswith("gate-") else name.partition("-")[0]

@@ -22,7 +22,6 @@ from trireme.v1 import core_pb2
 
 Json = dict[str, Any]
 
-_FEATURES = gates.FeatureGates()
 _MESSAGES: dict[str, Any] = {kind.message.DESCRIPTOR.name: kind.message for kind in object_kinds.KINDS}
 _MESSAGES["Node"] = core_pb2.Node
 
@@ -39,14 +38,18 @@ def answer(row: Row) -> Json:
 
 
 @functools.cache
-def _profile(arguments: decision_profiles.Arguments) -> model.CompletedProfile:
-    return decision_profiles.completed_profile(arguments, _FEATURES)
+def _profile(
+    arguments: decision_profiles.Arguments, flipped: decision_profiles.Gates
+) -> tuple[model.CompletedProfile, gates.FeatureGates]:
+    features = decision_profiles.feature_gates(flipped)
+    return decision_profiles.completed_profile(arguments, features), features
 
 
 def _registrations(case: Json, cluster: DecisionCluster) -> list[queue_hints.Registration]:
     """What the case's plugin registers, with the arguments that the case names."""
-    profile, view = _profile(decision_profiles.arguments_of(case)), hints.CacheView(cluster.cache)
-    return [entry for entry in hints.registrations(profile, _FEATURES, view) if entry.plugin == case["plugin"]]
+    profile, features = _profile(decision_profiles.arguments_of(case), decision_profiles.gates_of(case))
+    registered = hints.registrations(profile, features, hints.CacheView(cluster.cache))
+    return [entry for entry in registered if entry.plugin == case["plugin"]]
 
 
 def _registered(entry: queue_hints.Registration) -> Json:

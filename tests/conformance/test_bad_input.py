@@ -11,7 +11,7 @@ from decisions import Decider
 
 Json = dict[str, Any]
 
-SETUP = decision_profiles.make()
+SETUPS = decision_profiles.Setups()
 
 _BAD_KEY = {"matchExpressions": [{"key": "app", "operator": "Bogus"}]}
 
@@ -81,8 +81,8 @@ FAULTS = [
 @pytest.fixture(scope="module")
 def decider() -> Iterator[Decider]:
     """Someone to ask."""
-    with Phases(SETUP.configuration) as running:
-        yield Decider(running, SETUP)
+    with Phases(SETUPS.default.configuration) as running:
+        yield Decider(running, SETUPS)
 
 
 def _decided(decider: Decider, pod: Json, placed: list[Json], waiting: list[Json]) -> Json:

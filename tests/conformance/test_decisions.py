@@ -3,7 +3,7 @@
 What a plugin that is not there would have said is left out of it; agreement.py shows how much that is.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import decision_differences
 import decision_profiles
@@ -12,6 +12,7 @@ import pytest
 from decision_differences import Finding, Verdict
 from decision_phases import Phases
 from decisions import Decider
+from golden_rows import Row
 
 # Asked of two replicas in full; of the other categories every fifth case, for time's sake.
 IN_FULL = frozenset({"resources", "mostallocated", "taints", "nodeaffinity", "ports", "images"})
@@ -19,13 +20,27 @@ IN_FULL = frozenset({"resources", "mostallocated", "taints", "nodeaffinity", "po
 ROWS = list(golden_rows.read(golden_rows.DECISIONS))
 FOUND = list(golden_rows.read(golden_rows.FOUND))
 CATEGORIES = tuple(dict.fromkeys(golden_rows.category_of(row) for row in ROWS))
-SETUP = decision_profiles.make(decision_profiles.arguments_in([*ROWS, *FOUND]))
+GATES = list(golden_rows.read(golden_rows.GATES))
+SCENARIOS = tuple(dict.fromkeys(golden_rows.category_of(row) for row in GATES))
+# Scenarios whose gate has no effect yet.
+MISSING = frozenset(
+    {
+        "gate-taint-comparison-taints",
+        "gate-no-pod-level-resources-resources",
+        "gate-list-attributes-dra",
+        "gate-compatibility-groups-dra",
+        "gate-derived-attributes-dra",
+        "gate-node-allocatable-dra",
+        "gate-optional-operations-dra",
+    }
+)
+SETUPS = decision_profiles.Setups([*ROWS, *FOUND, *GATES])
 
 
 @pytest.fixture(scope="module", params=[1, 2], ids=["one-replica", "two-replicas"])
 def phases(request: pytest.FixtureRequest) -> Iterator[Phases]:
     """Someone to ask."""
-    with Phases(SETUP.configuration, request.param) as running:
+    with Phases(SETUPS.default.configuration, request.param) as running:
         yield running
 
 
@@ -36,22 +51,44 @@ def test_every_decision_of_the_category_is_kube_schedulers(phases: Phases, categ
     rows = [row for row in ROWS if golden_rows.category_of(row) == category]
     if phases.others() and category not in IN_FULL:
         rows = rows[::5]
-    decider = Decider(phases, SETUP)
-    findings: list[Finding] = []
-    for row in rows:
-        answer = decider.decide(row, decision_differences.refused_elsewhere(row, SETUP))
-        findings += decision_differences.compare(row, answer, SETUP)
+    findings = _findings(phases, rows)
     assert [finding for finding in findings if finding.verdict is Verdict.DIFFERS] == []
     compared = [finding for finding in findings if finding.verdict is Verdict.AGREES]
     assert len(compared) > 8 * len(rows)
 
 
+def _findings(phases: Phases, rows: Sequence[Row]) -> list[Finding]:
+    decider = Decider(phases, SETUPS)
+    findings: list[Finding] = []
+    for row in rows:
+        setup = SETUPS.of(row)
+        answer = decider.decide(row, decision_differences.refused_elsewhere(row, setup))
+        findings += decision_differences.compare(row, answer, setup)
+    return findings
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    "scenario",
+    [
+        pytest.param(
+            scenario,
+            marks=[pytest.mark.xfail(strict=True, reason="the gate has no effect yet")] if scenario in MISSING else [],
+        )
+        for scenario in SCENARIOS
+    ],
+)
+def test_every_decision_with_other_feature_gates_is_kube_schedulers(phases: Phases, scenario: str) -> None:
+    """Else a feature gate is accepted, and pods are placed as if it were not."""
+    rows = [row for row in GATES if golden_rows.category_of(row) == scenario]
+    findings = _findings(phases, rows)
+    assert [finding for finding in findings if finding.verdict is Verdict.DIFFERS] == []
+    assert len(findings) > len(rows)
+
+
 def test_what_random_situations_found_stays_found(phases: Phases) -> None:
     """Else a mistake that was mended comes back."""
-    decider = Decider(phases, SETUP)
-    findings: list[Finding] = []
-    for row in FOUND:
-        findings += decision_differences.compare(row, decider.decide(row), SETUP)
+    findings = _findings(phases, FOUND)
     assert [finding for finding in findings if finding.verdict is Verdict.DIFFERS] == []
     assert len(findings) > len(FOUND) > 0
 
@@ -61,3 +98,5 @@ def test_all_golden_decisions_are_there() -> None:
     assert len(ROWS) > 900
     assert len(CATEGORIES) == 18
     assert set(CATEGORIES) > IN_FULL
+    assert len(GATES) > 400
+    assert len(SCENARIOS) == 20

@@ -23,13 +23,13 @@ def test_random_situations_are_decided_as_the_framework_does() -> None:
     """Else the golden cases are met, but not the rules behind them."""
     oracle_fixture.require_oracle()
     rows = list(differential.drawn(seed=1, count=COUNT))
-    setup = decision_profiles.make(decision_profiles.arguments_in(rows))
+    setups = decision_profiles.Setups(rows)
     with (
         real_framework.Oracle(2) as oracle,
         real_framework.Oracle(differential.RUNS_IF_DIFFERENT) as patient,
-        Phases(setup.configuration) as phases,
+        Phases(setups.default.configuration) as phases,
     ):
-        sides = differential.Differential(phases, setup, oracle, patient)
+        sides = differential.Differential(phases, setups, oracle, patient)
         assert [differences for _, differences in sides.differing(rows)] == []
     assert sides.compared > 0.9 * COUNT
     # Neither all situations where everything fits, nor all where nothing does.

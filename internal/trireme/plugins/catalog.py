@@ -99,8 +99,9 @@ def _declared_features(args: Args, features: Features) -> node_declared_features
 def _devices(args: Args, features: Features) -> dynamic_resources.DynamicResources:
     return dynamic_resources.DynamicResources(
         dynamic_resources.Args(
-            filter_timeout=durations.seconds(args.get("filterTimeout", "10s")),
-            binding_timeout=durations.seconds(args.get("bindingTimeout", "600s")),
+            # Null without the gate DRASchedulerFilterTimeout: no limit.
+            filter_timeout=durations.seconds(args.get("filterTimeout", "10s") or "0"),
+            binding_timeout=durations.seconds(args.get("bindingTimeout") or "600s"),
             on=device_features.of_gates(features),
         )
     )

@@ -1,0 +1,32 @@
+"""Feature gates of dynamic resource allocation, as they reach the plugin."""
+
+import json
+
+import pytest
+from config_starts import feature_gates
+
+from trireme.config import loading, profiles
+from trireme.framework.registry import IN_TREE
+from trireme.plugins import catalog
+
+
+@pytest.mark.parametrize(
+    "flipped",
+    [
+        pytest.param({}, id="defaults"),
+        pytest.param({"DRASchedulerFilterTimeout": False}, id="no-filter-timeout"),
+        pytest.param({"DRADeviceBindingConditions": False}, id="no-binding-timeout"),
+    ],
+)
+def test_default_arguments_make_a_plugin_whatever_the_gates(flipped: dict[str, bool]) -> None:
+    """Else filter and score refuse the whole configuration, and the scheduler is never ready."""
+    gates = feature_gates(**flipped)
+    config = loading.default_configuration(gates)
+    profile = profiles.construct(config, IN_TREE, gates, lambda _line: None).profiles[0]
+    arguments = profile.args_json("DynamicResources")
+    stated = json.loads(arguments)
+    assert (stated["filterTimeout"] is None) == ("DRASchedulerFilterTimeout" in flipped)
+    for make in (catalog.filter_plugin, catalog.score_plugin):
+        plugin = make("DynamicResources", arguments, gates.all())
+        assert plugin is not None
+        assert plugin.name == "DynamicResources"
