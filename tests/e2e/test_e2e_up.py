@@ -1,18 +1,21 @@
 """`trireme up` as the README has it: the embedded cluster, the demo, the example plugin, and asking what goes on."""
 
 import asyncio
+import datetime
 import pathlib
 import re
 import signal
 import subprocess
 import sys
 
+import aiohttp
 import installation
 import launcher
 import pytest
 
 REPOSITORY = pathlib.Path(__file__).parents[2]
 EXAMPLES = REPOSITORY / "examples"
+_RESTART_SECONDS = 10.0
 TRIREME = [sys.executable, "-u", str(REPOSITORY / "cmd/trireme")]
 
 
@@ -52,3 +55,54 @@ async def test_the_commands_of_the_readme(tmp_path: pathlib.Path, monkeypatch: p
     finally:
         up.stop()
         plugin.stop()
+
+
+_ELECTION = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+leaderElection: {leaseDuration: 6s, renewDeadline: 4s, retryPeriod: 1s}
+"""
+
+
+async def _steal_the_lease(url: str, http: aiohttp.ClientSession) -> None:
+    """Once there is one, and until it is stolen: its holder may renew it in between."""
+    lease = f"{url}/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler"
+    while True:
+        async with http.get(lease) as reply:
+            if reply.status == 404:
+                await asyncio.sleep(0.1)
+                continue
+            body = await reply.json()
+        renewed = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        body["spec"] |= {"holderIdentity": "somebody-else", "renewTime": renewed}
+        async with http.put(lease, json=body) as reply:
+            if reply.status == 200:
+                return
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+async def test_losing_the_lease_ends_the_frontend_alone(tmp_path: pathlib.Path) -> None:
+    """A frontend that loses its Lease ends, as kube-scheduler does; the cluster with all its pods was gone, too."""
+    election = tmp_path / "scheduler.yaml"
+    election.write_text(_ELECTION)
+    (port,) = launcher.free_ports(1)
+    command = [*TRIREME, "up", "--nodes", "2", "--port", str(port), "--config", str(election)]
+    up = installation.Process("up", command, tmp_path / "up.log")
+    limit = 3 * installation.START_SECONDS
+    try:
+        up.start()
+        await installation.until(lambda: "[nodes 2 " in up.said, limit, lambda: up.said)
+        await asyncio.sleep(_RESTART_SECONDS + 1)  # one that ends at once is not started again
+        url = f"http://127.0.0.1:{port}"
+        async with aiohttp.ClientSession() as http:
+            await _steal_the_lease(url, http)
+            await installation.until(lambda: "frontend is started again" in up.said, limit, lambda: up.said)
+            pod = {"metadata": {"name": "after"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+            async with http.post(f"{url}/api/v1/namespaces/default/pods", json=pod) as reply:
+                assert reply.status == 201
+            await installation.until(lambda: "bound 1" in up.said or "running 1" in up.said, limit, lambda: up.said)
+        up.signal(signal.SIGINT)
+        assert await up.ended() == 0
+    finally:
+        up.stop()

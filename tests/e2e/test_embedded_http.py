@@ -343,3 +343,49 @@ async def test_discovery_is_consistent() -> None:
                     aggregated |= {(path, one["resource"]) for one in version["resources"]}
         assert plain == aggregated
         assert ("/api/v1", "pods") in plain
+
+
+WEBSOCKET_HEADERS = {"Origin": "http://127.0.0.1"}
+
+
+async def test_a_watch_may_be_a_websocket() -> None:
+    """fabric8's informers ask for one, and take the first answer for granted."""
+    async with serving() as client:
+        url = f"{client.cluster.url}/api/v1/pods?watch=1&resourceVersion=0"
+        async with client.session.ws_connect(url, headers=WEBSOCKET_HEADERS, protocols=["v4.example"]) as socket:
+            assert socket.protocol == "v4.example"
+            await client.create_pod("a")
+            await client.create_pod("b")
+            for name in ("a", "b"):
+                event = orjson.loads((await socket.receive_str(timeout=DEADLINE)).encode())
+                assert (event["type"], event["object"]["metadata"]["name"]) == ("ADDED", name)
+        await eventually(client.unwatched)
+
+
+async def test_the_server_ends_a_websocket_as_it_ends_a_watch() -> None:
+    """By a close message after the last event, or after the error that a watch begins with."""
+    async with serving() as client:
+        pods = f"{client.cluster.url}/api/v1/pods?watch=1&resourceVersion="
+        async with client.session.ws_connect(pods + "0&timeoutSeconds=1", headers=WEBSOCKET_HEADERS) as socket:
+            assert (await socket.receive(timeout=DEADLINE)).type is aiohttp.WSMsgType.CLOSE
+        await client.create_pod("a")
+        client.cluster.store.compact()
+        async with client.session.ws_connect(pods + "1", headers=WEBSOCKET_HEADERS) as socket:
+            event = orjson.loads((await socket.receive_str(timeout=DEADLINE)).encode())
+            assert (event["type"], event["object"]["code"]) == ("ERROR", 410)
+            assert (await socket.receive(timeout=DEADLINE)).type is aiohttp.WSMsgType.CLOSE
+
+
+@pytest.mark.parametrize(
+    ("headers", "protocols", "code"),
+    [({}, [], 403), (WEBSOCKET_HEADERS, ["a.example", "b.example"], 400)],
+    ids=["no origin", "two subprotocols"],
+)
+async def test_handshakes_that_are_refused(headers: dict[str, str], protocols: list[str], code: int) -> None:
+    """As the API server refuses them: a client that comes through here would fail there."""
+    async with serving() as client:
+        url = f"{client.cluster.url}/api/v1/pods?watch=1"
+        with pytest.raises(aiohttp.WSServerHandshakeError) as caught:
+            await client.session.ws_connect(url, headers=headers, protocols=protocols)
+        assert caught.value.status == code
+        await eventually(client.unwatched)

@@ -129,6 +129,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Api, Api
     with contextlib.ExitStack() as stack:
         plane = stack.enter_context(launcher.ControlPlane(options))
         running = stack.enter_context(embedded_cluster(tmp_path_factory.mktemp("embedded"), "--nodes", "0"))
+        running.kubectl("delete", "storageclass", "standard")  # which the real one does not have
         yield Api(plane.server, plane.token(), plane.authority), Api(running.url)
 
 

@@ -178,8 +178,9 @@ def test_creating_twice(registry: Registry) -> None:
 def test_content_for_a_namespace_that_is_missing_or_ending(registry: Registry) -> None:
     """Pods of an ending namespace would keep it from ending."""
     assert refusal_of(create, registry, "pods", pod("p", namespace="no"), "no").code == 404
-    registry.delete(NAMESPACES, "", "default")
-    refusal = refusal_of(create, registry, "pods", pod("p"))
+    registry.create(NAMESPACES, "", {"metadata": {"name": "ending"}})
+    registry.delete(NAMESPACES, "", "ending")
+    refusal = refusal_of(create, registry, "pods", pod("p", namespace="ending"), "ending")
     assert refusal.code == 403
     assert refusal.details is not None
     assert refusal.details["causes"][0]["reason"] == "NamespaceTerminating"

@@ -23,6 +23,9 @@ from trireme.kube import credentials
 from trireme.kube.errors import ApiError, ApiUnreachable, KubeconfigError
 
 _READY = "listening on "
+_FRONTEND = "frontend"
+# A frontend that ran at least so long and ends, as one does that loses its Lease, is started again.
+_RESTART_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +122,9 @@ async def _watch(
     output: processes.Output,
     stopping: asyncio.Event,
 ) -> int:
-    """Show the status until told to stop; a process that ends by itself ends everything."""
+    """Show the status until told to stop; a process that ends by itself ends everything, a frontend that ran apart."""
+    clock = asyncio.get_running_loop().time
+    started = clock()
     counting = asyncio.create_task(tally.follow(kubeconfig, output.status))
     ends: dict[asyncio.Task[Any], processes.Process] = {
         asyncio.create_task(process.ended()): process for process in running
@@ -136,8 +141,15 @@ async def _watch(
             if counting in done:
                 await counting
             for task in done & ends.keys():
-                output.say(f"{ends[task].name} ended with exit code {task.result()}")
-                return 1
+                process = ends.pop(task)
+                output.say(f"{process.name} ended with exit code {task.result()}")
+                if process.name != _FRONTEND or clock() - started < _RESTART_SECONDS:
+                    return 1
+                output.say(f"{process.name} is started again")
+                await process.start()
+                started, again = clock(), asyncio.create_task(process.ended())
+                ends[again] = process
+                waited.add(again)
             if showing in done and showing is not None:
                 scheduled = await showing
                 if options.once:
@@ -174,7 +186,7 @@ def _processes(
             out.append(processes.Process(name, command, output, ready=_READY))
     frontend = ["--trireme-config", str(layout.own_file), "--config", str(layout.scheduler_file), "--secure-port", "0"]
     frontend += [f"--feature-gates={gates}" for gates in options.feature_gates]
-    out.append(processes.Process("frontend", _command("frontend", frontend), output))
+    out.append(processes.Process(_FRONTEND, _command("frontend", frontend), output))
     return [cluster, out]
 
 

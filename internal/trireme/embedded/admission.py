@@ -16,7 +16,9 @@ from trireme.embedded.store import Object, Store
 
 PRIORITY_CLASSES = BY_KEY["priorityclasses.scheduling.k8s.io"]
 _STORAGE_CLASSES = BY_KEY["storageclasses.storage.k8s.io"]
-_DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
+DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
+# Namespaces that no cluster can do without; the one of the nodes' Leases is created again instead.
+_IMMORTAL = frozenset({"default", "kube-system", "kube-public"})
 _TOPOLOGY = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 
 
@@ -50,6 +52,12 @@ class Admission:
             cause["message"] = f"namespace {namespace} is being terminated"
             error.details = {**(error.details or {}), "causes": [cause]}
             raise error
+
+    @staticmethod
+    def check_deletion(resource: Resource, name: str) -> None:
+        """Refuses to delete what a cluster cannot do without."""
+        if resource is NAMESPACES and name in _IMMORTAL:
+            raise problems.forbidden(resource, name, "this namespace may not be deleted")
 
     def admit(self, resource: Resource, obj: Object) -> None:
         """Completes an object that is about to be created, in place, or raises ApiError 403."""
@@ -131,7 +139,7 @@ class Admission:
         marked = [
             one.object["metadata"]
             for one in self._store.scan(_STORAGE_CLASSES)
-            if (one.object["metadata"].get("annotations") or {}).get(_DEFAULT_CLASS) == "true"
+            if (one.object["metadata"].get("annotations") or {}).get(DEFAULT_CLASS) == "true"
         ]
         if marked:
             newest = max(marked, key=lambda one: (one["creationTimestamp"], one["name"]))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import copy
 import logging
 from pathlib import Path
 from types import TracebackType
@@ -15,18 +16,24 @@ from types import TracebackType
 import orjson
 
 from trireme.embedded import nodes as node_shapes
+from trireme.embedded.admission import DEFAULT_CLASS
 from trireme.embedded.controllers import Controllers
 from trireme.embedded.faults import Faults
-from trireme.embedded.kubelets import LEASE_NAMESPACE, Kubelets, Pace
+from trireme.embedded.kubelets import Kubelets, Pace
 from trireme.embedded.nodes import Shape
 from trireme.embedded.registry import Registry
-from trireme.embedded.resources import BY_KEY, NAMESPACES, NODES
+from trireme.embedded.resources import BY_KEY, NODES
 from trireme.embedded.server import ApiServer
 from trireme.embedded.sources import Sources
 from trireme.embedded.store import Object, Store
 
 _LOG = logging.getLogger(__name__)
-_NAMESPACES = ("default", "kube-system", "kube-public", LEASE_NAMESPACE)
+# As in other clusters on one machine: claims without a class get volumes, where their first pod is placed.
+_STORAGE_CLASS: Object = {
+    "metadata": {"name": "standard", "annotations": {DEFAULT_CLASS: "true"}},
+    "provisioner": "trireme.dev/simulated",
+    "volumeBindingMode": "WaitForFirstConsumer",
+}
 _PRIORITY_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 # Nodes created at the start between two turns of the event loop.
 _NODES_AT_ONCE = 200
@@ -90,8 +97,9 @@ class EmbeddedCluster:
         loop = asyncio.get_running_loop()
         kubelets = Kubelets(self.registry, self._pace, loop.time)
         controllers = Controllers(self.registry, loop.time)
-        self._bootstrap()
         self._port = await self.server.start(self._host, self._port)
+        controllers.system_objects.create(self._host, self._port)
+        self._bootstrap()
         self._tasks = {loop.create_task(kubelets.run()), loop.create_task(controllers.run())}
         for task in self._tasks:
             task.add_done_callback(_tell_of_failure)
@@ -111,15 +119,10 @@ class EmbeddedCluster:
 
     def _bootstrap(self) -> None:
         """What a cluster has before anybody uses it."""
-        for name in _NAMESPACES:
-            self.registry.create(NAMESPACES, "", {"metadata": {"name": name}})
         for name, value in _PRIORITY_CLASSES.items():
             body: Object = {"metadata": {"name": name}, "value": value}
             self.registry.create(BY_KEY["priorityclasses.scheduling.k8s.io"], "", body)
-        labels = {"component": "apiserver", "provider": "kubernetes"}
-        port = {"name": "https", "port": 443, "protocol": "TCP", "targetPort": 6443}
-        service: Object = {"metadata": {"name": "kubernetes", "labels": labels}, "spec": {"ports": [port]}}
-        self.registry.create(BY_KEY["services"], "default", service)
+        self.registry.create(BY_KEY["storageclasses.storage.k8s.io"], "", copy.deepcopy(_STORAGE_CLASS))
 
     async def add_nodes(self, count: int, shape: Shape | None = None) -> None:
         """Adds simulated nodes, numbered after those that exist."""
@@ -133,10 +136,12 @@ class EmbeddedCluster:
     def kubeconfig(self) -> Object:
         """A kubeconfig for this cluster."""
         name = "trireme"
+        # @kubernetes/client-node refuses plain HTTP unless this says that it is meant; all others ignore it then.
+        cluster = {"server": self.url, "insecure-skip-tls-verify": True}
         return {
             "apiVersion": "v1",
             "kind": "Config",
-            "clusters": [{"name": name, "cluster": {"server": self.url}}],
+            "clusters": [{"name": name, "cluster": cluster}],
             "users": [{"name": name, "user": {"token": "embedded"}}],
             "contexts": [{"name": name, "context": {"cluster": name, "user": name, "namespace": "default"}}],
             "current-context": name,

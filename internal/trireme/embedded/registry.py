@@ -278,8 +278,9 @@ class Registry:
     ) -> tuple[Record, bool]:
         """Deletes an object or starts to; answers the record and whether it is gone.
 
-        `options` is a metav1.DeleteOptions. Raises: ApiError 404, 409.
+        `options` is a metav1.DeleteOptions. Raises: ApiError 403, 404, 409.
         """
+        self.admission.check_deletion(resource, name)
         options = options or {}
         before = self.get(resource, namespace, name)
         self._check_preconditions(resource, before, options.get("preconditions") or {})

@@ -18,7 +18,7 @@ import orjson
 import yaml
 from aiohttp import web
 
-from trireme.embedded import discovery, problems, protobuf, reads, reviews, subresources, writes
+from trireme.embedded import discovery, problems, protobuf, reads, reviews, subresources, watch_channels, writes
 from trireme.embedded.faults import Action, Fault, Faults
 from trireme.embedded.paths import Target, parse
 from trireme.embedded.reads import Form, Reader
@@ -220,29 +220,34 @@ class ApiServer:
     async def _watch(self, request: web.BaseRequest, target: Target, query: Mapping[str, str]) -> web.StreamResponse:
         form = _form(request.headers.get("Accept", ""), query)
         length = random.uniform(*self._watch_timeout)
-        response = web.StreamResponse(headers=_JSON_HEADERS)
-        response.enable_chunked_encoding()
+        refusal = b""
+        watch: reads.WatchRequest | None = None
         try:
             watch = self._reader.watch(target, query, form, length)
         except problems.ApiError as error:
             if error.code != 410:
                 raise
             # As the API server: once the request is found to be in order, what fails is told within the watch.
-            await response.prepare(request)
-            await response.write(frame("ERROR", orjson.dumps(error.status())))
-            return response
-        self._watchers.add(watch.watcher)
+            refusal = frame("ERROR", orjson.dumps(error.status()))
+        if watch is not None:
+            self._watchers.add(watch.watcher)
+        channel: watch_channels.Channel | None = None
         try:
-            await response.prepare(request)
-            await self._stream(response, target, watch)
+            channel = await watch_channels.opened(request, _JSON_HEADERS, watch.watcher.end if watch else None)
+            if watch is None:
+                await channel.send(refusal)
+            else:
+                await self._stream(channel, target, watch)
+            await channel.close()
         except (ConnectionError, asyncio.IncompleteReadError):
             pass  # the client went away, which is how most watches end
         finally:
-            self._watchers.discard(watch.watcher)
-            watch.watcher.stop()
-        return response
+            if watch is not None:
+                self._watchers.discard(watch.watcher)
+                watch.watcher.stop()
+        return channel.response if channel is not None else web.Response()
 
-    async def _stream(self, response: web.StreamResponse, target: Target, watch: reads.WatchRequest) -> None:
+    async def _stream(self, channel: watch_channels.Channel, target: Target, watch: reads.WatchRequest) -> None:
         loop = asyncio.get_running_loop()
         end = loop.time() + watch.timeout
         bookmark_at = loop.time() + self._bookmark_interval
@@ -252,10 +257,10 @@ class ApiServer:
             if lines is None:
                 return
             if lines:
-                await response.write(lines)
+                await channel.send(lines)
             if watch.bookmarks and loop.time() >= bookmark_at and not watch.watcher.pending:
                 bookmark_at = loop.time() + self._bookmark_interval
-                await response.write(reads.bookmark(target.resource, self.registry.store.revision))
+                await channel.send(reads.bookmark(target.resource, self.registry.store.revision))
 
     # Everything that is no resource
 

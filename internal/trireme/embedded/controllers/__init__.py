@@ -21,6 +21,7 @@ from trireme.embedded.controllers.namespaces import Namespaces
 from trireme.embedded.controllers.node_lifecycle import NodeLifecycle
 from trireme.embedded.controllers.replica_sets import ReplicaSets
 from trireme.embedded.controllers.stateful_sets import StatefulSets
+from trireme.embedded.controllers.system_objects import SystemObjects
 from trireme.embedded.controllers.taint_eviction import TaintEviction
 from trireme.embedded.controllers.volumes import Volumes
 from trireme.embedded.reconciling import WorkQueue
@@ -41,7 +42,9 @@ class Controllers:
 
     def __init__(self, registry: Registry, monotonic: Callable[[], float]) -> None:
         pods = Children(registry.store, PODS)
+        self.system_objects = SystemObjects(registry, monotonic)
         self._all: tuple[Controller, ...] = (
+            self.system_objects,
             NodeLifecycle(registry, monotonic),
             ReplicaSets(registry, REPLICA_SETS, pods, monotonic),
             ReplicaSets(registry, BY_KEY["replicationcontrollers"], pods, monotonic),
