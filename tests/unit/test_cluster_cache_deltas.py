@@ -63,6 +63,7 @@ class CacheMachine(RuleBasedStateMachine):
         self.assumed: set[str] = set()
         self._sync(self.follower)
         self.placeable = (self.cache.revision, _placeable(self.follower))
+        self.published_rows: set[int] = set()
 
     def _sync(self, snap: snapshot.Snapshot) -> None:
         for chunk in self.cache.full_sync():
@@ -162,6 +163,7 @@ class CacheMachine(RuleBasedStateMachine):
         self._sync(fresh)
         assert view(self.follower) == view(fresh)
         assert self.follower.generation == fresh.generation == self.cache.generation
+        self.published_rows = {pod.row for pod in self.cache.pods()}
         before, self.placeable = self.placeable, (self.cache.revision, _placeable(fresh))
         assert self.placeable[1] == before[1] or self.placeable[0] > before[0]
         self._as_the_model_says()
@@ -192,6 +194,11 @@ class CacheMachine(RuleBasedStateMachine):
             statistics = self.cache.statistics()
             assert (statistics.nodes, statistics.pods) == (len(self.nodes), len(self.pods))
             assert statistics.assumed_pods == len(self.assumed)
+            # What came and went since the last delta is not recorded for the next one.
+            changes, registry = self.cache._changes, self.registry
+            assert set(registry._added) <= registry._entries.keys()
+            assert {row for row, pod in changes.rows.items() if pod is None} <= changes.known_rows
+            assert changes.known_rows <= self.published_rows
 
     def _intern_again(self) -> None:
         keys = self.registry.take_new_keys()

@@ -70,8 +70,8 @@ class ClassRegistry:
         self._entries: dict[int, ClassEntry] = {}
         self._idle: OrderedDict[int, None] = OrderedDict()
         self._keys: set[str] = set()
-        self._added: list[ClassEntry] = []
-        self._removed: list[int] = []
+        self._added: dict[int, ClassEntry] = {}  # since the last delta, of those that still exist
+        self._removed: list[int] = []  # since the last delta, of those that it had
         self._projections: dict[Labels, Labels] = {}
         self._new_keys: set[str] = set()
 
@@ -130,11 +130,8 @@ class ClassRegistry:
 
     def take_changes(self) -> tuple[list[ClassEntry], list[int]]:
         """Classes added, and classes removed, since this was last called. One that came and went is in neither."""
-        gone = set(self._removed)
-        added = [entry for entry in self._added if entry.id not in gone]
-        fresh = {entry.id for entry in self._added}
-        removed = [class_id for class_id in self._removed if class_id not in fresh]
-        self._added, self._removed = [], []
+        added, removed = list(self._added.values()), self._removed
+        self._added, self._removed = {}, []
         return added, removed
 
     def entries(self) -> Iterable[ClassEntry]:
@@ -175,13 +172,14 @@ class ClassRegistry:
         self._ids[key] = class_id
         self._entries[class_id] = entry
         self._base_entries[key[0]].classes += 1
-        self._added.append(entry)
+        self._added[class_id] = entry
         return class_id
 
     def _drop(self, class_id: int) -> None:
         entry = self._entries.pop(class_id)
         del self._ids[entry.key]
-        self._removed.append(class_id)
+        if self._added.pop(class_id, None) is None:
+            self._removed.append(class_id)
         number = entry.key[0]
         base = self._base_entries[number]
         base.classes -= 1

@@ -4,8 +4,10 @@ It is the authority that every snapshot follows. It gives nodes their slots, pod
 and keeps no more of each than a full sync needs. A pod is assumed on a node before it is bound; the informer confirms
 it, or the frontend forgets it.
 
-Pure: it is told what happened and hands out deltas; it neither waits nor calls anyone. Invariant: applying every delta
-in order gives the same state as a full sync taken after the last one.
+Pure: it is told what happened and hands out deltas; it neither waits nor calls anyone. Invariants: applying every delta
+in order gives the same state as a full sync taken after the last one; and what is recorded for the next delta is
+bounded by the cluster as it is and as the last delta left it, however much comes and goes between them (a standby takes
+no delta before it leads).
 """
 
 import itertools
@@ -61,6 +63,9 @@ class ClusterCache:
         # What nominations the pods have, by UID: node and nomination, also where the node is not known (yet).
         self._promises: dict[str, tuple[str, snapshot_pb2.Nomination]] = {}
         self._changes = _Changes()
+        # Objects and nominations as of the last delta.
+        self._published_objects: set[tuple[str, str, str]] = set()
+        self._published_nominations: set[str] = set()
         self._when_going: dict[str, list[Callable[[], None]]] = {}  # by UID of a placed pod: who is told when it goes
 
     def statistics(self) -> CacheStatistics:
@@ -315,12 +320,16 @@ class ClusterCache:
 
     def nominate(self, uid: str, nomination: snapshot_pb2.Nomination | None) -> None:
         """The pod waits for a node from now on; None: it does not."""
-        if nomination is None:
-            self._nominations.pop(uid, None)
-        else:
-            self._nominations[uid] = nomination
         self.revision += 1
-        self._changes.nominations.add(uid)
+        if nomination is not None:
+            self._nominations[uid] = nomination
+            self._changes.nominations.add(uid)
+            return
+        self._nominations.pop(uid, None)
+        if uid in self._published_nominations:
+            self._changes.nominations.add(uid)
+        else:
+            self._changes.nominations.discard(uid)
 
     def promise(self, nomination: snapshot_pb2.Nomination, node_name: str) -> None:
         """The pod waits for the node, known or not, from now on; empty: for none."""
@@ -382,6 +391,8 @@ class ClusterCache:
         self.generation += 1
         self._free_slots.extend(changes.removed_slots)
         self._free_rows.extend(row for row, pod in changes.rows.items() if pod is None)
+        _replace_present(self._published_objects, changes.objects, lambda key: self._overlay.get(key) is not None)
+        _replace_present(self._published_nominations, changes.nominations, self._nominations.__contains__)
         return changes, added, removed
 
     def full_sync(self) -> Iterator[snapshot_pb2.Delta]:
@@ -414,7 +425,7 @@ class ClusterCache:
         return snapshot_pb2.Delta(from_generation=self.generation, to_generation=self.generation, partial=True)
 
     def _add_pod_changes(self, delta: snapshot_pb2.Delta, changes: "_Changes") -> None:
-        removed = [row for row, pod in changes.rows.items() if pod is None and row in changes.known_rows]
+        removed = [row for row, pod in changes.rows.items() if pod is None]
         delta.removed_pods.extend(removed)
         pods = [pod for pod in changes.rows.values() if pod is not None]
         if pods:
@@ -422,7 +433,12 @@ class ClusterCache:
 
     def _change_objects(self, keys: Iterable[tuple[str, str, str]]) -> None:
         self.revision += 1
-        self._changes.objects.update(keys)
+        for key in keys:
+            # An object that came and went since the last delta is in none.
+            if key in self._published_objects or self._overlay.get(key) is not None:
+                self._changes.objects.add(key)
+            else:
+                self._changes.objects.discard(key)
 
     # Rows and slots
 
@@ -467,11 +483,15 @@ class ClusterCache:
         self._changes.rows[pod.row] = pod
 
     def _unsettle(self, pod: PlacedPod) -> None:
-        """The pod's row is free once the replicas have been told."""
-        if pod.row not in self._changes.rows:
-            self._changes.known_rows.add(pod.row)
+        """The pod's row is free: at once where no delta has had it, otherwise with the next one."""
+        changes = self._changes
         self.revision += 1
-        self._changes.rows[pod.row] = None
+        if pod.row in changes.rows and pod.row not in changes.known_rows:
+            del changes.rows[pod.row]
+            self._free_rows.append(pod.row)
+        else:
+            changes.known_rows.add(pod.row)
+            changes.rows[pod.row] = None
         pod.row = pod.slot = NO_SLOT
 
     def _touch(self, pod: PlacedPod) -> None:
@@ -518,6 +538,15 @@ def told_late(known: Any, told: Any) -> bool:
     if old.uid != new.uid or not (old.resource_version.isdigit() and new.resource_version.isdigit()):
         return False
     return int(new.resource_version) < int(old.resource_version)
+
+
+def _replace_present(known: set[T], changed: set[T], exists: Callable[[T], bool]) -> None:
+    """Bring `known` up to date with the elements that changed."""
+    for each in changed:
+        if exists(each):
+            known.add(each)
+        else:
+            known.discard(each)
 
 
 def _reported_again(before: core_pb2.Node, now: core_pb2.Node) -> bool:

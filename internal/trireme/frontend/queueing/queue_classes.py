@@ -259,6 +259,10 @@ class ClassQueue:
             heapq.heappop(self._levels)
         else:
             self._stale.add(lane.level)
+            if len(self._stale) > len(self._lanes) + _SLACK:
+                # Nothing is taken from a standby's queue, so its heap would grow with each level that ever was.
+                self._levels = sorted(self._lanes)
+                self._stale.clear()
 
     def _first_lane(self) -> _Lane:
         while True:
