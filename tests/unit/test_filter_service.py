@@ -11,7 +11,7 @@ import pytest
 from phase_calls import Aborted, context
 from snapshot_views import SnapshotBuilder, pod_of, requesting
 
-from trireme.filter import evaluation, service
+from trireme.filter import remote_columns, service
 from trireme.framework import status
 from trireme.plugins import interfaces
 from trireme.snapshot import arrays, classes, snapshot
@@ -98,7 +98,7 @@ def _grown(column: Any, size: int) -> Any:
 async def _phase(builder: SnapshotBuilder, *remotes: Remote) -> service.FilterService:
     by_name = {remote.name: remote for remote in remotes}
 
-    def make(config: snapshot_pb2.RemotePlugin) -> evaluation.RemoteFilter:
+    def make(config: snapshot_pb2.RemotePlugin) -> remote_columns.RemoteFilter:
         return by_name[config.name]
 
     phase = service.FilterService(builder.snap, make)

@@ -1,5 +1,6 @@
 """ScoreService: a batch through filter and score lands as its pods would one by one; what Place needs and refuses."""
 
+from collections.abc import Callable
 from typing import Any
 
 import grpc
@@ -236,14 +237,17 @@ class Remote:
         self.normalization = normalization
         self.raw: dict[str, int] | status.Status | None = {}
         self.asked = 0
+        self.while_called: Callable[[], Any] = lambda: None
 
     async def score(
         self, profile: str, pod_class: classes.PodClass, snap: snapshot.Snapshot, slots: arrays.SlotArray
     ) -> arrays.Int64Array | status.Status | None:
         self.asked += slots.size
+        names = [snap.nodes.names[slot] for slot in slots]
+        self.while_called()
         if not isinstance(self.raw, dict):
             return self.raw
-        return np.array([self.raw.get(snap.nodes.names[slot], 0) for slot in slots], dtype=np.int64)
+        return np.array([self.raw.get(name, 0) for name in names], dtype=np.int64)
 
     async def normalize(
         self, profile: str, pod_class: classes.PodClass, snap: snapshot.Snapshot, slots: Any, raw: arrays.Int64Array
@@ -345,3 +349,33 @@ async def test_scores_that_are_not_one_a_node_are_refused() -> None:
     )
     with pytest.raises(Aborted, match=r"columns\.scores"):
         await score.NormalizeScore(request, context())
+
+
+async def test_nodes_that_appear_while_a_service_scores_are_scored_too() -> None:
+    """Else Place fails on a table that grew under the call, or places by scores that are missing."""
+    builder = _three_nodes()
+    remote = Remote(interfaces.Normalization.MAX)
+    remote.raw = {"n0": 1, "late": 9}
+    names = [f"more{number}" for number in range(arrays.MIN_CAPACITY)] + ["late"]
+
+    def grow() -> None:
+        while names:
+            builder.set_node(names.pop(0))
+
+    remote.while_called = grow
+    score = await _with_remote(builder, remote)
+    size = 3 + len(names)
+    placed = await _place(score, builder, 1, _capacities(builder, *[1] * size))
+    assert (list(placed.slots), list(placed.totals)) == ([size - 1], [500])
+
+
+async def test_a_service_that_scores_a_changing_cluster_is_called_a_few_times_only() -> None:
+    """Else Place never answers in a cluster that changes faster than a plugin scores."""
+    builder = _three_nodes()
+    remote = Remote(interfaces.Normalization.MAX)
+    remote.raw = {"n1": 1}
+    remote.while_called = lambda: builder.set_node("n0", labels={"zone": "a"})
+    score = await _with_remote(builder, remote)
+    placed = await _place(score, builder, 1, _capacities(builder, 1, 1, 1))
+    assert list(placed.slots) == [1]
+    assert remote.asked == 3 + evaluation.ROUNDS - 1

@@ -87,17 +87,17 @@ class AsIf:
         local = {plugin.name: plugin for plugin in chain.local}
         known = [name for name in chain.order if name in kept.plugins and not kept.plugins[name].prefilter.skip]
         known = [name for name in known if name not in besides]
-        self._asked: Sequence[tuple[interfaces.FilterPlugin | None, columns.PluginColumn]] = [
-            (local.get(name), kept.plugins[name]) for name in known
+        self._asked: Sequence[tuple[str, interfaces.FilterPlugin | None, columns.PluginColumn]] = [
+            (name, local.get(name), kept.plugins[name]) for name in known
         ]
         self._apart = {
             plugin.name: cast(interfaces.ApartFilter, plugin)
-            for plugin, _ in self._asked
+            for _, plugin, _ in self._asked
             if apart and plugin is not None and _judges_apart(type(plugin))
         }
         self._single = any(
             plugin is not None and plugin.depends_on == interfaces.Dependency.CLUSTER and plugin.name not in self._apart
-            for plugin, _ in self._asked
+            for _, plugin, _ in self._asked
         )
         self._promised = np.zeros(snap.nodes.size, dtype=np.bool_)
         self._promised[counting.slots] = True
@@ -105,7 +105,7 @@ class AsIf:
     @property
     def by_slot(self) -> bool:
         """What is said of a slot follows from its node, the pods there and those that are nominated to it."""
-        return all(plugin is None or plugin.depends_on != interfaces.Dependency.CLUSTER for plugin, _ in self._asked)
+        return all(plugin is None or plugin.depends_on != interfaces.Dependency.CLUSTER for _, plugin, _ in self._asked)
 
     @property
     def one_by_one(self) -> bool:
@@ -149,8 +149,11 @@ class AsIf:
     def _plainly(self, slots: arrays.SlotArray) -> interfaces.Verdicts:
         index = np.zeros(slots.shape[0], dtype=np.int16)
         capacity = np.full(slots.shape[0], interfaces.UNLIMITED, dtype=np.int32)
-        for plugin, column in self._asked:
-            said = self._ask(plugin, column, slots)
+        for name, plugin, column in self._asked:
+            if plugin is None:
+                said = self._of_service(name, column, slots)
+            else:
+                said = self._ask(plugin, column, slots)
             np.copyto(index, said.index, where=index == interfaces.PASSES)
             capacity[said.index != interfaces.PASSES] = 0
             if said.capacity is not None:
@@ -162,10 +165,10 @@ class AsIf:
         return interfaces.Verdicts(index, capacity)
 
     def _ask(
-        self, plugin: interfaces.FilterPlugin | None, column: columns.PluginColumn, slots: arrays.SlotArray
+        self, plugin: interfaces.FilterPlugin, column: columns.PluginColumn, slots: arrays.SlotArray
     ) -> interfaces.Verdicts:
         current = column.generation == self._snap.generation
-        if plugin is None or (plugin.depends_on == interfaces.Dependency.NODE and current):
+        if plugin.depends_on == interfaces.Dependency.NODE and current:
             if column.index.shape[0] < self._snap.nodes.size:
                 return interfaces.Verdicts(np.zeros(slots.shape[0], dtype=np.int16))
             return interfaces.Verdicts(column.index[slots])
@@ -181,3 +184,12 @@ class AsIf:
                 return interfaces.Verdicts(np.zeros(slots.shape[0], dtype=np.int16))
             state = said.state
         return plugin.filter(self._class, self._snap, state, slots, table)
+
+    def _of_service(self, name: str, column: columns.PluginColumn, slots: arrays.SlotArray) -> interfaces.Verdicts:
+        """What a service has said of the slots; those that it has not seen as they are now are refused."""
+        column.reserve(self._snap.nodes.capacity)
+        index = column.index[slots]
+        stale = column.unanswered(self._snap.nodes, slots)
+        if stale is not None:
+            index[stale] = self._kept.unanswered_status(name)
+        return interfaces.Verdicts(index)

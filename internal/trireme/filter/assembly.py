@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from trireme.filter import evaluation
+from trireme.filter import evaluation, remote_columns
 from trireme.plugins import catalog, interfaces
 from trireme.v1 import plugin_pb2, snapshot_pb2
 from trireme.wire import profiles
@@ -10,7 +10,7 @@ from trireme.wire import profiles
 
 def chains(
     configuration: snapshot_pb2.Configuration,
-    make_remote: Callable[[snapshot_pb2.RemotePlugin], evaluation.RemoteFilter],
+    make_remote: Callable[[snapshot_pb2.RemotePlugin], remote_columns.RemoteFilter],
 ) -> Mapping[str, evaluation.Chain]:
     """The chain of each profile. Raises: ValueError naming a plugin that is neither in-tree nor remote."""
     features = dict(configuration.feature_gates)
@@ -18,7 +18,7 @@ def chains(
     out = {}
     for profile in configuration.profiles:
         local: list[interfaces.FilterPlugin] = []
-        remote: list[evaluation.RemoteFilter] = []
+        remote: list[remote_columns.RemoteFilter] = []
         order = [entry.name for entry in profiles.plugins_at(profile, plugin_pb2.EXTENSION_POINT_FILTER)]
         for name in order:
             plugin = catalog.filter_plugin(name, profiles.args_of(profile, name), features)

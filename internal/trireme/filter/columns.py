@@ -16,7 +16,7 @@ import numpy as np
 
 from trireme.framework import status
 from trireme.plugins import interfaces
-from trireme.snapshot import arrays, changes
+from trireme.snapshot import arrays, changes, nodes
 
 if TYPE_CHECKING:
     from trireme.filter import dry_run_memory
@@ -35,6 +35,43 @@ class PluginColumn:
     liftable: arrays.BoolArray | None = None
     # The slots to be asked about beside those whose nodes change; None: all.
     affected: arrays.SlotArray | None = None
+    # Of a plugin that is a service: what its answers depend on. None: the plugin runs here.
+    remote: interfaces.Dependency | None = None
+    # The generation of the last call whose failure was ignored: nodes as they were then need no answer.
+    ignored_generation: int = -1
+
+    @property
+    def answered_generation(self) -> int:
+        """The generation as of which every node has an answer, or a failure that is ignored."""
+        return max(self.generation, self.ignored_generation)
+
+    def changed_since(self, table: nodes.NodeTable, generation: int) -> arrays.SlotArray:
+        """The slots about which a service may say something else than at the generation, ascending."""
+        return table.changed_since(generation, self.remote is not interfaces.Dependency.NODE)
+
+    def unanswered(self, table: nodes.NodeTable, slots: arrays.SlotArray) -> arrays.BoolArray | None:
+        """Which of the slots a service has given no answer about as they are now; None: it has about all of them.
+
+        Shape: as `slots`.
+        """
+        if self.remote is None:
+            return None
+        generation, pods = self.answered_generation, self.remote is not interfaces.Dependency.NODE
+        if max(table.object_changes.latest, table.pod_changes.latest if pods else 0) <= generation:
+            return None
+        out: arrays.BoolArray = arrays.at(table.object_changes.at, slots) > generation
+        if pods:
+            out |= arrays.at(table.pod_changes.at, slots) > generation
+        return out if out.any() else None
+
+    def reserve(self, size: int) -> None:
+        """Make room for so many slots."""
+        if self.index.shape[0] < size:
+            self.index = arrays.grow_last_axis(self.index, size)
+        if self.capacity is not None and self.capacity.shape[0] < size:
+            grown = np.full(size, interfaces.UNLIMITED, dtype=np.int32)
+            grown[: self.capacity.shape[0]] = self.capacity
+            self.capacity = grown
 
     def renew(
         self, prefilter: interfaces.PreFilterResult, generation: int, affected: arrays.SlotArray | None = None
@@ -117,6 +154,21 @@ class ClassColumns:
     dry_runs: "dry_run_memory.DryRunMemory | None" = None
     # Held while remote plugins are asked about the class.
     asking: asyncio.Lock = field(default_factory=asyncio.Lock)
+    # The statuses of nodes that a service has given no answer about as they are now.
+    unanswered_statuses: set[int] = field(default_factory=set)
+
+    @property
+    def undecided(self) -> bool:
+        """No node passes, and of some it is not known yet."""
+        if not self.unanswered_statuses or ((self.index == interfaces.PASSES) & (self.capacity > 0)).any():
+            return False
+        return bool(np.isin(self.index, list(self.unanswered_statuses)).any())
+
+    def unanswered_status(self, name: str) -> int:
+        """The status of a node that changed while the service of this name was called about it."""
+        number = self.table.intern(status.unschedulable(name, f"node(s) changed while plugin {name} was called"))
+        self.unanswered_statuses.add(number)
+        return number
 
     @property
     def nbytes(self) -> int:
@@ -141,8 +193,11 @@ class ClassColumns:
         allowed: arrays.BoolArray | None,
         beside: Sequence[tuple[arrays.SlotArray, interfaces.Verdicts]],
         stamp: int,
+        table: nodes.NodeTable,
     ) -> None:
-        """Recompute the class's verdicts on the slots: the first refusal in the plugins' `order`.
+        """Recompute the class's verdicts on the slots of `table`: the first refusal in the plugins' `order`. What a
+        service said of a node before it changed does not count; a node that no plugin refuses otherwise is then
+        refused as unanswered.
 
         `allowed` marks which of the slots PreFilter left in (None: all); the others get the status `outside`. `beside`
         are verdicts on some of the slots with the pods there that are nominated to them: such a refusal comes first.
@@ -151,6 +206,7 @@ class ClassColumns:
         """
         index = np.zeros(slots.shape[0], dtype=np.int16)
         capacity = np.full(slots.shape[0], interfaces.UNLIMITED, dtype=np.int32)
+        waiting: arrays.Int16Array | None = None
         if allowed is not None:
             index[~allowed] = outside
             capacity[~allowed] = 0
@@ -159,6 +215,11 @@ class ClassColumns:
             if column.prefilter.skip:
                 continue
             refused = column.index[slots]
+            stale = column.unanswered(table, slots)
+            if stale is not None:
+                refused[stale] = interfaces.PASSES
+                waiting = np.zeros_like(index) if waiting is None else waiting
+                waiting[stale] = self.unanswered_status(name)
             np.copyto(index, refused, where=index == interfaces.PASSES)
             if column.liftable is None:
                 capacity[refused != interfaces.PASSES] = 0
@@ -166,6 +227,9 @@ class ClassColumns:
                 capacity[(refused != interfaces.PASSES) & ~column.liftable[slots]] = 0
             if column.capacity is not None:
                 np.minimum(capacity, column.capacity[slots], out=capacity)
+        if waiting is not None:
+            capacity[waiting != interfaces.PASSES] = 0
+            np.copyto(index, waiting, where=index == interfaces.PASSES)
         for part, verdicts in beside:
             at = np.searchsorted(slots, part)
             refuses = verdicts.index != interfaces.PASSES

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from trireme.filter import as_if, columns, evaluation
+from trireme.filter import as_if, columns, evaluation, remote_columns
 from trireme.framework import status
 from trireme.plugins import interfaces
 from trireme.snapshot import arrays, classes, snapshot
@@ -40,7 +40,7 @@ class DryRunServices:
 
     def __init__(
         self,
-        asked: Sequence[evaluation.RemoteFilter],
+        asked: Sequence[remote_columns.RemoteFilter],
         kept: columns.ClassColumns,
         profile: str,
         pod_class: classes.PodClass,
@@ -85,7 +85,7 @@ class DryRunServices:
                 index[at] = number or index[at]
         return index
 
-    async def _ask(self, remote: evaluation.RemoteFilter, runs: Sequence[interfaces.DryRun]) -> arrays.Int16Array:
+    async def _ask(self, remote: remote_columns.RemoteFilter, runs: Sequence[interfaces.DryRun]) -> arrays.Int16Array:
         table, state = self._kept.table, self._kept.plugins[remote.name].prefilter.state
         said = await remote.dry_runs(self._profile, self._class, self._snap, state, runs, table)
         if said is None:

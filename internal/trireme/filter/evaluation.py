@@ -1,60 +1,23 @@
 """Evaluating classes: bring a class's columns to the snapshot's generation by asking again only what changed.
 
-In-tree plugins answer at once and see one generation. A remote plugin's answer takes time, during which the snapshot
-may go on; its column then has an older generation than the in-tree ones, and the answer as a whole says the oldest.
-Nobody is told less than the generation asked for.
+In-tree plugins answer at once and see one generation. A service's answer takes time, during which the snapshot may go
+on: `remote_columns` calls it again about nodes that changed meanwhile, and nodes without an answer are not feasible.
 """
 
-import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
-from trireme.filter import as_if, columns
+from trireme.filter import as_if, columns, remote_columns
 from trireme.framework import domain_rules, status
 from trireme.plugins import interfaces
 from trireme.replica import kept_classes, stopwatch
 from trireme.snapshot import arrays, changes, classes, nominations, rehearsal, snapshot
 from trireme.v1 import cycle_pb2
 
-
-class RemoteFilter(Protocol):
-    """A filter plugin that is a service of its own."""
-
-    name: str
-    depends_on: interfaces.Dependency
-
-    async def pre_filter(
-        self, profile: str, pod_class: classes.PodClass, generation: int
-    ) -> interfaces.PreFilterResult:
-        """As FilterPlugin.pre_filter. A failure is answered as a status, or skips, by the plugin's policy."""
-        ...
-
-    async def filter(
-        self,
-        profile: str,
-        pod_class: classes.PodClass,
-        snap: snapshot.Snapshot,
-        state: object,
-        slots: arrays.SlotArray,
-        table: interfaces.StatusTable,
-    ) -> interfaces.Verdicts | status.Status | None:
-        """Verdicts; a status where the plugin failed and the pod with it; None where the failure is ignored."""
-        ...
-
-    async def dry_runs(
-        self,
-        profile: str,
-        pod_class: classes.PodClass,
-        snap: snapshot.Snapshot,
-        state: object,
-        runs: Sequence[interfaces.DryRun],
-        table: interfaces.StatusTable,
-    ) -> interfaces.Verdicts | status.Status | None:
-        """As filter, about nodes as if pods were gone and others there."""
-        ...
+# How often services are called for one evaluation while no node passes and some changed under each call.
+ATTEMPTS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +26,7 @@ class Chain:
 
     order: Sequence[str]
     local: Sequence[interfaces.FilterPlugin]
-    remote: Sequence[RemoteFilter] = ()
+    remote: Sequence[remote_columns.RemoteFilter] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +54,7 @@ class Evaluator:
             for profile, chain in chains.items()
         }
         self._kept = kept_classes.KeptClasses(snap, columns.ClassColumns)
+        self._remote = remote_columns.RemoteColumns(snap)
         self._slots_evaluated = 0
 
     def statistics(self) -> EvaluatorStatistics:
@@ -106,25 +70,31 @@ class Evaluator:
         """
         kept = self._kept.of(profile, pod_class)
         watch = watch or stopwatch.Stopwatch()
-        incarnation = self._snap.incarnation
-        # Who asks about a class that is being asked about waits, and then finds its answers here.
-        async with kept.asking if self._chains[profile].remote else contextlib.nullcontext():
-            for remote in self._chains[profile].remote:
-                self._snap.must_still_be(incarnation)
-                started = watch.now()
-                failed = await self._ask(remote, profile, pod_class, kept)
-                code = status.Code.SUCCESS if failed is None else failed.code
-                watch.plugin(remote.name, "Filter", started, code)
-                watch.point("Filter", started, code)
-                if failed is not None:
-                    kept.refusal = failed
-                    kept.generation = -1
-                    return kept
+        remotes = self._chains[profile].remote
+        if not remotes:
+            await self._bring_up_in_tree(profile, pod_class, kept, watch)
+            return kept
+        for attempt in range(ATTEMPTS):
+            failed = await self._remote.bring_up(remotes, profile, pod_class, kept, watch, again=attempt > 0)
+            if failed is not None:
+                kept.refusal = failed
+                kept.generation = -1
+                return kept
+            await self._bring_up_in_tree(profile, pod_class, kept, watch)
+            if kept.refusal is not None or not kept.undecided:
+                return kept
+        kept.refusal = status.error("", f"nodes change faster than {_list_names(remotes)} can be called about them")
+        kept.generation = -1
+        return kept
+
+    async def _bring_up_in_tree(
+        self, profile: str, pod_class: classes.PodClass, kept: columns.ClassColumns, watch: stopwatch.Stopwatch
+    ) -> None:
         if self._searching[profile] and kept.generation != self._snap.generation:
+            incarnation = self._snap.incarnation
             await self._search_ahead(profile, pod_class, kept)
             self._snap.must_still_be(incarnation)
         self._bring_up(profile, pod_class, kept, watch)
-        return kept
 
     async def _search_ahead(self, profile: str, pod_class: classes.PodClass, kept: columns.ClassColumns) -> None:
         """Let plugins whose answers take long find them, while others are answered."""
@@ -227,6 +197,10 @@ class Evaluator:
                 asked = watch.now()
                 parts.append(self._run(plugin, pod_class, column, slots, kept))
                 watch.plugin(plugin.name, "Filter", asked)
+        for remote in self._chains[profile].remote:
+            column = kept.plugins[remote.name]
+            column.reserve(self._snap.nodes.capacity)
+            parts.append(column.changed_since(self._snap.nodes, column.answered_generation))
         if kept.generation < 0 or touched:
             due = np.arange(size)
         else:
@@ -381,7 +355,7 @@ class Evaluator:
         return self._snap.changed(plugin.reads) > column.prefilter_generation
 
     def _due(
-        self, plugin: interfaces.FilterPlugin | RemoteFilter, column: columns.PluginColumn, live: arrays.BoolArray
+        self, plugin: interfaces.FilterPlugin, column: columns.PluginColumn, live: arrays.BoolArray
     ) -> arrays.SlotArray:
         if column.generation >= 0 and column.affected is not None:
             changed = self._snap.nodes.changed_since(column.generation, pods=False)
@@ -430,44 +404,7 @@ class Evaluator:
             allowed = np.isin(slots, named)
             narrowing = [name for name in order if kept.plugins[name].prefilter.nodes is not None]
             outside = kept.table.intern(outside_status(narrowing))
-        kept.combine(slots, order, outside, allowed, beside, stamp)
-
-    async def _ask(
-        self, remote: RemoteFilter, profile: str, pod_class: classes.PodClass, kept: columns.ClassColumns
-    ) -> status.Status | None:
-        """Bring a remote plugin's column up to date; a status where it failed and the pod with it."""
-        generation, incarnation = self._snap.generation, self._snap.incarnation
-        column = kept.plugins.get(remote.name)
-        if column is None or column.prefilter.status is not None or _ask_again(remote, column):
-            answer = await remote.pre_filter(profile, pod_class, generation)
-            self._snap.must_still_be(incarnation)
-            column = columns.PluginColumn(answer, generation)
-            if answer.status is not None and answer.status.code == status.Code.ERROR:
-                return answer.status
-            kept.plugins[remote.name] = column
-        if column.prefilter.skip or column.prefilter.status is not None:
-            return None
-        generation = self._snap.generation
-        slots = self._due(remote, column, self._snap.nodes.alive[: self._snap.nodes.size])
-        if slots.size:
-            verdicts = await remote.filter(profile, pod_class, self._snap, column.prefilter.state, slots, kept.table)
-            self._snap.must_still_be(incarnation)
-            if isinstance(verdicts, status.Status):
-                return verdicts
-            if verdicts is None:
-                # The failure is ignored for now and asked again next time: the column learns nothing.
-                passes = interfaces.Verdicts(np.zeros(slots.shape[0], dtype=np.int16))
-                column.write(slots, passes, self._snap.nodes.capacity)
-                kept.uncombined.append(slots)
-                return None
-            column.write(slots, verdicts, self._snap.nodes.capacity)
-            kept.uncombined.append(slots)
-        column.generation = generation
-        return None
-
-
-def _ask_again(remote: RemoteFilter, column: columns.PluginColumn) -> bool:
-    return column.prefilter.unanswered or remote.depends_on == interfaces.Dependency.CLUSTER
+        kept.combine(slots, order, outside, allowed, beside, stamp, self._snap.nodes)
 
 
 def _code(answer: interfaces.PreFilterResult) -> status.Code:
@@ -481,6 +418,10 @@ def outside_status(narrowing: Sequence[str]) -> status.Status:
     """The status of nodes that PreFilter left out. Source: pkg/scheduler/framework (FitError)."""
     names = " ".join(sorted(narrowing))
     return status.unresolvable("", f"node(s) didn't satisfy plugin(s) [{names}]")
+
+
+def _list_names(remotes: Sequence[remote_columns.RemoteFilter]) -> str:
+    return "plugin " + " and ".join(remote.name for remote in remotes)
 
 
 def _nothing_left(narrowing: Sequence[str]) -> status.Status:

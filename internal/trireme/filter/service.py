@@ -19,6 +19,7 @@ from trireme.filter import (
     group_preemption,
     post_filtering,
     preemption,
+    remote_columns,
     reserving,
     ways_out,
 )
@@ -30,7 +31,7 @@ from trireme.v1 import filter_pb2, filter_pb2_grpc, snapshot_pb2
 from trireme.wire import domain_constraints, node_columns
 from trireme.wire import status as wire_status
 
-MakeRemote = Callable[[snapshot_pb2.RemotePlugin], evaluation.RemoteFilter]
+MakeRemote = Callable[[snapshot_pb2.RemotePlugin], remote_columns.RemoteFilter]
 
 
 class FilterService(filter_pb2_grpc.FilterServiceServicer):
@@ -84,11 +85,12 @@ class FilterService(filter_pb2_grpc.FilterServiceServicer):
         watch = self._stopwatches.next()
         response = filter_pb2.FilterResponse()
         nominated = await self._nominated(request.cycle, context, watch) if request.nominated_first else None
+        own: tuple[int, int, int] | None = None
         if nominated is not None:
             kept, response.nominated_slot = nominated
             response.nominated_slots.extend(self._evaluator.admits_beside(request.cycle, kept, request.nominated))
         else:
-            kept = await self._evaluate(request.cycle, context, watch)
+            kept, own = await self._evaluate_for(request.cycle, context, watch)
         if request.prepare:
             return response
         chain = self._chains[request.cycle.profile]
@@ -99,7 +101,6 @@ class FilterService(filter_pb2_grpc.FilterServiceServicer):
         if kept.refusal is not None or kept.narrowed is not None:
             response.pre_filter.CopyFrom(_pre_filter(kept))
             response.narrowed_by.extend(kept.narrowed_by)
-        own = None if nominated is not None else self._evaluator.own_verdict(request.cycle, kept)
         if own is not None:
             response.columns.CopyFrom(self._answer_of_one(kept, own))
         elif kept.refusal is None and nominated is None:
@@ -238,6 +239,19 @@ class FilterService(filter_pb2_grpc.FilterServiceServicer):
     ) -> columns.ClassColumns:
         pod_class = await self._class_of(cycle, context)
         return await follower.in_step(self._evaluator.evaluate(cycle.profile, pod_class, watch), context)
+
+    async def _evaluate_for(
+        self, cycle: Any, context: aio.ServicerContext[Any, Any], watch: stopwatch.Stopwatch
+    ) -> tuple[columns.ClassColumns, tuple[int, int, int] | None]:
+        """The columns, and own_verdict; again while services have no answer about the pod's own node as it is."""
+        for _ in range(evaluation.ATTEMPTS):
+            kept = await self._evaluate(cycle, context, watch)
+            own = self._evaluator.own_verdict(cycle, kept)
+            if own is None or own[1] not in kept.unanswered_statuses:
+                return kept, own
+        text = "cycle.pod: the node that it is nominated to changes faster than plugins can be called about it"
+        await context.abort(grpc.StatusCode.FAILED_PRECONDITION, text)
+        raise AssertionError("abort does not return")
 
     async def _nominated(
         self, cycle: Any, context: aio.ServicerContext[Any, Any], watch: stopwatch.Stopwatch

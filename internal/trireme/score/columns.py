@@ -28,10 +28,14 @@ class ScoreColumn:
     # What all slots have that were ever written; None: not all the same.
     uniform: int | None = None
 
-    def write(self, slots: arrays.SlotArray, raw: arrays.Int64Array, size: int) -> None:
-        """Raw scores of these slots from now on; `size` is how many slots there may be."""
+    def reserve(self, size: int) -> None:
+        """Make room for so many slots."""
         if self.raw.shape[0] < size:
             self.raw = arrays.grow_last_axis(self.raw, size)
+
+    def write(self, slots: arrays.SlotArray, raw: arrays.Int64Array, size: int) -> None:
+        """Raw scores of these slots from now on; `size` is how many slots there may be."""
+        self.reserve(size)
         self.raw[slots] = raw
         if self.generation < 0:
             self.uniform = int(raw[0])

@@ -1,6 +1,5 @@
 """Raw scores of classes, brought to the snapshot's generation by scoring again only what changed."""
 
-import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -11,7 +10,10 @@ from trireme.framework import status
 from trireme.plugins import interfaces
 from trireme.replica import kept_classes, stopwatch
 from trireme.score import columns
-from trireme.snapshot import arrays, classes, snapshot
+from trireme.snapshot import arrays, changes, classes, snapshot
+
+# Calls of one service for one evaluation: the first, and those about nodes that changed under the one before.
+ROUNDS = 3
 
 
 class RemoteScore(Protocol):
@@ -119,17 +121,11 @@ class Evaluator:
         kept = self.columns_of(profile, pod_class)
         watch = watch or stopwatch.Stopwatch()
         incarnation = self._snap.incarnation
-        # Who asks about a class that is being asked about waits, and then finds its answers here.
-        async with kept.asking if self._chains[profile].remote else contextlib.nullcontext():
-            for remote in self._chains[profile].remote:
-                self._snap.must_still_be(incarnation)
-                started = watch.now()
-                failed = await self._ask(remote, profile, pod_class, kept)
-                code = status.Code.SUCCESS if failed is None else failed.code
-                watch.plugin(remote.name, "Score", started, code)
-                watch.point("Score", started, code)
-                if failed is not None:
-                    return failed
+        if self._chains[profile].remote:
+            failed = await self._score_remotely(profile, pod_class, kept, watch)
+            if failed is not None:
+                return failed
+            self._snap.must_still_be(incarnation)
         for plugin in self._searching[profile]:
             column = kept.plugins.get(plugin.name)
             live = self._snap.nodes.alive[: self._snap.nodes.size]
@@ -147,6 +143,8 @@ class Evaluator:
     ) -> status.Status | None:
         """Bring the in-tree plugins' columns to the snapshot's generation; the status where one cannot score."""
         live = self._snap.nodes.alive[: self._snap.nodes.size]
+        for remote in self._chains[profile].remote:
+            kept.plugins[remote.name].reserve(self._snap.nodes.capacity)
         for plugin in self._chains[profile].local:
             column = kept.plugins.get(plugin.name)
             started = watch.now()
@@ -185,20 +183,63 @@ class Evaluator:
         changed = self._snap.nodes.changed_since(generation, depends_on == interfaces.Dependency.NODE_PODS)
         return changed[live[changed]]
 
-    async def _ask(
-        self, remote: RemoteScore, profile: str, pod_class: classes.PodClass, kept: columns.ClassColumns
+    async def _score_remotely(
+        self, profile: str, pod_class: classes.PodClass, kept: columns.ClassColumns, watch: stopwatch.Stopwatch
+    ) -> status.Status | None:
+        """Have services score what changed, nodes that change under their calls too; a status where one failed.
+
+        A node that has changed again after the last round counts with the score that it had, or with 0.
+        """
+        incarnation = self._snap.incarnation
+        remotes = self._chains[profile].remote
+        # Concurrent evaluations of one class share the calls: the second finds the scores of the first.
+        async with kept.asking:
+            called: dict[str, int] = {}
+            for _ in range(ROUNDS):
+                for remote in remotes:
+                    self._snap.must_still_be(incarnation)
+                    generation, started = self._snap.generation, watch.now()
+                    slots = self._due_remotely(remote, kept, called.get(remote.name))
+                    failed = await self._call(remote, profile, pod_class, kept, slots)
+                    called[remote.name] = generation
+                    code = status.Code.SUCCESS if failed is None else failed.code
+                    watch.plugin(remote.name, "Score", started, code)
+                    watch.point("Score", started, code)
+                    if failed is not None:
+                        return failed
+                if not any(self._due_remotely(remote, kept, called[remote.name]).size for remote in remotes):
+                    break
+        return None
+
+    def _due_remotely(self, remote: RemoteScore, kept: columns.ClassColumns, called: int | None) -> arrays.SlotArray:
+        """The slots to call the service about; `called`: its last call for this evaluation was at that generation."""
+        live = self._snap.nodes.alive[: self._snap.nodes.size]
+        column = kept.plugins.get(remote.name)
+        if column is None or called is None:
+            return self._due(remote.depends_on, -1 if column is None else column.generation, live)
+        if column.state is None:
+            return changes.NO_SLOTS
+        changed = self._snap.nodes.changed_since(called, remote.depends_on != interfaces.Dependency.NODE)
+        return changed[live[changed]]
+
+    async def _call(
+        self,
+        remote: RemoteScore,
+        profile: str,
+        pod_class: classes.PodClass,
+        kept: columns.ClassColumns,
+        slots: arrays.SlotArray,
     ) -> status.Status | None:
         generation, incarnation = self._snap.generation, self._snap.incarnation
         column = kept.plugins.get(remote.name)
         if column is None:
             column = kept.plugins[remote.name] = columns.ScoreColumn(True, generation)
-        slots = self._due(remote.depends_on, column.generation, self._snap.nodes.alive[: self._snap.nodes.size])
         if slots.size:
             raw = await remote.score(profile, pod_class, self._snap, slots)
             self._snap.must_still_be(incarnation)
             if isinstance(raw, status.Status):
                 return raw
-            # Nothing to say, or a failure that is ignored: it adds nothing, and is asked again next time.
+            # Nothing to say, or a failure that is ignored: it adds nothing, and is called again next time.
             column.state = None if raw is None else True
             if raw is None:
                 return None

@@ -1,0 +1,329 @@
+"""Filter plugins that are services, evaluated while the cluster changes under their calls."""
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from snapshot_views import SnapshotBuilder, pod_of
+
+from trireme.filter import columns, evaluation, remote_columns
+from trireme.framework import status
+from trireme.plugins import interfaces
+from trireme.snapshot import arrays, classes, snapshot
+from trireme.v1 import cycle_pb2, snapshot_pb2
+
+CLASS = 1
+# More nodes than the table has room for at first, so that it grows under a call.
+NAMES = [f"n{number}" for number in range(arrays.MIN_CAPACITY + 6)]
+
+# What a plugin sees of a node: its name, its label, how many pods it has.
+NodeState = tuple[str, str, int]
+Mutation = Callable[["Cluster"], None]
+
+
+class Cluster:
+    """Nodes with a label `v`, and pods on them."""
+
+    def __init__(self, nodes: int) -> None:
+        self.builder = SnapshotBuilder()
+        self.builder.add_class(CLASS, pod_of())
+        self.rows: dict[str, list[int]] = {}
+        for name in NAMES[:nodes]:
+            self.set_node(name, "a")
+
+    @property
+    def snap(self) -> snapshot.Snapshot:
+        return self.builder.snap
+
+    def set_node(self, name: str, label: str) -> None:
+        """The node is there with this label."""
+        self.builder.set_node(name, labels={"v": label})
+        self.rows.setdefault(name, [])
+
+    def remove_node(self, name: str) -> None:
+        """The node and its pods are gone."""
+        if name in self.rows:
+            rows = self.rows.pop(name)
+            if rows:
+                self.builder.remove(*rows)
+            self.builder.remove_node(name)
+
+    def add_pod(self, name: str) -> None:
+        """One pod more on the node."""
+        if name in self.rows:
+            self.rows[name] += self.builder.place(CLASS, name)
+
+    def state(self, slot: int) -> NodeState:
+        """The node at the slot as a plugin sees it now."""
+        nodes = self.snap.nodes
+        return nodes.names[slot], nodes.labels.labels_of(slot).get("v", ""), int(nodes.pod_count[slot])
+
+
+class SlowPlugin:
+    """A service: it reads the nodes when its call begins, and the cluster changes before it answers.
+
+    It refuses nodes with label `b` and, unless it depends on the node alone, nodes with an odd number of pods.
+    """
+
+    def __init__(self, name: str, cluster: Cluster, depends_on: interfaces.Dependency, meanwhile: Any) -> None:
+        self.name = name
+        self.depends_on = depends_on
+        self.fails = False
+        self.skips = False
+        self.calls = 0
+        self._cluster = cluster
+        self._meanwhile = meanwhile
+
+    def passes(self, state: NodeState) -> bool:
+        """The verdict about a node in this state."""
+        _, label, pods = state
+        return label != "b" and (self.depends_on is interfaces.Dependency.NODE or pods % 2 == 0)
+
+    async def pre_filter(
+        self, profile: str, pod_class: classes.PodClass, generation: int
+    ) -> interfaces.PreFilterResult:
+        await self._meanwhile()
+        return interfaces.PreFilterResult(state=b"", skip=self.skips)
+
+    async def filter(
+        self,
+        profile: str,
+        pod_class: classes.PodClass,
+        snap: snapshot.Snapshot,
+        state: object,
+        slots: arrays.SlotArray,
+        table: interfaces.StatusTable,
+    ) -> interfaces.Verdicts | status.Status | None:
+        self.calls += 1
+        seen = [self._cluster.state(slot) for slot in slots.tolist()]
+        await self._meanwhile()
+        if self.fails:
+            return None
+        refused = table.intern(status.unschedulable(self.name, "no"))
+        return interfaces.Verdicts(np.array([0 if self.passes(each) else refused for each in seen], dtype=np.int16))
+
+    async def dry_runs(
+        self,
+        profile: str,
+        pod_class: classes.PodClass,
+        snap: snapshot.Snapshot,
+        state: object,
+        runs: Sequence[interfaces.DryRun],
+        table: interfaces.StatusTable,
+    ) -> interfaces.Verdicts | status.Status | None:
+        raise AssertionError("not part of these tests")
+
+
+class Evaluation:
+    """An evaluator over slow plugins; `mutations` are applied one at a time while they answer."""
+
+    def __init__(
+        self, nodes: int, dependencies: Sequence[interfaces.Dependency], mutations: Sequence[Mutation]
+    ) -> None:
+        self.cluster = Cluster(nodes)
+        self._mutations: Iterator[Mutation] = iter(mutations)
+        self.plugins = [
+            SlowPlugin(f"P{number}", self.cluster, depends_on, self._change_meanwhile)
+            for number, depends_on in enumerate(dependencies)
+        ]
+        names = [plugin.name for plugin in self.plugins]
+        self.evaluator = evaluation.Evaluator(self.cluster.snap, {"p": evaluation.Chain(names, (), self.plugins)})
+
+    def script(self, *mutations: Mutation) -> None:
+        """What happens during the next calls."""
+        self._mutations = iter(mutations)
+
+    async def _change_meanwhile(self) -> None:
+        await asyncio.sleep(0)
+        mutation = next(self._mutations, None)
+        if mutation is not None:
+            mutation(self.cluster)
+        await asyncio.sleep(0)
+
+    async def evaluate(self) -> dict[str, int]:
+        """The copies that each node takes; checked on return, before anything else can change."""
+        kept = await self.evaluator.evaluate("p", self.cluster.snap.classes[CLASS])
+        self.check(kept)
+        return {} if kept.refusal is not None else self.capacities(kept)
+
+    def capacities(self, kept: columns.ClassColumns) -> dict[str, int]:
+        """By node name."""
+        return {name: int(kept.capacity[slot]) for name, slot in self.cluster.snap.nodes.slots.items()}
+
+    def check(self, kept: columns.ClassColumns) -> None:
+        """No node is feasible that a plugin refuses as it is now, and no pod is refused for a call that is missing."""
+        if kept.refusal is not None:
+            assert kept.refusal.code is status.Code.ERROR
+            return
+        feasible = 0
+        for name, slot in self.cluster.snap.nodes.slots.items():
+            admitted = all(plugin.passes(self.cluster.state(slot)) for plugin in self.plugins)
+            passes = kept.index[slot] == interfaces.PASSES
+            assert passes == (kept.capacity[slot] > 0)
+            assert admitted or not passes, name
+            feasible += passes
+        if not feasible:
+            assert not any(
+                all(plugin.passes(self.cluster.state(slot)) for plugin in self.plugins)
+                for slot in self.cluster.snap.nodes.slots.values()
+            )
+
+
+names = st.sampled_from(NAMES)
+mutations = st.one_of(
+    st.builds(lambda name, label: lambda cluster: cluster.set_node(name, label), names, st.sampled_from("abc")),
+    st.builds(lambda name: lambda cluster: cluster.remove_node(name), names),
+    st.builds(lambda name: lambda cluster: cluster.add_pod(name), names),
+    st.just(lambda cluster: [cluster.set_node(name, "b") for name in NAMES] and None),
+)
+dependencies = st.lists(st.sampled_from(list(interfaces.Dependency)), min_size=1, max_size=3)
+
+
+@given(st.integers(0, len(NAMES)), dependencies, st.lists(mutations, max_size=40), st.integers(1, 3))
+@settings(max_examples=150, deadline=None)
+def test_a_node_is_feasible_only_if_every_plugin_has_answered_for_its_current_state(
+    nodes: int, depends_on: list[interfaces.Dependency], changes: list[Mutation], callers: int
+) -> None:
+    """Else pods go to nodes that a plugin refuses, or was never called about."""
+
+    async def main() -> None:
+        world = Evaluation(nodes, depends_on, changes)
+        for _ in range(3):
+            await asyncio.gather(*(world.evaluate() for _ in range(callers)))
+        for mutation in world._mutations:
+            mutation(world.cluster)
+        # Nothing changes any more: now every node has the verdict of all plugins.
+        settled = await world.evaluate()
+        for name, slot in world.cluster.snap.nodes.slots.items():
+            admitted = all(plugin.passes(world.cluster.state(slot)) for plugin in world.plugins)
+            assert (settled[name] > 0) == admitted, name
+
+    asyncio.run(main())
+
+
+NODE, NODE_PODS, CLUSTER = interfaces.Dependency
+
+
+def _refuse(name: str) -> Mutation:
+    return lambda cluster: cluster.set_node(name, "b")
+
+
+def _appear(*names: str) -> Mutation:
+    return lambda cluster: [cluster.set_node(name, "a") for name in names] and None
+
+
+def _add_pod(name: str) -> Mutation:
+    return lambda cluster: cluster.add_pod(name)
+
+
+def _evaluated(world: Evaluation) -> dict[str, int]:
+    return asyncio.run(world.evaluate())
+
+
+def test_a_node_that_appears_during_the_call_gets_a_call_of_its_own() -> None:
+    """Else a plugin that answers slowly is bypassed on new nodes."""
+    # The first mutation falls into PreFilter, the second into Filter.
+    world = Evaluation(2, [NODE], [_appear(), _appear("n5")])
+    assert sorted(_evaluated(world)) == ["n0", "n1", "n5"]
+    assert world.plugins[0].calls == 2
+
+
+def test_two_plugins_answer_about_a_table_that_grows_between_their_calls() -> None:
+    """Else the filter phase fails where a cluster grows, or the first plugin is bypassed on the new nodes."""
+    world = Evaluation(1, [NODE, NODE], [_appear(), _appear(), _appear(), _appear(*NAMES)])
+    answer = _evaluated(world)
+    assert len(answer) == len(NAMES)
+    assert all(answer.values())
+    assert [plugin.calls for plugin in world.plugins] == [2, 2]
+
+
+@pytest.mark.parametrize(
+    ("depends_on", "change"),
+    [(NODE, _appear("n0")), (NODE_PODS, _appear("n0")), (NODE_PODS, _add_pod("n0")), (CLUSTER, _add_pod("n0"))],
+    ids=["node", "node of both", "pods of the node", "pods of the cluster"],
+)
+def test_a_node_that_keeps_changing_is_left_out_while_others_are_feasible(
+    depends_on: interfaces.Dependency, change: Mutation
+) -> None:
+    """Else one busy node holds up every pod, or is taken as it was."""
+    world = Evaluation(3, [depends_on], [_appear(), *[change] * 100])
+    assert _evaluated(world) == {"n0": 0, "n1": interfaces.UNLIMITED, "n2": interfaces.UNLIMITED}
+    assert world.plugins[0].calls == remote_columns.ROUNDS
+
+
+def test_a_node_that_changes_during_the_last_call_is_left_out() -> None:
+    """Else the last call decides about a node that it was not about."""
+    world = Evaluation(3, [NODE_PODS], [])
+    assert all(_evaluated(world).values())
+    world.cluster.add_pod("n0")
+    world.script(*[_add_pod("n0")] * (remote_columns.ROUNDS - 1), _add_pod("n1"))
+    assert _evaluated(world) == {"n0": 0, "n1": 0, "n2": interfaces.UNLIMITED}
+    assert world.plugins[0].calls == 1 + remote_columns.ROUNDS
+
+
+def test_a_pod_is_not_refused_for_nodes_that_nobody_has_answered_about() -> None:
+    """Else a pod that fits sleeps until some event, for a node that changed while a plugin was called."""
+    world = Evaluation(1, [NODE], [_appear(), *[_appear("n0")] * (remote_columns.ROUNDS + 2)])
+    assert _evaluated(world) == {"n0": interfaces.UNLIMITED}
+
+
+def test_a_pod_fails_by_error_where_every_call_is_overtaken() -> None:
+    """Else the evaluation never ends, or the pod waits for an event where it is to be tried again soon."""
+    world = Evaluation(1, [NODE, NODE], [_appear("n0")] * 1000)
+    kept = asyncio.run(world.evaluator.evaluate("p", world.cluster.snap.classes[CLASS]))
+    assert kept.refusal == status.error("", "nodes change faster than plugin P0 and P1 can be called about them")
+
+
+def test_a_failure_that_is_ignored_passes_nodes_only_as_they_were_then() -> None:
+    """Else the policy Ignore holds up pods, or goes on to apply once the plugin answers again."""
+    world = Evaluation(2, [NODE], [_appear(), _refuse("n0")])
+    world.plugins[0].fails = True
+    kept = asyncio.run(world.evaluator.evaluate("p", world.cluster.snap.classes[CLASS]))
+    assert world.capacities(kept) == {"n0": interfaces.UNLIMITED, "n1": interfaces.UNLIMITED}
+    world.plugins[0].fails = False
+    assert _evaluated(world) == {"n0": 0, "n1": interfaces.UNLIMITED}
+
+
+def test_nodes_passed_over_by_a_failure_are_asked_about_when_the_plugin_recovers() -> None:
+    """Else one call that works after one that failed leaves the nodes of the failed call unchecked for ever."""
+    world = Evaluation(0, [NODE], [])
+    for name in NAMES[:3]:
+        world.cluster.set_node(name, "b")
+    plugin = world.plugins[0]
+    plugin.fails = True
+
+    def recover(cluster: Cluster) -> None:
+        cluster.set_node("n2", "c")
+
+    world.script(_appear(), recover, lambda cluster: setattr(plugin, "fails", False))
+    kept = asyncio.run(world.evaluator.evaluate("p", world.cluster.snap.classes[CLASS]))
+    assert kept.refusal is None
+    assert _evaluated(world) == {"n0": 0, "n1": 0, "n2": interfaces.UNLIMITED}
+
+
+def test_a_plugin_that_skips_the_class_from_now_on_refuses_no_node() -> None:
+    """Else nodes stay refused by a plugin that has nothing to say about the pod any more."""
+    world = Evaluation(2, [interfaces.Dependency.CLUSTER], [_refuse("n0")])
+    assert _evaluated(world)["n0"] == 0
+    world.plugins[0].skips = True
+    kept = asyncio.run(world.evaluator.evaluate("p", world.cluster.snap.classes[CLASS]))
+    assert world.capacities(kept) == {"n0": interfaces.UNLIMITED, "n1": interfaces.UNLIMITED}
+
+
+def test_the_node_of_a_nominated_pod_is_answered_about_as_it_is() -> None:
+    """Else a pod is bound to the node that was freed for it, though a plugin refuses the node by now."""
+    world = Evaluation(2, [NODE], [])
+    nominated = snapshot_pb2.Nomination(pod=cycle_pb2.PodIdentity(uid="u"), pod_class=CLASS, slot=0)
+    world.cluster.builder.apply(nominations=[nominated])
+    kept = asyncio.run(world.evaluator.evaluate("p", world.cluster.snap.classes[CLASS]))
+    cycle = cycle_pb2.Cycle(profile="p", pod_class=CLASS)
+    cycle.pod.metadata.uid = "u"
+    assert world.evaluator.own_verdict(cycle, kept) == (0, interfaces.PASSES, interfaces.UNLIMITED)
+    world.cluster.set_node("n0", "b")
+    own = world.evaluator.own_verdict(cycle, kept)
+    assert own is not None
+    assert own[1] in kept.unanswered_statuses
