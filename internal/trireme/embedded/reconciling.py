@@ -11,14 +11,38 @@ import asyncio
 import heapq
 import itertools
 import logging
+import traceback
 from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Generic, TypeVar
+
+from trireme.embedded import problems
 
 K = TypeVar("K", bound=Hashable)
 
 _LOG = logging.getLogger(__name__)
 _AT_ONCE = 32
-_RETRY_SECONDS = 1.0
+_RETRY_SECONDS, _RETRY_LIMIT_SECONDS = 1.0, 60.0
+_FOLDER = Path(__file__).parent
+
+
+@dataclass(slots=True)
+class _Failure:
+    """The failures of one key in a row."""
+
+    count: int = 0
+    quiet_until: float = float("-inf")
+
+
+def _in_short(error: Exception) -> str:
+    """What went wrong, in one line; of what is no refusal also where."""
+    if isinstance(error, problems.ApiError):
+        return " ".join(error.message.split())
+    frames = traceback.extract_tb(error.__traceback__)
+    place = next((one for one in reversed(frames) if Path(one.filename).is_relative_to(_FOLDER)), frames[-1])
+    where = f"{Path(place.filename).name}:{place.lineno}"
+    return " ".join(f"{type(error).__name__}: {error} ({where})".split())
 
 
 class WorkQueue(Generic[K]):
@@ -33,6 +57,7 @@ class WorkQueue(Generic[K]):
         self._heap: list[tuple[float, int, K]] = []
         self._order = itertools.count()
         self._wake = asyncio.Event()
+        self._failures: dict[K, _Failure] = {}
 
     def __len__(self) -> int:
         return len(self._due)
@@ -62,11 +87,24 @@ class WorkQueue(Generic[K]):
             del self._due[key]
             try:
                 self._work(key)
-            except Exception:
+            except Exception as error:
                 # One object that a controller cannot digest must not stop it for all others.
-                _LOG.exception("%s: %s failed, will be tried again", self._name, key)
-                self.add(key, _RETRY_SECONDS)
+                self._retry(key, error)
+            else:
+                self._failures.pop(key, None)
         return self._until_next()
+
+    def _retry(self, key: K, error: Exception) -> None:
+        """Has the key tried again, later each time, and says so once for each of these times."""
+        now = self._clock()
+        failure = self._failures.setdefault(key, _Failure())
+        if now >= failure.quiet_until:
+            wait = min(_RETRY_SECONDS * 2**failure.count, _RETRY_LIMIT_SECONDS)
+            failure.count, failure.quiet_until = failure.count + 1, now + wait
+            named = "/".join(part for part in key if part) if isinstance(key, tuple) else key
+            _LOG.warning("%s: %s: %s; again in %.0f s", self._name, named, _in_short(error), wait)
+        # What it waits for may happen before that; then an event adds the key.
+        self.add(key, failure.quiet_until - now)
 
     def _until_next(self) -> float | None:
         while self._heap:

@@ -5,6 +5,9 @@ Also here: making a pod from a workload's template, since every workload does it
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
 import orjson
 
 from trireme.embedded.reconciling import WorkQueue
@@ -13,8 +16,11 @@ from trireme.embedded.store import DELETED, Event, Object, Record, Store
 
 _FEW = 100
 _GATHER_SECONDS_EACH = 50e-6
+K = TypeVar("K")
 OwnerKey = tuple[str, str]
 """Namespace and name of an owner."""
+_Label = tuple[str, str, str]
+"""Namespace, and key and value of a label; both empty for all objects."""
 
 
 def controller_of(obj: Object) -> Object | None:
@@ -39,37 +45,81 @@ def owner_reference(record: Record) -> Object:
 
 
 class Children:
-    """Index of one resource's objects by the uid of their managing controller."""
+    """Index of one resource's objects by the uid of their managing controller; those without one by their labels."""
 
     def __init__(self, store: Store, resource: Resource) -> None:
+        self.resource = resource
         self._by_owner: dict[str, dict[OwnerKey, Record]] = {}
+        self._orphans: dict[_Label, dict[OwnerKey, Record]] = {}
         self._told: dict[str, list[tuple[WorkQueue[OwnerKey], float]]] = {}
+        self._orphan_listeners: list[Callable[[Record], None]] = []
         store.listen(resource, self._on_event)
 
     def of(self, uid: str) -> list[Record]:
         """The children of the owner of that uid, in order of creation."""
         return list(self._by_owner.get(uid, {}).values())
 
+    def orphans(self, namespace: str, labels: Mapping[str, str]) -> list[Record]:
+        """The objects without a managing controller that have one of these labels, or any where there are none."""
+        keys = [(namespace, key, value) for key, value in labels.items()] or [(namespace, "", "")]
+        return list(min((self._orphans.get(key, {}) for key in keys), key=len).values())
+
     def tell(self, kind: str, queue: WorkQueue[OwnerKey], least: float = 0.0) -> None:
         """Queues the owner's key whenever a child of an owner of that kind changes, after `least` seconds or more."""
         self._told.setdefault(kind, []).append((queue, least))
 
+    def listen_to_orphans(self, listener: Callable[[Record], None]) -> None:
+        """Calls `listener` with each object without a managing controller that appears or changes."""
+        self._orphan_listeners.append(listener)
+
     def _on_event(self, event: Event) -> None:
-        reference = controller_of(event.record.object)
+        record, before = event.record, event.before
+        reference = controller_of(record.object)
+        was = controller_of(before.object) if before is not None else None
+        if was is not None and (reference is None or was["uid"] != reference["uid"]):
+            self._remove(self._by_owner, was["uid"], record.key)
+            self._wake(was, record.namespace)
+        if before is not None and was is None:
+            for label in _labels(before):
+                self._remove(self._orphans, label, record.key)
         if reference is None:
+            self._on_orphan(event)
             return
-        children = self._by_owner.setdefault(reference["uid"], {})
         if event.type == DELETED:
-            children.pop(event.record.key, None)
-            if not children:
-                del self._by_owner[reference["uid"]]
+            self._remove(self._by_owner, reference["uid"], record.key)
         else:
-            children[event.record.key] = event.record
+            self._by_owner.setdefault(reference["uid"], {})[record.key] = record
+        self._wake(reference, record.namespace)
+
+    def _on_orphan(self, event: Event) -> None:
+        if event.type == DELETED:
+            return
+        for label in _labels(event.record):
+            self._orphans.setdefault(label, {})[event.record.key] = event.record
+        for listener in self._orphan_listeners:
+            listener(event.record)
+
+    @staticmethod
+    def _remove(index: dict[K, dict[OwnerKey, Record]], at: K, key: OwnerKey) -> None:
+        records = index.get(at)
+        if records is not None:
+            records.pop(key, None)
+            if not records:
+                del index[at]
+
+    def _wake(self, reference: Object, namespace: str) -> None:
         # A look at an owner takes as long as it has children, so the more there are, the more of their changes are
         # gathered for one look.
-        gathering = len(children) * _GATHER_SECONDS_EACH if len(children) > _FEW else 0.0
+        count = len(self._by_owner.get(reference["uid"], ()))
+        gathering = count * _GATHER_SECONDS_EACH if count > _FEW else 0.0
         for queue, least in self._told.get(reference["kind"], ()):
-            queue.add((event.record.namespace, reference["name"]), max(least, gathering))
+            queue.add((namespace, reference["name"]), max(least, gathering))
+
+
+def _labels(record: Record) -> list[_Label]:
+    """Under which an object without a managing controller is found."""
+    labels = record.object["metadata"].get("labels") or {}
+    return [(record.namespace, "", ""), *((record.namespace, key, value) for key, value in labels.items())]
 
 
 def is_active(pod: Object) -> bool:
@@ -93,10 +143,11 @@ def pod_from(template: Object, owner: Record, *, name: str = "", generate_name: 
     return pod
 
 
-def template_hash(template: Object) -> str:
-    """A short name for the content of a template, in the alphabet of generated names."""
+def template_hash(template: Object, collisions: int = 0) -> str:
+    """A short name for the content of a template, in the alphabet of generated names; another for each collision."""
     alphabet = "bcdf456789vwxz2g"
     value = 0xCBF29CE484222325
-    for byte in orjson.dumps(template, option=orjson.OPT_SORT_KEYS):
+    told_apart = str(collisions).encode() if collisions else b""
+    for byte in orjson.dumps(template, option=orjson.OPT_SORT_KEYS) + told_apart:
         value = ((value ^ byte) * 0x100000001B3) & 0xFFFFFFFFFFFFFFFF
     return "".join(alphabet[value >> shift & 15] for shift in range(0, 40, 4))

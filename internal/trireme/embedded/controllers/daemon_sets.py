@@ -11,10 +11,12 @@ from typing import Any
 
 from trireme.embedded import selection
 from trireme.embedded.controllers.children import Children, OwnerKey, is_active, pod_from, template_hash
+from trireme.embedded.controllers.ownership import Ownership
+from trireme.embedded.controllers.pod_control import PodControl
 from trireme.embedded.controllers.tolerations import tolerates
 from trireme.embedded.reconciling import WorkQueue
 from trireme.embedded.registry import Registry
-from trireme.embedded.resources import BY_KEY, NODES, PODS
+from trireme.embedded.resources import BY_KEY, NODES
 from trireme.embedded.store import DELETED, Event, Object, Record
 from trireme.embedded.subresources import pod_ready
 
@@ -64,11 +66,15 @@ def should_run(spec: Object, node: Object) -> bool:
 
 
 def _target(pod: Object) -> str:
-    """The node that a daemon's pod is for."""
+    """The node that a daemon's pod is for; empty for an adopted one that is for none."""
     if pod["spec"].get("nodeName"):
         return str(pod["spec"]["nodeName"])
-    required = pod["spec"]["affinity"]["nodeAffinity"][_REQUIRED]
-    return str(required["nodeSelectorTerms"][0]["matchFields"][0]["values"][0])
+    required = ((pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}).get(_REQUIRED) or {}
+    for term in required.get("nodeSelectorTerms") or ():
+        for one in term.get("matchFields") or ():
+            if one["key"] == "metadata.name":
+                return str(one["values"][0])
+    return ""
 
 
 class DaemonSets:
@@ -79,6 +85,8 @@ class DaemonSets:
         self._pods = pods
         self._queue: WorkQueue[OwnerKey] = WorkQueue("daemonsets", self._sync, monotonic)
         self.queues = (self._queue,)
+        self._ownership = Ownership(registry, DAEMON_SETS, pods, self._queue, lambda owner, pod: True)
+        self._control = PodControl(registry, "daemonset-controller")
         registry.store.listen(DAEMON_SETS, self._on_event)
         registry.store.listen(NODES, self._on_node)
         pods.tell(DAEMON_SETS.kind, self._queue, _GATHER_SECONDS)
@@ -104,14 +112,14 @@ class DaemonSets:
         nodes = [one.object for one in self._registry.store.scan(NODES)]
         wanted = {one["metadata"]["name"] for one in nodes if should_run(template["spec"], one)}
         covered: set[str] = set()
-        for pod in self._pods.of(record.uid):
+        for pod in self._ownership.claim(record):
             node = _target(pod.object)
             if is_active(pod.object) and node in wanted and node not in covered:
                 covered.add(node)
             elif "deletionTimestamp" in pod.object["metadata"]:
                 covered.add(node)  # its successor comes once it is gone
             else:
-                self._registry.delete(PODS, *pod.key)
+                self._control.delete(record, pod)
         missing = sorted(wanted - covered)
         for node in missing[:_AT_ONCE]:
             self._create(record, node)
@@ -132,7 +140,7 @@ class DaemonSets:
         affinity = spec.setdefault("affinity", {})
         affinity["nodeAffinity"] = {**(affinity.get("nodeAffinity") or {}), _REQUIRED: own}
         spec["tolerations"] = [*(spec.get("tolerations") or ()), *_TOLERATIONS]
-        self._registry.create(PODS, record.namespace, pod)
+        self._control.create(record, pod)
 
     def _roll(self, record: Record) -> None:
         """Replaces one pod of an older template, while all others are ready."""
@@ -142,7 +150,7 @@ class DaemonSets:
         revision = self._revision(record)
         old = [one for one in pods if (one.object["metadata"].get("labels") or {}).get(REVISION) != revision]
         if old and all(pod_ready(one.object) for one in pods if one not in old):
-            self._registry.delete(PODS, *old[0].key)
+            self._control.delete(record, old[0])
 
     def _report(self, key: OwnerKey, desired: int) -> None:
         record = self._registry.get(DAEMON_SETS, *key)

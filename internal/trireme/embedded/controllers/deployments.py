@@ -12,8 +12,11 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from trireme.embedded import problems
 from trireme.embedded.controllers.children import Children, OwnerKey, owner_reference, template_hash
+from trireme.embedded.controllers.ownership import Ownership
 from trireme.embedded.reconciling import WorkQueue
+from trireme.embedded.recording import Recorder
 from trireme.embedded.registry import Registry
 from trireme.embedded.resources import BY_KEY
 from trireme.embedded.store import DELETED, Event, Object, Record
@@ -93,6 +96,8 @@ class Deployments:
         self._sets = Children(registry.store, REPLICA_SETS)
         self._queue: WorkQueue[OwnerKey] = WorkQueue("deployments", self._sync, monotonic)
         self.queues = (self._queue,)
+        self._ownership = Ownership(registry, DEPLOYMENTS, self._sets, self._queue, lambda owner, child: True)
+        self._recorder = Recorder(registry, "deployment-controller")
         registry.store.listen(DEPLOYMENTS, self._on_event)
         self._sets.tell(DEPLOYMENTS.kind, self._queue)
 
@@ -104,6 +109,7 @@ class Deployments:
         record = self._registry.store.get(DEPLOYMENTS, *key)
         if record is None or "deletionTimestamp" in record.object["metadata"]:
             return
+        self._ownership.claim(record)
         template = _without_hash(record.object["spec"]["template"])
         new = self._current(record, template)
         paused = bool(record.object["spec"].get("paused"))
@@ -125,26 +131,45 @@ class Deployments:
         return [one for one in self._sets.of(deployment.uid) if new is None or one.name != new.name]
 
     def _create_set(self, deployment: Record, template: Object) -> Record:
-        suffix = template_hash(template)
+        collisions = int((deployment.object.get("status") or {}).get("collisionCount", 0))
+        while True:
+            body = self._set_for(deployment, template, template_hash(template, collisions))
+            try:
+                created = self._registry.create(REPLICA_SETS, deployment.namespace, body)
+            except problems.ApiError as error:
+                if error.reason != "AlreadyExists":
+                    name = body["metadata"]["name"]
+                    about = f'Failed to create new replica set "{name}": {error}'
+                    self._recorder.warning(deployment.object, "ReplicaSetCreateError", about)
+                    raise
+                collisions += 1  # somebody else's has the name
+                self._count_collisions(deployment, collisions)
+            else:
+                return created
+
+    def _count_collisions(self, deployment: Record, collisions: int) -> None:
+        fresh = self._registry.get(DEPLOYMENTS, *deployment.key)
+        status = {**(fresh.object.get("status") or {}), "collisionCount": collisions}
+        obj = {**fresh.object, "metadata": dict(fresh.object["metadata"]), "status": status}
+        self._registry.store_changed(DEPLOYMENTS, fresh, obj)
+
+    @staticmethod
+    def _set_for(deployment: Record, template: Object, suffix: str) -> Object:
         labels = {**(template["metadata"].get("labels") or {}), _HASH: suffix}
         spec = deployment.object["spec"]
         selector = {**spec["selector"], "matchLabels": {**(spec["selector"].get("matchLabels") or {}), _HASH: suffix}}
-        return self._registry.create(
-            REPLICA_SETS,
-            deployment.namespace,
-            {
-                "metadata": {
-                    "name": f"{deployment.name}-{suffix}",
-                    "labels": labels,
-                    "ownerReferences": [owner_reference(deployment)],
-                },
-                "spec": {
-                    "replicas": 0,
-                    "selector": selector,
-                    "template": {**template, "metadata": {**template["metadata"], "labels": labels}},
-                },
+        return {
+            "metadata": {
+                "name": f"{deployment.name}-{suffix}",
+                "labels": labels,
+                "ownerReferences": [owner_reference(deployment)],
             },
-        )
+            "spec": {
+                "replicas": 0,
+                "selector": selector,
+                "template": {**template, "metadata": {**template["metadata"], "labels": labels}},
+            },
+        }
 
     def _number(self, deployment: Record, new: Record) -> None:
         """Gives the current ReplicaSet the highest revision, and the Deployment the same."""
@@ -171,22 +196,25 @@ class Deployments:
             return
         if spec["strategy"]["type"] == "Recreate" and any(map(_replicas, old)):
             for one in old:
-                self._resize(one, 0)
+                self._resize(deployment, one, 0)
             return
         if spec["strategy"]["type"] == "Recreate":
             if not any(map(_present, old)):
-                self._resize(new, replicas)
+                self._resize(deployment, new, replicas)
             return
         surge, unavailable = bounds(spec)
         room = replicas + surge - sum(map(_replicas, old)) - _replicas(new)
         grown = min(replicas, _replicas(new) + max(room, 0))
-        self._resize(new, grown)
+        self._resize(deployment, new, grown)
         for name, wanted in scale_down_plan(old, self._current(deployment, template), replicas, unavailable).items():
-            self._resize(next(one for one in old if one.name == name), wanted)
+            self._resize(deployment, next(one for one in old if one.name == name), wanted)
 
-    def _resize(self, record: Record, replicas: int) -> None:
+    def _resize(self, deployment: Record, record: Record, replicas: int) -> None:
         fresh = self._registry.get(REPLICA_SETS, *record.key)
-        if fresh.object["spec"]["replicas"] != replicas:
+        if (before := fresh.object["spec"]["replicas"]) != replicas:
+            way = "up" if replicas > before else "down"
+            message = f"Scaled {way} replica set {record.name} from {before} to {replicas}"
+            self._recorder.normal(deployment.object, "ScalingReplicaSet", message)
             spec = {**fresh.object["spec"], "replicas": replicas}
             obj = {**fresh.object, "metadata": dict(fresh.object["metadata"]), "spec": spec}
             self._registry.store_changed(REPLICA_SETS, fresh, obj)
@@ -220,6 +248,8 @@ class Deployments:
         }
         status: Object = {"observedGeneration": record.object["metadata"]["generation"]}
         status |= {name: count for name, count in counts.items() if count}
+        if collisions := (record.object.get("status") or {}).get("collisionCount"):
+            status["collisionCount"] = collisions
         status["conditions"] = self._conditions(record, new, counts)
         obj = {**record.object, "metadata": dict(record.object["metadata"]), "status": status}
         self._registry.store_changed(DEPLOYMENTS, record, obj)

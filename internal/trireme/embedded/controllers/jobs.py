@@ -10,9 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from trireme.embedded.controllers.children import Children, OwnerKey, is_active, pod_from
+from trireme.embedded.controllers.ownership import Ownership
+from trireme.embedded.controllers.pod_control import PodControl
 from trireme.embedded.reconciling import WorkQueue
 from trireme.embedded.registry import Registry
-from trireme.embedded.resources import BY_KEY, PODS
+from trireme.embedded.resources import BY_KEY
 from trireme.embedded.sources import parse_timestamp
 from trireme.embedded.store import DELETED, Event, Object, Record
 from trireme.embedded.subresources import pod_ready, with_condition
@@ -66,6 +68,8 @@ class Jobs:
         self._tallies: dict[str, _Tally] = {}
         self._queue: WorkQueue[OwnerKey] = WorkQueue("jobs", self._sync, monotonic)
         self.queues = (self._queue,)
+        self._ownership = Ownership(registry, JOBS, pods, self._queue, lambda owner, pod: True)
+        self._control = PodControl(registry, "job-controller")
         registry.store.listen(JOBS, self._on_event)
         pods.tell(JOBS.kind, self._queue)
 
@@ -82,6 +86,7 @@ class Jobs:
         if _is_done(record.object):
             self._expire(record)
             return
+        self._ownership.claim(record)
         tally = self._count(record)
         spec = record.object["spec"]
         active = [pod for pod in self._pods.of(record.uid) if is_active(pod.object)]
@@ -90,7 +95,7 @@ class Jobs:
         complete = succeeded >= completions if completions is not None else bool(succeeded) and not active
         if failed or complete or spec.get("suspend"):
             for pod in active:
-                self._registry.delete(PODS, *pod.key)
+                self._control.delete(record, pod)
         else:
             self._fill(key, record, tally, active, succeeded)
         self._report(record, tally, "Failed" if failed else "Complete" if complete else "")
@@ -123,7 +128,7 @@ class Jobs:
             wanted = len(active)  # without completions, the first success ends the creation of pods
         missing = wanted - len(active)
         for pod in active[: max(-missing, 0)]:
-            self._registry.delete(PODS, *pod.key)
+            self._control.delete(record, pod)
         wait = tally.retry_at - self._monotonic()
         if missing > 0 and wait > 0:
             self._queue.add(key, wait)
@@ -145,7 +150,7 @@ class Jobs:
     def _create(self, record: Record, index: int | None) -> None:
         template = record.object["spec"]["template"]
         if index is None:
-            self._registry.create(PODS, record.namespace, pod_from(template, record, generate_name=f"{record.name}-"))
+            self._control.create(record, pod_from(template, record, generate_name=f"{record.name}-"))
             return
         pod = pod_from(template, record, generate_name=f"{record.name}-{index}-")
         for part in ("annotations", "labels"):
@@ -154,7 +159,7 @@ class Jobs:
             path = f"metadata.labels['{INDEX}']"
             variable = {"name": "JOB_COMPLETION_INDEX", "valueFrom": {"fieldRef": {"fieldPath": path}}}
             container.setdefault("env", []).append(variable)
-        self._registry.create(PODS, record.namespace, pod)
+        self._control.create(record, pod)
 
     def _report(self, record: Record, tally: _Tally, outcome: str) -> None:
         record = self._registry.get(JOBS, *record.key)
@@ -177,12 +182,28 @@ class Jobs:
         status["uncountedTerminatedPods"] = {}
         conditions = before.get("conditions")
         for condition in _outcome_conditions(outcome, suspended, bool(conditions)):
+            self._say(job, before, condition)
             conditions = with_condition(conditions, {"lastProbeTime": now, **condition}, now)
         if conditions:
             status["conditions"] = conditions
         if outcome == "Complete":
             status["completionTime"] = before.get("completionTime") or now
         self._registry.store_changed(JOBS, record, {**job, "metadata": dict(job["metadata"]), "status": status})
+
+    def _say(self, job: Object, before: Object, condition: Object) -> None:
+        """Records a change of what the Job has come to."""
+        kind = condition["type"]
+        if kind == "Suspended" and any(
+            (one["type"], one["status"]) == (kind, condition["status"]) for one in before.get("conditions") or ()
+        ):
+            return
+        recorder = self._control.recorder
+        if kind == "Complete":
+            recorder.normal(job, "Completed", "Job completed")
+        elif kind == "Failed":
+            recorder.warning(job, condition["reason"], condition["message"])
+        elif kind == "Suspended":
+            recorder.normal(job, "Suspended" if condition["status"] == "True" else "Resumed", condition["message"])
 
     def _expire(self, record: Record) -> None:
         """Deletes a finished Job once its time to live is over."""

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from trireme.embedded import problems
 from trireme.embedded.controllers.children import Children, OwnerKey, is_active, pod_from
+from trireme.embedded.controllers.ownership import Ownership
+from trireme.embedded.controllers.pod_control import PodControl
 from trireme.embedded.reconciling import WorkQueue
 from trireme.embedded.registry import Registry
-from trireme.embedded.resources import PODS, Resource
+from trireme.embedded.resources import Resource
 from trireme.embedded.store import DELETED, Event, Object, Record
 from trireme.embedded.subresources import pod_ready
 
@@ -35,6 +36,9 @@ class ReplicaSets:
         self._pods = pods
         self._queue: WorkQueue[OwnerKey] = WorkQueue(resource.plural, self._sync, monotonic)
         self.queues = (self._queue,)
+        self._ownership = Ownership(registry, resource, pods, self._queue)
+        component = "replicaset-controller" if resource.kind == "ReplicaSet" else "replication-controller"
+        self._control = PodControl(registry, component)
         registry.store.listen(resource, self._on_event)
         pods.tell(resource.kind, self._queue)
 
@@ -46,32 +50,34 @@ class ReplicaSets:
         record = self._registry.store.get(self._resource, *key)
         if record is None:
             return
-        pods = self._pods.of(record.uid)
-        active = [pod for pod in pods if is_active(pod.object)]
-        if "deletionTimestamp" not in record.object["metadata"]:
-            missing = record.object["spec"]["replicas"] - len(active)
-            if missing > 0:
-                self._create(record, missing)
-            elif missing < 0:
-                self._delete(active, -missing)
-            if abs(missing) > _AT_ONCE:
-                self._queue.add(key)
-        self._report(key)
+        try:
+            self._step(record)
+        finally:
+            self._report(key)
+
+    def _step(self, record: Record) -> None:
+        """Creates what is missing, deletes what is too much."""
+        active = [pod for pod in self._ownership.claim(record) if is_active(pod.object)]
+        if "deletionTimestamp" in record.object["metadata"]:
+            return
+        missing = record.object["spec"]["replicas"] - len(active)
+        if missing > 0:
+            self._create(record, missing)
+        elif missing < 0:
+            self._delete(record, active, -missing)
+        if abs(missing) > _AT_ONCE:
+            self._queue.add(record.key)
 
     def _create(self, owner: Record, count: int) -> None:
         template = owner.object["spec"]["template"]
         for _ in range(min(count, _AT_ONCE)):
             pod = pod_from(template, owner, generate_name=f"{owner.name}-")
-            self._registry.create(PODS, owner.namespace, pod)
+            self._control.create(owner, pod)
 
-    def _delete(self, active: list[Record], count: int) -> None:
+    def _delete(self, owner: Record, active: list[Record], count: int) -> None:
         oldest_first = sorted(active, key=lambda one: one.object["metadata"]["creationTimestamp"], reverse=True)
         for pod in sorted(oldest_first, key=lambda one: _deletion_order(one)[:3])[: min(count, _AT_ONCE)]:
-            try:
-                self._registry.delete(PODS, *pod.key)
-            except problems.ApiError as error:
-                if error.code != 404:
-                    raise
+            self._control.delete(owner, pod)
 
     def _report(self, key: OwnerKey) -> None:
         """Writes the status as the pods are now."""

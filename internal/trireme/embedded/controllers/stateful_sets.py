@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from trireme.embedded import problems
 from trireme.embedded.controllers.children import Children, OwnerKey, pod_from, template_hash
+from trireme.embedded.controllers.ownership import Ownership
 from trireme.embedded.reconciling import WorkQueue
+from trireme.embedded.recording import Recorder
 from trireme.embedded.registry import Registry
 from trireme.embedded.resources import BY_KEY, PODS
 from trireme.embedded.store import DELETED, Event, Object, Record
@@ -20,6 +23,12 @@ REVISION = "controller-revision-hash"
 
 def _ordinal(record: Record) -> int:
     return int(record.name.rpartition("-")[2])
+
+
+def _is_member(record: Record, pod: Record) -> bool:
+    """Whether the pod has a name that the StatefulSet gives."""
+    parent, _, ordinal = pod.name.rpartition("-")
+    return parent == record.name and ordinal.isdecimal()
 
 
 def _terminating(record: Record) -> bool:
@@ -38,6 +47,8 @@ class StatefulSets:
         self._pods = pods
         self._queue: WorkQueue[OwnerKey] = WorkQueue("statefulsets", self._sync, monotonic)
         self.queues = (self._queue,)
+        self._ownership = Ownership(registry, STATEFUL_SETS, pods, self._queue, _is_member)
+        self._recorder = Recorder(registry, "statefulset-controller")
         registry.store.listen(STATEFUL_SETS, self._on_event)
         pods.tell(STATEFUL_SETS.kind, self._queue)
 
@@ -58,19 +69,19 @@ class StatefulSets:
         spec = record.object["spec"]
         in_order = spec["podManagementPolicy"] == "OrderedReady"
         first = int((spec.get("ordinals") or {}).get("start", 0))
-        pods = {_ordinal(pod): pod for pod in self._pods.of(record.uid)}
+        pods = {_ordinal(pod): pod for pod in self._ownership.claim(record) if _is_member(record, pod)}
         for ordinal in range(first, first + spec["replicas"]):
             pod = pods.get(ordinal)
             if pod is None:
                 self._create(record, ordinal)
             elif _finished(pod) and not _terminating(pod):
-                self._registry.delete(PODS, *pod.key)
+                self._delete(record, pod)
             if in_order and (pod is None or _terminating(pod) or not pod_ready(pod.object)):
                 return
         surplus = sorted((one for one in pods if not first <= one < first + spec["replicas"]), reverse=True)
         for ordinal in surplus:
             if not _terminating(pods[ordinal]):
-                self._registry.delete(PODS, *pods[ordinal].key)
+                self._delete(record, pods[ordinal])
             if in_order:
                 return
         if not surplus:
@@ -89,7 +100,7 @@ class StatefulSets:
                 return
             labels = pod.object["metadata"].get("labels") or {}
             if ordinal >= partition and labels.get(REVISION) != revision:
-                self._registry.delete(PODS, *pod.key)
+                self._delete(record, pod)
                 return
 
     @staticmethod
@@ -111,7 +122,23 @@ class StatefulSets:
             volume = template["metadata"]["name"]
             others = [one for one in pod["spec"].get("volumes") or () if one["name"] != volume]
             pod["spec"]["volumes"] = [*others, {"name": volume, "persistentVolumeClaim": {"claimName": claim}}]
-        self._registry.create(PODS, record.namespace, pod)
+        try:
+            self._registry.create(PODS, record.namespace, pod)
+        except problems.ApiError as error:
+            self._say(record, "create", "Create", name, error)
+            raise
+        self._say(record, "create", "Create", name)
+
+    def _delete(self, record: Record, pod: Record) -> None:
+        self._registry.delete(PODS, *pod.key)
+        self._say(record, "delete", "Delete", pod.name)
+
+    def _say(self, record: Record, verb: str, noun: str, pod: str, error: problems.ApiError | None = None) -> None:
+        about = f"{verb} Pod {pod} in StatefulSet {record.name}"
+        if error is None:
+            self._recorder.normal(record.object, f"Successful{noun}", f"{about} successful")
+        else:
+            self._recorder.warning(record.object, f"Failed{noun}", f"{about} failed error: {error}")
 
     def _claim(self, record: Record, template: Object, pod_name: str) -> str:
         """Makes sure of a pod's claim; answers its name."""
@@ -120,6 +147,8 @@ class StatefulSets:
             labels = dict((record.object["spec"]["selector"] or {}).get("matchLabels") or {})
             metadata = {"name": name, "labels": {**(template["metadata"].get("labels") or {}), **labels}}
             self._registry.create(CLAIMS, record.namespace, {"metadata": metadata, "spec": dict(template["spec"])})
+            about = f"create Claim {name} Pod {pod_name} in StatefulSet {record.name} success"
+            self._recorder.normal(record.object, "SuccessfulCreate", about)
         return name
 
     def _report(self, key: OwnerKey) -> None:
