@@ -12,7 +12,7 @@ import (
 const (
 	pluginName = "Maintenance"
 
-	// A node with this label, whatever its value, gets no new pods.
+	// A node with this label, whatever its value, gets no new pods. A profile's args may name another one.
 	maintenanceLabel = "example.com/maintenance"
 
 	// How much a node is wanted: a whole number from 0 to 100. Without it: 0.
@@ -27,7 +27,8 @@ type maintenance struct {
 	triremev1.UnimplementedPluginServiceServer
 	triremev1.UnimplementedFilterServiceServer
 	triremev1.UnimplementedScoreServiceServer
-	info *triremev1.GetPluginInfoResponse
+	info   *triremev1.GetPluginInfoResponse
+	labels configurations
 }
 
 func newMaintenance() *maintenance {
@@ -61,11 +62,26 @@ func (m *maintenance) GetPluginInfo(
 	return m.info, nil
 }
 
+// Configure checks a profile's arguments and holds them for later calls.
+func (m *maintenance) Configure(
+	_ context.Context, request *triremev1.ConfigureRequest,
+) (*triremev1.ConfigureResponse, error) {
+	label, errors := parseArguments(request.GetArgsJson())
+	if len(errors) == 0 {
+		m.labels.set(request.GetConfigHash(), request.GetProfile(), label)
+	}
+	return &triremev1.ConfigureResponse{Errors: errors}, nil
+}
+
 // Filter refuses the nodes under maintenance. The answer is in columns: the distinct refusals once, then one number a
 // node (0 passes, else which refusal, from 1) and how many copies of the pod fit.
 func (m *maintenance) Filter(
-	_ context.Context, request *triremev1.FilterRequest,
+	ctx context.Context, request *triremev1.FilterRequest,
 ) (*triremev1.FilterResponse, error) {
+	label, err := m.labels.get(ctx, request.GetCycle())
+	if err != nil {
+		return nil, err
+	}
 	nodes := request.GetNodes().GetNodes()
 	if runs := request.GetDryRuns(); len(runs) > 0 {
 		// As if pods were gone or there: pods do not matter to this plugin.
@@ -81,12 +97,12 @@ func (m *maintenance) Filter(
 		Capacity:    make([]int32, len(nodes)),
 	}
 	for i, node := range nodes {
-		if _, down := node.GetNode().GetMetadata().GetLabels()[maintenanceLabel]; !down {
+		if _, down := node.GetNode().GetMetadata().GetLabels()[label]; !down {
 			columns.Capacity[i] = math.MaxInt32
 			continue
 		}
 		if len(columns.Statuses) == 0 {
-			columns.Statuses = append(columns.Statuses, underMaintenance())
+			columns.Statuses = append(columns.Statuses, underMaintenance(label))
 		}
 		columns.StatusIndex[i] = 1
 	}
@@ -108,13 +124,13 @@ func (m *maintenance) Score(_ context.Context, request *triremev1.ScoreRequest) 
 
 // underMaintenance is the refusal: the message is counted and stands in the pod's event, the reason says the same to
 // programs. Evicting pods from the node would not help.
-func underMaintenance() *triremev1.Status {
+func underMaintenance(label string) *triremev1.Status {
 	return &triremev1.Status{
 		Code:     triremev1.Code_CODE_UNSCHEDULABLE_AND_UNRESOLVABLE,
 		Plugin:   pluginName,
 		Messages: []string{"node(s) were under maintenance"},
 		Reasons: []*triremev1.Reason{
-			{Code: "underMaintenance", Parameters: map[string]string{"label": maintenanceLabel}},
+			{Code: "underMaintenance", Parameters: map[string]string{"label": label}},
 		},
 	}
 }

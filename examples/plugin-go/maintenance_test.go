@@ -6,6 +6,9 @@ import (
 	"slices"
 	"testing"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"trireme.dev/examples/plugin-go/triremev1"
 )
 
@@ -16,6 +19,66 @@ func node(name string, labels map[string]string) *triremev1.NodeView {
 	}
 }
 
+// configured is the plugin with its default configuration, as calls without a hash and a profile name it.
+func configured(t *testing.T) *maintenance {
+	t.Helper()
+	plugin := newMaintenance()
+	configure(t, plugin, &triremev1.ConfigureRequest{ArgsJson: []byte("{}")})
+	return plugin
+}
+
+func configure(t *testing.T, plugin *maintenance, request *triremev1.ConfigureRequest) []*triremev1.FieldError {
+	t.Helper()
+	response, err := plugin.Configure(context.Background(), request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.GetErrors()
+}
+
+// A profile that cannot choose the label has arguments without effect.
+func TestArgumentsNameTheLabel(t *testing.T) {
+	plugin := newMaintenance()
+	errors := configure(t, plugin, &triremev1.ConfigureRequest{
+		ConfigHash: 1, Profile: "p", ArgsJson: []byte(`{"maintenanceLabel": "down"}`),
+	})
+	if len(errors) != 0 {
+		t.Fatalf("errors = %v", errors)
+	}
+	request := &triremev1.FilterRequest{
+		Cycle: &triremev1.Cycle{ConfigHash: 1, Profile: "p"},
+		Nodes: &triremev1.NodeSelection{Nodes: []*triremev1.NodeView{
+			node("a", map[string]string{"down": ""}), node("b", map[string]string{maintenanceLabel: ""}),
+		}},
+	}
+	response, err := plugin.Filter(context.Background(), request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if index := response.GetColumns().GetStatusIndex(); !slices.Equal(index, []uint32{1, 0}) {
+		t.Errorf("status_index = %v", index)
+	}
+	request.Cycle.ConfigHash = 2
+	if _, err := plugin.Filter(context.Background(), request); status.Code(err) != codes.FailedPrecondition {
+		t.Errorf("with a configuration that did not come: %v", err)
+	}
+}
+
+// A mistake that is not refused shows as pods on nodes under maintenance.
+func TestWrongArgumentsAreRefused(t *testing.T) {
+	for args, field := range map[string]string{
+		`{"maintenanceLabel": "no key"}`: "args.maintenanceLabel",
+		`{"maintenanceLabel": 7}`:        "args.maintenanceLabel",
+		`{"label": "down"}`:              "args.label",
+		`[]`:                             "args",
+	} {
+		errors := configure(t, newMaintenance(), &triremev1.ConfigureRequest{ArgsJson: []byte(args)})
+		if len(errors) != 1 || errors[0].GetField() != field || errors[0].GetMessage() == "" {
+			t.Errorf("%s: errors = %v", args, errors)
+		}
+	}
+}
+
 // A node under maintenance that is not refused, or any other that is, breaks the plugin's one promise.
 func TestFilterRefusesNodesUnderMaintenance(t *testing.T) {
 	request := &triremev1.FilterRequest{Nodes: &triremev1.NodeSelection{Nodes: []*triremev1.NodeView{
@@ -23,7 +86,7 @@ func TestFilterRefusesNodesUnderMaintenance(t *testing.T) {
 		node("down", map[string]string{maintenanceLabel: ""}),
 		node("also-down", map[string]string{maintenanceLabel: "disk"}),
 	}}}
-	response, err := newMaintenance().Filter(context.Background(), request)
+	response, err := configured(t).Filter(context.Background(), request)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +108,7 @@ func TestFilterAnswersDryRuns(t *testing.T) {
 		{Node: node("down", map[string]string{maintenanceLabel: "yes"})},
 		{Node: node("up", nil), RemovedPods: []*triremev1.Pod{{}}},
 	}}
-	response, err := newMaintenance().Filter(context.Background(), request)
+	response, err := configured(t).Filter(context.Background(), request)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +124,7 @@ func TestScoreIsTheNodesPreference(t *testing.T) {
 		request := &triremev1.ScoreRequest{Nodes: &triremev1.NodeSelection{Nodes: []*triremev1.NodeView{
 			node("a", map[string]string{preferenceLabel: label}),
 		}}}
-		response, err := newMaintenance().Score(context.Background(), request)
+		response, err := configured(t).Score(context.Background(), request)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,7 +6,7 @@ from maintenance import MAINTENANCE, PREFERENCE, Maintenance
 from trireme import sdk
 from trireme.v1 import core_pb2
 
-CALL = sdk.Call(core_pb2.Pod(), "default-scheduler")
+CALL = sdk.Call(core_pb2.Pod(), "default-scheduler", config=MAINTENANCE)
 
 
 def node(**labels: str) -> sdk.Node:
@@ -22,6 +22,28 @@ def test_a_node_under_maintenance_is_refused(value: str) -> None:
     verdict = Maintenance().filter(CALL, node(**{MAINTENANCE: value}))
     assert isinstance(verdict, sdk.Status)
     assert verdict.message == "node(s) were under maintenance"
+
+
+def test_the_arguments_name_the_label() -> None:
+    """Broken, a profile cannot choose the label."""
+    label = Maintenance().configure(sdk.Configuration("default-scheduler", {"maintenanceLabel": "down"}, {}))
+    assert label == "down"
+
+
+@pytest.mark.parametrize(
+    ("args", "problem"),
+    [
+        ({"maintenanceLabel": "no key"}, ("args.maintenanceLabel", "must be the key of a label")),
+        ({"maintenanceLabel": 7}, ("args.maintenanceLabel", "must be the key of a label")),
+        ({"label": "down"}, ("args.label", "unknown field")),
+    ],
+    ids=["no key", "a number", "unknown"],
+)
+def test_wrong_arguments_are_refused_with_their_path(args: dict[str, object], problem: tuple[str, str]) -> None:
+    """Broken, a mistake in the configuration shows as pods on nodes under maintenance."""
+    with pytest.raises(sdk.InvalidArguments) as refused:
+        Maintenance().configure(sdk.Configuration("default-scheduler", args, {}))
+    assert refused.value.problems == (problem,)
 
 
 def test_any_other_node_passes() -> None:

@@ -24,7 +24,10 @@ PRE_SCORE = "/trireme.v1.ScoreService/PreScore"
 GET_PLUGIN_INFO = "/trireme.v1.PluginService/GetPluginInfo"
 NORMALIZE = "/trireme.v1.ScoreService/NormalizeScore"
 
+CONFIGURE = "/trireme.v1.PluginService/Configure"
+
 REQUESTS: Mapping[str, Any] = {
+    CONFIGURE: plugin_pb2.ConfigureRequest,
     GET_PLUGIN_INFO: plugin_pb2.GetPluginInfoRequest,
     FILTER: filter_pb2.FilterRequest,
     PRE_FILTER: filter_pb2.PreFilterRequest,

@@ -11,6 +11,7 @@ import grpc
 import numpy as np
 import pytest
 from plugin_servers import (
+    CONFIGURE,
     FILTER,
     GET_PLUGIN_INFO,
     NORMALIZE,
@@ -499,6 +500,48 @@ async def test_an_address_that_is_none_is_said_at_once() -> None:
 
 
 # Configuration.
+
+
+def _arguments(args_json: bytes) -> list[plugin_pb2.ConfigureRequest]:
+    return [plugin_pb2.ConfigureRequest(plugin="P", profile="p", args_json=args_json)]
+
+
+@pytest.mark.parametrize(
+    ("answer", "args_json", "words"),
+    [
+        (
+            lambda _: plugin_pb2.ConfigureResponse(
+                errors=[{"field": "args.a[0]", "message": "must be\nset"}, {"field": "args.b", "message": "unknown"}]
+            ),
+            b"{}",
+            "profile p: pluginConfig: args.a[0]: must be set, args.b: unknown",
+        ),
+        (
+            lambda _: (grpc.StatusCode.UNIMPLEMENTED, "what?"),
+            b'{"a":1}',
+            "profile p: pluginConfig: args: the plugin takes none: it does not serve Configure",
+        ),
+        (lambda _: (grpc.StatusCode.INTERNAL, "KeyError: 'a'"), b"{}", "Configure: INTERNAL: KeyError: 'a'"),
+        (lambda _: None, b"{}", "Configure: DEADLINE_EXCEEDED: "),
+        (lambda _: b"\xff\xff", b"{}", "Error parsing message"),
+    ],
+    ids=["refused", "arguments for a plugin without any", "failed", "silent", "no message"],
+)
+async def test_a_configuration_that_is_not_accepted_names_plugin_and_field(
+    bench: Bench, answer: Any, args_json: bytes, words: str
+) -> None:
+    """Broken, the scheduler starts with arguments that have no effect."""
+    target = await bench.serve(ScriptedPlugin({CONFIGURE: answer}))
+    with pytest.raises(remote_client.HandshakeError) as caught:
+        await remote_client.configure("P", target, _arguments(args_json), 7, deadline_seconds=0.4)
+    assert str(caught.value).startswith(f"plugin P at {target}: {words}")
+    assert "\n" not in str(caught.value)
+
+
+async def test_a_plugin_without_arguments_need_not_serve_configure(bench: Bench) -> None:
+    """Broken, plugins of before do not start any more."""
+    target = await bench.serve(ScriptedPlugin({GET_PLUGIN_INFO: lambda _: plugin_pb2.GetPluginInfoResponse()}))
+    await remote_client.configure("P", target, _arguments(b"{}"), 7, deadline_seconds=20)
 
 
 @pytest.mark.parametrize(

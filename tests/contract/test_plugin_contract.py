@@ -25,7 +25,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from trireme.plugins import interfaces
-from trireme.replica import remote_answers, remote_client
+from trireme.replica import plugin_control, remote_answers, remote_client, remote_connection
 from trireme.v1 import (
     core_pb2,
     cycle_pb2,
@@ -126,6 +126,15 @@ def get(name: str, running: dict[str, Served], factory: pytest.TempPathFactory) 
     return running[name]
 
 
+def configuration(
+    args_json: bytes, config_hash: int = 9, profile: str = "default-scheduler"
+) -> plugin_pb2.ConfigureRequest:
+    """The configuration of the example plugins."""
+    return plugin_pb2.ConfigureRequest(
+        plugin="Maintenance", config_hash=config_hash, profile=profile, args_json=args_json
+    )
+
+
 @pytest.fixture(params=[*PLUGINS, *PHASES])
 def served(
     request: pytest.FixtureRequest, running: dict[str, Served], tmp_path_factory: pytest.TempPathFactory
@@ -138,8 +147,13 @@ def served(
 def plugin(
     request: pytest.FixtureRequest, running: dict[str, Served], tmp_path_factory: pytest.TempPathFactory
 ) -> Served:
-    """Each plugin."""
-    return get(request.param, running, tmp_path_factory)
+    """Each plugin, configured without arguments."""
+    served = get(request.param, running, tmp_path_factory)
+    with grpc.insecure_channel(served.address) as channel:
+        stub = plugin_pb2_grpc.PluginServiceStub(channel)
+        refused = stub.Configure(configuration(b"{}"), timeout=DEADLINE)
+    assert not refused.errors
+    return served
 
 
 # What all of them serve.
@@ -258,7 +272,13 @@ def view(name: str, **labels: str) -> filter_pb2.NodeView:
 
 MAINTENANCE = "example.com/maintenance"
 PREFERENCE = "example.com/preference"
-CYCLE = cycle_pb2.Cycle(profile="default-scheduler", generation=3, pod=core_pb2.Pod(metadata={"namespace": "shop"}))
+CONFIG_HASH = 9
+CYCLE = cycle_pb2.Cycle(
+    profile="default-scheduler",
+    generation=3,
+    config_hash=CONFIG_HASH,
+    pod=core_pb2.Pod(metadata={"namespace": "shop"}),
+)
 
 
 async def filtered(plugin: Served, request: filter_pb2.FilterRequest) -> filter_pb2.FilterResponse:
@@ -290,6 +310,73 @@ async def test_plugins_describe_themselves_in_known_terms(plugin: Served) -> Non
     assert info.node_data == plugin_pb2.NODE_DATA_MESSAGES
     (event,) = info.events_to_register
     assert (event.resource, list(event.actions)) == ("Node", ["Add", "UpdateNodeLabel"])
+
+
+async def configured(plugin: Served, request: plugin_pb2.ConfigureRequest) -> list[str]:
+    """What the plugin says is wrong."""
+    async with connected(plugin) as channel:
+        stub: Any = plugin_pb2_grpc.PluginServiceStub(channel)
+        response = await stub.Configure(request, timeout=DEADLINE)
+    return [f"{error.field}: {error.message}" for error in response.errors]
+
+
+async def test_each_profile_and_configuration_has_its_own_arguments(plugin: Served) -> None:
+    """Broken, arguments are without effect, or those of another profile or scheduler hold."""
+    assert not await configured(plugin, configuration(b'{"maintenanceLabel": "down"}', 11))
+    assert not await configured(plugin, configuration(b'{"maintenanceLabel": "off"}', 11, "second"))
+    nodes = (view("a", **{MAINTENANCE: ""}), view("b", down=""), view("c", off=""))
+    found = {}
+    for config_hash, profile in ((9, "default-scheduler"), (11, "default-scheduler"), (11, "second")):
+        request = about(*nodes)
+        request.cycle.config_hash, request.cycle.profile = config_hash, profile
+        columns = (await filtered(plugin, request)).columns
+        found[config_hash, profile] = check_columns(columns, 3).index.tolist()
+    assert found == {
+        (9, "default-scheduler"): [1, 0, 0],
+        (11, "default-scheduler"): [0, 1, 0],
+        (11, "second"): [0, 0, 1],
+    }
+
+
+@pytest.mark.parametrize(
+    ("args", "problem"),
+    [
+        (b'{"maintenanceLabel": "no key"}', "args.maintenanceLabel: must be the key of a label"),
+        (b'{"label": "down"}', "args.label: unknown field"),
+        (b"[]", "args: must be an object"),
+    ],
+    ids=["no key", "unknown", "no object"],
+)
+async def test_wrong_arguments_are_refused_with_their_path(plugin: Served, args: bytes, problem: str) -> None:
+    """Broken, a mistake in the configuration is found by the pods."""
+    (refused,) = await configured(plugin, configuration(args, 12))
+    assert refused.startswith(problem)
+
+
+async def test_a_call_under_an_unknown_configuration_is_refused_with_its_reason(plugin: Served) -> None:
+    """Broken, a plugin that was restarted decides by its defaults, though the profile has arguments."""
+    request = about(view("a"))
+    request.cycle.config_hash = 99
+    with pytest.raises(aio.AioRpcError) as caught:
+        await filtered(plugin, request)
+    assert plugin_control.lacks_configuration(caught.value)
+
+
+async def test_whoever_calls_a_restarted_plugin_brings_its_configuration(plugin: Served) -> None:
+    """Broken, a plugin that was restarted refuses every call until the scheduler is restarted, too."""
+    config = snapshot_pb2.RemotePlugin(
+        name="Maintenance",
+        endpoints=[plugin.address],
+        deadline_ms=20_000,
+        configurations=[configuration(b'{"maintenanceLabel": "moved"}')],
+    )
+    client = remote_client.connect(config, lambda: cycle_pb2.Cycle(config_hash=13))
+    request = about(view("a", moved=""), view("b"))
+    request.cycle.config_hash = 13
+    method = remote_connection.Method("/trireme.v1.FilterService/Filter", filter_pb2.FilterResponse)
+    answer = await client.connection.ask(method, request.SerializeToString(), lambda response: response)
+    assert answer.columns.status_index == [1, 0]
+    await client.connection.close()
 
 
 async def test_another_name_is_not_found_there(plugin: Served) -> None:

@@ -66,6 +66,54 @@ async def test_a_filter_and_score_plugin_decides(cluster: clusters.OpenCluster, 
         await here.bound(2)
 
 
+def with_args(configuration: dict[str, Any], name: str, args: dict[str, Any]) -> dict[str, Any]:
+    """The configuration with arguments for the plugin."""
+    (only,) = configuration["profiles"]
+    return {**configuration, "profiles": [{**only, "pluginConfig": [{"name": name, "args": args}]}]}
+
+
+async def test_a_plugin_gets_its_arguments_again_when_it_is_restarted(
+    cluster: clusters.OpenCluster, tmp_path: pathlib.Path
+) -> None:
+    """The label that a profile's args name counts, also for a plugin that was restarted meanwhile."""
+    script = ROOT / "examples/plugin-python/maintenance.py"
+    async with cluster(nodes=2) as here:
+        first, second = [node["metadata"]["name"] for node in await here.nodes()]
+        await _label(here, first, "down", "yes")
+        await _label(here, second, "example.com/maintenance", "yes")
+        configuration = with_args(profile("Maintenance", "filter"), "Maintenance", {"maintenanceLabel": "down"})
+        async with plugin(tmp_path, script) as address:
+            await here.start(configuration=configuration, own=remote("Maintenance", address, "filter"))
+            await here.create_pods([pod("p")])
+            (bound,) = await here.bound(1)
+            assert bound["spec"]["nodeName"] == second
+        async with plugin(tmp_path, script):
+            # Another class of pods, so that the plugin is called.
+            await here.create_pods([pod("q", tolerations=[{"operator": "Exists"}])])
+            bound = next(each for each in await here.bound(2) if each["metadata"]["name"] == "q")
+            assert bound["spec"]["nodeName"] == second
+
+
+async def test_arguments_that_a_plugin_refuses_end_the_start_with_its_words(
+    cluster: clusters.OpenCluster, tmp_path: pathlib.Path
+) -> None:
+    """The last line of the log has the profile, the plugin, the path of the field and the plugin's message."""
+    script = ROOT / "examples/plugin-python/maintenance.py"
+    async with cluster(nodes=1) as here, plugin(tmp_path, script) as address:
+        frontend = here.add_frontend(
+            configuration=with_args(profile("Maintenance", "filter"), "Maintenance", {"maintenanceLabel": "no key"}),
+            own=remote("Maintenance", address, "filter"),
+        )
+        frontend.start()
+        await installation.until(lambda: not frontend.running, 60, frontend.log.read_text)
+        assert frontend.stop() == 1
+        text = (
+            f"plugin Maintenance at {address}: profile default-scheduler: pluginConfig: "
+            "args.maintenanceLabel: must be the key of a label"
+        )
+        assert text in frontend.log.read_text().splitlines()[-1]
+
+
 async def _label(here: installation.Installation, node: str, key: str, value: str | None) -> None:
     patch = {"metadata": {"labels": {key: value}}}
     await here.request("PATCH", f"/api/v1/nodes/{node}", patch, "application/merge-patch+json")

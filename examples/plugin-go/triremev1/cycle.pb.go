@@ -95,7 +95,8 @@ type Cycle struct {
 	// REQUIRED by whoever follows the snapshot stream. The generation that the answer must have seen; a replica that
 	// cannot reach it in time answers FAILED_PRECONDITION and is asked again or resynchronised.
 	Generation uint64 `protobuf:"varint,2,opt,name=generation,proto3" json:"generation,omitempty"`
-	// REQUIRED by the phases. Hash of the configuration that the stream brought; on a mismatch: FAILED_PRECONDITION.
+	// REQUIRED by the phases, and by plugins that serve Configure. Hash of the configuration that the stream, Fence or
+	// Configure brought; on a mismatch: FAILED_PRECONDITION.
 	ConfigHash uint64 `protobuf:"fixed64,3,opt,name=config_hash,json=configHash,proto3" json:"config_hash,omitempty"`
 	// REQUIRED. The profile (its schedulerName) that the pod is scheduled by.
 	Profile string `protobuf:"bytes,4,opt,name=profile,proto3" json:"profile,omitempty"`

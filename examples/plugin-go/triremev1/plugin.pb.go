@@ -582,6 +582,190 @@ func (x *GetPluginInfoResponse) GetInstance() string {
 	return ""
 }
 
+// ConfigureRequest is a plugin's configuration for one profile.
+type ConfigureRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED. The plugin.
+	Plugin string `protobuf:"bytes,1,opt,name=plugin,proto3" json:"plugin,omitempty"`
+	// REQUIRED. Hash of the scheduler's configuration; every later call under it names it.
+	ConfigHash uint64 `protobuf:"fixed64,2,opt,name=config_hash,json=configHash,proto3" json:"config_hash,omitempty"`
+	// REQUIRED. The profile (its schedulerName). Later calls about its pods name it.
+	Profile string `protobuf:"bytes,3,opt,name=profile,proto3" json:"profile,omitempty"`
+	// REQUIRED. `args` of the profile's pluginConfig as JSON; `{}` where it has none.
+	ArgsJson []byte `protobuf:"bytes,4,opt,name=args_json,json=argsJson,proto3" json:"args_json,omitempty"`
+	// REQUIRED. The scheduler's feature gates.
+	FeatureGates  map[string]bool `protobuf:"bytes,5,rep,name=feature_gates,json=featureGates,proto3" json:"feature_gates,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConfigureRequest) Reset() {
+	*x = ConfigureRequest{}
+	mi := &file_trireme_v1_plugin_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConfigureRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConfigureRequest) ProtoMessage() {}
+
+func (x *ConfigureRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_trireme_v1_plugin_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConfigureRequest.ProtoReflect.Descriptor instead.
+func (*ConfigureRequest) Descriptor() ([]byte, []int) {
+	return file_trireme_v1_plugin_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ConfigureRequest) GetPlugin() string {
+	if x != nil {
+		return x.Plugin
+	}
+	return ""
+}
+
+func (x *ConfigureRequest) GetConfigHash() uint64 {
+	if x != nil {
+		return x.ConfigHash
+	}
+	return 0
+}
+
+func (x *ConfigureRequest) GetProfile() string {
+	if x != nil {
+		return x.Profile
+	}
+	return ""
+}
+
+func (x *ConfigureRequest) GetArgsJson() []byte {
+	if x != nil {
+		return x.ArgsJson
+	}
+	return nil
+}
+
+func (x *ConfigureRequest) GetFeatureGates() map[string]bool {
+	if x != nil {
+		return x.FeatureGates
+	}
+	return nil
+}
+
+// ConfigureResponse accepts the configuration, or says what is wrong with it.
+type ConfigureResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// OPTIONAL. Everything that is wrong; unset: the plugin accepts the configuration. A scheduler does not start with a
+	// configuration that is refused, and shows these errors as they are.
+	Errors        []*FieldError `protobuf:"bytes,1,rep,name=errors,proto3" json:"errors,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConfigureResponse) Reset() {
+	*x = ConfigureResponse{}
+	mi := &file_trireme_v1_plugin_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConfigureResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConfigureResponse) ProtoMessage() {}
+
+func (x *ConfigureResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_trireme_v1_plugin_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConfigureResponse.ProtoReflect.Descriptor instead.
+func (*ConfigureResponse) Descriptor() ([]byte, []int) {
+	return file_trireme_v1_plugin_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *ConfigureResponse) GetErrors() []*FieldError {
+	if x != nil {
+		return x.Errors
+	}
+	return nil
+}
+
+// FieldError is one thing that is wrong with a plugin's arguments.
+type FieldError struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED. Path of the field from `args` on, e.g. `args.zones[2].name`.
+	Field string `protobuf:"bytes,1,opt,name=field,proto3" json:"field,omitempty"`
+	// REQUIRED. What is wrong, in one line.
+	Message       string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FieldError) Reset() {
+	*x = FieldError{}
+	mi := &file_trireme_v1_plugin_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FieldError) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FieldError) ProtoMessage() {}
+
+func (x *FieldError) ProtoReflect() protoreflect.Message {
+	mi := &file_trireme_v1_plugin_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FieldError.ProtoReflect.Descriptor instead.
+func (*FieldError) Descriptor() ([]byte, []int) {
+	return file_trireme_v1_plugin_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *FieldError) GetField() string {
+	if x != nil {
+		return x.Field
+	}
+	return ""
+}
+
+func (x *FieldError) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
 var File_trireme_v1_plugin_proto protoreflect.FileDescriptor
 
 const file_trireme_v1_plugin_proto_rawDesc = "" +
@@ -609,7 +793,23 @@ const file_trireme_v1_plugin_proto_rawDesc = "" +
 	"\x10contract_version\x18\x01 \x01(\tR\x0fcontractVersion\"e\n" +
 	"\x15GetPluginInfoResponse\x120\n" +
 	"\aplugins\x18\x01 \x03(\v2\x16.trireme.v1.PluginInfoR\aplugins\x12\x1a\n" +
-	"\binstance\x18\x02 \x01(\tR\binstance*\xbe\x03\n" +
+	"\binstance\x18\x02 \x01(\tR\binstance\"\x98\x02\n" +
+	"\x10ConfigureRequest\x12\x16\n" +
+	"\x06plugin\x18\x01 \x01(\tR\x06plugin\x12\x1f\n" +
+	"\vconfig_hash\x18\x02 \x01(\x06R\n" +
+	"configHash\x12\x18\n" +
+	"\aprofile\x18\x03 \x01(\tR\aprofile\x12\x1b\n" +
+	"\targs_json\x18\x04 \x01(\fR\bargsJson\x12S\n" +
+	"\rfeature_gates\x18\x05 \x03(\v2..trireme.v1.ConfigureRequest.FeatureGatesEntryR\ffeatureGates\x1a?\n" +
+	"\x11FeatureGatesEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\bR\x05value:\x028\x01\"C\n" +
+	"\x11ConfigureResponse\x12.\n" +
+	"\x06errors\x18\x01 \x03(\v2\x16.trireme.v1.FieldErrorR\x06errors\"<\n" +
+	"\n" +
+	"FieldError\x12\x14\n" +
+	"\x05field\x18\x01 \x01(\tR\x05field\x12\x18\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage*\xbe\x03\n" +
 	"\x0eExtensionPoint\x12\x1f\n" +
 	"\x1bEXTENSION_POINT_UNSPECIFIED\x10\x00\x12\x1f\n" +
 	"\x1bEXTENSION_POINT_PRE_ENQUEUE\x10\x01\x12\x1e\n" +
@@ -643,9 +843,10 @@ const file_trireme_v1_plugin_proto_rawDesc = "" +
 	"\x12NORMALIZATION_NONE\x10\x01\x12\x15\n" +
 	"\x11NORMALIZATION_MAX\x10\x02\x12\x1e\n" +
 	"\x1aNORMALIZATION_MAX_REVERSED\x10\x03\x12\x18\n" +
-	"\x14NORMALIZATION_CUSTOM\x10\x042e\n" +
+	"\x14NORMALIZATION_CUSTOM\x10\x042\xaf\x01\n" +
 	"\rPluginService\x12T\n" +
-	"\rGetPluginInfo\x12 .trireme.v1.GetPluginInfoRequest\x1a!.trireme.v1.GetPluginInfoResponseb\x06proto3"
+	"\rGetPluginInfo\x12 .trireme.v1.GetPluginInfoRequest\x1a!.trireme.v1.GetPluginInfoResponse\x12H\n" +
+	"\tConfigure\x12\x1c.trireme.v1.ConfigureRequest\x1a\x1d.trireme.v1.ConfigureResponseb\x06proto3"
 
 var (
 	file_trireme_v1_plugin_proto_rawDescOnce sync.Once
@@ -660,7 +861,7 @@ func file_trireme_v1_plugin_proto_rawDescGZIP() []byte {
 }
 
 var file_trireme_v1_plugin_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_trireme_v1_plugin_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_trireme_v1_plugin_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_trireme_v1_plugin_proto_goTypes = []any{
 	(ExtensionPoint)(0),           // 0: trireme.v1.ExtensionPoint
 	(Dependency)(0),               // 1: trireme.v1.Dependency
@@ -670,21 +871,29 @@ var file_trireme_v1_plugin_proto_goTypes = []any{
 	(*PluginInfo)(nil),            // 5: trireme.v1.PluginInfo
 	(*GetPluginInfoRequest)(nil),  // 6: trireme.v1.GetPluginInfoRequest
 	(*GetPluginInfoResponse)(nil), // 7: trireme.v1.GetPluginInfoResponse
+	(*ConfigureRequest)(nil),      // 8: trireme.v1.ConfigureRequest
+	(*ConfigureResponse)(nil),     // 9: trireme.v1.ConfigureResponse
+	(*FieldError)(nil),            // 10: trireme.v1.FieldError
+	nil,                           // 11: trireme.v1.ConfigureRequest.FeatureGatesEntry
 }
 var file_trireme_v1_plugin_proto_depIdxs = []int32{
-	0, // 0: trireme.v1.PluginInfo.extension_points:type_name -> trireme.v1.ExtensionPoint
-	4, // 1: trireme.v1.PluginInfo.events_to_register:type_name -> trireme.v1.ClusterEvent
-	2, // 2: trireme.v1.PluginInfo.node_data:type_name -> trireme.v1.NodeData
-	1, // 3: trireme.v1.PluginInfo.depends_on:type_name -> trireme.v1.Dependency
-	3, // 4: trireme.v1.PluginInfo.normalization:type_name -> trireme.v1.Normalization
-	5, // 5: trireme.v1.GetPluginInfoResponse.plugins:type_name -> trireme.v1.PluginInfo
-	6, // 6: trireme.v1.PluginService.GetPluginInfo:input_type -> trireme.v1.GetPluginInfoRequest
-	7, // 7: trireme.v1.PluginService.GetPluginInfo:output_type -> trireme.v1.GetPluginInfoResponse
-	7, // [7:8] is the sub-list for method output_type
-	6, // [6:7] is the sub-list for method input_type
-	6, // [6:6] is the sub-list for extension type_name
-	6, // [6:6] is the sub-list for extension extendee
-	0, // [0:6] is the sub-list for field type_name
+	0,  // 0: trireme.v1.PluginInfo.extension_points:type_name -> trireme.v1.ExtensionPoint
+	4,  // 1: trireme.v1.PluginInfo.events_to_register:type_name -> trireme.v1.ClusterEvent
+	2,  // 2: trireme.v1.PluginInfo.node_data:type_name -> trireme.v1.NodeData
+	1,  // 3: trireme.v1.PluginInfo.depends_on:type_name -> trireme.v1.Dependency
+	3,  // 4: trireme.v1.PluginInfo.normalization:type_name -> trireme.v1.Normalization
+	5,  // 5: trireme.v1.GetPluginInfoResponse.plugins:type_name -> trireme.v1.PluginInfo
+	11, // 6: trireme.v1.ConfigureRequest.feature_gates:type_name -> trireme.v1.ConfigureRequest.FeatureGatesEntry
+	10, // 7: trireme.v1.ConfigureResponse.errors:type_name -> trireme.v1.FieldError
+	6,  // 8: trireme.v1.PluginService.GetPluginInfo:input_type -> trireme.v1.GetPluginInfoRequest
+	8,  // 9: trireme.v1.PluginService.Configure:input_type -> trireme.v1.ConfigureRequest
+	7,  // 10: trireme.v1.PluginService.GetPluginInfo:output_type -> trireme.v1.GetPluginInfoResponse
+	9,  // 11: trireme.v1.PluginService.Configure:output_type -> trireme.v1.ConfigureResponse
+	10, // [10:12] is the sub-list for method output_type
+	8,  // [8:10] is the sub-list for method input_type
+	8,  // [8:8] is the sub-list for extension type_name
+	8,  // [8:8] is the sub-list for extension extendee
+	0,  // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_trireme_v1_plugin_proto_init() }
@@ -698,7 +907,7 @@ func file_trireme_v1_plugin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_trireme_v1_plugin_proto_rawDesc), len(file_trireme_v1_plugin_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   4,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -21,6 +21,7 @@ const _ = grpc.SupportPackageIsVersion9
 
 const (
 	PluginService_GetPluginInfo_FullMethodName = "/trireme.v1.PluginService/GetPluginInfo"
+	PluginService_Configure_FullMethodName     = "/trireme.v1.PluginService/Configure"
 )
 
 // PluginServiceClient is the client API for PluginService service.
@@ -32,6 +33,13 @@ type PluginServiceClient interface {
 	// GetPluginInfo says what the service hosts. Idempotent. Asked at start and after each reconnection; a plugin whose
 	// answer no longer covers the profile that names it counts as down.
 	GetPluginInfo(ctx context.Context, in *GetPluginInfoRequest, opts ...grpc.CallOption) (*GetPluginInfoResponse, error)
+	// Configure gives a plugin its configuration for one profile; phases do not serve it. Idempotent. Called after
+	// GetPluginInfo and before any other call, once for each profile that names the plugin, and again when the
+	// configuration changes, for a new instance, and when a call was refused with FAILED_PRECONDITION and the reason
+	// `config-mismatch`. A plugin refuses a call so if it does not have the configuration that the call's config_hash
+	// names. Several schedulers may use one plugin, so it holds the configurations of several hashes. A plugin without
+	// arguments need not serve it.
+	Configure(ctx context.Context, in *ConfigureRequest, opts ...grpc.CallOption) (*ConfigureResponse, error)
 }
 
 type pluginServiceClient struct {
@@ -52,6 +60,16 @@ func (c *pluginServiceClient) GetPluginInfo(ctx context.Context, in *GetPluginIn
 	return out, nil
 }
 
+func (c *pluginServiceClient) Configure(ctx context.Context, in *ConfigureRequest, opts ...grpc.CallOption) (*ConfigureResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ConfigureResponse)
+	err := c.cc.Invoke(ctx, PluginService_Configure_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // PluginServiceServer is the server API for PluginService service.
 // All implementations must embed UnimplementedPluginServiceServer
 // for forward compatibility.
@@ -61,6 +79,13 @@ type PluginServiceServer interface {
 	// GetPluginInfo says what the service hosts. Idempotent. Asked at start and after each reconnection; a plugin whose
 	// answer no longer covers the profile that names it counts as down.
 	GetPluginInfo(context.Context, *GetPluginInfoRequest) (*GetPluginInfoResponse, error)
+	// Configure gives a plugin its configuration for one profile; phases do not serve it. Idempotent. Called after
+	// GetPluginInfo and before any other call, once for each profile that names the plugin, and again when the
+	// configuration changes, for a new instance, and when a call was refused with FAILED_PRECONDITION and the reason
+	// `config-mismatch`. A plugin refuses a call so if it does not have the configuration that the call's config_hash
+	// names. Several schedulers may use one plugin, so it holds the configurations of several hashes. A plugin without
+	// arguments need not serve it.
+	Configure(context.Context, *ConfigureRequest) (*ConfigureResponse, error)
 	mustEmbedUnimplementedPluginServiceServer()
 }
 
@@ -73,6 +98,9 @@ type UnimplementedPluginServiceServer struct{}
 
 func (UnimplementedPluginServiceServer) GetPluginInfo(context.Context, *GetPluginInfoRequest) (*GetPluginInfoResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetPluginInfo not implemented")
+}
+func (UnimplementedPluginServiceServer) Configure(context.Context, *ConfigureRequest) (*ConfigureResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Configure not implemented")
 }
 func (UnimplementedPluginServiceServer) mustEmbedUnimplementedPluginServiceServer() {}
 func (UnimplementedPluginServiceServer) testEmbeddedByValue()                       {}
@@ -113,6 +141,24 @@ func _PluginService_GetPluginInfo_Handler(srv interface{}, ctx context.Context, 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _PluginService_Configure_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ConfigureRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PluginServiceServer).Configure(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PluginService_Configure_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PluginServiceServer).Configure(ctx, req.(*ConfigureRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // PluginService_ServiceDesc is the grpc.ServiceDesc for PluginService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -123,6 +169,10 @@ var PluginService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetPluginInfo",
 			Handler:    _PluginService_GetPluginInfo_Handler,
+		},
+		{
+			MethodName: "Configure",
+			Handler:    _PluginService_Configure_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -564,9 +564,12 @@ type RemotePlugin struct {
 	// OPTIONAL. The answer of its GetPluginInfo as the frontend got it, so that all replicas agree on it.
 	Info *PluginInfo `protobuf:"bytes,7,opt,name=info,proto3" json:"info,omitempty"`
 	// OPTIONAL. TLS towards it; unset: none.
-	Tls           *RemotePluginTls `protobuf:"bytes,8,opt,name=tls,proto3" json:"tls,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Tls *RemotePluginTls `protobuf:"bytes,8,opt,name=tls,proto3" json:"tls,omitempty"`
+	// OPTIONAL. Its configuration, one entry for each profile that names it. Without config_hash, which whoever sends it
+	// fills in.
+	Configurations []*ConfigureRequest `protobuf:"bytes,9,rep,name=configurations,proto3" json:"configurations,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *RemotePlugin) Reset() {
@@ -651,6 +654,13 @@ func (x *RemotePlugin) GetInfo() *PluginInfo {
 func (x *RemotePlugin) GetTls() *RemotePluginTls {
 	if x != nil {
 		return x.Tls
+	}
+	return nil
+}
+
+func (x *RemotePlugin) GetConfigurations() []*ConfigureRequest {
+	if x != nil {
+		return x.Configurations
 	}
 	return nil
 }
@@ -1739,7 +1749,7 @@ const file_trireme_v1_snapshot_proto_rawDesc = "" +
 	"\n" +
 	"PluginArgs\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1b\n" +
-	"\targs_json\x18\x02 \x01(\fR\bargsJson\"\xd1\x02\n" +
+	"\targs_json\x18\x02 \x01(\fR\bargsJson\"\x97\x03\n" +
 	"\fRemotePlugin\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1c\n" +
 	"\tendpoints\x18\x02 \x03(\tR\tendpoints\x12\x1f\n" +
@@ -1749,7 +1759,8 @@ const file_trireme_v1_snapshot_proto_rawDesc = "" +
 	"\x10breaker_failures\x18\x05 \x01(\rR\x0fbreakerFailures\x12&\n" +
 	"\x0fbreaker_open_ms\x18\x06 \x01(\rR\rbreakerOpenMs\x12*\n" +
 	"\x04info\x18\a \x01(\v2\x16.trireme.v1.PluginInfoR\x04info\x12-\n" +
-	"\x03tls\x18\b \x01(\v2\x1b.trireme.v1.RemotePluginTlsR\x03tls\"\xae\x01\n" +
+	"\x03tls\x18\b \x01(\v2\x1b.trireme.v1.RemotePluginTlsR\x03tls\x12D\n" +
+	"\x0econfigurations\x18\t \x03(\v2\x1c.trireme.v1.ConfigureRequestR\x0econfigurations\"\xae\x01\n" +
 	"\x0fRemotePluginTls\x12\x17\n" +
 	"\aca_file\x18\x01 \x01(\tR\x06caFile\x12)\n" +
 	"\x10certificate_file\x18\x02 \x01(\tR\x0fcertificateFile\x12(\n" +
@@ -1872,28 +1883,29 @@ var file_trireme_v1_snapshot_proto_goTypes = []any{
 	(*Fence)(nil),                 // 19: trireme.v1.Fence
 	(ExtensionPoint)(0),           // 20: trireme.v1.ExtensionPoint
 	(*PluginInfo)(nil),            // 21: trireme.v1.PluginInfo
-	(*Pod)(nil),                   // 22: trireme.v1.Pod
-	(*Node)(nil),                  // 23: trireme.v1.Node
-	(*Namespace)(nil),             // 24: trireme.v1.Namespace
-	(*Service)(nil),               // 25: trireme.v1.Service
-	(*ReplicationController)(nil), // 26: trireme.v1.ReplicationController
-	(*ReplicaSet)(nil),            // 27: trireme.v1.ReplicaSet
-	(*StatefulSet)(nil),           // 28: trireme.v1.StatefulSet
-	(*PodDisruptionBudget)(nil),   // 29: trireme.v1.PodDisruptionBudget
-	(*PersistentVolume)(nil),      // 30: trireme.v1.PersistentVolume
-	(*PersistentVolumeClaim)(nil), // 31: trireme.v1.PersistentVolumeClaim
-	(*StorageClass)(nil),          // 32: trireme.v1.StorageClass
-	(*CSINode)(nil),               // 33: trireme.v1.CSINode
-	(*CSIDriver)(nil),             // 34: trireme.v1.CSIDriver
-	(*CSIStorageCapacity)(nil),    // 35: trireme.v1.CSIStorageCapacity
-	(*VolumeAttachment)(nil),      // 36: trireme.v1.VolumeAttachment
-	(*ResourceSlice)(nil),         // 37: trireme.v1.ResourceSlice
-	(*DeviceClass)(nil),           // 38: trireme.v1.DeviceClass
-	(*ResourceClaim)(nil),         // 39: trireme.v1.ResourceClaim
-	(*DeviceTaintRule)(nil),       // 40: trireme.v1.DeviceTaintRule
-	(*PodGroup)(nil),              // 41: trireme.v1.PodGroup
-	(*CompositePodGroup)(nil),     // 42: trireme.v1.CompositePodGroup
-	(*PodIdentity)(nil),           // 43: trireme.v1.PodIdentity
+	(*ConfigureRequest)(nil),      // 22: trireme.v1.ConfigureRequest
+	(*Pod)(nil),                   // 23: trireme.v1.Pod
+	(*Node)(nil),                  // 24: trireme.v1.Node
+	(*Namespace)(nil),             // 25: trireme.v1.Namespace
+	(*Service)(nil),               // 26: trireme.v1.Service
+	(*ReplicationController)(nil), // 27: trireme.v1.ReplicationController
+	(*ReplicaSet)(nil),            // 28: trireme.v1.ReplicaSet
+	(*StatefulSet)(nil),           // 29: trireme.v1.StatefulSet
+	(*PodDisruptionBudget)(nil),   // 30: trireme.v1.PodDisruptionBudget
+	(*PersistentVolume)(nil),      // 31: trireme.v1.PersistentVolume
+	(*PersistentVolumeClaim)(nil), // 32: trireme.v1.PersistentVolumeClaim
+	(*StorageClass)(nil),          // 33: trireme.v1.StorageClass
+	(*CSINode)(nil),               // 34: trireme.v1.CSINode
+	(*CSIDriver)(nil),             // 35: trireme.v1.CSIDriver
+	(*CSIStorageCapacity)(nil),    // 36: trireme.v1.CSIStorageCapacity
+	(*VolumeAttachment)(nil),      // 37: trireme.v1.VolumeAttachment
+	(*ResourceSlice)(nil),         // 38: trireme.v1.ResourceSlice
+	(*DeviceClass)(nil),           // 39: trireme.v1.DeviceClass
+	(*ResourceClaim)(nil),         // 40: trireme.v1.ResourceClaim
+	(*DeviceTaintRule)(nil),       // 41: trireme.v1.DeviceTaintRule
+	(*PodGroup)(nil),              // 42: trireme.v1.PodGroup
+	(*CompositePodGroup)(nil),     // 43: trireme.v1.CompositePodGroup
+	(*PodIdentity)(nil),           // 44: trireme.v1.PodIdentity
 }
 var file_trireme_v1_snapshot_proto_depIdxs = []int32{
 	2,  // 0: trireme.v1.SyncRequest.hello:type_name -> trireme.v1.Hello
@@ -1910,41 +1922,42 @@ var file_trireme_v1_snapshot_proto_depIdxs = []int32{
 	0,  // 11: trireme.v1.RemotePlugin.failure_policy:type_name -> trireme.v1.FailurePolicy
 	21, // 12: trireme.v1.RemotePlugin.info:type_name -> trireme.v1.PluginInfo
 	9,  // 13: trireme.v1.RemotePlugin.tls:type_name -> trireme.v1.RemotePluginTls
-	11, // 14: trireme.v1.Delta.classes:type_name -> trireme.v1.PodClass
-	12, // 15: trireme.v1.Delta.nodes:type_name -> trireme.v1.NodeEntry
-	13, // 16: trireme.v1.Delta.pods:type_name -> trireme.v1.PodColumns
-	14, // 17: trireme.v1.Delta.objects:type_name -> trireme.v1.ClusterObject
-	15, // 18: trireme.v1.Delta.removed_objects:type_name -> trireme.v1.ObjectKey
-	16, // 19: trireme.v1.Delta.nominations:type_name -> trireme.v1.Nomination
-	22, // 20: trireme.v1.PodClass.pod:type_name -> trireme.v1.Pod
-	23, // 21: trireme.v1.NodeEntry.node:type_name -> trireme.v1.Node
-	24, // 22: trireme.v1.ClusterObject.namespace:type_name -> trireme.v1.Namespace
-	25, // 23: trireme.v1.ClusterObject.service:type_name -> trireme.v1.Service
-	26, // 24: trireme.v1.ClusterObject.replication_controller:type_name -> trireme.v1.ReplicationController
-	27, // 25: trireme.v1.ClusterObject.replica_set:type_name -> trireme.v1.ReplicaSet
-	28, // 26: trireme.v1.ClusterObject.stateful_set:type_name -> trireme.v1.StatefulSet
-	29, // 27: trireme.v1.ClusterObject.pod_disruption_budget:type_name -> trireme.v1.PodDisruptionBudget
-	30, // 28: trireme.v1.ClusterObject.persistent_volume:type_name -> trireme.v1.PersistentVolume
-	31, // 29: trireme.v1.ClusterObject.persistent_volume_claim:type_name -> trireme.v1.PersistentVolumeClaim
-	32, // 30: trireme.v1.ClusterObject.storage_class:type_name -> trireme.v1.StorageClass
-	33, // 31: trireme.v1.ClusterObject.csi_node:type_name -> trireme.v1.CSINode
-	34, // 32: trireme.v1.ClusterObject.csi_driver:type_name -> trireme.v1.CSIDriver
-	35, // 33: trireme.v1.ClusterObject.csi_storage_capacity:type_name -> trireme.v1.CSIStorageCapacity
-	36, // 34: trireme.v1.ClusterObject.volume_attachment:type_name -> trireme.v1.VolumeAttachment
-	37, // 35: trireme.v1.ClusterObject.resource_slice:type_name -> trireme.v1.ResourceSlice
-	38, // 36: trireme.v1.ClusterObject.device_class:type_name -> trireme.v1.DeviceClass
-	39, // 37: trireme.v1.ClusterObject.resource_claim:type_name -> trireme.v1.ResourceClaim
-	40, // 38: trireme.v1.ClusterObject.device_taint_rule:type_name -> trireme.v1.DeviceTaintRule
-	41, // 39: trireme.v1.ClusterObject.pod_group:type_name -> trireme.v1.PodGroup
-	42, // 40: trireme.v1.ClusterObject.composite_pod_group:type_name -> trireme.v1.CompositePodGroup
-	43, // 41: trireme.v1.Nomination.pod:type_name -> trireme.v1.PodIdentity
-	1,  // 42: trireme.v1.SnapshotService.Sync:input_type -> trireme.v1.SyncRequest
-	17, // 43: trireme.v1.SnapshotService.Sync:output_type -> trireme.v1.SyncResponse
-	43, // [43:44] is the sub-list for method output_type
-	42, // [42:43] is the sub-list for method input_type
-	42, // [42:42] is the sub-list for extension type_name
-	42, // [42:42] is the sub-list for extension extendee
-	0,  // [0:42] is the sub-list for field type_name
+	22, // 14: trireme.v1.RemotePlugin.configurations:type_name -> trireme.v1.ConfigureRequest
+	11, // 15: trireme.v1.Delta.classes:type_name -> trireme.v1.PodClass
+	12, // 16: trireme.v1.Delta.nodes:type_name -> trireme.v1.NodeEntry
+	13, // 17: trireme.v1.Delta.pods:type_name -> trireme.v1.PodColumns
+	14, // 18: trireme.v1.Delta.objects:type_name -> trireme.v1.ClusterObject
+	15, // 19: trireme.v1.Delta.removed_objects:type_name -> trireme.v1.ObjectKey
+	16, // 20: trireme.v1.Delta.nominations:type_name -> trireme.v1.Nomination
+	23, // 21: trireme.v1.PodClass.pod:type_name -> trireme.v1.Pod
+	24, // 22: trireme.v1.NodeEntry.node:type_name -> trireme.v1.Node
+	25, // 23: trireme.v1.ClusterObject.namespace:type_name -> trireme.v1.Namespace
+	26, // 24: trireme.v1.ClusterObject.service:type_name -> trireme.v1.Service
+	27, // 25: trireme.v1.ClusterObject.replication_controller:type_name -> trireme.v1.ReplicationController
+	28, // 26: trireme.v1.ClusterObject.replica_set:type_name -> trireme.v1.ReplicaSet
+	29, // 27: trireme.v1.ClusterObject.stateful_set:type_name -> trireme.v1.StatefulSet
+	30, // 28: trireme.v1.ClusterObject.pod_disruption_budget:type_name -> trireme.v1.PodDisruptionBudget
+	31, // 29: trireme.v1.ClusterObject.persistent_volume:type_name -> trireme.v1.PersistentVolume
+	32, // 30: trireme.v1.ClusterObject.persistent_volume_claim:type_name -> trireme.v1.PersistentVolumeClaim
+	33, // 31: trireme.v1.ClusterObject.storage_class:type_name -> trireme.v1.StorageClass
+	34, // 32: trireme.v1.ClusterObject.csi_node:type_name -> trireme.v1.CSINode
+	35, // 33: trireme.v1.ClusterObject.csi_driver:type_name -> trireme.v1.CSIDriver
+	36, // 34: trireme.v1.ClusterObject.csi_storage_capacity:type_name -> trireme.v1.CSIStorageCapacity
+	37, // 35: trireme.v1.ClusterObject.volume_attachment:type_name -> trireme.v1.VolumeAttachment
+	38, // 36: trireme.v1.ClusterObject.resource_slice:type_name -> trireme.v1.ResourceSlice
+	39, // 37: trireme.v1.ClusterObject.device_class:type_name -> trireme.v1.DeviceClass
+	40, // 38: trireme.v1.ClusterObject.resource_claim:type_name -> trireme.v1.ResourceClaim
+	41, // 39: trireme.v1.ClusterObject.device_taint_rule:type_name -> trireme.v1.DeviceTaintRule
+	42, // 40: trireme.v1.ClusterObject.pod_group:type_name -> trireme.v1.PodGroup
+	43, // 41: trireme.v1.ClusterObject.composite_pod_group:type_name -> trireme.v1.CompositePodGroup
+	44, // 42: trireme.v1.Nomination.pod:type_name -> trireme.v1.PodIdentity
+	1,  // 43: trireme.v1.SnapshotService.Sync:input_type -> trireme.v1.SyncRequest
+	17, // 44: trireme.v1.SnapshotService.Sync:output_type -> trireme.v1.SyncResponse
+	44, // [44:45] is the sub-list for method output_type
+	43, // [43:44] is the sub-list for method input_type
+	43, // [43:43] is the sub-list for extension type_name
+	43, // [43:43] is the sub-list for extension extendee
+	0,  // [0:43] is the sub-list for field type_name
 }
 
 func init() { file_trireme_v1_snapshot_proto_init() }

@@ -64,7 +64,7 @@ async def lifespan(options: flags.Options) -> AsyncIterator[Sequence[grpc_server
         actor = Actor(writer, in_flight, clock=clock, wall=time.time_ns)
         leadership = Leadership(EpochGuard(), _lease_reader(lease_api, options.lease), clock)
 
-        remotes = RemotePlugins(writer)
+        remotes = RemotePlugins(writer, lambda: service.config_hash)
 
         def plugins_of(configuration: snapshot_pb2.Configuration) -> Mapping[str, host.Plugin]:
             in_tree = (

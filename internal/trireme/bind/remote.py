@@ -7,7 +7,7 @@ before it went silent. So those without a result are read back; what is bound is
 
 import asyncio
 import weakref
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing
 
 from trireme.bind import binding, host
@@ -24,8 +24,10 @@ from trireme.wire.status import to_message
 class RemotePlugins:
     """The remote plugins of this replica; connections live as long as a configuration in use names them."""
 
-    def __init__(self, writer: writes.Writer) -> None:
+    def __init__(self, writer: writes.Writer, config_hash: Callable[[], int] = lambda: 0) -> None:
+        """`config_hash` answers the hash of the configuration in force."""
         self._writer = writer
+        self._config_hash = config_hash
         self._connections: weakref.WeakValueDictionary[bytes, PluginConnection] = weakref.WeakValueDictionary()
 
     def plugins_of(self, configs: Iterable[snapshot_pb2.RemotePlugin]) -> dict[str, host.Plugin]:
@@ -39,7 +41,7 @@ class RemotePlugins:
             key = config.SerializeToString(deterministic=True)
             connection = self._connections.get(key)
             if connection is None:
-                connection = self._connections[key] = PluginConnection(config)
+                connection = self._connections[key] = PluginConnection(config, config_hash=self._config_hash)
             made[config.name] = _plugin(PluginClient(config, cycle_pb2.Cycle, connection), self._writer)
         return made
 

@@ -90,6 +90,11 @@ class BindService(bind_pb2_grpc.BindServiceServicer):
             bool(self._chains),
         )
 
+    @property
+    def config_hash(self) -> int:
+        """The hash of the configuration in force; 0 before the first."""
+        return self._config_hash
+
     async def Fence(self, request: bind_pb2.FenceRequest, context: Context) -> bind_pb2.FenceResponse:
         """Takes the epoch and the configuration, and waits for older work."""
         tenure = await self._admit(request.fence, context)
@@ -207,6 +212,11 @@ class HostedPlugins(plugin_pb2_grpc.PluginServiceServicer):
             ],
             instance=self._instance,
         )
+
+    async def Configure(self, request: plugin_pb2.ConfigureRequest, context: Context) -> plugin_pb2.ConfigureResponse:
+        """Not served: a phase gets its configuration by Fence."""
+        await context.abort(grpc.StatusCode.UNIMPLEMENTED, "a phase gets its configuration by Fence")
+        raise AssertionError("abort does not return")
 
 
 def _points(plugin: host.Plugin) -> list[plugin_pb2.ExtensionPoint.ValueType]:

@@ -111,7 +111,7 @@ class Frontend:
         self.object_waits = object_waits.ObjectWaits()
         self.recorder = events.EventRecorder(clients.events)
         self.pacer = pacing.Pacer(self._clock, completed.trireme.batch.linger.seconds)
-        self._configuration = phase_configuration.configuration(completed, infos, tie_seed=0)
+        self._configuration = phase_configuration.configuration(completed, infos)
         self._config_hash = phase_configuration.config_hash(self._configuration)
         self._with_groups = completed.gates.enabled("GenericWorkload")
         self._extender_calls = self._make_extender_calls()
@@ -144,6 +144,7 @@ class Frontend:
         )
         self.remote_queue = remote_plugins.RemoteQueue(
             self._configuration,
+            lambda: self._config_hash,
             completed.profiles,
             self._pod_of,
             self._pre_enqueue_answered,

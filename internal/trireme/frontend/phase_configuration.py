@@ -1,7 +1,7 @@
 """What filter, score and bind are told of the configuration, and its hash."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from trireme.config import commandline, model, own
 from trireme.framework.registry import ExtensionPoint
@@ -33,14 +33,16 @@ _FAILURE_POLICIES = {
 
 
 def configuration(
-    completed: commandline.CompletedConfig, infos: Mapping[str, plugin_pb2.PluginInfo], tie_seed: int
+    completed: commandline.CompletedConfig, infos: Mapping[str, plugin_pb2.PluginInfo], tie_seed: int = 0
 ) -> snapshot_pb2.Configuration:
     """The message. `infos` are what the remote plugins said of themselves, by name."""
     return snapshot_pb2.Configuration(
         profiles=[_profile(profile) for profile in completed.profiles],
         feature_gates=completed.gates.all(),
         remote_plugins=[
-            remote_plugin(plugin, completed.trireme.tls, infos.get(plugin.name))
+            remote_plugin(
+                plugin, completed.trireme.tls, infos.get(plugin.name), plugin_configurations(completed, plugin.name)
+            )
             for plugin in completed.trireme.remote_plugins
         ],
         column_cache_classes=completed.trireme.column_cache_classes,
@@ -71,10 +73,27 @@ def _profile(profile: model.CompletedProfile) -> snapshot_pb2.Profile:
     return message
 
 
+def plugin_configurations(completed: commandline.CompletedConfig, plugin: str) -> list[plugin_pb2.ConfigureRequest]:
+    """The remote plugin's configuration for each profile that names it, without the configuration's hash."""
+    return [
+        plugin_pb2.ConfigureRequest(
+            plugin=plugin,
+            profile=profile.scheduler_name,
+            args_json=profile.args_json(plugin),
+            feature_gates=completed.gates.all(),
+        )
+        for profile in completed.profiles
+        if plugin in profile.all_names()
+    ]
+
+
 def remote_plugin(
-    plugin: own.RemotePlugin, between_services: own.TLS, info: plugin_pb2.PluginInfo | None = None
+    plugin: own.RemotePlugin,
+    between_services: own.TLS,
+    info: plugin_pb2.PluginInfo | None = None,
+    configurations: Sequence[plugin_pb2.ConfigureRequest] = (),
 ) -> snapshot_pb2.RemotePlugin:
-    """How a plugin is reached; without TLS of its own, by that between the services."""
+    """How a plugin is reached and configured; without TLS of its own, by that between the services."""
     message = snapshot_pb2.RemotePlugin(
         name=plugin.name,
         endpoints=[plugin.address],
@@ -83,6 +102,7 @@ def remote_plugin(
         breaker_failures=plugin.circuit_breaker.failures,
         breaker_open_ms=round(plugin.circuit_breaker.open_for.seconds * 1000),
         info=info,
+        configurations=configurations,
     )
     tls = between_services if plugin.tls is None else plugin.tls
     if tls.enabled:

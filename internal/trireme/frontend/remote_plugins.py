@@ -19,7 +19,7 @@ from trireme.frontend.cluster import cluster_watch
 from trireme.frontend.queueing import queue_hints, queue_pod, queue_remote
 from trireme.kube import encode
 from trireme.replica import dialing, remote_client, remote_pod, remote_stages
-from trireme.v1 import core_pb2, plugin_pb2, snapshot_pb2
+from trireme.v1 import core_pb2, cycle_pb2, plugin_pb2, snapshot_pb2
 
 log = logging.getLogger(__name__)
 
@@ -64,6 +64,27 @@ async def introduced(completed: commandline.CompletedConfig) -> dict[str, plugin
     return {plugin.name: info for plugin, info in zip(plugins, infos, strict=True)}
 
 
+async def configure(configuration: snapshot_pb2.Configuration) -> None:
+    """Bring each remote plugin its configuration.
+
+    Raises: HandshakeError with the plugin's own words where it refuses it.
+    """
+    config_hash = phase_configuration.config_hash(configuration)
+    await asyncio.gather(
+        *(
+            remote_client.configure(
+                plugin.name,
+                plugin.endpoints[0],
+                plugin.configurations,
+                config_hash,
+                deadline_seconds=HANDSHAKE_SECONDS,
+                tls=dialing.remote_settings(plugin),
+            )
+            for plugin in configuration.remote_plugins
+        )
+    )
+
+
 def pods_seen(infos: Mapping[str, plugin_pb2.PluginInfo]) -> PodsSeen:
     """What all of them together see of a pod."""
     keys: frozenset[str] | None = frozenset()
@@ -101,15 +122,17 @@ class RemoteQueue:
     def __init__(
         self,
         configuration: snapshot_pb2.Configuration,
+        config_hash: Callable[[], int],
         profiles: Sequence[model.CompletedProfile],
         pod_of: Callable[[queue_pod.QueuedPod], core_pb2.Pod],
         pre_enqueue_answered: Callable[[int, str], None],
         hint_answered: Callable[[int, Sequence[queue_hints.Hint] | None], None],
     ) -> None:
-        """`configuration` names the plugins; the last two tell the queue."""
+        """`configuration` names the plugins, `config_hash` is its hash; the last two tell the queue."""
         self._plugins: dict[str, remote_stages.RemoteQueuePlugin] = {}
         for config in configuration.remote_plugins:
-            self._plugins[config.name] = remote_stages.RemoteQueuePlugin(remote_client.connect(config))
+            client = remote_client.connect(config, lambda: cycle_pb2.Cycle(config_hash=config_hash()))
+            self._plugins[config.name] = remote_stages.RemoteQueuePlugin(client)
         self._gates = {
             profile.scheduler_name: [
                 self._plugins[name] for name in profile.names(ExtensionPoint.PRE_ENQUEUE) if name in self._plugins

@@ -13,7 +13,7 @@ import socket
 import time
 
 from trireme.config import commandline
-from trireme.frontend import assembly, ending, handle, leading, reading_ahead, remote_plugins
+from trireme.frontend import assembly, ending, handle, leading, phase_configuration, reading_ahead, remote_plugins
 from trireme.frontend.replicas import children
 from trireme.frontend.serving import metrics_observed, serving, serving_site
 from trireme.frontend.term import Term
@@ -86,6 +86,8 @@ async def _run(
     # Set from the loop, so that it wakes up.
     told.then(functools.partial(asyncio.get_running_loop().call_soon_threadsafe, stopping.set))
     infos = await remote_plugins.introduced(completed)
+    if infos:
+        await remote_plugins.configure(phase_configuration.configuration(completed, infos))
     observed = metrics_observed.Observations(completed.profiles)
     watching = observed.request_observer(completed.connection.host.rpartition("://")[2])
     ahead.observe(watching)

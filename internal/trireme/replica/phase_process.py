@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
+import grpc
 from google.protobuf.descriptor import ServiceDescriptor
 from grpc import aio
 
@@ -78,6 +79,13 @@ class HostedPlugins(plugin_pb2_grpc.PluginServiceServicer):
             plugins=[plugin_pb2.PluginInfo(name=name, extension_points=[self._point]) for name in sorted(names)],
             instance=self._instance,
         )
+
+    async def Configure(
+        self, request: plugin_pb2.ConfigureRequest, context: aio.ServicerContext[Any, Any]
+    ) -> plugin_pb2.ConfigureResponse:
+        """Not served: a phase gets its configuration by the snapshot stream."""
+        await context.abort(grpc.StatusCode.UNIMPLEMENTED, "a phase gets its configuration by Sync")
+        raise AssertionError("abort does not return")
 
 
 def shared_services(follow: follower.Follower, hosted: HostedPlugins) -> tuple[grpc_server.Service, ...]:

@@ -6,7 +6,6 @@ travels with the configuration so that all replicas agree on it.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import grpc
 import tenacity
@@ -15,11 +14,9 @@ from grpc import aio
 
 from trireme.framework import status
 from trireme.plugins import interfaces
-from trireme.replica import dialing, remote_connection, remote_pod, remote_request
+from trireme.replica import dialing, plugin_control, remote_connection, remote_pod, remote_request
 from trireme.snapshot import classes
 from trireme.v1 import core_pb2, cycle_pb2, plugin_pb2, snapshot_pb2
-
-CONTRACT_VERSION = "trireme.v1"
 
 Asker = Callable[[], cycle_pb2.Cycle]
 """Who asks, as the fields `fence` and `config_hash` of a Cycle."""
@@ -55,6 +52,11 @@ class PluginClient:
         self.nodes = remote_request.NodeBytes(info.node_data)
         self._asker = asker
 
+    @property
+    def config_hash(self) -> int:
+        """The hash of the configuration in force."""
+        return self._asker().config_hash
+
     def serves(self, point: plugin_pb2.ExtensionPoint.ValueType) -> bool:
         """Whether it takes part in this step; a plugin that said nothing of itself is asked at every one."""
         return not self.info.extension_points or point in self.info.extension_points
@@ -88,7 +90,8 @@ def connect(
     asker: Asker = cycle_pb2.Cycle,
 ) -> PluginClient:
     """The plugin over a connection of its own. Raises: ValueError naming the plugin and the field that is wrong."""
-    return PluginClient(config, asker, remote_connection.PluginConnection(config))
+    connection = remote_connection.PluginConnection(config, config_hash=lambda: asker().config_hash)
+    return PluginClient(config, asker, connection)
 
 
 async def handshake(
@@ -144,11 +147,35 @@ def check_info(info: plugin_pb2.PluginInfo) -> None:
     remote_pod.PodFields(info.pod_fields)
 
 
+async def configure(
+    name: str,
+    address: str,
+    configurations: Sequence[plugin_pb2.ConfigureRequest],
+    config_hash: int,
+    *,
+    deadline_seconds: float,
+    tls: dialing.Settings | None = None,
+) -> None:
+    """Bring the plugin called `name` at this address its configuration for each profile.
+
+    Raises:
+        HandshakeError: it does not accept it, or did not answer in time.
+    """
+    line = dialing.Dialer(tls).line(address, remote_connection.OPTIONS)
+    try:
+        await plugin_control.configure(line.channel, configurations, config_hash, deadline_seconds)
+    except (plugin_control.ConfigurationRefused, message.DecodeError) as error:
+        raise HandshakeError(f"plugin {name} at {address}: {error}") from error
+    except aio.AioRpcError as error:
+        detail = remote_connection.one_line(error.details() or "")
+        raise HandshakeError(f"plugin {name} at {address}: Configure: {error.code().name}: {detail}") from error
+    finally:
+        await line.close()
+
+
 async def _plugin_info(
     address: str, deadline_seconds: float, dialer: dialing.Dialer
 ) -> plugin_pb2.GetPluginInfoResponse:
-    method = "/trireme.v1.PluginService/GetPluginInfo"
-    request = plugin_pb2.GetPluginInfoRequest(contract_version=CONTRACT_VERSION)
     # A plugin that starts beside us may need a moment.
     retrying = tenacity.AsyncRetrying(
         retry=tenacity.retry_if_exception(_not_there),
@@ -161,13 +188,8 @@ async def _plugin_info(
         async for attempt in retrying:
             if attempt.retry_state.attempt_number > 1:
                 line.renew()
-            call: Any = line.channel.unary_unary(
-                method,
-                request_serializer=plugin_pb2.GetPluginInfoRequest.SerializeToString,
-                response_deserializer=None,
-            )
             with attempt:
-                return plugin_pb2.GetPluginInfoResponse.FromString(await call(request, timeout=deadline_seconds))
+                return await plugin_control.get_plugin_info(line.channel, deadline_seconds)
     finally:
         await line.close()
     raise AssertionError("the last attempt either answers or raises")

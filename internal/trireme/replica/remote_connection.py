@@ -22,7 +22,7 @@ import grpc
 from google.protobuf import message
 from grpc import aio
 
-from trireme.replica import dialing, remote_breaker
+from trireme.replica import dialing, plugin_control, remote_breaker
 from trireme.v1 import snapshot_pb2
 
 log = logging.getLogger(__name__)
@@ -111,6 +111,10 @@ class _Endpoint:
     def busy(self) -> int:
         return self.waiting + self.in_flight
 
+    @property
+    def channel(self) -> aio.Channel:
+        return self._line.channel
+
     def call(self, method: Method[Any], streaming: bool = False) -> Any:
         """What calls the method, from bytes to bytes: gRPC turns a message that it cannot read into None."""
         key = (method.path, streaming)
@@ -159,8 +163,12 @@ class PluginConnection:
         self,
         config: snapshot_pb2.RemotePlugin,
         clock: Callable[[], float] = time.monotonic,
+        config_hash: Callable[[], int] = lambda: 0,
     ) -> None:
-        """Raises: ValueError naming the field or file that is wrong."""
+        """`config_hash` answers the hash of the configuration in force, which calls name.
+
+        Raises: ValueError naming the field or file that is wrong.
+        """
         if not config.name:
             raise ValueError("remote_plugins: a plugin has no name")
         if not config.endpoints:
@@ -172,6 +180,8 @@ class PluginConnection:
         self.name = config.name
         self._deadline = config.deadline_ms / 1000
         self._clock = clock
+        self._configurations = tuple(config.configurations)
+        self._config_hash = config_hash
         self._breaker = remote_breaker.Breaker(config.breaker_failures, config.breaker_open_ms / 1000, clock)
         max_calls = config.info.max_concurrent_calls
         dialer = dialing.Dialer(dialing.remote_settings(config))
@@ -213,8 +223,10 @@ class PluginConnection:
                 self._admit()
                 started = self._clock()
                 try:
-                    payload = await endpoint.call(method)(request, timeout=left)
+                    payload = await self._call(endpoint, method, request, left)
                     answer = read(method.response.FromString(payload))
+                except plugin_control.ConfigurationRefused as error:
+                    raise self._on_failure(endpoint, str(error)) from error
                 except aio.AioRpcError as error:
                     left -= self._clock() - started
                     if error.code() in _TRY_ANOTHER and untried and left > 0:
@@ -239,10 +251,20 @@ class PluginConnection:
         endpoint = self._next(self._endpoints)
         async with endpoint.turn():
             self._admit()
-            call = endpoint.call(method, streaming=True)(request, timeout=self._deadline)
+            make = endpoint.call(method, streaming=True)
+            call = make(request, timeout=self._deadline)
             try:
-                async for payload in call:
+                try:
+                    payload = await call.read()
+                except aio.AioRpcError as error:
+                    await self._configure(endpoint, error, self._deadline)
+                    call = make(request, timeout=self._deadline)
+                    payload = await call.read()
+                while payload is not aio.EOF:
                     yield method.response.FromString(payload)
+                    payload = await call.read()
+            except plugin_control.ConfigurationRefused as error:
+                raise self._on_failure(endpoint, str(error)) from error
             except message.DecodeError as error:
                 call.cancel()
                 raise self._on_failure(endpoint, f"the answer to {_name(method)} is wrong: {error}") from error
@@ -253,6 +275,28 @@ class PluginConnection:
                 self._breaker.abandoned()
                 raise self._unless_cancelled(error) from error
             self._on_answer(endpoint)
+
+    async def _call(self, endpoint: _Endpoint, method: Method[Any], request: bytes, seconds: float) -> bytes:
+        """One call, made again where the plugin did not have its configuration yet."""
+        started = self._clock()
+        try:
+            return await endpoint.call(method)(request, timeout=seconds)
+        except aio.AioRpcError as error:
+            left = seconds - (self._clock() - started)
+            await self._configure(endpoint, error, left)
+        return await endpoint.call(method)(request, timeout=left)
+
+    async def _configure(self, endpoint: _Endpoint, error: aio.AioRpcError, seconds: float) -> None:
+        """Bring the plugin its configuration if a call failed for lack of it.
+
+        Raises:
+            AioRpcError: it failed for another reason, or the plugin does not answer.
+            ConfigurationRefused: the plugin does not accept its configuration.
+        """
+        if not self._configurations or seconds <= 0 or not plugin_control.lacks_configuration(error):
+            raise error
+        log.info("plugin %s at %s gets its configuration again", self.name, endpoint.target)
+        await plugin_control.configure(endpoint.channel, self._configurations, self._config_hash(), seconds)
 
     def _next(self, endpoints: Sequence[_Endpoint]) -> _Endpoint:
         now = self._clock()

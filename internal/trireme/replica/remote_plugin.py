@@ -82,7 +82,7 @@ class RemotePlugins:
         key = config.SerializeToString(deterministic=True)
         connection = self._connections.get(key)
         if connection is None:
-            connection = remote_connection.PluginConnection(config)
+            connection = remote_connection.PluginConnection(config, config_hash=lambda: self._asker().config_hash)
             self._connections[key] = connection
         self._snap.keep_nodes(
             messages=config.info.node_data == plugin_pb2.NODE_DATA_MESSAGES,

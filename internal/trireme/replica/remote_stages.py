@@ -45,7 +45,9 @@ class RemoteQueuePlugin:
 
     async def pre_enqueue(self, profile: str, pods: Sequence[core_pb2.Pod]) -> list[status.Status]:
         """Whether each pod may enter the queue. On failure each has the error, or passes where that is ignored."""
-        request = queue_pb2.PreEnqueueRequest(profile=profile, pods=self._client.own_pods(pods))
+        request = queue_pb2.PreEnqueueRequest(
+            profile=profile, pods=self._client.own_pods(pods), config_hash=self._client.config_hash
+        )
 
         words = f'running PreEnqueue plugin "{self.name}"'
 
@@ -81,7 +83,12 @@ class RemoteQueuePlugin:
     ) -> list[bool] | None:
         """Whether the event may help each of the pods; None on failure: then every pod is tried again."""
         request = queue_pb2.QueueingHintRequest(
-            plugin=self.name, event=event, old_json=old_json, new_json=new_json, pods=self._client.own_pods(pods)
+            plugin=self.name,
+            event=event,
+            old_json=old_json,
+            new_json=new_json,
+            pods=self._client.own_pods(pods),
+            config_hash=self._client.config_hash,
         )
 
         def read(response: queue_pb2.QueueingHintResponse) -> list[bool]:

@@ -19,6 +19,7 @@ language.
 
 The steps are methods with the framework's names; a plugin has those it needs, and any of them may be `async`:
 
+    configure(configuration)            checks the profile's arguments; what it answers is `call.config` in later calls
     pre_enqueue(pod, profile)           None lets the pod into the queue, a status keeps it out
     sort_key(pod, queued_ns)            bytes; the smaller comes first (QueueSort)
     queueing_hint(pod, event, old, new) whether the event may help the pod that this plugin refused
@@ -44,6 +45,7 @@ itself while it runs; one that waits for something should be.
 """
 
 from trireme.sdk.calls import Call, Node
+from trireme.sdk.configuring import Configuration, InvalidArguments
 from trireme.sdk.description import Event, Info, describe
 from trireme.sdk.handle import Handle
 from trireme.sdk.results import SKIP, PreFilter, Status, Verdict, Wait, error, unresolvable, unschedulable
@@ -53,10 +55,12 @@ from trireme.sdk.values import Dependency, NodeData, Normalization
 __all__ = [
     "SKIP",
     "Call",
+    "Configuration",
     "Dependency",
     "Event",
     "Handle",
     "Info",
+    "InvalidArguments",
     "Node",
     "NodeData",
     "Normalization",

@@ -16,9 +16,12 @@ import grpc
 from grpc import aio
 
 from trireme.framework import status
+from trireme.replica import fencing, grpc_server
+from trireme.sdk import calls
 from trireme.sdk.calls import Call, Node
+from trireme.sdk.configuring import Configurations
 from trireme.sdk.description import Plugin
-from trireme.v1 import status_pb2
+from trireme.v1 import cycle_pb2, status_pb2
 from trireme.wire import status as wire_status
 
 log = logging.getLogger(__name__)
@@ -36,6 +39,7 @@ class Asking:
         self.name = plugin.info.name
         limit = plugin.info.max_concurrent_calls
         self._turns = asyncio.Semaphore(limit) if limit else None
+        self.configurations = Configurations()
 
     def method(self, name: str) -> Callable[..., Any] | None:
         """The method, or None where the plugin has none of that name."""
@@ -45,6 +49,20 @@ class Asking:
         """End the call with UNIMPLEMENTED where the plugin has none of these methods."""
         if not any(self.method(name) for name in names):
             await context.abort(grpc.StatusCode.UNIMPLEMENTED, f"plugin {self.name} has no {names[0]}")
+
+    async def call_of(self, cycle: cycle_pb2.Cycle, context: aio.ServicerContext[Any, Any], count: int = 1) -> Call:
+        """The call of a cycle, with the plugin's configuration."""
+        await self.require_configuration(cycle.config_hash, context)
+        config = self.configurations.get(cycle.config_hash, cycle.profile)
+        return dataclasses.replace(calls.from_cycle(cycle, count), config=config)
+
+    async def require_configuration(self, config_hash: int, context: aio.ServicerContext[Any, Any]) -> None:
+        """End the call with FAILED_PRECONDITION where the plugin has arguments and this configuration did not come.
+        The caller then brings it.
+        """
+        if self.method("configure") is not None and not self.configurations.has(config_hash):
+            text = f"config_hash: plugin {self.name} does not have this configuration"
+            await grpc_server.refuse(context, fencing.Refusal(fencing.RefusalReason.CONFIG_MISMATCH, text))
 
     async def call(self, name: str, *args: Any) -> Any:
         """What the method answers; None where there is none."""

@@ -5,7 +5,6 @@ from typing import Any
 
 from grpc import aio
 
-from trireme.sdk import calls
 from trireme.sdk.asking import Asking
 from trireme.sdk.results import Wait
 from trireme.v1 import bind_pb2, bind_pb2_grpc, status_pb2
@@ -26,7 +25,7 @@ class BindServicer(bind_pb2_grpc.BindServiceServicer):
         await self._asking.require(context, "permit")
         response = bind_pb2.PermitResponse()
         async with self._asking.turn(context):
-            call = calls.from_cycle(request.cycle)
+            call = await self._asking.call_of(request.cycle, context)
             for item in request.items:
                 answer = await self._asking.call("permit", call, item)
                 result = response.results.add()
@@ -45,7 +44,7 @@ class BindServicer(bind_pb2_grpc.BindServiceServicer):
         await self._asking.require(context, "pre_bind")
         response = bind_pb2.PreBindResponse()
         async with self._asking.turn(context):
-            call = calls.from_cycle(request.cycle)
+            call = await self._asking.call_of(request.cycle, context)
             for item in request.items:
                 answer = None if request.preflight else await self._asking.call("pre_bind", call, item)
                 if isinstance(answer, bind_pb2.PreBindResult):
@@ -60,7 +59,7 @@ class BindServicer(bind_pb2_grpc.BindServiceServicer):
         """The plugin's bind of each pod; each result goes out as it is known."""
         await self._asking.require(context, "bind")
         async with self._asking.turn(context):
-            call = calls.from_cycle(request.cycle)
+            call = await self._asking.call_of(request.cycle, context)
             for index, item in enumerate(request.items):
                 answer = await self._asking.call("bind", call, item)
                 result = bind_pb2.BindResult(index=index, status=self._asking.message("bind", answer))
@@ -72,7 +71,7 @@ class BindServicer(bind_pb2_grpc.BindServiceServicer):
         """The plugin's post_bind of each pod."""
         await self._asking.require(context, "post_bind")
         async with self._asking.turn(context):
-            call = calls.from_cycle(request.cycle)
+            call = await self._asking.call_of(request.cycle, context)
             for item in request.items:
                 await self._asking.call("post_bind", call, item)
         return bind_pb2.PostBindResponse()

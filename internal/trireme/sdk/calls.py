@@ -14,7 +14,8 @@ class Call:
     """One question about one class of pods.
 
     `pod` has the fields that the plugin's `pod_fields` name. `state` is what the plugin answered earlier in the cycle.
-    `count` is how many pods of the class wait: copies need not be counted beyond it. In a dry run the pods in
+    `count` is how many pods of the class wait: copies need not be counted beyond it. `config` is what the plugin's
+    `configure` answered for the profile. In a dry run the pods in
     `removed_pods` are to be taken as gone from the node, those in `added_pods` as there.
     """
 
@@ -23,6 +24,7 @@ class Call:
     attempt: int = 0
     state: bytes = b""
     count: int = 1
+    config: Any = None
     removed_pods: Sequence[core_pb2.Pod] = ()
     added_pods: Sequence[core_pb2.Pod] = ()
 

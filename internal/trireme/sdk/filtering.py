@@ -30,7 +30,7 @@ class FilterServicer(filter_pb2_grpc.FilterServiceServicer):
         """The plugin's pre_filter; without one every pod goes on."""
         response = filter_pb2.PreFilterResponse()
         async with self._asking.turn(context):
-            answer = await self._asking.call("pre_filter", calls.from_cycle(request.cycle))
+            answer = await self._asking.call("pre_filter", await self._asking.call_of(request.cycle, context))
             if isinstance(answer, PreFilter):
                 response.state = answer.state
                 if answer.nodes is not None:
@@ -47,7 +47,7 @@ class FilterServicer(filter_pb2_grpc.FilterServiceServicer):
         await self._asking.require(context, "filter", "filter_nodes")
         response = filter_pb2.FilterResponse()
         async with self._asking.turn(context):
-            call = calls.from_cycle(request.cycle, request.count)
+            call = await self._asking.call_of(request.cycle, context, request.count)
             if request.dry_runs:
                 verdicts = await self._dry_runs(call, request.dry_runs)
             else:
@@ -62,7 +62,8 @@ class FilterServicer(filter_pb2_grpc.FilterServiceServicer):
         await self._asking.require(context, "post_filter")
         response = filter_pb2.PostFilterResponse()
         async with self._asking.turn(context):
-            answer = await self._asking.call("post_filter", calls.from_cycle(request.cycle), request.columns)
+            call = await self._asking.call_of(request.cycle, context)
+            answer = await self._asking.call("post_filter", call, request.columns)
             if isinstance(answer, filter_pb2.PostFilterResponse):
                 return answer
             response.status.CopyFrom(self._asking.message("post_filter", answer))
@@ -75,7 +76,7 @@ class FilterServicer(filter_pb2_grpc.FilterServiceServicer):
         await self._asking.require(context, "reserve")
         response = filter_pb2.ReserveResponse()
         async with self._asking.turn(context):
-            call = calls.from_cycle(request.cycle)
+            call = await self._asking.call_of(request.cycle, context)
             for placement in request.placements:
                 answer = await self._asking.call("reserve", call, placement)
                 if isinstance(answer, filter_pb2.Reservation):
@@ -89,7 +90,7 @@ class FilterServicer(filter_pb2_grpc.FilterServiceServicer):
     ) -> filter_pb2.UnreserveResponse:
         """The plugin's unreserve of each placement, in order; without one there is nothing to give back."""
         async with self._asking.turn(context):
-            call = calls.from_cycle(request.cycle)
+            call = await self._asking.call_of(request.cycle, context)
             for placement in request.placements:
                 await self._asking.call("unreserve", call, placement)
         return filter_pb2.UnreserveResponse()

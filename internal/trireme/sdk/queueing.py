@@ -24,6 +24,7 @@ class QueueServicer(queue_pb2_grpc.QueueServiceServicer):
         await self._asking.require(context, "pre_enqueue")
         response = queue_pb2.PreEnqueueResponse()
         async with self._asking.turn(context):
+            await self._asking.require_configuration(request.config_hash, context)
             for pod in request.pods:
                 answer = await self._asking.call("pre_enqueue", pod, request.profile)
                 response.statuses.append(self._asking.message("pre_enqueue", answer))
@@ -50,6 +51,7 @@ class QueueServicer(queue_pb2_grpc.QueueServiceServicer):
         await self._asking.require(context, "queueing_hint")
         response = queue_pb2.QueueingHintResponse()
         async with self._asking.turn(context):
+            await self._asking.require_configuration(request.config_hash, context)
             old = orjson.loads(request.old_json) if request.old_json else None
             new = orjson.loads(request.new_json) if request.new_json else None
             for pod in request.pods:

@@ -28,7 +28,7 @@ class ScoreServicer(score_pb2_grpc.ScoreServiceServicer):
         response = score_pb2.PreScoreResponse()
         async with self._asking.turn(context):
             nodes = calls.from_views(request.nodes.nodes)
-            answer = await self._asking.call("pre_score", calls.from_cycle(request.cycle), nodes)
+            answer = await self._asking.call("pre_score", await self._asking.call_of(request.cycle, context), nodes)
             if isinstance(answer, bytes):
                 response.state = answer
                 answer = None
@@ -42,7 +42,7 @@ class ScoreServicer(score_pb2_grpc.ScoreServiceServicer):
         await self._asking.require(context, "score", "score_nodes")
         response = score_pb2.ScoreResponse(status=wire_status.to_message(status.SUCCESS))
         async with self._asking.turn(context):
-            call = calls.from_cycle(request.cycle)
+            call = await self._asking.call_of(request.cycle, context)
             nodes = calls.from_views(request.nodes.nodes)
             if self._asking.method("score_nodes") is None:
                 scores = await self._asking.each("score", call, nodes)
@@ -62,7 +62,7 @@ class ScoreServicer(score_pb2_grpc.ScoreServiceServicer):
             for column in request.columns:
                 if column.plugin != self._asking.name:
                     continue
-                call = calls.from_cycle(request.cycle)
+                call = await self._asking.call_of(request.cycle, context)
                 scores = await self._asking.call("normalize_scores", call, nodes, list(column.scores))
                 response.columns.add(
                     plugin=self._asking.name, scores=_checked("normalize_scores", scores, len(column.scores))

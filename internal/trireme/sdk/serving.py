@@ -8,11 +8,13 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+import orjson
 from grpc import aio
 
 from trireme.replica import grpc_server, listening
 from trireme.sdk import binding, description, filtering, queueing, scoring
 from trireme.sdk.asking import Asking
+from trireme.sdk.configuring import Configuration, InvalidArguments
 from trireme.v1 import (
     bind_pb2,
     bind_pb2_grpc,
@@ -28,9 +30,10 @@ from trireme.v1 import (
 
 
 class PluginServicer(plugin_pb2_grpc.PluginServiceServicer):
-    """The handshake of one plugin."""
+    """The handshake and the configuration of one plugin."""
 
-    def __init__(self, info: plugin_pb2.PluginInfo) -> None:
+    def __init__(self, info: plugin_pb2.PluginInfo, asking: Asking) -> None:
+        self._asking = asking
         self._response = plugin_pb2.GetPluginInfoResponse(plugins=[info], instance=uuid.uuid4().hex)
 
     async def GetPluginInfo(
@@ -38,6 +41,23 @@ class PluginServicer(plugin_pb2_grpc.PluginServiceServicer):
     ) -> plugin_pb2.GetPluginInfoResponse:
         """What the plugin is and needs."""
         return self._response
+
+    async def Configure(
+        self, request: plugin_pb2.ConfigureRequest, context: aio.ServicerContext[Any, Any]
+    ) -> plugin_pb2.ConfigureResponse:
+        """The plugin's configure; its answer belongs to all later calls under this configuration."""
+        await self._asking.require(context, "configure")
+        response = plugin_pb2.ConfigureResponse()
+        async with self._asking.turn(context):
+            given = Configuration(request.profile, orjson.loads(request.args_json), dict(request.feature_gates))
+            try:
+                config = await self._asking.call("configure", given)
+            except InvalidArguments as refused:
+                for field, message in refused.problems:
+                    response.errors.add(field=field, message=message)
+                return response
+            self._asking.configurations.add(request.config_hash, request.profile, config)
+        return response
 
 
 def services(plugin: description.Plugin) -> Sequence[grpc_server.Service]:
@@ -47,7 +67,7 @@ def services(plugin: description.Plugin) -> Sequence[grpc_server.Service]:
         ValueError: the plugin describes itself wrongly.
     """
     asking = Asking(plugin)
-    handshake = PluginServicer(description.describe(plugin))
+    handshake = PluginServicer(description.describe(plugin), asking)
     out = [_service(plugin_pb2, "PluginService", plugin_pb2_grpc.add_PluginServiceServicer_to_server, handshake)]
     for methods, module, name, add, servicer in _SERVICES:
         if any(hasattr(plugin, method) for method in methods):

@@ -68,7 +68,9 @@ class Cycle(_message.Message):
     cannot reach it in time answers FAILED_PRECONDITION and is asked again or resynchronised.
     """
     config_hash: _builtins.int
-    """REQUIRED by the phases. Hash of the configuration that the stream brought; on a mismatch: FAILED_PRECONDITION."""
+    """REQUIRED by the phases, and by plugins that serve Configure. Hash of the configuration that the stream, Fence or
+    Configure brought; on a mismatch: FAILED_PRECONDITION.
+    """
     profile: _builtins.str
     """REQUIRED. The profile (its schedulerName) that the pod is scheduled by."""
     attempt: _builtins.int

@@ -322,3 +322,115 @@ class GetPluginInfoResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GetPluginInfoResponse: _TypeAlias = GetPluginInfoResponse  # noqa: Y015
+
+@_typing.final
+class ConfigureRequest(_message.Message):
+    """ConfigureRequest is a plugin's configuration for one profile."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class FeatureGatesEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.bool
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.bool = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    PLUGIN_FIELD_NUMBER: _builtins.int
+    CONFIG_HASH_FIELD_NUMBER: _builtins.int
+    PROFILE_FIELD_NUMBER: _builtins.int
+    ARGS_JSON_FIELD_NUMBER: _builtins.int
+    FEATURE_GATES_FIELD_NUMBER: _builtins.int
+    plugin: _builtins.str
+    """REQUIRED. The plugin."""
+    config_hash: _builtins.int
+    """REQUIRED. Hash of the scheduler's configuration; every later call under it names it."""
+    profile: _builtins.str
+    """REQUIRED. The profile (its schedulerName). Later calls about its pods name it."""
+    args_json: _builtins.bytes
+    """REQUIRED. `args` of the profile's pluginConfig as JSON; `{}` where it has none."""
+    @_builtins.property
+    def feature_gates(self) -> _containers.ScalarMap[_builtins.str, _builtins.bool]:
+        """REQUIRED. The scheduler's feature gates."""
+
+    def __init__(
+        self,
+        *,
+        plugin: _builtins.str = ...,
+        config_hash: _builtins.int = ...,
+        profile: _builtins.str = ...,
+        args_json: _builtins.bytes = ...,
+        feature_gates: _abc.Mapping[_builtins.str, _builtins.bool] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["args_json", b"args_json", "config_hash", b"config_hash", "feature_gates", b"feature_gates", "plugin", b"plugin", "profile", b"profile"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ConfigureRequest: _TypeAlias = ConfigureRequest  # noqa: Y015
+
+@_typing.final
+class ConfigureResponse(_message.Message):
+    """ConfigureResponse accepts the configuration, or says what is wrong with it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ERRORS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def errors(self) -> _containers.RepeatedCompositeFieldContainer[Global___FieldError]:
+        """OPTIONAL. Everything that is wrong; unset: the plugin accepts the configuration. A scheduler does not start with a
+        configuration that is refused, and shows these errors as they are.
+        """
+
+    def __init__(
+        self,
+        *,
+        errors: _abc.Iterable[Global___FieldError] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["errors", b"errors"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ConfigureResponse: _TypeAlias = ConfigureResponse  # noqa: Y015
+
+@_typing.final
+class FieldError(_message.Message):
+    """FieldError is one thing that is wrong with a plugin's arguments."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FIELD_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    field: _builtins.str
+    """REQUIRED. Path of the field from `args` on, e.g. `args.zones[2].name`."""
+    message: _builtins.str
+    """REQUIRED. What is wrong, in one line."""
+    def __init__(
+        self,
+        *,
+        field: _builtins.str = ...,
+        message: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["field", b"field", "message", b"message"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FieldError: _TypeAlias = FieldError  # noqa: Y015

@@ -40,6 +40,11 @@ class PluginServiceStub:
                 request_serializer=trireme_dot_v1_dot_plugin__pb2.GetPluginInfoRequest.SerializeToString,
                 response_deserializer=trireme_dot_v1_dot_plugin__pb2.GetPluginInfoResponse.FromString,
                 _registered_method=True)
+        self.Configure = channel.unary_unary(
+                '/trireme.v1.PluginService/Configure',
+                request_serializer=trireme_dot_v1_dot_plugin__pb2.ConfigureRequest.SerializeToString,
+                response_deserializer=trireme_dot_v1_dot_plugin__pb2.ConfigureResponse.FromString,
+                _registered_method=True)
 
 
 class PluginServiceServicer:
@@ -54,6 +59,18 @@ class PluginServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Configure(self, request, context):
+        """Configure gives a plugin its configuration for one profile; phases do not serve it. Idempotent. Called after
+        GetPluginInfo and before any other call, once for each profile that names the plugin, and again when the
+        configuration changes, for a new instance, and when a call was refused with FAILED_PRECONDITION and the reason
+        `config-mismatch`. A plugin refuses a call so if it does not have the configuration that the call's config_hash
+        names. Several schedulers may use one plugin, so it holds the configurations of several hashes. A plugin without
+        arguments need not serve it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_PluginServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -61,6 +78,11 @@ def add_PluginServiceServicer_to_server(servicer, server):
                     servicer.GetPluginInfo,
                     request_deserializer=trireme_dot_v1_dot_plugin__pb2.GetPluginInfoRequest.FromString,
                     response_serializer=trireme_dot_v1_dot_plugin__pb2.GetPluginInfoResponse.SerializeToString,
+            ),
+            'Configure': grpc.unary_unary_rpc_method_handler(
+                    servicer.Configure,
+                    request_deserializer=trireme_dot_v1_dot_plugin__pb2.ConfigureRequest.FromString,
+                    response_serializer=trireme_dot_v1_dot_plugin__pb2.ConfigureResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -91,6 +113,33 @@ class PluginService:
             '/trireme.v1.PluginService/GetPluginInfo',
             trireme_dot_v1_dot_plugin__pb2.GetPluginInfoRequest.SerializeToString,
             trireme_dot_v1_dot_plugin__pb2.GetPluginInfoResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Configure(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/trireme.v1.PluginService/Configure',
+            trireme_dot_v1_dot_plugin__pb2.ConfigureRequest.SerializeToString,
+            trireme_dot_v1_dot_plugin__pb2.ConfigureResponse.FromString,
             options,
             channel_credentials,
             insecure,

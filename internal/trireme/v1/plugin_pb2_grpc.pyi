@@ -37,6 +37,14 @@ class PluginServiceStub:
     """GetPluginInfo says what the service hosts. Idempotent. Asked at start and after each reconnection; a plugin whose
     answer no longer covers the profile that names it counts as down.
     """
+    Configure: _grpc.UnaryUnaryMultiCallable[_plugin_pb2.ConfigureRequest, _plugin_pb2.ConfigureResponse]
+    """Configure gives a plugin its configuration for one profile; phases do not serve it. Idempotent. Called after
+    GetPluginInfo and before any other call, once for each profile that names the plugin, and again when the
+    configuration changes, for a new instance, and when a call was refused with FAILED_PRECONDITION and the reason
+    `config-mismatch`. A plugin refuses a call so if it does not have the configuration that the call's config_hash
+    names. Several schedulers may use one plugin, so it holds the configurations of several hashes. A plugin without
+    arguments need not serve it.
+    """
 
 @_typing.type_check_only
 class PluginServiceAsyncStub(PluginServiceStub):
@@ -46,6 +54,14 @@ class PluginServiceAsyncStub(PluginServiceStub):
     GetPluginInfo: _aio.UnaryUnaryMultiCallable[_plugin_pb2.GetPluginInfoRequest, _plugin_pb2.GetPluginInfoResponse]  # type: ignore[assignment]
     """GetPluginInfo says what the service hosts. Idempotent. Asked at start and after each reconnection; a plugin whose
     answer no longer covers the profile that names it counts as down.
+    """
+    Configure: _aio.UnaryUnaryMultiCallable[_plugin_pb2.ConfigureRequest, _plugin_pb2.ConfigureResponse]  # type: ignore[assignment]
+    """Configure gives a plugin its configuration for one profile; phases do not serve it. Idempotent. Called after
+    GetPluginInfo and before any other call, once for each profile that names the plugin, and again when the
+    configuration changes, for a new instance, and when a call was refused with FAILED_PRECONDITION and the reason
+    `config-mismatch`. A plugin refuses a call so if it does not have the configuration that the call's config_hash
+    names. Several schedulers may use one plugin, so it holds the configurations of several hashes. A plugin without
+    arguments need not serve it.
     """
 
 class PluginServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -59,6 +75,20 @@ class PluginServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_plugin_pb2.GetPluginInfoResponse, _abc.Awaitable[_plugin_pb2.GetPluginInfoResponse]]:
         """GetPluginInfo says what the service hosts. Idempotent. Asked at start and after each reconnection; a plugin whose
         answer no longer covers the profile that names it counts as down.
+        """
+
+    @_abc_1.abstractmethod
+    def Configure(
+        self,
+        request: _plugin_pb2.ConfigureRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_plugin_pb2.ConfigureResponse, _abc.Awaitable[_plugin_pb2.ConfigureResponse]]:
+        """Configure gives a plugin its configuration for one profile; phases do not serve it. Idempotent. Called after
+        GetPluginInfo and before any other call, once for each profile that names the plugin, and again when the
+        configuration changes, for a new instance, and when a call was refused with FAILED_PRECONDITION and the reason
+        `config-mismatch`. A plugin refuses a call so if it does not have the configuration that the call's config_hash
+        names. Several schedulers may use one plugin, so it holds the configurations of several hashes. A plugin without
+        arguments need not serve it.
         """
 
 def add_PluginServiceServicer_to_server(servicer: PluginServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -54,8 +54,11 @@ class PreEnqueueRequest(_message.Message):
 
     PROFILE_FIELD_NUMBER: _builtins.int
     PODS_FIELD_NUMBER: _builtins.int
+    CONFIG_HASH_FIELD_NUMBER: _builtins.int
     profile: _builtins.str
     """REQUIRED. The profile that they are scheduled by."""
+    config_hash: _builtins.int
+    """REQUIRED. Hash of the configuration that the plugin got by Configure; on a mismatch: FAILED_PRECONDITION."""
     @_builtins.property
     def pods(self) -> _containers.RepeatedCompositeFieldContainer[_core_pb2.Pod]:
         """REQUIRED. The pods."""
@@ -65,10 +68,11 @@ class PreEnqueueRequest(_message.Message):
         *,
         profile: _builtins.str = ...,
         pods: _abc.Iterable[_core_pb2.Pod] | None = ...,
+        config_hash: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["pods", b"pods", "profile", b"profile"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["config_hash", b"config_hash", "pods", b"pods", "profile", b"profile"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -167,12 +171,15 @@ class QueueingHintRequest(_message.Message):
     OLD_JSON_FIELD_NUMBER: _builtins.int
     NEW_JSON_FIELD_NUMBER: _builtins.int
     PODS_FIELD_NUMBER: _builtins.int
+    CONFIG_HASH_FIELD_NUMBER: _builtins.int
     plugin: _builtins.str
     """REQUIRED. The plugin asked."""
     old_json: _builtins.bytes
     """OPTIONAL. The object before, as JSON; unset when it was added."""
     new_json: _builtins.bytes
     """OPTIONAL. The object after, as JSON; unset when it was deleted."""
+    config_hash: _builtins.int
+    """REQUIRED. Hash of the configuration that the plugin got by Configure; on a mismatch: FAILED_PRECONDITION."""
     @_builtins.property
     def event(self) -> _plugin_pb2.ClusterEvent:
         """REQUIRED. What happened."""
@@ -189,10 +196,11 @@ class QueueingHintRequest(_message.Message):
         old_json: _builtins.bytes = ...,
         new_json: _builtins.bytes = ...,
         pods: _abc.Iterable[_core_pb2.Pod] | None = ...,
+        config_hash: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["event", b"event", "new_json", b"new_json", "old_json", b"old_json", "plugin", b"plugin", "pods", b"pods"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["config_hash", b"config_hash", "event", b"event", "new_json", b"new_json", "old_json", b"old_json", "plugin", b"plugin", "pods", b"pods"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

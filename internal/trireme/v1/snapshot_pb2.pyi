@@ -313,6 +313,7 @@ class RemotePlugin(_message.Message):
     BREAKER_OPEN_MS_FIELD_NUMBER: _builtins.int
     INFO_FIELD_NUMBER: _builtins.int
     TLS_FIELD_NUMBER: _builtins.int
+    CONFIGURATIONS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """REQUIRED. The name that profiles use."""
     deadline_ms: _builtins.int
@@ -335,6 +336,12 @@ class RemotePlugin(_message.Message):
     def tls(self) -> Global___RemotePluginTls:
         """OPTIONAL. TLS towards it; unset: none."""
 
+    @_builtins.property
+    def configurations(self) -> _containers.RepeatedCompositeFieldContainer[_plugin_pb2.ConfigureRequest]:
+        """OPTIONAL. Its configuration, one entry for each profile that names it. Without config_hash, which whoever sends it
+        fills in.
+        """
+
     def __init__(
         self,
         *,
@@ -346,10 +353,11 @@ class RemotePlugin(_message.Message):
         breaker_open_ms: _builtins.int = ...,
         info: _plugin_pb2.PluginInfo | None = ...,
         tls: Global___RemotePluginTls | None = ...,
+        configurations: _abc.Iterable[_plugin_pb2.ConfigureRequest] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["info", b"info", "tls", b"tls"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["breaker_failures", b"breaker_failures", "breaker_open_ms", b"breaker_open_ms", "deadline_ms", b"deadline_ms", "endpoints", b"endpoints", "failure_policy", b"failure_policy", "info", b"info", "name", b"name", "tls", b"tls"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["breaker_failures", b"breaker_failures", "breaker_open_ms", b"breaker_open_ms", "configurations", b"configurations", "deadline_ms", b"deadline_ms", "endpoints", b"endpoints", "failure_policy", b"failure_policy", "info", b"info", "name", b"name", "tls", b"tls"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,0 +1,48 @@
+"""A plugin's configuration: what `configure` gets, how it refuses it, and which calls it belongs to."""
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+# Configurations of so many schedulers, or of one scheduler over time, are held; the oldest is forgotten first.
+MAX_CONFIGURATIONS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """One profile's configuration of the plugin. `args` is the decoded JSON of its pluginConfig, `{}` without one."""
+
+    profile: str
+    args: Any
+    feature_gates: Mapping[str, bool]
+
+
+class InvalidArguments(ValueError):
+    """Raised by `configure`: each problem is the path of a field, from `args` on, and what is wrong with it."""
+
+    def __init__(self, *problems: tuple[str, str]) -> None:
+        super().__init__(", ".join(f"{field}: {message}" for field, message in problems))
+        self.problems = problems
+
+
+class Configurations:
+    """What `configure` answered, by the configuration's hash and the profile."""
+
+    def __init__(self) -> None:
+        self._by_hash: OrderedDict[int, dict[str, Any]] = OrderedDict()
+
+    def add(self, config_hash: int, profile: str, value: Any) -> None:
+        """The plugin accepted a configuration."""
+        self._by_hash.setdefault(config_hash, {})[profile] = value
+        self._by_hash.move_to_end(config_hash)
+        while len(self._by_hash) > MAX_CONFIGURATIONS:
+            self._by_hash.popitem(last=False)
+
+    def has(self, config_hash: int) -> bool:
+        """Whether the configuration of this hash came."""
+        return config_hash in self._by_hash
+
+    def get(self, config_hash: int, profile: str) -> Any:
+        """What `configure` answered; None where it was not called for the profile."""
+        return self._by_hash.get(config_hash, {}).get(profile)
