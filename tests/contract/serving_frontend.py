@@ -82,6 +82,10 @@ class FakeFrontend:
         self.binding = Binding()
         self.preemptions = Preemptions()
         self.informers: list[Any] = []
+        self.lease, self.lease_holder = "kube-system/kube-scheduler", "other"
+        self.watch = cluster_watch.ClusterWatch(
+            self.cache, self.queue, frozenset({"default-scheduler"}), time.time, lambda _: None, lambda _: None
+        )
 
     def place(self, pod: dict[str, Any]) -> None:
         """A pod that is on a node."""

@@ -32,5 +32,5 @@ async def test_without_election_only_other_binders_can_have_bound(endpoints: tup
     )
     async with serving(script) as server:
         settings = client.ClientSettings(credentials.Source(master=server.url), qps=-1.0)
-        term = await running.Elector(completed, settings).elected()
+        term = await running.Elector(completed, settings, lambda holder: None).elected()
     assert (term.epoch, term.first, term.lease) == (41, first, None)

@@ -1,6 +1,7 @@
 """Who may read what of the frontend's server, over TLS and on its Unix socket; certificates that change."""
 
 import asyncio
+import re
 import ssl
 import stat
 from collections.abc import Mapping
@@ -16,7 +17,9 @@ import serving_frontend as support
 from aiohttp import web
 
 from trireme.cli import main
+from trireme.frontend.cluster import pod_projection
 from trireme.frontend.serving import serving
+from trireme.kube.watch import Event, EventKind
 from trireme.telemetry import tls_contexts
 
 
@@ -198,12 +201,17 @@ async def test_status_and_explanations_need_the_right_to_read_them(
 async def test_an_explanation_is_of_one_pod(tmp_path: Path, frontend: support.FakeFrontend) -> None:
     """A wrong name would be answered with another pod's story, or with an error of the server."""
     frontend.place(support.pod("runs", "node-1"))
+    foreign_pod = pod_projection.parse(support.pod("foreign", schedulerName="other-scheduler"))
+    frontend.watch.on_pods([Event(EventKind.ADDED, foreign_pod)])
     async with support.served(tmp_path, frontend) as served:
         explain = "/trireme/v1/explain"
         waits = orjson.loads((await _get(served, f"{explain}?pod=default/waits", _token("admin")))[1])
         assert (waits["pod"], waits["place"]) == ("default/waits", "active")
         runs = orjson.loads((await _get(served, f"{explain}?pod=default/runs", _token("admin")))[1])
         assert (runs["place"], runs["node"]) == ("bound", "node-1")
+        foreign = orjson.loads((await _get(served, f"{explain}?pod=default/foreign", _token("admin")))[1])
+        assert (foreign["place"], foreign["schedulerName"]) == ("foreign", "other-scheduler")
+        assert foreign["summary"].startswith("names the scheduler other-scheduler in spec.schedulerName; ")
         assert (await _get(served, f"{explain}?pod=default/nope", _token("admin")))[0] == 404
         assert (await _get(served, explain, _token("admin")))[0] == 400
 
@@ -222,7 +230,7 @@ async def test_the_commands_ask_by_the_socket_of_this_user(
         mode = path.stat().st_mode
         assert (stat.S_ISSOCK(mode), stat.S_IMODE(mode)) == (True, 0o600)
         assert await _run("status", "--socket", str(path)) == 0
-        assert "default/waits: waits for its turn" in capsys.readouterr().out
+        assert re.search(r"default/waits +\d+s +0  waits for its turn", capsys.readouterr().out)
         assert await _run("explain", "waits", "--socket", str(path)) == 0
         assert capsys.readouterr().out.startswith("default/waits waits for its turn")
         assert await _run("explain", "other/waits", "--socket", str(path)) == 1

@@ -52,16 +52,16 @@ def _run(capsys: pytest.CaptureFixture[str], *arguments: str) -> Run:
             ["bad"],
             1,
             "",
-            "bad: parallelism: Invalid value: 0: should be an integer value greater than zero\n"
-            "bad: percentageOfNodesToScore: Invalid value: 101: not in valid range [0-100]\n",
+            "bad:3:14: parallelism: Invalid value: 0: should be an integer value greater than zero\n"
+            "bad:4:27: percentageOfNodesToScore: Invalid value: 101: not in valid range [0-100]\n",
         ),
-        (["strict", "good"], 1, "good: valid\n", 'strict: unknown field "one"\nstrict: unknown field "two"\n'),
+        (["strict", "good"], 1, "good: valid\n", 'strict:3:1: unknown field "one"\nstrict:4:1: unknown field "two"\n'),
         (
             ["own-bad"],
             1,
             "",
-            "own-bad: batch.maxPods: Invalid value: 0: must be greater than zero\n"
-            "own-bad: columnCacheClasses: Invalid value: 0: must be greater than zero\n",
+            "own-bad:3:18: batch.maxPods: Invalid value: 0: must be greater than zero\n"
+            "own-bad:4:21: columnCacheClasses: Invalid value: 0: must be greater than zero\n",
         ),
         (["none"], 1, "", "none: open none: no such file or directory\n"),
         (["mine", "--trireme-config=own-mine"], 0, "mine: valid\n", ""),

@@ -1,5 +1,6 @@
 """`trireme status` names every pending pod with what it waits for: each by a frontend that is at that point."""
 
+import re
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -9,7 +10,7 @@ from frontend_world import GUARD, T0, World, one_node
 from frontend_world_api import PROFILE
 from pod_group_builders import of_groups, pod_group
 
-from trireme.cli import status_command
+from trireme.cli import display, status_command
 from trireme.frontend.queueing import queue_pod
 from trireme.frontend.serving import status_report
 from trireme.kube.watch import EventKind
@@ -25,7 +26,8 @@ def _world() -> Iterator[World]:
 def _waits(world: World, name: str) -> tuple[dict[str, Any], str]:
     report = status_report.status(world.frontend)
     (found,) = (pod for pod in report["pending"] if pod["pod"] == f"ns/{name}")
-    assert f"ns/{name}: {found['summary']} (attempts: " in status_command.as_text(report)
+    assert any(alike["summary"] == found["summary"] for alike in report["pendingAlike"])
+    assert f"ns/{name}" in display.as_text(status_command.render(report, one_by_one=True))
     explained = status_report.explain(world.frontend, f"ns/{name}")
     assert explained is not None
     assert explained["summary"] == found["summary"]
@@ -55,7 +57,7 @@ def test_a_time(world: World) -> None:
     world.answer(world.questions[0], "down")
     waits, text = _waits(world, "p")
     assert waits == {"for": "time", "until": float(int(T0) + 1)}
-    assert text == "failed, and is tried again after 13:46:41 UTC"
+    assert text == "backs off after a failed attempt, until 13:46:41 UTC"
 
 
 def test_events(world: World) -> None:
@@ -65,7 +67,9 @@ def test_events(world: World) -> None:
     waits, text = _waits(world, "p")
     assert (waits["for"], waits["plugins"]) == ("event", ["NodeResourcesFit"])
     assert {"NodeAdd", "AssignedPodDelete"} <= set(waits["events"])
-    assert text.startswith("was refused by NodeResourcesFit; waits for AssignedPodDelete or ")
+    assert text.startswith(
+        "was refused by NodeResourcesFit; is tried again when a pod on a node is deleted, a node is "
+    )
 
 
 def test_a_permit(world: World) -> None:
@@ -126,7 +130,7 @@ def test_victims_that_cannot_be_deleted(world: World) -> None:
     waits, text = _waits(world, "strong")
     why = "pod ns/weak could not be preempted: the API server says no"
     assert waits == {"for": "time", "until": world.now() + 1.0, "because": why}
-    assert text.startswith(f"{why}; is tried again after ")
+    assert text.startswith(f"{why}; is tried again at ")
     world.loop.advance(0.9)
     assert not world.questions
     world.loop.advance(0.1)
@@ -181,13 +185,13 @@ def test_pods_that_wait_for_the_same_have_one_line(world: World) -> None:
     report = status_report.status(world.frontend, 2)
     assert [entry["pod"] for entry in report["pending"]] == ["ns/p", "ns/q"]
     assert [(entry["pods"], entry["example"]) for entry in report["pendingAlike"]] == [(3, "ns/p"), (1, "ns/s")]
-    *_, first, second = status_command.as_text(report).splitlines()
-    assert first.startswith("  3 pods like ns/p: was refused by NodeResourcesFit; waits for ")
-    assert first.endswith(" (attempts: 1)")
-    assert second.startswith("  ns/s: was refused by NodeResourcesFit; ")
-    *_, third, more = status_command.as_text(report, one_by_one=True).splitlines()
-    assert third.startswith("  ns/q: was refused by NodeResourcesFit; ")
-    assert more == "  … and 2 more pending pods"
+    *_, header, first, second = display.as_text(status_command.render(report), 200).splitlines()
+    assert header.split() == ["PENDING", "EXAMPLE", "AGE", "ATTEMPTS", "STATUS"]
+    assert re.match(r" +3  ns/p +\d\S* +1  was refused by NodeResourcesFit; ", first)
+    assert re.match(r" +1  ns/s +\d\S* +1  was refused by NodeResourcesFit; ", second)
+    *_, third, more = display.as_text(status_command.render(report, one_by_one=True), 200).splitlines()
+    assert re.match(r"ns/q +\d\S* +1  was refused by NodeResourcesFit; ", third)
+    assert more == "… and 2 more pending pods"
 
 
 @pytest.fixture(name="grouping")

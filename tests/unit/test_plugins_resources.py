@@ -63,7 +63,7 @@ def test_what_is_asked_for_must_be_free(requests: dict[str, str], messages: tupl
 def test_a_reason_says_how_much_was_asked_for() -> None:
     """Else an explanation leaves open whether a thousand CPUs or one were asked for."""
     (refusal,) = Answers(_cluster(NODE, TAKEN), FIT, pod_of(requesting(cpu="1000"))).refusals().values()
-    assert dict(refusal.reasons[0].parameters) == {"resource": "cpu", "asked": "1000000m"}
+    assert dict(refusal.reasons[0].parameters) == {"resource": "cpu", "asked": "1k"}
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from trireme.config import flags, inspection, loading, own_loading
+from trireme.config import flags, inspection, loading, locating, own_loading
 from trireme.config.convert import command_lines, writing
 from trireme.config.convert.drafts import Cluster, Sources
 from trireme.config.loading import ConfigurationError
@@ -66,13 +66,22 @@ def run_validate(options: argparse.Namespace) -> int:
     for file in options.files:
         problems = _problems(partial(_validate, file, options))
         for problem in problems:
-            print(f"{file}: {problem}", file=sys.stderr)
+            print(f"{_place(file, problem)}: {problem}", file=sys.stderr)
             code = 1
         if any(problem.startswith(_OLD_KINDS) for problem in problems):
             print(f"{file}: `trireme config convert {file}` brings an old configuration up to date", file=sys.stderr)
         if not problems:
             print(f"{file}: valid")
     return code
+
+
+def _place(path: str, problem: str) -> str:
+    """The file, with line and column where the problem is about something in it, as compilers write it."""
+    try:
+        position = locating.locate(loading.read_file(path), problem)
+    except ConfigurationError:
+        position = None
+    return path if position is None else f"{path}:{position.line}:{position.column}"
 
 
 def _validate(path: str, options: argparse.Namespace) -> None:

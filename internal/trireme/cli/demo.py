@@ -11,6 +11,8 @@ from trireme.kube.errors import ApiError
 
 NAMESPACE = "default"
 PATIENCE_SECONDS = 60.0
+# A pod may be refused and yet be tried again at once, as nodes come: refused for so long, it is not waited for.
+SETTLED_SECONDS = 3.0
 _PREFER_ZONE = {
     "nodeAffinity": {
         "preferredDuringSchedulingIgnoredDuringExecution": [
@@ -78,29 +80,60 @@ async def show(kubeconfig: pathlib.Path, say: Say) -> bool:
 
 
 async def _placed(api: client.ApiClient, name: str, replicas: int, say: Say) -> bool:
+    """Whether all were bound; it is said where they are, or why some are not."""
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
-            while True:
-                pods = await _pods(api, name)
-                nodes = [pod["spec"]["nodeName"] for pod in pods if pod["spec"].get("nodeName")]
-                if len(nodes) >= replicas:
-                    break
-                await asyncio.sleep(0.2)
+            pods = await _settled(api, name, replicas)
     except TimeoutError:
         say(f"demo: {name} is not scheduled after {PATIENCE_SECONDS:.0f} s")
         return False
-    per_node = collections.Counter(nodes)
-    say(f"demo: {name}: {len(nodes)} pods on {len(per_node)} nodes, at most {max(per_node.values())} on one")
-    return True
+    per_node = collections.Counter(pod["spec"]["nodeName"] for pod in pods if _bound(pod))
+    if per_node:
+        bound = per_node.total()
+        say(f"demo: {name}: {bound} pods on {len(per_node)} nodes, at most {max(per_node.values())} on one")
+    pending = [pod for pod in pods if not _bound(pod)]
+    if pending:
+        say(f"demo: {name}: {len(pending)} of {replicas} pods stay pending: {_refusal(pending[0])}")
+    return not pending
+
+
+async def _settled(api: client.ApiClient, name: str, replicas: int) -> list[dict[str, Any]]:
+    """The pods, once all are bound, or those that are not have been refused for a while."""
+    loop = asyncio.get_running_loop()
+    refused_since: float | None = None
+    while True:
+        pods = await _pods(api, name)
+        there = len(pods) >= replicas
+        if there and all(_bound(pod) for pod in pods):
+            return pods
+        if not (there and all(_bound(pod) or _refusal(pod) for pod in pods)):
+            refused_since = None
+        elif refused_since is None:
+            refused_since = loop.time()
+        elif loop.time() - refused_since > SETTLED_SECONDS:
+            return pods
+        await asyncio.sleep(0.2)
+
+
+def _bound(pod: dict[str, Any]) -> bool:
+    return bool(pod["spec"].get("nodeName"))
+
+
+def _refusal(pod: dict[str, Any]) -> str:
+    """Why the pod was refused last; empty: it was not."""
+    for condition in pod.get("status", {}).get("conditions") or ():
+        if condition["type"] == "PodScheduled" and condition["status"] == "False":
+            message: str = condition.get("message", "")
+            return message
+    return ""
 
 
 async def _refused(api: client.ApiClient, name: str, say: Say) -> None:
     for _ in range(100):
         for pod in await _pods(api, name):
-            for condition in pod.get("status", {}).get("conditions") or ():
-                if condition["type"] == "PodScheduled" and condition.get("message"):
-                    say(f"demo: {pod['metadata']['name']}: {condition['message']}")
-                    return
+            if message := _refusal(pod):
+                say(f"demo: {pod['metadata']['name']}: {message}")
+                return
         await asyncio.sleep(0.1)
 
 

@@ -1,60 +1,125 @@
 """`trireme explain NAMESPACE/POD`: why a pod is where it is."""
 
 import argparse
-import datetime
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
-from trireme.cli import frontend_connection
+from rich import console, padding, text
+
+from trireme.cli import display, frontend_connection
+from trireme.cli.display import Report
+from trireme.framework import event_phrases
+
+# Events that may wake a pod, of which so many are shown.
+_EVENTS = 8
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command."""
     parser = commands.add_parser("explain", help="say why a pod is where it is", description=__doc__)
-    parser.add_argument("pod", type=_pod, metavar="NAMESPACE/POD", help="the pod; without a namespace, in `default`")
+    pod = parser.add_argument(
+        "pod", type=_pod, metavar="NAMESPACE/POD", help="the pod; without a namespace, in `default`"
+    )
+    pod.completer = frontend_connection.pending_pods  # type: ignore[attr-defined]  # argcomplete reads it there
     frontend_connection.add_arguments(parser)
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """Say it. Returns the exit code."""
-    return frontend_connection.show(options, "/trireme/v1/explain", {"pod": options.pod}, as_text)
+    return frontend_connection.show(options, "/trireme/v1/explain", {"pod": options.pod}, render)
 
 
-def _pod(text: str) -> str:
-    namespace, slash, name = text.rpartition("/")
-    if not name or "/" in namespace or (slash and not namespace):
-        raise argparse.ArgumentTypeError(f"{text!r} is neither NAMESPACE/POD nor POD")
-    return f"{namespace or 'default'}/{name}"
+def _pod(name: str) -> str:
+    namespace, slash, pod = name.rpartition("/")
+    if not pod or "/" in namespace or (slash and not namespace):
+        raise argparse.ArgumentTypeError(f"{name!r} is neither NAMESPACE/POD nor POD")
+    return f"{namespace or 'default'}/{pod}"
 
 
-def as_text(report: Mapping[str, Any]) -> str:
-    """An explanation as people read it."""
-    lines = [f"{report['pod']} {report['summary']}"]
+def render(report: Report, wide: bool = False) -> console.Group:
+    """An explanation as people read it; `wide` names all events that may wake the pod, and more nodes."""
+    parts: list[console.RenderableType] = [text.Text.assemble((report["pod"], display.HEADER), " ", _summary(report))]
     if "feasibleNodes" in report:
-        lines.append(f"{report['feasibleNodes']} of {report['nodes']} nodes take it")
-    for refusal in report.get("refusals", ()):
-        lines += _refusal(refusal)
+        parts += ["", f"{report['feasibleNodes']} of {report['nodes']} nodes are feasible"]
+    if report.get("refusals"):
+        parts.append(_indented(_refusals(report["refusals"], wide)))
+    events = report.get("waitsFor", {}).get("events", ())
+    if events:
+        parts += ["", "It is tried again when", _indented(_events(events, wide))]
     condition = report.get("condition")
     if condition and condition["message"]:
-        lines.append(f"condition: {condition['reason']}: {condition['message']}")
+        parts += ["", f"Condition {condition['reason']}: {condition['message']}"]
     if report.get("invalid"):
-        lines.append(f"its fields cannot be read: {report['invalid']}")
-    if report["story"]:
-        lines.append("what happened:")
-        lines += [f"  {_moment(move['at'])} to {move['to']}: {move['cause']}" for move in report["story"]]
+        parts += ["", text.Text(f"Its fields cannot be read: {report['invalid']}", display.BAD)]
+    if report.get("story"):
+        parts += ["", _history(report["story"])]
+    return console.Group(*parts)
+
+
+def _summary(report: Report) -> str:
+    """The frontend's sentence; that of a bound pod says since when."""
+    summary: str = report["summary"]
+    if report.get("boundAt"):
+        return f"{summary} {display.age(report['boundAt'])} ago"
+    if report.get("startedAt"):
+        return f"{summary} and was started there {display.age(report['startedAt'])} ago"
+    return summary
+
+
+def _indented(what: console.RenderableType) -> padding.Padding:
+    return padding.Padding(what, (0, 0, 0, 2))
+
+
+def _refusals(refusals: Sequence[Report], wide: bool) -> console.RenderableType:
+    entries = []
+    for refusal in refusals:
+        reason = ", ".join(refusal["messages"]) or refusal["code"]
+        details = [_details(reason) for reason in refusal["reasons"]]
+        shown = refusal["examples"] if wide else refusal["examples"][:3]
+        more = " …" if refusal["nodes"] > len(shown) and shown else ""
+        known = "; ".join(detail for detail in details if detail)
+        entries.append(
+            [
+                str(refusal["nodes"]),
+                refusal["plugin"] or "PreFilter",
+                f"{reason}{f' ({known})' if known else ''}",
+                f"{', '.join(shown)}{more}",
+            ]
+        )
+    return display.rows(("NODES", "REFUSED BY", "REASON", "EXAMPLES"), entries, right=("NODES",), wrapped=("REASON",))
+
+
+def _details(reason: Report) -> str:
+    """The parameters of a reason in words, e.g. `cpu: 100 requested`."""
+    rest = {name: value for name, value in reason.items() if name != "code"}
+    if "resource" in rest and "asked" in rest:
+        return f"{rest['asked']} {rest['resource']} requested"
+    return ", ".join(f"{name} {value}" for name, value in rest.items())
+
+
+def _events(events: Sequence[str], wide: bool) -> str:
+    shown = events if wide else events[:_EVENTS]
+    lines = [f"- {event_phrases.phrase(label)}" for label in shown]
+    if len(events) > len(shown):
+        lines.append(f"- or on {len(events) - len(shown)} rarer events (-o wide names them)")
     return "\n".join(lines)
 
 
-def _moment(seconds: float) -> str:
-    return datetime.datetime.fromtimestamp(seconds).astimezone().isoformat(sep=" ", timespec="milliseconds")
+def _history(moves: Sequence[Any]) -> console.RenderableType:
+    entries = [
+        [f"{display.age(move['at'])} ago", _states.get(move["to"], move["to"]), event_phrases.phrase(move["cause"])]
+        for move in moves
+    ]
+    return display.rows(("WHEN", "STATE", "BECAUSE"), entries)
 
 
-def _refusal(refusal: Mapping[str, Any]) -> list[str]:
-    said = ", ".join(refusal["messages"]) or refusal["code"]
-    where = f", such as {', '.join(refusal['examples'])}" if refusal["examples"] else ""
-    lines = [f"  {refusal['nodes']} refused by {refusal['plugin'] or 'PreFilter'}: {said}{where}"]
-    for reason in refusal["reasons"]:
-        details = ", ".join(f"{name} {value}" for name, value in reason.items() if name != "code")
-        lines.append(f"    {reason['code']}{f' ({details})' if details else ''}")
-    return lines
+# The queue's states, for people.
+_states = {
+    "active": "ready to be tried",
+    "backoff": "backing off",
+    "unschedulable": "waiting for an event",
+    "in flight": "being tried",
+    "done": "being bound",
+    "gone": "left the queue",
+}

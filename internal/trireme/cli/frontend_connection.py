@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import functools
 import json
 import os
 import pathlib
@@ -9,10 +10,12 @@ import socket
 import ssl
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import aiohttp
+
+from trireme.cli import display
 
 DEADLINE_SECONDS = 10.0
 
@@ -45,6 +48,14 @@ def socket_for(folder: pathlib.Path) -> pathlib.Path:
     return path if private and not _answers(path) else folder / path.name
 
 
+def state_folder() -> pathlib.Path:
+    """Where `trireme up` leaves its kubeconfig: the same place each time.
+
+    Source: the XDG base directory specification.
+    """
+    return pathlib.Path(os.environ.get("XDG_STATE_HOME") or pathlib.Path.home() / ".local/state", "trireme")
+
+
 def _answers(path: pathlib.Path) -> bool:
     with socket.socket(socket.AF_UNIX) as probe:
         return probe.connect_ex(str(path)) == 0
@@ -59,20 +70,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--token-file", default="", help="bearer token for --server")
     parser.add_argument("--ca-file", default="", help="authority of the certificate of --server")
     parser.add_argument("--insecure", action="store_true", help="believe any certificate of --server")
-    parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="default %(default)s")
+    display.add_arguments(parser)
 
 
-def show(
-    options: argparse.Namespace, path: str, query: Mapping[str, str], as_text: Callable[[Mapping[str, Any]], str]
+def show(options: argparse.Namespace, path: str, query: Mapping[str, str], render: display.Render) -> int:
+    """Ask, and print the answer, once or with `--watch` until Ctrl-C. Returns the exit code."""
+    return show_with(options, functools.partial(ask, options, path, query), render)
+
+
+def show_with(
+    options: argparse.Namespace, ask_for: Callable[[], Awaitable[display.Report]], render: display.Render
 ) -> int:
-    """Ask, and print the answer. Returns the exit code."""
+    """As `show`, of what `ask_for` answers."""
     try:
-        answer = asyncio.run(ask(options, path, query))
+        asyncio.run(display.show(options, ask_for, render))
     except Unanswered as error:
         print(f"Error: {error}", file=sys.stderr)
         return 1
-    print(json.dumps(answer, indent=2, ensure_ascii=False) if options.output == "json" else as_text(answer))
+    except KeyboardInterrupt:
+        return 130
     return 0
+
+
+def pending_pods(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
+    """The names of pending pods, for the shell's completion; none where the scheduler cannot be asked."""
+    try:
+        report = asyncio.run(ask(parsed_args, "/trireme/v1/status", {"pods": "1000"}))
+    except Unanswered:
+        return []
+    return [pod["pod"] for pod in report["pending"]]
 
 
 async def ask(options: argparse.Namespace, path: str, query: Mapping[str, str]) -> Mapping[str, Any]:

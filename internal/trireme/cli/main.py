@@ -1,17 +1,46 @@
+# PYTHON_ARGCOMPLETE_OK
 """`trireme`: one command a task; each is a module of this package."""
 
 import argparse
+import os
+import sys
 from collections.abc import Sequence
 
-from trireme.cli import config_command, explain_command, status_command, up
+import argcomplete
+
+from trireme.cli import (
+    completion_command,
+    config_command,
+    explain_command,
+    status_command,
+    up,
+    version_command,
+)
+
+_COMMANDS = (up, status_command, explain_command, config_command, version_command, completion_command)
+# What a shell says of a program that a closed pipe ended: 128 and the number of SIGPIPE.
+_PIPE_CLOSED = 141
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command. Returns the exit code."""
+    try:
+        code = _run(argv)
+        # What is still in the buffer meets the closed pipe here, where it can be caught.
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read the output has seen enough (`| head`). Python flushes once more as it ends: that goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _PIPE_CLOSED
+    return code
+
+
+def _run(argv: Sequence[str] | None) -> int:
     parser = argparse.ArgumentParser(prog="trireme", description="The Trireme scheduler, for people.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for command in (up, status_command, explain_command, config_command):
+    for command in _COMMANDS:
         command.add_parser(commands)
+    argcomplete.autocomplete(parser)
     options = parser.parse_args(argv)
     code: int = options.run(options)
     return code

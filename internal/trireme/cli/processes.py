@@ -22,6 +22,7 @@ class Output:
         self._terminal = sys.stdout.isatty()
         self._colours: dict[str, int] = {}
         self._status = ""
+        self._closed = False
 
     def line(self, name: str, text: str) -> None:
         """One line of a process."""
@@ -42,7 +43,13 @@ class Output:
         self._status = text
         self._write("" if self._terminal else f"{text}\n")
 
+    def close(self) -> None:
+        """Show nothing any more."""
+        self._closed = True
+
     def _write(self, text: str) -> None:
+        if self._closed:
+            return
         if self._terminal:
             sys.stdout.write(f"\r\033[K{text}{self._status}")
         else:
@@ -53,8 +60,12 @@ class Output:
 class Process:
     """One process. `ready` is the beginning of the line by which it says that it serves; empty: at once."""
 
-    def __init__(self, name: str, command: Sequence[str], output: Output, ready: str = "") -> None:
+    def __init__(
+        self, name: str, command: Sequence[str], output: Output, ready: str = "", hidden: tuple[str, ...] = ()
+    ) -> None:
+        """Lines that end with one of `hidden` are not shown."""
         self.name = name
+        self._hidden = hidden
         self._command = command
         self._output = output
         self._ready = ready
@@ -113,4 +124,5 @@ class Process:
             text = raw.decode(errors="replace").rstrip("\n")
             if not ready.done() and self._ready and text.startswith(self._ready):
                 ready.set_result(text.removeprefix(self._ready).strip())
-            self._output.line(self.name, text)
+            if not (self._hidden and text.endswith(self._hidden)):
+                self._output.line(self.name, text)

@@ -2,10 +2,13 @@
 
 import argparse
 import functools
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
-from trireme.cli import frontend_connection, numbers_given
+from rich import console, text
+
+from trireme.cli import display, frontend_connection, numbers_given
+from trireme.cli.display import Report
 
 LINES = 20
 # More than any cluster has.
@@ -20,7 +23,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "--pods",
         type=numbers_given.whole(0),
         help=f"name so many pending pods, one a line (default: {LINES} lines, one for all that wait for the same; all "
-        "pods as JSON)",
+        "pods as JSON or YAML)",
     )
     parser.set_defaults(run=run)
 
@@ -28,48 +31,108 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 def run(options: argparse.Namespace) -> int:
     """Show it. Returns the exit code."""
     named: int | None = options.pods
-    pods = named if named is not None else _ALL if options.output == "json" else 0
-    text = functools.partial(as_text, one_by_one=named is not None)
-    return frontend_connection.show(options, "/trireme/v1/status", {"pods": str(pods)}, text)
+    pods = named if named is not None else _ALL if options.output in ("json", "yaml") else 0
+    shown = functools.partial(render, one_by_one=named is not None)
+    return frontend_connection.show(options, "/trireme/v1/status", {"pods": str(pods)}, shown)
 
 
-def as_text(report: Mapping[str, Any], *, one_by_one: bool = False) -> str:
+def render(report: Report, wide: bool = False, *, one_by_one: bool = False) -> console.Group:
     """A status as people read it; the pending pods by name, or those that wait for the same together."""
-    leading = report["leadership"]
-    lines = [
-        f"leads with epoch {leading['epoch']}, {leading['secondsLeft']} s of the lease left"
-        if leading["leading"]
-        else "does not lead",
-        "caches are synced" if report["synced"] else "caches are not synced yet",
-    ]
-    if report["missing"]:
-        lines.append(f"missing: {', '.join(report['missing'])}")
-    lines.append("queue: " + ", ".join(f"{count} {name}" for name, count in report["queue"].items()))
-    cluster = report["cluster"]
-    lines.append(
-        f"cluster: {cluster['nodes']} nodes, {cluster['pods']} pods ({cluster['assumedPods']} assumed), "
-        f"{cluster['podClasses']} pod classes"
-    )
-    for phase, replicas in report["replicas"].items():
-        for replica in replicas:
-            state = "in step" if replica["inStep"] else f"out of step: {replica['lastError'] or 'not reached yet'}"
-            behind = f", {replica['behind']} generations behind" if replica.get("behind") else ""
-            lines.append(f"{phase:<7}{replica['address']}: {state}{behind}")
-    if one_by_one:
-        lines += [f"  {pod['pod']}: {pod['summary']} (attempts: {pod['attempts']})" for pod in report["pending"]]
-        named = len(report["pending"])
-    else:
-        shown = report["pendingAlike"][:LINES]
-        lines += [f"  {_together(alike)}" for alike in shown]
-        named = sum(alike["pods"] for alike in shown)
+    parts: list[console.RenderableType] = [display.fields(_summary(report)), "", _phases(report["replicas"], wide)]
+    pending, named = _one_by_one(report, wide) if one_by_one else _alike(report, wide)
+    if named:
+        parts += ["", pending]
     more = report["pendingPods"] - named
     if more > 0:
-        lines.append(f"  … and {more} more pending pods")
-    return "\n".join(lines)
+        parts.append(f"… and {more} more pending pods" if named else f"\n{more} pending pods")
+    return console.Group(*parts)
 
 
-def _together(alike: Mapping[str, Any]) -> str:
-    least, most = alike["attempts"]
-    attempts = f"attempts: {least}" if least == most else f"attempts: {least} to {most}"
-    who = alike["example"] if alike["pods"] == 1 else f"{alike['pods']} pods like {alike['example']}"
-    return f"{who}: {alike['summary']} ({attempts})"
+def _summary(report: Report) -> list[tuple[str, str | text.Text]]:
+    cluster = report["cluster"]
+    out: list[tuple[str, str | text.Text]] = [
+        ("Leader", _leader(report["leadership"])),
+        ("Caches", text.Text("synced", display.GOOD) if report["synced"] else text.Text("not synced yet", display.BAD)),
+    ]
+    if report["missing"]:
+        out.append(("Missing", text.Text(", ".join(report["missing"]), display.BAD)))
+    names = {"inFlight": "in flight", "backoff": "backing off"}
+    out.append(("Queue", ", ".join(f"{count} {names.get(name, name)}" for name, count in report["queue"].items())))
+    assumed = f" ({cluster['assumedPods']} not yet confirmed)" if cluster["assumedPods"] else ""
+    out.append(
+        ("Cluster", f"{cluster['nodes']} nodes, {cluster['pods']} pods{assumed}, {cluster['podClasses']} pod classes")
+    )
+    return out
+
+
+def _leader(leadership: Report) -> text.Text:
+    if leadership["leading"]:
+        line = f"this scheduler, epoch {leadership['epoch']}, lease valid for {leadership['secondsLeft']:.0f}s"
+        return text.Text(line, display.GOOD)
+    if leadership.get("holder"):
+        return text.Text(f"standing by: {leadership['holder']} holds the lease {leadership['lease']}", "yellow")
+    return text.Text("standing by: nobody holds the lease yet", "yellow")
+
+
+def _phases(replicas: Report, wide: bool) -> console.RenderableType:
+    headers = ["PHASE", "ADDRESS", "STATE"]
+    if wide:
+        headers = ["PHASE", "ADDRESS", "BEHIND", "BACKLOG", "SENT", "FULL SYNCS", "STATE"]
+    entries: list[Sequence[str | text.Text]] = []
+    for phase, each in replicas.items():
+        for replica in each:
+            more = [
+                _number(replica, "behind"),
+                _number(replica, "backlogBytes"),
+                _number(replica, "sentBytes"),
+                _number(replica, "fullSyncs"),
+            ]
+            entries.append([phase, replica["address"], *(more if wide else ()), _state(replica)])
+    return display.rows(headers, entries, right=("BEHIND", "BACKLOG", "SENT", "FULL SYNCS"))
+
+
+def _number(replica: Report, name: str) -> str:
+    return str(replica[name]) if name in replica else "-"
+
+
+def _state(replica: Report) -> text.Text:
+    if not replica["inStep"]:
+        return text.Text(f"not in step: {replica['lastError'] or 'not reached yet'}", display.BAD)
+    behind = replica.get("behind")
+    return text.Text(f"in step, {behind} generations behind" if behind else "in step", display.GOOD)
+
+
+def _one_by_one(report: Report, wide: bool) -> tuple[console.RenderableType, int]:
+    headers = ["POD", "AGE", "ATTEMPTS", *(["PRIORITY", "PROFILE"] if wide else []), "STATUS"]
+    entries = [
+        [
+            pod["pod"],
+            display.age(pod["since"]),
+            str(pod["attempts"]),
+            *([str(pod["priority"]), pod["profile"]] if wide else []),
+            pod["summary"],
+        ]
+        for pod in report["pending"]
+    ]
+    return display.rows(headers, entries, right=("ATTEMPTS", "PRIORITY")), len(entries)
+
+
+def _alike(report: Report, wide: bool) -> tuple[console.RenderableType, int]:
+    shown: Sequence[Any] = report["pendingAlike"][:LINES]
+    headers = ["PENDING", "EXAMPLE", "AGE", "ATTEMPTS", *(["CLASS"] if wide else []), "STATUS"]
+    entries = []
+    for alike in shown:
+        least, most = alike["attempts"]
+        attempts = str(least) if least == most else f"{least} to {most}"
+        status = alike["summary"]
+        entries.append(
+            [
+                str(alike["pods"]),
+                alike["example"],
+                display.age(alike["since"]),
+                attempts,
+                *([str(alike["class"])] if wide else []),
+                status,
+            ]
+        )
+    return display.rows(headers, entries, right=("PENDING", "ATTEMPTS", "CLASS")), sum(a["pods"] for a in shown)

@@ -7,6 +7,7 @@ a status line, and ends everything on Ctrl-C.
 import argparse
 import asyncio
 import pathlib
+import shlex
 import shutil
 import signal
 import sys
@@ -26,6 +27,10 @@ _READY = "listening on "
 _FRONTEND = "frontend"
 # A frontend that ran at least so long and ends, as one does that loses its Lease, is started again.
 _RESTART_SECONDS = 10.0
+# What the frontend logs at every start, as kube-scheduler does; here it would look like a failure.
+_HIDDEN = ("] The manifest file is empty, ignoring.",)
+# A scheduler that does not lead for so long is said to stand by.
+_STANDBY_SECONDS = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +93,9 @@ def run(options: argparse.Namespace) -> int:
 async def _up(options: argparse.Namespace) -> int:
     output = processes.Output()
     folder = pathlib.Path(tempfile.mkdtemp(prefix="trireme-up-"))
-    kubeconfig = pathlib.Path(options.kubeconfig) if options.kubeconfig else folder / "kubeconfig"
-    layout = Layout(folder, kubeconfig, frontend_connection.socket_for(folder))
+    admin = frontend_connection.socket_for(folder)
+    kubeconfig = _kubeconfig(options, folder if admin.is_relative_to(folder) else frontend_connection.state_folder())
+    layout = Layout(folder, kubeconfig, admin)
     stopping = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
@@ -103,11 +109,16 @@ async def _up(options: argparse.Namespace) -> int:
             await asyncio.gather(*(process.start() for process in together))
             if stopping.is_set():
                 return 0
-        output.say(f"kubeconfig: {kubeconfig}   try: kubectl --kubeconfig {kubeconfig} get pods -A -w")
+        if not options.kubeconfig:
+            output.say("kubectl, helm and every other client use the embedded cluster after")
+            output.say(f"  export KUBECONFIG={shlex.quote(str(kubeconfig))}")
         named = "" if layout.admin == frontend_connection.default_socket() else f" --socket {layout.admin}"
         program = sys.argv[0]
         output.say(f"the scheduler's own view: {program} status{named}, {program} explain{named} NAMESPACE/POD")
-        return await _watch(options, kubeconfig, running, output, stopping)
+        return await _watch(options, layout, running, output, stopping)
+    except BrokenPipeError:
+        output.close()  # whoever read it has gone; the processes are ended all the same
+        raise
     finally:
         output.status("")
         for process in reversed(running):
@@ -115,9 +126,42 @@ async def _up(options: argparse.Namespace) -> int:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def _kubeconfig(options: argparse.Namespace, folder: pathlib.Path) -> pathlib.Path:
+    """The one that was named, or where that of the embedded cluster is written: only its owner may read it."""
+    if options.kubeconfig:
+        return pathlib.Path(options.kubeconfig)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folder / "kubeconfig"
+
+
+async def _report_standby(layout: Layout, output: processes.Output) -> None:
+    """Say who leads where this scheduler does not, and when it does."""
+    asking = argparse.Namespace(socket=str(layout.admin), server="")
+    waited, standing_by = 0.0, False
+    while True:
+        await asyncio.sleep(1.0)
+        try:
+            report = await frontend_connection.ask(asking, "/trireme/v1/status", {"pods": "0"})
+        except frontend_connection.Unanswered:
+            continue
+        leadership = report["leadership"]
+        if leadership["leading"]:
+            if standing_by:
+                output.say("this scheduler leads now")
+            return
+        waited += 1.0
+        if not standing_by and leadership["holder"] and waited >= _STANDBY_SECONDS:
+            standing_by = True
+            output.say(
+                f"standing by: {leadership['holder']} holds the lease {leadership['lease']} and schedules the pods. "
+                "To run beside it, give this scheduler a lease and a name of its own with --config "
+                "(leaderElection.resourceName, profiles[].schedulerName)."
+            )
+
+
 async def _watch(
     options: argparse.Namespace,
-    kubeconfig: pathlib.Path,
+    layout: Layout,
     running: Sequence[processes.Process],
     output: processes.Output,
     stopping: asyncio.Event,
@@ -125,13 +169,14 @@ async def _watch(
     """Show the status until told to stop; a process that ends by itself ends everything, a frontend that ran apart."""
     clock = asyncio.get_running_loop().time
     started = clock()
-    counting = asyncio.create_task(tally.follow(kubeconfig, output.status))
+    counting = asyncio.create_task(tally.follow(layout.kubeconfig, output.status))
+    reporting = asyncio.create_task(_report_standby(layout, output))
     ends: dict[asyncio.Task[Any], processes.Process] = {
         asyncio.create_task(process.ended()): process for process in running
     }
     stop = asyncio.create_task(stopping.wait())
     shown = options.demo or options.once
-    showing = asyncio.create_task(demo.show(kubeconfig, output.say)) if shown else None
+    showing = asyncio.create_task(demo.show(layout.kubeconfig, output.say)) if shown else None
     waited: set[asyncio.Task[Any]] = {stop, counting, *ends, *([showing] if showing else [])}
     try:
         while True:
@@ -158,9 +203,9 @@ async def _watch(
         output.say(f"the API server does not answer: {error}")
         return 1
     finally:
-        for task in (counting, stop, *ends, *([showing] if showing else [])):
+        for task in (counting, reporting, stop, *ends, *([showing] if showing else [])):
             task.cancel()
-        await asyncio.gather(counting, stop, *ends, return_exceptions=True)
+        await asyncio.gather(counting, reporting, stop, *ends, return_exceptions=True)
 
 
 def _processes(
@@ -186,7 +231,7 @@ def _processes(
             out.append(processes.Process(name, command, output, ready=_READY))
     frontend = ["--trireme-config", str(layout.own_file), "--config", str(layout.scheduler_file), "--secure-port", "0"]
     frontend += [f"--feature-gates={gates}" for gates in options.feature_gates]
-    out.append(processes.Process(_FRONTEND, _command("frontend", frontend), output))
+    out.append(processes.Process(_FRONTEND, _command("frontend", frontend), output, hidden=_HIDDEN))
     return [cluster, out]
 
 

@@ -23,6 +23,18 @@ _IDENTIFIERS = r"[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*"
 _EXTRA = re.compile(rf"(?:-({_IDENTIFIERS}))?(?:\+({_IDENTIFIERS}))?[\t\n\f\r ]*")
 
 
+def installed() -> dict[str, str]:
+    """The versions of Trireme, of the kube-scheduler that it is like, and of Python, for `trireme version`."""
+    # Loaded only when somebody wants to know: it takes 20 ms.
+    from importlib import metadata
+
+    return {
+        "trireme": metadata.version("trireme"),
+        "kubernetes": KUBERNETES,
+        "python": platform.python_version(),
+    }
+
+
 @dataclass(frozen=True, slots=True)
 class Version:
     """A parsed version."""

@@ -208,3 +208,10 @@ def _whole(total: Nanos) -> dict[str, int]:
 
 def _cpu_memory(total: Nanos) -> tuple[int, int]:
     return _rounded(CPU, total.get(CPU, 0)), _rounded(MEMORY, total.get(MEMORY, 0))
+
+
+def quantity_text(name: str, amount: int) -> str:
+    """An amount of a resource as Kubernetes writes quantities, e.g. `1500m`, `4Gi`. Units: those of this module."""
+    binary = name in (MEMORY, EPHEMERAL_STORAGE) or name.startswith("hugepages-")
+    form = quantity.Format.BINARY_SI if binary else quantity.Format.DECIMAL_SI
+    return str(quantity.Quantity(amount * (_MILLI if name == CPU else _NANO), form))

@@ -142,6 +142,11 @@ def parse(resource: str, actions: Iterable[str]) -> ClusterEvent:
     return ClusterEvent(resource, combined)
 
 
+def action_label(action: ActionType) -> str:
+    """How the action is written in labels, e.g. `UpdateNodeTaint`."""
+    return _ACTION_LABELS[action]
+
+
 def action_names(action: ActionType) -> list[str]:
     """The names of the actions in `action`, `Update` where all updates are among them."""
     names = ["Update"] if action & ActionType.UPDATE == ActionType.UPDATE else []

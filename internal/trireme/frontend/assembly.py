@@ -97,6 +97,11 @@ class Frontend:
         self._clock = clock
         self.observed = observed
         self._completed = completed
+        election = completed.configuration.leader_election
+        #: The Lease that leaders hold, as namespace/name.
+        self.lease = f"{election.resource_namespace}/{election.resource_name}"
+        #: Who holds the Lease, as the election saw it last; empty: nobody, or there is no election.
+        self.lease_holder = ""
         self._clients = clients
         self._children = local
         self._term: Term | None = None

@@ -11,6 +11,7 @@ import gc
 import logging
 import socket
 import time
+from collections.abc import Callable
 
 from trireme.config import commandline
 from trireme.frontend import assembly, ending, handle, leading, phase_configuration, reading_ahead, remote_plugins
@@ -108,7 +109,7 @@ async def _run(
                 serving.serve(completed, frontend) as served,
                 handle.served(completed.trireme, handles),
             ):
-                elector = Elector(completed, ahead.settings)
+                elector = Elector(completed, ahead.settings, functools.partial(setattr, frontend, "lease_holder"))
                 return await _until_stopped(frontend, leadership, elector, local, stopping, served)
         finally:
             await frontend.close()
@@ -147,10 +148,17 @@ async def _until_stopped(
 class Elector:
     """Contends for the Lease, or goes without."""
 
-    def __init__(self, completed: commandline.CompletedConfig, settings: client.ClientSettings) -> None:
+    def __init__(
+        self,
+        completed: commandline.CompletedConfig,
+        settings: client.ClientSettings,
+        observe_holder: Callable[[str], None],
+    ) -> None:
+        """`observe_holder` gets the identity of whoever holds the Lease, each time that it changes."""
         self._config = completed.configuration.leader_election
         self._own_binders = not completed.trireme.phase("bind").endpoints
         self._settings = settings
+        self._observe_holder = observe_holder
         self._version = completed.version
         self._elector: lease.LeaseElector | None = None
         self._leading: asyncio.Future[election.Leading] = asyncio.get_running_loop().create_future()
@@ -219,3 +227,5 @@ class Elector:
         elif isinstance(notice, election.Lost) and not notice.asked:
             log.error("the Lease is lost: %s", notice.reason)
             self.lost.set()
+        elif isinstance(notice, election.Observed):
+            self._observe_holder(notice.holder)

@@ -186,8 +186,8 @@ class NodeResourcesFit:
         for name, amount, short in zip(demand.names, demand.amounts, lacking, strict=True):
             if short:
                 messages.append(f"Insufficient {name}")
-                asked = f"{amount}m" if name == amounts.CPU else amount
-                reasons.append(status.Reason.of("insufficientResource", {"resource": name, "asked": asked}))
+                parameters = {"resource": name, "asked": amounts.quantity_text(name, amount)}
+                reasons.append(status.Reason.of("insufficientResource", parameters))
         code = status.Code.UNSCHEDULABLE_AND_UNRESOLVABLE if unresolvable else status.Code.UNSCHEDULABLE
         return status.Status(code, self.name, tuple(messages), tuple(reasons))
 

@@ -22,6 +22,7 @@ from trireme.frontend.cluster import (
 )
 from trireme.frontend.cluster.pod_projection import ParsedPod
 from trireme.frontend.queueing import queue_pod, queue_remote, scheduling_queue
+from trireme.frontend.queueing.queue_story import BOUND
 from trireme.kube.watch import Event, EventKind
 from trireme.v1 import core_pb2, resource_pb2, scheduling_pb2, snapshot_pb2
 
@@ -91,7 +92,7 @@ class ClusterWatch:
         self._cache = cache
         self._registry = cache.registry
         self._queue = queue
-        self._profiles = profiles
+        self.profiles = profiles
         self._now = now
         self._carry_out = carry_out
         self._deleted = deleted
@@ -99,11 +100,17 @@ class ClusterWatch:
         self._placed_updated = placed_updated
         self._clock = clock
         self._pending: dict[str, PendingPod] = {}
+        # Pending pods that another scheduler is responsible for, by UID: namespace/name and spec.schedulerName.
+        self._foreign: dict[str, tuple[str, str]] = {}
         self._listed: dict[str, set[Any]] = {}
 
     def pending(self, uid: str) -> PendingPod | None:
         """The pending pod of this UID, assumed or not."""
         return self._pending.get(uid)
+
+    def scheduler_of(self, key: str) -> str:
+        """The other scheduler that is responsible for a pending pod (namespace/name); empty: there is no such pod."""
+        return next((scheduler for name, scheduler in self._foreign.values() if name == key), "")
 
     def version_of(self, uid: str) -> str:
         """The resourceVersion at which the pod was seen last; empty: it is not to be seen."""
@@ -137,17 +144,20 @@ class ClusterWatch:
         if kind == EventKind.DELETED:
             if pending or placed is not None:
                 event_log.pod_deleted(parsed.key, pending)
-        elif parsed.node_name or parsed.scheduler_name in self._profiles:
+        elif parsed.node_name or parsed.scheduler_name in self.profiles:
             event_log.pod_told(parsed.key, bool(parsed.node_name), pending, placed is not None and not placed.assumed)
 
     def _known_pods(self) -> set[Any]:
-        return {pod.uid for pod in self._cache.pods() if not pod.assumed} | set(self._pending)
+        return {pod.uid for pod in self._cache.pods() if not pod.assumed} | set(self._pending) | set(self._foreign)
 
     def _set_pod(self, parsed: ParsedPod) -> None:
         if not parsed.node_name:
-            if parsed.scheduler_name in self._profiles:
+            if parsed.scheduler_name in self.profiles:
                 self._set_pending(parsed)
+            else:
+                self._foreign[parsed.uid] = parsed.key, parsed.scheduler_name
             return
+        self._foreign.pop(parsed.uid, None)
         known = self._cache.pod(parsed.uid)
         if known is not None and known.version > parsed.resource_version:
             return
@@ -228,11 +238,12 @@ class ClusterWatch:
     def _leave_pending(self, parsed: ParsedPod) -> None:
         pending = self._pending.pop(parsed.uid, None)
         if pending is not None:
-            self._carry_out(self._queue.delete(parsed.key, parsed.uid, self._now()))
+            self._carry_out(self._queue.delete(parsed.key, parsed.uid, self._now(), BOUND))
             if pending.class_id:
                 self._registry.release(pending.class_id)
 
     def _drop_pod(self, uid: str) -> None:
+        self._foreign.pop(uid, None)
         pending = self._pending.pop(uid, None)
         if pending is not None:
             self._carry_out(self._queue.delete(pending.parsed.key, uid, self._now()))

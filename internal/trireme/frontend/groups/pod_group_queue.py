@@ -32,7 +32,7 @@ from trireme.frontend.queueing.queue_places import Gate, PreEnqueue
 from trireme.frontend.queueing.queue_pod import NOBODY, Flight, Place, PodRecord, QueuedPod
 from trireme.frontend.queueing.queue_remote import Instructions
 from trireme.frontend.queueing.queue_statistics import QueueStatistics, Whereabouts
-from trireme.frontend.queueing.queue_story import ImpossibleTransition
+from trireme.frontend.queueing.queue_story import DELETED, ImpossibleTransition
 from trireme.frontend.queueing.scheduling_queue import Batch
 from trireme.frontend.serving import metrics_observed
 
@@ -153,12 +153,12 @@ class PodGroupQueue(metrics_observed.TimedQueue):
         if promised:
             self.nominator.nominate(pod.record, promised)
 
-    def delete(self, key: str, uid: str, now: float) -> Instructions:
+    def delete(self, key: str, uid: str, now: float, cause: str = DELETED) -> Instructions:
         """As the queue's; where members are too few now, the group is held back."""
         group = self.groups.of_member(uid)
         if group is None:
-            return super().delete(key, uid, now)
-        self._drop(group, uid, now)
+            return super().delete(key, uid, now, cause)
+        self._drop(group, uid, now, cause)
         return self._questions.take_instructions()
 
     def activate(self, pods: Iterable[tuple[str, str]], now: float) -> Instructions:
@@ -448,9 +448,9 @@ class PodGroupQueue(metrics_observed.TimedQueue):
         root = self.groups.forest.root(key)
         return [] if root is None else [self.groups.made(root)]
 
-    def _drop(self, group: GroupState, uid: str, now: float) -> None:
-        """A member without a node is deleted."""
-        self._seats.forget(group, uid, now, "deleted")
+    def _drop(self, group: GroupState, uid: str, now: float, cause: str = DELETED) -> None:
+        """A member is deleted, or has a node."""
+        self._seats.forget(group, uid, now, cause)
         self._seats.reseat(group, CHANGED, now)
         self.groups.tidy(group)
 

@@ -9,6 +9,7 @@ import datetime
 from collections.abc import Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from trireme.framework import event_phrases
 from trireme.frontend.cluster import cluster_watch, pod_projection
 from trireme.frontend.groups import pod_group_forest
 from trireme.frontend.queueing import pre_enqueue, queue_places, queue_pod, queue_statistics
@@ -96,10 +97,13 @@ class PendingReport:
             case Place.ACTIVE:
                 return self._turn()
             case Place.BACKOFF:
-                return {"for": "time", "until": where.until}, f"failed, and is tried again after {_clock(where.until)}"
+                return {
+                    "for": "time",
+                    "until": where.until,
+                }, f"backs off after a failed attempt, until {_clock(where.until)}"
             case Place.UNSCHEDULABLE if retry := self._frontend.preemptions.retries.waiting(where.root or pod.uid):
                 why, until = retry
-                return {"for": "time", "until": until, "because": why}, f"{why}; is tried again after {_clock(until)}"
+                return {"for": "time", "until": until, "because": why}, f"{why}; is tried again at {_clock(until)}"
             case Place.UNSCHEDULABLE if where.gate:
                 return self._gate(pod, where)
             case Place.UNSCHEDULABLE:
@@ -151,8 +155,10 @@ class PendingReport:
         victims = self._frontend.preemptions.victims_of(pod.uid) or self._victims_on(node)
         if victims:
             return self._preemption(victims, node)
-        waits = {"for": "event", "plugins": list(where.rejectors), "events": list(where.events)}
-        text = f"was refused by {', '.join(where.rejectors)}; waits for {_any(where.events)}"
+        events = event_phrases.likely_first(where.events)
+        waits = {"for": "event", "plugins": list(where.rejectors), "events": events}
+        when = f"when {event_phrases.summary(events)}" if events else "after five minutes"
+        text = f"was refused by {', '.join(where.rejectors)}; is tried again {when}"
         return waits, text
 
     def _preemption(self, victims: Sequence[str], node: str) -> Waits:

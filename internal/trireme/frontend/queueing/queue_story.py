@@ -5,11 +5,15 @@ asks. The exception for a transition that cannot be carries it: how the pod came
 """
 
 from collections import deque
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from trireme.frontend.queueing.queue_pod import Place, QueuedPod
 
 DEFAULT_LENGTH = 4096
+
+# Why a pod left the queue for good.
+DELETED: Final = "deleted"
+BOUND: Final = "bound"
 
 
 class Move(NamedTuple):

@@ -36,7 +36,7 @@ from trireme.frontend.queueing.queue_places import Places, PreEnqueue
 from trireme.frontend.queueing.queue_pod import NOBODY, Flight, Place, PodRecord, QueuedPod
 from trireme.frontend.queueing.queue_remote import GroupTarget, Instructions, PodTarget, Questions, Target
 from trireme.frontend.queueing.queue_statistics import QueueStatistics, Whereabouts
-from trireme.frontend.queueing.queue_story import ImpossibleTransition, Move
+from trireme.frontend.queueing.queue_story import DELETED, ImpossibleTransition, Move
 from trireme.frontend.queueing.queue_unschedulable import Group
 
 DEFAULT_MAX_IN_UNSCHEDULABLE: Final = 300.0
@@ -142,18 +142,21 @@ class SchedulingQueue:
             if promised:
                 self.nominator.nominate(pod.record, promised)
 
-    def delete(self, key: str, uid: str, now: float) -> Instructions:
-        """The pod is gone, or has a node. Without effect if it is unknown. If it was popped, it is not taken back."""
+    def delete(self, key: str, uid: str, now: float, cause: str = DELETED) -> Instructions:
+        """The pod is gone, or has a node. Without effect if it is unknown. If it was popped, it is not taken back.
+
+        `cause` is shown in the pod's history: DELETED or BOUND.
+        """
         self.nominator.delete(uid)
         popped = self._popped(uid)
         if popped is not None and popped.flight is not None:
             if popped.place is Place.DONE:
-                self._places.let_go(popped, popped.flight, now, "deleted")
+                self._places.let_go(popped, popped.flight, now, cause)
             else:
                 popped.flight.deleted = True
         pod = self._places.queued.get(key)
         if pod is not None and pod.record.uid == uid:
-            self._places.remove(pod, now, "deleted")
+            self._places.remove(pod, now, cause)
         return ()
 
     def activate(self, pods: Iterable[tuple[str, str]], now: float) -> Instructions:

@@ -20,6 +20,7 @@ from trireme.framework import cluster_event, status
 from trireme.framework.registry import ExtensionPoint
 from trireme.frontend.queueing import queue_hints, queue_places, queue_pod, scheduling_queue
 from trireme.frontend.queueing.queue_remote import Instructions
+from trireme.frontend.queueing.queue_story import DELETED
 from trireme.telemetry.instruments import BETA, STABLE, Counter, Histogram, Instrument, exponential
 from trireme.v1 import filter_pb2
 
@@ -557,10 +558,10 @@ class TimedQueue(scheduling_queue.SchedulingQueue):
                 if label != _POD_UPDATE:
                     self._observed.handled(label, started)
 
-    def delete(self, key: str, uid: str, now: float) -> Instructions:
+    def delete(self, key: str, uid: str, now: float, cause: str = DELETED) -> Instructions:
         """As the queue's."""
         started = self._observed.clock()
-        instructions = super().delete(key, uid, now)
+        instructions = super().delete(key, uid, now, cause)
         self._observed.handled(_POD_DELETE, started)
         return instructions
 

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from trireme.config import versions
 from trireme.frontend import fit_error
 from trireme.frontend.cluster import cluster_cache, cluster_watch, placed_pod
-from trireme.frontend.queueing import pending_report
+from trireme.frontend.queueing import pending_report, queue_pod
 from trireme.frontend.replicas import class_answers
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ def status(frontend: "assembly.Frontend", max_pods: int = MAX_PODS) -> Json:
     report = pending_report.PendingReport(frontend)
     cache = frontend.cache.statistics()
     return {
+        "version": versions.installed(),
         "leadership": _leadership(frontend),
         "synced": frontend.synced,
         "missing": frontend.missing() if frontend.leading else [],
@@ -63,7 +65,7 @@ def explain(frontend: "assembly.Frontend", key: str) -> Json | None:
     queued = frontend.queue.get(key)
     if queued is None:
         placed = next((pod for pod in frontend.cache.pods() if pod.key == key), None)
-        return None if placed is None else _placed(frontend, placed)
+        return _foreign(frontend, key) if placed is None else _placed(frontend, placed)
     out = pending_report.PendingReport(frontend).of(queued)
     pending: cluster_watch.PendingPod = queued.record.pod
     if pending.invalid:
@@ -80,7 +82,7 @@ def explain(frontend: "assembly.Frontend", key: str) -> Json | None:
 def _leadership(frontend: "assembly.Frontend") -> Json:
     term = frontend.term
     if term is None:
-        return {"leading": False}
+        return {"leading": False, "lease": frontend.lease, "holder": frontend.lease_holder}
     seconds = round(term.seconds_left(), 1)
     return {"leading": True, "epoch": term.epoch, "holder": term.holder, "secondsLeft": seconds}
 
@@ -108,7 +110,26 @@ def _replicas(frontend: "assembly.Frontend") -> Json:
     return out
 
 
+def _foreign(frontend: "assembly.Frontend", key: str) -> Json | None:
+    """A pending pod that another scheduler is responsible for; None: there is no such pod."""
+    scheduler = frontend.watch.scheduler_of(key)
+    if not scheduler:
+        return None
+    profiles = sorted(frontend.watch.profiles)
+    return {
+        "pod": key,
+        "place": "foreign",
+        "schedulerName": scheduler,
+        "profiles": profiles,
+        "summary": f"names the scheduler {scheduler} in spec.schedulerName; this one schedules pods that name "
+        f"{' or '.join(profiles)}",
+    }
+
+
 def _placed(frontend: "assembly.Frontend", pod: placed_pod.PlacedPod) -> Json:
+    story = _story(frontend, pod.key)
+    bound = [move["at"] for move in story if move["uid"] == pod.uid and move["to"] == queue_pod.Place.DONE.value]
+    when = {"boundAt": bound[-1]} if bound else {"startedAt": float(pod.start)} if pod.start else {}
     return {
         "pod": pod.key,
         "uid": pod.uid,
@@ -117,7 +138,8 @@ def _placed(frontend: "assembly.Frontend", pod: placed_pod.PlacedPod) -> Json:
         "summary": f"is bound to node {pod.node_name}",
         "node": pod.node_name,
         "nodeKnown": frontend.cache.slot_of(pod.node_name) != placed_pod.NO_SLOT,
-        "story": _story(frontend, pod.key),
+        **when,
+        "story": story,
     }
 
 

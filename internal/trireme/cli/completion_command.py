@@ -1,0 +1,30 @@
+"""`trireme completion SHELL`: what makes the shell complete commands, flags and the names of pending pods."""
+
+import argparse
+
+from argcomplete import shell_integration
+
+SHELLS = {
+    "bash": "source <(trireme completion bash)  # in ~/.bashrc",
+    "zsh": "source <(trireme completion zsh)  # in ~/.zshrc, after compinit",
+    "fish": "trireme completion fish | source  # in ~/.config/fish/config.fish",
+}
+
+
+def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command."""
+    parser = commands.add_parser(
+        "completion",
+        help="print the completion script of a shell",
+        description=__doc__,
+        epilog="\n".join(f"{shell}:  {line}" for shell, line in SHELLS.items()),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("shell", choices=sorted(SHELLS))
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the script. Returns the exit code."""
+    print(shell_integration.shellcode(["trireme"], shell=options.shell))
+    return 0

@@ -1,0 +1,148 @@
+"""How the commands show what they know: text for people, in colour on a terminal, or JSON and YAML for programs.
+
+Text fits the terminal, and 120 columns where there is none. Colours follow the terminal and NO_COLOR.
+"""
+
+import argparse
+import asyncio
+import json
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+import yaml
+from rich import console, live, table, text
+
+Report = Mapping[str, Any]
+# What shows a report as text; `wide` asks for more columns.
+Render = Callable[[Report, bool], console.RenderableType]
+
+FORMATS = ("text", "wide", "json", "yaml")
+COLUMNS = 120
+WATCH_SECONDS = 2.0
+
+GOOD, BAD, FAINT, HEADER = "green", "red", "dim", "bold"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The flags that say how to show it."""
+    parser.add_argument("-o", "--output", choices=FORMATS, default="text", help="default %(default)s")
+    parser.add_argument(
+        "-w", "--watch", action="store_true", help=f"show it again as it changes, every {WATCH_SECONDS:.0f} s"
+    )
+
+
+def terminal() -> console.Console:
+    """Standard output, where it is one."""
+    return console.Console(highlight=False, markup=False, emoji=False)
+
+
+async def show(options: argparse.Namespace, ask: Callable[[], Awaitable[Report]], render: Render) -> None:
+    """Ask, and print the report in the format that `options` name; with `--watch` again as it changes, until Ctrl-C."""
+    out = terminal()
+    if options.output in ("json", "yaml") or not (options.watch and out.is_terminal):
+        last: Report | None = None
+        while True:
+            report = await ask()
+            if _steady(report) != last:
+                last = _steady(report)
+                _print(out, options.output, report, render)
+            if not options.watch:
+                return
+            await asyncio.sleep(WATCH_SECONDS)
+    with live.Live(console=out, auto_refresh=False, vertical_overflow="visible") as screen:
+        while True:
+            screen.update(render(await ask(), options.output == "wide"), refresh=True)
+            await asyncio.sleep(WATCH_SECONDS)
+
+
+def as_text(what: console.RenderableType, columns: int = COLUMNS) -> str:
+    """What is shown where there is no terminal: lines of so many columns, without colours and trailing blanks."""
+    out = console.Console(
+        width=columns, highlight=False, markup=False, emoji=False, no_color=True, force_terminal=False
+    )
+    with out.capture() as captured:
+        out.print(what)
+    # Cells are padded to their column's width.
+    return "\n".join(line.rstrip() for line in captured.get().splitlines())
+
+
+def _steady(report: Report) -> Report:
+    """What is compared to see whether there is news: not the time that the lease is still valid for."""
+    leadership = report.get("leadership")
+    return report if leadership is None else {**report, "leadership": {**leadership, "secondsLeft": 0}}
+
+
+def _print(out: console.Console, output: str, report: Report, render: Render) -> None:
+    if output == "json":
+        print(json.dumps(report, indent=2, ensure_ascii=False), flush=True)
+    elif output == "yaml":
+        print("---", yaml.safe_dump(report, sort_keys=False, allow_unicode=True), sep="\n", end="", flush=True)
+    elif out.is_terminal:
+        out.print(render(report, output == "wide"))
+    else:
+        print(as_text(render(report, output == "wide")), flush=True)
+
+
+def rows(
+    headers: Sequence[str],
+    entries: Sequence[Sequence[str | text.Text]],
+    *,
+    right: Sequence[str] = (),
+    wrapped: Sequence[str] = (),
+) -> table.Table:
+    """A table as kubectl prints them: no lines, headers in capitals.
+
+    `right` names the columns of numbers, `wrapped` those whose text goes on in a second line (default: the last).
+    """
+    wrapped = wrapped or headers[-1:]
+    out = table.Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style=HEADER)
+    for header in headers:
+        out.add_column(
+            header,
+            justify="right" if header in right else "left",
+            no_wrap=header not in wrapped,
+            overflow="fold" if header in wrapped else "ellipsis",
+        )
+    for entry in entries:
+        out.add_row(*entry)
+    return out
+
+
+def fields(entries: Sequence[tuple[str, str | text.Text]]) -> table.Table:
+    """Names and values, one pair a line."""
+    out = table.Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    out.add_column(style=HEADER, no_wrap=True)
+    out.add_column(overflow="fold")
+    for name, value in entries:
+        out.add_row(name, value)
+    return out
+
+
+def age(since: float, now: float | None = None) -> str:
+    """The time since a moment, as kubectl's AGE column has it. Units: seconds since 1970.
+
+    Source: k8s.io/apimachinery/pkg/util/duration (HumanDuration).
+    """
+    seconds = max(int((time.time() if now is None else now) - since), 0)
+    minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
+    if seconds < 120:
+        return f"{seconds}s"
+    if minutes < 10:
+        return _two(minutes, "m", seconds % 60, "s")
+    if minutes < 180:
+        return f"{minutes}m"
+    if hours < 8:
+        return _two(hours, "h", minutes % 60, "m")
+    if hours < 48:
+        return f"{hours}h"
+    if days < 8:
+        return _two(days, "d", hours % 24, "h")
+    if days < 730:
+        return f"{days}d"
+    years = days // 365
+    return _two(years, "y", days % 365, "d") if years < 8 else f"{years}y"
+
+
+def _two(whole: int, unit: str, rest: int, smaller: str) -> str:
+    return f"{whole}{unit}{rest}{smaller}" if rest else f"{whole}{unit}"

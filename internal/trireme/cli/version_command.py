@@ -1,0 +1,47 @@
+"""`trireme version`: the version of this command, and of the scheduler where one can be asked."""
+
+import argparse
+
+from rich import console
+
+from trireme.cli import display, frontend_connection
+from trireme.cli.display import Report
+from trireme.config import versions
+
+
+def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command."""
+    parser = commands.add_parser("version", help="print versions", description=__doc__)
+    parser.add_argument("--client", action="store_true", help="print the version of this command alone")
+    frontend_connection.add_arguments(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print them. Returns the exit code."""
+
+    async def ask() -> Report:
+        report: dict[str, object] = {"client": versions.installed()}
+        if not options.client:
+            try:
+                status = await frontend_connection.ask(options, "/trireme/v1/status", {"pods": "0"})
+                report["scheduler"] = status["version"]
+            except frontend_connection.Unanswered as error:
+                report["unanswered"] = str(error)
+        return report
+
+    return frontend_connection.show_with(options, ask, render)
+
+
+def render(report: Report, wide: bool = False) -> console.RenderableType:
+    """The versions, a line each."""
+    entries = [("Client", _line(report["client"]))]
+    if "scheduler" in report:
+        entries.append(("Scheduler", _line(report["scheduler"])))
+    elif "unanswered" in report:
+        entries.append(("Scheduler", report["unanswered"]))
+    return display.fields(entries)
+
+
+def _line(each: Report) -> str:
+    return f"Trireme {each['trireme']}, as kube-scheduler {each['kubernetes']}, on Python {each['python']}"

@@ -1,0 +1,134 @@
+"""Where in a file a problem is: line and column for the messages of `trireme config validate`.
+
+Messages are kube-scheduler's, which name a field path or, where the file cannot be parsed, a line. Both are looked up
+in the text: by a second, lenient parser, since only people who read a message need it.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import yaml
+
+_FIELD = re.compile(r'(?:unknown|duplicate) field "((?:[^"\\]|\\.)+)"')
+_TYPE = re.compile(r"cannot unmarshal (\w+) into Go struct field \w+\.(\S+) of type")
+_LINE = re.compile(r"\bline (\d+):")
+_PATH = re.compile(r"([A-Za-z]\w*(?:\.[\w-]+|\[[^\]]*\])*): ")
+_STEP = re.compile(r"\.?([\w-]+)|\[([^\]]*)\]")
+
+_KINDS = {"object": yaml.MappingNode, "array": yaml.SequenceNode}
+_TAGS = {
+    "string": ("str", "timestamp"),
+    "number": ("int", "float"),
+    "bool": ("bool",),
+}
+# Booleans without quotes for Kubernetes' parser, not all of them for this one.
+_BOOLEANS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false"})
+
+
+class Position(NamedTuple):
+    """A place in a text; both numbers begin with 1."""
+
+    line: int
+    column: int
+
+
+def locate(data: bytes, problem: str) -> Position | None:
+    """Where the text has what the problem is about; None: nothing in it says."""
+    text = data.decode("utf-8", "replace")
+    if "json parse error" in problem:
+        return _json_syntax(text)
+    try:
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.MarkedYAMLError as error:
+        return _syntax(problem, error)
+    except yaml.YAMLError:
+        return None
+    if root is None:
+        return None
+    if found := _FIELD.search(problem):
+        return _at(root, found[1], of_key=True)
+    if found := _TYPE.search(problem):
+        return _mistyped(root, found[1], found[2])
+    if found := _LINE.search(problem):
+        return Position(int(found[1]), 1)
+    if found := _PATH.match(problem):
+        return _at(root, found[1], of_key=False)
+    return None
+
+
+def _json_syntax(text: str) -> Position | None:
+    """Where the file stops being JSON."""
+    try:
+        json.loads(text)
+    except json.JSONDecodeError as error:
+        return Position(error.lineno, error.colno)
+    return None
+
+
+def _syntax(problem: str, error: yaml.MarkedYAMLError) -> Position | None:
+    """Where the file stops being YAML."""
+    mark = error.problem_mark
+    found = _LINE.search(problem)
+    if mark is not None and (found is None or mark.line + 1 == int(found[1])):
+        return Position(mark.line + 1, mark.column + 1)
+    return Position(int(found[1]), 1) if found else None
+
+
+def _at(root: yaml.Node, path: str, *, of_key: bool) -> Position | None:
+    """The field of that path, or the nearest one around it that is there; None where nothing of it is."""
+    node = key = root
+    for name, index in _STEP.findall(path):
+        step = _step(node, name or index)
+        if step is None:
+            break
+        key, node = step
+    if node is root:
+        return None
+    mark = (key if of_key else node).start_mark
+    return Position(mark.line + 1, mark.column + 1)
+
+
+def _step(node: yaml.Node, name: str) -> tuple[yaml.Node, yaml.Node] | None:
+    """The key and the value of a member; of an element, itself twice."""
+    if isinstance(node, yaml.MappingNode):
+        # Of a doubled key the last one is the one too many.
+        found = [pair for pair in node.value if getattr(pair[0], "value", None) == name]
+        return found[-1] if found else None
+    if isinstance(node, yaml.SequenceNode) and name.isdecimal() and int(name) < len(node.value):
+        element = node.value[int(name)]
+        return element, element
+    return None
+
+
+def _mistyped(root: yaml.Node, kind: str, path: str) -> Position | None:
+    """The first value of a type that the field, whose path names no elements of lists, cannot have."""
+    for node in _below(root, path.split(".")):
+        if _is(node, kind):
+            return Position(node.start_mark.line + 1, node.start_mark.column + 1)
+    return None
+
+
+def _is(node: yaml.Node, kind: str) -> bool:
+    """Whether a value is of a kind that type errors name."""
+    if kind in _KINDS:
+        return isinstance(node, _KINDS[kind])
+    if kind == "bool" and isinstance(node, yaml.ScalarNode) and node.style is None and node.value.lower() in _BOOLEANS:
+        return True
+    return node.tag.rpartition(":")[2] in _TAGS.get(kind, ())
+
+
+def _below(node: yaml.Node, names: list[str]) -> Iterator[yaml.Node]:
+    """All values at a path, whatever the position in lists on the way."""
+    if isinstance(node, yaml.SequenceNode) and names:
+        for element in node.value:
+            yield from _below(element, names)
+    elif not names:
+        yield node
+        if isinstance(node, yaml.SequenceNode):
+            yield from node.value
+    elif isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            if getattr(key, "value", None) == names[0]:
+                yield from _below(value, names[1:])

@@ -1,0 +1,117 @@
+"""Cluster events in words, for `trireme status` and `trireme explain`.
+
+Metrics, logs and JSON use kube-scheduler's labels (`NodeUpdateNodeTaint`); people read a clause that goes on from
+"when": "a node's taints change".
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from trireme.framework.cluster_event import ActionType, Resource, action_label
+
+# How the object of an event is called.
+_OBJECTS: Final = {
+    Resource.ASSIGNED_POD.value: "a pod on a node",
+    Resource.UNSCHEDULED_POD.value: "another pending pod",
+    Resource.TARGET_POD.value: "this pod",
+    Resource.POD.value: "a pod",
+    Resource.NODE.value: "a node",
+    Resource.WILDCARD.value: "anything",
+}
+
+# What happens to it. `{}` is the object.
+_ACTIONS: Final = {
+    ActionType.ADD: "{} is added",
+    ActionType.DELETE: "{} is deleted",
+    ActionType.UPDATE: "{} changes",
+    ActionType.ALL: "{} is added, changes or is deleted",
+    ActionType.UPDATE_NODE_ALLOCATABLE: "{}'s allocatable resources change",
+    ActionType.UPDATE_NODE_LABEL: "{}'s labels change",
+    ActionType.UPDATE_NODE_TAINT: "{}'s taints change",
+    ActionType.UPDATE_NODE_CONDITION: "{}'s conditions change",
+    ActionType.UPDATE_NODE_ANNOTATION: "{}'s annotations change",
+    ActionType.UPDATE_NODE_DECLARED_FEATURE: "{}'s declared features change",
+    ActionType.UPDATE_NODE_PREEMPTION_POLICY: "{}'s preemption policy changes",
+    ActionType.UPDATE_POD_LABEL: "{}'s labels change",
+    ActionType.UPDATE_POD_SCALE_DOWN: "{} requests less",
+    ActionType.UPDATE_POD_SCALE_UP: "{} requests more",
+    ActionType.UPDATE_POD_TOLERATION: "{} gets another toleration",
+    ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED: "{}'s scheduling gates are removed",
+    ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM: "{}'s generated ResourceClaims change",
+}
+
+# Moves within the queue, and the first and last event of every pod.
+_MOVES: Final = {
+    "UnscheduledPodAdd": "the pod was created",
+    "ScheduleAttemptFailure": "it could not be scheduled",
+    "BackoffComplete": "its back-off ended",
+    "PopFromBackoffQ": "nothing else was waiting",
+    "ForceActivate": "a plugin asked for it",
+    "UnschedulableTimeout": "it had waited long enough",
+    "popped": "its turn came",
+    "done": "the attempt ended",
+    "bound": "it was bound",
+    "deleted": "it was deleted",
+}
+
+# What usually wakes a pod, most frequent first: workloads come and go, then nodes do; the rest is rare.
+_LIKELY: Final = (
+    "AssignedPodDelete",
+    "AssignedPodAdd",
+    "NodeAdd",
+    "NodeUpdateNodeTaint",
+    "NodeUpdateNodeLabel",
+    "NodeUpdateNodeAllocatable",
+    "TargetPodUpdatePodSchedulingGatesEliminated",
+    "AssignedPodUpdatePodLabel",
+    "AssignedPodUpdatePodScaleDown",
+    "TargetPodUpdatePodScaleDown",
+    "TargetPodUpdatePodToleration",
+    "PersistentVolumeClaimAdd",
+    "PersistentVolumeClaimUpdate",
+    "PersistentVolumeAdd",
+    "resource.k8s.io/ResourceClaimUpdate",
+    "resource.k8s.io/ResourceSliceAdd",
+    "scheduling.k8s.io/PodGroupAdd",
+)
+_RANKS: Final = {label: rank for rank, label in enumerate(_LIKELY)}
+
+
+def likely_first(labels: Iterable[str]) -> list[str]:
+    """Labels of events, those first that happen most often in a cluster; the others by name."""
+    return sorted(labels, key=lambda label: (_RANKS.get(label, len(_RANKS)), label))
+
+
+def phrase(label: str) -> str:
+    """What happens, as a clause; a label that is not an event's is answered as it is."""
+    return _PHRASES.get(label) or _of_other_kind(label) or label
+
+
+def summary(labels: Sequence[str], shown: int = 2) -> str:
+    """The first events as clauses, and how many more there are; `labels` is in the order to be shown."""
+    clauses = [phrase(label) for label in labels[:shown]]
+    more = len(labels) - len(clauses)
+    if more > 0:
+        clauses.append(f"on {more} rarer event{'s' if more > 1 else ''}")
+    return " or ".join((", ".join(clauses[:-1]), clauses[-1])) if len(clauses) > 1 else "".join(clauses)
+
+
+def _of_other_kind(label: str) -> str:
+    """An event of a kind that only a remote plugin names."""
+    for action, text in sorted(_ACTIONS.items(), key=lambda entry: -len(action_label(entry[0]))):
+        resource = label.removesuffix(action_label(action))
+        if resource and resource != label:
+            return text.format(_object(resource))
+    return ""
+
+
+def _object(resource: str) -> str:
+    kind = resource.rpartition("/")[2].partition(".")[0]
+    return _OBJECTS.get(resource) or f"{'an' if kind[:1].lower() in 'aeio' else 'a'} {kind}"
+
+
+_PHRASES: Final = {
+    f"{resource.value}{action_label(action)}": text.format(_object(resource.value))
+    for resource in Resource
+    for action, text in _ACTIONS.items()
+} | _MOVES

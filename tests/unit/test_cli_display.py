@@ -1,0 +1,150 @@
+"""What `trireme status`, `explain` and `version` print: in 120 columns, in words, and as JSON or YAML."""
+
+import argparse
+import asyncio
+import json
+from typing import Any
+
+import pytest
+import yaml
+
+from trireme.cli import display, explain_command, main, status_command, version_command
+from trireme.framework import cluster_event, event_phrases
+
+NOW = 1_000_000.0
+EVENTS = ["AssignedPodDelete", "NodeAdd", "resource.k8s.io/DeviceClassAdd"]
+
+
+def _status(**changes: Any) -> dict[str, Any]:
+    report: dict[str, Any] = {
+        "leadership": {"leading": True, "epoch": 7, "holder": "me", "secondsLeft": 12.3},
+        "synced": True,
+        "missing": [],
+        "queue": {"active": 1, "backoff": 0, "unschedulable": 3, "gated": 0, "inFlight": 0, "binding": 0},
+        "cluster": {"nodes": 5, "pods": 9, "assumedPods": 0, "podClasses": 2, "generation": 3},
+        "replicas": {
+            "filter": [{"address": "unix:/f", "inStep": True, "behind": 0, "backlogBytes": 1, "sentBytes": 2,
+                        "fullSyncs": 1, "lastError": ""}],
+            "bind": [{"address": "unix:/b", "inStep": False, "callsInFlight": 0, "lastError": "refused"}],
+        },
+        "pending": [],
+        "pendingAlike": [],
+        "pendingPods": 0,
+    }  # fmt: skip
+    return report | changes
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0s"), (119, "119s"), (120, "2m"), (125, "2m5s"), (599, "9m59s"), (600, "10m"), (10799, "179m"),
+        (10800, "3h"), (11000, "3h3m"), (28800, "8h"), (172799, "47h"), (172800, "2d"), (176400, "2d1h"),
+        (8 * 86400, "8d"), (729 * 86400, "729d"), (730 * 86400, "2y"), (800 * 86400, "2y70d"), (-5, "0s"),
+    ],
+)  # fmt: skip
+def test_ages_are_those_of_kubectl(seconds: int, text: str) -> None:
+    """A user compares them with the AGE column of `kubectl get`."""
+    assert display.age(NOW - seconds, NOW) == text
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_status_fits_the_screen(columns: int) -> None:
+    """A line that the terminal breaks cannot be read as a table."""
+    alike = {
+        "pods": 3, "example": "default/giant-6c5bd8f7d4-abcde", "class": 4, "attempts": [1, 2], "since": 0,
+        "summary": f"was refused by NodeResourcesFit; is tried again when {event_phrases.summary(EVENTS)}",
+    }  # fmt: skip
+    shown = display.as_text(status_command.render(_status(pendingAlike=[alike], pendingPods=3)), columns)
+    assert max(map(len, shown.splitlines())) <= columns
+    assert "default/giant-6c5bd8f7d4-abcde" in shown
+    assert "not in step: refused" in shown
+
+
+def test_a_scheduler_that_stands_by_says_who_leads() -> None:
+    """An operator looks at the wrong replica and takes it for a broken one."""
+    leadership = {"leading": False, "holder": "host-1_x", "lease": "kube-system/kube-scheduler"}
+    shown = display.as_text(status_command.render(_status(leadership=leadership)))
+    assert "standing by: host-1_x holds the lease kube-system/kube-scheduler" in shown
+
+
+def test_wide_shows_more_of_replicas() -> None:
+    """`-o wide` is where kubectl's users look for the rest."""
+    shown = display.as_text(status_command.render(_status(), True))
+    assert "FULL SYNCS" in shown
+    assert "FULL SYNCS" not in display.as_text(status_command.render(_status()))
+
+
+def test_explanation_of_a_bound_pod() -> None:
+    """It says where and since when, and its history does not end with a deletion."""
+    story = [{"at": NOW, "uid": "u", "to": "gone", "cause": "bound"}]
+    report = {"pod": "ns/p", "summary": "is bound to node n1", "boundAt": NOW, "place": "bound", "story": story}
+    shown = display.as_text(explain_command.render(report))
+    assert shown.startswith("ns/p is bound to node n1 ")
+    assert "it was bound" in shown
+    assert "deleted" not in shown
+
+
+def test_events_are_named_in_words_most_likely_first() -> None:
+    """A user would have to know kube-scheduler's source to read its labels."""
+    labels = event_phrases.likely_first(["resource.k8s.io/DeviceClassAdd", "NodeAdd", "AssignedPodDelete"])
+    assert labels == ["AssignedPodDelete", "NodeAdd", "resource.k8s.io/DeviceClassAdd"]
+    assert event_phrases.summary(labels) == "a pod on a node is deleted, a node is added or on 1 rarer event"
+    assert event_phrases.summary(labels[:1]) == "a pod on a node is deleted"
+    assert event_phrases.phrase("example.com/WidgetUpdate") == "a Widget changes"
+    assert event_phrases.phrase("something else") == "something else"
+
+
+def test_every_label_of_an_event_has_words() -> None:
+    """A new kind of event would be shown by its label."""
+    for resource in cluster_event.Resource:
+        for action in cluster_event.ActionType:
+            label = cluster_event.ClusterEvent(resource, action).label
+            assert " " in event_phrases.phrase(label), label
+
+
+@pytest.mark.parametrize("output", ["json", "yaml", "text", "wide"])
+def test_formats(output: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Programs read what a format promises."""
+
+    async def ask() -> display.Report:
+        return _status()
+
+    options = argparse.Namespace(output=output, watch=False)
+    asyncio.run(display.show(options, ask, status_command.render))
+    printed = capsys.readouterr().out
+    if output in ("json", "yaml"):
+        assert (json.loads if output == "json" else yaml.safe_load)(printed) == _status()
+    else:
+        assert "Leader   this scheduler, epoch 7" in printed
+
+
+def test_watch_prints_again_what_changed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a terminal a watch is a log: nothing new, no line."""
+    monkeypatch.setattr(display, "WATCH_SECONDS", 0.0)
+    leading = [_status(), _status(), _status(synced=False)]
+    leading[1]["leadership"] = {**leading[1]["leadership"], "secondsLeft": 3.0}
+
+    async def ask() -> display.Report:
+        if not leading:
+            raise KeyboardInterrupt
+        return leading.pop(0)
+
+    options = argparse.Namespace(output="text", watch=True)
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(display.show(options, ask, status_command.render))
+    assert capsys.readouterr().out.count("Leader") == 2
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The script is for the command that it completes."""
+    assert main.main(["completion", shell]) == 0
+    assert "trireme" in capsys.readouterr().out
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    """A bug report begins with it; no scheduler need run."""
+    assert main.main(["version", "--client", "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["client"]["kubernetes"] == "v1.37.0"
+    shown = display.as_text(version_command.render({"client": {"trireme": "1", "kubernetes": "v2", "python": "3"}}))
+    assert shown == "Client  Trireme 1, as kube-scheduler v2, on Python 3"

@@ -1,0 +1,71 @@
+"""Line and column of what is wrong in a configuration file, from the message and the text alone."""
+
+import pytest
+
+from trireme.config.loading import ConfigurationError, parse
+from trireme.config.locating import locate
+
+TEXT = """\
+parallelism: 0
+profiles:
+  - schedulerName: a
+    plugins: {score: {enabled: [{name: X, weight: two}]}}
+  - schedulerName: a
+    percentageOfNodesToScore: y
+parallelism: 4
+"""
+
+
+@pytest.mark.parametrize(
+    ("problem", "position"),
+    [
+        pytest.param("parallelism: Invalid value: 0: should be greater", (7, 14), id="field"),
+        pytest.param("profiles[1].schedulerName: Duplicate value: {}", (5, 20), id="element"),
+        pytest.param("profiles[1].extenders[0].urlPrefix: Required value", (5, 5), id="nearest-that-is-there"),
+        pytest.param("profiles[7].schedulerName: Required value", (3, 3), id="no-such-element"),
+        pytest.param("leaderElection.resourceName: Required value", None, id="nothing-of-it-is-there"),
+        pytest.param('unknown field "profiles[0].plugins.score"', (4, 15), id="unknown-field"),
+        pytest.param('duplicate field "parallelism"', (7, 1), id="duplicate-field"),
+        pytest.param(
+            "json: cannot unmarshal string into Go struct field Plugin.profiles.plugins.score.enabled.weight of "
+            "type int32",
+            (4, 51),
+            id="type",
+        ),
+        pytest.param(
+            "json: cannot unmarshal bool into Go struct field KubeSchedulerProfile.profiles.percentageOfNodesToScore "
+            "of type int32",
+            (6, 31),
+            id="old-boolean",
+        ),
+        pytest.param("yaml: unmarshal errors:\n  line 7: key already set in map", (7, 1), id="line"),
+        pytest.param("no kind is registered", None, id="about-no-field"),
+    ],
+)
+def test_position(problem: str, position: tuple[int, int] | None) -> None:
+    """An editor jumps to another line than the one that is wrong."""
+    assert locate(TEXT.encode(), problem) == position
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        pytest.param('{"kind": "x",\n "a": }', 2, id="json"),
+        pytest.param("a: 1\nb: 'x\n", 3, id="yaml"),
+        pytest.param("\tx: 1\n", 1, id="tab"),
+    ],
+)
+def test_syntax(text: str, line: int) -> None:
+    """The message of a parser says the line at best, and in Kubernetes' case not always that of the fault."""
+    with pytest.raises(ConfigurationError) as raised:
+        parse(text.encode())
+    found = locate(text.encode(), raised.value.problems[0])
+    assert found is not None
+    assert found.line == line
+
+
+@pytest.mark.parametrize("data", [b"", b"\xff\xfe", b"- 1\n- 2\n", b"a: &x [*x]\n"])
+def test_odd_files(data: bytes) -> None:
+    """A message is shown without a position, not as a traceback."""
+    locate(data, "parallelism: Invalid value")
+    locate(data, "json parse error: x")
