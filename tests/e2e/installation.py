@@ -54,11 +54,12 @@ class Process:
         assert self._process is not None
         return self._process.pid
 
-    def start(self) -> None:
+    def start(self, environment: Mapping[str, str] | None = None) -> None:
+        """Start it; without an environment it has ours."""
         with self.log.open("ab") as output:
             self._began = output.tell()
             self._process = subprocess.Popen(
-                self.command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
+                self.command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, env=environment
             )
 
     async def listening(self) -> None:

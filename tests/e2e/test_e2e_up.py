@@ -2,6 +2,7 @@
 
 import asyncio
 import datetime
+import os
 import pathlib
 import re
 import signal
@@ -110,3 +111,55 @@ async def test_losing_the_lease_ends_the_frontend_alone(tmp_path: pathlib.Path) 
         assert await up.ended() == 0
     finally:
         up.stop()
+
+
+def _environment(folder: pathlib.Path, name: str) -> dict[str, str]:
+    return {**os.environ, "TRIREME_SOCKET": str(folder / f"{name}.sock"), "XDG_STATE_HOME": str(folder / name)}
+
+
+def test_once_ends_where_nothing_fits(tmp_path: pathlib.Path) -> None:
+    """A script that tries it out on an empty cluster would hang."""
+    done = subprocess.run(
+        [*TRIREME, "up", "--once", "--nodes", "0"],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+        env=_environment(tmp_path, "once"),
+    )
+    assert done.returncode == 1
+    assert "demo: web: 50 of 50 pods stay pending: no nodes available to schedule pods" in done.stdout
+
+
+def test_up_ends_when_nobody_reads_it(tmp_path: pathlib.Path) -> None:
+    """`trireme up | head` would print a traceback, or leave its processes behind."""
+    environment = _environment(tmp_path, "pipe")
+    command = [*TRIREME, "up", "--nodes", "1"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        complaint = process.stderr.read()
+        assert process.wait(100) == 141
+    assert complaint == b""
+
+
+@pytest.mark.slow
+async def test_a_second_scheduler_says_that_it_stands_by(tmp_path: pathlib.Path) -> None:
+    """It would sit there, schedule nothing, and not say why."""
+    first = installation.Process("first", [*TRIREME, "up", "--nodes", "1"], tmp_path / "first.log")
+    kubeconfig = tmp_path / "first/trireme/kubeconfig"
+    second = installation.Process("second", [*TRIREME, "up", "--kubeconfig", str(kubeconfig)], tmp_path / "second.log")
+    try:
+        first.start(_environment(tmp_path, "first"))
+        await installation.until(lambda: "pods/s]" in first.said, installation.START_SECONDS, lambda: first.said)
+        second.start(_environment(tmp_path, "second"))
+        await installation.until(
+            lambda: "holds the lease kube-system/kube-scheduler" in second.said,
+            2 * installation.START_SECONDS,
+            lambda: second.said,
+        )
+    finally:
+        second.stop()
+        first.stop()

@@ -5,7 +5,7 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from trireme.replica import parent_death
@@ -18,11 +18,14 @@ _COLOURS = (36, 33, 32, 35, 34, 31)
 class Output:
     """Standard output for several writers: whole lines, and a status line that stays last on a terminal."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_closed: Callable[[], None]) -> None:
+        """`on_closed` is called once, when nobody reads it any more."""
         self._terminal = sys.stdout.isatty()
         self._colours: dict[str, int] = {}
         self._status = ""
-        self._closed = False
+        #: Whoever read it has gone; nothing is shown any more.
+        self.closed = False
+        self._on_closed = on_closed
 
     def line(self, name: str, text: str) -> None:
         """One line of a process."""
@@ -43,18 +46,15 @@ class Output:
         self._status = text
         self._write("" if self._terminal else f"{text}\n")
 
-    def close(self) -> None:
-        """Show nothing any more."""
-        self._closed = True
-
     def _write(self, text: str) -> None:
-        if self._closed:
+        if self.closed:
             return
-        if self._terminal:
-            sys.stdout.write(f"\r\033[K{text}{self._status}")
-        else:
-            sys.stdout.write(text)
-        sys.stdout.flush()
+        try:
+            sys.stdout.write(f"\r\033[K{text}{self._status}" if self._terminal else text)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            self.closed = True
+            self._on_closed()
 
 
 class Process:

@@ -91,12 +91,12 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def _up(options: argparse.Namespace) -> int:
-    output = processes.Output()
     folder = pathlib.Path(tempfile.mkdtemp(prefix="trireme-up-"))
     admin = frontend_connection.socket_for(folder)
     kubeconfig = _kubeconfig(options, folder if admin.is_relative_to(folder) else frontend_connection.state_folder())
     layout = Layout(folder, kubeconfig, admin)
     stopping = asyncio.Event()
+    output = processes.Output(stopping.set)
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     running: list[processes.Process] = []
@@ -116,14 +116,13 @@ async def _up(options: argparse.Namespace) -> int:
         program = sys.argv[0]
         output.say(f"the scheduler's own view: {program} status{named}, {program} explain{named} NAMESPACE/POD")
         return await _watch(options, layout, running, output, stopping)
-    except BrokenPipeError:
-        output.close()  # whoever read it has gone; the processes are ended all the same
-        raise
     finally:
         output.status("")
         for process in reversed(running):
             await process.stop()
         shutil.rmtree(folder, ignore_errors=True)
+        if output.closed:
+            raise BrokenPipeError
 
 
 def _kubeconfig(options: argparse.Namespace, folder: pathlib.Path) -> pathlib.Path:
