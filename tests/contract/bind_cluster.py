@@ -12,6 +12,7 @@ from grpc import aio
 
 from trireme.bind import flags, process
 from trireme.embedded.cluster import EmbeddedCluster
+from trireme.framework import supervision
 from trireme.kube import client
 from trireme.kube.credentials import Source
 from trireme.replica.grpc_server import ReplicaServer
@@ -145,7 +146,7 @@ async def running(folder: Path, *extra_flags: str) -> AsyncIterator[Bind]:
 @asynccontextmanager
 async def serving(options: flags.Options) -> AsyncIterator[aio.Channel]:
     """A bind service, and a channel to it."""
-    async with process.lifespan(options) as services:
+    async with process.lifespan(options, supervision.Supervisor()) as services:
         server = ReplicaServer(options.listener, services)
         address = await server.start()
         try:

@@ -15,6 +15,7 @@ import yaml
 from aiohttp import web
 
 from trireme.config import commandline
+from trireme.framework import supervision
 from trireme.frontend import preemption_retries, waiting_pods
 from trireme.frontend.cluster import class_registry, cluster_cache, cluster_watch, pod_projection
 from trireme.frontend.queueing import queue_hints, queue_places, queue_pod, scheduling_queue
@@ -223,7 +224,7 @@ async def served(
         assert outcome.completed is not None, outcome
         before = klog.LogOptions()
         try:
-            async with serving.serve(outcome.completed, frontend) as site:  # type: ignore[arg-type]  # as far as it is read
+            async with serving.serve(outcome.completed, frontend, supervision.Supervisor()) as site:  # type: ignore[arg-type]  # as far as it is read
                 yield Served(port, folder, kubeconfig, frontend, site, api_server)
         finally:
             klog.set_verbosity(before.verbosity)

@@ -11,6 +11,7 @@ import pytest
 from launcher import free_ports
 
 from trireme.filter.service import FilterService
+from trireme.framework import supervision
 from trireme.replica import listening, phase_metrics
 from trireme.score.service import ScoreService
 from trireme.snapshot.snapshot import Snapshot
@@ -27,7 +28,7 @@ async def test_what_a_follower_serves(phase: str, make: Callable[..., FilterServ
     (port,) = free_ports(1)
     listen = f"127.0.0.1:{port}"
     async with (
-        phase_metrics.serve_follower(listen, phase, service.follow, dict, service.statistics),
+        phase_metrics.serve_follower(listen, phase, service.follow, dict, service.statistics, supervision.Supervisor()),
         aiohttp.ClientSession(f"http://{listen}") as session,
     ):
         async with session.get("/metrics") as answer:
@@ -49,7 +50,9 @@ async def test_a_port_in_use_is_named() -> None:
     (port,) = free_ports(1)
 
     def served() -> contextlib.AbstractAsyncContextManager[None]:
-        return phase_metrics.serve_follower(f"127.0.0.1:{port}", "filter", service.follow, dict, service.statistics)
+        return phase_metrics.serve_follower(
+            f"127.0.0.1:{port}", "filter", service.follow, dict, service.statistics, supervision.Supervisor()
+        )
 
     async with served():
         with pytest.raises(listening.ListenError, match=r"--metrics-listen: .* in use"):

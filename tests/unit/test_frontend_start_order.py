@@ -7,10 +7,15 @@ from typing import Any
 
 import pytest
 
+from trireme.framework import supervision
 from trireme.frontend import leading
 from trireme.frontend.term import Term
 from trireme.kube import resources
 from trireme.kube.event_series import ObjectReference
+
+
+class _Over(Exception):
+    """The test has seen what it wanted."""
 
 
 @dataclasses.dataclass
@@ -81,7 +86,7 @@ class Leadership(leading.Leadership):
 
     async def _lead(self, term: Term) -> None:
         self.story.append("leads, synced" if self.frontend.synced else "leads")
-        raise asyncio.CancelledError
+        raise _Over
 
 
 @pytest.mark.parametrize(
@@ -96,8 +101,10 @@ class Leadership(leading.Leadership):
 async def test_who_leads_has_seen_the_cluster(delayed: bool, elects: bool, story: list[str]) -> None:
     """Else one that cannot read the cluster takes the Lease from one that can, or nobody is told who has it."""
     leadership = Leadership(delayed, elects)
-    with pytest.raises(asyncio.CancelledError):
+    with pytest.raises(ExceptionGroup) as raised:
         await leadership.run(leadership.elected)
+    (ended,) = supervision.ended_tasks(raised.value)
+    assert isinstance(ended.__cause__, _Over)
     assert leadership.story == story
     ((lease, kind, reason, text, controller),) = leadership.frontend.recorder.legacy
     assert (lease.kind, kind, reason, text, controller) == (

@@ -17,6 +17,7 @@ from trireme.bind.in_flight import InFlight
 from trireme.bind.leadership import Leadership, LeaseReader
 from trireme.bind.remote import RemotePlugins
 from trireme.bind.service import BindService, HostedPlugins
+from trireme.framework import supervision
 from trireme.kube import client, lease
 from trireme.kube.election import LeaseRecord
 from trireme.kube.errors import KubeconfigError
@@ -42,13 +43,15 @@ def main(argv: Sequence[str] | None = None) -> int:
             parent_death.exit_with_parent(options.parent)
         # What is loaded now lives as long as the process: the collector need not look at it again.
         gc.freeze()
-        return grpc_server.serve(options.listener, lambda: lifespan(options))
+        return grpc_server.serve(options.listener, lambda supervisor: lifespan(options, supervisor))
     except (flags.FlagError, listening.ListenError, KubeconfigError) as error:
         return grpc_server.fail(str(error))
 
 
 @asynccontextmanager
-async def lifespan(options: flags.Options) -> AsyncIterator[Sequence[grpc_server.Service]]:
+async def lifespan(
+    options: flags.Options, supervisor: supervision.Supervisor
+) -> AsyncIterator[Sequence[grpc_server.Service]]:
     """The services, from the connection to the API server up.
 
     Raises:
@@ -78,8 +81,9 @@ async def lifespan(options: flags.Options) -> AsyncIterator[Sequence[grpc_server
             }
 
         service = BindService(leadership, binder, actor, in_flight, plugins_of, clock=clock)
+        instruments = metrics.instruments(service, api, remotes)
         measured = phase_metrics.serve(
-            options.metrics_listen, metrics.instruments(service, api, remotes), lambda: metrics.not_ready(service)
+            options.metrics_listen, instruments, lambda: metrics.not_ready(service), supervisor
         )
         async with measured:
             try:

@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from trireme.config import commandline
+from trireme.framework import supervision
 from trireme.framework.registry import ExtensionPoint
 from trireme.frontend import (
-    background,
     binding_cycle,
     cycle_parts,
     outcomes,
@@ -457,7 +457,8 @@ class Frontend:
 
     async def failed(self) -> None:
         """Raise what fails beside scheduling, whenever it does."""
-        await background.failure_of(self._beside)
+        links = [phase.supervisor for phase in (self.filters, self.scores, self.binders)]
+        await supervision.failure_of([*self._beside, *links])
 
     async def close(self) -> None:
         """End what is under way: what was not bound is somebody else's to schedule."""

@@ -12,9 +12,8 @@ from collections.abc import Iterable, Mapping
 
 from grpc import aio
 
-from trireme.framework import cluster_event, status
+from trireme.framework import cluster_event, status, supervision
 from trireme.frontend import (
-    background,
     cycle_parts,
     fit_error,
     outcomes,
@@ -100,7 +99,7 @@ class BindingCycle:
         self._permit_profiles = permit_profiles
         self._pre_bind_profiles = pre_bind_profiles
         self.said_bound = said_bound.SaidBound[tuple[cycle_pb2.Cycle, Assumed]](self._cache.is_assumed, self._not_bound)
-        self.background = background.Background()
+        self.background = supervision.Supervisor()
         self._binding = 0
         self._room = asyncio.Event()
         self._room.set()

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from trireme.config import commandline
+from trireme.framework import supervision
 from trireme.frontend import assembly
 from trireme.frontend.replicas import children, endpoints, fallback
 from trireme.frontend.term import Term
@@ -24,6 +25,8 @@ CATCH_UP_SECONDS = 60.0
 # How often the start looks whether the caches are populated, and tells replicas what was listed meanwhile.
 POPULATED_SECONDS = 0.005
 PUBLISH_SECONDS = 0.02
+# How often changes are published where no scheduling cycle does.
+STEADY_PUBLISH_SECONDS = 0.1
 
 # How long an unreachable bind replica may go on with an old leader's work: what the Lease is valid for.
 ANNOUNCE_SECONDS = 15.0
@@ -55,7 +58,7 @@ class Leadership:
         """Run until cancelled; `elected` returns once we lead."""
         frontend, configuration = self._frontend, self._completed.configuration
         async with asyncio.TaskGroup() as group:
-            group.create_task(frontend.recorder.run(), name="events")
+            _add(group, "events", frontend.recorder.run)
             delayed = configuration.delay_cache_until_active
             if not delayed:
                 self._start_informers(group)
@@ -71,14 +74,14 @@ class Leadership:
             if delayed:
                 self._start_informers(group)
             self._begin(group, term)
-            group.create_task(frontend.failed(), name="background")
+            _add(group, "background", frontend.failed)
             if not seen:
                 await self._populated()
-            await self._lead(term)
+            await supervision.supervise("scheduler", functools.partial(self._lead, term))
 
     def _start_informers(self, group: asyncio.TaskGroup) -> None:
         for entry in self._frontend.informers:
-            group.create_task(entry.run(), name=f"informer {entry.resource.name}")
+            _add(group, f"informer {entry.resource.name}", entry.run)
 
     async def _populated(self) -> None:
         """Return once all that there is was listed: who cannot read the cluster must not keep others from leading."""
@@ -94,15 +97,17 @@ class Leadership:
     def _begin(self, group: asyncio.TaskGroup, term: Term) -> None:
         """From now on phases know us and follow; nothing is scheduled yet."""
         self._frontend.begin(term)
-        group.create_task(self._watch_endpoints(), name="endpoints")
-        group.create_task(self._publish_what_is_listed(), name="publish what is listed")
-        group.create_task(self._frontend.outbox.run(), name="status outbox")
+        _add(group, "endpoints", self._watch_endpoints)
+        _add(group, "publisher", self._publish_steadily)
+        _add(group, "status outbox", self._frontend.outbox.run)
 
-    async def _publish_what_is_listed(self) -> None:
-        """Replicas get pages as they come, so that they have nearly all when the last one does."""
+    async def _publish_steadily(self) -> None:
+        """Replicas get pages as they are listed, so that they have nearly all when the last one comes; and later what
+        changes while nothing is scheduled, so that a pod that comes then need not wait for all of it.
+        """
         frontend = self._frontend
-        while not frontend.synced:
-            await asyncio.sleep(PUBLISH_SECONDS)
+        while True:
+            await asyncio.sleep(STEADY_PUBLISH_SECONDS if frontend.synced else PUBLISH_SECONDS)
             if frontend.publisher.followed:
                 frontend.publisher.publish()
 
@@ -132,8 +137,13 @@ class Leadership:
                         own.fallback.after.seconds,
                         self._clock,
                     )
-                    group.create_task(standing_in.run(), name=f"fallback of {name}")
+                    _add(group, f"fallback of {name}", standing_in.run)
                     take = standing_in.set_endpoints
                 configured, local = own.phase(name).endpoints, self._children.addresses(name)
-                following = endpoints.follow(configured, local, take, self._scheduling)
-                group.create_task(following, name=f"endpoints of {name}")
+                following = functools.partial(endpoints.follow, configured, local, take, self._scheduling)
+                _add(group, f"endpoints of {name}", following)
+
+
+def _add(group: asyncio.TaskGroup, name: str, work: supervision.Work) -> None:
+    """Run work in the group that must not end before the group does."""
+    group.create_task(supervision.supervise(name, work), name=name)

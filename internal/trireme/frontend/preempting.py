@@ -25,8 +25,8 @@ import logging
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 
-from trireme.framework import status
-from trireme.frontend import action_batches, background, outcomes, pods_in_pre_bind, preemption_retries, waiting_pods
+from trireme.framework import status, supervision
+from trireme.frontend import action_batches, outcomes, pods_in_pre_bind, preemption_retries, waiting_pods
 from trireme.frontend.cluster import cluster_cache
 from trireme.frontend.cluster.pod_projection import TERMINATING
 from trireme.frontend.queueing import nominator, queue_pod
@@ -108,7 +108,7 @@ class Preempting:
         # for a later decision, no two wait for each other.
         self._evictions: dict[str, asyncio.Future[_End]] = {}
         self._turns = itertools.count()
-        self.background = background.Background()
+        self.background = supervision.Supervisor()
 
     def holds(self, uid: str) -> bool:
         """Whether the pod is to be held back: victims of it are still to be deleted."""

@@ -12,9 +12,9 @@ import orjson
 from google.protobuf import message
 
 from trireme.config import commandline, model, own
-from trireme.framework import cluster_event, status
+from trireme.framework import cluster_event, status, supervision
 from trireme.framework.registry import ExtensionPoint
-from trireme.frontend import background, phase_configuration
+from trireme.frontend import phase_configuration
 from trireme.frontend.cluster import cluster_watch
 from trireme.frontend.queueing import queue_hints, queue_pod, queue_remote
 from trireme.kube import encode
@@ -142,7 +142,7 @@ class RemoteQueue:
         self._pod_of = pod_of
         self._pre_enqueue_answered = pre_enqueue_answered
         self._hint_answered = hint_answered
-        self.background = background.Background()
+        self.background = supervision.Supervisor()
 
     def gated(self, profile: str) -> bool:
         """Whether a remote plugin has a say on who enters the queue."""

@@ -7,8 +7,7 @@ later gives its reservation back too.
 import logging
 from collections.abc import Callable, Collection, Sequence
 
-from trireme.framework import status
-from trireme.frontend import background
+from trireme.framework import status, supervision
 from trireme.frontend.cluster import assumed_objects, cluster_cache
 from trireme.frontend.replicas import phases, replicas
 from trireme.v1 import cycle_pb2, filter_pb2
@@ -30,7 +29,7 @@ class Reservations:
         self._cache = cache
         self._changed = changed
         self._calls = calls
-        self.background = background.Background()
+        self.background = supervision.Supervisor()
 
     async def reserve(
         self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement], group: str = ""

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 
 from trireme.config import commandline
+from trireme.framework import supervision
 from trireme.frontend import assembly, ending, handle, leading, phase_configuration, reading_ahead, remote_plugins
 from trireme.frontend.replicas import children
 from trireme.frontend.serving import metrics_observed, serving, serving_site
@@ -89,6 +90,7 @@ async def _run(
     infos = await remote_plugins.introduced(completed)
     if infos:
         await remote_plugins.configure(phase_configuration.configuration(completed, infos))
+    supervisor = supervision.Supervisor()
     observed = metrics_observed.Observations(completed.profiles)
     watching = observed.request_observer(completed.connection.host.rpartition("://")[2])
     ahead.observe(watching)
@@ -106,11 +108,11 @@ async def _run(
             gc.set_threshold(*GC_THRESHOLDS)
             handles = handle.HandleService(frontend.waiting, frontend.activate)
             async with (
-                serving.serve(completed, frontend) as served,
+                serving.serve(completed, frontend, supervisor) as served,
                 handle.served(completed.trireme, handles),
             ):
                 elector = Elector(completed, ahead.settings, functools.partial(setattr, frontend, "lease_holder"))
-                return await _until_stopped(frontend, leadership, elector, local, stopping, served)
+                return await _until_stopped(frontend, leadership, elector, local, stopping, served, supervisor)
         finally:
             await frontend.close()
 
@@ -122,27 +124,36 @@ async def _until_stopped(
     local: children.Children,
     stopping: asyncio.Event,
     served: serving_site.FrontendSite,
+    supervisor: supervision.Supervisor,
 ) -> _Ending:
-    running = asyncio.create_task(leadership.run(elector.elected), name="frontend")
-    keeping = asyncio.create_task(local.keep(frontend.wake), name="children")
+    running = asyncio.create_task(supervision.supervise("frontend", functools.partial(leadership.run, elector.elected)))
+    keeping = asyncio.create_task(supervision.supervise("children", functools.partial(local.keep, frontend.wake)))
+    beside = asyncio.create_task(supervisor.failure())
     stop = asyncio.create_task(stopping.wait())
     lost = asyncio.create_task(elector.lost.wait())
-    done, _ = await asyncio.wait({running, keeping, stop, lost}, return_when=asyncio.FIRST_COMPLETED)
+    done, _ = await asyncio.wait({running, keeping, beside, stop, lost}, return_when=asyncio.FIRST_COMPLETED)
     served.ending()
     why = _Ending.LEASE_LOST if lost in done else _Ending.ASKED if stop in done else _Ending.FAILED
-    for task in (running, keeping, stop, lost):
+    for task in (running, keeping, beside, stop, lost):
         task.cancel()
-    results = await asyncio.gather(running, keeping, return_exceptions=True)
+    results = await asyncio.gather(running, keeping, beside, return_exceptions=True)
     if frontend.leading:
         klog.info(log, 2, "Scheduling queue is closed")
     await elector.stop()
     for result in results:
-        if isinstance(result, children.ChildError):
-            raise result
         if isinstance(result, BaseException) and not isinstance(result, asyncio.CancelledError):
-            log.error("the frontend ended with an error", exc_info=result)
+            _log_failure(result)
             why = _Ending.FAILED
     return why
+
+
+def _log_failure(error: BaseException) -> None:
+    """Name the tasks that ended. Raises: ChildError where one of our own phases cannot be started."""
+    for ended in supervision.ended_tasks(error):
+        if isinstance(ended.__cause__, children.ChildError):
+            raise ended.__cause__
+        klog.error(log, "A task ended that must not; the scheduler exits", task=ended.name, err=ended.how)
+    log.error("the frontend ended with an error", exc_info=error)
 
 
 class Elector:

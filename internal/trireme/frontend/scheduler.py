@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 
 from grpc import aio
 
+from trireme.framework import supervision
 from trireme.frontend import binding_cycle, cycle_parts, pacing, scheduling_cycle
 from trireme.frontend.queueing import scheduling_queue
 from trireme.frontend.replicas import class_answers
@@ -68,9 +69,12 @@ class Scheduler:
     async def run(self) -> None:
         """Schedule until cancelled."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._schedule(), name="schedule")
-            group.create_task(self._flush_backoff(), name="flush back-off")
-            group.create_task(self._flush_unschedulable(), name="flush unschedulable")
+            for name, work in (
+                ("schedule", self._schedule),
+                ("flush back-off", self._flush_backoff),
+                ("flush unschedulable", self._flush_unschedulable),
+            ):
+                group.create_task(supervision.supervise(name, work), name=name)
 
     async def _schedule(self) -> None:
         while True:

@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import collections
 import dataclasses
+import functools
 import logging
 import random
 import socket
@@ -27,6 +28,7 @@ from typing import Any
 
 import orjson
 
+from trireme.framework import supervision
 from trireme.kube import client, event_correlation, event_series, note, timestamps
 from trireme.kube.errors import ApiError, ApiUnreachable
 from trireme.kube.event_series import ObjectReference, Series, SeriesCache, SeriesKey
@@ -182,8 +184,11 @@ class EventRecorder:
         await self.discover()
         async with asyncio.TaskGroup() as group:
             for number in range(self._writers):
-                group.create_task(self._write_forever(number), name=f"event writer {number}")
-            group.create_task(self._keep_house(), name="event series")
+                name = f"event writer {number}"
+                group.create_task(
+                    supervision.supervise(name, functools.partial(self._write_forever, number)), name=name
+                )
+            group.create_task(supervision.supervise("event series", self._keep_house), name="event series")
 
     async def discover(self) -> None:
         """Finds out which API the server has; call it before the first event. Waits for a server that is away."""

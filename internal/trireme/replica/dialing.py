@@ -19,12 +19,9 @@ from typing import Any
 import grpc
 from grpc import aio
 
-from trireme.replica import tls_files
+from trireme.replica import channels, tls_files
 from trireme.replica.listening import UNIX
 from trireme.v1 import snapshot_pb2
-
-# Calls under way on a channel that is replaced may take so long.
-ENDING_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +58,11 @@ class Dialer:
         """A line to an address; made on the running loop."""
         return Line(self, address, options)
 
-    def channel(self, address: str, options: Sequence[tuple[str, Any]], attempt: int) -> aio.Channel:
+    def channel(self, address: str, options: Sequence[tuple[str, Any]], attempt: int) -> channels.DrainingChannel:
         """A channel with the certificates as they are now. `attempt` chooses the identity that is expected."""
+        return channels.DrainingChannel(self._connection(address, options, attempt))
+
+    def _connection(self, address: str, options: Sequence[tuple[str, Any]], attempt: int) -> aio.Channel:
         if self._watched is None or address.startswith(UNIX):
             return aio.insecure_channel(address, options=list(options))
         self._watched.look()
@@ -90,7 +90,7 @@ class Line:
         self._address = address
         self._options = options
         self._attempt = 0
-        self._ending: set[asyncio.Task[None]] = set()
+        self._replaced: set[asyncio.Task[None]] = set()
         self.channel = dialer.channel(address, options, 0)
         self._reloads = dialer.reloads
 
@@ -99,18 +99,30 @@ class Line:
         if not self._dialer.outdated(self._address, self._reloads):
             return False
         self._attempt += 1
-        task = asyncio.create_task(self.channel.close(ENDING_SECONDS))
-        self._ending.add(task)
-        task.add_done_callback(self._ending.discard)
+        task = asyncio.create_task(_drain_and_close(self.channel))
+        self._replaced.add(task)
+        task.add_done_callback(self._replaced.discard)
         self.channel = self._dialer.channel(self._address, self._options, self._attempt)
         self._reloads = self._dialer.reloads
         return True
 
+    async def drain(self) -> None:
+        """Refuse new calls, and return once those under way have ended or reached their deadlines."""
+        await self.channel.drain()
+
     async def close(self) -> None:
-        """End it, and what is under way."""
-        for task in self._ending:
+        """End it; what is under way fails with UNAVAILABLE."""
+        for task in self._replaced:
             task.cancel()
-        await self.channel.close(None)
+        await asyncio.gather(*self._replaced, return_exceptions=True)
+        await self.channel.close()
+
+
+async def _drain_and_close(channel: channels.DrainingChannel) -> None:
+    try:
+        await channel.drain()
+    finally:
+        await channel.close()
 
 
 def remote_settings(config: snapshot_pb2.RemotePlugin) -> Settings | None:

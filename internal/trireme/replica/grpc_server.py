@@ -25,6 +25,7 @@ from grpc import aio
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
+from trireme.framework import supervision
 from trireme.replica import fencing
 from trireme.replica.listening import Address, Listener, ListenError
 
@@ -62,8 +63,9 @@ class Service:
     add_to: Callable[[aio.Server], None]
 
 
-Lifespan = Callable[[], AbstractAsyncContextManager[Sequence[Service]]]
-"""Makes what the services need, on the running loop, and takes it down after the server has stopped."""
+Lifespan = Callable[[supervision.Supervisor], AbstractAsyncContextManager[Sequence[Service]]]
+"""Makes what the services need, on the running loop, and takes it down after the server has stopped. Tasks that run as
+long as the process are started by the supervisor: where one ends unexpectedly, the process ends."""
 
 
 async def refuse(context: aio.ServicerContext[Any, Any], refusal: fencing.Refusal) -> NoReturn:
@@ -144,7 +146,7 @@ def serve(
     *,
     grace: float = GRACE_SECONDS,
 ) -> int:
-    """Serves until SIGTERM or SIGINT; answers the exit code.
+    """Serves until SIGTERM or SIGINT; answers the exit code: 1 where a task ended that must not.
 
     The one line `listening on <address>` goes to stdout once calls are taken. A second signal ends the
     process at once, with exit code 1.
@@ -153,25 +155,38 @@ def serve(
         ListenError: it cannot listen. And whatever `lifespan` raises.
     """
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(serve_until_stopped(listener, lifespan, grace=grace))
-    return 0
+        return runner.run(serve_until_stopped(listener, lifespan, grace=grace))
 
 
-async def serve_until_stopped(listener: Listener, lifespan: Lifespan, *, grace: float = GRACE_SECONDS) -> None:
+async def serve_until_stopped(listener: Listener, lifespan: Lifespan, *, grace: float = GRACE_SECONDS) -> int:
     """As `serve`, on the running loop."""
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, _on_signal, stopping)
-    async with lifespan() as services:
+    supervisor = supervision.Supervisor()
+    async with lifespan(supervisor) as services:
         server = ReplicaServer(listener, services)
         address = await server.start()
         try:
             # In one write: several processes may share a stdout.
             print(f"listening on {address.text}\n", end="", flush=True)
-            await stopping.wait()
+            return await _until_stopped(stopping, supervisor)
         finally:
             await server.stop(grace)
+
+
+async def _until_stopped(stopping: asyncio.Event, supervisor: supervision.Supervisor) -> int:
+    """Answers the exit code."""
+    stop, failure = asyncio.create_task(stopping.wait()), asyncio.create_task(supervisor.failure())
+    await asyncio.wait({stop, failure}, return_when=asyncio.FIRST_COMPLETED)
+    if not failure.done():
+        failure.cancel()
+        return 0
+    stop.cancel()
+    error = failure.exception()
+    log.error("a task ended that must not; the process exits: %s", error, exc_info=error)
+    return 1
 
 
 def _on_signal(stopping: asyncio.Event) -> None:

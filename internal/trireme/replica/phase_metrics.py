@@ -9,6 +9,7 @@ import dataclasses
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import Any
 
+from trireme.framework import supervision
 from trireme.replica import follower, remote_breaker, remote_connection
 from trireme.replica.listening import ListenError
 from trireme.telemetry import event_loop, own_process
@@ -18,7 +19,12 @@ Remotes = Callable[[], Mapping[str, remote_connection.ConnectionStatistics]]
 
 
 @contextlib.asynccontextmanager
-async def serve(listen: str, instruments: Iterable[Instrument], not_ready: Callable[[], str]) -> AsyncIterator[None]:
+async def serve(
+    listen: str,
+    instruments: Iterable[Instrument],
+    not_ready: Callable[[], str],
+    supervisor: supervision.Supervisor,
+) -> AsyncIterator[None]:
     """Serve metrics and probes at `listen` (empty: nowhere): these, and those of the process. `not_ready` says what is
     missing.
 
@@ -40,19 +46,24 @@ async def serve(listen: str, instruments: Iterable[Instrument], not_ready: Calla
             raise ListenError(f"--metrics-listen: {listen}: {reason}") from error
         lag = event_loop.LoopLag()
         registry.add(lag.instrument)
-        await stack.enter_async_context(lag.measured())
+        await stack.enter_async_context(lag.measured(supervisor))
         yield
 
 
 def serve_follower(
-    listen: str, phase: str, follow: follower.Follower, remotes: Remotes, own: Callable[[], Any]
+    listen: str,
+    phase: str,
+    follow: follower.Follower,
+    remotes: Remotes,
+    own: Callable[[], Any],
+    supervisor: supervision.Supervisor,
 ) -> contextlib.AbstractAsyncContextManager[None]:
     """`serve` for filter and score (`phase`). `own` answers the phase's own statistics, a record of numbers."""
 
     def not_ready() -> str:
         return "" if follow.statistics().generation else "no frontend has brought a snapshot yet"
 
-    return serve(listen, (*_following(follow), *plugins(remotes), *_own(phase, own)), not_ready)
+    return serve(listen, (*_following(follow), *plugins(remotes), *_own(phase, own)), not_ready, supervisor)
 
 
 def _following(follow: follower.Follower) -> Iterable[Instrument]:

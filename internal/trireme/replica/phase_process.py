@@ -15,6 +15,7 @@ import grpc
 from google.protobuf.descriptor import ServiceDescriptor
 from grpc import aio
 
+from trireme.framework import supervision
 from trireme.replica import follower, grpc_server, listening, parent_death, phase_metrics, remote_plugin
 from trireme.snapshot import snapshot
 from trireme.telemetry import klog, log_flags
@@ -118,14 +119,14 @@ def run(phase: Phase[ServiceT], argv: Sequence[str] | None) -> int:
         )
         # What is loaded now lives as long as the process: the collector need not look at it again.
         gc.freeze()
-        return grpc_server.serve(listener, lambda: _lifespan(phase, options))
+        return grpc_server.serve(listener, lambda supervisor: _lifespan(phase, options, supervisor))
     except listening.ListenError as error:
         return grpc_server.fail(str(error))
 
 
 @asynccontextmanager
 async def _lifespan(
-    phase: Phase[ServiceT], options: argparse.Namespace
+    phase: Phase[ServiceT], options: argparse.Namespace, supervisor: supervision.Supervisor
 ) -> AsyncIterator[Sequence[grpc_server.Service]]:
     def asker() -> cycle_pb2.Cycle:
         return service.follow.asker()
@@ -135,7 +136,7 @@ async def _lifespan(
     service = phase.make(snap, remotes)
     hosted = HostedPlugins(service.follow.instance, phase.point, lambda: service.chains)
     measured = phase_metrics.serve_follower(
-        options.metrics_listen, phase.name, service.follow, remotes.statistics, service.statistics
+        options.metrics_listen, phase.name, service.follow, remotes.statistics, service.statistics, supervisor
     )
     try:
         async with measured:

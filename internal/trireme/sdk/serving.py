@@ -108,7 +108,7 @@ def _serve(plugin: description.Plugin, listener: listening.Listener) -> int:
     logging.basicConfig(
         stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname).1s %(name)s: %(message)s"
     )
-    return grpc_server.serve(listener, lambda: _lifespan(plugin))
+    return grpc_server.serve(listener, lambda _: _lifespan(plugin))
 
 
 def _parser(info: description.Info) -> argparse.ArgumentParser:

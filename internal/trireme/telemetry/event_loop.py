@@ -5,6 +5,7 @@ import contextlib
 import time
 from collections.abc import AsyncIterator, Callable
 
+from trireme.framework import supervision
 from trireme.telemetry.instruments import Histogram, exponential
 
 PERIOD_SECONDS = 0.25
@@ -22,13 +23,13 @@ class LoopLag:
         )
 
     @contextlib.asynccontextmanager
-    async def measured(self) -> AsyncIterator[None]:
+    async def measured(self, supervisor: supervision.Supervisor) -> AsyncIterator[None]:
         """Measure while the block runs."""
-        measuring = asyncio.create_task(self._run(), name="event loop lag")
+        measuring = supervisor.keep("event loop lag", self._run)
         try:
             yield
         finally:
-            measuring.cancel()
+            await supervisor.stop(measuring)
 
     async def _run(self) -> None:
         while True:

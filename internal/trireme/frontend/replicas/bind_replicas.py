@@ -5,6 +5,7 @@ died is simply asked again elsewhere, until somebody answers or the leadership e
 """
 
 import asyncio
+import functools
 import itertools
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -14,6 +15,7 @@ from typing import Any
 import grpc
 from grpc import aio
 
+from trireme.framework import supervision
 from trireme.frontend.replicas import replica_link
 from trireme.replica import dialing
 from trireme.v1 import bind_pb2, bind_pb2_grpc, cycle_pb2
@@ -75,6 +77,8 @@ class BindReplicas:
         self._changed = changed
         self._links: dict[str, _BindLink] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        # The links' own tasks, and those that drain links to endpoints that are gone.
+        self.supervisor = supervision.Supervisor()
         self._turn = itertools.count()
         self._fenced = asyncio.Event()
 
@@ -95,15 +99,24 @@ class BindReplicas:
         ]
 
     def set_endpoints(self, addresses: Sequence[str]) -> None:
-        """These are the replicas from now on."""
+        """These are the replicas from now on. One that is gone gets no new calls; those under way go on."""
         for address in set(self._links) - set(addresses):
-            self._tasks.pop(address).cancel()
-            del self._links[address]
+            self.supervisor.start(self._retire(self._links.pop(address), self._tasks.pop(address)))
         for address in addresses:
             if address not in self._links:
                 link = self._links[address] = _BindLink(address, self._dialer)
-                self._tasks[address] = asyncio.create_task(self._keep_fenced(link), name=f"bind {address}")
+                self._tasks[address] = self.supervisor.keep(
+                    f"bind {address}", functools.partial(self._keep_fenced, link)
+                )
         self._changed()
+
+    async def _retire(self, link: _BindLink, task: asyncio.Task[None]) -> None:
+        """Close a link to an endpoint that is gone once its calls have ended or reached their deadlines."""
+        try:
+            await link.line.drain()
+            await self.supervisor.stop(task)
+        finally:
+            await link.line.close()
 
     async def announced(self, patience: float) -> float:
         """Return when all replicas that can be reached know this leader; answers how long old work may take, seconds.
@@ -184,9 +197,9 @@ class BindReplicas:
 
     async def close(self) -> None:
         """End all links."""
-        for task in self._tasks.values():
-            task.cancel()
-        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        await self.supervisor.close()
+        for link in self._links.values():
+            await link.line.close()
 
     async def _stream(self, call: Callable[[Any], Any]) -> AsyncIterator[bind_pb2.BindResult]:
         """The results of one streaming call on the next replica; whatever is missing is the caller's to ask again."""
@@ -259,7 +272,6 @@ class BindReplicas:
                 link.renew()
         finally:
             link.fenced = False
-            await link.line.close()
 
     async def _broken_or_disconnected(self, link: _BindLink) -> None:
         broken = asyncio.create_task(link.broken.wait())
@@ -284,6 +296,5 @@ def _unless_cancelled(error: BaseException) -> None:
     """Raise CancelledError where the task was cancelled: of a call that fails at that moment gRPC tells the failure
     alone, and whoever then went on would never end.
     """
-    task = asyncio.current_task()
-    if task is not None and task.cancelling():
+    if supervision.is_being_cancelled():
         raise asyncio.CancelledError from error

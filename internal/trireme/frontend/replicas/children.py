@@ -7,6 +7,7 @@ frontend, however it ends.
 
 import asyncio
 import contextlib
+import functools
 import io
 import logging
 import os
@@ -21,6 +22,7 @@ from typing import Any
 import orjson
 
 from trireme.config import commandline, leader_election
+from trireme.framework import supervision
 from trireme.replica import nursery
 
 log = logging.getLogger(__name__)
@@ -129,20 +131,26 @@ class Nursery:
 
     async def _read(self, pid: int, asks: io.FileIO, said: asyncio.StreamReader) -> None:
         """Take what is said, until it ends: then all have ended."""
-        while line := await said.readline():
-            if not line.startswith(b"{"):
-                self._said(line.decode(errors="replace").strip(), 0)
-                continue
-            what = orjson.loads(line)
-            if "started" in what:
-                self._said(f"started {what['started']}", what["pid"])
-            else:
-                self._end(what["ended"], what["code"])
-        _, status = await asyncio.to_thread(os.waitpid, pid, 0)
-        asks.close()
-        self._asks = None
-        for name in self._running:
-            self._end(name, os.waitstatus_to_exitcode(status))
+        try:
+            while line := await said.readline():
+                self._take(line)
+        finally:
+            # Also where this fails: it ends then, and its processes with it, and whoever waits for them goes on.
+            asks.close()
+            _, status = await asyncio.to_thread(os.waitpid, pid, 0)
+            self._asks = None
+            for name in self._running:
+                self._end(name, os.waitstatus_to_exitcode(status))
+
+    def _take(self, line: bytes) -> None:
+        if not line.startswith(b"{"):
+            self._said(line.decode(errors="replace").strip(), 0)
+            return
+        what = orjson.loads(line)
+        if "started" in what:
+            self._said(f"started {what['started']}", what["pid"])
+        else:
+            self._end(what["ended"], what["code"])
 
     def _said(self, key: str, value: int) -> None:
         waiting = self._waiting.pop(key, None)
@@ -258,7 +266,9 @@ class Children:
             group.create_task(asyncio.Event().wait())
             for children in self._children.values():
                 for child in children:
-                    group.create_task(self._keep_one(child, restarted))
+                    group.create_task(
+                        supervision.supervise(child.name, functools.partial(self._keep_one, child, restarted))
+                    )
 
     async def stop(self) -> None:
         """End all, and remove their folder."""

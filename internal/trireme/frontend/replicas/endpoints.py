@@ -8,6 +8,7 @@ import logging
 import socket
 from collections.abc import Callable, Sequence
 
+from trireme.framework import supervision
 from trireme.frontend.replicas import endpoint_slices
 from trireme.kube import client
 
@@ -41,9 +42,10 @@ async def follow(endpoints: Sequence[str], local: Sequence[str], take: Take, api
         for endpoint in endpoints:
             told = functools.partial(resolved, endpoint)
             if endpoint.startswith(_DNS):
-                group.create_task(_look_up(endpoint, told))
+                group.create_task(supervision.supervise(endpoint, functools.partial(_look_up, endpoint, told)))
             elif endpoint.startswith(endpoint_slices.SCHEME):
-                group.create_task(endpoint_slices.follow(api, endpoint, told))
+                following = functools.partial(endpoint_slices.follow, api, endpoint, told)
+                group.create_task(supervision.supervise(endpoint, following))
 
 
 async def _look_up(endpoint: str, take: Take) -> None:

@@ -6,9 +6,8 @@ nobody. Where it falls too far behind, the stream is given up and opened again w
 
 import asyncio
 import collections
-import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -19,10 +18,12 @@ from trireme.v1 import snapshot_pb2
 
 log = logging.getLogger(__name__)
 
-# Deltas that may wait for one replica; a full sync is cheaper than more.
+# Deltas that may wait for one replica: so many bytes, or as many as its full sync had; a full sync is cheaper then.
 MAX_BACKLOG_BYTES = 8 << 20
 # A replica that acknowledges nothing for so long, though there is something, is out of step.
 SILENCE_SECONDS = 3.0
+# How long a replica may take to receive a full sync, and then to apply it.
+FULL_SYNC_SECONDS = 60.0
 RECONNECT_SECONDS = 0.2
 MAX_RECONNECT_SECONDS = 5.0
 
@@ -92,6 +93,7 @@ class ReplicaLink:
         self._unheard_since = 0.0
         self._sent_bytes = 0
         self._full_syncs = 0
+        self._full_sync_bytes = 0  # of the last one
         self._last_error = ""
         # Generation of the capacities that this replica has, by (profile, class): patches build on them.
         self.capacities: dict[tuple[str, int], int] = {}
@@ -175,6 +177,10 @@ class ReplicaLink:
             delay = min(delay * 2, MAX_RECONNECT_SECONDS)
             self._line.renew()
 
+    async def drain(self) -> None:
+        """Refuse new calls, and return once those under way have ended or reached their deadlines."""
+        await self._line.drain()
+
     async def close(self) -> None:
         """Close the channel."""
         await self._line.close()
@@ -214,8 +220,10 @@ class ReplicaLink:
         finally:
             call.cancel()
             reader.cancel()
-            with contextlib.suppress(asyncio.CancelledError, aio.AioRpcError):
-                await reader
+            # Unlike `await reader` this is cancelled only where this task is, and not because the reader was.
+            await asyncio.wait({reader})
+            if not reader.cancelled():
+                reader.exception()  # it is known by now, or of no interest any more
 
     async def _write_full_sync(self, call: Any) -> None:
         """The cluster as it is now; what changes while it is written is queued behind it."""
@@ -224,26 +232,35 @@ class ReplicaLink:
         self._streaming = True
         self._unheard_since = self._clock()
         self._full_syncs += 1
-        async with asyncio.timeout(60):
+        self._full_sync_bytes = sum(map(len, chunks))
+        async with asyncio.timeout(FULL_SYNC_SECONDS):
             await call.write(hello)
             for chunk in chunks:
                 await call.write(chunk)
 
     async def _write(self, call: Any, request: bytes, reader: asyncio.Task[None]) -> None:
-        writing = asyncio.ensure_future(call.write(request))
-        while not writing.done():
-            await asyncio.wait({writing, reader}, timeout=1.0, return_when=asyncio.FIRST_COMPLETED)
-            if reader.done() and not writing.done():
-                writing.cancel()
-                await reader
-            if self._pending_bytes > MAX_BACKLOG_BYTES or self._silent(SILENCE_SECONDS * 2):
-                writing.cancel()
-                raise TimeoutError("it does not follow; it will be synchronised anew")
-        await writing
+        """Write a delta. Raises: OSError or TimeoutError where the stream is of no use any more."""
+        writing = asyncio.create_task(call.write(request))
+        try:
+            while not writing.done():
+                await asyncio.wait({writing, reader}, timeout=1.0, return_when=asyncio.FIRST_COMPLETED)
+                if reader.done() and not writing.done():
+                    await reader
+                    raise ConnectionResetError("closed by the replica")
+                if self._is_behind():
+                    raise TimeoutError("it does not follow; it will be synchronised anew")
+            await writing
+        finally:
+            writing.cancel()
+
+    def _is_behind(self) -> bool:
+        if self._pending_bytes > max(MAX_BACKLOG_BYTES, self._full_sync_bytes):
+            return True
+        return self._silent(SILENCE_SECONDS * 2 if self._synced else FULL_SYNC_SECONDS)
 
     async def _read(self, call: Any) -> None:
         try:
-            async for answer in _answers(call):
+            async for answer in call:
                 first, self._synced = not self._synced, True
                 self._acknowledged = answer.applied_generation
                 self._unheard_since = 0.0 if self._acknowledged >= self._published else self._clock()
@@ -254,11 +271,6 @@ class ReplicaLink:
         finally:
             # However the stream ended, the writer must learn of it: without changes it would wait for ever.
             self._wake.set()
-
-
-async def _answers(call: Any) -> AsyncIterator[snapshot_pb2.SyncResponse]:
-    async for answer in call:
-        yield answer
 
 
 def _identity(message: bytes) -> bytes:

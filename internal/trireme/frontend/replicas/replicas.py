@@ -13,6 +13,7 @@ from typing import TypeVar
 import grpc
 from grpc import aio
 
+from trireme.framework import supervision
 from trireme.frontend.replicas import replica_link
 from trireme.replica import dialing
 
@@ -60,6 +61,8 @@ class Replicas:
         self._changed = changed
         self._links: dict[str, replica_link.ReplicaLink] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        # The links' own tasks, and those that drain links to endpoints that are gone.
+        self.supervisor = supervision.Supervisor()
 
     @property
     def available(self) -> bool:
@@ -80,22 +83,27 @@ class Replicas:
         return [link.statistics() for link in self._links.values()]
 
     def set_endpoints(self, addresses: Sequence[str]) -> None:
-        """These are the replicas from now on."""
+        """These are the replicas from now on. One that is gone gets no new calls; those under way go on."""
         for address in set(self._links) - set(addresses):
-            self._tasks.pop(address).cancel()
-            self._closing = asyncio.create_task(self._links.pop(address).close())
+            self.supervisor.start(self._retire(self._links.pop(address), self._tasks.pop(address)))
         for address in addresses:
             if address not in self._links:
                 link = replica_link.ReplicaLink(address, self._source, self._dialer, self._clock, self._changed)
                 self._links[address] = link
-                self._tasks[address] = asyncio.create_task(link.run(), name=f"{self.phase} {address}")
+                self._tasks[address] = self.supervisor.keep(f"{self.phase} {address}", link.run)
         self._changed()
+
+    async def _retire(self, link: replica_link.ReplicaLink, task: asyncio.Task[None]) -> None:
+        """Close a link to an endpoint that is gone once its calls have ended or reached their deadlines."""
+        try:
+            await link.drain()
+            await self.supervisor.stop(task)
+        finally:
+            await link.close()
 
     async def close(self) -> None:
         """End all links."""
-        for task in self._tasks.values():
-            task.cancel()
-        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        await self.supervisor.close()
         for link in self._links.values():
             await link.close()
 

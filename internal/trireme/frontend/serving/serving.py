@@ -3,7 +3,6 @@
 Source: cmd/kube-scheduler/app/server.go.
 """
 
-import asyncio
 import contextlib
 import logging
 import os
@@ -17,6 +16,7 @@ from aiohttp import web
 
 from trireme.config import commandline
 from trireme.config import serving as serving_config
+from trireme.framework import supervision
 from trireme.frontend.serving import serving_site, serving_trust
 from trireme.kube import client, credentials
 from trireme.telemetry import authentication, authorization, klog, tls_acceptor, tls_contexts, tls_options
@@ -38,7 +38,7 @@ class ServingError(Exception):
 
 @contextlib.asynccontextmanager
 async def serve(
-    completed: commandline.CompletedConfig, frontend: "assembly.Frontend"
+    completed: commandline.CompletedConfig, frontend: "assembly.Frontend", supervisor: supervision.Supervisor
 ) -> AsyncIterator[serving_site.FrontendSite]:
     """Serve on what the configuration opened, and on the Unix socket that it names.
 
@@ -47,10 +47,10 @@ async def serve(
     served = serving_site.FrontendSite(completed, frontend)
     async with contextlib.AsyncExitStack() as stack:
         if completed.serving is not None:
-            await stack.enter_async_context(_secure(completed, completed.serving, served))
+            await stack.enter_async_context(_secure(completed, completed.serving, served, supervisor))
         if completed.trireme.admin_socket:
             await stack.enter_async_context(_local(completed.trireme.admin_socket, served))
-        await stack.enter_async_context(served.loop_lag.measured())
+        await stack.enter_async_context(served.loop_lag.measured(supervisor))
         try:
             yield served
         finally:
@@ -93,7 +93,10 @@ def _remove(path: str) -> None:
 
 @contextlib.asynccontextmanager
 async def _secure(
-    completed: commandline.CompletedConfig, serving: serving_config.Serving, served: serving_site.FrontendSite
+    completed: commandline.CompletedConfig,
+    serving: serving_config.Serving,
+    served: serving_site.FrontendSite,
+    supervisor: supervision.Supervisor,
 ) -> AsyncIterator[None]:
     """The site over TLS, for whom the cluster vouches."""
     options = completed.options
@@ -121,17 +124,20 @@ async def _secure(
                 time.monotonic,
             ),
         )
-        async with _accepting(serving, contexts, served.site.application(served.access.ask(guard))):
-            following = asyncio.create_task(trust.follow(), name="authorities")
+        async with _accepting(serving, contexts, served.site.application(served.access.ask(guard)), supervisor):
+            following = supervisor.keep("authorities", trust.follow)
             try:
                 yield
             finally:
-                following.cancel()
+                await supervisor.stop(following)
 
 
 @contextlib.asynccontextmanager
 async def _accepting(
-    serving: serving_config.Serving, contexts: tls_contexts.TlsContexts, application: web.Application
+    serving: serving_config.Serving,
+    contexts: tls_contexts.TlsContexts,
+    application: web.Application,
+    supervisor: supervision.Supervisor,
 ) -> AsyncIterator[None]:
     runner = web.AppRunner(application, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS)
     await runner.setup()
@@ -140,14 +146,13 @@ async def _accepting(
     host, port = serving.listener.getsockname()[:2]
     where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     acceptor = tls_acceptor.TlsAcceptor(serving.listener, contexts.current, server)
-    accepting = asyncio.create_task(acceptor.run(), name="https")
+    accepting = supervisor.keep("https", acceptor.run)
     log.info("Serving securely on %s", where)
     klog.info(log, 0, "Starting DynamicServingCertificateController")
     try:
         yield
     finally:
-        accepting.cancel()
-        await asyncio.gather(accepting, return_exceptions=True)
+        await supervisor.stop(accepting)
         await acceptor.close()
         klog.info(log, 0, "Shutting down DynamicServingCertificateController")
         log.info("Stopped listening on %s", where)

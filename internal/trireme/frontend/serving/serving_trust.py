@@ -49,8 +49,10 @@ class ClusterTrust:
 
     async def follow(self) -> None:
         """Look again, until cancelled."""
-        while self._api is not None and self._wanted:
+        while True:
             await asyncio.sleep(REFRESH_SECONDS)
+            if self._api is None or not self._wanted:
+                continue
             try:
                 self._looked_up = await _settings(self._api)
             except (ApiError, ApiUnreachable) as error:

@@ -1,0 +1,172 @@
+"""The channel that every call to a phase or a plugin goes through: it drains before it closes.
+
+Two things about grpc.aio make a plain channel unsafe where endpoints come and go:
+
+- Calls under way on a channel that is closed raise CancelledError in their callers, which reads as the cancellation of
+  the caller's own task and ends that in silence. Here they fail with UNAVAILABLE, as if the server had gone, so that
+  the caller goes on with another replica. Only the cancellation of the caller's task is still raised as such.
+- A call on a closed channel raises UsageError. Here it fails with UNAVAILABLE, too.
+
+An interceptor could do the same, but costs a task and two futures for each call.
+"""
+
+import asyncio
+import functools
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, TypeVar
+
+import grpc
+from grpc import aio
+
+from trireme.framework import supervision
+
+Answer = TypeVar("Answer")
+
+CLOSED = "the connection was closed"
+
+
+class DrainingChannel(aio.Channel):
+    """A channel to one address. It subclasses the abstract `aio.Channel` because that is what generated stubs take."""
+
+    def __init__(self, channel: aio.Channel) -> None:
+        self._channel = channel
+        self._refusing = False
+        self._in_flight = 0  # calls that have a deadline
+        self._last_deadline = 0.0  # of these, in the loop's time
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    @property
+    def in_flight(self) -> int:
+        """Calls under way, without streams that have no deadline."""
+        return self._in_flight
+
+    async def drain(self) -> None:
+        """Refuse new calls, and return once those under way have ended or reached their deadlines.
+
+        Streams without a deadline are not waited for: they go on until the channel is closed.
+        """
+        self._refusing = True
+        try:
+            async with asyncio.timeout_at(self._last_deadline if self._in_flight else None):
+                await self._idle.wait()
+        except TimeoutError:
+            return
+
+    async def close(self, grace: float | None = None) -> None:
+        """Close it; calls still under way fail with UNAVAILABLE, at once or after `grace` seconds."""
+        self._refusing = True
+        await self._channel.close(grace)
+
+    def get_state(self, try_to_connect: bool = False) -> grpc.ChannelConnectivity:
+        """The state of the connection."""
+        return self._channel.get_state(try_to_connect)
+
+    async def wait_for_state_change(self, last_observed_state: grpc.ChannelConnectivity) -> None:
+        """Return once the state of the connection is another one."""
+        await self._channel.wait_for_state_change(last_observed_state)
+
+    async def channel_ready(self) -> None:
+        """Return once it is connected."""
+        await self._channel.channel_ready()
+
+    async def __aenter__(self) -> "DrainingChannel":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    def unary_unary(self, *arguments: Any, **named: Any) -> Any:
+        """As aio.Channel's; the callable returns a coroutine."""
+        return functools.partial(self._call, self._channel.unary_unary(*arguments, **named))
+
+    def stream_unary(self, *arguments: Any, **named: Any) -> Any:
+        """As aio.Channel's; the callable returns a coroutine."""
+        return functools.partial(self._call, self._channel.stream_unary(*arguments, **named))
+
+    def unary_stream(self, *arguments: Any, **named: Any) -> Any:
+        """As aio.Channel's; the callable returns a Stream."""
+        return functools.partial(self._stream, self._channel.unary_stream(*arguments, **named))
+
+    def stream_stream(self, *arguments: Any, **named: Any) -> Any:
+        """As aio.Channel's; the callable returns a Stream."""
+        return functools.partial(self._stream, self._channel.stream_stream(*arguments, **named))
+
+    async def guard(self, awaitable: Awaitable[Answer]) -> Answer:
+        """Await a part of a call.
+
+        Raises: AioRpcError with UNAVAILABLE where the channel closed meanwhile.
+        """
+        try:
+            return await awaitable
+        except asyncio.CancelledError as error:
+            if supervision.is_being_cancelled():
+                raise
+            raise _unavailable() from error
+        except asyncio.InvalidStateError as error:
+            if self._refusing:
+                raise _unavailable() from error
+            raise
+
+    async def _call(self, method: Callable[..., Any], request: Any = None, **named: Any) -> Any:
+        self._begin(named.get("timeout"))
+        try:
+            return await self.guard(method(request, **named))
+        finally:
+            self._end(named.get("timeout"))
+
+    def _stream(self, method: Callable[..., Any], request: Any = None, **named: Any) -> "Stream":
+        timeout = named.get("timeout")
+        self._begin(timeout)
+        try:
+            call = method(request, **named)
+        except BaseException:
+            self._end(timeout)
+            raise
+        call.add_done_callback(lambda _: self._end(timeout))
+        return Stream(self, call)
+
+    def _begin(self, timeout: float | None) -> None:
+        if self._refusing:
+            raise _unavailable()
+        if timeout is not None:
+            self._in_flight += 1
+            self._last_deadline = max(self._last_deadline, asyncio.get_running_loop().time() + timeout)
+            self._idle.clear()
+
+    def _end(self, timeout: float | None) -> None:
+        if timeout is not None:
+            self._in_flight -= 1
+            if not self._in_flight:
+                self._idle.set()
+
+
+class Stream:
+    """A call that is answered by a stream. Messages are read by `read` or by iteration."""
+
+    __slots__ = ("_call", "_channel")
+
+    def __init__(self, channel: DrainingChannel, call: Any) -> None:
+        self._channel = channel
+        self._call = call
+
+    async def read(self) -> Any:
+        """The next message, `aio.EOF` after the last. Raises: AioRpcError."""
+        return await self._channel.guard(self._call.read())
+
+    async def write(self, message: Any) -> None:
+        """Send a message. Raises: AioRpcError; InvalidStateError where the call has ended."""
+        await self._channel.guard(self._call.write(message))
+
+    def cancel(self) -> bool:
+        """End the call; whether it was under way."""
+        cancelled: bool = self._call.cancel()
+        return cancelled
+
+    async def __aiter__(self) -> AsyncIterator[Any]:
+        while (message := await self.read()) is not aio.EOF:
+            yield message
+
+
+def _unavailable() -> aio.AioRpcError:
+    return aio.AioRpcError(grpc.StatusCode.UNAVAILABLE, aio.Metadata(), aio.Metadata(), details=CLOSED)

@@ -1,0 +1,190 @@
+"""Channels to endpoints that come and go, over real connections: calls under way go on, and no caller is cancelled."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import grpc
+import pytest
+from grpc import aio
+
+from trireme.frontend.replicas import bind_replicas
+from trireme.replica import channels, dialing
+from trireme.v1 import bind_pb2, bind_pb2_grpc, cycle_pb2
+
+
+class _Server:
+    """Answers b"x" to `/s/Unary`, and b"a", b"b" to `/s/Stream`, each as soon as `let_go` is set."""
+
+    def __init__(self) -> None:
+        self.let_go = asyncio.Event()
+        self.under_way = 0
+
+    async def _unary(self, request: bytes, _: Any) -> bytes:
+        self.under_way += 1
+        await self.let_go.wait()
+        return b"x"
+
+    async def _stream(self, request: bytes, _: Any) -> AsyncIterator[bytes]:
+        self.under_way += 1
+        yield b"a"
+        await self.let_go.wait()
+        yield b"b"
+
+    @contextlib.asynccontextmanager
+    async def channel(self) -> AsyncIterator[channels.DrainingChannel]:
+        server = aio.server()
+        handlers = {
+            "Unary": grpc.unary_unary_rpc_method_handler(self._unary),
+            "Stream": grpc.unary_stream_rpc_method_handler(self._stream),
+        }
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("s", handlers),))
+        port = server.add_insecure_port("127.0.0.1:0")
+        await server.start()
+        channel = dialing.Dialer().channel(f"127.0.0.1:{port}", (), 0)
+        try:
+            yield channel
+        finally:
+            await channel.close()
+            await server.stop(0)
+
+    async def busy(self, calls: int) -> None:
+        async with asyncio.timeout(20):
+            while self.under_way < calls:
+                await asyncio.sleep(0.005)
+
+
+async def _unary(channel: channels.DrainingChannel, timeout: float | None = 30.0) -> bytes:
+    answer: bytes = await channel.unary_unary("/s/Unary")(b"", timeout=timeout)
+    return answer
+
+
+async def _iterated(channel: channels.DrainingChannel, timeout: float | None = 30.0) -> bytes:
+    return b"".join([part async for part in channel.unary_stream("/s/Stream")(b"", timeout=timeout)])
+
+
+async def _read(channel: channels.DrainingChannel, timeout: float | None = 30.0) -> bytes:
+    call = channel.unary_stream("/s/Stream")(b"", timeout=timeout)
+    parts = []
+    while (part := await call.read()) is not aio.EOF:
+        parts.append(part)
+    return b"".join(parts)
+
+
+CALLS = pytest.mark.parametrize(
+    ("call", "answer"), [(_unary, b"x"), (_iterated, b"ab"), (_read, b"ab")], ids=["unary", "iterated", "read"]
+)
+
+
+@CALLS
+async def test_a_call_under_way_fails_as_unavailable_when_its_channel_closes(
+    call: Callable[..., Any], answer: bytes
+) -> None:
+    """grpc.aio raises CancelledError in the caller, which then ends in silence, and the scheduler with it."""
+    server = _Server()
+    async with server.channel() as channel:
+        calling = asyncio.create_task(call(channel))
+        await server.busy(1)
+        await channel.close()
+        with pytest.raises(aio.AioRpcError) as raised:
+            await calling
+    assert raised.value.code() is grpc.StatusCode.UNAVAILABLE
+
+
+@CALLS
+async def test_the_callers_own_cancellation_stays_one(call: Callable[..., Any], answer: bytes) -> None:
+    """Else a scheduler that is told to stop asks another replica instead."""
+    server = _Server()
+    async with server.channel() as channel:
+        calling = asyncio.create_task(call(channel))
+        await server.busy(1)
+        calling.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await calling
+
+
+@CALLS
+async def test_a_channel_drains(call: Callable[..., Any], answer: bytes) -> None:
+    """A call that a replica is about to answer is not asked again elsewhere only because the replica is leaving."""
+    server = _Server()
+    async with server.channel() as channel:
+        calling = asyncio.create_task(call(channel))
+        await server.busy(1)
+        draining = asyncio.create_task(channel.drain())
+        await asyncio.sleep(0)
+        with pytest.raises(aio.AioRpcError) as raised:
+            await call(channel)
+        assert raised.value.code() is grpc.StatusCode.UNAVAILABLE
+        assert not draining.done()
+        server.let_go.set()
+        await asyncio.wait_for(draining, 20)
+        assert await calling == answer
+
+
+async def test_a_channel_does_not_drain_beyond_the_deadlines_of_its_calls() -> None:
+    """A replica that hangs must not hold its channel for ever; and a stream without a deadline not at all."""
+    server = _Server()
+    async with server.channel() as channel:
+        endless = asyncio.create_task(_read(channel, None))
+        limited = asyncio.create_task(_unary(channel, 1.0))
+        await server.busy(2)
+        await asyncio.wait_for(channel.drain(), 20)
+        with pytest.raises(aio.AioRpcError) as raised:
+            await limited
+        assert raised.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+        assert not endless.done()
+        endless.cancel()
+
+
+class _Bind(bind_pb2_grpc.BindServiceServicer):
+    """Binds each item when it is let go."""
+
+    def __init__(self, let_go: asyncio.Event) -> None:
+        self.items = 0
+        self._let_go = let_go
+
+    async def Fence(self, request: Any, context: Any) -> bind_pb2.FenceResponse:
+        return bind_pb2.FenceResponse(epoch=1)
+
+    async def Bind(  # type: ignore[override]  # a generator, as grpc.aio wants it
+        self, request: bind_pb2.BindRequest, context: Any
+    ) -> AsyncIterator[bind_pb2.BindResponse]:
+        self.items += len(request.items)
+        await self._let_go.wait()
+        results = [bind_pb2.BindResult(index=index) for index in range(len(request.items))]
+        yield bind_pb2.BindResponse(results=results)
+
+
+async def test_a_bind_batch_survives_that_its_endpoint_is_removed() -> None:
+    """As a rolling update does: the pods of the batch would stay assumed for ever, and nobody would hear of it."""
+    let_go = asyncio.Event()
+    leaving, staying = _Bind(let_go), _Bind(let_go)
+    async with contextlib.AsyncExitStack() as stack:
+        addresses = []
+        for servicer in (leaving, staying):
+            server = aio.server()
+            bind_pb2_grpc.add_BindServiceServicer_to_server(servicer, server)
+            addresses.append(f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}")
+            await server.start()
+            stack.push_async_callback(server.stop, 0)
+        binders = bind_replicas.BindReplicas(
+            cycle_pb2.Fence, bind_pb2.FenceRequest, dialing.Dialer(), 60.0, lambda: None
+        )
+        stack.push_async_callback(binders.close)
+        binders.set_endpoints(addresses[:1])
+        await asyncio.wait_for(binders.announced(0.1), 20)
+        request = bind_pb2.BindRequest(items=[bind_pb2.BindItem(node_name="n"), bind_pb2.BindItem(node_name="m")])
+
+        async def bind() -> list[int]:
+            return [result.index async for result in binders.bind(request)]
+
+        binding = asyncio.create_task(bind())
+        async with asyncio.timeout(20):
+            while not leaving.items:
+                await asyncio.sleep(0.005)
+        binders.set_endpoints(addresses[1:])
+        assert binders.answering() == []
+        let_go.set()
+        assert await asyncio.wait_for(binding, 20) == [0, 1]
+        assert (leaving.items, staying.items) == (2, 0)
