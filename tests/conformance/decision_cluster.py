@@ -12,6 +12,8 @@ import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from trireme.config import gates
+from trireme.framework import amounts, resizes
 from trireme.frontend.cluster import class_registry, cluster_cache, object_kinds, placed_pod, pod_projection
 from trireme.kube import decode
 from trireme.v1 import core_pb2, cycle_pb2, snapshot_pb2
@@ -35,7 +37,10 @@ class DecisionCluster:
         self.pod: Json = case["pod"]
         # A pod that tries again may be nominated itself; it must not count for itself.
         self._nominated: list[Json] = [*(case.get("nominated") or ()), self.pod]
-        self.registry = class_registry.ClassRegistry()
+        features = gates.FeatureGates(chosen=case.get("featureGates") or {})
+        self.registry = class_registry.ClassRegistry(
+            rules=amounts.rules_of(features.all()), keep_deferred=features.enabled(resizes.GATE)
+        )
         self.cache = cluster_cache.ClusterCache(self.registry)
 
     def fill(self) -> None:
@@ -87,7 +92,8 @@ class DecisionCluster:
     def class_of(self, pod: Json) -> int:
         """The class of a pod that waits."""
         parsed = pod_projection.parse(pod)
-        base = self.registry.base_of(parsed.base)
+        resized = self.registry.keep_deferred and parsed.deferred
+        base = self.registry.base_of(pod_projection.base_of_resize(parsed) if resized else parsed.base)
         class_id = self.registry.intern(base, parsed.labels)
         while self._intern_again():
             # Keys that the pod itself selects by make its own class finer.

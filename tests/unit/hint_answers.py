@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from trireme.config import gates, loading, model, profiles
-from trireme.framework import cluster_event
+from trireme.framework import amounts, cluster_event, resizes
 from trireme.framework.registry import IN_TREE
 from trireme.frontend.cluster import class_registry, cluster_cache, cluster_watch, object_kinds, pod_projection
 from trireme.frontend.queueing import hints, queue_hints, queue_pod
@@ -75,7 +75,10 @@ class Hints:
         self, plugin: str, objects: Iterable[Json] = (), features: Json | None = None, args: Json | None = None
     ) -> None:
         self._plugin = plugin
-        self._registry = class_registry.ClassRegistry()
+        chosen = gates.FeatureGates(chosen=features)
+        self._registry = class_registry.ClassRegistry(
+            rules=amounts.rules_of(chosen.all()), keep_deferred=chosen.enabled(resizes.GATE)
+        )
         cache = cluster_cache.ClusterCache(self._registry)
         for each in objects:
             kind = _KINDS[each["kind"]]
@@ -117,7 +120,10 @@ class Hints:
 
     def _queued(self, waiting: Json) -> queue_pod.QueuedPod:
         parsed = pod_projection.parse(waiting)
-        record = queue_pod.by_priority(parsed.key, parsed.uid, self._class_of(waiting), "", parsed.priority)
+        resized = self._registry.keep_deferred and parsed.deferred
+        base = pod_projection.base_of_resize(parsed) if resized else parsed.base
+        class_id = self._registry.intern(self._registry.base_of(base), parsed.labels)
+        record = queue_pod.by_priority(parsed.key, parsed.uid, class_id, "", parsed.priority)
         queued = queue_pod.QueuedPod(record, 0.0)
         queued.rejectors = frozenset({self._plugin})
         return queued

@@ -118,8 +118,6 @@ def test_who_sets_a_gate_that_is_not_heeded_is_told_so() -> None:
     assert list(unheeded_gates.warnings(chosen)) == [
         "feature gate DRAOptionalNodeOperations=true has no effect: no operation of a node is optional"
     ]
-    off = list(unheeded_gates.warnings(feature_gates(InPlacePodLevelResourcesVerticalScaling=False)))
-    assert [text.split("=")[0] for text in off] == ["feature gate InPlacePodLevelResourcesVerticalScaling"]
 
 
 def test_the_table_of_gates_says_of_each_what_the_code_does() -> None:

@@ -31,8 +31,8 @@ NODES = [f"n{number}" for number in range(5)]
 def _plugins() -> list[Any]:
     return [
         node_name.NodeName(),
-        node_unschedulable.NodeUnschedulable(),
-        taint_toleration.TaintToleration(),
+        node_unschedulable.NodeUnschedulable(comparing=False),
+        taint_toleration.TaintToleration(comparing=False),
         node_affinity.NodeAffinity(),
         node_ports.NodePorts(),
         node_resources_fit.NodeResourcesFit(node_resources_fit.Args()),

@@ -87,6 +87,15 @@ def test_taint_toleration(waiting: Json, old: Json | None, new: Json, expected: 
     assert Hints("TaintToleration").about(waiting, "Node", action, old, new) == expected
 
 
+@pytest.mark.parametrize(("gate", "expected"), [(True, QUEUE), (False, SKIP)])
+def test_tolerations_that_compare_count_in_hints_by_their_gate(gate: bool, expected: str) -> None:
+    """Else a pod sleeps though a node has a value now that it tolerates."""
+    waiting = pod(tolerations=[{"key": "a", "operator": "Lt", "value": "5", "effect": "NoSchedule"}])
+    taints = [node(taints=[{"key": "a", "value": value, "effect": "NoSchedule"}]) for value in ("7", "3")]
+    hints = Hints("TaintToleration", features={"TaintTolerationComparisonOperators": gate})
+    assert hints.about(waiting, "Node", "UpdateNodeTaint", *taints) == expected
+
+
 @pytest.mark.parametrize(
     ("plugin", "key", "expected"),
     [

@@ -47,7 +47,9 @@ def test_a_pod_that_names_a_node_runs_there_or_nowhere() -> None:
 def test_a_cordoned_node_takes_who_tolerates_it(tolerations: list[Json], skips: bool) -> None:
     """Else a node that is being drained fills up again, or a DaemonSet's pod finds no node."""
     builder = _cluster(open={}, cordoned={"unschedulable": True})
-    answers = Answers(builder, node_unschedulable.NodeUnschedulable(), pod_of({"tolerations": tolerations}))
+    answers = Answers(
+        builder, node_unschedulable.NodeUnschedulable(comparing=False), pod_of({"tolerations": tolerations})
+    )
     assert answers.pre_filter.skip is skips
     if not skips:
         assert answers.messages() == {"cordoned": ("node(s) were unschedulable",)}
@@ -85,7 +87,7 @@ def test_hard_taints_refuse_and_soft_ones_count(
     tolerations: list[Json], refused: set[str], scores: dict[str, int] | None
 ) -> None:
     """Else a pod runs where it was told not to, or is kept from where it may."""
-    plugin = taint_toleration.TaintToleration()
+    plugin = taint_toleration.TaintToleration(comparing=False)
     answers = Answers(_cluster(**TAINTED), plugin, pod_of({"tolerations": tolerations}))
     assert set(answers.refusals()) == refused
     assert {refusal.code for refusal in answers.refusals().values()} <= {UNRESOLVABLE}
@@ -99,7 +101,9 @@ def test_hard_taints_refuse_and_soft_ones_count(
 def test_the_first_taint_that_is_not_tolerated_is_named() -> None:
     """Else explain cannot say which taint keeps a pod away."""
     answers = Answers(
-        _cluster(**TAINTED), taint_toleration.TaintToleration(), pod_of({"tolerations": [{"key": "gpu", "value": "a"}]})
+        _cluster(**TAINTED),
+        taint_toleration.TaintToleration(comparing=False),
+        pod_of({"tolerations": [{"key": "gpu", "value": "a"}]}),
     )
     assert dict(answers.refusals()["both"].reasons[0].parameters) == {
         "key": "gpu",

@@ -27,7 +27,7 @@ NODES = [f"n{number}" for number in range(5)]
 def _chain() -> evaluation.Chain:
     balanced = node_resources_balanced_allocation
     plugins: list[Any] = [
-        taint_toleration.TaintToleration(),
+        taint_toleration.TaintToleration(comparing=False),
         node_affinity.NodeAffinity(),
         node_resources_fit.NodeResourcesFit(node_resources_fit.Args()),
         balanced.NodeResourcesBalancedAllocation(balanced.Args()),

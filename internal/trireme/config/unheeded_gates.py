@@ -16,10 +16,6 @@ UNHEEDED: Final[Mapping[str, tuple[bool, str]]] = {
     "DRAListTypeAttributes": (True, "attributes of devices that are lists are not looked at"),
     "DRANodeAllocatableResources": (True, "devices do not count as the node's resources"),
     "DRAOptionalNodeOperations": (True, "no operation of a node is optional"),
-    "InPlacePodLevelResourcesVerticalScaling": (False, "resources of a pod as a whole may be resized"),
-    "InPlacePodVerticalScalingSchedulerPreemption": (True, "nobody is preempted for a pod that is resized"),
-    "PodLevelResources": (False, "resources of a pod as a whole count"),
-    "TaintTolerationComparisonOperators": (True, "a toleration with the operator Lt or Gt tolerates nothing"),
 }
 
 

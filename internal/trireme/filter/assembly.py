@@ -3,7 +3,8 @@
 from collections.abc import Callable, Mapping
 
 from trireme.filter import evaluation, remote_columns
-from trireme.plugins import catalog, interfaces
+from trireme.framework import resizes
+from trireme.plugins import catalog, deferred_pod_scheduling, interfaces
 from trireme.v1 import plugin_pb2, snapshot_pb2
 from trireme.wire import profiles
 
@@ -14,6 +15,7 @@ def chains(
 ) -> Mapping[str, evaluation.Chain]:
     """The chain of each profile. Raises: ValueError naming a plugin that is neither in-tree nor remote."""
     features = dict(configuration.feature_gates)
+    not_for_resizes = deferred_pod_scheduling.PASSED_OVER if features.get(resizes.GATE) else frozenset()
     remotes = {remote.name: remote for remote in configuration.remote_plugins}
     out = {}
     for profile in configuration.profiles:
@@ -28,5 +30,5 @@ def chains(
                 remote.append(make_remote(remotes[name]))
             else:
                 raise ValueError(f"profile {profile.scheduler_name}: no filter plugin {name}")
-        out[profile.scheduler_name] = evaluation.Chain(tuple(order), tuple(local), tuple(remote))
+        out[profile.scheduler_name] = evaluation.Chain(tuple(order), tuple(local), tuple(remote), not_for_resizes)
     return out

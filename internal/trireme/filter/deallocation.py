@@ -33,6 +33,8 @@ class Deallocation:
         """Free a claim, or say nothing. It fails where PreFilter ended before this plugin's turn: kube-scheduler does
         not find what it keeps there.
         """
+        if question.chain.passes_over(self.name, question.pod_class):
+            return _answer(status.unschedulable(self.name))
         if question.pre_filter is not None and not self._reached(question):
             return _answer(status.error(self.name, "not found"))
         metadata = question.cycle.pod.metadata

@@ -22,11 +22,18 @@ ATTEMPTS = 5
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """The filter plugins of one profile: their names in order, those that run here, those that are services."""
+    """The filter plugins of one profile: their names in order, those that run here, those that are services.
+    `not_for_resizes` are those that pass over pods whose resize is deferred.
+    """
 
     order: Sequence[str]
     local: Sequence[interfaces.FilterPlugin]
     remote: Sequence[remote_columns.RemoteFilter] = ()
+    not_for_resizes: frozenset[str] = frozenset()
+
+    def passes_over(self, plugin: str, pod_class: classes.PodClass) -> bool:
+        """Whether the plugin has nothing to say of the class, whatever it asks for."""
+        return pod_class.resize_deferred and plugin in self.not_for_resizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +106,8 @@ class Evaluator:
     async def _search_ahead(self, profile: str, pod_class: classes.PodClass, kept: columns.ClassColumns) -> None:
         """Let plugins whose answers take long find them, while others are answered."""
         for plugin in self._searching[profile]:
+            if self._chains[profile].passes_over(plugin.name, pod_class):
+                continue
             column = kept.plugins.get(plugin.name)
             live = self._snap.nodes.alive[: self._snap.nodes.size]
             if column is None or self._stale(plugin, column):
@@ -123,6 +132,8 @@ class Evaluator:
         if kept.generation != generation:
             incarnation, slots = self._snap.incarnation, np.array([own.slot])
             for plugin in self._searching[profile]:
+                if self._chains[profile].passes_over(plugin.name, pod_class):
+                    continue
                 column = kept.plugins.get(plugin.name)
                 if column is None or self._stale(plugin, column) or not column.prefilter.skip:
                     await plugin.ahead(pod_class, self._snap, slots)
@@ -309,7 +320,10 @@ class Evaluator:
             column = kept.plugins.get(plugin.name)
             if column is None or self._stale(plugin, column):
                 asked = watch.now()
-                answer = plugin.pre_filter(pod_class, self._snap, kept.table)
+                if self._chains[profile].passes_over(plugin.name, pod_class):
+                    answer = interfaces.PreFilterResult(skip=True)
+                else:
+                    answer = plugin.pre_filter(pod_class, self._snap, kept.table)
                 watch.plugin(plugin.name, "PreFilter", asked, _code(answer))
                 if column is None:
                     column = kept.plugins[plugin.name] = columns.PluginColumn(answer, self._snap.generation)

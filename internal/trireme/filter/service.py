@@ -23,7 +23,7 @@ from trireme.filter import (
     reserving,
     ways_out,
 )
-from trireme.framework import status
+from trireme.framework import amounts, status
 from trireme.plugins import interfaces
 from trireme.replica import follower, stopwatch
 from trireme.snapshot import classes, snapshot
@@ -65,6 +65,7 @@ class FilterService(filter_pb2_grpc.FilterServiceServicer):
         return self._evaluator.statistics()
 
     def _configured(self, configuration: snapshot_pb2.Configuration) -> None:
+        self._snap.amount_rules = amounts.rules_of(configuration.feature_gates)
         self._chains = assembly.chains(configuration, self._make_remote)
         self._reservers = reserving.reservers(configuration, self._chains, self._make_remote_reserve)
         self._always_reserve = {profile: reserving.any_remote(each) for profile, each in self._reservers.items()}

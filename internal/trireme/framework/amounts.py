@@ -6,7 +6,7 @@ Source: k8s.io/component-helpers/resource, pkg/scheduler/framework (NodeInfo).
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from trireme.framework import quantity, selectors
@@ -27,9 +27,32 @@ _NANO = 10**9
 _MILLI = 10**6
 _INT64_MAX = 2**63 - 1
 
+Features = Mapping[str, bool]
 Quantities = Mapping[str, meta_pb2.Quantity]
 Nanos = dict[str, int]
 Picker = Callable[[core_pb2.Container], Nanos]
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What feature gates decide about the arithmetic. `pod_level`: requests of a pod as a whole count (gate
+    PodLevelResources); `pod_level_status`: so does what its status says of them (gate
+    InPlacePodLevelResourcesVerticalScaling).
+    """
+
+    pod_level: bool = True
+    pod_level_status: bool = True
+
+
+DEFAULT_RULES = Rules()
+
+
+def rules_of(features: Features) -> Rules:
+    """The rules with these feature gates; a gate that is not named has its default."""
+    return Rules(
+        pod_level=features.get("PodLevelResources", True),
+        pod_level_status=features.get("InPlacePodLevelResourcesVerticalScaling", True),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +61,7 @@ class PodAmounts:
 
     `filtering` is what Filter asks for; `placed` and `placed_nonzero` (cpu, memory) what it adds to its node; `scoring`
     and `scoring_nonzero` what NodeResourcesFit's scorer adds for the pod itself, which ignores pod-level requests.
+    `compared` is what events and queueing hints compare: as `placed`, with pod-level requests whatever the gate says.
     """
 
     filtering: Mapping[str, int]
@@ -45,6 +69,7 @@ class PodAmounts:
     placed_nonzero: tuple[int, int]
     scoring: Mapping[str, int]
     scoring_nonzero: tuple[int, int]
+    compared: Mapping[str, int]
 
 
 # How a quota calls a resource; whoever is called so already is no resource of a pod.
@@ -77,19 +102,25 @@ def node_allocatable(allocatable: Quantities) -> dict[str, int]:
     return out
 
 
-def pod_amounts(pod: core_pb2.Pod) -> PodAmounts:
+def pod_amounts(pod: core_pb2.Pod, rules: Rules = DEFAULT_RULES) -> PodAmounts:
     """All amounts of the pod. Raises: ValueError for a quantity that cannot be read."""
-    pod_level = {name: amount for name, amount in pod.spec.resources.requests.items() if _pod_level(name)}
+    stated = {name: amount for name, amount in pod.spec.resources.requests.items() if _pod_level(name)}
+    pod_level = stated if rules.pod_level else {}
     spec = _spec_total(pod, pod_level, {})
-    placed = _placed_total(pod, {})
+    placed = _placed_total(pod, {}, rules)
     scoring = _spec_total(pod, {}, {})
     defaults = {name: n for name, n in _SCORING_DEFAULTS.items() if not pod_level or name not in placed}
+    whole = _whole(placed)
+    compared = whole
+    if stated and not rules.pod_level:
+        compared = _whole(_placed_total(pod, {}, replace(rules, pod_level=True)))
     return PodAmounts(
         filtering=_whole(spec),
-        placed=_whole(placed),
-        placed_nonzero=_cpu_memory(_placed_total(pod, defaults) if defaults else placed),
+        placed=whole,
+        placed_nonzero=_cpu_memory(_placed_total(pod, defaults, rules) if defaults else placed),
         scoring=_whole(scoring),
         scoring_nonzero=_cpu_memory(_spec_total(pod, {}, _SCORING_DEFAULTS)),
+        compared=compared,
     )
 
 
@@ -99,7 +130,7 @@ def _spec_total(pod: core_pb2.Pod, pod_level: Quantities, defaults: Mapping[str,
     return _sum([total, _nanos(pod.spec.overhead)])
 
 
-def _placed_total(pod: core_pb2.Pod, defaults: Mapping[str, int]) -> Nanos:
+def _placed_total(pod: core_pb2.Pod, defaults: Mapping[str, int], rules: Rules) -> Nanos:
     """What a pod on a node holds: the most of what it asked for, was allocated, and has been given."""
     status = pod.status
     statuses = {entry.name: entry for entry in (*status.init_container_statuses, *status.container_statuses)}
@@ -121,7 +152,8 @@ def _placed_total(pod: core_pb2.Pod, defaults: Mapping[str, int]) -> Nanos:
         return _nanos(entry.resources.requests)
 
     pickers: list[Picker] = [] if infeasible else [from_spec]
-    if status.allocated_resources and status.HasField("resources") and status.resources.requests:
+    of_pod = rules.pod_level_status and status.allocated_resources and status.HasField("resources")
+    if of_pod and status.resources.requests:
         totals = [_containers_total(pod, picker, defaults) for picker in pickers]
         totals += [_nanos(status.allocated_resources), _nanos(status.resources.requests)]
     elif statuses or infeasible:
@@ -129,16 +161,17 @@ def _placed_total(pod: core_pb2.Pod, defaults: Mapping[str, int]) -> Nanos:
     else:
         totals = [_containers_total(pod, picker, defaults) for picker in pickers]
     total = _maximum(totals)
-    total.update(_placed_pod_level(pod, infeasible))
+    if rules.pod_level:
+        total.update(_placed_pod_level(pod, infeasible, rules))
     return _sum([total, _nanos(pod.spec.overhead)])
 
 
-def _placed_pod_level(pod: core_pb2.Pod, infeasible: bool) -> Nanos:
+def _placed_pod_level(pod: core_pb2.Pod, infeasible: bool, rules: Rules) -> Nanos:
     """Pod-level requests of a pod on a node, which replace the sums over its containers."""
     requests = _nanos(pod.spec.resources.requests)
     if not any(map(_pod_level, requests)):
         return {}
-    if pod.status.HasField("resources"):
+    if rules.pod_level_status and pod.status.HasField("resources"):
         stated = [] if infeasible else [requests]
         requests = _maximum([*stated, _nanos(pod.status.resources.requests), _nanos(pod.status.allocated_resources)])
     return {name: n for name, n in requests.items() if _pod_level(name)}

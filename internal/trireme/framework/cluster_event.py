@@ -153,7 +153,9 @@ def action_names(action: ActionType) -> list[str]:
     return names + [_ACTION_LABELS[bit] for bit in action if not (names and bit & ActionType.UPDATE)]
 
 
-def pod_update_events(old: core_pb2.Pod, new: core_pb2.Pod, *, target: bool) -> list[ClusterEvent]:
+def pod_update_events(
+    old: core_pb2.Pod, new: core_pb2.Pod, *, target: bool, rules: amounts.Rules = amounts.DEFAULT_RULES
+) -> list[ClusterEvent]:
     """What an update of a pod changed, at least one event. `target`: told to that pod, while it is queued, itself."""
     if new.spec.node_name:
         resource = Resource.ASSIGNED_POD
@@ -161,15 +163,15 @@ def pod_update_events(old: core_pb2.Pod, new: core_pb2.Pod, *, target: bool) -> 
         resource = Resource.TARGET_POD
     else:
         resource = Resource.UNSCHEDULED_POD
-    return [event(resource, action) for action in _pod_changes(old, new)] or [event(resource, ActionType.UPDATE)]
+    return [event(resource, action) for action in _pod_changes(old, new, rules)] or [event(resource, ActionType.UPDATE)]
 
 
-def _pod_changes(old: core_pb2.Pod, new: core_pb2.Pod) -> list[ActionType]:
+def _pod_changes(old: core_pb2.Pod, new: core_pb2.Pod, rules: amounts.Rules) -> list[ActionType]:
     actions = []
     if old.metadata.labels != new.metadata.labels:
         actions.append(ActionType.UPDATE_POD_LABEL)
     if not _same_requests(old, new):
-        actions += _scale(amounts.pod_amounts(old).placed, amounts.pod_amounts(new).placed)
+        actions += _scale(amounts.pod_amounts(old, rules).compared, amounts.pod_amounts(new, rules).compared)
     if old.spec.scheduling_gates and not new.spec.scheduling_gates:
         actions.append(ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED)
     # Tolerations can be added, never changed or removed: their number tells.

@@ -1,8 +1,17 @@
-"""Which tolerations tolerate which taints. Source: k8s.io/api core/v1 Toleration.ToleratesTaint."""
+"""Which tolerations tolerate which taints. Source: k8s.io/api core/v1 Toleration.ToleratesTaint.
 
+Everywhere `comparing` says whether the operators Lt and Gt count (gate TaintTolerationComparisonOperators); where they
+do not, a toleration with one of them tolerates nothing.
+"""
+
+import re
 from collections.abc import Iterable, Sequence
+from typing import Final
 
+from trireme.framework import selectors
 from trireme.v1 import core_pb2
+
+GATE: Final = "TaintTolerationComparisonOperators"
 
 Taint = tuple[str, str, str]  # key, value, effect
 
@@ -12,8 +21,12 @@ NO_EXECUTE = "NoExecute"
 UNSCHEDULABLE: Taint = ("node.kubernetes.io/unschedulable", "", NO_SCHEDULE)
 
 
-def tolerates(toleration: core_pb2.Toleration, taint: Taint) -> bool:
-    """Whether one toleration covers one taint. The operators Lt and Gt never do: their gate is off."""
+# As people write an integer: no plus sign, no leading zeros.
+_CANONICAL = re.compile(r"0|-?[1-9][0-9]*")
+
+
+def tolerates(toleration: core_pb2.Toleration, taint: Taint, *, comparing: bool) -> bool:
+    """Whether one toleration covers one taint."""
     key, value, effect = taint
     if toleration.effect and toleration.effect != effect:
         return False
@@ -21,19 +34,30 @@ def tolerates(toleration: core_pb2.Toleration, taint: Taint) -> bool:
         return False
     if toleration.operator in ("", "Equal"):
         return toleration.value == value
+    if toleration.operator in ("Lt", "Gt"):
+        return comparing and _compares(toleration.operator, value, toleration.value)
     return toleration.operator == "Exists"
 
 
-def tolerated(tolerations: Iterable[core_pb2.Toleration], taint: Taint) -> bool:
+def _compares(operator: str, value: str, bound: str) -> bool:
+    """Whether the taint's value is on the side of the bound that is tolerated; what is no 64-bit integer is not."""
+    numbers = [selectors.parse_int64(text) if _CANONICAL.fullmatch(text) else None for text in (value, bound)]
+    there, limit = numbers
+    if there is None or limit is None:
+        return False
+    return there < limit if operator == "Lt" else there > limit
+
+
+def tolerated(tolerations: Iterable[core_pb2.Toleration], taint: Taint, *, comparing: bool) -> bool:
     """Whether any toleration covers the taint."""
-    return any(tolerates(toleration, taint) for toleration in tolerations)
+    return any(tolerates(toleration, taint, comparing=comparing) for toleration in tolerations)
 
 
 def untolerated(
-    tolerations: Sequence[core_pb2.Toleration], taints: Iterable[Taint], effects: Iterable[str]
+    tolerations: Sequence[core_pb2.Toleration], taints: Iterable[Taint], effects: Iterable[str], *, comparing: bool
 ) -> Taint | None:
     """The first taint of one of the effects that no toleration covers, or None."""
     for taint in taints:
-        if taint[2] in effects and not tolerated(tolerations, taint):
+        if taint[2] in effects and not tolerated(tolerations, taint, comparing=comparing):
             return taint
     return None

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from trireme.config import commandline
-from trireme.framework import supervision
+from trireme.framework import amounts, resizes, supervision
 from trireme.framework.registry import ExtensionPoint
 from trireme.frontend import (
     binding_cycle,
@@ -107,7 +107,11 @@ class Frontend:
         self._term: Term | None = None
         self._infos = infos
         self._seen = remote_plugins.pods_seen(infos)
-        self.registry = class_registry.ClassRegistry(all_labels=self._seen.label_keys is None)
+        self.registry = class_registry.ClassRegistry(
+            all_labels=self._seen.label_keys is None,
+            rules=amounts.rules_of(completed.gates.all()),
+            keep_deferred=completed.gates.enabled(resizes.GATE),
+        )
         self.registry.select_by(self._seen.label_keys or ())
         self.cache = cluster_cache.ClusterCache(self.registry)
         self.publisher = publishing.Publisher(self.cache, self._hello)

@@ -115,7 +115,7 @@ class Outcomes:
     def skipped(self, pod: queue_pod.QueuedPod) -> None:
         """The pod is being deleted: it is not tried."""
         self._queue.done(pod.uid, self._now())
-        pending = self._pending(pod.uid)
+        pending = pod.record.pod if pod.record.pod.resized else self._pending(pod.uid)
         if pending is not None:
             text = f"skip schedule deleting pod: {pending.parsed.key}"
             regarding = _reference(pending.parsed)

@@ -24,7 +24,7 @@ POINTS: Mapping[ExtensionPoint, plugin_pb2.ExtensionPoint.ValueType] = {
 }
 
 # In-tree plugins whose part at Permit is the frontend's own.
-OWN_PERMIT = frozenset({pod_groups.GANG_SCHEDULING})
+OWN_PERMIT = frozenset({pod_groups.GANG_SCHEDULING, "DeferredPodScheduling"})
 
 _FAILURE_POLICIES = {
     "Fail": snapshot_pb2.FAILURE_POLICY_FAIL,

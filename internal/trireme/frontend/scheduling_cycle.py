@@ -105,7 +105,7 @@ class SchedulingCycle:
 
     async def anticipate(self, batch: scheduling_queue.Batch) -> None:
         """Once all of the batch are placed, ask about more pods like them, though there may never be any."""
-        if any(self._cache.pod(pod.uid) is None for pod in batch.pods):
+        if any(self._cache.pod(pod.uid) is None or pod.record.pod.resized for pod in batch.pods):
             return
         profile, class_id = about = batch.profile, batch.class_id
         before, self._foreseen = self._foreseen, None
@@ -138,7 +138,7 @@ class SchedulingCycle:
         if not pending.class_id:
             self._results.failed(pod, outcomes.Failure(pending.invalid))
             return False
-        if self._cache.pod(pod.uid) is not None:
+        if self._cache.pod(pod.uid) is not None and not pending.resized:
             self._queue.done(pod.uid, self._now())
             return False
         return self._still_wanted(pod)
@@ -178,6 +178,12 @@ class SchedulingCycle:
             return [pod for pod in left if self._still_wanted(pod)]
         if crowd:
             self._crowd = None
+        if pods[0].record.pod.resized:
+            # The kubelet resizes it where it is. kube-scheduler's cache refuses to assume it, and so it is tried again.
+            first = pods[0]
+            text = f"pod {first.uid}({first.key}) is in the cache, so can't be assumed"
+            self._fail_all(pods, outcomes.Failure(text))
+            return []
         if filtered.answer.admits(slot):
             # What was promised to the pod is taken without a look at other nodes.
             placed = phases.Placed((slot,), None, False)

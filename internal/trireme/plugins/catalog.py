@@ -9,9 +9,10 @@ from typing import Any
 
 import orjson
 
-from trireme.framework import durations
+from trireme.framework import durations, resizes, tolerations
 from trireme.kube import decode
 from trireme.plugins import (
+    deferred_pod_scheduling,
     image_locality,
     inter_pod_affinity,
     interfaces,
@@ -43,6 +44,14 @@ def _node_affinity(args: Args, features: Features) -> node_affinity.NodeAffinity
     return node_affinity.NodeAffinity(None if added is None else decode.decode(added, core_pb2.NodeAffinity))
 
 
+def _taints(args: Args, features: Features) -> taint_toleration.TaintToleration:
+    return taint_toleration.TaintToleration(features.get(tolerations.GATE, False))
+
+
+def _unschedulable(args: Args, features: Features) -> node_unschedulable.NodeUnschedulable:
+    return node_unschedulable.NodeUnschedulable(features.get(tolerations.GATE, False))
+
+
 def _fit(args: Args, features: Features) -> node_resources_fit.NodeResourcesFit:
     strategy = args.get("scoringStrategy") or {}
     ratio = strategy.get("requestedToCapacityRatio") or {}
@@ -53,6 +62,7 @@ def _fit(args: Args, features: Features) -> node_resources_fit.NodeResourcesFit:
             shape=tuple((point.get("utilization", 0), point.get("score", 0)) for point in ratio.get("shape") or ()),
             ignored_resources=frozenset(args.get("ignoredResources") or ()),
             ignored_groups=frozenset(args.get("ignoredResourceGroups") or ()),
+            resizing=features.get(resizes.GATE, False),
         )
     )
 
@@ -80,7 +90,10 @@ def _volume_binding(args: Args, features: Features) -> volume_binding.VolumeBind
 
 def _spread(args: Args, features: Features) -> pod_topology_spread.PodTopologySpread:
     match_label_keys = features.get("MatchLabelKeysInPodTopologySpread", True)
-    return pod_topology_spread.PodTopologySpread(pod_topology_spread_constraints.args_of(args, match_label_keys))
+    comparing = features.get(tolerations.GATE, False)
+    return pod_topology_spread.PodTopologySpread(
+        pod_topology_spread_constraints.args_of(args, match_label_keys, comparing)
+    )
 
 
 def _inter_pod(args: Args, features: Features) -> inter_pod_affinity.InterPodAffinity:
@@ -107,10 +120,14 @@ def _devices(args: Args, features: Features) -> dynamic_resources.DynamicResourc
     )
 
 
+def _deferred(args: Args, features: Features) -> deferred_pod_scheduling.DeferredPodScheduling:
+    return deferred_pod_scheduling.DeferredPodScheduling(features.get(resizes.GATE, False))
+
+
 _FILTERS: dict[str, Callable[[Args, Features], interfaces.FilterPlugin]] = {
     "NodeName": lambda args, features: node_name.NodeName(),
-    "NodeUnschedulable": lambda args, features: node_unschedulable.NodeUnschedulable(),
-    "TaintToleration": lambda args, features: taint_toleration.TaintToleration(),
+    "NodeUnschedulable": _unschedulable,
+    "TaintToleration": _taints,
     "NodeAffinity": _node_affinity,
     "NodePorts": lambda args, features: node_ports.NodePorts(),
     "NodeResourcesFit": _fit,
@@ -122,10 +139,11 @@ _FILTERS: dict[str, Callable[[Args, Features], interfaces.FilterPlugin]] = {
     "InterPodAffinity": _inter_pod,
     "NodeDeclaredFeatures": _declared_features,
     "DynamicResources": _devices,
+    "DeferredPodScheduling": _deferred,
 }
 
 _SCORES: dict[str, Callable[[Args, Features], interfaces.AnyScorePlugin]] = {
-    "TaintToleration": lambda args, features: taint_toleration.TaintToleration(),
+    "TaintToleration": _taints,
     "NodeAffinity": _node_affinity,
     "NodeResourcesFit": _fit,
     "PodTopologySpread": _spread,

@@ -4,7 +4,7 @@ Filter and the three scoring strategies work on (resource, slot) columns. Scores
 the k-th copy sees the ones before it on the node.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,13 +27,16 @@ _CLASS_RESOURCE_PREFIX = "deviceclass.resource.kubernetes.io/"
 
 @dataclass(frozen=True, slots=True)
 class Args:
-    """NodeResourcesFitArgs. `shape` is the points (utilization, score 0 to 10) of RequestedToCapacityRatio."""
+    """NodeResourcesFitArgs, and whether the gate InPlacePodVerticalScalingSchedulerPreemption is on (`resizing`).
+    `shape` is the points (utilization, score 0 to 10) of RequestedToCapacityRatio.
+    """
 
     strategy: str = LEAST_ALLOCATED
     resources: tuple[tuple[str, int], ...] = (("cpu", 1), ("memory", 1))
     shape: tuple[tuple[int, int], ...] = ()
     ignored_resources: frozenset[str] = frozenset()
     ignored_groups: frozenset[str] = frozenset()
+    resizing: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,16 +116,25 @@ class NodeResourcesFit:
         crowded = copies < 1
         lacking = []
         unresolvable = np.zeros(slots.shape[0], dtype=np.bool_)
-        for number, amount, backed in zip(demand.numbers, demand.amounts, demand.device_backed, strict=True):
+        own = _own_place(pod_class, snap, slots) if self._args.resizing and pod_class.pod.spec.node_name else None
+        for name, number, amount, backed in zip(
+            demand.names, demand.numbers, demand.amounts, demand.device_backed, strict=True
+        ):
             allocatable = nodes.allocatable[number, slots]
-            fits = (allocatable - nodes.requested[number, slots]) // amount
+            free = allocatable - nodes.requested[number, slots]
+            if own is not None:
+                own.give_back(name, amount, free)
+            fits = free // amount
             short = fits < 1
             if backed:
                 by_device = allocatable == 0
                 short &= ~by_device
                 fits = np.where(by_device, interfaces.UNLIMITED, fits)
             lacking.append(short)
-            unresolvable |= short & (amount > allocatable)
+            too_much = short & (amount > allocatable)
+            if own is not None:
+                own.judge_growth(name, amount, allocatable, too_much)
+            unresolvable |= too_much
             copies = np.minimum(copies, fits)
         index = np.zeros(slots.shape[0], dtype=np.int16)
         refused = np.flatnonzero(copies < 1)
@@ -190,6 +202,39 @@ class NodeResourcesFit:
                 reasons.append(status.Reason.of("insufficientResource", parameters))
         code = status.Code.UNSCHEDULABLE_AND_UNRESOLVABLE if unresolvable else status.Code.UNSCHEDULABLE
         return status.Status(code, self.name, tuple(messages), tuple(reasons))
+
+
+@dataclass(frozen=True, slots=True)
+class _OwnPlace:
+    """Where a pod that is resized is, among the slots asked about, and what it counts as there."""
+
+    at: int
+    counted: Mapping[str, int]
+
+    def give_back(self, name: str, amount: int, free: arrays.Int64Array) -> None:
+        """On its own node only what the pod grows by must be free; of a scalar resource that it has, nothing."""
+        counted = self.counted.get(name, 0)
+        free[self.at] += min(amount, counted)
+        if amounts.is_scalar(name) and counted >= amount:
+            free[self.at] = max(free[self.at], amount)
+
+    def judge_growth(self, name: str, amount: int, allocatable: arrays.Int64Array, too_much: arrays.BoolArray) -> None:
+        """Of a scalar resource it is the growth that the node may be too small for, not all that the pod asks for."""
+        if too_much[self.at] and amounts.is_scalar(name):
+            too_much[self.at] = amount - min(amount, self.counted.get(name, 0)) > allocatable[self.at]
+
+
+def _own_place(pod_class: classes.PodClass, snap: snapshot.Snapshot, slots: arrays.SlotArray) -> _OwnPlace | None:
+    """Where the class's one pod is; None where its node is not asked about, or the pod is not there."""
+    slot = snap.nodes.slots.get(pod_class.pod.spec.node_name, -1)
+    at = np.flatnonzero(slots == slot)
+    if not at.size:
+        return None
+    uid, pods = pod_class.pod.metadata.uid, snap.pods
+    for row in np.flatnonzero(pods.slot[: pods.size] == slot).tolist():
+        if pods.uids[row] == uid:
+            return _OwnPlace(int(at[0]), snap.classes[int(pods.pod_class[row])].amounts.placed)
+    return None
 
 
 def _distinct(flags: Sequence[arrays.BoolArray]) -> tuple[arrays.SlotArray, arrays.SlotArray]:

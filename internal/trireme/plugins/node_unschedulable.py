@@ -18,16 +18,18 @@ class NodeUnschedulable:
     depends_on = interfaces.Dependency.NODE
     reads: tuple[str, ...] = ()
 
-    def __init__(self) -> None:
+    def __init__(self, comparing: bool) -> None:
+        """`comparing`: tolerations may compare numbers."""
+        self._comparing = comparing
         self._refusal = status.unresolvable(self.name, _REASON, reasons=(status.Reason("unschedulable"),))
 
     def pre_filter(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, table: interfaces.StatusTable
     ) -> interfaces.PreFilterResult:
         """Who tolerates the taint need not be filtered."""
-        return interfaces.PreFilterResult(
-            skip=tolerations.tolerated(pod_class.pod.spec.tolerations, tolerations.UNSCHEDULABLE)
-        )
+        own = pod_class.pod.spec.tolerations
+        tolerated = tolerations.tolerated(own, tolerations.UNSCHEDULABLE, comparing=self._comparing)
+        return interfaces.PreFilterResult(skip=tolerated)
 
     def filter(
         self,

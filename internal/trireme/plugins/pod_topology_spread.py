@@ -117,7 +117,7 @@ class PodTopologySpread:
             )
         if not constraints:
             return interfaces.SKIPPED
-        kept = pod_topology_spread_domains.of(pod_class, snap, constraints, require_all=True)
+        kept = self._domains(pod_class, snap, constraints, require_all=True)
         hard = [
             self._hard(pod_class, constraint, domains, _count(pod_class, snap, constraint, domains))
             for constraint, domains in zip(constraints, kept.domains, strict=True)
@@ -172,7 +172,7 @@ class PodTopologySpread:
     ) -> interfaces.Verdicts:
         """As filter, with the counts as they are but for what is rehearsed on the slot itself."""
         constraints = self._constraints(HARD, pod_class, snap)
-        kept = pod_topology_spread_domains.of(pod_class, snap, constraints, require_all=True)
+        kept = self._domains(pod_class, snap, constraints, require_all=True)
         index = np.zeros(slots.shape[0], dtype=np.int16)
         for constraint, domains in zip(constraints, kept.domains, strict=True):
             real, rehearsed = _counted(pod_class, snap, constraint)
@@ -218,12 +218,21 @@ class PodTopologySpread:
         own = bool(pod_class.pod.spec.topology_spread_constraints)
         return _Soft(constraints, own or not self._args.system_defaults)
 
+    def _domains(
+        self,
+        pod_class: classes.PodClass,
+        snap: snapshot.Snapshot,
+        constraints: tuple[Constraint, ...],
+        require_all: bool,
+    ) -> pod_topology_spread_domains.SpreadDomains:
+        return pod_topology_spread_domains.of(pod_class, snap, constraints, require_all, self._args.comparing)
+
     def joint(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray
     ) -> interfaces.JointScores:
         """The scores of these slots, by the pods that are counted now."""
         soft: _Soft = state
-        kept = pod_topology_spread_domains.of(pod_class, snap, soft.constraints, soft.require_all)
+        kept = self._domains(pod_class, snap, soft.constraints, soft.require_all)
         terms = [
             self._term(pod_class, snap, constraint, domains, slots)
             for constraint, domains in zip(soft.constraints, kept.domains, strict=True)

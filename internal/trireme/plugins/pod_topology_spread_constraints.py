@@ -28,18 +28,21 @@ SYSTEM_DEFAULTS = (
 
 @dataclass(frozen=True, slots=True)
 class Args:
-    """PodTopologySpreadArgs. `match_label_keys`: whether constraints may name keys whose values pods must share."""
+    """PodTopologySpreadArgs. `match_label_keys`: whether constraints may name keys whose values pods must share;
+    `comparing`: whether tolerations may compare numbers.
+    """
 
     defaults: Sequence[core_pb2.TopologySpreadConstraint] = SYSTEM_DEFAULTS
     system_defaults: bool = True
     match_label_keys: bool = True
+    comparing: bool = False
 
 
-def args_of(stated: Mapping[str, Any], match_label_keys: bool) -> Args:
+def args_of(stated: Mapping[str, Any], match_label_keys: bool, comparing: bool = False) -> Args:
     """The arguments from their JSON."""
     system = stated.get("defaultingType", "System") == "System"
     listed = [decode.decode(each, core_pb2.TopologySpreadConstraint) for each in stated.get("defaultConstraints") or ()]
-    return Args(SYSTEM_DEFAULTS if system else tuple(listed), system, match_label_keys)
+    return Args(SYSTEM_DEFAULTS if system else tuple(listed), system, match_label_keys, comparing)
 
 
 class Objects(Protocol):

@@ -48,8 +48,13 @@ class Domains:
 class SpreadDomains:
     """The domains of some constraints, as a class with certain node demands and tolerations sees them."""
 
-    def __init__(self, pod_class: classes.PodClass, constraints: Sequence[Constraint], require_all: bool) -> None:
-        """`require_all`: only nodes that have the keys of all constraints are counted."""
+    def __init__(
+        self, pod_class: classes.PodClass, constraints: Sequence[Constraint], require_all: bool, comparing: bool
+    ) -> None:
+        """`require_all`: only nodes that have the keys of all constraints are counted. `comparing`: tolerations may
+        compare numbers.
+        """
+        self._comparing = comparing
         self._class = pod_class
         self._constraints = constraints
         self._require_all = require_all
@@ -87,29 +92,35 @@ class SpreadDomains:
                 eligible = eligible & affine
             if constraint.honor_taints:
                 if tolerated is None:
-                    tolerated = _tolerated(self._class, snap)
+                    tolerated = _tolerated(self._class, snap, self._comparing)
                 eligible = eligible & tolerated
             domains.append(Domains.of(value, len(column.dictionary), has_key, eligible))
         self.domains = tuple(domains)
         self._generation = nodes.object_changes.latest
 
 
-def _tolerated(pod_class: classes.PodClass, snap: snapshot.Snapshot) -> arrays.BoolArray:
+def _tolerated(pod_class: classes.PodClass, snap: snapshot.Snapshot, comparing: bool) -> arrays.BoolArray:
     """Whether the class tolerates the hard taints of each slot's node. Shape: (slot,)."""
     own = list(pod_class.pod.spec.tolerations)
     sets = ((), *snap.nodes.taint_sets.values_from(1))
-    by_set = np.array([tolerations.untolerated(own, taints, _HARD_TAINTS) is None for taints in sets])
+    by_set = np.array(
+        [tolerations.untolerated(own, taints, _HARD_TAINTS, comparing=comparing) is None for taints in sets]
+    )
     return by_set[snap.nodes.taint_set[: snap.nodes.size]]
 
 
 def of(
-    pod_class: classes.PodClass, snap: snapshot.Snapshot, constraints: tuple[Constraint, ...], require_all: bool
+    pod_class: classes.PodClass,
+    snap: snapshot.Snapshot,
+    constraints: tuple[Constraint, ...],
+    require_all: bool,
+    comparing: bool,
 ) -> SpreadDomains:
     """The domains, shared by all classes that spread alike."""
     demands = pod_class.memo("spread_demands", _demands)
     which = tuple((each.key, each.honor_affinity, each.honor_taints) for each in constraints)
-    key = ("spread_domains", which, require_all, demands)
-    return snap.derived.get(key, lambda: SpreadDomains(pod_class, constraints, require_all), snap)
+    key = ("spread_domains", which, require_all, comparing, demands)
+    return snap.derived.get(key, lambda: SpreadDomains(pod_class, constraints, require_all, comparing), snap)
 
 
 def _demands(pod_class: classes.PodClass) -> tuple[object, ...]:

@@ -41,6 +41,10 @@ class TaintToleration:
     normalization = interfaces.Normalization.MAX_REVERSED
     reads: tuple[str, ...] = ()
 
+    def __init__(self, comparing: bool) -> None:
+        """`comparing`: tolerations may compare numbers."""
+        self._comparing = comparing
+
     def pre_filter(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, table: interfaces.StatusTable
     ) -> interfaces.PreFilterResult:
@@ -48,7 +52,7 @@ class TaintToleration:
         own = list(pod_class.pod.spec.tolerations)
 
         def refusal(taints: tuple[tolerations.Taint, ...]) -> int:
-            taint = tolerations.untolerated(own, taints, _HARD)
+            taint = tolerations.untolerated(own, taints, _HARD, comparing=self._comparing)
             if taint is None:
                 return interfaces.PASSES
             reason = status.Reason.of("untoleratedTaint", {"key": taint[0], "value": taint[1], "effect": taint[2]})
@@ -74,7 +78,7 @@ class TaintToleration:
 
         def intolerable(taints: tuple[tolerations.Taint, ...]) -> int:
             prefer = [taint for taint in taints if taint[2] == tolerations.PREFER_NO_SCHEDULE]
-            return sum(not tolerations.tolerated(soft, taint) for taint in prefer)
+            return sum(not tolerations.tolerated(soft, taint, comparing=self._comparing) for taint in prefer)
 
         return pod_class.memo(f"{self.name}/score", lambda _: _ByTaintSet(intolerable))
 

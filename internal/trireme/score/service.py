@@ -8,7 +8,7 @@ import grpc
 import numpy as np
 from grpc import aio
 
-from trireme.framework import domain_rules, status
+from trireme.framework import amounts, domain_rules, status
 from trireme.plugins import interfaces
 from trireme.replica import follower, stopwatch
 from trireme.score import (
@@ -63,6 +63,7 @@ class ScoreService(score_pb2_grpc.ScoreServiceServicer):
         return ServiceStatistics(self._placed, self._batches)
 
     def _configured(self, configuration: snapshot_pb2.Configuration) -> None:
+        self._snap.amount_rules = amounts.rules_of(configuration.feature_gates)
         self._chains = assembly.chains(configuration, self._make_remote)
         self._evaluator = evaluation.Evaluator(self._snap, self._chains)
         self._tie_seed = configuration.tie_seed

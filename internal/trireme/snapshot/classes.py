@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from trireme.framework import amounts
+from trireme.framework import amounts, resizes
 from trireme.snapshot import arrays, resources
 from trireme.v1 import core_pb2
 
@@ -21,7 +21,7 @@ Port = tuple[str, str, int]  # host IP, protocol, port
 class PodClass:
     """One class. `invalid` is why its amounts cannot be read, if they cannot; it then counts as nothing. `arrival` is
     its place in the order in which a snapshot got its classes, from 1. `labels_projected`: its pods have other labels
-    too, by which nobody selects.
+    too, by which nobody selects. `resize_deferred`: its pods wait for room for a resize.
     """
 
     __slots__ = (
@@ -37,9 +37,16 @@ class PodClass:
         "namespace",
         "pod",
         "priority",
+        "resize_deferred",
     )
 
-    def __init__(self, class_id: int, pod: core_pb2.Pod, labels_projected: bool = False) -> None:
+    def __init__(
+        self,
+        class_id: int,
+        pod: core_pb2.Pod,
+        labels_projected: bool = False,
+        rules: amounts.Rules = amounts.DEFAULT_RULES,
+    ) -> None:
         self.id = class_id
         self.labels_projected = labels_projected
         self.arrival = 0
@@ -47,12 +54,13 @@ class PodClass:
         self.namespace = pod.metadata.namespace
         self.labels = dict(pod.metadata.labels)
         self.priority = pod.spec.priority
+        self.resize_deferred = resizes.deferred(pod.status)
         self.invalid: str | None = None
         try:
-            self.amounts = amounts.pod_amounts(pod)
+            self.amounts = amounts.pod_amounts(pod, rules)
         except ValueError as error:
             self.invalid = str(error)
-            self.amounts = amounts.PodAmounts({}, {}, (0, 0), {}, (0, 0))
+            self.amounts = amounts.PodAmounts({}, {}, (0, 0), {}, (0, 0), {})
         self._placed_nonzero: arrays.Int64Array = np.array(self.amounts.placed_nonzero, dtype=np.int64)
         self._memo: dict[str, Any] = {}
         self._vectors: dict[str, arrays.Int64Array] = {}

@@ -53,6 +53,7 @@ class NodeTable:
         self.allowed_pods = np.zeros(0, dtype=np.int64)
         self.pod_count = np.zeros(0, dtype=np.int64)
         self.unschedulable = np.zeros(0, dtype=np.bool_)
+        self.resize_preemption_disabled = np.zeros(0, dtype=np.bool_)
         self.taint_set = np.zeros(0, dtype=np.int32)
         self.feature_set = np.zeros(0, dtype=np.int32)
         # When the node object, and when the pods, changed.
@@ -86,6 +87,7 @@ class NodeTable:
         self.slots[name] = slot
         self._set_allocatable(slot, node.status.allocatable)
         self.unschedulable[slot] = node.spec.unschedulable
+        self.resize_preemption_disabled[slot] = bool(node.spec.pod_preemption_policy.disable_resize_preemption)
         taints = tuple((taint.key, taint.value, taint.effect) for taint in node.spec.taints)
         self.taint_set[slot] = self.taint_sets.intern(taints)
         self.feature_set[slot] = self.feature_sets.intern(frozenset(node.status.declared_features))
@@ -182,6 +184,7 @@ class NodeTable:
             "allowed_pods",
             "pod_count",
             "unschedulable",
+            "resize_preemption_disabled",
             "taint_set",
             "feature_set",
         ):

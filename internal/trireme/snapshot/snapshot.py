@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from trireme.framework import amounts
 from trireme.snapshot import arrays, classes, derived, nodes, nominations, objects, occupancy, pods, rehearsal
 from trireme.v1 import snapshot_pb2
 
@@ -38,6 +39,8 @@ class Snapshot:
     def __init__(self) -> None:
         self._keep_messages = False
         self._keep_json = False
+        # How pods are counted: from the next full sync on.
+        self.amount_rules = amounts.DEFAULT_RULES
         self.incarnation = 0
         # While somebody looks at the snapshot as if it were another one; and how many changes were ever rehearsed.
         self.rehearsal: rehearsal.Rehearsal | None = None
@@ -98,7 +101,9 @@ class Snapshot:
         for slot in delta.removed_slots:
             self.nodes.remove(slot, generation)
         for entry in delta.classes:
-            self._add_class(classes.PodClass(entry.id, entry.pod, entry.labels_projected), generation)
+            self._add_class(
+                classes.PodClass(entry.id, entry.pod, entry.labels_projected, self.amount_rules), generation
+            )
         self.nodes.upsert(delta.nodes, generation)
         if delta.HasField("pods"):
             self._upsert_pods(delta.pods, generation)

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from trireme.framework import amounts
+from trireme.framework import amounts, resizes
 from trireme.frontend.cluster.pod_projection import Labels
 from trireme.kube import soundness
 from trireme.v1 import core_pb2
@@ -58,8 +58,19 @@ class _Base:
 class ClassRegistry:
     """Bases, classes and the label keys that somebody selects by."""
 
-    def __init__(self, idle_classes: int = IDLE_CLASSES, *, all_labels: bool = False) -> None:
-        """`all_labels`: somebody reads all labels of a pod, so all of them take part."""
+    def __init__(
+        self,
+        idle_classes: int = IDLE_CLASSES,
+        *,
+        all_labels: bool = False,
+        rules: amounts.Rules = amounts.DEFAULT_RULES,
+        keep_deferred: bool = False,
+    ) -> None:
+        """`all_labels`: somebody reads all labels of a pod, so all of them take part. `rules`: how pods are counted.
+        `keep_deferred`: whether a resize is deferred tells pods apart.
+        """
+        self.rules = rules
+        self.keep_deferred = keep_deferred
         self._all_labels = all_labels
         self._idle_limit = idle_classes
         self._bases: dict[bytes, int] = {}
@@ -150,10 +161,10 @@ class ClassRegistry:
 
     def _new_base(self, base: bytes) -> int:
         pod = core_pb2.Pod.FromString(base)
-        asked = _amounts(pod)
-        if pod.HasField("status"):
+        asked = _amounts(pod, self.rules)
+        if pod.HasField("status") and not (self.keep_deferred and resizes.deferred(pod.status)):
             plain = _without_resources(pod)
-            if plain != pod and _amounts(plain) == asked:
+            if plain != pod and _amounts(plain, self.rules) == asked:
                 # What the kubelet reports is what was asked for: no other class for it.
                 return self.base_of(plain.SerializeToString(deterministic=True))
         number = self._next_base
@@ -207,10 +218,10 @@ def selected_keys(pod: core_pb2.Pod) -> set[str]:
     return keys
 
 
-def _amounts(pod: core_pb2.Pod) -> amounts.PodAmounts:
+def _amounts(pod: core_pb2.Pod, rules: amounts.Rules) -> amounts.PodAmounts:
     try:
         soundness.settle(pod)
-        return amounts.pod_amounts(pod)
+        return amounts.pod_amounts(pod, rules)
     except ValueError as error:
         raise InvalidPod(str(error)) from error
 

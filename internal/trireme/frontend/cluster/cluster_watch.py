@@ -62,12 +62,19 @@ class GroupWatcher(Protocol):
 
 @dataclass(slots=True)
 class PendingPod:
-    """A pod without a node, as its object says. Class 0: its fields cannot be read, and `invalid` says which."""
+    """A pod without a node, as its object says; or one that runs, whose resize is deferred until there is room for it.
+    Class 0: its fields cannot be read, and `invalid` says which.
+    """
 
     parsed: ParsedPod
     base: int
     class_id: int
     invalid: str = ""
+
+    @property
+    def resized(self) -> bool:
+        """It has a node already: room is made for it there, and it is not bound."""
+        return bool(self.parsed.node_name)
 
 
 class ClusterWatch:
@@ -102,6 +109,8 @@ class ClusterWatch:
         self._pending: dict[str, PendingPod] = {}
         # Pending pods that another scheduler is responsible for, by UID: namespace/name and spec.schedulerName.
         self._foreign: dict[str, tuple[str, str]] = {}
+        # Pods that run and wait for room for a resize, which are in the queue, too.
+        self._resized: dict[str, PendingPod] = {}
         self._listed: dict[str, set[Any]] = {}
 
     def pending(self, uid: str) -> PendingPod | None:
@@ -171,6 +180,8 @@ class ClusterWatch:
             # It is there all the same; what it asks for cannot be read, so it counts as a pod that asks for nothing.
             base = self._registry.base_of(pod_projection.base_of_nothing(parsed.namespace))
         class_id = self._registry.intern(base, parsed.labels)
+        if self._registry.keep_deferred:
+            self._set_resized(parsed)
         started = self._clock()
         was_assumed = known is None or known.assumed
         before = None if known is None else self._registry[known.class_id].pod
@@ -184,7 +195,7 @@ class ClusterWatch:
         after = self._registry[class_id].pod
         self._placed_updated(started)
         if before is not after:
-            for changed in cluster_event.pod_update_events(before, after, target=False):
+            for changed in self._pod_events(before, after, target=False):
                 event = cluster_event.event(cluster_event.Resource.ASSIGNED_POD, changed.action)
                 self._tell(event, self._in_event(before, parsed), self._in_event(after, parsed))
 
@@ -207,12 +218,49 @@ class ClusterWatch:
         if pending.class_id and new.class_id:
             old_object = self._in_event(self._registry[pending.class_id].pod, pending.parsed)
             new_object = self._in_event(self._registry[new.class_id].pod, parsed)
-            events = cluster_event.pod_update_events(old_object.pod, new_object.pod, target=True)
+            events = self._pod_events(old_object.pod, new_object.pod, target=True)
         self._carry_out(self._queue.update(record, events, old_object, new_object, self._now()))
         if pending.parsed.nominated_node and pending.parsed.nominated_node != parsed.nominated_node:
             self._nomination_gone(pending)
         if pending.class_id:
             self._registry.release(pending.class_id)
+
+    def _pod_events(self, old: core_pb2.Pod, new: core_pb2.Pod, *, target: bool) -> list[cluster_event.ClusterEvent]:
+        return cluster_event.pod_update_events(old, new, target=target, rules=self._registry.rules)
+
+    def _set_resized(self, parsed: ParsedPod) -> None:
+        """The pod runs; where a resize of it is deferred, room for that is looked for.
+
+        Source: pkg/scheduler/eventhandlers.go (updatePod).
+        """
+        known = self._resized.get(parsed.uid)
+        if not parsed.deferred or parsed.scheduler_name not in self.profiles:
+            if known is not None:
+                self._leave_resized(parsed.uid)
+            return
+        # It is no member of a group: it is tried alone.
+        alone = parsed._replace(base=pod_projection.base_of_resize(parsed), group="")
+        new = self._resized[parsed.uid] = self._intern(alone)
+        if known is None:
+            self._carry_out(self._queue.add(self._record(new), self._now()))
+            return
+        events: list[cluster_event.ClusterEvent] = []
+        old_object = new_object = None
+        if known.class_id and new.class_id:
+            old_object = self._in_event(self._registry[known.class_id].pod, known.parsed)
+            new_object = self._in_event(self._registry[new.class_id].pod, alone)
+            events = self._pod_events(old_object.pod, new_object.pod, target=True)
+        self._carry_out(self._queue.update(self._record(new), events, old_object, new_object, self._now()))
+        if known.class_id:
+            self._registry.release(known.class_id)
+
+    def _leave_resized(self, uid: str) -> None:
+        gone = self._resized.pop(uid, None)
+        if gone is not None:
+            self._carry_out(self._queue.delete(gone.parsed.key, uid, self._now()))
+            self._deleted(uid)
+            if gone.class_id:
+                self._registry.release(gone.class_id)
 
     def _intern(self, parsed: ParsedPod) -> PendingPod:
         try:
@@ -254,6 +302,7 @@ class ClusterWatch:
                 self._registry.release(pending.class_id)
         # One that is assumed too: if it was bound before it went, nobody will tell of that any more.
         placed = self._cache.pod(uid)
+        resized = self._resized.get(uid)
         if placed is not None:
             pod = self._registry[placed.class_id].pod
             gone = PodInEvent(pod, placed.key, uid, placed.node_name, "")
@@ -262,6 +311,8 @@ class ClusterWatch:
             if self._groups is not None:
                 self._carry_out(self._groups.member_removed(uid, self._now()))
             self._tell(cluster_event.ASSIGNED_POD_DELETE, gone, None)
+        if resized is not None:
+            self._leave_resized(uid)
 
     def _nomination_gone(self, pending: PendingPod) -> None:
         """Pods of no higher priority may use the room that was promised to the pod, as it was until now."""
@@ -283,7 +334,7 @@ class ClusterWatch:
         keys = self._registry.take_new_keys()
         while keys:
             self._cache.reclassify(keys)
-            for uid, pending in self._pending.items():
+            for uid, pending in (*self._pending.items(), *self._resized.items()):
                 if pending.class_id and any(key in keys for key, _ in pending.parsed.labels):
                     class_id = self._registry.intern(pending.base, pending.parsed.labels)
                     self._registry.release(pending.class_id)

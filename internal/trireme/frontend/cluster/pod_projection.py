@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from trireme.framework import resizes
 from trireme.kube import decode, json_values, protobuf, soundness
 from trireme.kube.field_error import FieldError
 from trireme.v1 import core_pb2, meta_pb2, projection_pb2
@@ -49,6 +50,8 @@ class ParsedPod(NamedTuple):
     generation: int
     # The PodScheduled condition: status, reason, message, lastTransitionTime; empty where it has none.
     condition: tuple[str, str, str, str] | tuple[()]
+    # It runs, and a resize of it waits for room on its node.
+    deferred: bool = False
 
     @property
     def key(self) -> str:
@@ -80,6 +83,17 @@ def base_of_nothing(namespace: str) -> bytes:
     return pod.SerializeToString(deterministic=True)
 
 
+def base_of_resize(parsed: ParsedPod) -> bytes:
+    """The base key of a pod whose resize is deferred, as who tries to make room for it sees it: it has a node, and is
+    like no other pod.
+    """
+    own = core_pb2.Pod(
+        metadata=meta_pb2.ObjectMeta(name=parsed.name, uid=parsed.uid),
+        spec=core_pb2.PodSpec(node_name=parsed.node_name),
+    )
+    return parsed.base + own.SerializeToString(deterministic=True)
+
+
 def _parsed(
     pod: projection_pb2.ProjectedPod, whole: core_pb2.Pod | None, extra: frozenset[tuple[str, str]]
 ) -> ParsedPod:
@@ -101,9 +115,11 @@ def _parsed(
         metadata.ClearField("labels")
     nominated, start, generation = "", 0, metadata.generation
     condition: tuple[str, str, str, str] | tuple[()] = ()
+    deferred = False
     if pod.HasField("status"):
         nominated, start = status.nominated_node_name, status.start_time.seconds
         condition = () if node_name else _scheduled_condition(status)
+        deferred = bool(node_name) and resizes.deferred(status)
         _forget_what_happened(status)
     metadata.ClearField("name")
     metadata.ClearField("uid")
@@ -139,6 +155,7 @@ def _parsed(
         shared.group,
         generation,
         condition,
+        deferred,
     )
 
 
@@ -148,10 +165,10 @@ def _forget_what_happened(status: projection_pb2.ProjectedPodStatus) -> None:
     status.ClearField("start_time")
     if status.conditions:
         # A resize that cannot be had takes the spec out of the count, whether or not the kubelet reported resources.
-        resizes = [condition.reason for condition in status.conditions if condition.type == "PodResizePending"]
+        reasons = [condition.reason for condition in status.conditions if condition.type == resizes.PENDING]
         status.ClearField("conditions")
-        for reason in resizes:
-            status.conditions.add(type="PodResizePending", reason=reason)
+        for reason in reasons:
+            status.conditions.add(type=resizes.PENDING, reason=reason)
 
 
 class _Shared(NamedTuple):

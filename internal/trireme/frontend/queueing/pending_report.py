@@ -173,7 +173,7 @@ class PendingReport:
         if plugins:
             text = f"waits for {' and '.join(plugins)} to permit node {node}"
             return {"for": "permit", "plugins": list(plugins), "node": node}, text
-        if placed is not None:
+        if placed is not None and not pod.record.pod.resized:
             if "bind" in self._missing:
                 return self._service(("bind",))
             if pod.uid in self._frontend.binding.said_bound:

@@ -29,7 +29,7 @@ class CacheView:
         """The class of a pod that waits. Raises: KeyError for a pod whose fields cannot be read."""
         entry = self._cache.registry[class_id]
         if entry.derived is None:
-            entry.derived = classes.PodClass(class_id, entry.pod)
+            entry.derived = classes.PodClass(class_id, entry.pod, rules=self._cache.registry.rules)
         known: classes.PodClass = entry.derived
         return known
 
@@ -37,7 +37,7 @@ class CacheView:
         """The class of the pod of an event."""
         known = self._known.get(id(pod))
         if known is None:
-            known = self._known[id(pod)] = (pod, classes.PodClass(0, pod))
+            known = self._known[id(pod)] = (pod, classes.PodClass(0, pod, rules=self._cache.registry.rules))
             if len(self._known) > _REMEMBERED:
                 self._known.popitem(last=False)
         return known[1]

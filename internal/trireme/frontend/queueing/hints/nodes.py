@@ -7,7 +7,7 @@ nodedeclaredfeatures.
 from collections.abc import Sequence
 from typing import Any
 
-from trireme.framework import selectors, tolerations
+from trireme.framework import resizes, selectors, tolerations
 from trireme.frontend.queueing.hints.wanted import Helps, Setting, Wanted, always, everybody, nobody
 from trireme.kube import decode
 from trireme.plugins import node_affinity, node_declared_features
@@ -29,8 +29,11 @@ def node_unschedulable(setting: Setting) -> Sequence[Wanted]:
         opened = (old is None or old.spec.unschedulable) and not new.spec.unschedulable
         return everybody if opened else nobody
 
+    comparing = setting.features.enabled(tolerations.GATE)
+
     def after_own(old: Any, new: Any) -> Helps:
-        return everybody if tolerations.tolerated(new.pod.spec.tolerations, tolerations.UNSCHEDULABLE) else nobody
+        own = new.pod.spec.tolerations
+        return everybody if tolerations.tolerated(own, tolerations.UNSCHEDULABLE, comparing=comparing) else nobody
 
     return (
         Wanted("Node", ("Add", "UpdateNodeTaint"), after_node),
@@ -38,16 +41,43 @@ def node_unschedulable(setting: Setting) -> Sequence[Wanted]:
     )
 
 
+def deferred_pod_scheduling(setting: Setting) -> Sequence[Wanted]:
+    """DeferredPodScheduling: the pod's own node lets resizes preempt now."""
+    enabled = setting.features.enabled(resizes.GATE)
+
+    def after_change(old: core_pb2.Node, new: core_pb2.Node) -> Helps:
+        return after_add(None, new) if _forbids_resizes(old) else nobody
+
+    def after_add(old: core_pb2.Node | None, new: core_pb2.Node) -> Helps:
+        if not enabled or _forbids_resizes(new):
+            return nobody
+        name = new.metadata.name
+        return lambda pod_class: pod_class.resize_deferred and pod_class.pod.spec.node_name == name
+
+    return (
+        Wanted("Node", ("UpdateNodePreemptionPolicy",), after_change),
+        Wanted("Node", ("Add",), after_add),
+    )
+
+
+def _forbids_resizes(node: core_pb2.Node) -> bool:
+    return bool(node.spec.pod_preemption_policy.disable_resize_preemption)
+
+
 def taint_toleration(setting: Setting) -> Sequence[Wanted]:
     """TaintToleration: a node has no taint any more that the pod does not tolerate."""
+
+    comparing = setting.features.enabled(tolerations.GATE)
+
+    def is_open(own: Sequence[core_pb2.Toleration], taints: Sequence[tolerations.Taint]) -> bool:
+        return tolerations.untolerated(own, taints, _FORBIDS, comparing=comparing) is None
 
     def after_node(old: core_pb2.Node | None, new: core_pb2.Node) -> Helps:
         before, after = None if old is None else _taints(old), _taints(new)
 
         def helps(pod_class: classes.PodClass) -> bool:
             own = pod_class.pod.spec.tolerations
-            was_open = before is not None and tolerations.untolerated(own, before, _FORBIDS) is None
-            return not was_open and tolerations.untolerated(own, after, _FORBIDS) is None
+            return not (before is not None and is_open(own, before)) and is_open(own, after)
 
         return helps
 

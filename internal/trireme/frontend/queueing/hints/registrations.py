@@ -27,6 +27,7 @@ def _scheduling_gates(setting: Setting) -> Sequence[Wanted]:
 
 _PLUGINS: Mapping[str, Callable[[Setting], Sequence[Wanted]]] = {
     "DefaultPreemption": _default_preemption,
+    "DeferredPodScheduling": nodes.deferred_pod_scheduling,
     "DynamicResources": dynamic_resources.dynamic_resources,
     "GangScheduling": pod_groups.gang_scheduling,
     "InterPodAffinity": pods.inter_pod_affinity,

@@ -7,8 +7,8 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from trireme.framework import amounts
-from trireme.frontend.queueing.hints.wanted import Helps, Setting, Wanted, always, everybody, nobody, on_node
+from trireme.framework import amounts, resizes
+from trireme.frontend.queueing.hints.wanted import Helps, Setting, Wanted, always, nobody, on_node
 from trireme.plugins import node_ports
 from trireme.snapshot import classes
 from trireme.v1 import core_pb2, resource_pb2
@@ -17,11 +17,15 @@ _CLASS_RESOURCE_PREFIX = "deviceclass.resource.kubernetes.io/"
 
 #: Whether devices stand for the resource where a node has none of it.
 _Backed = Callable[[str], bool]
+#: Whether what happens on the node of this name is of no use to pods of the class.
+_Elsewhere = Callable[[classes.PodClass, str], bool]
 
 
 def node_resources_fit(setting: Setting) -> Sequence[Wanted]:
     """NodeResourcesFit: room that is given back, or a node with more of what the pod asks for."""
     by_devices = setting.features.enabled("DRAExtendedResource")
+    resizing = setting.features.enabled(resizes.GATE)
+    elsewhere = _elsewhere if resizing else _never_elsewhere
 
     def after_node(old: core_pb2.Node | None, new: core_pb2.Node) -> Helps:
         before = None if old is None else amounts.node_allocatable(old.status.allocatable)
@@ -29,17 +33,22 @@ def node_resources_fit(setting: Setting) -> Sequence[Wanted]:
         backed = _backed_resources(setting) if by_devices else _never_backed
 
         def helps(pod_class: classes.PodClass) -> bool:
+            if elsewhere(pod_class, new.metadata.name):
+                return False
             asked = _readable(pod_class).filtering
             return _fits_empty(asked, after, backed) and (before is None or _more(asked, before, after, backed))
 
         return helps
 
-    wanted = [Wanted("AssignedPod", ("Delete",), _after_delete), Wanted("Node", _NODE_ACTIONS, after_node)]
+    wanted = [Wanted("AssignedPod", ("Delete",), _after_delete(elsewhere)), Wanted("Node", _NODE_ACTIONS, after_node)]
     if by_devices:
         wanted.append(Wanted("resource.k8s.io/DeviceClass", ("Add", "Update"), _after_device_class))
     if setting.features.enabled("InPlacePodVerticalScaling"):
-        wanted.append(Wanted("AssignedPod", ("UpdatePodScaleDown",), _after_scale_down(setting)))
+        wanted.append(Wanted("AssignedPod", ("UpdatePodScaleDown",), _after_scale_down(setting, elsewhere)))
         wanted.append(Wanted("TargetPod", ("UpdatePodScaleDown",), always))
+    if resizing:
+        wanted.append(Wanted("AssignedPod", ("UpdatePodScaleUp",), _after_scale_up))
+        wanted.append(Wanted("TargetPod", ("UpdatePodScaleUp",), lambda old, new: _resized))
     return wanted
 
 
@@ -60,20 +69,43 @@ def node_ports_hints(setting: Setting) -> Sequence[Wanted]:
     return (Wanted("AssignedPod", ("Delete",), after_delete), Wanted("Node", ("Add",)))
 
 
-def _after_delete(old: Any, new: Any) -> Helps:
-    return everybody if on_node(old) else nobody
+def _after_delete(elsewhere: _Elsewhere) -> Callable[[Any, Any], Helps]:
+    def after(old: Any, new: Any) -> Helps:
+        return (lambda pod_class: not elsewhere(pod_class, old.node_name)) if on_node(old) else nobody
+
+    return after
 
 
-def _after_scale_down(setting: Setting) -> Callable[[Any, Any], Helps]:
+def _after_scale_up(old: Any, new: Any) -> Helps:
+    """A pod that grows takes the room that a resize waits for: it may have to be made by preemption now."""
+    return lambda pod_class: pod_class.resize_deferred and not _elsewhere(pod_class, new.node_name)
+
+
+def _resized(pod_class: classes.PodClass) -> bool:
+    return pod_class.resize_deferred
+
+
+def _elsewhere(pod_class: classes.PodClass, node_name: str) -> bool:
+    """Whether the pod is resized where it is, on another node than this."""
+    return pod_class.resize_deferred and pod_class.pod.spec.node_name != node_name
+
+
+def _never_elsewhere(pod_class: classes.PodClass, node_name: str) -> bool:
+    return False
+
+
+def _after_scale_down(setting: Setting, elsewhere: _Elsewhere) -> Callable[[Any, Any], Helps]:
     def after(old: Any, new: Any) -> Helps:
         if not new.node_name:
             return nobody
-        before = _readable(setting.cluster.class_of(old.pod)).placed
-        now = _readable(setting.cluster.class_of(new.pod)).placed
+        before = _readable(setting.cluster.class_of(old.pod)).compared
+        now = _readable(setting.cluster.class_of(new.pod)).compared
         freed = {name for name, amount in before.items() if amount > now.get(name, 0)}
 
         def helps(pod_class: classes.PodClass) -> bool:
-            return any(amount and name in freed for name, amount in _readable(pod_class).placed.items())
+            if elsewhere(pod_class, new.node_name):
+                return False
+            return any(amount and name in freed for name, amount in _readable(pod_class).compared.items())
 
         return helps if freed else nobody
 

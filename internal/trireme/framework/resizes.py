@@ -1,0 +1,19 @@
+"""Resizes of running pods that their node has no room for: the kubelet defers them, and marks the pod.
+
+With the gate InPlacePodVerticalScalingSchedulerPreemption the scheduler makes room for such a pod on its own node.
+Source: k8s.io/component-helpers/resource (IsPodResizeDeferred).
+"""
+
+from typing import Final
+
+from trireme.v1 import core_pb2, projection_pb2
+
+GATE: Final = "InPlacePodVerticalScalingSchedulerPreemption"
+
+PENDING: Final = "PodResizePending"
+DEFERRED: Final = "Deferred"
+
+
+def deferred(status: core_pb2.PodStatus | projection_pb2.ProjectedPodStatus) -> bool:
+    """Whether the pod's resize is deferred; the first condition of the type counts."""
+    return next((condition.reason for condition in status.conditions if condition.type == PENDING), "") == DEFERRED

@@ -1,0 +1,71 @@
+"""DeferredPodScheduling: makes room for a running pod whose resize is deferred, on its own node and only where it may.
+
+Such a pod stays where it is, so other plugins have nothing to say of it but NodeName and NodeResourcesFit.
+"""
+
+from typing import Any, Final
+
+import numpy as np
+
+from trireme.framework import status
+from trireme.plugins import interfaces
+from trireme.snapshot import arrays, classes, snapshot
+
+_ELSEWHERE: Final = "pod assigned to different node"
+_FORBIDDEN: Final = "node had resize preemption disabled"
+
+# The in-tree plugins that pass over a pod whose resize is deferred.
+PASSED_OVER: Final = frozenset(
+    {
+        "DynamicResources",
+        "InterPodAffinity",
+        "NodeAffinity",
+        "NodeDeclaredFeatures",
+        "NodePorts",
+        "NodeUnschedulable",
+        "NodeVolumeLimits",
+        "PodTopologySpread",
+        "TaintToleration",
+        "VolumeBinding",
+        "VolumeRestrictions",
+        "VolumeZone",
+    }
+)
+
+
+class DeferredPodScheduling:
+    """Source: pkg/scheduler/framework/plugins/deferredpodscheduling."""
+
+    name = "DeferredPodScheduling"
+    depends_on = interfaces.Dependency.NODE
+    reads: tuple[str, ...] = ()
+
+    def __init__(self, enabled: bool) -> None:
+        """`enabled`: the gate InPlacePodVerticalScalingSchedulerPreemption is on."""
+        self._enabled = enabled
+        self._elsewhere = status.unresolvable(self.name, _ELSEWHERE, reasons=(status.Reason("nodeName"),))
+        self._forbidden = status.unresolvable(
+            self.name, _FORBIDDEN, reasons=(status.Reason("resizePreemptionDisabled"),)
+        )
+
+    def pre_filter(
+        self, pod_class: classes.PodClass, snap: snapshot.Snapshot, table: interfaces.StatusTable
+    ) -> interfaces.PreFilterResult:
+        """Only pods whose resize is deferred are looked at."""
+        return interfaces.PreFilterResult(skip=not (self._enabled and pod_class.resize_deferred))
+
+    def filter(
+        self,
+        pod_class: classes.PodClass,
+        snap: snapshot.Snapshot,
+        state: Any,
+        slots: arrays.SlotArray,
+        table: interfaces.StatusTable,
+    ) -> interfaces.Verdicts:
+        """Refuse all nodes but the pod's own, and that one where it forbids preemption for resizes."""
+        index = np.where(snap.nodes.resize_preemption_disabled[slots], table.intern(self._forbidden), 0)
+        node_name = pod_class.pod.spec.node_name
+        if node_name:
+            own = snap.nodes.slots.get(node_name, -1)
+            index[slots != own] = table.intern(self._elsewhere)
+        return interfaces.Verdicts(index.astype(np.int16))
