@@ -16,7 +16,7 @@ from aiohttp import web
 
 from trireme.config import commandline
 from trireme.framework import supervision
-from trireme.frontend import preemption_retries, waiting_pods
+from trireme.frontend import preemption_retries, scheduler, waiting_pods
 from trireme.frontend.cluster import class_registry, cluster_cache, cluster_watch, pod_projection
 from trireme.frontend.queueing import queue_hints, queue_places, queue_pod, scheduling_queue
 from trireme.frontend.replicas import children, class_answers
@@ -51,6 +51,17 @@ class Binding:
     binding = 0
 
 
+class Scheduling:
+    """The scheduler's loop, which has come as far as the test says."""
+
+    def __init__(self) -> None:
+        self.reached = scheduler.Progress(0, False)
+
+    def progress(self) -> scheduler.Progress:
+        """How far it has come."""
+        return self.reached
+
+
 class Preemptions:
     """Preemptions under way, or to be tried again: none."""
 
@@ -81,6 +92,7 @@ class FakeFrontend:
         )
         self.filters, self.scores, self.binders = Replicas(), Replicas(), Replicas()
         self.binding = Binding()
+        self.scheduler = Scheduling()
         self.preemptions = Preemptions()
         self.informers: list[Any] = []
         self.lease, self.lease_holder = "kube-system/kube-scheduler", "other"

@@ -17,6 +17,7 @@ import serving_frontend as support
 from aiohttp import web
 
 from trireme.cli import main
+from trireme.frontend import scheduler
 from trireme.frontend.cluster import pod_projection
 from trireme.frontend.serving import serving
 from trireme.kube.watch import Event, EventKind
@@ -67,6 +68,20 @@ async def test_readiness_names_the_phase_that_is_missing(tmp_path: Path, phase: 
         )
         assert (await _get(served, f"/readyz?exclude={phase}"))[0] == 200
         assert (await _get(served, "/livez"))[0] == (await _get(served, "/healthz"))[0] == 200
+
+
+async def test_liveness_names_the_check_that_fails(tmp_path: Path) -> None:
+    """The kubelet restarts a scheduler that stands still; an operator reads in its log, or here, why it did."""
+    frontend = support.FakeFrontend()
+    async with support.served(tmp_path, frontend) as served:
+        frontend.scheduler.reached = scheduler.Progress(1, True)
+        assert (await _get(served, "/livez"))[0] == 200
+        served.site._liveness._limit = 0.0
+        code, text = await _get(served, "/livez")
+        assert (code, "[-]scheduling failed: reason withheld" in text.splitlines()) == (500, True)
+        problem = (await _get(served, "/livez/scheduling", _token("admin")))[1]
+        assert "no scheduling cycle has completed for" in problem
+        assert (await _get(served, "/readyz"))[0] == 200
 
 
 async def test_a_frontend_that_has_not_synced_is_not_ready(tmp_path: Path) -> None:

@@ -114,6 +114,11 @@ class BindingCycle:
         """Those of them that nobody has seen bound: where a watch shows a pod on its node, bind need not say so too."""
         return min(self._binding, self._cache.assumed_count)
 
+    @property
+    def room(self) -> bool:
+        """Whether more may be placed."""
+        return self._room.is_set()
+
     async def has_room(self) -> None:
         """Return when more may be placed."""
         await self._room.wait()

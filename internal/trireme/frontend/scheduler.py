@@ -7,6 +7,7 @@ prepared.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 from grpc import aio
 
@@ -24,6 +25,14 @@ QUIET_SECONDS = 0.001
 # eight for each of four replicas, a slow plugin beside one of them is seldom idle.
 AHEAD = 32
 MAX_PREPARING = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far the scheduler has come."""
+
+    completed: int  # cycles
+    work_waiting: bool  # a cycle is under way, or could begin: there are pods, all phases, and room for bindings
 
 
 class Scheduler:
@@ -58,9 +67,16 @@ class Scheduler:
         self._anticipating = anticipating
         self._run_group = run_group
         self._wake = asyncio.Event()
+        self._completed = 0
+        self._running = self._in_cycle = False
         self._preparing: dict[class_answers.Key, asyncio.Task[None]] = {}
         # Of the classes that come next those that the replicas have prepared.
         self._prepared: set[class_answers.Key] = set()
+
+    def progress(self) -> Progress:
+        """How many cycles have completed, and whether another one is under way or could begin."""
+        can_begin = self._running and self._queue.ready() and self._available() and self._binding.room
+        return Progress(self._completed, self._in_cycle or can_begin)
 
     def wake(self) -> None:
         """Something changed that may make a batch possible."""
@@ -68,6 +84,7 @@ class Scheduler:
 
     async def run(self) -> None:
         """Schedule until cancelled."""
+        self._running = True
         async with asyncio.TaskGroup() as group:
             for name, work in (
                 ("schedule", self._schedule),
@@ -91,12 +108,13 @@ class Scheduler:
             batch = self._queue.pop(self._now(), self._max_batch)
             if batch is not None:
                 self._prepare_ahead()
-                if batch.class_id < 0 and self._run_group is not None:
-                    await self._run_group(batch)
-                else:
-                    await self._cycle.run(batch)
-                    if len(batch.pods) == 1 and batch.profile in self._anticipating:
-                        await self._anticipate(batch)
+                run = self._run_group if batch.class_id < 0 and self._run_group is not None else self._cycle.run
+                self._in_cycle = True
+                await run(batch)
+                self._in_cycle = False
+                self._completed += 1
+                if batch.class_id >= 0 and len(batch.pods) == 1 and batch.profile in self._anticipating:
+                    await self._anticipate(batch)
 
     async def _anticipate(self, batch: scheduling_queue.Batch) -> None:
         """Have the answers ready for more pods like this one, if there are none, and nothing else to do."""

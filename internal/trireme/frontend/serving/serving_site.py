@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from trireme.config import command_flags, commandline, golang, versions
 from trireme.config.yaml_writer import write_yaml
-from trireme.frontend.serving import metrics_collector, metrics_resources, status_report
+from trireme.frontend.serving import liveness, metrics_collector, metrics_resources, status_report
 from trireme.telemetry import (
     access_metrics,
     event_loop,
@@ -60,6 +60,7 @@ class FrontendSite:
             (name.partition(",")[0], name.partition(",")[2]): frozenset(values.split(","))
             for name, values in options.labels().items()
         }
+        self._liveness = liveness.Liveness(frontend.scheduler, liveness.limit_seconds(completed), clock)
         self._health = health.Health(self._checks())
         self._registry = Registry(options.disabled, allowed, options.hidden)
         self._registry.add(
@@ -114,7 +115,7 @@ class FrontendSite:
         ]
         return {
             "healthz": election or [health.PING],
-            "livez": [health.PING],
+            "livez": [health.PING, health.Check("scheduling", self._liveness.problem, quiet=True)],
             "readyz": [
                 *election,
                 health.Check("shutdown", lambda: "process is shutting down" if self._ending else ""),

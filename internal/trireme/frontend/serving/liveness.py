@@ -1,0 +1,61 @@
+"""Whether scheduling goes on: the check `scheduling` of /livez.
+
+A scheduler that waits for ever holds the Lease, and nobody else schedules. Restarting it is the remedy, so it is alive
+only as long as cycles are completed while there is work. What a restart would not mend fails no liveness check: a
+missing phase (readiness shows it), or bindings that the API server does not take.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from trireme.config import commandline
+from trireme.frontend import scheduler
+
+STALL_SECONDS = 120.0
+"""How long no cycle may complete while work is waiting, at least."""
+
+CALLS_PER_CYCLE = 4
+"""A cycle may wait for so many calls one after the other, and each of them as long as its deadline allows."""
+
+
+class Scheduling(Protocol):
+    """What is looked at of the scheduler."""
+
+    def progress(self) -> scheduler.Progress:
+        """How far it has come."""
+        ...
+
+
+class Liveness:
+    """Remembers, from one probe to the next, since when work has been waiting without a completed cycle."""
+
+    def __init__(self, scheduling: Scheduling, limit_seconds: float, clock: Callable[[], float]) -> None:
+        """`clock` answers seconds that never run backwards."""
+        self._scheduling = scheduling
+        self._limit = limit_seconds
+        self._clock = clock
+        self._completed = 0
+        self._stalled_since: float | None = None
+
+    def problem(self) -> str:
+        """Why the scheduler is not alive, or empty text."""
+        progress = self._scheduling.progress()
+        now = self._clock()
+        if not progress.work_waiting or progress.completed != self._completed:
+            self._stalled_since = None
+        self._completed = progress.completed
+        if not progress.work_waiting:
+            return ""
+        if self._stalled_since is None:
+            self._stalled_since = now
+        stalled = now - self._stalled_since
+        if stalled < self._limit:
+            return ""
+        return f"pods are waiting, and no scheduling cycle has completed for {stalled:.0f} s"
+
+
+def limit_seconds(completed: commandline.CompletedConfig) -> float:
+    """How long no cycle may complete with this configuration: two minutes, or longer where calls may take longer."""
+    deadlines = [completed.trireme.phase(name).deadline.seconds for name in ("filter", "score")]
+    deadlines.extend(extender.http_timeout.seconds for extender in completed.configuration.extenders)
+    return max(STALL_SECONDS, CALLS_PER_CYCLE * max(deadlines))

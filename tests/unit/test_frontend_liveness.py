@@ -1,0 +1,63 @@
+"""/livez fails when scheduling stands still though there is work, and at no other time."""
+
+from frontend_world import one_node
+
+from trireme.frontend import scheduler
+from trireme.frontend.serving import liveness
+
+LIMIT = 120.0
+
+
+class Story:
+    """A scheduler that has come as far as the test says, and a clock."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.reached = scheduler.Progress(0, False)
+        self.liveness = liveness.Liveness(self, LIMIT, lambda: self.now)
+
+    def progress(self) -> scheduler.Progress:
+        return self.reached
+
+    def problem(self, seconds: float, completed: int, waiting: bool) -> str:
+        """What a probe says so many seconds later."""
+        self.now += seconds
+        self.reached = scheduler.Progress(completed, waiting)
+        return self.liveness.problem()
+
+
+def test_a_scheduler_that_stands_still_is_not_alive() -> None:
+    """Else it keeps the Lease, and nobody schedules until a person notices."""
+    story = Story()
+    assert story.problem(0, 7, True) == ""
+    assert story.problem(LIMIT - 1, 7, True) == ""
+    assert story.problem(1, 7, True) == "pods are waiting, and no scheduling cycle has completed for 120 s"
+    assert story.problem(1, 8, True) == ""
+
+
+def test_a_scheduler_without_work_is_alive() -> None:
+    """Else every quiet night restarts it."""
+    story = Story()
+    for _ in range(10):
+        assert story.problem(LIMIT, 7, False) == ""
+    assert story.problem(LIMIT, 7, True) == ""
+    assert story.problem(1, 7, False) == ""
+    assert story.problem(LIMIT, 7, True) == ""
+
+
+def test_a_busy_scheduler_is_alive() -> None:
+    """Work is always waiting under load."""
+    story = Story()
+    for completed in range(10):
+        assert story.problem(LIMIT, completed, True) == ""
+
+
+def test_a_cycle_that_waits_for_its_phase_is_work_that_waits() -> None:
+    """Its pods are in no queue, and nothing else shows that a cycle hangs."""
+    with one_node() as world:
+        assert world.frontend.scheduler.progress() == scheduler.Progress(0, False)
+        world.create("p", 1)
+        assert world.asked() == ["Filter"]
+        assert world.frontend.scheduler.progress() == scheduler.Progress(0, True)
+        world.answer_all()
+        assert world.frontend.scheduler.progress() == scheduler.Progress(1, False)
