@@ -25,11 +25,7 @@ SCENARIOS = tuple(dict.fromkeys(golden_rows.category_of(row) for row in GATES))
 # Scenarios whose gate has no effect yet.
 MISSING = frozenset(
     {
-        "gate-list-attributes-dra",
-        "gate-compatibility-groups-dra",
-        "gate-derived-attributes-dra",
         "gate-node-allocatable-dra",
-        "gate-optional-operations-dra",
     }
 )
 SETUPS = decision_profiles.Setups([*ROWS, *FOUND, *GATES])

@@ -114,9 +114,9 @@ def test_a_version_that_cannot_be_emulated_is_refused(emulated: str, oldest: str
 def test_who_sets_a_gate_that_is_not_heeded_is_told_so() -> None:
     """A gate that is accepted and ignored in silence is a promise broken."""
     assert not list(unheeded_gates.warnings(feature_gates()))
-    chosen = feature_gates(DRAOptionalNodeOperations=True)
+    chosen = feature_gates(DRANodeAllocatableResources=True)
     assert list(unheeded_gates.warnings(chosen)) == [
-        "feature gate DRAOptionalNodeOperations=true has no effect: no operation of a node is optional"
+        "feature gate DRANodeAllocatableResources=true has no effect: devices do not count as the node's resources"
     ]
 
 

@@ -1,109 +1,40 @@
 """The search for devices, on pools and claims alone: what is found first, what is not found, and what is wrong."""
 
-from collections.abc import Iterable
-from typing import Any
-
 import pytest
+from device_searches import (
+    DRIVER,
+    Json,
+    all_devices,
+    claim_of,
+    either,
+    exactly,
+    held_device,
+    named,
+    search,
+    selected,
+    slices_of,
+)
 
-from trireme.kube import decode
-from trireme.plugins.dynamic_resources import allocator, devices, expressions, features, ledger, pools, results
-from trireme.v1 import resource_pb2
-
-Json = dict[str, Any]
-
-DRIVER = "d.example.com"
-
-
-def _slices(*specs: Json, rules: Iterable[Json] = ()) -> list[devices.Slice]:
-    """One pool on one node, one slice each."""
-    out = []
-    for number, spec in enumerate(specs):
-        pool = {"name": "pool", "generation": 1, "resourceSliceCount": len(specs), **spec.pop("pool", {})}
-        body = {"metadata": {"name": f"s{number}"}, "spec": {"driver": DRIVER, "nodeName": "n", **spec, "pool": pool}}
-        read = [
-            decode.decode({"metadata": {"name": "r"}, "spec": rule}, resource_pb2.DeviceTaintRule) for rule in rules
-        ]
-        out.append(devices.read(decode.decode(body, resource_pb2.ResourceSlice), read))
-    return out
-
-
-def _named(*names: str, **fields: Any) -> Json:
-    return {"devices": [{"name": name, **fields} for name in names]}
-
-
-def _claim(*requests: Json, **spec: Any) -> resource_pb2.ResourceClaim:
-    body = {"metadata": {"namespace": "ns", "name": "c"}, "spec": {"devices": {"requests": list(requests), **spec}}}
-    return decode.decode(body, resource_pb2.ResourceClaim)
-
-
-def _exactly(name: str = "r", **fields: Any) -> Json:
-    return {"name": name, "exactly": {"deviceClassName": "any", "allocationMode": "ExactCount", "count": 1, **fields}}
-
-
-def _all(name: str = "r", **fields: Any) -> Json:
-    return {"name": name, "exactly": {"deviceClassName": "any", "allocationMode": "All", **fields}}
-
-
-def _either(*alternatives: Json, name: str = "r") -> Json:
-    first = [
-        {"name": f"s{number}", "deviceClassName": "any", "allocationMode": "ExactCount", "count": 1, **fields}
-        for number, fields in enumerate(alternatives)
-    ]
-    return {"name": name, "firstAvailable": first}
-
-
-def _selected(expression: str) -> Json:
-    return {"selectors": [{"cel": {"expression": expression}}]}
-
-
-def _search(
-    slices: list[devices.Slice],
-    *claims: resource_pb2.ResourceClaim,
-    taken: Iterable[ledger.Taken] = (),
-    on: features.Features | None = None,
-    out_of_time: bool = False,
-) -> list[list[str]] | None:
-    """Device by device what each claim gets, as request=device."""
-    on = on or features.Features()
-    book = ledger.Ledger()
-    for held in taken:
-        book.add(held)
-    known = {"any": decode.decode({"metadata": {"name": "any"}, "spec": {}}, resource_pb2.DeviceClass)}
-    by_pool: dict[devices.PoolId, list[devices.Slice]] = {}
-    for entry in slices:
-        by_pool.setdefault(entry.pool, []).append(entry)
-    seen = pools.gather(slices, by_pool, on)
-    given = allocator.Given(known, book, expressions.Expressions(), on)
-    found = allocator.Search(given, seen, claims, lambda device: True, lambda: out_of_time).run()
-    if found is None:
-        return None
-    return [
-        [f"{one.request}={one.device}" for one in results.allocation(each, "n", True, lambda: "share").devices.results]
-        for each in found
-    ]
-
-
-def _held(name: str, shared: bool = False, **consumed: int) -> ledger.Taken:
-    return ledger.Taken((DRIVER, "pool", name), shared, consumed or None)
+from trireme.plugins.dynamic_resources import allocator, devices, features
 
 
 def test_the_first_devices_are_taken_in_the_order_of_slices_and_devices() -> None:
     """Drivers influence by names what is taken first."""
-    slices = _slices(_named("z", "y"), _named("a"))
-    assert _search(slices, _claim(_exactly(count=2), _exactly("other"))) == [["r=z", "r=y", "other=a"]]
+    slices = slices_of(named("z", "y"), named("a"))
+    assert search(slices, claim_of(exactly(count=2), exactly("other"))) == [["r=z", "r=y", "other=a"]]
 
 
 def test_a_device_that_is_taken_is_left_alone_but_by_who_only_looks() -> None:
     """Dedicated devices go to one claim; admin access sees all of them."""
-    slices = _slices(_named("a", "b"))
-    assert _search(slices, _claim(_exactly()), taken=[_held("a")]) == [["r=b"]]
-    assert _search(slices, _claim(_exactly(count=2)), taken=[_held("a")]) is None
-    assert _search(slices, _claim(_all(adminAccess=True)), taken=[_held("a")]) == [["r=a", "r=b"]]
+    slices = slices_of(named("a", "b"))
+    assert search(slices, claim_of(exactly()), taken=[held_device("a")]) == [["r=b"]]
+    assert search(slices, claim_of(exactly(count=2)), taken=[held_device("a")]) is None
+    assert search(slices, claim_of(all_devices(adminAccess=True)), taken=[held_device("a")]) == [["r=a", "r=b"]]
 
 
 def test_an_earlier_choice_is_given_up_for_a_later_request() -> None:
     """Backtracking: the first request could have either device, the second only one."""
-    slices = _slices(
+    slices = slices_of(
         {
             "devices": [
                 {"name": "a", "attributes": {"fast": {"bool": True}}},
@@ -111,23 +42,23 @@ def test_an_earlier_choice_is_given_up_for_a_later_request() -> None:
             ]
         }
     )
-    fast = _selected(f'device.attributes["{DRIVER}"].fast')
-    assert _search(slices, _claim(_exactly("any"), _exactly("fast", **fast))) == [["any=b", "fast=a"]]
+    fast = selected(f'device.attributes["{DRIVER}"].fast')
+    assert search(slices, claim_of(exactly("any"), exactly("fast", **fast))) == [["any=b", "fast=a"]]
 
 
 def test_all_means_all_and_none_is_not_enough() -> None:
     """Mode All fails where one that matches is taken, and where nothing matches."""
-    slices = _slices(_named("a", "b"))
-    assert _search(slices, _claim(_all())) == [["r=a", "r=b"]]
-    assert _search(slices, _claim(_all()), taken=[_held("b")]) is None
-    assert _search(slices, _claim(_all(**_selected("false")))) is None
+    slices = slices_of(named("a", "b"))
+    assert search(slices, claim_of(all_devices())) == [["r=a", "r=b"]]
+    assert search(slices, claim_of(all_devices()), taken=[held_device("b")]) is None
+    assert search(slices, claim_of(all_devices(**selected("false")))) is None
 
 
 def test_the_first_alternative_that_can_be_had_is_taken() -> None:
     """A prioritized list, where the first is too much and the second enough."""
-    slices = _slices(_named("a", "b"))
-    claim = _claim(_either({"count": 3}, {"count": 2}, {}))
-    assert _search(slices, claim) == [["r/s1=a", "r/s1=b"]]
+    slices = slices_of(named("a", "b"))
+    claim = claim_of(either({"count": 3}, {"count": 2}, {}))
+    assert search(slices, claim) == [["r/s1=a", "r/s1=b"]]
 
 
 @pytest.mark.parametrize(
@@ -142,8 +73,8 @@ def test_the_first_alternative_that_can_be_had_is_taken() -> None:
 def test_constraints(constraint: Json, expected: list[list[str]] | None) -> None:
     """Devices that must have an attribute alike, or each otherwise; one without it cannot be had."""
     spec = [("a", "x"), ("b", "y"), ("c", "y")]
-    slices = _slices({"devices": [{"name": name, "attributes": {"root": {"string": root}}} for name, root in spec]})
-    assert _search(slices, _claim(_exactly(count=2), constraints=[constraint])) == expected
+    slices = slices_of({"devices": [{"name": name, "attributes": {"root": {"string": root}}} for name, root in spec]})
+    assert search(slices, claim_of(exactly(count=2), constraints=[constraint])) == expected
 
 
 def _partitions(slots: str, *draws: str, rest: Json | None = None) -> list[devices.Slice]:
@@ -152,35 +83,35 @@ def _partitions(slots: str, *draws: str, rest: Json | None = None) -> list[devic
         {"name": f"p{number}", "consumesCounters": [{"counterSet": "all", "counters": {"slots": {"value": amount}}}]}
         for number, amount in enumerate(draws)
     ]
-    return _slices(counters, {"devices": drawing})
+    return slices_of(counters, {"devices": drawing})
 
 
 def test_counters_are_drawn_and_put_back() -> None:
     """Partitions share counters, those in use draw on them too, and one that was tried is put back."""
-    assert _search(_partitions("4", "3", "2", "2"), _claim(_exactly(count=2))) == [["r=p1", "r=p2"]]
-    assert _search(_partitions("4", "3", "2", "2"), _claim(_exactly(count=2)), taken=[_held("p0")]) is None
-    assert _search(_partitions("2", "3", "1"), _claim(_exactly())) == [["r=p1"]]
+    assert search(_partitions("4", "3", "2", "2"), claim_of(exactly(count=2))) == [["r=p1", "r=p2"]]
+    assert search(_partitions("4", "3", "2", "2"), claim_of(exactly(count=2)), taken=[held_device("p0")]) is None
+    assert search(_partitions("2", "3", "1"), claim_of(exactly())) == [["r=p1"]]
 
 
 def test_a_counter_that_is_not_there_makes_the_pool_invalid() -> None:
     """It is said where nothing else is found, and all devices cannot be asked for."""
-    slices = _slices(
+    slices = slices_of(
         {"sharedCounters": []}, {"devices": [{"name": "a", "consumesCounters": [{"counterSet": "no", "counters": {}}]}]}
     )
     with pytest.raises(allocator.InvalidPoolsError, match=r"^invalid resource pools were encountered$"):
-        _search(slices, _claim(_exactly()))
+        search(slices, claim_of(exactly()))
     with pytest.raises(
         allocator.AllocationError, match=r"^claim ns/c, request r: asks for all devices, but resource pool"
     ):
-        _search(slices, _claim(_all()))
+        search(slices, claim_of(all_devices()))
 
 
 def test_a_pool_that_is_not_complete_gives_nothing() -> None:
     """A slice is missing: what it has may change, so nothing is taken."""
-    slices = _slices({**_named("a"), "pool": {"resourceSliceCount": 2}})
-    assert _search(slices, _claim(_exactly())) is None
+    slices = slices_of({**named("a"), "pool": {"resourceSliceCount": 2}})
+    assert search(slices, claim_of(exactly())) is None
     with pytest.raises(allocator.AllocationError, match=rf"resource pool {DRIVER}/pool is currently being updated$"):
-        _search(slices, _claim(_all()))
+        search(slices, claim_of(all_devices()))
 
 
 @pytest.mark.parametrize(
@@ -200,57 +131,57 @@ def test_taints_keep_claims_away(tolerations: list[Json], expected: list[list[st
     untroubled = {"taints": [{"key": "k", "effect": "None"}]}
     spec = {"devices": [{"name": "a", **tainted}, {"name": "b"}, {"name": "c", **untroubled}]}
     rule = {"deviceSelector": {"driver": DRIVER, "device": "b"}, "taint": {"key": "rule", "effect": "NoExecute"}}
-    slices = _slices(spec, rules=[rule])
-    assert _search(slices, _claim(_exactly(tolerations=tolerations))) == expected
+    slices = slices_of(spec, rules=[rule])
+    assert search(slices, claim_of(exactly(tolerations=tolerations))) == expected
 
 
 def test_devices_that_must_be_prepared_come_last() -> None:
     """Pools with binding conditions are only taken from where nothing else is left."""
     waits = {"bindingConditions": ["attached"], "bindingFailureConditions": ["failed"]}
-    slices = [*_slices(_named("a", **waits)), *_slices({**_named("b"), "pool": {"name": "z"}})]
-    assert _search(slices, _claim(_exactly(count=2))) == [["r=b", "r=a"]]
+    slices = [*slices_of(named("a", **waits)), *slices_of({**named("b"), "pool": {"name": "z"}})]
+    assert search(slices, claim_of(exactly(count=2))) == [["r=b", "r=a"]]
     off = features.Features(binding_conditions=False)
-    assert _search(slices, _claim(_exactly(count=2)), on=off) is None
+    assert search(slices, claim_of(exactly(count=2)), on=off) is None
 
 
 def test_shares_are_given_as_far_as_they_go() -> None:
     """What others consume counts, and what one search gives itself."""
     shared = {"allowMultipleAllocations": True, "capacity": {"lanes": {"value": "10"}}}
-    slices = _slices(_named("a", **shared))
+    slices = slices_of(named("a", **shared))
     asks = {"capacity": {"requests": {"lanes": "4"}}}
-    assert _search(slices, _claim(_exactly("x", **asks), _exactly("y", **asks))) == [["x=a", "y=a"]]
-    held = [_held("a", shared=True, lanes=3 * 10**9)]
-    assert _search(slices, _claim(_exactly("x", **asks), _exactly("y", **asks)), taken=held) is None
+    assert search(slices, claim_of(exactly("x", **asks), exactly("y", **asks))) == [["x=a", "y=a"]]
+    held = [held_device("a", shared=True, lanes=3 * 10**9)]
+    assert search(slices, claim_of(exactly("x", **asks), exactly("y", **asks)), taken=held) is None
     with pytest.raises(allocator.AllocationError, match=r"the DRAConsumableCapacity feature is disabled$"):
-        _search(slices, _claim(_exactly(**asks)), on=features.Features(consumable=False))
+        search(slices, claim_of(exactly(**asks)), on=features.Features(consumable=False))
 
 
 @pytest.mark.parametrize(
     ("request_", "text"),
     [
-        pytest.param(_exactly(allocationMode="Some"), "claim ns/c, request r: unsupported count mode Some", id="mode"),
+        pytest.param(exactly(allocationMode="Some"), "claim ns/c, request r: unsupported count mode Some", id="mode"),
         pytest.param(
-            _exactly(deviceClassName="no"),
+            exactly(deviceClassName="no"),
             'claim ns/c, request r: could not retrieve device class no: deviceclass.resource.k8s.io "no" not found',
             id="class",
         ),
         pytest.param(
-            _exactly(count=33),
+            exactly(count=33),
             "claim ns/c: number of requested devices 33 exceeds the claim limit of 32",
             id="too many",
         ),
         pytest.param(
-            _exactly(selectors=[{}]),
+            exactly(selectors=[{}]),
             "claim ns/c, request r, selector #0: CEL expression empty (unsupported selector type?)",
             id="selector of an unknown kind",
         ),
         pytest.param(
-            _exactly(**_selected("device.driver")),
+            exactly(**selected("device.driver")),
             "claim ns/c: selector #0: CEL compile error: must evaluate to bool or the unknown type, not string",
             id="selector that is none",
         ),
         pytest.param(
-            _exactly(**_selected("1 / 0 == 1")),
+            exactly(**selected("1 / 0 == 1")),
             f"claim ns/c: selector #0 on device {DRIVER}/pool/a: CEL runtime error: division by zero",
             id="selector without an answer",
         ),
@@ -259,14 +190,14 @@ def test_shares_are_given_as_far_as_they_go() -> None:
 def test_what_is_wrong_with_a_claim_is_said(request_: Json, text: str) -> None:
     """In kube-scheduler's words: the text goes into the event of the pod."""
     with pytest.raises(allocator.AllocationError) as failed:
-        _search(_slices(_named("a")), _claim(request_))
+        search(slices_of(named("a")), claim_of(request_))
     assert str(failed.value) == text
 
 
 def test_very_many_devices_at_once() -> None:
     """A pod may have many claims, and each as many devices as an allocation holds."""
-    slices = _slices(_named(*(f"d{number:04}" for number in range(40 * 32))))
-    found = _search(slices, *(_claim(_exactly(count=32)) for _ in range(40)))
+    slices = slices_of(named(*(f"d{number:04}" for number in range(40 * 32))))
+    found = search(slices, *(claim_of(exactly(count=32)) for _ in range(40)))
     assert found is not None
     assert len({device for claim in found for device in claim}) == 40 * 32
 
@@ -274,10 +205,10 @@ def test_very_many_devices_at_once() -> None:
 def test_a_search_without_end_is_given_up() -> None:
     """The filter timeout."""
     with pytest.raises(allocator.TimedOutError):
-        _search(_slices(_named("a")), _claim(_exactly()), out_of_time=True)
+        search(slices_of(named("a")), claim_of(exactly()), out_of_time=True)
 
 
 def test_a_slice_with_an_odd_amount_is_refused_as_a_whole() -> None:
     """Whoever reads slices leaves it out, and nothing else suffers."""
     with pytest.raises(ValueError, match="quantities must match"):
-        _slices(_named("a", capacity={"lanes": {"value": "10x"}}))
+        slices_of(named("a", capacity={"lanes": {"value": "10x"}}))

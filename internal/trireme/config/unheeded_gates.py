@@ -11,11 +11,7 @@ from trireme.config.gates import FeatureGates
 
 #: By gate: the value that is not heeded, and what happens instead.
 UNHEEDED: Final[Mapping[str, tuple[bool, str]]] = {
-    "DRADerivedAttributes": (True, "devices have no derived attributes"),
-    "DRADeviceCompatibilityGroups": (True, "compatibility groups of devices are not looked at"),
-    "DRAListTypeAttributes": (True, "attributes of devices that are lists are not looked at"),
     "DRANodeAllocatableResources": (True, "devices do not count as the node's resources"),
-    "DRAOptionalNodeOperations": (True, "no operation of a node is optional"),
 }
 
 

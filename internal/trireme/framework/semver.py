@@ -1,13 +1,13 @@
 """Semantic versions as device attributes state them and selectors compare them.
 
-Two versions that differ in their build metadata alone are equal, so the metadata is checked and then dropped.
+Two versions that differ in their build metadata alone are equal.
 Source: github.com/blang/semver/v4, whose error texts reach the events of pods.
 """
 
 import functools
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 _UINT64_MAX = 2**64 - 1
 _ALPHANUMERIC = re.compile(r"[0-9A-Za-z-]*")
@@ -25,6 +25,7 @@ class Version:
     minor: int
     patch: int
     prerelease: Prerelease = ()
+    build: str = field(default="", compare=False)
 
     def __lt__(self, other: "Version") -> bool:
         return self._rank() < other._rank()
@@ -35,9 +36,10 @@ class Version:
         return self.major, self.minor, self.patch, not self.prerelease, parts
 
     def __str__(self) -> str:
-        """As it is written, without build metadata."""
+        """As it is written."""
         suffix = "-" + ".".join(map(str, self.prerelease)) if self.prerelease else ""
-        return f"{self.major}.{self.minor}.{self.patch}{suffix}"
+        build = f"+{self.build}" if self.build else ""
+        return f"{self.major}.{self.minor}.{self.patch}{suffix}{build}"
 
 
 @functools.lru_cache(maxsize=4096)
@@ -58,7 +60,7 @@ def parse(text: str) -> Version:
             raise ValueError("Build meta data is empty")
         if _ALPHANUMERIC.fullmatch(part) is None:
             raise ValueError(f"Invalid character(s) found in build meta data {json.dumps(part, ensure_ascii=False)}")
-    return Version(major, minor, patch, identifiers)
+    return Version(major, minor, patch, identifiers, build)
 
 
 def normalized(text: str) -> str:

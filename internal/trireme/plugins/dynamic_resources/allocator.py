@@ -13,7 +13,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trireme.framework import quantity
-from trireme.plugins.dynamic_resources import capacity, constraints, devices, expressions, features, ledger, pools
+from trireme.plugins.dynamic_resources import (
+    capacity,
+    compatibility,
+    constraints,
+    devices,
+    expressions,
+    features,
+    ledger,
+    pools,
+)
 from trireme.plugins.dynamic_resources.cel import program
 from trireme.plugins.dynamic_resources.requests import ALL, EXACT_COUNT, Wanted, amounts, tolerated
 from trireme.v1 import resource_pb2
@@ -81,7 +90,9 @@ class Given:
 
 
 class Search:
-    """One search; used once. `reachable` narrows devices of slices where each says for itself where it is."""
+    """One search; used once. `reachable` narrows devices of slices where each says for itself where it is;
+    `skips_operations`: the nodes support slices that skip steps on the node.
+    """
 
     def __init__(
         self,
@@ -90,8 +101,10 @@ class Search:
         claims: Sequence[resource_pb2.ResourceClaim],
         reachable: Callable[[devices.Device], bool],
         out_of_time: Callable[[], bool],
+        skips_operations: bool = False,
     ) -> None:
         self._given = given
+        self._skips_operations = skips_operations
         self._on = given.on
         self._pools = seen
         self._claims = claims
@@ -104,6 +117,7 @@ class Search:
         self._taking: dict[devices.DeviceId, set[int]] = {}  # by device the claims it is taken for
         self._sharing: dict[devices.DeviceId, list[Mapping[str, quantity.Quantity]]] = {}
         self._available: dict[devices.PoolId, dict[tuple[str, str], int]] = {}
+        self._compatible: dict[devices.PoolId, compatibility.CompatibilityGroups] = {}
         self._selectable: dict[tuple[int, devices.DeviceId], bool] = {}
         self._pool_of = {device.id: pool for pool in seen for entry in pool.offered for device in entry.devices}
 
@@ -156,7 +170,7 @@ class Search:
             raise AllocationError(
                 f"claim {_name(claim)}: number of requested devices {least} exceeds the claim limit of {MAX_DEVICES}"
             )
-        made = [constraints.make(stated) for stated in claim.spec.devices.constraints]
+        made = [constraints.make(stated, self._attribute, self._on) for stated in claim.spec.devices.constraints]
         for at, constraint in enumerate(made):
             if constraint is None:
                 raise AllocationError(
@@ -185,7 +199,7 @@ class Search:
         parent: str,
     ) -> Wanted:
         where = f"claim {_name(claim)}, request {name}"
-        if stated.derived_attributes:
+        if stated.derived_attributes and not self._on.derived_attributes:
             raise AllocationError(f"{where}: cannot handle request with derived attributes, the feature is disabled")
         for at, selector in enumerate(stated.selectors):
             if not selector.HasField("cel"):
@@ -203,6 +217,7 @@ class Search:
             wanted = Wanted(name, parent, stated, device_class, amounts(stated))
         except ValueError as error:
             raise AllocationError(f"{where}: {error}") from error
+        wanted.derived = {entry.name: entry.expression for entry in stated.derived_attributes}
         if stated.allocation_mode == EXACT_COUNT:
             wanted.count = stated.count
         elif stated.allocation_mode == ALL:
@@ -347,10 +362,10 @@ class Search:
                 return None
         elif self._in_use(number, wanted, device):
             return None
-        if device.consumes and not self._on.partitionable:
+        if self._skips_in_vain(device) or (device.consumes and not self._on.partitionable):
             return None
         draws = bool(device.consumes) and not (shareable and self._share_taken(device))
-        if draws and not self._counters_left(device):
+        if draws and not (self._goes_with_others(device) and self._counters_left(device)):
             return None
         if self._on.taints and _kept_away(device, wanted):
             return None
@@ -372,8 +387,10 @@ class Search:
 
     def _mark(self, number: int, picked: Picked, draws: bool) -> Callable[[], None]:
         device = picked.device
+        groups = None
         if draws:
             self._draw(device, 1)
+            groups = self._groups(device).take(device) if self._on.compatibility_groups else None
         if picked.consumed is None:
             self._taking.setdefault(device.id, set()).add(number)
         else:
@@ -389,14 +406,22 @@ class Search:
                 if not self._sharing[device.id]:
                     del self._sharing[device.id]
             self._unconstrain(number, picked.wanted, len(self._constraints[number]))
+            if groups is not None:
+                self._groups(device).put_back(groups)
             if draws:
                 self._draw(device, -1)
 
         return undo
 
+    def _skips_in_vain(self, device: devices.Device) -> bool:
+        """Whether the device skips steps on the node, which the node does not support."""
+        if not device.slice.message.spec.skip_node_operations or not self._on.experimental:
+            return False
+        return not (self._on.optional_node_operations and self._skips_operations)
+
     def _constrain(self, number: int, wanted: Wanted, device: devices.Device, must: bool) -> bool:
         for count, constraint in enumerate(self._constraints[number]):
-            if constraint.add(*wanted.base, device):
+            if self._added(constraint, number, wanted, device, count):
                 continue
             self._unconstrain(number, wanted, count)
             if must:
@@ -406,9 +431,34 @@ class Search:
             return False
         return True
 
+    def _added(
+        self, constraint: constraints.Constraint, number: int, wanted: Wanted, device: devices.Device, before: int
+    ) -> bool:
+        """Whether the constraint allows the device, after those `before` it. Raises: AllocationError, TimedOutError."""
+        try:
+            return constraint.add(wanted, device)
+        except (AllocationError, TimedOutError):
+            self._unconstrain(number, wanted, before)
+            raise
+
     def _unconstrain(self, number: int, wanted: Wanted, count: int) -> None:
         for constraint in reversed(self._constraints[number][:count]):
-            constraint.remove(*wanted.base)
+            constraint.remove(wanted)
+
+    def _attribute(self, wanted: Wanted, device: devices.Device, name: str) -> resource_pb2.DeviceAttribute | None:
+        """An attribute of the device: one that the request computes comes before the driver's."""
+        expression = wanted.derived.get(name)
+        if expression is None:
+            return device.attribute(name)
+        try:
+            return device.derived_attribute(expression, self._given.selectors, self._out_of_time)
+        except program.InterruptedEvaluationError as error:
+            raise TimedOutError from error
+        except expressions.CompileError as error:
+            raise AllocationError(f"compile derived attribute {name} failed: {error}") from error
+        except expressions.EvaluationError as error:
+            text = f"evaluate derived attribute {name} on device {device.name} failed: {error}"
+            raise AllocationError(text) from error
 
     def _share_taken(self, device: devices.Device) -> bool:
         """Whether somebody has a share of the device: then its counters are drawn already."""
@@ -416,6 +466,26 @@ class Search:
         return device.id in taken.shared or bool(taken.consumed(device.id)) or device.id in self._sharing
 
     # Counters
+
+    def _goes_with_others(self, device: devices.Device) -> bool:
+        """Whether the device goes with those that draw on the same counters."""
+        if not self._on.compatibility_groups:
+            return True
+        groups = self._groups(device)
+        before = groups.take(device)
+        if before is None:
+            return False
+        groups.put_back(before)
+        return True
+
+    def _groups(self, device: devices.Device) -> compatibility.CompatibilityGroups:
+        pool = self._pool_of[device.id]
+        known = self._compatible.get(pool.id)
+        if known is None:
+            there = (each for entry in (*pool.offered, *pool.elsewhere) for each in entry.devices)
+            allocated = (each for each in there if self._given.taken.allocated(each.id))
+            known = self._compatible[pool.id] = compatibility.CompatibilityGroups(allocated)
+        return known
 
     def _counters_left(self, device: devices.Device) -> bool:
         left = self._left(self._pool_of[device.id])

@@ -74,6 +74,8 @@ class Device:
     taints: tuple[resource_pb2.DeviceTaint, ...]
     # By expression: whether it matches, or why that cannot be told.
     matched: dict[str, "bool | expressions.EvaluationError"] = field(default_factory=dict)
+    # By expression: the attribute that it computes, or why it cannot.
+    derived: dict[str, "resource_pb2.DeviceAttribute | expressions.EvaluationError"] = field(default_factory=dict)
     _values: "cel_values.Map | expressions.EvaluationError | None" = None
 
     @property
@@ -109,6 +111,25 @@ class Device:
             raise self._values
         return self._values
 
+    def derived_attribute(
+        self, expression: str, known: expressions.Expressions, expired: Callable[[], bool]
+    ) -> resource_pb2.DeviceAttribute:
+        """The attribute that the expression computes.
+
+        Raises: CompileError, EvaluationError, InterruptedEvaluationError where it is `expired` before it is known.
+        """
+        computed = self.derived.get(expression)
+        if computed is None:
+            known.compiled(expression, attribute=True)
+            try:
+                computed = known.attribute(expression, self.values(), expired)
+            except expressions.EvaluationError as error:
+                computed = error
+            self.derived[expression] = computed
+        if isinstance(computed, expressions.EvaluationError):
+            raise computed
+        return computed
+
     def attribute(self, name: str) -> resource_pb2.DeviceAttribute | None:
         """The attribute of this full name; one of the driver's own may be stated without the domain."""
         attributes = self.message.attributes
@@ -136,7 +157,7 @@ class Slice:
 
     @property
     def uses_groups(self) -> bool:
-        """Whether a device names compatibility groups, which are behind a gate that is off."""
+        """Whether a device names compatibility groups."""
         return any(
             consumption.compatibility_groups
             for device in self.message.spec.devices
@@ -144,8 +165,13 @@ class Slice:
         )
 
 
-def read(message: resource_pb2.ResourceSlice, rules: Iterable[resource_pb2.DeviceTaintRule]) -> Slice:
-    """The slice, with the taints that the rules put on its devices. Raises: ValueError where it cannot be read."""
+def read(
+    message: resource_pb2.ResourceSlice, rules: Iterable[resource_pb2.DeviceTaintRule], *, shareable: bool = True
+) -> Slice:
+    """The slice, with the taints that the rules put on its devices. `shareable`: several claims may share a device.
+
+    Raises: ValueError where it cannot be read.
+    """
     spec = message.spec
     pool = (spec.driver, spec.pool.name)
     out = Slice(
@@ -159,11 +185,13 @@ def read(message: resource_pb2.ResourceSlice, rules: Iterable[resource_pb2.Devic
         tuple((entry.name, _amounts(entry.counters)) for entry in spec.shared_counters),
     )
     applying = [rule for rule in rules if _applies(rule.spec, pool)]
-    out.devices = tuple(_device(device, out, applying) for device in spec.devices)
+    out.devices = tuple(_device(device, out, applying, shareable) for device in spec.devices)
     return out
 
 
-def _device(message: resource_pb2.Device, owner: Slice, rules: Sequence[resource_pb2.DeviceTaintRule]) -> Device:
+def _device(
+    message: resource_pb2.Device, owner: Slice, rules: Sequence[resource_pb2.DeviceTaintRule], shareable: bool
+) -> Device:
     added = [
         rule.spec.taint
         for rule in rules
@@ -174,7 +202,7 @@ def _device(message: resource_pb2.Device, owner: Slice, rules: Sequence[resource
         message,
         owner,
         {name: _capacity(entry) for name, entry in message.capacity.items()},
-        message.allow_multiple_allocations,
+        shareable and message.allow_multiple_allocations,
         tuple((entry.counter_set, _amounts(entry.counters)) for entry in message.consumes_counters),
         _placement(message),
         (*message.taints, *added),

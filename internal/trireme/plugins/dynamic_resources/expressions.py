@@ -8,7 +8,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from trireme.plugins.dynamic_resources import derived
 from trireme.plugins.dynamic_resources.cel import costs, environment, program, values
+from trireme.v1 import resource_pb2
 
 # Compiled expressions kept; a cluster has a handful.
 _MAX_KEPT: Final = 1024
@@ -44,7 +46,7 @@ class Expressions:
     """Compiled expressions by their text."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[str, program.Program | CompileError] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, bool], program.Program | CompileError] = OrderedDict()
 
     def matches(self, expression: str, device: values.Map, expired: Callable[[], bool] | None = None) -> bool:
         """Whether the device meets the expression.
@@ -52,28 +54,47 @@ class Expressions:
         Raises: CompileError, EvaluationError, program.InterruptedEvaluationError where it is `expired`.
         """
         try:
-            value, _ = self.compiled(expression).evaluate({"device": device}, expired)
+            return _truth(self._value(self.compiled(expression), device, expired))
+        except EvaluationError as error:
+            text = str(error)
+            raise EvaluationError(text + _HINT if "no such key:" in text else text) from None
+
+    def attribute(
+        self, expression: str, device: values.Map, expired: Callable[[], bool] | None = None
+    ) -> resource_pb2.DeviceAttribute:
+        """The attribute that the expression computes from those of the device.
+
+        Raises: CompileError, EvaluationError, program.InterruptedEvaluationError where it is `expired`.
+        """
+        value = self._value(self.compiled(expression, attribute=True), device, expired)
+        try:
+            return derived.attribute_of(value)
+        except ValueError as error:
+            raise EvaluationError(str(error)) from error
+
+    def _value(self, compiled: program.Program, device: values.Map, expired: Callable[[], bool] | None) -> Any:
+        try:
+            return compiled.evaluate({"device": device}, expired)[0]
         except program.CostLimitError:
             raise EvaluationError("operation cancelled: actual cost limit exceeded") from None
         except costs.CrashError as error:
             raise EvaluationError(str(error)) from None
         except values.EvaluationError as error:
-            text = str(error)
-            raise EvaluationError(text + _HINT if "no such key:" in text else text) from None
-        return _truth(value)
+            raise EvaluationError(str(error)) from None
 
-    def compiled(self, expression: str) -> program.Program:
-        """The compiled expression. Raises: CompileError."""
-        known = self._kept.get(expression)
+    def compiled(self, expression: str, *, attribute: bool = False) -> program.Program:
+        """The compiled expression, of a selector or of an attribute. Raises: CompileError."""
+        key = (expression, attribute)
+        known = self._kept.get(key)
         if known is None:
             try:
-                known = environment.compiled(expression)
+                known = environment.compiled(expression, attribute=attribute)
             except environment.RefusedError as error:
                 known = CompileError(str(error))
-            self._kept[expression] = known
+            self._kept[key] = known
             if len(self._kept) > _MAX_KEPT:
                 self._kept.popitem(last=False)
-        self._kept.move_to_end(expression)
+        self._kept.move_to_end(key)
         if isinstance(known, CompileError):
             raise CompileError(str(known))
         return known

@@ -20,13 +20,41 @@ class Features:
     filter_timeout: bool = True
     # Claims may belong to a PodGroup.
     group_claims: bool = False
+    # Requests may state attributes that are computed from those of a device.
+    derived_attributes: bool = False
+    # Devices that draw on one set of counters must have a compatibility group in common.
+    compatibility_groups: bool = False
+    # Constraints compare attributes as sets of values.
+    list_attributes: bool = False
+    # Devices may stand for cpu, memory and other resources that a node has itself.
+    node_allocatable: bool = False
+    # Slices may skip steps on the node, if the node declares that it supports this.
+    optional_node_operations: bool = False
+
+    @property
+    def experimental(self) -> bool:
+        """Whether Kubernetes uses its experimental allocator: it alone supports these features."""
+        return (
+            self.derived_attributes
+            or self.compatibility_groups
+            or self.list_attributes
+            or self.optional_node_operations
+        )
+
+    @property
+    def stable(self) -> bool:
+        """Whether Kubernetes uses its stable allocator: it lacks these features."""
+        return not (self.experimental or self.consumable or self.fractional or self.binding_conditions)
 
 
 def of_gates(gates: Mapping[str, bool]) -> Features:
-    """The features by the gates; one that is not named is as in Kubernetes: on, but for claims of groups."""
+    """The features by the gates; one that is not named is at Kubernetes' default."""
 
     def on(name: str) -> bool:
         return gates.get(name, True)
+
+    def chosen(name: str) -> bool:
+        return gates.get(name, False)
 
     return Features(
         admin_access=on("DRAAdminAccess"),
@@ -39,5 +67,10 @@ def of_gates(gates: Mapping[str, bool]) -> Features:
         fractional=on("DRAFractionalCapacityRange"),
         extended_resources=on("DRAExtendedResource"),
         filter_timeout=on("DRASchedulerFilterTimeout"),
-        group_claims=gates.get("DRAWorkloadResourceClaims", False),
+        group_claims=chosen("DRAWorkloadResourceClaims"),
+        derived_attributes=chosen("DRADerivedAttributes"),
+        compatibility_groups=chosen("DRADeviceCompatibilityGroups"),
+        list_attributes=chosen("DRAListTypeAttributes"),
+        node_allocatable=chosen("DRANodeAllocatableResources"),
+        optional_node_operations=chosen("DRAOptionalNodeOperations"),
     )

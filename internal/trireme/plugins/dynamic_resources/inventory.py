@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from trireme.plugins.dynamic_resources import devices, expressions, features, ledger, pools
+from trireme.plugins.dynamic_resources import devices, expressions, features, ledger, pools, skipping
 from trireme.snapshot import arrays, node_selection, objects, snapshot
 from trireme.v1 import resource_pb2
 
@@ -38,6 +38,8 @@ class View:
     slices: tuple[devices.Slice, ...]
     reachable: frozenset[devices.DeviceId]
     pool_ids: frozenset[devices.PoolId]
+    # Whether the nodes support slices that skip steps on the node.
+    skips_operations: bool = False
     pools: "tuple[pools.Pool, ...] | None" = field(default=None)
 
     def reaches(self, device: devices.Device) -> bool:
@@ -45,7 +47,7 @@ class View:
         return device.id in self.reachable
 
 
-_Key = tuple[tuple[str, ...], frozenset[devices.DeviceId]]
+_Key = tuple[tuple[str, ...], frozenset[devices.DeviceId], bool]
 
 
 class Inventory:
@@ -213,7 +215,7 @@ class Inventory:
         if message is None:
             return concerned
         try:
-            entry = devices.read(message, rules)
+            entry = devices.read(message, rules, shareable=not self._on.stable)
         except ValueError as error:
             # Its pool is incomplete without it; nothing else suffers.
             log.warning("resourceslice %s is left out: %s", name, error)
@@ -235,16 +237,23 @@ class Inventory:
         for name, entry in self._slices.items():
             if not pools.usable(entry, self._on):
                 continue
-            if entry.placement.all_nodes and not entry.placement.node_name:
+            on_all = entry.placement.all_nodes and not entry.placement.node_name
+            if on_all or pools.seen_everywhere(entry, self._on):
                 everywhere.append(name)
             elif entry.placement.stated:
                 for slot in self._where(entry.placement, slots, names):
                     names[slot].append(name)
             else:
                 self._look_at_devices(entry, slots, names, reached)
+        supporting = self._supporting(slots) if self._on.optional_node_operations else frozenset[int]()
         for slot in slots.tolist():
-            key = (tuple(sorted([*names[slot], *everywhere])), frozenset(reached.get(slot, ())))
-            self._views[slot] = self._view(key)
+            seen = tuple(sorted([*names[slot], *everywhere]))
+            self._views[slot] = self._view((seen, frozenset(reached.get(slot, ())), slot in supporting))
+
+    def _supporting(self, slots: arrays.SlotArray) -> frozenset[int]:
+        """Those of the slots whose nodes support slices that skip steps on the node."""
+        declared = skipping.declared(self._snap.nodes, slots)
+        return frozenset(slots[declared].tolist())
 
     def _look_at_devices(
         self,
@@ -280,7 +289,7 @@ class Inventory:
         view = self._view_of.get(key)
         if view is None:
             slices = tuple(self._slices[name] for name in key[0])
-            view = self._view_of[key] = View(slices, key[1], frozenset(entry.pool for entry in slices))
+            view = self._view_of[key] = View(slices, key[1], frozenset(entry.pool for entry in slices), key[2])
         return view
 
 

@@ -31,6 +31,7 @@ from trireme.plugins.dynamic_resources import (
     pod_claims,
     readiness,
     results,
+    skipping,
     to_reserve,
 )
 from trireme.snapshot import arrays, classes, node_selection, snapshot
@@ -42,6 +43,7 @@ NAME = demand.NAME
 NOT_AVAILABLE = "resourceclaim not available on the node"
 _CANNOT_ALLOCATE = "cannot allocate all claims"
 _STALE_CLAIM = "cannot schedule extended resource claim"
+_SKIPS_OPERATIONS = f"allocation requires {skipping.FEATURE} feature on the node"
 _CANNOT_FIT = "cannot fit resource"
 
 # How often it is looked at what changed during a search; what changes after that is searched for when it is asked for.
@@ -199,6 +201,10 @@ class DynamicResources:
                 index[positions] = interfaces.PASSES
         for refusal, positions in refused.items():
             index[positions] = table.intern(refusal)
+        for claim in reversed(state.claims):
+            if claim.metadata.uid in state.shared and skipping.needed(claim.status.allocation):
+                text = f"resource claim {_full_name(claim)} {_SKIPS_OPERATIONS}"
+                index[~skipping.declared(snap.nodes, slots)] = table.intern(demand.unresolvable(text))
         return interfaces.Verdicts(index)
 
     def unavailable_claims(
@@ -326,7 +332,7 @@ class DynamicResources:
         out = resource_pb2.ResourceClaim()
         out.CopyFrom(solution.claim)
         out.status.allocation.CopyFrom(
-            results.allocation(solution, snap.nodes.names[slot], self._on.binding_conditions, lambda: next(names))
+            results.allocation(solution, snap.nodes.names[slot], self._on, lambda: next(names))
         )
         return out
 
@@ -354,9 +360,12 @@ class DynamicResources:
                 continue
             if allocated and self._on.binding_conditions and self._is_lost(claim):
                 out[at] = True
-            elif allocation.HasField("node_selector"):
+                continue
+            if allocation.HasField("node_selector"):
                 terms = selectors.parse_terms(allocation.node_selector.node_selector_terms)
                 out[at] = ~node_selection.matches_any(snap.nodes, terms, slots)
+            if allocated and claim.metadata.uid not in state.shared and skipping.needed(allocation):
+                out[at] |= ~skipping.declared(snap.nodes, slots)
         return out
 
     def _is_lost(self, claim: resource_pb2.ResourceClaim) -> bool:
@@ -457,7 +466,9 @@ class DynamicResources:
             claims.append(extended.claim(pod_class.namespace, requests))
         known = state.known
         given = allocator.Given(known.classes, known.taken, known.selectors, self._on)
-        search = allocator.Search(given, known.pools(view), claims, view.reaches, self._deadline())
+        search = allocator.Search(
+            given, known.pools(view), claims, view.reaches, self._deadline(), view.skips_operations
+        )
         try:
             solutions = search.run()
         except allocator.TimedOutError:
@@ -497,6 +508,10 @@ def _allocatable(snap: snapshot.Snapshot, name: str, slot: int) -> int:
     number = snap.nodes.resource_names.intern(name)
     snap.nodes.reserve_resources()
     return int(snap.nodes.allocatable[number, slot])
+
+
+def _full_name(claim: resource_pb2.ResourceClaim) -> str:
+    return f"{claim.metadata.namespace}/{claim.metadata.name}"
 
 
 def _identity(claim: resource_pb2.ResourceClaim) -> tuple[str, str]:

@@ -39,7 +39,19 @@ def usable(entry: devices.Slice, on: features.Features) -> bool:
     """Whether slices like this one are looked at at all."""
     if not on.partitionable and (entry.message.spec.HasField("per_device_node_selection") or entry.counter_sets):
         return False
-    return not entry.uses_groups and (entry.placement.stated or entry.per_device)
+    if _hidden(entry, on):
+        return False
+    return entry.placement.stated or entry.per_device or seen_everywhere(entry, on)
+
+
+def seen_everywhere(entry: devices.Slice, on: features.Features) -> bool:
+    """Whether every node sees the slice, wherever it is: Kubernetes' stable allocator looks at all counters."""
+    return on.stable and bool(entry.counter_sets)
+
+
+def _hidden(entry: devices.Slice, on: features.Features) -> bool:
+    """Whether the slice has compatibility groups, without which its devices must not be allocated."""
+    return entry.uses_groups and not on.compatibility_groups
 
 
 def gather(
@@ -74,7 +86,7 @@ def _pool(
     if len(entries) != size:
         if any(entry.generation > generation for entry in everywhere):
             return None
-        whole = [entry for entry in everywhere if entry.generation == generation and not entry.uses_groups]
+        whole = [entry for entry in everywhere if entry.generation == generation and not _hidden(entry, on)]
         if len(whole) != size:
             return Pool(pool, incomplete=True)
         rest = [entry for entry in whole if entry not in entries]

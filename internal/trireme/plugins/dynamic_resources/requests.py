@@ -26,6 +26,8 @@ class Wanted:
     capacity: Mapping[str, quantity.Quantity]
     count: int = 0
     matching: list[devices.Device] = field(default_factory=list)
+    # Expressions of the attributes that the request computes, by attribute.
+    derived: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def full_name(self) -> str:

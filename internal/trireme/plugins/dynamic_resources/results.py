@@ -5,7 +5,7 @@ Source: k8s.io/dynamic-resource-allocation/structured/internal/incubating/alloca
 
 from collections.abc import Callable, Iterable, MutableSequence, Sequence
 
-from trireme.plugins.dynamic_resources import allocator, devices, requests
+from trireme.plugins.dynamic_resources import allocator, devices, features, requests
 from trireme.v1 import core_pb2, resource_pb2
 
 _FROM_CLASS = "FromClass"
@@ -17,9 +17,9 @@ class UnsupportedSelectorError(Exception):
 
 
 def allocation(
-    solution: allocator.Solution, node_name: str, binding: bool, new_share: Callable[[], str]
+    solution: allocator.Solution, node_name: str, on: features.Features, new_share: Callable[[], str]
 ) -> resource_pb2.AllocationResult:
-    """The allocation on a node. `binding`: with conditions to wait for. Raises: UnsupportedSelectorError."""
+    """The allocation on a node. Raises: UnsupportedSelectorError."""
     out = resource_pb2.AllocationResult()
     # A claim that asks for nothing gets it: the part is there, empty.
     out.devices.SetInParent()
@@ -37,11 +37,13 @@ def allocation(
             result.share_id = new_share()
             for name, amount in picked.consumed.items():
                 result.consumed_capacity[name].string = str(amount)
-        if binding:
+        if on.experimental:
+            result.skip_node_operations.extend(picked.device.slice.message.spec.skip_node_operations)
+        if on.binding_conditions:
             result.binding_conditions.extend(picked.device.message.binding_conditions)
             result.binding_failure_conditions.extend(picked.device.message.binding_failure_conditions)
     _configure(out, solution)
-    selector = _selector(solution, node_name)
+    selector = _selector(solution, node_name, on)
     if selector is not None:
         out.node_selector.CopyFrom(selector)
     return out
@@ -77,12 +79,12 @@ def _names(named: Iterable[str], wanted: requests.Wanted) -> bool:
     return bool({wanted.parent or wanted.name, wanted.full_name} & set(named))
 
 
-def _selector(solution: allocator.Solution, node_name: str) -> core_pb2.NodeSelector | None:
+def _selector(solution: allocator.Solution, node_name: str, on: features.Features) -> core_pb2.NodeSelector | None:
     """Where all devices can be used; None: everywhere."""
     term = core_pb2.NodeSelectorTerm()
     for picked in solution.picked:
         placement = _placement(picked.device)
-        if placement.node_name or picked.device.message.binds_to_node:
+        if placement.node_name or (picked.device.message.binds_to_node and not on.stable):
             only = core_pb2.NodeSelector()
             only.node_selector_terms.add().match_fields.add(key="metadata.name", operator="In", values=[node_name])
             return only

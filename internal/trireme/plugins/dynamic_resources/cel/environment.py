@@ -35,6 +35,12 @@ _NAMES: Final = {
     "TIMESTAMP": "google.protobuf.Timestamp",
 }
 _ACCEPTED: Final = ("BOOL", "DYN", "ANY")
+# What a derived attribute may be, alone or in a list.
+_SCALARS: Final = ("BOOL", "INT", "STRING", "DYN", "ANY", "kubernetes.Semver")
+_ATTRIBUTES: Final = frozenset([*_SCALARS, *(f"LIST<{name}>" for name in _SCALARS)])
+_NO_ATTRIBUTE: Final = (
+    "must evaluate to a primitive scalar (string, integer, boolean, semver) or a list of these scalars, not "
+)
 _FIELDS = descriptor_pb2.FieldDescriptorProto
 _DEVICE: Final = "kubernetes.DRADevice"
 # What nothing is of.
@@ -80,20 +86,21 @@ class RefusedError(Exception):
     """What the compiler says of an expression."""
 
 
-def compiled(expression: str, *, deepest_part: int = 0) -> program.Program:
+def compiled(expression: str, *, deepest_part: int = 0, attribute: bool = False) -> program.Program:
     """The expression, ready to be evaluated. `deepest_part`: read it in parts of this depth, needed or not.
+    `attribute`: its value is an attribute of a device; else it says whether a device matches.
 
     Raises: RefusedError.
     """
     try:
-        return _compiled(expression, deepest_part)
+        return _compiled(expression, deepest_part, attribute)
     except RefusedError as refused:
         renamed = _with_the_newer_name(expression, str(refused))
         if renamed == expression:
             raise
         original = refused
     try:
-        return _compiled(renamed, deepest_part)
+        return _compiled(renamed, deepest_part, attribute)
     except RefusedError as refused:
         said = str(refused)
         if f"{misuse.UNKNOWN}'{_NEW_NAME}'" in said:
@@ -104,7 +111,7 @@ def compiled(expression: str, *, deepest_part: int = 0) -> program.Program:
         raise RefusedError(said) from refused
 
 
-def _compiled(expression: str, deepest_part: int) -> program.Program:
+def _compiled(expression: str, deepest_part: int, attribute: bool) -> program.Program:
     whole = _HAS_FIELD.search(expression) is not None
     try:
         if deepest_part:
@@ -119,7 +126,9 @@ def _compiled(expression: str, deepest_part: int) -> program.Program:
     problems = validation.problems(expression, checked)
     if problems:
         raise RefusedError(f"compilation failed: {problems}")
-    if result not in _ACCEPTED:
+    if attribute and result not in _ATTRIBUTES:
+        raise RefusedError(_NO_ATTRIBUTE + _written(result))
+    if not attribute and result not in _ACCEPTED:
         raise RefusedError(f"must evaluate to bool or the unknown type, not {_written(result)}")
     try:
         return program.Program(checked)

@@ -1,0 +1,66 @@
+"""Compatibility groups: devices that draw on one set of counters must all have a group in common.
+
+Devices without groups go with each other alone.
+
+Source: k8s.io/dynamic-resource-allocation/structured/internal/experimental (compatibility_groups.go).
+"""
+
+from collections.abc import Iterable
+
+from trireme.plugins.dynamic_resources import devices
+
+# Whether all devices on a set of counters are without groups, and else the groups that all of them have in common.
+_Common = tuple[bool, frozenset[str]]
+
+# What a set of counters had before a device was added; None: no devices.
+Before = dict[str, _Common | None]
+
+
+class CompatibilityGroups:
+    """The devices that draw on the counters of one pool."""
+
+    def __init__(self, allocated: Iterable[devices.Device]) -> None:
+        # By set of counters; no entry without devices.
+        self._common: dict[str, _Common] = {}
+        for device in allocated:
+            for counter_set, groups in _groups(device):
+                self._common[counter_set] = _with(self._common.get(counter_set), groups)
+
+    def take(self, device: devices.Device) -> Before | None:
+        """Add the device to all sets of counters that it draws on. Returns what `put_back` needs; None where the device
+        does not go with those that are there, and nothing has changed.
+        """
+        before: Before = {}
+        for counter_set, groups in _groups(device):
+            common = self._common.get(counter_set)
+            if common is not None and not _compatible(common, groups):
+                self.put_back(before)
+                return None
+            before.setdefault(counter_set, common)
+            self._common[counter_set] = _with(common, groups)
+        return before
+
+    def put_back(self, before: Before) -> None:
+        """Undo the last `take` that has not been undone."""
+        for counter_set, common in before.items():
+            if common is None:
+                del self._common[counter_set]
+            else:
+                self._common[counter_set] = common
+
+
+def _groups(device: devices.Device) -> Iterable[tuple[str, frozenset[str]]]:
+    return ((each.counter_set, frozenset(each.compatibility_groups)) for each in device.message.consumes_counters)
+
+
+def _compatible(common: _Common, groups: frozenset[str]) -> bool:
+    without, shared = common
+    return without if not groups else not without and bool(shared & groups)
+
+
+def _with(common: _Common | None, groups: frozenset[str]) -> _Common:
+    if common is None:
+        return not groups, groups
+    without, shared = common
+    # Devices that do not go together may have been allocated before they said so.
+    return common if without or not groups else (False, shared & groups)

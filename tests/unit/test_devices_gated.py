@@ -1,0 +1,132 @@
+"""The search for devices with feature gates that are off by default, and with Kubernetes' stable allocator."""
+
+import re
+from typing import Any
+
+import pytest
+from device_searches import DRIVER, Json, all_devices, claim_of, exactly, held_device, search, selected, slices_of
+
+from trireme.plugins.dynamic_resources import allocator, features
+
+LISTS = features.Features(list_attributes=True)
+DERIVED = features.Features(derived_attributes=True)
+GROUPS = features.Features(compatibility_groups=True)
+SKIPPING = features.Features(optional_node_operations=True)
+STABLE = features.Features(consumable=False, fractional=False, binding_conditions=False)
+
+
+def _with(attribute: str, *devices: tuple[str, Json]) -> Any:
+    return slices_of({"devices": [{"name": name, "attributes": {attribute: value}} for name, value in devices]})
+
+
+ROOTS = (("a", {"strings": ["x", "y"]}), ("b", {"string": "z"}), ("c", {"strings": ["y", "z"]}), ("d", {"ints": [1]}))
+
+
+@pytest.mark.parametrize(
+    ("constraint", "count", "expected"),
+    [
+        pytest.param("matchAttribute", 2, [["r=a", "r=c"]], id="one in common"),
+        pytest.param("matchAttribute", 3, None, id="none in common"),
+        pytest.param("distinctAttribute", 3, [["r=a", "r=b", "r=d"]], id="disjoint"),
+        pytest.param("distinctAttribute", 4, None, id="not disjoint"),
+    ],
+)
+def test_lists_are_compared_as_sets(constraint: str, count: int, expected: list[list[str]] | None) -> None:
+    """Else devices go together that share nothing."""
+    wanted = claim_of(exactly(count=count), constraints=[{constraint: f"{DRIVER}/root"}])
+    assert search(_with("root", *ROOTS), wanted, on=LISTS) == expected
+
+
+def test_without_the_gate_lists_are_of_no_known_kind() -> None:
+    """Only the first device of a constraint may have a value that cannot be compared."""
+    wanted = claim_of(exactly(count=2), constraints=[{"matchAttribute": f"{DRIVER}/root"}])
+    assert search(_with("root", ROOTS[0], ROOTS[2]), wanted) is None
+
+
+def test_constraints_see_computed_attributes_before_those_of_the_driver() -> None:
+    """Else devices of one NUMA node, say, are told apart by numbers that mean nothing."""
+    seen = _with("n", ("a", {"int": 1}), ("b", {"int": 2}), ("c", {"int": 3}))
+    parity = [{"name": f"{DRIVER}/n", "expression": f'device.attributes["{DRIVER}"].n % 2'}]
+    constraints = [{"matchAttribute": f"{DRIVER}/n"}]
+    wanted = claim_of(exactly(count=2, derivedAttributes=parity), constraints=constraints)
+    assert search(seen, wanted, on=DERIVED) == [["r=a", "r=c"]]
+    with pytest.raises(allocator.AllocationError, match="derived attributes, the feature is disabled"):
+        search(seen, wanted)
+
+
+@pytest.mark.parametrize(
+    ("expression", "problem"),
+    [
+        pytest.param("1.5", "compile derived attribute x/y failed: must evaluate to a primitive scalar", id="type"),
+        pytest.param(
+            f'device.attributes["{DRIVER}"].nosuch',
+            f"evaluate derived attribute x/y on device {DRIVER}/pool/a failed: no such key: nosuch",
+            id="no such attribute",
+        ),
+        pytest.param("dyn(1.5)", "failed: unsupported CEL return type: float64", id="dynamic type"),
+        pytest.param(
+            "[dyn(1), dyn(true)]", "failed: expected list element at index 1 to be int, got bool", id="mixed list"
+        ),
+    ],
+)
+def test_a_computed_attribute_that_has_no_value_ends_the_search(expression: str, problem: str) -> None:
+    """Else nobody learns that the claim is wrong."""
+    computed = [{"name": "x/y", "expression": expression}]
+    wanted = claim_of(exactly(derivedAttributes=computed), constraints=[{"distinctAttribute": "x/y"}])
+    with pytest.raises(allocator.AllocationError, match=re.escape(problem)):
+        search(_with("n", ("a", {"int": 1})), wanted, on=DERIVED)
+
+
+def _partitions(*groups: list[str]) -> Any:
+    drawn = {"counterSet": "all", "counters": {"slots": {"value": "1"}}}
+    return slices_of(
+        {"sharedCounters": [{"name": "all", "counters": {"slots": {"value": "4"}}}]},
+        {
+            "devices": [
+                {"name": f"p{number}", "consumesCounters": [{**drawn, "compatibilityGroups": each}]}
+                for number, each in enumerate(groups)
+            ]
+        },
+    )
+
+
+@pytest.mark.parametrize(
+    ("groups", "taken", "expected"),
+    [
+        pytest.param([["a"], ["b"], ["a", "b"]], "", [["r=p0", "r=p2"]], id="a group in common"),
+        pytest.param([["a"], ["b"], []], "", None, id="none in common"),
+        pytest.param([["a"], [], []], "", [["r=p1", "r=p2"]], id="without groups"),
+        pytest.param([["a", "b"], ["a"], ["b"], ["b"]], "p0", [["r=p2", "r=p3"]], id="beside one that is taken"),
+        pytest.param([["a"], [], []], "p0", None, id="without groups beside one that has some"),
+    ],
+)
+def test_devices_on_one_set_of_counters_have_a_group_in_common(
+    groups: list[list[str]], taken: str, expected: list[list[str]] | None
+) -> None:
+    """Else partitions are made that exclude each other."""
+    allocated = [held_device(taken)] if taken else []
+    assert search(_partitions(*groups), claim_of(exactly(count=2)), taken=allocated, on=GROUPS) == expected
+
+
+def test_without_the_gate_slices_with_groups_are_not_looked_at() -> None:
+    """Else partitions are made that exclude each other."""
+    assert search(_partitions(["a"], ["a"]), claim_of(exactly())) is None
+
+
+def test_devices_that_skip_steps_are_for_nodes_that_support_it() -> None:
+    """Else a kubelet prepares what must not be prepared."""
+    skipping = slices_of({"devices": [{"name": "a"}], "skipNodeOperations": ["NodePrepareResources"]})
+    assert search(skipping, claim_of(exactly()), on=SKIPPING) is None
+    assert search(skipping, claim_of(exactly()), on=SKIPPING, skips_operations=True) == [["r=a"]]
+    # Without one of the features that are experimental, nobody looks.
+    assert search(skipping, claim_of(exactly())) == [["r=a"]]
+    assert search(skipping, claim_of(exactly()), on=LISTS, skips_operations=True) is None
+
+
+def test_the_stable_allocator_knows_no_distinct_attributes() -> None:
+    """With few gates on, Kubernetes searches by code that is older."""
+    wanted = claim_of(exactly(), constraints=[{"distinctAttribute": f"{DRIVER}/root"}])
+    with pytest.raises(allocator.AllocationError, match="constraint #0: empty constraint"):
+        search(_with("root", *ROOTS), wanted, on=STABLE)
+    assert search(_with("root", *ROOTS), claim_of(exactly(**selected("true"))), on=STABLE) == [["r=a"]]
+    assert search(_with("root", *ROOTS[:2]), claim_of(all_devices()), on=STABLE) == [["r=a", "r=b"]]
