@@ -106,6 +106,11 @@ protos: $(STAMP) ## Generate internal/trireme/v1 from protos/, and with Go what 
 	@PATH="$(CURDIR)/$(BIN):$$PATH" protos/generate.sh
 	@if command -v go >/dev/null; then examples/plugin-go/generate.sh; fi
 
+.PHONY: docs
+docs: $(STAMP) ## Write the documents that are made from the code: metrics, TriremeConfiguration
+	@$(BIN)/python tests/contract/metrics_document.py
+	@$(BIN)/python tests/unit/configuration_document.py
+
 .PHONY: controlplane
 controlplane: $(STAMP) ## Build the real control plane, once (needs Go)
 	@$(BIN)/python tests/controlplane/build_controlplane.py

@@ -231,7 +231,7 @@ async def test_a_stranger_cannot_let_pods_go_that_wait(tmp_path: Path) -> None:
     config = own.TriremeConfiguration(
         tls=own.TLS(**files),
         handle_listen=f"127.0.0.1:{port}",
-        handle_identities=("plugin.default.svc",),
+        handle_allowed_identities=("plugin.default.svc",),
     )
     answers = {}
     async with handle.served(config, handle.HandleService(waiting_pods.WaitingPods(), lambda pods: [])):

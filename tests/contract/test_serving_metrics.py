@@ -1,20 +1,13 @@
 """The frontend's metrics: as kube-scheduler declares them, and moving when something happens."""
 
-import gzip
-import io
-import json
-import re
-import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import metrics_document
 import pytest
 import serving_frontend as support
 from prometheus_client.parser import text_string_to_metric_families
 
-from trireme.config import commandline, inspection, own_loading
+from trireme.config import inspection, own_loading
 from trireme.framework import status
 from trireme.frontend.replicas import phases
 from trireme.frontend.serving import metrics_observed, metrics_resources, serving_site
@@ -22,78 +15,51 @@ from trireme.telemetry import exposition, http_site
 from trireme.telemetry.instruments import Instrument, Registry
 from trireme.v1 import filter_pb2
 
-DATA = json.loads(gzip.decompress((Path(__file__).parent / "data/surface_metrics.json.gz").read_bytes()))
-# Declared by VolumeBinding's own package; the recording has no sample of them.
-_OF_VOLUMES = [
-    {"name": f"scheduler_volume_{name}", "type": "counter", "stability": "ALPHA", "labels": ["operation"]}
-    for name in ("binder_cache_requests_total", "scheduling_stage_error_total")
-]
-_ROW = re.compile(r"^\| `([a-z0-9_]+)` \| (same|gated|absent) \|", re.MULTILINE)
-
-
-def _said(state: str) -> list[str]:
-    """The metrics of kube-scheduler of which the document says this."""
-    return [name for name, said in _ROW.findall(metrics_document.DOCUMENT.read_text()) if said == state]
-
-
-def _recorded() -> dict[str, dict[str, Any]]:
-    """kube-scheduler's metrics by name; those of one name on several pages are alike but for their stability."""
-    out: dict[str, dict[str, Any]] = {str(metric["name"]): metric for metric in _OF_VOLUMES}
-    for page in ("declared", "/metrics/resources", "/metrics/slis", "/metrics"):
-        for metric in DATA[page]:
-            out[metric["name"]] = metric
-    return out
-
 
 @pytest.fixture
 def site(tmp_path: Path) -> serving_site.FrontendSite:
     """A site that is not served."""
-    return _site(tmp_path, support.FakeFrontend())
-
-
-def _site(
-    folder: Path, frontend: support.FakeFrontend, *flags: str, clock: Callable[[], float] = time.monotonic
-) -> serving_site.FrontendSite:
-    kubeconfig = folder / "kubeconfig"
-    kubeconfig.write_text(support.kubeconfig_for("http://127.0.0.1:1"))
-    arguments = [f"--kubeconfig={kubeconfig}", "--secure-port=0", *flags]
-    start = commandline.Start(arguments, {}, io.StringIO(), io.StringIO(), lambda line: None)
-    completed = start.run().completed
-    assert completed is not None
-    return serving_site.FrontendSite(completed, frontend, clock)  # type: ignore[arg-type]  # as far as it is read
+    return metrics_document.site(tmp_path, support.FakeFrontend())
 
 
 def _instruments(site: serving_site.FrontendSite) -> dict[str, Instrument]:
     return {instrument.name: instrument for registry in site.registries() for instrument in registry}
 
 
-def test_every_metric_of_kube_scheduler_is_in_the_document() -> None:
-    """An operator could not find out what became of a metric that a dashboard uses."""
-    assert {*_said("same"), *_said("gated"), *_said("absent")} == _recorded().keys()
+def test_the_remarks_are_about_metrics_of_kube_scheduler() -> None:
+    """A misspelt remark would be about nothing, and the metric's row would say the wrong thing."""
+    assert {name for each in metrics_document.REMARKS.values() for name in each} <= metrics_document.recorded().keys()
 
 
 def test_the_document_says_what_is_served(site: serving_site.FrontendSite) -> None:
     """The document would promise metrics that nobody serves, or deny some that are."""
     served = _instruments(site).keys() | {"kube_pod_resource_request", "kube_pod_resource_limit"}
-    assert set(_said("same")) == served & _recorded().keys()
+    assert set(metrics_document.named("same")) == served & metrics_document.recorded().keys()
 
 
-def test_the_document_has_our_own_metrics(site: serving_site.FrontendSite) -> None:
+def test_the_document_is_up_to_date(tmp_path: Path) -> None:
     """An operator could not find out what one of our metrics means, or would look for one that nobody serves."""
-    served = {name for name in _instruments(site) if name.startswith("trireme_")}
-    assert served == metrics_document.own("Trireme's own, on the frontend")
+    assert metrics_document.write(tmp_path) == metrics_document.DOCUMENT.read_text(), "run `make docs`"
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in (*_said("same"), *_said("gated")) if not name.startswith("kube_pod")]
+    "name",
+    [
+        name
+        for name in (*metrics_document.named("same"), *metrics_document.named("gated"))
+        if not name.startswith("kube_pod")
+    ],
 )
 def test_a_metric_is_declared_as_by_kube_scheduler(tmp_path: Path, name: str) -> None:
     """A dashboard's query would find other labels or buckets."""
     frontend = support.FakeFrontend()
-    if name in _said("gated"):
+    if name in metrics_document.named("gated"):
         frontend.observed.make_group_instruments()
         frontend.observed.make_placement_instruments()
-    instrument, recorded = _instruments(_site(tmp_path, frontend))[name], _recorded()[name]
+    instrument, recorded = (
+        _instruments(metrics_document.site(tmp_path, frontend))[name],
+        metrics_document.recorded()[name],
+    )
     assert instrument.kind == recorded["type"]
     assert sorted(instrument.labels) == sorted(recorded["labels"])
     if name != "process_start_time_seconds":
@@ -111,7 +77,7 @@ def test_a_text_that_other_parsers_read(site: serving_site.FrontendSite) -> None
 def test_attempts_move_their_metrics(tmp_path: Path) -> None:
     """Alerts on attempts, latency or the queue would never fire."""
     frontend = support.FakeFrontend()
-    values = _values(_site(tmp_path, frontend).registries()[0])
+    values = _values(metrics_document.site(tmp_path, frontend).registries()[0])
     frontend.wait(support.pod("a"))
     batch = frontend.queue.pop(100.0, 10)
     assert batch is not None
@@ -122,7 +88,7 @@ def test_attempts_move_their_metrics(tmp_path: Path) -> None:
     observed.placed("default-scheduler", 1, 0.003, filtered, phases.Placed((0,), None, False, (), ("Fit",)))
     observed.bound(pod, pod.popped_at + 0.2)
     observed.failed(pod, "unschedulable", pod.popped_at + 0.4)
-    after = _values(_site(tmp_path, frontend).registries()[0])
+    after = _values(metrics_document.site(tmp_path, frontend).registries()[0])
     moved = {name for name in after if after[name] != values.get(name)}
     assert {
         "scheduler_schedule_attempts_total{result=scheduled,profile=default-scheduler}",
@@ -153,7 +119,7 @@ def test_preemptions_move_their_metrics(tmp_path: Path) -> None:
     observed.group_disrupts("compositepodgroup", filter_pb2.Disruption(victims=4, violations=1, of_groups=2))
     observed.group_disrupts("podgroup", filter_pb2.Disruption())
     observed.preempted("podgroup", False, 0.25)
-    values = _values(_site(tmp_path, frontend).registries()[0])
+    values = _values(metrics_document.site(tmp_path, frontend).registries()[0])
     moved = {name: value for name, value in values.items() if "preemption" in name and "bucket" not in name and value}
     assert {name.removeprefix("scheduler_"): value for name, value in moved.items()} == {
         "preemption_attempts_total{}": 1,
@@ -177,7 +143,7 @@ async def test_a_lease_that_ran_out_long_ago_is_unhealthy(tmp_path: Path) -> Non
     """A leader whose election hangs would live on, and nobody would schedule."""
     now = [100.0]
     frontend = support.FakeFrontend(lease_seconds=0.0)
-    site = _site(tmp_path, frontend, clock=lambda: now[0]).site
+    site = metrics_document.site(tmp_path, frontend, clock=lambda: now[0]).site
     answers = []
     for now[0] in (100.0, 119.0, 121.0):
         answers.append((await site.answer(http_site.Asked("GET", "/healthz", {}, {}))).status)
@@ -188,7 +154,7 @@ async def test_a_lease_that_ran_out_long_ago_is_unhealthy(tmp_path: Path) -> Non
 
 def test_disabled_metrics_are_not_shown(tmp_path: Path) -> None:
     """An operator could not get rid of a metric that is too large."""
-    site = _site(tmp_path, support.FakeFrontend(), "--disabled-metrics=scheduler_cache_size")
+    site = metrics_document.site(tmp_path, support.FakeFrontend(), "--disabled-metrics=scheduler_cache_size")
     values = _values(site.registries()[0])
     assert not [name for name in values if name.startswith("scheduler_cache_size")]
     assert values["disabled_metrics_total{}"] == 1
@@ -196,7 +162,7 @@ def test_disabled_metrics_are_not_shown(tmp_path: Path) -> None:
 
 def test_labels_that_are_not_allowed_become_unexpected(tmp_path: Path) -> None:
     """A label could grow without bound although its values were limited."""
-    site = _site(
+    site = metrics_document.site(
         tmp_path, support.FakeFrontend(), "--allow-metric-labels=scheduler_pending_pods,queue=active,unschedulable"
     )
     names = {name for name in _values(site.registries()[0]) if name.startswith("scheduler_pending_pods")}
@@ -265,7 +231,7 @@ def test_what_kube_scheduler_hides_is_hidden(tmp_path: Path, flags: tuple[str, .
     """A metric would be relied on here that is gone there, or the flag that brings it back be without effect."""
     frontend = support.FakeFrontend()
     frontend.observed.preempted("pod", True, 0.1)
-    values = _values(_site(tmp_path, frontend, *flags).registries()[0])
+    values = _values(metrics_document.site(tmp_path, frontend, *flags).registries()[0])
     assert values["hidden_metrics_total{}"] == hidden
     shown = [name for name in values if name.startswith("scheduler_preemption_goroutines_duration_seconds_count")]
     assert len(shown) == 1 - hidden
@@ -280,5 +246,5 @@ def test_errors_of_volumes_are_counted_by_stage(tmp_path: Path) -> None:
         status.Status(status.Code.UNSCHEDULABLE, plugin="VolumeBinding"),
     ):
         frontend.observed.volume_stage("bind", said)
-    values = _values(_site(tmp_path, frontend).registries()[0])
+    values = _values(metrics_document.site(tmp_path, frontend).registries()[0])
     assert values["scheduler_volume_scheduling_stage_error_total{operation=bind}"] == 1

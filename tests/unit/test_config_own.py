@@ -64,7 +64,7 @@ remotePlugins:
     assert (config.tls.allowed_identities, config.tls.enabled) == (("x",), True)
     assert (config.batch.max_pods, config.batch.linger) == (7, Duration.of(0.001))
     assert (config.identities("filter"), config.identities("score")) == (("x",), ("s",))
-    assert config.handle_identities == ("spiffe://a/b",)
+    assert config.handle_allowed_identities == ("spiffe://a/b",)
     assert (config.handle_listen, config.column_cache_classes) == ("127.0.0.1:71", 9)
     plugin = config.remote_plugin("P")
     assert plugin is not None

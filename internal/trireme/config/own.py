@@ -35,10 +35,11 @@ _LINGER = Duration(500 * MILLISECOND)
 class TLS:
     """TLS towards other services, and of our own towards them. The files are read again when they change."""
 
-    #: The certificate that this side shows.
+    #: File of the certificate that this side shows, in PEM.
     cert_file: str = ""
+    #: File of its private key, in PEM.
     key_file: str = ""
-    #: The authorities that the other side's certificate must come from.
+    #: File of the authorities that the other side's certificate must come from, in PEM.
     ca_file: str = ""
     #: DNS names or IP addresses, one of which the certificate of who is called must have; empty: the address called.
     allowed_identities: tuple[str, ...] = ()
@@ -83,7 +84,7 @@ class Fallback:
 class CircuitBreaker:
     """When a failing plugin is left alone for a while."""
 
-    #: So many failures in a row open it.
+    #: How many failures in a row open it.
     failures: int = 5
     #: How long it stays open before one call is tried.
     open_for: Duration = _OPEN_FOR
@@ -93,6 +94,7 @@ class CircuitBreaker:
 class RemotePlugin:
     """A plugin that is a service of its own. A profile names it like any other plugin."""
 
+    #: The name by which profiles enable it; no in-tree plugin has it.
     name: str
     #: `host:port`, `unix:/path` or `dns:///name:port`.
     address: str
@@ -102,8 +104,9 @@ class RemotePlugin:
     deadline: Duration = _DEADLINE
     #: `Fail`: a pod whose call failed is tried again later; `Ignore`: the plugin has no say for it.
     failure_policy: str = "Fail"
+    #: When it is left alone for a while.
     circuit_breaker: CircuitBreaker = CircuitBreaker()
-    #: `None`: as the services among themselves.
+    #: TLS towards this plugin; left out: as the services among themselves (`tls`).
     tls: TLS | None = None
 
 
@@ -121,19 +124,25 @@ class Batch:
 class TriremeConfiguration:
     """Trireme's own settings."""
 
+    #: Where filter runs.
     filter: Phase = Phase()
+    #: Where score runs.
     score: Phase = Phase()
+    #: Where bind runs.
     bind: Phase = Phase(deadline=_BIND_DEADLINE)
+    #: What happens when no endpoint of a phase answers.
     fallback: Fallback = Fallback()
+    #: Plugins that are services of their own.
     remote_plugins: tuple[RemotePlugin, ...] = ()
     #: Between the services, as the frontend calls them; where the frontend is called, it shows the same certificate.
     tls: TLS = TLS()
+    #: How pods of one class are scheduled together.
     batch: Batch = Batch()
     #: Where the frontend serves HandleService to plugins (`unix:/path` or `host:port`); empty: nowhere. Beyond loopback
     #: it takes mutual TLS, and the identities below.
     handle_listen: str = ""
     #: Which of its names (URI, DNS name, common name) a plugin's certificate must have one of.
-    handle_identities: tuple[str, ...] = ()
+    handle_allowed_identities: tuple[str, ...] = ()
     #: The Unix socket on which the frontend tells this user alone of its state; empty: none.
     admin_socket: str = ""
     #: How many recent classes a replica of filter and score keeps columns of.

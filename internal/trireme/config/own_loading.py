@@ -144,7 +144,7 @@ def _configuration(value: Value) -> TriremeConfiguration:
         tls=_tls(value.get("tls") or {}),
         batch=Batch(batch.get("maxPods", default.batch.max_pods), batch.get("linger", default.batch.linger)),
         handle_listen=handle.get("listen", ""),
-        handle_identities=tuple(handle.get("allowedIdentities") or ()),
+        handle_allowed_identities=tuple(handle.get("allowedIdentities") or ()),
         admin_socket=(value.get("admin") or {}).get("socket", ""),
         column_cache_classes=value.get("columnCacheClasses", default.column_cache_classes),
     )

@@ -71,7 +71,7 @@ def _handle_problems(config: TriremeConfiguration) -> list[Problem]:
         why = f"{listen} is beyond loopback and Unix sockets"
         if not config.tls.mutual:
             problems.append(required("tls", why))
-        if not config.handle_identities:
+        if not config.handle_allowed_identities:
             problems.append(required("handle.allowedIdentities", why))
     return problems
 

@@ -5,7 +5,7 @@ on: `remote_columns` calls it again about nodes that changed meanwhile, and node
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -40,10 +40,10 @@ class Chain:
 class EvaluatorStatistics:
     """What the evaluator has done."""
 
-    classes: int  # whose columns are kept
-    column_bytes: int
-    first_evaluations: int  # of a class from nothing
-    slots_evaluated: int  # slots that in-tree plugins were asked about
+    classes: int = field(metadata={"help": "Pod classes whose answers are cached."})
+    column_bytes: int = field(metadata={"help": "Memory of the cached answers, in bytes."})
+    first_evaluations: int = field(metadata={"help": "Evaluations of a class of which nothing was cached."})
+    slots_evaluated: int = field(metadata={"help": "Nodes that in-tree plugins filtered, once for each evaluation."})
 
 
 class Evaluator:

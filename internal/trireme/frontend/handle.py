@@ -78,7 +78,7 @@ def _listener(config: own.TriremeConfiguration) -> listening.Listener:
         certificate=tls.cert_file,
         private_key=tls.key_file,
         client_ca=tls.ca_file,
-        identities=config.handle_identities,
+        identities=config.handle_allowed_identities,
         guarded=True,
     )
 

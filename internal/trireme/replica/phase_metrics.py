@@ -63,7 +63,14 @@ def serve_follower(
     def not_ready() -> str:
         return "" if follow.statistics().generation else "no frontend has brought a snapshot yet"
 
-    return serve(listen, (*_following(follow), *plugins(remotes), *_own(phase, own)), not_ready, supervisor)
+    return serve(listen, follower_instruments(phase, follow, remotes, own), not_ready, supervisor)
+
+
+def follower_instruments(
+    phase: str, follow: follower.Follower, remotes: Remotes, own: Callable[[], Any]
+) -> Iterable[Instrument]:
+    """All that filter and score (`phase`) show beside what every process does."""
+    return (*_following(follow), *plugins(remotes), *_own(phase, own))
 
 
 def _following(follow: follower.Follower) -> Iterable[Instrument]:
@@ -117,11 +124,10 @@ def plugins(remotes: Remotes) -> Iterable[Instrument]:
 
 
 def _own(phase: str, own: Callable[[], Any]) -> Iterable[Instrument]:
-    """A gauge for each number of the phase's own statistics."""
+    """A gauge for each number of the phase's own statistics; each field has its help text as metadata."""
 
     def one(attribute: str) -> Reading:
         return lambda: {(): getattr(own(), attribute)}
 
     for field in dataclasses.fields(own()):
-        text = f"The {phase} phase's {field.name.replace('_', ' ')}."
-        yield Gauge(f"trireme_{phase}_{field.name}", text, one(field.name))
+        yield Gauge(f"trireme_{phase}_{field.name}", field.metadata["help"], one(field.name))

@@ -1,7 +1,7 @@
 """ScoreService of the score phase: raw scores, normalisation, and Place."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import grpc
@@ -33,8 +33,11 @@ MakeRemote = Callable[[snapshot_pb2.RemotePlugin], evaluation.RemoteScore]
 class ServiceStatistics:
     """What the service has done."""
 
-    placed: int  # pods
-    batches: int
+    placed: int = field(metadata={"help": "Pods placed."})
+    batches: int = field(metadata={"help": "Batches placed."})
+    classes: int = field(metadata={"help": "Pod classes whose scores are cached."})
+    column_bytes: int = field(metadata={"help": "Memory of the cached scores, in bytes."})
+    slots_evaluated: int = field(metadata={"help": "Nodes that in-tree plugins scored, once for each evaluation."})
 
 
 class ScoreService(score_pb2_grpc.ScoreServiceServicer):
@@ -60,7 +63,8 @@ class ScoreService(score_pb2_grpc.ScoreServiceServicer):
 
     def statistics(self) -> ServiceStatistics:
         """What it has done so far."""
-        return ServiceStatistics(self._placed, self._batches)
+        kept = self._evaluator.statistics()
+        return ServiceStatistics(self._placed, self._batches, kept.classes, kept.column_bytes, kept.slots_evaluated)
 
     def _configured(self, configuration: snapshot_pb2.Configuration) -> None:
         self._snap.amount_rules = amounts.rules_of(configuration.feature_gates)

@@ -44,6 +44,8 @@ class Instrument:
         self.name = name
         self.labels = tuple(labels)
         self.stability = stability
+        #: What it says, without its stability.
+        self.help = text
         # The process' own metrics are every program's, not Kubernetes': they have no stability.
         self._text = f"[{stability}] {text}" if stability else text
 
