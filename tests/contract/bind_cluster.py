@@ -55,6 +55,7 @@ class Bind:
     epoch: int = 0
     holder: str = HOLDER
     uids: dict[str, str] = field(default_factory=dict)
+    address: str = ""  # where the service listens
 
     def fence(self, valid_ms: int = 10_000) -> cycle_pb2.Fence:
         """The leader as it says who it is."""
@@ -140,7 +141,7 @@ async def running(folder: Path, *extra_flags: str) -> AsyncIterator[Bind]:
             await client.connect(client.ClientSettings(source=Source(str(kubeconfig)), qps=-1)) as api,
             serving(options) as channel,
         ):
-            yield Bind(cluster, api, bind_pb2_grpc.BindServiceStub(channel), channel)
+            yield Bind(cluster, api, bind_pb2_grpc.BindServiceStub(channel), channel, address=socket)
 
 
 @asynccontextmanager

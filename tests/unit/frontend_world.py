@@ -28,7 +28,7 @@ from trireme.framework.registry import ExtensionPoint
 from trireme.frontend import assembly, status_outbox
 from trireme.frontend.cluster import object_kinds, pod_projection
 from trireme.frontend.extenders import extender_calls, extender_objects, extenders
-from trireme.frontend.replicas import children, replicas
+from trireme.frontend.replicas import bind_replicas, children, replicas
 from trireme.frontend.serving import metrics_observed
 from trireme.frontend.term import Term
 from trireme.kube import decode
@@ -131,7 +131,10 @@ class FakeBinders:
                 item.cancel()
 
     async def apply(
-        self, actions: Sequence[bind_pb2.Action], tell: Callable[[int, bind_pb2.BindResult], None] | None = None
+        self,
+        actions: Sequence[bind_pb2.Action],
+        tell: Callable[[int, bind_pb2.BindResult], None] | None = None,
+        address: str = "",
     ) -> list[bind_pb2.BindResult]:
         """Carry out actions."""
 
@@ -147,9 +150,26 @@ class FakeBinders:
         """Ask the guard."""
         return await self._world.ask("Permit", request)  # type: ignore[no-any-return]
 
-    async def pre_bind(self, request: bind_pb2.PreBindRequest) -> bind_pb2.PreBindResponse:
-        """Prepare one pod."""
-        return await self._world.ask("PreBind", request)  # type: ignore[no-any-return]
+    async def pre_bind(
+        self,
+        items: Sequence[bind_replicas.PreBindItem],
+        tell: Callable[[int, bind_pb2.PreBindResult], None],
+        started: Callable[[int, str], None],
+    ) -> None:
+        """Prepare pods, each on its own; a replica that is down is called again."""
+
+        async def one(index: int, item: bind_replicas.PreBindItem) -> None:
+            started(index, "bind")
+            request = bind_pb2.PreBindRequest(cycle=item.cycle, items=[item.item], preflight=item.preflight)
+            while True:
+                try:
+                    response = await self._world.ask("PreBind", request)
+                except aio.AioRpcError:
+                    continue
+                tell(index, response.results[0])
+                return
+
+        await asyncio.gather(*(one(index, item) for index, item in enumerate(items)))
 
 
 class _Extender:

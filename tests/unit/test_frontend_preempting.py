@@ -9,7 +9,7 @@ import pytest
 
 from trireme.framework import status
 from trireme.frontend import (
-    action_batches,
+    call_batches,
     outcomes,
     pods_in_pre_bind,
     preempting,
@@ -97,7 +97,7 @@ class World:
     async def settle(self) -> None:
         for _ in range(20):
             await asyncio.sleep(0)
-        await asyncio.sleep(2 * action_batches.LINGER_SECONDS)
+        await asyncio.sleep(2 * call_batches.LINGER_SECONDS)
         for _ in range(20):
             await asyncio.sleep(0)
 

@@ -558,6 +558,163 @@ func (x *PreBindResponse) GetResults() []*PreBindResult {
 	return nil
 }
 
+// PreBindStreamRequest asks to prepare binding pods of several classes.
+type PreBindStreamRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED. The pods of each class. A pod is in one of them only.
+	Requests []*PreBindRequest `protobuf:"bytes,1,rep,name=requests,proto3" json:"requests,omitempty"`
+	// REQUIRED. How long the plugins may take over one pod, not counting the wait for the client's rate limit. In
+	// milliseconds.
+	TimeoutMs     uint32 `protobuf:"varint,2,opt,name=timeout_ms,json=timeoutMs,proto3" json:"timeout_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PreBindStreamRequest) Reset() {
+	*x = PreBindStreamRequest{}
+	mi := &file_trireme_v1_bind_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PreBindStreamRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PreBindStreamRequest) ProtoMessage() {}
+
+func (x *PreBindStreamRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_trireme_v1_bind_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PreBindStreamRequest.ProtoReflect.Descriptor instead.
+func (*PreBindStreamRequest) Descriptor() ([]byte, []int) {
+	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *PreBindStreamRequest) GetRequests() []*PreBindRequest {
+	if x != nil {
+		return x.Requests
+	}
+	return nil
+}
+
+func (x *PreBindStreamRequest) GetTimeoutMs() uint32 {
+	if x != nil {
+		return x.TimeoutMs
+	}
+	return 0
+}
+
+// PreBindStreamResponse brings the results of some pods; empty: the replica is at work.
+type PreBindStreamResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// OPTIONAL. Results that are new.
+	Results       []*IndexedPreBindResult `protobuf:"bytes,1,rep,name=results,proto3" json:"results,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PreBindStreamResponse) Reset() {
+	*x = PreBindStreamResponse{}
+	mi := &file_trireme_v1_bind_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PreBindStreamResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PreBindStreamResponse) ProtoMessage() {}
+
+func (x *PreBindStreamResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_trireme_v1_bind_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PreBindStreamResponse.ProtoReflect.Descriptor instead.
+func (*PreBindStreamResponse) Descriptor() ([]byte, []int) {
+	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *PreBindStreamResponse) GetResults() []*IndexedPreBindResult {
+	if x != nil {
+		return x.Results
+	}
+	return nil
+}
+
+// IndexedPreBindResult is the result for one pod of a PreBindStreamRequest.
+type IndexedPreBindResult struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED. The pod: counts the items of all requests, in order, from 0.
+	Index uint32 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
+	// REQUIRED. The answer.
+	Result        *PreBindResult `protobuf:"bytes,2,opt,name=result,proto3" json:"result,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *IndexedPreBindResult) Reset() {
+	*x = IndexedPreBindResult{}
+	mi := &file_trireme_v1_bind_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *IndexedPreBindResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*IndexedPreBindResult) ProtoMessage() {}
+
+func (x *IndexedPreBindResult) ProtoReflect() protoreflect.Message {
+	mi := &file_trireme_v1_bind_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use IndexedPreBindResult.ProtoReflect.Descriptor instead.
+func (*IndexedPreBindResult) Descriptor() ([]byte, []int) {
+	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *IndexedPreBindResult) GetIndex() uint32 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *IndexedPreBindResult) GetResult() *PreBindResult {
+	if x != nil {
+		return x.Result
+	}
+	return nil
+}
+
 // BindRequest is a batch to bind.
 type BindRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -571,7 +728,7 @@ type BindRequest struct {
 
 func (x *BindRequest) Reset() {
 	*x = BindRequest{}
-	mi := &file_trireme_v1_bind_proto_msgTypes[9]
+	mi := &file_trireme_v1_bind_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -583,7 +740,7 @@ func (x *BindRequest) String() string {
 func (*BindRequest) ProtoMessage() {}
 
 func (x *BindRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_bind_proto_msgTypes[9]
+	mi := &file_trireme_v1_bind_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -596,7 +753,7 @@ func (x *BindRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BindRequest.ProtoReflect.Descriptor instead.
 func (*BindRequest) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{9}
+	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *BindRequest) GetCycle() *Cycle {
@@ -627,7 +784,7 @@ type BindResult struct {
 
 func (x *BindResult) Reset() {
 	*x = BindResult{}
-	mi := &file_trireme_v1_bind_proto_msgTypes[10]
+	mi := &file_trireme_v1_bind_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -639,7 +796,7 @@ func (x *BindResult) String() string {
 func (*BindResult) ProtoMessage() {}
 
 func (x *BindResult) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_bind_proto_msgTypes[10]
+	mi := &file_trireme_v1_bind_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -652,7 +809,7 @@ func (x *BindResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BindResult.ProtoReflect.Descriptor instead.
 func (*BindResult) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{10}
+	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *BindResult) GetIndex() uint32 {
@@ -673,7 +830,7 @@ func (x *BindResult) GetStatus() *Status {
 // the rest is open: call again, on any replica, to learn it.
 type BindResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// REQUIRED. Results that are new.
+	// OPTIONAL. Results that are new; empty: the replica is at work.
 	Results       []*BindResult `protobuf:"bytes,1,rep,name=results,proto3" json:"results,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -681,7 +838,7 @@ type BindResponse struct {
 
 func (x *BindResponse) Reset() {
 	*x = BindResponse{}
-	mi := &file_trireme_v1_bind_proto_msgTypes[11]
+	mi := &file_trireme_v1_bind_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -693,7 +850,7 @@ func (x *BindResponse) String() string {
 func (*BindResponse) ProtoMessage() {}
 
 func (x *BindResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_bind_proto_msgTypes[11]
+	mi := &file_trireme_v1_bind_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -706,7 +863,7 @@ func (x *BindResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BindResponse.ProtoReflect.Descriptor instead.
 func (*BindResponse) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{11}
+	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *BindResponse) GetResults() []*BindResult {
@@ -729,7 +886,7 @@ type PostBindRequest struct {
 
 func (x *PostBindRequest) Reset() {
 	*x = PostBindRequest{}
-	mi := &file_trireme_v1_bind_proto_msgTypes[12]
+	mi := &file_trireme_v1_bind_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -741,7 +898,7 @@ func (x *PostBindRequest) String() string {
 func (*PostBindRequest) ProtoMessage() {}
 
 func (x *PostBindRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_bind_proto_msgTypes[12]
+	mi := &file_trireme_v1_bind_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -754,7 +911,7 @@ func (x *PostBindRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PostBindRequest.ProtoReflect.Descriptor instead.
 func (*PostBindRequest) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{12}
+	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *PostBindRequest) GetCycle() *Cycle {
@@ -780,7 +937,7 @@ type PostBindResponse struct {
 
 func (x *PostBindResponse) Reset() {
 	*x = PostBindResponse{}
-	mi := &file_trireme_v1_bind_proto_msgTypes[13]
+	mi := &file_trireme_v1_bind_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -792,7 +949,7 @@ func (x *PostBindResponse) String() string {
 func (*PostBindResponse) ProtoMessage() {}
 
 func (x *PostBindResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_bind_proto_msgTypes[13]
+	mi := &file_trireme_v1_bind_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -805,7 +962,7 @@ func (x *PostBindResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PostBindResponse.ProtoReflect.Descriptor instead.
 func (*PostBindResponse) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{13}
+	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{16}
 }
 
 // Action is one write that somebody decided on and bind carries out.
@@ -833,7 +990,7 @@ type Action struct {
 
 func (x *Action) Reset() {
 	*x = Action{}
-	mi := &file_trireme_v1_bind_proto_msgTypes[14]
+	mi := &file_trireme_v1_bind_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -845,7 +1002,7 @@ func (x *Action) String() string {
 func (*Action) ProtoMessage() {}
 
 func (x *Action) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_bind_proto_msgTypes[14]
+	mi := &file_trireme_v1_bind_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -858,7 +1015,7 @@ func (x *Action) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Action.ProtoReflect.Descriptor instead.
 func (*Action) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{14}
+	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Action) GetPod() *PodIdentity {
@@ -1025,7 +1182,7 @@ type Evict struct {
 
 func (x *Evict) Reset() {
 	*x = Evict{}
-	mi := &file_trireme_v1_bind_proto_msgTypes[15]
+	mi := &file_trireme_v1_bind_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1037,7 +1194,7 @@ func (x *Evict) String() string {
 func (*Evict) ProtoMessage() {}
 
 func (x *Evict) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_bind_proto_msgTypes[15]
+	mi := &file_trireme_v1_bind_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1050,7 +1207,7 @@ func (x *Evict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Evict.ProtoReflect.Descriptor instead.
 func (*Evict) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{15}
+	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Evict) GetMessage() string {
@@ -1092,7 +1249,7 @@ type Nominate struct {
 
 func (x *Nominate) Reset() {
 	*x = Nominate{}
-	mi := &file_trireme_v1_bind_proto_msgTypes[16]
+	mi := &file_trireme_v1_bind_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1104,7 +1261,7 @@ func (x *Nominate) String() string {
 func (*Nominate) ProtoMessage() {}
 
 func (x *Nominate) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_bind_proto_msgTypes[16]
+	mi := &file_trireme_v1_bind_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1117,7 +1274,7 @@ func (x *Nominate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Nominate.ProtoReflect.Descriptor instead.
 func (*Nominate) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{16}
+	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Nominate) GetNodeName() string {
@@ -1136,7 +1293,7 @@ type ClearNomination struct {
 
 func (x *ClearNomination) Reset() {
 	*x = ClearNomination{}
-	mi := &file_trireme_v1_bind_proto_msgTypes[17]
+	mi := &file_trireme_v1_bind_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1148,7 +1305,7 @@ func (x *ClearNomination) String() string {
 func (*ClearNomination) ProtoMessage() {}
 
 func (x *ClearNomination) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_bind_proto_msgTypes[17]
+	mi := &file_trireme_v1_bind_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1161,7 +1318,7 @@ func (x *ClearNomination) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClearNomination.ProtoReflect.Descriptor instead.
 func (*ClearNomination) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{17}
+	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{20}
 }
 
 // Deallocate removes allocation and reservation of a claim, or deletes a claim made for an extended resource.
@@ -1183,7 +1340,7 @@ type Deallocate struct {
 
 func (x *Deallocate) Reset() {
 	*x = Deallocate{}
-	mi := &file_trireme_v1_bind_proto_msgTypes[18]
+	mi := &file_trireme_v1_bind_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1195,7 +1352,7 @@ func (x *Deallocate) String() string {
 func (*Deallocate) ProtoMessage() {}
 
 func (x *Deallocate) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_bind_proto_msgTypes[18]
+	mi := &file_trireme_v1_bind_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1208,7 +1365,7 @@ func (x *Deallocate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Deallocate.ProtoReflect.Descriptor instead.
 func (*Deallocate) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{18}
+	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Deallocate) GetNamespace() string {
@@ -1263,7 +1420,7 @@ type LeaveClaim struct {
 
 func (x *LeaveClaim) Reset() {
 	*x = LeaveClaim{}
-	mi := &file_trireme_v1_bind_proto_msgTypes[19]
+	mi := &file_trireme_v1_bind_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1275,7 +1432,7 @@ func (x *LeaveClaim) String() string {
 func (*LeaveClaim) ProtoMessage() {}
 
 func (x *LeaveClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_bind_proto_msgTypes[19]
+	mi := &file_trireme_v1_bind_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1288,7 +1445,7 @@ func (x *LeaveClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveClaim.ProtoReflect.Descriptor instead.
 func (*LeaveClaim) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{19}
+	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *LeaveClaim) GetNamespace() string {
@@ -1332,7 +1489,7 @@ type Release struct {
 
 func (x *Release) Reset() {
 	*x = Release{}
-	mi := &file_trireme_v1_bind_proto_msgTypes[20]
+	mi := &file_trireme_v1_bind_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1344,7 +1501,7 @@ func (x *Release) String() string {
 func (*Release) ProtoMessage() {}
 
 func (x *Release) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_bind_proto_msgTypes[20]
+	mi := &file_trireme_v1_bind_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1357,7 +1514,7 @@ func (x *Release) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Release.ProtoReflect.Descriptor instead.
 func (*Release) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{20}
+	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Release) GetState() []byte {
@@ -1380,7 +1537,7 @@ type SetCondition struct {
 
 func (x *SetCondition) Reset() {
 	*x = SetCondition{}
-	mi := &file_trireme_v1_bind_proto_msgTypes[21]
+	mi := &file_trireme_v1_bind_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1392,7 +1549,7 @@ func (x *SetCondition) String() string {
 func (*SetCondition) ProtoMessage() {}
 
 func (x *SetCondition) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_bind_proto_msgTypes[21]
+	mi := &file_trireme_v1_bind_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1405,7 +1562,7 @@ func (x *SetCondition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetCondition.ProtoReflect.Descriptor instead.
 func (*SetCondition) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{21}
+	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *SetCondition) GetCondition() *PodCondition {
@@ -1433,7 +1590,7 @@ type SetGroupCondition struct {
 
 func (x *SetGroupCondition) Reset() {
 	*x = SetGroupCondition{}
-	mi := &file_trireme_v1_bind_proto_msgTypes[22]
+	mi := &file_trireme_v1_bind_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1445,7 +1602,7 @@ func (x *SetGroupCondition) String() string {
 func (*SetGroupCondition) ProtoMessage() {}
 
 func (x *SetGroupCondition) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_bind_proto_msgTypes[22]
+	mi := &file_trireme_v1_bind_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1458,7 +1615,7 @@ func (x *SetGroupCondition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetGroupCondition.ProtoReflect.Descriptor instead.
 func (*SetGroupCondition) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{22}
+	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *SetGroupCondition) GetCondition() *Condition {
@@ -1481,7 +1638,7 @@ type ApplyRequest struct {
 
 func (x *ApplyRequest) Reset() {
 	*x = ApplyRequest{}
-	mi := &file_trireme_v1_bind_proto_msgTypes[23]
+	mi := &file_trireme_v1_bind_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1493,7 +1650,7 @@ func (x *ApplyRequest) String() string {
 func (*ApplyRequest) ProtoMessage() {}
 
 func (x *ApplyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_bind_proto_msgTypes[23]
+	mi := &file_trireme_v1_bind_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1506,7 +1663,7 @@ func (x *ApplyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyRequest.ProtoReflect.Descriptor instead.
 func (*ApplyRequest) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{23}
+	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ApplyRequest) GetFence() *Fence {
@@ -1526,7 +1683,7 @@ func (x *ApplyRequest) GetActions() []*Action {
 // ApplyResponse brings the results of some actions.
 type ApplyResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// REQUIRED. Results that are new; index counts the request's actions.
+	// OPTIONAL. Results that are new (none: the replica is at work); index counts the request's actions.
 	Results       []*BindResult `protobuf:"bytes,1,rep,name=results,proto3" json:"results,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1534,7 +1691,7 @@ type ApplyResponse struct {
 
 func (x *ApplyResponse) Reset() {
 	*x = ApplyResponse{}
-	mi := &file_trireme_v1_bind_proto_msgTypes[24]
+	mi := &file_trireme_v1_bind_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1546,7 +1703,7 @@ func (x *ApplyResponse) String() string {
 func (*ApplyResponse) ProtoMessage() {}
 
 func (x *ApplyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_bind_proto_msgTypes[24]
+	mi := &file_trireme_v1_bind_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1559,7 +1716,7 @@ func (x *ApplyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyResponse.ProtoReflect.Descriptor instead.
 func (*ApplyResponse) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{24}
+	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ApplyResponse) GetResults() []*BindResult {
@@ -1584,7 +1741,7 @@ type FenceRequest struct {
 
 func (x *FenceRequest) Reset() {
 	*x = FenceRequest{}
-	mi := &file_trireme_v1_bind_proto_msgTypes[25]
+	mi := &file_trireme_v1_bind_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1596,7 +1753,7 @@ func (x *FenceRequest) String() string {
 func (*FenceRequest) ProtoMessage() {}
 
 func (x *FenceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_bind_proto_msgTypes[25]
+	mi := &file_trireme_v1_bind_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1609,7 +1766,7 @@ func (x *FenceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceRequest.ProtoReflect.Descriptor instead.
 func (*FenceRequest) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{25}
+	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *FenceRequest) GetFence() *Fence {
@@ -1646,7 +1803,7 @@ type FenceResponse struct {
 
 func (x *FenceResponse) Reset() {
 	*x = FenceResponse{}
-	mi := &file_trireme_v1_bind_proto_msgTypes[26]
+	mi := &file_trireme_v1_bind_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1658,7 +1815,7 @@ func (x *FenceResponse) String() string {
 func (*FenceResponse) ProtoMessage() {}
 
 func (x *FenceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_trireme_v1_bind_proto_msgTypes[26]
+	mi := &file_trireme_v1_bind_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1671,7 +1828,7 @@ func (x *FenceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceResponse.ProtoReflect.Descriptor instead.
 func (*FenceResponse) Descriptor() ([]byte, []int) {
-	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{26}
+	return file_trireme_v1_bind_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *FenceResponse) GetEpoch() uint64 {
@@ -1728,7 +1885,16 @@ const file_trireme_v1_bind_proto_rawDesc = "" +
 	"\atimeout\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\atimeout\x12\x14\n" +
 	"\x05state\x18\x04 \x01(\fR\x05state\"F\n" +
 	"\x0fPreBindResponse\x123\n" +
-	"\aresults\x18\x01 \x03(\v2\x19.trireme.v1.PreBindResultR\aresults\"b\n" +
+	"\aresults\x18\x01 \x03(\v2\x19.trireme.v1.PreBindResultR\aresults\"m\n" +
+	"\x14PreBindStreamRequest\x126\n" +
+	"\brequests\x18\x01 \x03(\v2\x1a.trireme.v1.PreBindRequestR\brequests\x12\x1d\n" +
+	"\n" +
+	"timeout_ms\x18\x02 \x01(\rR\ttimeoutMs\"S\n" +
+	"\x15PreBindStreamResponse\x12:\n" +
+	"\aresults\x18\x01 \x03(\v2 .trireme.v1.IndexedPreBindResultR\aresults\"_\n" +
+	"\x14IndexedPreBindResult\x12\x14\n" +
+	"\x05index\x18\x01 \x01(\rR\x05index\x121\n" +
+	"\x06result\x18\x02 \x01(\v2\x19.trireme.v1.PreBindResultR\x06result\"b\n" +
 	"\vBindRequest\x12'\n" +
 	"\x05cycle\x18\x01 \x01(\v2\x11.trireme.v1.CycleR\x05cycle\x12*\n" +
 	"\x05items\x18\x02 \x03(\v2\x14.trireme.v1.BindItemR\x05items\"N\n" +
@@ -1797,10 +1963,11 @@ const file_trireme_v1_bind_proto_rawDesc = "" +
 	"\rconfiguration\x18\x03 \x01(\v2\x19.trireme.v1.ConfigurationR\rconfiguration\"@\n" +
 	"\rFenceResponse\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x19\n" +
-	"\bdrain_ms\x18\x02 \x01(\rR\adrainMs2\x94\x03\n" +
+	"\bdrain_ms\x18\x02 \x01(\rR\adrainMs2\xec\x03\n" +
 	"\vBindService\x12?\n" +
 	"\x06Permit\x12\x19.trireme.v1.PermitRequest\x1a\x1a.trireme.v1.PermitResponse\x12B\n" +
-	"\aPreBind\x12\x1a.trireme.v1.PreBindRequest\x1a\x1b.trireme.v1.PreBindResponse\x12;\n" +
+	"\aPreBind\x12\x1a.trireme.v1.PreBindRequest\x1a\x1b.trireme.v1.PreBindResponse\x12V\n" +
+	"\rPreBindStream\x12 .trireme.v1.PreBindStreamRequest\x1a!.trireme.v1.PreBindStreamResponse0\x01\x12;\n" +
 	"\x04Bind\x12\x17.trireme.v1.BindRequest\x1a\x18.trireme.v1.BindResponse0\x01\x12E\n" +
 	"\bPostBind\x12\x1b.trireme.v1.PostBindRequest\x1a\x1c.trireme.v1.PostBindResponse\x12>\n" +
 	"\x05Apply\x12\x18.trireme.v1.ApplyRequest\x1a\x19.trireme.v1.ApplyResponse0\x01\x12<\n" +
@@ -1818,104 +1985,112 @@ func file_trireme_v1_bind_proto_rawDescGZIP() []byte {
 	return file_trireme_v1_bind_proto_rawDescData
 }
 
-var file_trireme_v1_bind_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_trireme_v1_bind_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_trireme_v1_bind_proto_goTypes = []any{
-	(*BindItem)(nil),            // 0: trireme.v1.BindItem
-	(*HostState)(nil),           // 1: trireme.v1.HostState
-	(*PermitRequest)(nil),       // 2: trireme.v1.PermitRequest
-	(*PermitResult)(nil),        // 3: trireme.v1.PermitResult
-	(*PermitWait)(nil),          // 4: trireme.v1.PermitWait
-	(*PermitResponse)(nil),      // 5: trireme.v1.PermitResponse
-	(*PreBindRequest)(nil),      // 6: trireme.v1.PreBindRequest
-	(*PreBindResult)(nil),       // 7: trireme.v1.PreBindResult
-	(*PreBindResponse)(nil),     // 8: trireme.v1.PreBindResponse
-	(*BindRequest)(nil),         // 9: trireme.v1.BindRequest
-	(*BindResult)(nil),          // 10: trireme.v1.BindResult
-	(*BindResponse)(nil),        // 11: trireme.v1.BindResponse
-	(*PostBindRequest)(nil),     // 12: trireme.v1.PostBindRequest
-	(*PostBindResponse)(nil),    // 13: trireme.v1.PostBindResponse
-	(*Action)(nil),              // 14: trireme.v1.Action
-	(*Evict)(nil),               // 15: trireme.v1.Evict
-	(*Nominate)(nil),            // 16: trireme.v1.Nominate
-	(*ClearNomination)(nil),     // 17: trireme.v1.ClearNomination
-	(*Deallocate)(nil),          // 18: trireme.v1.Deallocate
-	(*LeaveClaim)(nil),          // 19: trireme.v1.LeaveClaim
-	(*Release)(nil),             // 20: trireme.v1.Release
-	(*SetCondition)(nil),        // 21: trireme.v1.SetCondition
-	(*SetGroupCondition)(nil),   // 22: trireme.v1.SetGroupCondition
-	(*ApplyRequest)(nil),        // 23: trireme.v1.ApplyRequest
-	(*ApplyResponse)(nil),       // 24: trireme.v1.ApplyResponse
-	(*FenceRequest)(nil),        // 25: trireme.v1.FenceRequest
-	(*FenceResponse)(nil),       // 26: trireme.v1.FenceResponse
-	nil,                         // 27: trireme.v1.HostState.PluginStatesEntry
-	(*PodIdentity)(nil),         // 28: trireme.v1.PodIdentity
-	(*ClusterObject)(nil),       // 29: trireme.v1.ClusterObject
-	(*Cycle)(nil),               // 30: trireme.v1.Cycle
-	(*Status)(nil),              // 31: trireme.v1.Status
-	(*durationpb.Duration)(nil), // 32: google.protobuf.Duration
-	(*ObjectKey)(nil),           // 33: trireme.v1.ObjectKey
-	(*PodCondition)(nil),        // 34: trireme.v1.PodCondition
-	(*Condition)(nil),           // 35: trireme.v1.Condition
-	(*Fence)(nil),               // 36: trireme.v1.Fence
-	(*Configuration)(nil),       // 37: trireme.v1.Configuration
+	(*BindItem)(nil),              // 0: trireme.v1.BindItem
+	(*HostState)(nil),             // 1: trireme.v1.HostState
+	(*PermitRequest)(nil),         // 2: trireme.v1.PermitRequest
+	(*PermitResult)(nil),          // 3: trireme.v1.PermitResult
+	(*PermitWait)(nil),            // 4: trireme.v1.PermitWait
+	(*PermitResponse)(nil),        // 5: trireme.v1.PermitResponse
+	(*PreBindRequest)(nil),        // 6: trireme.v1.PreBindRequest
+	(*PreBindResult)(nil),         // 7: trireme.v1.PreBindResult
+	(*PreBindResponse)(nil),       // 8: trireme.v1.PreBindResponse
+	(*PreBindStreamRequest)(nil),  // 9: trireme.v1.PreBindStreamRequest
+	(*PreBindStreamResponse)(nil), // 10: trireme.v1.PreBindStreamResponse
+	(*IndexedPreBindResult)(nil),  // 11: trireme.v1.IndexedPreBindResult
+	(*BindRequest)(nil),           // 12: trireme.v1.BindRequest
+	(*BindResult)(nil),            // 13: trireme.v1.BindResult
+	(*BindResponse)(nil),          // 14: trireme.v1.BindResponse
+	(*PostBindRequest)(nil),       // 15: trireme.v1.PostBindRequest
+	(*PostBindResponse)(nil),      // 16: trireme.v1.PostBindResponse
+	(*Action)(nil),                // 17: trireme.v1.Action
+	(*Evict)(nil),                 // 18: trireme.v1.Evict
+	(*Nominate)(nil),              // 19: trireme.v1.Nominate
+	(*ClearNomination)(nil),       // 20: trireme.v1.ClearNomination
+	(*Deallocate)(nil),            // 21: trireme.v1.Deallocate
+	(*LeaveClaim)(nil),            // 22: trireme.v1.LeaveClaim
+	(*Release)(nil),               // 23: trireme.v1.Release
+	(*SetCondition)(nil),          // 24: trireme.v1.SetCondition
+	(*SetGroupCondition)(nil),     // 25: trireme.v1.SetGroupCondition
+	(*ApplyRequest)(nil),          // 26: trireme.v1.ApplyRequest
+	(*ApplyResponse)(nil),         // 27: trireme.v1.ApplyResponse
+	(*FenceRequest)(nil),          // 28: trireme.v1.FenceRequest
+	(*FenceResponse)(nil),         // 29: trireme.v1.FenceResponse
+	nil,                           // 30: trireme.v1.HostState.PluginStatesEntry
+	(*PodIdentity)(nil),           // 31: trireme.v1.PodIdentity
+	(*ClusterObject)(nil),         // 32: trireme.v1.ClusterObject
+	(*Cycle)(nil),                 // 33: trireme.v1.Cycle
+	(*Status)(nil),                // 34: trireme.v1.Status
+	(*durationpb.Duration)(nil),   // 35: google.protobuf.Duration
+	(*ObjectKey)(nil),             // 36: trireme.v1.ObjectKey
+	(*PodCondition)(nil),          // 37: trireme.v1.PodCondition
+	(*Condition)(nil),             // 38: trireme.v1.Condition
+	(*Fence)(nil),                 // 39: trireme.v1.Fence
+	(*Configuration)(nil),         // 40: trireme.v1.Configuration
 }
 var file_trireme_v1_bind_proto_depIdxs = []int32{
-	28, // 0: trireme.v1.BindItem.pod:type_name -> trireme.v1.PodIdentity
-	29, // 1: trireme.v1.BindItem.assumed:type_name -> trireme.v1.ClusterObject
-	27, // 2: trireme.v1.HostState.plugin_states:type_name -> trireme.v1.HostState.PluginStatesEntry
-	30, // 3: trireme.v1.PermitRequest.cycle:type_name -> trireme.v1.Cycle
+	31, // 0: trireme.v1.BindItem.pod:type_name -> trireme.v1.PodIdentity
+	32, // 1: trireme.v1.BindItem.assumed:type_name -> trireme.v1.ClusterObject
+	30, // 2: trireme.v1.HostState.plugin_states:type_name -> trireme.v1.HostState.PluginStatesEntry
+	33, // 3: trireme.v1.PermitRequest.cycle:type_name -> trireme.v1.Cycle
 	0,  // 4: trireme.v1.PermitRequest.items:type_name -> trireme.v1.BindItem
-	31, // 5: trireme.v1.PermitResult.status:type_name -> trireme.v1.Status
-	32, // 6: trireme.v1.PermitResult.timeout:type_name -> google.protobuf.Duration
+	34, // 5: trireme.v1.PermitResult.status:type_name -> trireme.v1.Status
+	35, // 6: trireme.v1.PermitResult.timeout:type_name -> google.protobuf.Duration
 	4,  // 7: trireme.v1.PermitResult.waits:type_name -> trireme.v1.PermitWait
-	32, // 8: trireme.v1.PermitWait.timeout:type_name -> google.protobuf.Duration
+	35, // 8: trireme.v1.PermitWait.timeout:type_name -> google.protobuf.Duration
 	3,  // 9: trireme.v1.PermitResponse.results:type_name -> trireme.v1.PermitResult
-	30, // 10: trireme.v1.PreBindRequest.cycle:type_name -> trireme.v1.Cycle
+	33, // 10: trireme.v1.PreBindRequest.cycle:type_name -> trireme.v1.Cycle
 	0,  // 11: trireme.v1.PreBindRequest.items:type_name -> trireme.v1.BindItem
-	31, // 12: trireme.v1.PreBindResult.status:type_name -> trireme.v1.Status
-	33, // 13: trireme.v1.PreBindResult.wait_for:type_name -> trireme.v1.ObjectKey
-	32, // 14: trireme.v1.PreBindResult.timeout:type_name -> google.protobuf.Duration
+	34, // 12: trireme.v1.PreBindResult.status:type_name -> trireme.v1.Status
+	36, // 13: trireme.v1.PreBindResult.wait_for:type_name -> trireme.v1.ObjectKey
+	35, // 14: trireme.v1.PreBindResult.timeout:type_name -> google.protobuf.Duration
 	7,  // 15: trireme.v1.PreBindResponse.results:type_name -> trireme.v1.PreBindResult
-	30, // 16: trireme.v1.BindRequest.cycle:type_name -> trireme.v1.Cycle
-	0,  // 17: trireme.v1.BindRequest.items:type_name -> trireme.v1.BindItem
-	31, // 18: trireme.v1.BindResult.status:type_name -> trireme.v1.Status
-	10, // 19: trireme.v1.BindResponse.results:type_name -> trireme.v1.BindResult
-	30, // 20: trireme.v1.PostBindRequest.cycle:type_name -> trireme.v1.Cycle
-	0,  // 21: trireme.v1.PostBindRequest.items:type_name -> trireme.v1.BindItem
-	28, // 22: trireme.v1.Action.pod:type_name -> trireme.v1.PodIdentity
-	15, // 23: trireme.v1.Action.evict:type_name -> trireme.v1.Evict
-	16, // 24: trireme.v1.Action.nominate:type_name -> trireme.v1.Nominate
-	17, // 25: trireme.v1.Action.clear_nomination:type_name -> trireme.v1.ClearNomination
-	18, // 26: trireme.v1.Action.deallocate:type_name -> trireme.v1.Deallocate
-	21, // 27: trireme.v1.Action.set_condition:type_name -> trireme.v1.SetCondition
-	22, // 28: trireme.v1.Action.set_group_condition:type_name -> trireme.v1.SetGroupCondition
-	20, // 29: trireme.v1.Action.release:type_name -> trireme.v1.Release
-	19, // 30: trireme.v1.Action.leave_claim:type_name -> trireme.v1.LeaveClaim
-	28, // 31: trireme.v1.Evict.preemptor:type_name -> trireme.v1.PodIdentity
-	34, // 32: trireme.v1.SetCondition.condition:type_name -> trireme.v1.PodCondition
-	35, // 33: trireme.v1.SetGroupCondition.condition:type_name -> trireme.v1.Condition
-	36, // 34: trireme.v1.ApplyRequest.fence:type_name -> trireme.v1.Fence
-	14, // 35: trireme.v1.ApplyRequest.actions:type_name -> trireme.v1.Action
-	10, // 36: trireme.v1.ApplyResponse.results:type_name -> trireme.v1.BindResult
-	36, // 37: trireme.v1.FenceRequest.fence:type_name -> trireme.v1.Fence
-	37, // 38: trireme.v1.FenceRequest.configuration:type_name -> trireme.v1.Configuration
-	2,  // 39: trireme.v1.BindService.Permit:input_type -> trireme.v1.PermitRequest
-	6,  // 40: trireme.v1.BindService.PreBind:input_type -> trireme.v1.PreBindRequest
-	9,  // 41: trireme.v1.BindService.Bind:input_type -> trireme.v1.BindRequest
-	12, // 42: trireme.v1.BindService.PostBind:input_type -> trireme.v1.PostBindRequest
-	23, // 43: trireme.v1.BindService.Apply:input_type -> trireme.v1.ApplyRequest
-	25, // 44: trireme.v1.BindService.Fence:input_type -> trireme.v1.FenceRequest
-	5,  // 45: trireme.v1.BindService.Permit:output_type -> trireme.v1.PermitResponse
-	8,  // 46: trireme.v1.BindService.PreBind:output_type -> trireme.v1.PreBindResponse
-	11, // 47: trireme.v1.BindService.Bind:output_type -> trireme.v1.BindResponse
-	13, // 48: trireme.v1.BindService.PostBind:output_type -> trireme.v1.PostBindResponse
-	24, // 49: trireme.v1.BindService.Apply:output_type -> trireme.v1.ApplyResponse
-	26, // 50: trireme.v1.BindService.Fence:output_type -> trireme.v1.FenceResponse
-	45, // [45:51] is the sub-list for method output_type
-	39, // [39:45] is the sub-list for method input_type
-	39, // [39:39] is the sub-list for extension type_name
-	39, // [39:39] is the sub-list for extension extendee
-	0,  // [0:39] is the sub-list for field type_name
+	6,  // 16: trireme.v1.PreBindStreamRequest.requests:type_name -> trireme.v1.PreBindRequest
+	11, // 17: trireme.v1.PreBindStreamResponse.results:type_name -> trireme.v1.IndexedPreBindResult
+	7,  // 18: trireme.v1.IndexedPreBindResult.result:type_name -> trireme.v1.PreBindResult
+	33, // 19: trireme.v1.BindRequest.cycle:type_name -> trireme.v1.Cycle
+	0,  // 20: trireme.v1.BindRequest.items:type_name -> trireme.v1.BindItem
+	34, // 21: trireme.v1.BindResult.status:type_name -> trireme.v1.Status
+	13, // 22: trireme.v1.BindResponse.results:type_name -> trireme.v1.BindResult
+	33, // 23: trireme.v1.PostBindRequest.cycle:type_name -> trireme.v1.Cycle
+	0,  // 24: trireme.v1.PostBindRequest.items:type_name -> trireme.v1.BindItem
+	31, // 25: trireme.v1.Action.pod:type_name -> trireme.v1.PodIdentity
+	18, // 26: trireme.v1.Action.evict:type_name -> trireme.v1.Evict
+	19, // 27: trireme.v1.Action.nominate:type_name -> trireme.v1.Nominate
+	20, // 28: trireme.v1.Action.clear_nomination:type_name -> trireme.v1.ClearNomination
+	21, // 29: trireme.v1.Action.deallocate:type_name -> trireme.v1.Deallocate
+	24, // 30: trireme.v1.Action.set_condition:type_name -> trireme.v1.SetCondition
+	25, // 31: trireme.v1.Action.set_group_condition:type_name -> trireme.v1.SetGroupCondition
+	23, // 32: trireme.v1.Action.release:type_name -> trireme.v1.Release
+	22, // 33: trireme.v1.Action.leave_claim:type_name -> trireme.v1.LeaveClaim
+	31, // 34: trireme.v1.Evict.preemptor:type_name -> trireme.v1.PodIdentity
+	37, // 35: trireme.v1.SetCondition.condition:type_name -> trireme.v1.PodCondition
+	38, // 36: trireme.v1.SetGroupCondition.condition:type_name -> trireme.v1.Condition
+	39, // 37: trireme.v1.ApplyRequest.fence:type_name -> trireme.v1.Fence
+	17, // 38: trireme.v1.ApplyRequest.actions:type_name -> trireme.v1.Action
+	13, // 39: trireme.v1.ApplyResponse.results:type_name -> trireme.v1.BindResult
+	39, // 40: trireme.v1.FenceRequest.fence:type_name -> trireme.v1.Fence
+	40, // 41: trireme.v1.FenceRequest.configuration:type_name -> trireme.v1.Configuration
+	2,  // 42: trireme.v1.BindService.Permit:input_type -> trireme.v1.PermitRequest
+	6,  // 43: trireme.v1.BindService.PreBind:input_type -> trireme.v1.PreBindRequest
+	9,  // 44: trireme.v1.BindService.PreBindStream:input_type -> trireme.v1.PreBindStreamRequest
+	12, // 45: trireme.v1.BindService.Bind:input_type -> trireme.v1.BindRequest
+	15, // 46: trireme.v1.BindService.PostBind:input_type -> trireme.v1.PostBindRequest
+	26, // 47: trireme.v1.BindService.Apply:input_type -> trireme.v1.ApplyRequest
+	28, // 48: trireme.v1.BindService.Fence:input_type -> trireme.v1.FenceRequest
+	5,  // 49: trireme.v1.BindService.Permit:output_type -> trireme.v1.PermitResponse
+	8,  // 50: trireme.v1.BindService.PreBind:output_type -> trireme.v1.PreBindResponse
+	10, // 51: trireme.v1.BindService.PreBindStream:output_type -> trireme.v1.PreBindStreamResponse
+	14, // 52: trireme.v1.BindService.Bind:output_type -> trireme.v1.BindResponse
+	16, // 53: trireme.v1.BindService.PostBind:output_type -> trireme.v1.PostBindResponse
+	27, // 54: trireme.v1.BindService.Apply:output_type -> trireme.v1.ApplyResponse
+	29, // 55: trireme.v1.BindService.Fence:output_type -> trireme.v1.FenceResponse
+	49, // [49:56] is the sub-list for method output_type
+	42, // [42:49] is the sub-list for method input_type
+	42, // [42:42] is the sub-list for extension type_name
+	42, // [42:42] is the sub-list for extension extendee
+	0,  // [0:42] is the sub-list for field type_name
 }
 
 func init() { file_trireme_v1_bind_proto_init() }
@@ -1928,7 +2103,7 @@ func file_trireme_v1_bind_proto_init() {
 	file_trireme_v1_meta_proto_init()
 	file_trireme_v1_snapshot_proto_init()
 	file_trireme_v1_status_proto_init()
-	file_trireme_v1_bind_proto_msgTypes[14].OneofWrappers = []any{
+	file_trireme_v1_bind_proto_msgTypes[17].OneofWrappers = []any{
 		(*Action_Evict)(nil),
 		(*Action_Nominate)(nil),
 		(*Action_ClearNomination)(nil),
@@ -1938,14 +2113,14 @@ func file_trireme_v1_bind_proto_init() {
 		(*Action_Release)(nil),
 		(*Action_LeaveClaim)(nil),
 	}
-	file_trireme_v1_bind_proto_msgTypes[21].OneofWrappers = []any{}
+	file_trireme_v1_bind_proto_msgTypes[24].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_trireme_v1_bind_proto_rawDesc), len(file_trireme_v1_bind_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   28,
+			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -20,29 +20,38 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	BindService_Permit_FullMethodName   = "/trireme.v1.BindService/Permit"
-	BindService_PreBind_FullMethodName  = "/trireme.v1.BindService/PreBind"
-	BindService_Bind_FullMethodName     = "/trireme.v1.BindService/Bind"
-	BindService_PostBind_FullMethodName = "/trireme.v1.BindService/PostBind"
-	BindService_Apply_FullMethodName    = "/trireme.v1.BindService/Apply"
-	BindService_Fence_FullMethodName    = "/trireme.v1.BindService/Fence"
+	BindService_Permit_FullMethodName        = "/trireme.v1.BindService/Permit"
+	BindService_PreBind_FullMethodName       = "/trireme.v1.BindService/PreBind"
+	BindService_PreBindStream_FullMethodName = "/trireme.v1.BindService/PreBindStream"
+	BindService_Bind_FullMethodName          = "/trireme.v1.BindService/Bind"
+	BindService_PostBind_FullMethodName      = "/trireme.v1.BindService/PostBind"
+	BindService_Apply_FullMethodName         = "/trireme.v1.BindService/Apply"
+	BindService_Fence_FullMethodName         = "/trireme.v1.BindService/Fence"
 )
 
 // BindServiceClient is the client API for BindService service.
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// BindService is served by the bind phase and, but for Fence and Apply, by every plugin of these extension points.
+// BindService is served by the bind phase and, but for Fence, Apply and PreBindStream, by every plugin of these extension points.
 // The phase answers FAILED_PRECONDITION, with the trailing metadata `trireme-reason`, when it may not work for the
 // caller: `stale-epoch` and `not-holder` (give up: somebody else leads), `lease-expired` (renew first),
 // `config-mismatch` (Fence again with the configuration); UNAVAILABLE with `unverified` when it could not read the
 // Lease (try again).
+//
+// The calls that stream results (PreBindStream, Bind, Apply) last as long as their work, which may wait for the
+// client's rate limit. A response without results says that the replica is at work: one is sent at least every second.
+// A caller that receives nothing for 5 seconds asks another replica. While such a call is open the caller repeats Fence,
+// so that work that still waits may begin.
 type BindServiceClient interface {
 	// Permit says whether assumed pods may be bound now, are refused, or wait. Idempotent; the frontend keeps who waits.
 	Permit(ctx context.Context, in *PermitRequest, opts ...grpc.CallOption) (*PermitResponse, error)
 	// PreBind does what must be done before binding, or says what it waits for: the frontend, which watches, calls again
 	// when that has changed. Idempotent.
 	PreBind(ctx context.Context, in *PreBindRequest, opts ...grpc.CallOption) (*PreBindResponse, error)
+	// PreBindStream is PreBind for pods of several classes; each result is sent as it is known. The phase's own.
+	// Idempotent.
+	PreBindStream(ctx context.Context, in *PreBindStreamRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[PreBindStreamResponse], error)
 	// Bind binds pods to nodes, concurrently, and answers each as it is known. Idempotent: a pod that is bound to the
 	// node already is a success; what is uncertain is read back.
 	Bind(ctx context.Context, in *BindRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[BindResponse], error)
@@ -85,9 +94,28 @@ func (c *bindServiceClient) PreBind(ctx context.Context, in *PreBindRequest, opt
 	return out, nil
 }
 
+func (c *bindServiceClient) PreBindStream(ctx context.Context, in *PreBindStreamRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[PreBindStreamResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &BindService_ServiceDesc.Streams[0], BindService_PreBindStream_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[PreBindStreamRequest, PreBindStreamResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type BindService_PreBindStreamClient = grpc.ServerStreamingClient[PreBindStreamResponse]
+
 func (c *bindServiceClient) Bind(ctx context.Context, in *BindRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[BindResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &BindService_ServiceDesc.Streams[0], BindService_Bind_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &BindService_ServiceDesc.Streams[1], BindService_Bind_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +144,7 @@ func (c *bindServiceClient) PostBind(ctx context.Context, in *PostBindRequest, o
 
 func (c *bindServiceClient) Apply(ctx context.Context, in *ApplyRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ApplyResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &BindService_ServiceDesc.Streams[1], BindService_Apply_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &BindService_ServiceDesc.Streams[2], BindService_Apply_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -147,17 +175,25 @@ func (c *bindServiceClient) Fence(ctx context.Context, in *FenceRequest, opts ..
 // All implementations must embed UnimplementedBindServiceServer
 // for forward compatibility.
 //
-// BindService is served by the bind phase and, but for Fence and Apply, by every plugin of these extension points.
+// BindService is served by the bind phase and, but for Fence, Apply and PreBindStream, by every plugin of these extension points.
 // The phase answers FAILED_PRECONDITION, with the trailing metadata `trireme-reason`, when it may not work for the
 // caller: `stale-epoch` and `not-holder` (give up: somebody else leads), `lease-expired` (renew first),
 // `config-mismatch` (Fence again with the configuration); UNAVAILABLE with `unverified` when it could not read the
 // Lease (try again).
+//
+// The calls that stream results (PreBindStream, Bind, Apply) last as long as their work, which may wait for the
+// client's rate limit. A response without results says that the replica is at work: one is sent at least every second.
+// A caller that receives nothing for 5 seconds asks another replica. While such a call is open the caller repeats Fence,
+// so that work that still waits may begin.
 type BindServiceServer interface {
 	// Permit says whether assumed pods may be bound now, are refused, or wait. Idempotent; the frontend keeps who waits.
 	Permit(context.Context, *PermitRequest) (*PermitResponse, error)
 	// PreBind does what must be done before binding, or says what it waits for: the frontend, which watches, calls again
 	// when that has changed. Idempotent.
 	PreBind(context.Context, *PreBindRequest) (*PreBindResponse, error)
+	// PreBindStream is PreBind for pods of several classes; each result is sent as it is known. The phase's own.
+	// Idempotent.
+	PreBindStream(*PreBindStreamRequest, grpc.ServerStreamingServer[PreBindStreamResponse]) error
 	// Bind binds pods to nodes, concurrently, and answers each as it is known. Idempotent: a pod that is bound to the
 	// node already is a success; what is uncertain is read back.
 	Bind(*BindRequest, grpc.ServerStreamingServer[BindResponse]) error
@@ -185,6 +221,9 @@ func (UnimplementedBindServiceServer) Permit(context.Context, *PermitRequest) (*
 }
 func (UnimplementedBindServiceServer) PreBind(context.Context, *PreBindRequest) (*PreBindResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method PreBind not implemented")
+}
+func (UnimplementedBindServiceServer) PreBindStream(*PreBindStreamRequest, grpc.ServerStreamingServer[PreBindStreamResponse]) error {
+	return status.Error(codes.Unimplemented, "method PreBindStream not implemented")
 }
 func (UnimplementedBindServiceServer) Bind(*BindRequest, grpc.ServerStreamingServer[BindResponse]) error {
 	return status.Error(codes.Unimplemented, "method Bind not implemented")
@@ -254,6 +293,17 @@ func _BindService_PreBind_Handler(srv interface{}, ctx context.Context, dec func
 	}
 	return interceptor(ctx, in, info, handler)
 }
+
+func _BindService_PreBindStream_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(PreBindStreamRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(BindServiceServer).PreBindStream(m, &grpc.GenericServerStream[PreBindStreamRequest, PreBindStreamResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type BindService_PreBindStreamServer = grpc.ServerStreamingServer[PreBindStreamResponse]
 
 func _BindService_Bind_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(BindRequest)
@@ -338,6 +388,11 @@ var BindService_ServiceDesc = grpc.ServiceDesc{
 		},
 	},
 	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "PreBindStream",
+			Handler:       _BindService_PreBindStream_Handler,
+			ServerStreams: true,
+		},
 		{
 			StreamName:    "Bind",
 			Handler:       _BindService_Bind_Handler,

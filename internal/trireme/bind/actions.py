@@ -9,12 +9,13 @@ once the tenure of the leader that asked is over.
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import Any
 
 from trireme.bind import bodies, device_claims
 from trireme.bind.in_flight import InFlight
 from trireme.bind.results import Busy, Results
+from trireme.bind.write_turns import WriteTurns
 from trireme.framework import status
 from trireme.framework.status import Reason, Status
 from trireme.kube import timestamps, writes
@@ -29,7 +30,6 @@ DEADLINE_SECONDS = 10.0
 ROUNDS = 4
 """How often an action starts over from reading the object, after a conflict or an answer in doubt."""
 
-CONCURRENCY = 64
 WAITING_LIMIT = 20_000
 
 
@@ -37,14 +37,24 @@ class Actor:
     """Carries out actions."""
 
     def __init__(
-        self, writer: writes.Writer, in_flight: InFlight, *, clock: Callable[[], float], wall: Callable[[], int]
+        self,
+        writer: writes.Writer,
+        in_flight: InFlight,
+        turns: WriteTurns,
+        *,
+        cancel_pre_bind: Callable[[str], Awaitable[None]],
+        clock: Callable[[], float],
+        wall: Callable[[], int],
     ) -> None:
-        """`wall` answers nanoseconds since 1970, for the times that are written."""
+        """`wall` answers nanoseconds since 1970, for the times that are written. `cancel_pre_bind` ends the PreBind of
+        the pod with that UID: what it wrote is to be released.
+        """
         self._writer = writer
         self._in_flight = in_flight
         self._clock = clock
         self._wall = wall
-        self._slots = asyncio.Semaphore(CONCURRENCY)
+        self._turns = turns
+        self._cancel_pre_bind = cancel_pre_bind
         self._last: dict[str, asyncio.Task[None]] = {}  # by the pod's UID: what was asked for last
         self._tasks: set[asyncio.Task[None]] = set()
         self._done: Counter[tuple[str, str]] = Counter()
@@ -105,7 +115,10 @@ class Actor:
     ) -> None:
         if before is not None:
             await asyncio.wait((before,))
-        async with self._slots:
+        for _, action in actions:
+            if action.HasField("release"):
+                await self._cancel_pre_bind(action.pod.uid)
+        async with self._turns:
             for index, action in actions:
                 outcome = status.error("", "the action was interrupted")
                 try:

@@ -19,15 +19,13 @@ from trireme.bind import binding
 from trireme.bind.binding import Attempt, Bound, Failed, Open, Outcome, Read, Target
 from trireme.bind.in_flight import InFlight, Work
 from trireme.bind.results import Busy, Results
+from trireme.bind.write_turns import CONCURRENCY, UNLIMITED, RateLimit
 from trireme.framework.status import Reason
 from trireme.kube import writes
 from trireme.replica.fencing import Tenure
 from trireme.telemetry import klog
 
 log = logging.getLogger(__name__)
-
-CONCURRENCY = 64
-"""Bindings under way at once. More do not make an API server faster; they only make each of them slower."""
 
 WAITING_LIMIT = 20_000
 """Bindings that wait for a turn; beyond it a call is refused and goes to another replica."""
@@ -94,13 +92,15 @@ class Binder:
         *,
         clock: Callable[[], float],
         jitter: Callable[[], float],
+        limit: RateLimit = UNLIMITED,
         concurrency: int = CONCURRENCY,
     ) -> None:
-        """`jitter` answers numbers from 0 up to 1."""
+        """`jitter` answers numbers from 0 up to 1. `limit` is the rate limit of the client of `pods`."""
         self._pods = pods
         self._in_flight = in_flight
         self._clock = clock
         self._jitter = jitter
+        self._limit = limit
         self._concurrency = concurrency
         self._jobs: dict[str, _Job] = {}  # by UID: those waiting and those under way
         self._turns: deque[_Job] = deque()
@@ -174,7 +174,10 @@ class Binder:
     async def _work(self) -> None:
         try:
             while self._turns:
-                await self._take_turn(self._turns.popleft())
+                if self._limit.excess():
+                    await self._limit.wait()
+                else:
+                    await self._take_turn(self._turns.popleft())
         finally:
             self._busy -= 1
 

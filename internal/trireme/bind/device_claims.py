@@ -56,7 +56,7 @@ def plugin(writer: writes.Writer, timeouts: Mapping[str, float], wall: Callable[
         pods = (_PodClaims(writer, item, timeout, wall) for item in request.items)
         return await asyncio.gather(*(pod.pre_bind(request.preflight) for pod in pods))
 
-    return host.Plugin(NAME, pre_bind=pre_bind)
+    return host.Plugin(NAME, pre_bind=pre_bind, writes=True)
 
 
 def timeouts_of(configuration: snapshot_pb2.Configuration) -> dict[str, float]:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
-from trireme.bind import actions, binder
+from trireme.bind import write_turns
 from trireme.kube.client import ClientSettings, user_agent
 from trireme.kube.credentials import Source
 from trireme.replica import listening
@@ -60,7 +60,7 @@ def parse(argv: Sequence[str] | None) -> Options:
             user_agent=user_agent("trireme-bind", "v0.1.0", "bind"),
             qps=values.kube_api_qps,
             burst=values.kube_api_burst,
-            max_connections=binder.CONCURRENCY + actions.CONCURRENCY,
+            max_connections=3 * write_turns.CONCURRENCY,  # for bindings, PreBind and actions
         ),
         lease=(values.leader_elect_resource_namespace, values.leader_elect_resource_name)
         if values.leader_elect

@@ -9,7 +9,7 @@ Source: pkg/scheduler/framework/runtime of Kubernetes 1.37.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -48,6 +48,8 @@ class Plugin:
     pre_bind: PreBindCall | None = None
     bind: BindCall | None = None
     post_bind: PostBindCall | None = None
+    #: Its PreBind writes to the API server through this phase's client.
+    writes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,8 @@ class Chain:
     pre_bind: tuple[tuple[str, PreBindCall], ...]
     bind: tuple[tuple[str, BindCall], ...]
     post_bind: tuple[tuple[str, PostBindCall], ...]
+    #: The plugins whose PreBind writes to the API server.
+    writing: frozenset[str] = frozenset()
 
 
 def chains(configuration: snapshot_pb2.Configuration, plugins: Mapping[str, Plugin]) -> dict[str, Chain]:
@@ -76,6 +80,7 @@ def chains(configuration: snapshot_pb2.Configuration, plugins: Mapping[str, Plug
             post_bind=_at(
                 profile, plugin_pb2.EXTENSION_POINT_POST_BIND, "PostBind", plugins, lambda plugin: plugin.post_bind
             ),
+            writing=frozenset(name for name, plugin in plugins.items() if plugin.writes),
         )
         for profile in configuration.profiles
     }
@@ -124,8 +129,20 @@ async def permit(chain: Chain, request: bind_pb2.PermitRequest) -> bind_pb2.Perm
     return response
 
 
-async def pre_bind(chain: Chain, request: bind_pb2.PreBindRequest) -> bind_pb2.PreBindResponse:
-    """What PreBind's plugins together say of each pod; one that a plugin holds up does not reach those after it."""
+def _no_context(plugin: str, writes: bool) -> AbstractAsyncContextManager[None]:
+    return nullcontext()
+
+
+async def pre_bind(
+    chain: Chain,
+    request: bind_pb2.PreBindRequest,
+    around: Callable[[str, bool], AbstractAsyncContextManager[None]] = _no_context,
+) -> bind_pb2.PreBindResponse:
+    """What PreBind's plugins together say of each pod; one that a plugin holds up does not reach those after it.
+
+    `around` makes the context that the call of a plugin runs in, from the plugin's name and whether it writes to the
+    API server.
+    """
     ended: dict[int, bind_pb2.PreBindResult] = {}
     worked: set[int] = set()
     for name, call in chain.pre_bind:
@@ -135,7 +152,9 @@ async def pre_bind(chain: Chain, request: bind_pb2.PreBindRequest) -> bind_pb2.P
         asked = bind_pb2.PreBindRequest(
             cycle=request.cycle, items=_chosen(request.items, left), preflight=request.preflight
         )
-        for index, result in zip(left, await call(asked), strict=True):
+        async with around(name, name in chain.writing):
+            results = await call(asked)
+        for index, result in zip(left, results, strict=True):
             if result.status.code == status_pb2.CODE_SUCCESS:
                 worked.add(index)
             elif result.status.code != status_pb2.CODE_SKIP:

@@ -9,6 +9,10 @@ the *start* of a reading that showed its holder. At the start of such a reading 
 successor that cannot reach a replica (Fence is not answered) waits one Lease duration after it acquired the Lease. So
 no clock but each process's own monotonic one takes part. What a claim is checked against: see `trireme.kube.lease`.
 
+All work of one epoch shares a tenure, which each call of that epoch extends: work that waits, for instance for the
+client's rate limit, may begin as long as the leader keeps calling. That is no more than the leader could do by sending
+the same work again.
+
 Without leader election there is no Lease and one frontend; then epochs are only compared.
 """
 
@@ -71,6 +75,7 @@ class Leadership:
         self._reading = asyncio.Lock()
         self._refresh: asyncio.Task[None] | None = None
         self._readings = 0
+        self._tenure: Tenure | None = None
 
     def statistics(self) -> LeadershipStatistics:
         """A snapshot of the counters."""
@@ -87,7 +92,7 @@ class Leadership:
         reader = self._reader
         if reader is None:
             self._guard.admit(claim.epoch)
-            return Tenure(self._guard, self._clock, claim.epoch, float("inf"))
+            return self._extended(claim.epoch, float("inf"))
         if lease_valid_seconds <= 0:
             raise Refusal(RefusalReason.LEASE_EXPIRED, "the caller's lease is not valid any more")
         trust = self._trust
@@ -96,12 +101,19 @@ class Leadership:
         elif received - trust.since > (trust.until - trust.since) / 2 and self._refresh is None:
             self._refresh = asyncio.get_running_loop().create_task(self._refresh_trust(reader, claim))
         self._guard.admit(claim.epoch)
-        return Tenure(self._guard, self._clock, claim.epoch, min(received + lease_valid_seconds, trust.until))
+        return self._extended(claim.epoch, min(received + lease_valid_seconds, trust.until))
 
     async def close(self) -> None:
         """Ends what runs in the background."""
         if self._refresh is not None:
             self._refresh.cancel()
+
+    def _extended(self, epoch: int, valid_until: float) -> Tenure:
+        """The tenure of the epoch, valid at least until then."""
+        if self._tenure is None or self._tenure.epoch != epoch:
+            self._tenure = Tenure(self._guard, self._clock, epoch, valid_until)
+        self._tenure.extend(valid_until)
+        return self._tenure
 
     async def _verify(self, reader: LeaseReader, claim: EpochClaim, asked_at: float) -> _Trust:
         """Reads the Lease on behalf of a caller; callers that ask meanwhile take the next reading together."""

@@ -15,8 +15,10 @@ from trireme.bind.actions import Actor
 from trireme.bind.binder import Binder
 from trireme.bind.in_flight import InFlight
 from trireme.bind.leadership import Leadership, LeaseReader
+from trireme.bind.pre_binder import PreBinder
 from trireme.bind.remote import RemotePlugins
 from trireme.bind.service import BindService, HostedPlugins
+from trireme.bind.write_turns import RateLimit, WriteTurns
 from trireme.framework import supervision
 from trireme.kube import client, lease
 from trireme.kube.election import LeaseRecord
@@ -63,8 +65,17 @@ async def lifespan(
     async with await client.connect(options.connection) as api, await client.connect(beside) as lease_api:
         in_flight = InFlight(clock)
         writer = Writer(api)
-        binder = Binder(writer, in_flight, clock=clock, jitter=random.random)
-        actor = Actor(writer, in_flight, clock=clock, wall=time.time_ns)
+        limit = RateLimit(options.connection.qps, api.rate_limit_delay)
+        binder = Binder(writer, in_flight, clock=clock, jitter=random.random, limit=limit)
+        pre_binder = PreBinder(WriteTurns(limit), in_flight, clock)
+        actor = Actor(
+            writer,
+            in_flight,
+            WriteTurns(limit),
+            cancel_pre_bind=pre_binder.cancel,
+            clock=clock,
+            wall=time.time_ns,
+        )
         leadership = Leadership(EpochGuard(), _lease_reader(lease_api, options.lease), clock)
 
         remotes = RemotePlugins(writer, lambda: service.config_hash)
@@ -80,7 +91,7 @@ async def lifespan(
                 **remotes.plugins_of(configuration.remote_plugins),
             }
 
-        service = BindService(leadership, binder, actor, in_flight, plugins_of, clock=clock)
+        service = BindService(leadership, binder, pre_binder, actor, in_flight, plugins_of, clock=clock)
         instruments = metrics.instruments(service, api, remotes)
         measured = phase_metrics.serve(
             options.metrics_listen, instruments, lambda: metrics.not_ready(service), supervisor

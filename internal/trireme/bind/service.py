@@ -20,8 +20,10 @@ from grpc import aio
 from trireme.bind import host
 from trireme.bind.actions import Actor
 from trireme.bind.binder import Binder, BinderStatistics
+from trireme.bind.heartbeats import with_heartbeats
 from trireme.bind.in_flight import InFlight
 from trireme.bind.leadership import Leadership, LeadershipStatistics
+from trireme.bind.pre_binder import PodsOfClass, PreBinder
 from trireme.bind.results import Busy
 from trireme.kube.lease import EpochClaim
 from trireme.replica import grpc_server
@@ -64,6 +66,7 @@ class BindService(bind_pb2_grpc.BindServiceServicer):
         self,
         leadership: Leadership,
         binder: Binder,
+        pre_binder: PreBinder,
         actor: Actor,
         in_flight: InFlight,
         plugins_of: PluginsOf,
@@ -73,6 +76,7 @@ class BindService(bind_pb2_grpc.BindServiceServicer):
         """`plugins_of` answers the plugins that there are under a configuration, by name."""
         self._leadership = leadership
         self._binder = binder
+        self._pre_binder = pre_binder
         self._actor = actor
         self._in_flight = in_flight
         self._plugins_of = plugins_of
@@ -119,12 +123,32 @@ class BindService(bind_pb2_grpc.BindServiceServicer):
         await _check_items(request.items, context)
         return await self._plugin_work(tenure, context, host.pre_bind(chain, request))
 
+    async def PreBindStream(
+        self, request: bind_pb2.PreBindStreamRequest, context: Context
+    ) -> AsyncIterator[bind_pb2.PreBindStreamResponse]:
+        """Prepare binding these pods, each result as it is known."""
+        if not request.timeout_ms:
+            await _invalid(context, "timeout_ms: not set")
+        classes = []
+        for part in request.requests:
+            tenure, chain = await self._enter(part.cycle, context)
+            await _check_items(part.items, context)
+            classes.append(PodsOfClass(chain, part, tenure))
+        try:
+            async with aclosing(with_heartbeats(self._pre_binder.run(classes, request.timeout_ms / 1000))) as batches:
+                async for results in batches:
+                    yield bind_pb2.PreBindStreamResponse(
+                        results=[bind_pb2.IndexedPreBindResult(index=index, result=result) for index, result in results]
+                    )
+        except Busy as busy:
+            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, str(busy))
+
     async def Bind(self, request: bind_pb2.BindRequest, context: Context) -> AsyncIterator[bind_pb2.BindResponse]:
         """Bind these pods."""
         tenure, chain = await self._enter(request.cycle, context)
         await _check_items(request.items, context)
         try:
-            async with aclosing(host.bind(chain, request, tenure)) as batches:
+            async with aclosing(with_heartbeats(host.bind(chain, request, tenure))) as batches:
                 async for results in batches:
                     yield bind_pb2.BindResponse(results=results)
         except host.FateUnknown as error:
@@ -145,7 +169,7 @@ class BindService(bind_pb2_grpc.BindServiceServicer):
         for index, action in enumerate(request.actions):
             await _check_action(index, action, context)
         try:
-            async with aclosing(self._actor.apply(request.actions, tenure)) as batches:
+            async with aclosing(with_heartbeats(self._actor.apply(request.actions, tenure))) as batches:
                 async for outcomes in batches:
                     yield bind_pb2.ApplyResponse(
                         results=[

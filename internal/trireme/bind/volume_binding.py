@@ -69,7 +69,7 @@ def plugin(writer: writes.Writer, timeouts: Mapping[str, float]) -> host.Plugin:
         pods = (_PodVolumes(writer, item, timeout) for item in request.items)
         return await asyncio.gather(*(pod.pre_bind(request.preflight) for pod in pods))
 
-    return host.Plugin(NAME, pre_bind=pre_bind)
+    return host.Plugin(NAME, pre_bind=pre_bind, writes=True)
 
 
 class _PodVolumes:

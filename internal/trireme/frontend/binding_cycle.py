@@ -143,6 +143,7 @@ class BindingCycle:
         """Give up what is under way: whoever leads next reads what became of it."""
         self.said_bound.close()
         await self.background.close()
+        await self._pre_binding.close()
         await self._reserved.close()
 
     async def _bind(self, cycle: cycle_pb2.Cycle, assumed: list[Assumed], waits: Mapping[str, float]) -> None:

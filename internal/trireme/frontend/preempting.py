@@ -26,7 +26,7 @@ from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 
 from trireme.framework import status, supervision
-from trireme.frontend import action_batches, outcomes, pods_in_pre_bind, preemption_retries, waiting_pods
+from trireme.frontend import call_batches, outcomes, pods_in_pre_bind, preemption_retries, waiting_pods
 from trireme.frontend.cluster import cluster_cache
 from trireme.frontend.cluster.pod_projection import TERMINATING
 from trireme.frontend.queueing import nominator, queue_pod
@@ -57,7 +57,7 @@ class _Preemption:
     """One preemptor's: from the decision until its last victim is seen to go."""
 
     key: str  # the preemptor, namespace/name
-    rank: action_batches.Rank  # the more important preemptor gets its room first, and of equal ones the first
+    rank: call_batches.Rank  # the more important preemptor gets its room first, and of equal ones the first
     victims: tuple[str, ...]  # namespace/name
     last: str  # UID of the victim that goes last
     own: Mapping[str, "asyncio.Future[_End]"]  # by UID of the victim: how it ends, of those that this one sees to
@@ -78,7 +78,7 @@ class Preempting:
         nominations: nominator.Nominator,
         waiting: waiting_pods.WaitingPods,
         results: outcomes.Outcomes,
-        apply: action_batches.Apply,
+        apply: call_batches.Send[bind_pb2.Action, bind_pb2.BindResult],
         activate: Callable[[Sequence[tuple[str, str]]], object],
         observed: metrics_observed.Observations,
         pre_binding: pods_in_pre_bind.PodsInPreBind,
@@ -94,7 +94,7 @@ class Preempting:
         self._nominations = nominations
         self._waiting = waiting
         self._results = results
-        self._batches = action_batches.ActionBatches(apply)
+        self._batches = call_batches.CallBatches(apply)
         self._activate = activate
         self._observed = observed
         self._pre_binding = pre_binding
@@ -186,9 +186,7 @@ class Preempting:
             self._observed.evicted(_kind(pod, node_name), _End.FAILED not in ends, self._observed.clock() - started)
         return known.failure if _End.FAILED in ends else ""
 
-    async def carry_out(
-        self, actions: Sequence[bind_pb2.Action], rank: action_batches.Rank = action_batches.FIRST
-    ) -> str:
+    async def carry_out(self, actions: Sequence[bind_pb2.Action], rank: call_batches.Rank = call_batches.FIRST) -> str:
         """Carry out actions now, or when it is their turn; answers what failed first, empty where nothing did."""
         for result in await self._batches.carry_out(actions, rank):
             said = wire_status.from_message(result.status)

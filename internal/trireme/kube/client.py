@@ -150,6 +150,10 @@ class ApiClient:
             self._requests, self._failures, self._in_flight, self._throttled, self._throttled_seconds
         )
 
+    def rate_limit_delay(self) -> float:
+        """How many seconds a request sent now would wait for the rate limit."""
+        return self._bucket.delay(self._clock())
+
     async def close(self) -> None:
         """Closes all connections; requests under way fail."""
         if self._writes is not None:

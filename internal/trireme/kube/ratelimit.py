@@ -31,6 +31,13 @@ class TokenBucket:
         self._tokens -= 1.0
         return 0.0 if self._tokens >= 0 else -self._tokens / self._qps
 
+    def delay(self, now: float) -> float:
+        """How many seconds after `now` a token taken now would be valid; takes none."""
+        if self._qps <= 0:
+            return 0.0
+        tokens = min(self._burst, self._tokens + max(now - self._stamp, 0.0) * self._qps)
+        return max(1.0 - tokens, 0.0) / self._qps
+
     def give_back(self) -> None:
         """Returns a token that was taken and not used: who waited for it gave up."""
         if self._qps > 0:

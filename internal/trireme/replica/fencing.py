@@ -5,8 +5,8 @@ has seen a higher epoch refuses a lower one, so a deposed leader loses each repl
 first reaches it. That is all that filter and score need: what they answer is without effect until bind writes it.
 
 Bind writes, so for it an epoch is valid for a limited time as well (`Tenure`): work that has not begun when the time is
-over, or when a higher epoch came, is not begun. Invariant: the guard's epoch never falls, and a tenure that is over
-stays over. Where the time comes from is told in `trireme.bind.leadership`.
+over, or when a higher epoch came, is not begun. Invariant: the guard's epoch never falls, and a tenure that a higher
+epoch ended stays over. Where the time comes from is told in `trireme.bind.leadership`.
 """
 
 import enum
@@ -89,15 +89,19 @@ class EpochGuard:
         return True
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Tenure:
-    """The right to begin work for one epoch until some time."""
+    """The right to begin work for one epoch until some time, which later calls of the same leader extend."""
 
     guard: EpochGuard
     clock: Callable[[], float]
     epoch: int
     #: On `clock`; infinite where there is no leader election.
     valid_until: float
+
+    def extend(self, valid_until: float) -> None:
+        """The leader has shown that it leads until then; an earlier time than the one in force changes nothing."""
+        self.valid_until = max(self.valid_until, valid_until)
 
     @property
     def active(self) -> bool:

@@ -30,7 +30,7 @@ from trireme.v1 import snapshot_pb2 as trireme_dot_v1_dot_snapshot__pb2
 from trireme.v1 import status_pb2 as trireme_dot_v1_dot_status__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15trireme/v1/bind.proto\x12\ntrireme.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x15trireme/v1/core.proto\x1a\x16trireme/v1/cycle.proto\x1a\x15trireme/v1/meta.proto\x1a\x19trireme/v1/snapshot.proto\x1a\x17trireme/v1/status.proto\"\x94\x01\n\x08\x42indItem\x12$\n\x03pod\x18\x01 \x01(\x0b\x32\x17.trireme.v1.PodIdentity\x12\x11\n\tnode_name\x18\x02 \x01(\t\x12*\n\x07\x61ssumed\x18\x03 \x03(\x0b\x32\x19.trireme.v1.ClusterObject\x12\r\n\x05state\x18\x04 \x01(\x0c\x12\x14\n\x0c\x61sked_before\x18\x05 \x01(\x08\"\x80\x01\n\tHostState\x12>\n\rplugin_states\x18\x01 \x03(\x0b\x32\'.trireme.v1.HostState.PluginStatesEntry\x1a\x33\n\x11PluginStatesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x0c:\x02\x38\x01\"V\n\rPermitRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\x12#\n\x05items\x18\x02 \x03(\x0b\x32\x14.trireme.v1.BindItem\"\x85\x01\n\x0cPermitResult\x12\"\n\x06status\x18\x01 \x01(\x0b\x32\x12.trireme.v1.Status\x12*\n\x07timeout\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12%\n\x05waits\x18\x03 \x03(\x0b\x32\x16.trireme.v1.PermitWait\"H\n\nPermitWait\x12\x0e\n\x06plugin\x18\x01 \x01(\t\x12*\n\x07timeout\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\";\n\x0ePermitResponse\x12)\n\x07results\x18\x01 \x03(\x0b\x32\x18.trireme.v1.PermitResult\"j\n\x0ePreBindRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\x12#\n\x05items\x18\x02 \x03(\x0b\x32\x14.trireme.v1.BindItem\x12\x11\n\tpreflight\x18\x03 \x01(\x08\"\x97\x01\n\rPreBindResult\x12\"\n\x06status\x18\x01 \x01(\x0b\x32\x12.trireme.v1.Status\x12\'\n\x08wait_for\x18\x02 \x03(\x0b\x32\x15.trireme.v1.ObjectKey\x12*\n\x07timeout\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\r\n\x05state\x18\x04 \x01(\x0c\"=\n\x0fPreBindResponse\x12*\n\x07results\x18\x01 \x03(\x0b\x32\x19.trireme.v1.PreBindResult\"T\n\x0b\x42indRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\x12#\n\x05items\x18\x02 \x03(\x0b\x32\x14.trireme.v1.BindItem\"?\n\nBindResult\x12\r\n\x05index\x18\x01 \x01(\r\x12\"\n\x06status\x18\x02 \x01(\x0b\x32\x12.trireme.v1.Status\"7\n\x0c\x42indResponse\x12\'\n\x07results\x18\x01 \x03(\x0b\x32\x16.trireme.v1.BindResult\"X\n\x0fPostBindRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\x12#\n\x05items\x18\x02 \x03(\x0b\x32\x14.trireme.v1.BindItem\"\x12\n\x10PostBindResponse\"\xb5\x03\n\x06\x41\x63tion\x12$\n\x03pod\x18\x01 \x01(\x0b\x32\x17.trireme.v1.PodIdentity\x12\"\n\x05\x65vict\x18\x02 \x01(\x0b\x32\x11.trireme.v1.EvictH\x00\x12(\n\x08nominate\x18\x03 \x01(\x0b\x32\x14.trireme.v1.NominateH\x00\x12\x37\n\x10\x63lear_nomination\x18\x04 \x01(\x0b\x32\x1b.trireme.v1.ClearNominationH\x00\x12,\n\ndeallocate\x18\x05 \x01(\x0b\x32\x16.trireme.v1.DeallocateH\x00\x12\x31\n\rset_condition\x18\x06 \x01(\x0b\x32\x18.trireme.v1.SetConditionH\x00\x12<\n\x13set_group_condition\x18\x07 \x01(\x0b\x32\x1d.trireme.v1.SetGroupConditionH\x00\x12&\n\x07release\x18\x08 \x01(\x0b\x32\x13.trireme.v1.ReleaseH\x00\x12-\n\x0bleave_claim\x18\t \x01(\x0b\x32\x16.trireme.v1.LeaveClaimH\x00\x42\x08\n\x06\x61\x63tion\"t\n\x05\x45vict\x12\x0f\n\x07message\x18\x01 \x01(\t\x12\x1b\n\x13observed_generation\x18\x02 \x01(\x03\x12*\n\tpreemptor\x18\x03 \x01(\x0b\x32\x17.trireme.v1.PodIdentity\x12\x11\n\tnode_name\x18\x04 \x01(\t\"\x1d\n\x08Nominate\x12\x11\n\tnode_name\x18\x01 \x01(\t\"\x11\n\x0f\x43learNomination\"\\\n\nDeallocate\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0b\n\x03uid\x18\x03 \x01(\t\x12\x0e\n\x06\x64\x65lete\x18\x04 \x01(\x08\x12\x10\n\x08user_uid\x18\x05 \x01(\t\"L\n\nLeaveClaim\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0b\n\x03uid\x18\x03 \x01(\t\x12\x10\n\x08user_uid\x18\x04 \x01(\t\"\x18\n\x07Release\x12\r\n\x05state\x18\x01 \x01(\x0c\"u\n\x0cSetCondition\x12+\n\tcondition\x18\x01 \x01(\x0b\x32\x18.trireme.v1.PodCondition\x12 \n\x13nominated_node_name\x18\x02 \x01(\tH\x00\x88\x01\x01\x42\x16\n\x14_nominated_node_name\"=\n\x11SetGroupCondition\x12(\n\tcondition\x18\x01 \x01(\x0b\x32\x15.trireme.v1.Condition\"U\n\x0c\x41pplyRequest\x12 \n\x05\x66\x65nce\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Fence\x12#\n\x07\x61\x63tions\x18\x02 \x03(\x0b\x32\x12.trireme.v1.Action\"8\n\rApplyResponse\x12\'\n\x07results\x18\x01 \x03(\x0b\x32\x16.trireme.v1.BindResult\"w\n\x0c\x46\x65nceRequest\x12 \n\x05\x66\x65nce\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Fence\x12\x13\n\x0b\x63onfig_hash\x18\x02 \x01(\x06\x12\x30\n\rconfiguration\x18\x03 \x01(\x0b\x32\x19.trireme.v1.Configuration\"0\n\rFenceResponse\x12\r\n\x05\x65poch\x18\x01 \x01(\x04\x12\x10\n\x08\x64rain_ms\x18\x02 \x01(\r2\x94\x03\n\x0b\x42indService\x12?\n\x06Permit\x12\x19.trireme.v1.PermitRequest\x1a\x1a.trireme.v1.PermitResponse\x12\x42\n\x07PreBind\x12\x1a.trireme.v1.PreBindRequest\x1a\x1b.trireme.v1.PreBindResponse\x12;\n\x04\x42ind\x12\x17.trireme.v1.BindRequest\x1a\x18.trireme.v1.BindResponse0\x01\x12\x45\n\x08PostBind\x12\x1b.trireme.v1.PostBindRequest\x1a\x1c.trireme.v1.PostBindResponse\x12>\n\x05\x41pply\x12\x18.trireme.v1.ApplyRequest\x1a\x19.trireme.v1.ApplyResponse0\x01\x12<\n\x05\x46\x65nce\x12\x18.trireme.v1.FenceRequest\x1a\x19.trireme.v1.FenceResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15trireme/v1/bind.proto\x12\ntrireme.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x15trireme/v1/core.proto\x1a\x16trireme/v1/cycle.proto\x1a\x15trireme/v1/meta.proto\x1a\x19trireme/v1/snapshot.proto\x1a\x17trireme/v1/status.proto\"\x94\x01\n\x08\x42indItem\x12$\n\x03pod\x18\x01 \x01(\x0b\x32\x17.trireme.v1.PodIdentity\x12\x11\n\tnode_name\x18\x02 \x01(\t\x12*\n\x07\x61ssumed\x18\x03 \x03(\x0b\x32\x19.trireme.v1.ClusterObject\x12\r\n\x05state\x18\x04 \x01(\x0c\x12\x14\n\x0c\x61sked_before\x18\x05 \x01(\x08\"\x80\x01\n\tHostState\x12>\n\rplugin_states\x18\x01 \x03(\x0b\x32\'.trireme.v1.HostState.PluginStatesEntry\x1a\x33\n\x11PluginStatesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x0c:\x02\x38\x01\"V\n\rPermitRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\x12#\n\x05items\x18\x02 \x03(\x0b\x32\x14.trireme.v1.BindItem\"\x85\x01\n\x0cPermitResult\x12\"\n\x06status\x18\x01 \x01(\x0b\x32\x12.trireme.v1.Status\x12*\n\x07timeout\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12%\n\x05waits\x18\x03 \x03(\x0b\x32\x16.trireme.v1.PermitWait\"H\n\nPermitWait\x12\x0e\n\x06plugin\x18\x01 \x01(\t\x12*\n\x07timeout\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\";\n\x0ePermitResponse\x12)\n\x07results\x18\x01 \x03(\x0b\x32\x18.trireme.v1.PermitResult\"j\n\x0ePreBindRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\x12#\n\x05items\x18\x02 \x03(\x0b\x32\x14.trireme.v1.BindItem\x12\x11\n\tpreflight\x18\x03 \x01(\x08\"\x97\x01\n\rPreBindResult\x12\"\n\x06status\x18\x01 \x01(\x0b\x32\x12.trireme.v1.Status\x12\'\n\x08wait_for\x18\x02 \x03(\x0b\x32\x15.trireme.v1.ObjectKey\x12*\n\x07timeout\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\r\n\x05state\x18\x04 \x01(\x0c\"=\n\x0fPreBindResponse\x12*\n\x07results\x18\x01 \x03(\x0b\x32\x19.trireme.v1.PreBindResult\"X\n\x14PreBindStreamRequest\x12,\n\x08requests\x18\x01 \x03(\x0b\x32\x1a.trireme.v1.PreBindRequest\x12\x12\n\ntimeout_ms\x18\x02 \x01(\r\"J\n\x15PreBindStreamResponse\x12\x31\n\x07results\x18\x01 \x03(\x0b\x32 .trireme.v1.IndexedPreBindResult\"P\n\x14IndexedPreBindResult\x12\r\n\x05index\x18\x01 \x01(\r\x12)\n\x06result\x18\x02 \x01(\x0b\x32\x19.trireme.v1.PreBindResult\"T\n\x0b\x42indRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\x12#\n\x05items\x18\x02 \x03(\x0b\x32\x14.trireme.v1.BindItem\"?\n\nBindResult\x12\r\n\x05index\x18\x01 \x01(\r\x12\"\n\x06status\x18\x02 \x01(\x0b\x32\x12.trireme.v1.Status\"7\n\x0c\x42indResponse\x12\'\n\x07results\x18\x01 \x03(\x0b\x32\x16.trireme.v1.BindResult\"X\n\x0fPostBindRequest\x12 \n\x05\x63ycle\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Cycle\x12#\n\x05items\x18\x02 \x03(\x0b\x32\x14.trireme.v1.BindItem\"\x12\n\x10PostBindResponse\"\xb5\x03\n\x06\x41\x63tion\x12$\n\x03pod\x18\x01 \x01(\x0b\x32\x17.trireme.v1.PodIdentity\x12\"\n\x05\x65vict\x18\x02 \x01(\x0b\x32\x11.trireme.v1.EvictH\x00\x12(\n\x08nominate\x18\x03 \x01(\x0b\x32\x14.trireme.v1.NominateH\x00\x12\x37\n\x10\x63lear_nomination\x18\x04 \x01(\x0b\x32\x1b.trireme.v1.ClearNominationH\x00\x12,\n\ndeallocate\x18\x05 \x01(\x0b\x32\x16.trireme.v1.DeallocateH\x00\x12\x31\n\rset_condition\x18\x06 \x01(\x0b\x32\x18.trireme.v1.SetConditionH\x00\x12<\n\x13set_group_condition\x18\x07 \x01(\x0b\x32\x1d.trireme.v1.SetGroupConditionH\x00\x12&\n\x07release\x18\x08 \x01(\x0b\x32\x13.trireme.v1.ReleaseH\x00\x12-\n\x0bleave_claim\x18\t \x01(\x0b\x32\x16.trireme.v1.LeaveClaimH\x00\x42\x08\n\x06\x61\x63tion\"t\n\x05\x45vict\x12\x0f\n\x07message\x18\x01 \x01(\t\x12\x1b\n\x13observed_generation\x18\x02 \x01(\x03\x12*\n\tpreemptor\x18\x03 \x01(\x0b\x32\x17.trireme.v1.PodIdentity\x12\x11\n\tnode_name\x18\x04 \x01(\t\"\x1d\n\x08Nominate\x12\x11\n\tnode_name\x18\x01 \x01(\t\"\x11\n\x0f\x43learNomination\"\\\n\nDeallocate\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0b\n\x03uid\x18\x03 \x01(\t\x12\x0e\n\x06\x64\x65lete\x18\x04 \x01(\x08\x12\x10\n\x08user_uid\x18\x05 \x01(\t\"L\n\nLeaveClaim\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0b\n\x03uid\x18\x03 \x01(\t\x12\x10\n\x08user_uid\x18\x04 \x01(\t\"\x18\n\x07Release\x12\r\n\x05state\x18\x01 \x01(\x0c\"u\n\x0cSetCondition\x12+\n\tcondition\x18\x01 \x01(\x0b\x32\x18.trireme.v1.PodCondition\x12 \n\x13nominated_node_name\x18\x02 \x01(\tH\x00\x88\x01\x01\x42\x16\n\x14_nominated_node_name\"=\n\x11SetGroupCondition\x12(\n\tcondition\x18\x01 \x01(\x0b\x32\x15.trireme.v1.Condition\"U\n\x0c\x41pplyRequest\x12 \n\x05\x66\x65nce\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Fence\x12#\n\x07\x61\x63tions\x18\x02 \x03(\x0b\x32\x12.trireme.v1.Action\"8\n\rApplyResponse\x12\'\n\x07results\x18\x01 \x03(\x0b\x32\x16.trireme.v1.BindResult\"w\n\x0c\x46\x65nceRequest\x12 \n\x05\x66\x65nce\x18\x01 \x01(\x0b\x32\x11.trireme.v1.Fence\x12\x13\n\x0b\x63onfig_hash\x18\x02 \x01(\x06\x12\x30\n\rconfiguration\x18\x03 \x01(\x0b\x32\x19.trireme.v1.Configuration\"0\n\rFenceResponse\x12\r\n\x05\x65poch\x18\x01 \x01(\x04\x12\x10\n\x08\x64rain_ms\x18\x02 \x01(\r2\xec\x03\n\x0b\x42indService\x12?\n\x06Permit\x12\x19.trireme.v1.PermitRequest\x1a\x1a.trireme.v1.PermitResponse\x12\x42\n\x07PreBind\x12\x1a.trireme.v1.PreBindRequest\x1a\x1b.trireme.v1.PreBindResponse\x12V\n\rPreBindStream\x12 .trireme.v1.PreBindStreamRequest\x1a!.trireme.v1.PreBindStreamResponse0\x01\x12;\n\x04\x42ind\x12\x17.trireme.v1.BindRequest\x1a\x18.trireme.v1.BindResponse0\x01\x12\x45\n\x08PostBind\x12\x1b.trireme.v1.PostBindRequest\x1a\x1c.trireme.v1.PostBindResponse\x12>\n\x05\x41pply\x12\x18.trireme.v1.ApplyRequest\x1a\x19.trireme.v1.ApplyResponse0\x01\x12<\n\x05\x46\x65nce\x12\x18.trireme.v1.FenceRequest\x1a\x19.trireme.v1.FenceResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -59,42 +59,48 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_PREBINDRESULT']._serialized_end=1092
   _globals['_PREBINDRESPONSE']._serialized_start=1094
   _globals['_PREBINDRESPONSE']._serialized_end=1155
-  _globals['_BINDREQUEST']._serialized_start=1157
-  _globals['_BINDREQUEST']._serialized_end=1241
-  _globals['_BINDRESULT']._serialized_start=1243
-  _globals['_BINDRESULT']._serialized_end=1306
-  _globals['_BINDRESPONSE']._serialized_start=1308
-  _globals['_BINDRESPONSE']._serialized_end=1363
-  _globals['_POSTBINDREQUEST']._serialized_start=1365
-  _globals['_POSTBINDREQUEST']._serialized_end=1453
-  _globals['_POSTBINDRESPONSE']._serialized_start=1455
-  _globals['_POSTBINDRESPONSE']._serialized_end=1473
-  _globals['_ACTION']._serialized_start=1476
-  _globals['_ACTION']._serialized_end=1913
-  _globals['_EVICT']._serialized_start=1915
-  _globals['_EVICT']._serialized_end=2031
-  _globals['_NOMINATE']._serialized_start=2033
-  _globals['_NOMINATE']._serialized_end=2062
-  _globals['_CLEARNOMINATION']._serialized_start=2064
-  _globals['_CLEARNOMINATION']._serialized_end=2081
-  _globals['_DEALLOCATE']._serialized_start=2083
-  _globals['_DEALLOCATE']._serialized_end=2175
-  _globals['_LEAVECLAIM']._serialized_start=2177
-  _globals['_LEAVECLAIM']._serialized_end=2253
-  _globals['_RELEASE']._serialized_start=2255
-  _globals['_RELEASE']._serialized_end=2279
-  _globals['_SETCONDITION']._serialized_start=2281
-  _globals['_SETCONDITION']._serialized_end=2398
-  _globals['_SETGROUPCONDITION']._serialized_start=2400
-  _globals['_SETGROUPCONDITION']._serialized_end=2461
-  _globals['_APPLYREQUEST']._serialized_start=2463
-  _globals['_APPLYREQUEST']._serialized_end=2548
-  _globals['_APPLYRESPONSE']._serialized_start=2550
-  _globals['_APPLYRESPONSE']._serialized_end=2606
-  _globals['_FENCEREQUEST']._serialized_start=2608
-  _globals['_FENCEREQUEST']._serialized_end=2727
-  _globals['_FENCERESPONSE']._serialized_start=2729
-  _globals['_FENCERESPONSE']._serialized_end=2777
-  _globals['_BINDSERVICE']._serialized_start=2780
-  _globals['_BINDSERVICE']._serialized_end=3184
+  _globals['_PREBINDSTREAMREQUEST']._serialized_start=1157
+  _globals['_PREBINDSTREAMREQUEST']._serialized_end=1245
+  _globals['_PREBINDSTREAMRESPONSE']._serialized_start=1247
+  _globals['_PREBINDSTREAMRESPONSE']._serialized_end=1321
+  _globals['_INDEXEDPREBINDRESULT']._serialized_start=1323
+  _globals['_INDEXEDPREBINDRESULT']._serialized_end=1403
+  _globals['_BINDREQUEST']._serialized_start=1405
+  _globals['_BINDREQUEST']._serialized_end=1489
+  _globals['_BINDRESULT']._serialized_start=1491
+  _globals['_BINDRESULT']._serialized_end=1554
+  _globals['_BINDRESPONSE']._serialized_start=1556
+  _globals['_BINDRESPONSE']._serialized_end=1611
+  _globals['_POSTBINDREQUEST']._serialized_start=1613
+  _globals['_POSTBINDREQUEST']._serialized_end=1701
+  _globals['_POSTBINDRESPONSE']._serialized_start=1703
+  _globals['_POSTBINDRESPONSE']._serialized_end=1721
+  _globals['_ACTION']._serialized_start=1724
+  _globals['_ACTION']._serialized_end=2161
+  _globals['_EVICT']._serialized_start=2163
+  _globals['_EVICT']._serialized_end=2279
+  _globals['_NOMINATE']._serialized_start=2281
+  _globals['_NOMINATE']._serialized_end=2310
+  _globals['_CLEARNOMINATION']._serialized_start=2312
+  _globals['_CLEARNOMINATION']._serialized_end=2329
+  _globals['_DEALLOCATE']._serialized_start=2331
+  _globals['_DEALLOCATE']._serialized_end=2423
+  _globals['_LEAVECLAIM']._serialized_start=2425
+  _globals['_LEAVECLAIM']._serialized_end=2501
+  _globals['_RELEASE']._serialized_start=2503
+  _globals['_RELEASE']._serialized_end=2527
+  _globals['_SETCONDITION']._serialized_start=2529
+  _globals['_SETCONDITION']._serialized_end=2646
+  _globals['_SETGROUPCONDITION']._serialized_start=2648
+  _globals['_SETGROUPCONDITION']._serialized_end=2709
+  _globals['_APPLYREQUEST']._serialized_start=2711
+  _globals['_APPLYREQUEST']._serialized_end=2796
+  _globals['_APPLYRESPONSE']._serialized_start=2798
+  _globals['_APPLYRESPONSE']._serialized_end=2854
+  _globals['_FENCEREQUEST']._serialized_start=2856
+  _globals['_FENCEREQUEST']._serialized_end=2975
+  _globals['_FENCERESPONSE']._serialized_start=2977
+  _globals['_FENCERESPONSE']._serialized_end=3025
+  _globals['_BINDSERVICE']._serialized_start=3028
+  _globals['_BINDSERVICE']._serialized_end=3520
 # @@protoc_insertion_point(module_scope)

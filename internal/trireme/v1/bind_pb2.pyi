@@ -335,6 +335,88 @@ class PreBindResponse(_message.Message):
 Global___PreBindResponse: _TypeAlias = PreBindResponse  # noqa: Y015
 
 @_typing.final
+class PreBindStreamRequest(_message.Message):
+    """PreBindStreamRequest asks to prepare binding pods of several classes."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUESTS_FIELD_NUMBER: _builtins.int
+    TIMEOUT_MS_FIELD_NUMBER: _builtins.int
+    timeout_ms: _builtins.int
+    """REQUIRED. How long the plugins may take over one pod, not counting the wait for the client's rate limit. In
+    milliseconds.
+    """
+    @_builtins.property
+    def requests(self) -> _containers.RepeatedCompositeFieldContainer[Global___PreBindRequest]:
+        """REQUIRED. The pods of each class. A pod is in one of them only."""
+
+    def __init__(
+        self,
+        *,
+        requests: _abc.Iterable[Global___PreBindRequest] | None = ...,
+        timeout_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["requests", b"requests", "timeout_ms", b"timeout_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PreBindStreamRequest: _TypeAlias = PreBindStreamRequest  # noqa: Y015
+
+@_typing.final
+class PreBindStreamResponse(_message.Message):
+    """PreBindStreamResponse brings the results of some pods; empty: the replica is at work."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RESULTS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def results(self) -> _containers.RepeatedCompositeFieldContainer[Global___IndexedPreBindResult]:
+        """OPTIONAL. Results that are new."""
+
+    def __init__(
+        self,
+        *,
+        results: _abc.Iterable[Global___IndexedPreBindResult] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["results", b"results"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PreBindStreamResponse: _TypeAlias = PreBindStreamResponse  # noqa: Y015
+
+@_typing.final
+class IndexedPreBindResult(_message.Message):
+    """IndexedPreBindResult is the result for one pod of a PreBindStreamRequest."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    INDEX_FIELD_NUMBER: _builtins.int
+    RESULT_FIELD_NUMBER: _builtins.int
+    index: _builtins.int
+    """REQUIRED. The pod: counts the items of all requests, in order, from 0."""
+    @_builtins.property
+    def result(self) -> Global___PreBindResult:
+        """REQUIRED. The answer."""
+
+    def __init__(
+        self,
+        *,
+        index: _builtins.int = ...,
+        result: Global___PreBindResult | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["result", b"result"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["index", b"index", "result", b"result"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___IndexedPreBindResult: _TypeAlias = IndexedPreBindResult  # noqa: Y015
+
+@_typing.final
 class BindRequest(_message.Message):
     """BindRequest is a batch to bind."""
 
@@ -405,7 +487,7 @@ class BindResponse(_message.Message):
     RESULTS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def results(self) -> _containers.RepeatedCompositeFieldContainer[Global___BindResult]:
-        """REQUIRED. Results that are new."""
+        """OPTIONAL. Results that are new; empty: the replica is at work."""
 
     def __init__(
         self,
@@ -810,7 +892,7 @@ class ApplyResponse(_message.Message):
     RESULTS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def results(self) -> _containers.RepeatedCompositeFieldContainer[Global___BindResult]:
-        """REQUIRED. Results that are new; index counts the request's actions."""
+        """OPTIONAL. Results that are new (none: the replica is at work); index counts the request's actions."""
 
     def __init__(
         self,

@@ -26,11 +26,16 @@ if _version_not_supported:
 
 
 class BindServiceStub:
-    """BindService is served by the bind phase and, but for Fence and Apply, by every plugin of these extension points.
+    """BindService is served by the bind phase and, but for Fence, Apply and PreBindStream, by every plugin of these extension points.
     The phase answers FAILED_PRECONDITION, with the trailing metadata `trireme-reason`, when it may not work for the
     caller: `stale-epoch` and `not-holder` (give up: somebody else leads), `lease-expired` (renew first),
     `config-mismatch` (Fence again with the configuration); UNAVAILABLE with `unverified` when it could not read the
     Lease (try again).
+
+    The calls that stream results (PreBindStream, Bind, Apply) last as long as their work, which may wait for the
+    client's rate limit. A response without results says that the replica is at work: one is sent at least every second.
+    A caller that receives nothing for 5 seconds asks another replica. While such a call is open the caller repeats Fence,
+    so that work that still waits may begin.
     """
 
     def __init__(self, channel):
@@ -48,6 +53,11 @@ class BindServiceStub:
                 '/trireme.v1.BindService/PreBind',
                 request_serializer=trireme_dot_v1_dot_bind__pb2.PreBindRequest.SerializeToString,
                 response_deserializer=trireme_dot_v1_dot_bind__pb2.PreBindResponse.FromString,
+                _registered_method=True)
+        self.PreBindStream = channel.unary_stream(
+                '/trireme.v1.BindService/PreBindStream',
+                request_serializer=trireme_dot_v1_dot_bind__pb2.PreBindStreamRequest.SerializeToString,
+                response_deserializer=trireme_dot_v1_dot_bind__pb2.PreBindStreamResponse.FromString,
                 _registered_method=True)
         self.Bind = channel.unary_stream(
                 '/trireme.v1.BindService/Bind',
@@ -72,11 +82,16 @@ class BindServiceStub:
 
 
 class BindServiceServicer:
-    """BindService is served by the bind phase and, but for Fence and Apply, by every plugin of these extension points.
+    """BindService is served by the bind phase and, but for Fence, Apply and PreBindStream, by every plugin of these extension points.
     The phase answers FAILED_PRECONDITION, with the trailing metadata `trireme-reason`, when it may not work for the
     caller: `stale-epoch` and `not-holder` (give up: somebody else leads), `lease-expired` (renew first),
     `config-mismatch` (Fence again with the configuration); UNAVAILABLE with `unverified` when it could not read the
     Lease (try again).
+
+    The calls that stream results (PreBindStream, Bind, Apply) last as long as their work, which may wait for the
+    client's rate limit. A response without results says that the replica is at work: one is sent at least every second.
+    A caller that receives nothing for 5 seconds asks another replica. While such a call is open the caller repeats Fence,
+    so that work that still waits may begin.
     """
 
     def Permit(self, request, context):
@@ -89,6 +104,14 @@ class BindServiceServicer:
     def PreBind(self, request, context):
         """PreBind does what must be done before binding, or says what it waits for: the frontend, which watches, calls again
         when that has changed. Idempotent.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PreBindStream(self, request, context):
+        """PreBindStream is PreBind for pods of several classes; each result is sent as it is known. The phase's own.
+        Idempotent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -139,6 +162,11 @@ def add_BindServiceServicer_to_server(servicer, server):
                     request_deserializer=trireme_dot_v1_dot_bind__pb2.PreBindRequest.FromString,
                     response_serializer=trireme_dot_v1_dot_bind__pb2.PreBindResponse.SerializeToString,
             ),
+            'PreBindStream': grpc.unary_stream_rpc_method_handler(
+                    servicer.PreBindStream,
+                    request_deserializer=trireme_dot_v1_dot_bind__pb2.PreBindStreamRequest.FromString,
+                    response_serializer=trireme_dot_v1_dot_bind__pb2.PreBindStreamResponse.SerializeToString,
+            ),
             'Bind': grpc.unary_stream_rpc_method_handler(
                     servicer.Bind,
                     request_deserializer=trireme_dot_v1_dot_bind__pb2.BindRequest.FromString,
@@ -168,11 +196,16 @@ def add_BindServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class BindService:
-    """BindService is served by the bind phase and, but for Fence and Apply, by every plugin of these extension points.
+    """BindService is served by the bind phase and, but for Fence, Apply and PreBindStream, by every plugin of these extension points.
     The phase answers FAILED_PRECONDITION, with the trailing metadata `trireme-reason`, when it may not work for the
     caller: `stale-epoch` and `not-holder` (give up: somebody else leads), `lease-expired` (renew first),
     `config-mismatch` (Fence again with the configuration); UNAVAILABLE with `unverified` when it could not read the
     Lease (try again).
+
+    The calls that stream results (PreBindStream, Bind, Apply) last as long as their work, which may wait for the
+    client's rate limit. A response without results says that the replica is at work: one is sent at least every second.
+    A caller that receives nothing for 5 seconds asks another replica. While such a call is open the caller repeats Fence,
+    so that work that still waits may begin.
     """
 
     @staticmethod
@@ -219,6 +252,33 @@ class BindService:
             '/trireme.v1.BindService/PreBind',
             trireme_dot_v1_dot_bind__pb2.PreBindRequest.SerializeToString,
             trireme_dot_v1_dot_bind__pb2.PreBindResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PreBindStream(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/trireme.v1.BindService/PreBindStream',
+            trireme_dot_v1_dot_bind__pb2.PreBindStreamRequest.SerializeToString,
+            trireme_dot_v1_dot_bind__pb2.PreBindStreamResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -27,11 +27,16 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class BindServiceStub:
-    """BindService is served by the bind phase and, but for Fence and Apply, by every plugin of these extension points.
+    """BindService is served by the bind phase and, but for Fence, Apply and PreBindStream, by every plugin of these extension points.
     The phase answers FAILED_PRECONDITION, with the trailing metadata `trireme-reason`, when it may not work for the
     caller: `stale-epoch` and `not-holder` (give up: somebody else leads), `lease-expired` (renew first),
     `config-mismatch` (Fence again with the configuration); UNAVAILABLE with `unverified` when it could not read the
     Lease (try again).
+
+    The calls that stream results (PreBindStream, Bind, Apply) last as long as their work, which may wait for the
+    client's rate limit. A response without results says that the replica is at work: one is sent at least every second.
+    A caller that receives nothing for 5 seconds asks another replica. While such a call is open the caller repeats Fence,
+    so that work that still waits may begin.
     """
 
     @_typing.overload
@@ -43,6 +48,10 @@ class BindServiceStub:
     PreBind: _grpc.UnaryUnaryMultiCallable[_bind_pb2.PreBindRequest, _bind_pb2.PreBindResponse]
     """PreBind does what must be done before binding, or says what it waits for: the frontend, which watches, calls again
     when that has changed. Idempotent.
+    """
+    PreBindStream: _grpc.UnaryStreamMultiCallable[_bind_pb2.PreBindStreamRequest, _bind_pb2.PreBindStreamResponse]
+    """PreBindStream is PreBind for pods of several classes; each result is sent as it is known. The phase's own.
+    Idempotent.
     """
     Bind: _grpc.UnaryStreamMultiCallable[_bind_pb2.BindRequest, _bind_pb2.BindResponse]
     """Bind binds pods to nodes, concurrently, and answers each as it is known. Idempotent: a pod that is bound to the
@@ -61,11 +70,16 @@ class BindServiceStub:
 
 @_typing.type_check_only
 class BindServiceAsyncStub(BindServiceStub):
-    """BindService is served by the bind phase and, but for Fence and Apply, by every plugin of these extension points.
+    """BindService is served by the bind phase and, but for Fence, Apply and PreBindStream, by every plugin of these extension points.
     The phase answers FAILED_PRECONDITION, with the trailing metadata `trireme-reason`, when it may not work for the
     caller: `stale-epoch` and `not-holder` (give up: somebody else leads), `lease-expired` (renew first),
     `config-mismatch` (Fence again with the configuration); UNAVAILABLE with `unverified` when it could not read the
     Lease (try again).
+
+    The calls that stream results (PreBindStream, Bind, Apply) last as long as their work, which may wait for the
+    client's rate limit. A response without results says that the replica is at work: one is sent at least every second.
+    A caller that receives nothing for 5 seconds asks another replica. While such a call is open the caller repeats Fence,
+    so that work that still waits may begin.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -74,6 +88,10 @@ class BindServiceAsyncStub(BindServiceStub):
     PreBind: _aio.UnaryUnaryMultiCallable[_bind_pb2.PreBindRequest, _bind_pb2.PreBindResponse]  # type: ignore[assignment]
     """PreBind does what must be done before binding, or says what it waits for: the frontend, which watches, calls again
     when that has changed. Idempotent.
+    """
+    PreBindStream: _aio.UnaryStreamMultiCallable[_bind_pb2.PreBindStreamRequest, _bind_pb2.PreBindStreamResponse]  # type: ignore[assignment]
+    """PreBindStream is PreBind for pods of several classes; each result is sent as it is known. The phase's own.
+    Idempotent.
     """
     Bind: _aio.UnaryStreamMultiCallable[_bind_pb2.BindRequest, _bind_pb2.BindResponse]  # type: ignore[assignment]
     """Bind binds pods to nodes, concurrently, and answers each as it is known. Idempotent: a pod that is bound to the
@@ -91,11 +109,16 @@ class BindServiceAsyncStub(BindServiceStub):
     """
 
 class BindServiceServicer(metaclass=_abc_1.ABCMeta):
-    """BindService is served by the bind phase and, but for Fence and Apply, by every plugin of these extension points.
+    """BindService is served by the bind phase and, but for Fence, Apply and PreBindStream, by every plugin of these extension points.
     The phase answers FAILED_PRECONDITION, with the trailing metadata `trireme-reason`, when it may not work for the
     caller: `stale-epoch` and `not-holder` (give up: somebody else leads), `lease-expired` (renew first),
     `config-mismatch` (Fence again with the configuration); UNAVAILABLE with `unverified` when it could not read the
     Lease (try again).
+
+    The calls that stream results (PreBindStream, Bind, Apply) last as long as their work, which may wait for the
+    client's rate limit. A response without results says that the replica is at work: one is sent at least every second.
+    A caller that receives nothing for 5 seconds asks another replica. While such a call is open the caller repeats Fence,
+    so that work that still waits may begin.
     """
 
     @_abc_1.abstractmethod
@@ -114,6 +137,16 @@ class BindServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_bind_pb2.PreBindResponse, _abc.Awaitable[_bind_pb2.PreBindResponse]]:
         """PreBind does what must be done before binding, or says what it waits for: the frontend, which watches, calls again
         when that has changed. Idempotent.
+        """
+
+    @_abc_1.abstractmethod
+    def PreBindStream(
+        self,
+        request: _bind_pb2.PreBindStreamRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_bind_pb2.PreBindStreamResponse], _abc.AsyncIterator[_bind_pb2.PreBindStreamResponse]]:
+        """PreBindStream is PreBind for pods of several classes; each result is sent as it is known. The phase's own.
+        Idempotent.
         """
 
     @_abc_1.abstractmethod

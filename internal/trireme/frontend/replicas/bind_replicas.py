@@ -2,6 +2,10 @@
 
 A call that fails on one replica goes to the next. Binding is idempotent, so whatever was under way on a replica that
 died is simply asked again elsewhere, until somebody answers or the leadership ends.
+
+A call that streams results lasts as long as its work, which may wait for bind's rate limit: it fails when nothing came
+for `SILENCE_SECONDS`, not even a heartbeat. While such calls are open Fence is repeated, so that bind may begin what
+still waits there.
 """
 
 import asyncio
@@ -25,8 +29,13 @@ log = logging.getLogger(__name__)
 FENCE_SECONDS = 5.0
 RETRY_SECONDS = 0.1
 MAX_RETRY_SECONDS = 2.0
-# A replica that has answered nothing for so long is not waited for.
+# A replica that has sent nothing for so long, no heartbeat either, is not waited for. Bind sends one every second.
 SILENCE_SECONDS = 5.0
+# The deadline of a call that streams results. Silence ends it long before; with a deadline it is waited for when its
+# endpoint goes.
+STREAM_SECONDS = 3600.0
+# How often Fence is repeated while calls are open. Less than the shortest Lease in use is valid for.
+RENEW_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +46,15 @@ class BindLinkStatistics:
     fenced: bool
     in_flight: int  # calls
     last_error: str
+
+
+@dataclass(frozen=True, slots=True)
+class PreBindItem:
+    """A pod to prepare for binding. `preflight`: nothing is written, bind only says whether there is work."""
+
+    cycle: cycle_pb2.Cycle
+    item: bind_pb2.BindItem
+    preflight: bool = False
 
 
 class _BindLink:
@@ -146,7 +164,7 @@ class BindReplicas:
 
             def call(stub: Any, part: bind_pb2.BindRequest = part) -> Any:
                 part.cycle.fence.CopyFrom(self._fence())
-                return stub.Bind(part, timeout=self._deadline)
+                return stub.Bind(part, timeout=STREAM_SECONDS)
 
             async for result in self._stream(call):
                 if result.index < len(indexes):
@@ -157,9 +175,15 @@ class BindReplicas:
                 item.asked_before = True
 
     async def apply(
-        self, actions: Sequence[bind_pb2.Action], tell: Callable[[int, bind_pb2.BindResult], None] | None = None
+        self,
+        actions: Sequence[bind_pb2.Action],
+        tell: Callable[[int, bind_pb2.BindResult], None] | None = None,
+        address: str = "",
     ) -> list[bind_pb2.BindResult]:
-        """Carry out all actions; answers a result for each, in order. `tell` gets each, by index, as it is known."""
+        """Carry out all actions; answers a result for each, in order. `tell` gets each, by index, as it is known.
+
+        `address`: of the replica to call if it is there and knows this leader; else any is called.
+        """
         results: dict[int, bind_pb2.BindResult] = {}
         while len(results) < len(actions):
             indexes = [index for index in range(len(actions)) if index not in results]
@@ -167,9 +191,9 @@ class BindReplicas:
 
             def call(stub: Any, part: list[bind_pb2.Action] = part) -> Any:
                 request = bind_pb2.ApplyRequest(fence=self._fence(), actions=part)
-                return stub.Apply(request, timeout=self._deadline)
+                return stub.Apply(request, timeout=STREAM_SECONDS)
 
-            async for result in self._stream(call):
+            async for result in self._stream(call, lambda: self._at(address)):
                 if result.index < len(indexes):
                     index = indexes[result.index]
                     results[index] = result
@@ -183,12 +207,45 @@ class BindReplicas:
         response: bind_pb2.PermitResponse = await link.stub.Permit(request, timeout=self._deadline)
         return response
 
-    async def pre_bind(self, request: bind_pb2.PreBindRequest) -> bind_pb2.PreBindResponse:
-        """Ask the PreBind plugins. Raises: AioRpcError."""
-        link = await self._next()
-        request.cycle.fence.CopyFrom(self._fence())
-        response: bind_pb2.PreBindResponse = await link.stub.PreBind(request, timeout=self._deadline)
-        return response
+    async def pre_bind(
+        self,
+        items: Sequence[PreBindItem],
+        tell: Callable[[int, bind_pb2.PreBindResult], None],
+        started: Callable[[int, str], None] = lambda index, address: None,
+    ) -> None:
+        """Run the PreBind plugins for all items; `tell` gets each result, by index, as it is known.
+
+        `started` gets for each item the address of the replica that is called.
+        """
+        missing = set(range(len(items)))
+        while missing:
+            indexes = sorted(missing)
+
+            def choose(indexes: list[int] = indexes) -> _BindLink | None:
+                link = self._any()
+                if link is not None:
+                    for index in indexes:
+                        started(index, link.address)
+                return link
+
+            def call(stub: Any, indexes: list[int] = indexes) -> Any:
+                request = self._pre_bind_request([items[index] for index in indexes])
+                return stub.PreBindStream(request, timeout=STREAM_SECONDS)
+
+            async for answer in self._stream(call, choose):
+                if answer.index < len(indexes) and indexes[answer.index] in missing:
+                    missing.discard(indexes[answer.index])
+                    tell(indexes[answer.index], answer.result)
+
+    def _pre_bind_request(self, items: Sequence[PreBindItem]) -> bind_pb2.PreBindStreamRequest:
+        """The items in their order; neighbours of one cycle share it."""
+        request = bind_pb2.PreBindStreamRequest(timeout_ms=round(self._deadline * 1000))
+        for (_, preflight), group in itertools.groupby(items, key=lambda item: (id(item.cycle), item.preflight)):
+            same = list(group)
+            part = request.requests.add(items=[item.item for item in same], preflight=preflight)
+            part.cycle.CopyFrom(same[0].cycle)
+            part.cycle.fence.CopyFrom(self._fence())
+        return request
 
     async def post_bind(self, request: bind_pb2.PostBindRequest) -> None:
         """Tell the PostBind plugins. Raises: AioRpcError."""
@@ -201,9 +258,13 @@ class BindReplicas:
         for link in self._links.values():
             await link.line.close()
 
-    async def _stream(self, call: Callable[[Any], Any]) -> AsyncIterator[bind_pb2.BindResult]:
-        """The results of one streaming call on the next replica; whatever is missing is the caller's to ask again."""
-        link = await self._next()
+    async def _stream(
+        self, call: Callable[[Any], Any], choose: Callable[[], _BindLink | None] | None = None
+    ) -> AsyncIterator[Any]:
+        """The results of one streaming call on the replica that `choose` names, by default the next; whatever is
+        missing is the caller's to ask again.
+        """
+        link = await self._next(choose)
         link.in_flight += 1
         answered = False
         try:
@@ -225,14 +286,24 @@ class BindReplicas:
         if not answered:  # who ends without a word is not asked again at once
             await asyncio.sleep(RETRY_SECONDS)
 
-    async def _next(self) -> _BindLink:
+    async def _next(self, choose: Callable[[], _BindLink | None] | None = None) -> _BindLink:
         """The next replica that knows this leader; waits for one."""
         while True:
-            fenced = [link for link in self._links.values() if link.fenced]
-            if fenced:
-                return fenced[next(self._turn) % len(fenced)]
+            link = (choose or self._any)()
+            if link is not None:
+                return link
             self._fenced.clear()
             await self._fenced.wait()
+
+    def _any(self) -> _BindLink | None:
+        """The next replica that knows this leader; None: there is none."""
+        fenced = [link for link in self._links.values() if link.fenced]
+        return fenced[next(self._turn) % len(fenced)] if fenced else None
+
+    def _at(self, address: str) -> _BindLink | None:
+        """The replica with that address if it knows this leader, else any."""
+        link = self._links.get(address)
+        return link if link is not None and link.fenced else self._any()
 
     def _broke(self, link: _BindLink, error: BaseException) -> None:
         link.last_error = str(error) or type(error).__name__
@@ -280,13 +351,28 @@ class BindReplicas:
             state = channel.get_state()
             while state == grpc.ChannelConnectivity.READY and not broken.done():
                 changing = asyncio.create_task(channel.wait_for_state_change(state))
-                await asyncio.wait({broken, changing}, return_when=asyncio.FIRST_COMPLETED)
-                changing.cancel()
+                try:
+                    await self._renew_until_done(link, {broken, changing})
+                finally:
+                    changing.cancel()
                 state = channel.get_state()
         finally:
             broken.cancel()
         link.fenced = False
         self._changed()
+
+    async def _renew_until_done(self, link: _BindLink, tasks: set[asyncio.Task[Any]]) -> None:
+        """Return when one of the tasks is done; until then repeat Fence while calls are open."""
+        while True:
+            done, _ = await asyncio.wait(tasks, timeout=RENEW_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+            if done:
+                return
+            if link.in_flight and self._links.get(link.address) is link:
+                try:
+                    await link.stub.Fence(self._fence_request(), timeout=FENCE_SECONDS)
+                except aio.AioRpcError as error:
+                    _unless_cancelled(error)
+                    self._broke(link, error)
 
     def _unfenced(self) -> list[str]:
         return [link.address for link in self._links.values() if not link.fenced]

@@ -1,11 +1,11 @@
-"""ActionBatches: many who ask at once are asked for in one call, and each gets its own answer."""
+"""CallBatches: many who ask at once are asked for in one call, and each gets its own answer."""
 
 import asyncio
 from collections.abc import Callable, Sequence
 
 import pytest
 
-from trireme.frontend import action_batches
+from trireme.frontend import call_batches
 from trireme.v1 import bind_pb2, cycle_pb2
 
 Tell = Callable[[int, bind_pb2.BindResult], None]
@@ -18,9 +18,9 @@ class Bind:
         self.calls: list[list[str]] = []
         self.let: dict[str, asyncio.Event] = {}
         self.broken = False
-        self.batches = action_batches.ActionBatches(self._apply)
+        self.batches = call_batches.CallBatches(self._apply)
 
-    def ask(self, *names: str, rank: action_batches.Rank = (0, 0)) -> "asyncio.Task[list[int]]":
+    def ask(self, *names: str, rank: call_batches.Rank = (0, 0)) -> "asyncio.Task[list[int]]":
         async def ask() -> list[int]:
             pods = [bind_pb2.Action(pod=cycle_pb2.PodIdentity(name=name)) for name in names]
             return [result.index for result in await self.batches.carry_out(pods, rank)]
@@ -43,7 +43,7 @@ class Bind:
 
 
 async def _settle() -> None:
-    await asyncio.sleep(2 * action_batches.LINGER_SECONDS)
+    await asyncio.sleep(2 * call_batches.LINGER_SECONDS)
 
 
 async def test_those_who_ask_at_once_go_together_and_later_ones_do_not_wait_for_them() -> None:
@@ -70,7 +70,7 @@ async def test_those_who_ask_at_once_go_together_and_later_ones_do_not_wait_for_
 async def test_so_many_are_under_way_and_the_rest_follows_by_rank() -> None:
     """A crowd that is sent at once stands before all that matters more, and one that is not sent on waits for ever."""
     bind = Bind()
-    most = action_batches.MAX_UNDER_WAY
+    most = call_batches.MAX_UNDER_WAY
     crowd = [bind.ask(*(chr(0x100 + first + number) for number in range(2))) for first in range(0, 2 * most, 2)]
     await _settle()
     assert [len(call) for call in bind.calls] == [most]

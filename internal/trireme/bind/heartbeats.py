@@ -1,0 +1,31 @@
+"""Heartbeats on a stream of results: a replica whose work waits for the rate limit or for a plugin is not gone."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from typing import TypeVar
+
+HEARTBEAT_SECONDS = 1.0
+
+T = TypeVar("T")
+
+
+async def with_heartbeats(
+    batches: AsyncGenerator[Sequence[T], None], seconds: float = HEARTBEAT_SECONDS
+) -> AsyncGenerator[Sequence[T], None]:
+    """The batches as they come, and an empty one whenever none came for `seconds`. Closes `batches` at the end."""
+    async with aclosing(batches):
+        while True:
+            batch = asyncio.ensure_future(anext(batches))
+            try:
+                while not (await asyncio.wait((batch,), timeout=seconds))[0]:
+                    yield ()
+            finally:
+                if not batch.done():
+                    batch.cancel()
+                    await asyncio.wait((batch,))
+            try:
+                results = batch.result()
+            except StopAsyncIteration:
+                return
+            yield results

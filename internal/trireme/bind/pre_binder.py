@@ -1,0 +1,141 @@
+"""PreBind of many pods: one job a pod, so that each result is sent as it is known.
+
+Invariants: of one pod there is one job under way; a second one begins when the first has ended. A job ends with the
+call that wants it, and before anything that it wrote is released (`cancel`). Each plugin that writes takes a turn
+(`write_turns`) and begins only while the leader that asked is in office, so jobs wait here for the rate limit rather
+than in the client, where they would reach their deadlines.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, nullcontext
+from dataclasses import dataclass
+
+from trireme.bind import host
+from trireme.bind.in_flight import InFlight
+from trireme.bind.results import Busy, Results
+from trireme.bind.write_turns import WriteTurns
+from trireme.framework import status
+from trireme.replica.fencing import Tenure
+from trireme.v1 import bind_pb2
+from trireme.wire.status import to_message
+
+log = logging.getLogger(__name__)
+
+WAITING_LIMIT = 20_000
+"""Jobs under way or waiting; beyond it a call is refused and goes to another replica."""
+
+
+class _NotBegun(Exception):
+    """The leader that asked is not in office any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodsOfClass:
+    """Items of one class, the plugins of its profile, and until when work may begin for the leader that asked."""
+
+    chain: host.Chain
+    request: bind_pb2.PreBindRequest
+    tenure: Tenure
+
+
+class PreBinder:
+    """Runs PreBind plugins."""
+
+    def __init__(self, turns: WriteTurns, in_flight: InFlight, clock: Callable[[], float]) -> None:
+        self._turns = turns
+        self._in_flight = in_flight
+        self._clock = clock
+        self._jobs: dict[str, asyncio.Task[bind_pb2.PreBindResult]] = {}  # by the pod's UID: the latest
+
+    async def run(
+        self, classes: Sequence[PodsOfClass], timeout: float
+    ) -> AsyncGenerator[list[tuple[int, bind_pb2.PreBindResult]], None]:
+        """Runs PreBind for all items, and yields results as they are known, by index over all classes.
+
+        `timeout`: seconds that the plugins may take over one pod, without the wait for a turn.
+
+        Raises:
+            Busy: too many jobs wait already.
+        """
+        if len(self._jobs) > WAITING_LIMIT:
+            raise Busy(f"{len(self._jobs)} pods are in PreBind already")
+        results: Results[bind_pb2.PreBindResult] = Results()
+        tasks: list[asyncio.Task[bind_pb2.PreBindResult]] = []
+        for pods in classes:
+            for item in pods.request.items:
+                tasks.append(self._start(pods, item, len(tasks), results, timeout))
+        try:
+            async for batch in results.batches(len(tasks)):
+                yield batch
+        finally:
+            for task in tasks:
+                task.cancel()
+
+    async def cancel(self, uid: str) -> None:
+        """Ends the pod's job; returns when it has ended."""
+        task = self._jobs.get(uid)
+        if task is not None:
+            task.cancel()
+            await asyncio.wait((task,))
+
+    def _start(
+        self,
+        pods: PodsOfClass,
+        item: bind_pb2.BindItem,
+        index: int,
+        results: Results[bind_pb2.PreBindResult],
+        timeout: float,
+    ) -> asyncio.Task[bind_pb2.PreBindResult]:
+        uid = item.pod.uid
+        before = self._jobs.get(uid)
+
+        async def job() -> bind_pb2.PreBindResult:
+            if before is not None:
+                await asyncio.wait((before,))
+            return await self._pre_bind(pods, item, timeout)
+
+        def ended(task: asyncio.Task[bind_pb2.PreBindResult]) -> None:
+            if self._jobs.get(uid) is task:
+                del self._jobs[uid]
+            if task.cancelled():
+                results.put(index, _error("", "PreBind was interrupted"))
+            elif (error := task.exception()) is not None:
+                log.error("PreBind of pod %s/%s failed", item.pod.namespace, item.pod.name, exc_info=error)
+                results.put(index, _error("", f"internal error: {error!r}"))
+            else:
+                results.put(index, task.result())
+
+        task = self._jobs[uid] = asyncio.get_running_loop().create_task(job())
+        task.add_done_callback(ended)
+        return task
+
+    async def _pre_bind(self, pods: PodsOfClass, item: bind_pb2.BindItem, timeout: float) -> bind_pb2.PreBindResult:
+        request = bind_pb2.PreBindRequest(cycle=pods.request.cycle, items=[item], preflight=pods.request.preflight)
+        states = bind_pb2.HostState.FromString(item.state).plugin_states
+        running = ""
+
+        @asynccontextmanager
+        async def around(plugin: str, writes: bool) -> AsyncIterator[None]:
+            nonlocal running
+            running = plugin
+            takes_turn = writes and plugin in states and not request.preflight
+            async with self._turns if takes_turn else nullcontext():
+                if not pods.tenure.active:
+                    raise _NotBegun(pods.tenure.ended_because)
+                until = self._clock() + timeout
+                with self._in_flight.under(pods.tenure.epoch, until):
+                    async with asyncio.timeout(timeout):
+                        yield
+
+        try:
+            return (await host.pre_bind(pods.chain, request, around)).results[0]
+        except _NotBegun as why:
+            return _error(running, f'running PreBind plugin "{running}": not begun: {why}')
+        except TimeoutError:
+            return _error(running, f'running PreBind plugin "{running}": context deadline exceeded')
+
+
+def _error(plugin: str, text: str) -> bind_pb2.PreBindResult:
+    return bind_pb2.PreBindResult(status=to_message(status.error(plugin, text)))

@@ -1,0 +1,121 @@
+"""Items on their way to bind whose results somebody waits for: those of several callers share one call.
+
+A call between processes costs as much as the write that it asks for. Items that arrive while a call is under way are
+sent together a moment later. An item that arrives alone is sent at once, and no caller waits for the results of others.
+
+Bind works on a limited number of items at once, in the order in which they came. So only as many are sent as keep it
+busy; the others wait here, in order of rank, and an important one is not behind hundreds of less important ones. Of
+many preemptors the first is bound while the last one's victims are not touched yet.
+"""
+
+import asyncio
+import heapq
+import itertools
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Generic, Protocol, TypeVar
+
+# Items under way; a new call begins when half of them are done. Bind carries out 64 actions at once.
+MAX_UNDER_WAY = 192
+LINGER_SECONDS = 0.01
+
+Rank = tuple[int, int]
+FIRST: Rank = (-(2**63), 0)
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+ItemContra = TypeVar("ItemContra", contravariant=True)
+ResultCo = TypeVar("ResultCo", covariant=True)
+
+
+class Send(Protocol[ItemContra, ResultCo]):
+    """Sends all items in one call, and passes each result on with its index as it is known."""
+
+    def __call__(self, items: Sequence[ItemContra], tell: Callable[[int, ResultCo], None], /) -> Awaitable[object]:
+        """Ends when all have results."""
+
+
+class CallBatches(Generic[Item, Result]):
+    """Sends items by `send`. Its bound are its callers: each waits until its results are there."""
+
+    def __init__(self, send: Send[Item, Result], max_under_way: int = MAX_UNDER_WAY) -> None:
+        """`max_under_way`: items in calls, at most."""
+        self._send = send
+        self._max = max_under_way
+        self._waiting: list[tuple[Rank, int, Item, asyncio.Future[Result]]] = []
+        self._turns = itertools.count()  # of equal rank the first
+        self._calls: set[asyncio.Task[None]] = set()
+        self._under_way = 0
+        self._gathering = False
+
+    async def carry_out(self, items: Sequence[Item], rank: Rank = FIRST) -> list[Result]:
+        """Send these items, those of the lowest rank first; answers a result for each, in order."""
+        loop = asyncio.get_running_loop()
+        futures: list[asyncio.Future[Result]] = []
+        for item in items:
+            futures.append(loop.create_future())
+            heapq.heappush(self._waiting, (rank, next(self._turns), item, futures[-1]))
+        self._start()
+        return list(await asyncio.gather(*futures))
+
+    async def close(self) -> None:
+        """Give up what is under way, and whoever waits for it."""
+        for task in self._calls:
+            task.cancel()
+        await asyncio.gather(*self._calls, return_exceptions=True)
+        for *_, future in self._waiting:
+            future.cancel()
+        self._waiting.clear()
+
+    def _start(self) -> None:
+        if self._gathering or not self._waiting or self._under_way > self._max // 2:
+            return
+        self._gathering = True
+        task = asyncio.create_task(self._call(LINGER_SECONDS if self._calls else 0.0))
+        self._calls.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._calls.discard(task)
+        if not task.cancelled():
+            self._start()
+
+    async def _call(self, linger: float) -> None:
+        try:
+            await asyncio.sleep(linger)
+        finally:
+            self._gathering = False
+        batch = self._next()
+        self._start()
+        if not batch:
+            return
+
+        def tell(index: int, result: Result) -> None:
+            future = batch[index][1]
+            if not future.done():
+                future.set_result(result)
+
+        try:
+            await self._send([item for item, _ in batch], tell)
+        except Exception as error:
+            for _, future in batch:
+                if not future.done():
+                    future.set_exception(error)
+        finally:
+            for _, future in batch:
+                future.cancel()
+
+    def _next(self) -> list[tuple[Item, asyncio.Future[Result]]]:
+        """What goes with one call. It is under way until its future is done."""
+        batch = []
+        while self._waiting and self._under_way < self._max:
+            _, _, item, future = heapq.heappop(self._waiting)
+            # Of the others nobody waits any more.
+            if not future.done():
+                self._under_way += 1
+                future.add_done_callback(self._answered)
+                batch.append((item, future))
+        return batch
+
+    def _answered(self, _: "asyncio.Future[Result]") -> None:
+        self._under_way -= 1
+        self._start()

@@ -1,0 +1,154 @@
+"""Bind with a low client rate limit: work that waits for the limit is neither a replica that is gone nor repeated."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import bind_cluster
+import pytest
+from bind_cluster import CONFIG_HASH, Bind
+
+from trireme.embedded.faults import Action, Fault
+from trireme.framework import status
+from trireme.frontend import pre_binding
+from trireme.frontend.cluster import object_waits
+from trireme.frontend.replicas import bind_replicas
+from trireme.replica import dialing
+from trireme.v1 import bind_pb2, core_pb2, cycle_pb2
+from trireme.wire import device_claims
+
+QPS = 20
+SILENCE_SECONDS = 2.5
+
+
+@pytest.fixture
+async def bind(tmp_path: Path) -> AsyncIterator[Bind]:
+    """A bind service with a low rate limit, and its leader."""
+    flags = (f"--kube-api-qps={QPS}", "--kube-api-burst=1")
+    async with bind_cluster.running(tmp_path, *flags) as found:
+        await found.acquire()
+        yield found
+
+
+class Replicas(bind_replicas.BindReplicas):
+    """The frontend's side of one bind replica; keeps what went wrong with it."""
+
+    def __init__(self, bind: Bind, plugins: dict[str, list[str]], valid_ms: int) -> None:
+        def fence() -> cycle_pb2.Fence:
+            return bind.fence(valid_ms)
+
+        def fence_request() -> bind_pb2.FenceRequest:
+            return bind_pb2.FenceRequest(
+                fence=fence(), config_hash=CONFIG_HASH, configuration=bind_cluster.configuration(**plugins)
+            )
+
+        super().__init__(fence, fence_request, dialing.Dialer(), 60.0, lambda: None)
+        self.failures: list[str] = []
+
+    def _broke(self, link: bind_replicas._BindLink, error: BaseException) -> None:
+        self.failures.append(repr(error))
+        super()._broke(link, error)
+
+
+@contextlib.asynccontextmanager
+async def frontend(bind: Bind, valid_ms: int = 2_600, **plugins: list[str]) -> AsyncIterator[Replicas]:
+    """A leader whose Lease is never valid for longer than `valid_ms`, as it goes on renewing it."""
+    replicas = Replicas(bind, plugins, valid_ms)
+    replicas.set_endpoints([bind.address])
+    try:
+        await replicas.announced(10.0)
+        yield replicas
+    finally:
+        await replicas.close()
+
+
+def condition(bind: Bind, name: str) -> bind_pb2.Action:
+    told = core_pb2.PodCondition(type="PodScheduled", status="False", reason="Unschedulable", message="no")
+    return bind_pb2.Action(pod=bind.identity(name), set_condition=bind_pb2.SetCondition(condition=told))
+
+
+@pytest.fixture
+def short_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A frontend that waits for less time than the work here takes."""
+    monkeypatch.setattr(bind_replicas, "SILENCE_SECONDS", SILENCE_SECONDS)
+
+
+@pytest.mark.usefixtures("short_silence")
+async def test_work_behind_other_work_is_waited_for(bind: Bind) -> None:
+    """Else a healthy replica is taken out of service, and all that waits there is sent once more: it never ends.
+
+    The second call gets its first result after the whole of the first one, longer than a replica may be silent and
+    longer than the Lease that the calls began with is valid.
+    """
+    names = [f"pod-{number}" for number in range(QPS * 5)]
+    await bind.make_pods(*names)
+    counted = bind.cluster.faults.add(Fault(Action.DELAY, "PATCH", "/status", times=-1))
+    async with frontend(bind) as replicas:
+        first = asyncio.create_task(replicas.apply([condition(bind, name) for name in names[1:]]))
+        await asyncio.sleep(0.1)
+        second = asyncio.create_task(replicas.apply([condition(bind, names[0])]))
+        results = [*(await first), *(await second)]
+        assert [result.status.messages for result in results if result.status.code != 1] == []
+        assert replicas.failures == []
+    assert counted.struck == len(names), "each is written once"
+
+
+@pytest.mark.usefixtures("short_silence")
+async def test_bindings_wait_for_the_rate_limit(bind: Bind) -> None:
+    """Else pods that wait for their turn go back to the queue, or are bound by a second call at the limit's expense."""
+    names = [f"pod-{number}" for number in range(QPS * 5)]
+    await bind.make_pods(*names)
+    counted = bind.cluster.faults.add(Fault(Action.DELAY, "POST", "/binding", times=-1))
+    async with frontend(bind) as replicas:
+        await _bind_all(bind, replicas, names)
+        assert replicas.failures == []
+    assert counted.struck == len(names)
+
+
+async def _bind_all(bind: Bind, replicas: Replicas, names: list[str]) -> None:
+    async def one_call(part: list[str]) -> None:
+        request = bind_pb2.BindRequest(cycle=bind.cycle(2_600), items=bind.items(part, "node-00001"))
+        async for result in replicas.bind(request):
+            assert result.status.code == 1, result.status.messages
+
+    await asyncio.gather(*(one_call(names[first : first + 10]) for first in range(0, len(names), 10)))
+
+
+@pytest.mark.usefixtures("short_silence")
+async def test_claims_of_many_pods_are_written_at_the_rate_of_the_limit(bind: Bind) -> None:
+    """A storm of time-outs: more requests waiting than the limit lets through before their deadlines."""
+    names = [f"pod-{number}" for number in range(QPS * 2)]
+    await bind.make_pods(*names)
+    states = {name: await _claim(bind, name) for name in names}
+    counted = bind.cluster.faults.add(Fault(Action.DELAY, "PUT", "/resourceclaims/", times=-1))
+    async with frontend(bind, pre_bind=["DynamicResources"]) as replicas:
+        binding = pre_binding.PreBinding(
+            replicas, object_waits.ObjectWaits(), asyncio.get_running_loop().time, nominating=False
+        )
+
+        async def prepare(name: str) -> status.Status:
+            item = bind.items([name], "node-00001")[0]
+            item.state = states[name]
+            assert await binding.has_work(bind.cycle(), item) is True
+            return await binding.run(bind.cycle(), item, lambda plugin, keys: None)
+
+        outcomes = await asyncio.gather(*(prepare(name) for name in names))
+        assert [outcome for outcome in outcomes if outcome != status.SUCCESS] == []
+        assert replicas.failures == []
+        await binding.close()
+    assert counted.struck == 2 * len(names), "the finalizer and the status of each, once"
+
+
+async def _claim(bind: Bind, name: str) -> bytes:
+    """Creates a claim for the pod; what Reserve would leave for PreBind."""
+    path = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
+    exactly = {"deviceClassName": "gpu"}
+    body = {"metadata": {"name": name}, "spec": {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}}
+    made = (await bind.api.post(path, body)).json()
+    device = {"request": "r", "driver": "gpu.example.com", "pool": "node-00001", "device": "gpu-0"}
+    claim = device_claims.ToReserve(
+        namespace="default", name=name, uid=made["metadata"]["uid"], allocation={"devices": {"results": [device]}}
+    )
+    state = device_claims.DeviceClaims(claims=(claim,)).to_bytes()
+    return bind_pb2.HostState(plugin_states={"DynamicResources": state}).SerializeToString()

@@ -1,0 +1,252 @@
+"""What bind does while its client's rate limit lets nothing through: it begins little, and says that it is there."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
+
+import pytest
+import virtual_time
+from virtual_time import on_virtual_time
+
+from trireme.bind import heartbeats, host, pre_binder, write_turns
+from trireme.bind.in_flight import InFlight
+from trireme.kube.ratelimit import TokenBucket
+from trireme.replica.fencing import EpochGuard, Tenure
+from trireme.v1 import bind_pb2, cycle_pb2, status_pb2
+
+TIMEOUT_SECONDS = 10.0
+
+
+class Client:
+    """A client with a rate limit. Units: seconds."""
+
+    def __init__(self, qps: float, clock: Callable[[], float]) -> None:
+        self.bucket = TokenBucket(qps, 1)
+        self.clock = clock
+        self.sent = 0
+        self.longest_wait = 0.0
+        self.limit = write_turns.RateLimit(qps, lambda: self.bucket.delay(clock()))
+
+    async def send(self) -> None:
+        wait = self.bucket.take(self.clock())
+        self.longest_wait = max(self.longest_wait, wait)
+        await asyncio.sleep(wait + 0.005)
+        self.sent += 1
+
+
+@pytest.mark.parametrize("qps", [0.5, 5, 50, 1000, -1])
+def test_no_request_waits_for_long_and_the_limit_is_used_up(qps: float) -> None:
+    """A request that waits beyond its deadline is sent again, and all others wait longer for it."""
+
+    async def main(clock: Callable[[], float]) -> None:
+        client = Client(qps, clock)
+        pools = [write_turns.WriteTurns(client.limit) for _ in range(3)]
+
+        async def work(turns: write_turns.WriteTurns) -> None:
+            async with turns:
+                for _ in range(3):
+                    await client.send()
+
+        count = 40 if qps == 0.5 else 300
+        started = clock()
+        await asyncio.gather(*(work(pools[number % 3]) for number in range(count)))
+        assert client.sent == 3 * count
+        assert client.longest_wait < TIMEOUT_SECONDS
+        if 0 < qps < 1000:
+            assert clock() - started == pytest.approx(3 * count / qps, rel=0.05)
+
+    virtual_time.run(main)
+
+
+@on_virtual_time
+async def test_turns_given_up_are_not_lost() -> None:
+    """Else a pod that was cancelled while it waited takes a place for ever."""
+    delay = [10.0]
+    turns = write_turns.WriteTurns(write_turns.RateLimit(1.0, lambda: delay[0]))
+
+    async def work() -> None:
+        async with turns:
+            pass
+
+    waiting = [asyncio.create_task(work()) for _ in range(3)]
+    await asyncio.sleep(1.0)
+    for task in waiting:
+        task.cancel()
+    await asyncio.wait(waiting)
+    delay[0] = 0.0
+    await work()
+
+
+@on_virtual_time
+async def test_a_stream_says_every_second_that_it_is_there() -> None:
+    """Else its caller takes the replica for dead."""
+
+    async def batches() -> AsyncGenerator[Sequence[int], None]:
+        await asyncio.sleep(2.5)
+        yield [1]
+        yield [2]
+        await asyncio.sleep(1.5)
+
+    found = [list(batch) async for batch in heartbeats.with_heartbeats(batches())]
+    assert found == [[], [], [1], [2], []]
+
+
+@on_virtual_time
+async def test_a_stream_that_nobody_reads_any_more_is_closed() -> None:
+    """Else its work goes on for nobody."""
+    closed = []
+
+    async def batches() -> AsyncGenerator[Sequence[int], None]:
+        try:
+            await asyncio.sleep(100.0)
+            yield [1]
+        finally:
+            closed.append(True)
+
+    stream = heartbeats.with_heartbeats(batches())
+    assert await anext(stream) == ()
+    await stream.aclose()
+    assert closed
+
+
+@on_virtual_time
+async def test_a_stream_that_fails_tells_its_error() -> None:
+    """Else the caller takes results that never came for results."""
+
+    async def batches() -> AsyncGenerator[Sequence[int], None]:
+        yield [1]
+        raise ValueError("broken")
+
+    stream = heartbeats.with_heartbeats(batches())
+    assert list(await anext(stream)) == [1]
+    with pytest.raises(ValueError, match="broken"):
+        await anext(stream)
+
+
+class World:
+    """A PreBind plugin that writes, for seconds by pod, and the jobs that call it."""
+
+    def __init__(self) -> None:
+        self.clock = asyncio.get_running_loop().time
+        self.guard = EpochGuard()
+        self.guard.admit(7)
+        self.tenure = Tenure(self.guard, self.clock, 7, self.clock() + 60.0)
+        self.seconds: dict[str, float] = {}
+        self.running: list[str] = []
+        self.log: list[str] = []
+        self.turns = write_turns.WriteTurns(write_turns.UNLIMITED)
+        self.in_flight = InFlight(self.clock)
+        self.jobs = pre_binder.PreBinder(self.turns, self.in_flight, self.clock)
+        self.chain = host.Chain((), (("Writes", self._pre_bind),), (), (), frozenset({"Writes"}))
+
+    async def _pre_bind(self, request: bind_pb2.PreBindRequest) -> Sequence[bind_pb2.PreBindResult]:
+        (item,) = request.items
+        assert item.pod.uid not in self.running, "one job a pod"
+        self.running.append(item.pod.uid)
+        self.log.append(f"begin {item.pod.uid}")
+        try:
+            await asyncio.sleep(self.seconds.get(item.pod.uid, 0.1))
+            self.log.append(f"end {item.pod.uid}")
+        finally:
+            self.running.remove(item.pod.uid)
+        return [bind_pb2.PreBindResult(status=status_pb2.Status(code=status_pb2.CODE_SUCCESS))]
+
+    def call(self, *uids: str) -> AsyncGenerator[list[tuple[int, bind_pb2.PreBindResult]], None]:
+        state = bind_pb2.HostState(plugin_states={"Writes": b"x"}).SerializeToString()
+        classes = [
+            pre_binder.PodsOfClass(
+                self.chain,
+                bind_pb2.PreBindRequest(
+                    items=[bind_pb2.BindItem(pod=cycle_pb2.PodIdentity(name=uid, uid=uid), state=state)]
+                ),
+                self.tenure,
+            )
+            for uid in uids
+        ]
+        return self.jobs.run(classes, TIMEOUT_SECONDS)
+
+    async def results(self, *uids: str) -> dict[str, str]:
+        found: dict[str, str] = {}
+        async for batch in self.call(*uids):
+            found |= {uids[index]: " ".join(result.status.messages) for index, result in batch}
+        return found
+
+
+@on_virtual_time
+async def test_each_result_is_sent_when_it_is_known() -> None:
+    """Else a pod whose claims are written waits for the slowest of the pods that share its call."""
+    world = World()
+    world.seconds = {"slow": 5.0}
+    stream = world.call("slow", "fast")
+    assert [index for index, _ in await anext(stream)] == [1]
+    assert [index for index, _ in await anext(stream)] == [0]
+    assert len(world.in_flight) == 0
+
+
+@on_virtual_time
+async def test_what_is_cancelled_has_ended_before_it_is_released() -> None:
+    """Else PreBind writes once more what was just given back, whether it runs or waits for its turn."""
+    world = World()
+    world.seconds = {"a": 5.0}
+    call = asyncio.create_task(world.results("a", "b"))
+    await asyncio.sleep(1.0)
+    await world.jobs.cancel("a")
+    assert world.running == []
+    assert (await call) == {"a": "PreBind was interrupted", "b": ""}
+    call = asyncio.create_task(world.results("c"))
+    await asyncio.sleep(0)
+    await world.jobs.cancel("c")
+    assert "begin c" not in world.log
+    assert (await call) == {"c": "PreBind was interrupted"}
+    assert (await world.results("a")) == {"a": ""}
+
+
+@on_virtual_time
+async def test_a_second_call_for_a_pod_waits_for_the_first() -> None:
+    """Else two PreBinds of one pod write at the same time."""
+    world = World()
+    first, second = asyncio.create_task(world.results("a")), asyncio.create_task(world.results("a"))
+    assert [await first, await second] == [{"a": ""}, {"a": ""}]
+    assert world.log == ["begin a", "end a"] * 2
+
+
+@on_virtual_time
+async def test_a_call_that_is_gone_ends_its_jobs() -> None:
+    """Else they write for a frontend that has asked another replica, or for none."""
+    world = World()
+    world.seconds = {"a": 5.0}
+    stream = world.call("b", "a")
+    await anext(stream)
+    await stream.aclose()
+    await asyncio.sleep(0.1)
+    assert world.log == ["begin b", "begin a", "end b"]
+
+
+@on_virtual_time
+async def test_nothing_begins_for_a_leader_that_is_gone_nor_goes_on_for_ever() -> None:
+    """Else a deposed leader's PreBind writes beside its successor's."""
+    world = World()
+    world.seconds = {"a": 100.0}
+    started = world.clock()
+    assert (await world.results("a")) == {"a": 'running PreBind plugin "Writes": context deadline exceeded'}
+    assert world.clock() - started == pytest.approx(TIMEOUT_SECONDS, abs=0.1)
+    world.guard.admit(8)
+    (text,) = (await world.results("b")).values()
+    assert text.startswith('running PreBind plugin "Writes": not begun: a leader of epoch 8')
+    assert "begin b" not in world.log
+
+
+def test_work_that_waits_may_begin_as_long_as_its_leader_calls() -> None:
+    """Else whatever waits longer for the rate limit than a Lease lasts is given up."""
+    now = 0.0
+    guard = EpochGuard()
+    guard.admit(7)
+    tenure = Tenure(guard, lambda: now, 7, 10.0)
+    tenure.extend(15.0)
+    tenure.extend(12.0)
+    now = 14.0
+    assert tenure.active
+    now = 15.0
+    assert not tenure.active
+    tenure.extend(20.0)
+    guard.admit(8)
+    assert not tenure.active
