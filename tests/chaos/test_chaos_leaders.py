@@ -97,3 +97,22 @@ async def test_a_leader_that_hangs_is_deposed_and_does_no_harm(cluster: clusters
         await creating
         await here.bound(PODS, seconds=120)
         await here.check_promises(names, excused=before(here, when))
+
+
+async def test_a_lease_deleted_in_the_middle_of_a_burst_has_nothing_bound_twice(cluster: clusters.OpenCluster) -> None:
+    """Whoever creates the Lease again sees what the leader before it bound, though the Lease says that nobody led."""
+    async with cluster(nodes=NODES, cpu="4") as here:
+        leader, other = await _two(here)
+        names, creating = burst(here)
+        await here.bound(PODS // 5)
+        lease = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler"
+        await here.request("DELETE", lease)
+        assert here.witness.bound < PODS, "the burst was over before the Lease was deleted"
+        when = time.monotonic()
+        await creating
+        await here.bound(PODS, seconds=120)
+        raw = await here.request("GET", lease)
+        assert raw["spec"]["leaseTransitions"] == 0
+        # Whichever of the two was first has it.
+        assert leader.running or other.running
+        await here.check_promises(names, excused=before(here, when + installation.LEASE_SECONDS))

@@ -1,8 +1,9 @@
 """Plugins that are services of their own at Permit, PreBind, Bind and PostBind, behind the bind phase."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,14 @@ import pytest
 from bind_cluster import Bind
 from grpc import aio
 
+from trireme.bind.in_flight import InFlight
+from trireme.bind.remote import RemotePlugins
 from trireme.embedded.faults import Action, Fault
+from trireme.kube import writes
+from trireme.replica.fencing import EpochGuard, Tenure
 from trireme.replica.grpc_server import ReplicaServer, Service
 from trireme.replica.listening import make_listener
-from trireme.v1 import bind_pb2, bind_pb2_grpc, plugin_pb2, snapshot_pb2, status_pb2
+from trireme.v1 import bind_pb2, bind_pb2_grpc, cycle_pb2, plugin_pb2, snapshot_pb2, status_pb2
 from trireme.v1.status_pb2 import CODE_ERROR, CODE_SKIP, CODE_SUCCESS, CODE_WAIT
 
 NAME = "Harbour"
@@ -212,3 +217,81 @@ async def test_a_plugin_that_is_not_there_does_what_its_policy_says(
     (prepared,) = (await bind.stub.PreBind(bind_pb2.PreBindRequest(cycle=bind.cycle(), items=items), timeout=5)).results
     assert (permitted.status.code, prepared.status.code) == (permit, pre_bind)
     await bind.stub.PostBind(bind_pb2.PostBindRequest(cycle=bind.cycle(), items=items), timeout=5)
+
+
+@pytest.mark.parametrize("gone", [False, True], ids=["caller-waits", "caller-is-gone"])
+async def test_a_new_leader_waits_for_pods_that_a_plugin_binds(setup: _Setup, gone: bool) -> None:
+    """Else it places pods on nodes that are filled a moment later: the plugin goes on, whether or not anybody waits."""
+    bind = setup.bind
+    await setup.configure(bind=[NAME])
+    await bind.make_pods("web")
+    begun = asyncio.Event()
+
+    async def on_bind(item: bind_pb2.BindItem) -> None:
+        begun.set()
+        await asyncio.sleep(0.7)
+
+    setup.plugin.on_bind = on_bind
+    binding = asyncio.create_task(bind.bind("web", node="node-00000"))
+    await begun.wait()
+    started = asyncio.get_running_loop().time()
+    if gone:
+        binding.cancel()
+        await asyncio.wait([binding])
+    await bind.acquire("host-b_2")
+    answer = await bind.configure(bind_cluster.configuration(remote=[], bind=["DefaultBinder"]))
+    waited = asyncio.get_running_loop().time() - started
+    # What the plugin does after its deadline of a second is without effect a second later.
+    assert answer.drain_ms == 0
+    assert waited > (1.5 if gone else 0.5)
+    if not gone:
+        await binding
+
+
+async def test_a_plugin_is_not_called_for_a_leader_that_was_deposed_while_its_pods_waited(tmp_path: Path) -> None:
+    """Else pods that wait for the plugin's turn are bound after a new leader has looked at the cluster."""
+    plugin = _Harbour()
+    begun, bound = asyncio.Event(), []
+
+    async def on_bind(item: bind_pb2.BindItem) -> None:
+        bound.append(item.pod.name)
+        begun.set()
+        await asyncio.sleep(0.3)
+
+    plugin.on_bind = on_bind
+    guard = EpochGuard()
+    guard.admit(1)
+    tenure = Tenure(guard, time.monotonic, 1, float("inf"))
+    writer: Any = _NothingBound()
+    remotes = RemotePlugins(writer, InFlight(time.monotonic), time.monotonic)
+    async with _plugin_at(tmp_path, plugin) as target:
+        info = plugin_pb2.PluginInfo(name=NAME, extension_points=POINTS, max_concurrent_calls=1)
+        config = snapshot_pb2.RemotePlugin(name=NAME, endpoints=[target], deadline_ms=5000, info=info)
+        hosted = remotes.plugins_of([config])[NAME]
+
+        async def bind(name: str) -> status_pb2.Status:
+            pod = cycle_pb2.PodIdentity(namespace="default", name=name, uid=name)
+            assert hosted.bind is not None
+            request = bind_pb2.BindRequest(items=[bind_pb2.BindItem(pod=pod, node_name="node-00000")])
+            async with aclosing(hosted.bind(request, tenure)) as batches:
+                (status,) = [result.status async for results in batches for result in results]
+                return status
+
+        first = asyncio.create_task(bind("first"))
+        await begun.wait()
+        second = asyncio.create_task(bind("second"))
+        while not remotes.statistics()[NAME].waiting:
+            await asyncio.sleep(0.001)
+        guard.admit(2)
+        assert (await first).code == CODE_SUCCESS
+        assert "epoch 2 has taken over" in (await second).messages[0]
+        await remotes.close()
+    assert bound == ["first"]
+
+
+class _NothingBound:
+    """A writer that finds no pod bound."""
+
+    async def settle_binding(self, pod: writes.PodName, node: str, deadline: float) -> writes.Outcome:
+        """Reads what became of a binding."""
+        return writes.Conflict("not bound")

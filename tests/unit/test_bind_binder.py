@@ -77,6 +77,8 @@ def run(main: Callable[[_Setup], Awaitable[None]], concurrency: int = 64) -> Non
         setup = _Setup(clock, concurrency)
         await main(setup)
         await setup.binder.close(1.0)
+        # What was broken off is listed until its deadline.
+        assert await setup.in_flight.drained(1 << 62, 60.0) == 0.0
         assert len(setup.in_flight) == 0
 
     virtual_time.run(inner)

@@ -267,3 +267,21 @@ def test_what_does_not_drain_in_time_says_for_how_long_it_may_have_effects() -> 
         assert len(in_flight) == 0
 
     virtual_time.run(main)
+
+
+@pytest.mark.parametrize(("settle", "left"), [(float("inf"), 10.0), (1.0, 1.0)], ids=["until-its-deadline", "settles"])
+def test_work_that_is_broken_off_is_waited_for_until_it_can_have_no_effect(settle: float, left: float) -> None:
+    """Else a new leader places pods beside a write that the API server, or a plugin, is still carrying out."""
+
+    async def main(clock: Callable[[], float]) -> None:
+        in_flight = InFlight(clock)
+        with pytest.raises(ValueError, match="broken"), in_flight.under(1, clock() + 10.0, settle):
+            raise ValueError("broken")
+        assert await in_flight.drained(1, 20.0) == 0.0
+        assert await in_flight.drained(2, 0.0) == pytest.approx(left)
+        started = clock()
+        assert await in_flight.drained(2, 20.0) == 0.0
+        assert clock() - started == pytest.approx(left)
+        assert len(in_flight) == 0
+
+    virtual_time.run(main)

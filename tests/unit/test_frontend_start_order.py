@@ -3,14 +3,17 @@
 import asyncio
 import dataclasses
 import types
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+import virtual_time
 
 from trireme.framework import supervision
 from trireme.frontend import leading
 from trireme.frontend.term import Term
 from trireme.kube import resources
+from trireme.kube.errors import ApiUnreachable
 from trireme.kube.event_series import ObjectReference
 
 
@@ -114,3 +117,78 @@ async def test_who_leads_has_seen_the_cluster(delayed: bool, elects: bool, story
         "me became leader",
         "batch",
     )
+
+
+class WrittenInformer(Informer):
+    """An informer that catches up at the second attempt."""
+
+    def __init__(self, resource: resources.Resource, caught_up: set[resources.Resource]) -> None:
+        super().__init__(resource, True)
+        self._caught_up = caught_up
+        self._failures = [ApiUnreachable("no answer", sent=True), TimeoutError()]
+
+    async def catch_up(self, deadline: float) -> int:
+        """As Informer.catch_up."""
+        if self._failures:
+            raise self._failures.pop()
+        self._caught_up.add(self.resource)
+        return 7
+
+
+@pytest.mark.parametrize(
+    ("endpoints", "sole", "story"),
+    [
+        (("bind:7003",), False, ["drained after 40 s", "caught up"]),
+        ((), False, ["caught up", "drained after 40 s"]),
+        ((), True, ["drained after 40 s"]),
+    ],
+    ids=["replicas-that-others-used", "own-replicas", "nobody-else-writes"],
+)
+def test_a_term_begins_when_what_an_earlier_leader_wrote_is_known(
+    endpoints: tuple[str, ...], sole: bool, story: list[str]
+) -> None:
+    """Else pods are placed beside bindings, claims and volumes that the cache does not show yet."""
+    found: list[str] = []
+    caught_up: set[resources.Resource] = set()
+
+    class Binders:
+        async def announced(self, patience: float) -> float:
+            """Old work takes ten seconds more."""
+            await asyncio.sleep(patience)
+            return 10.0
+
+    class Scheduler:
+        async def run(self) -> None:
+            """Schedule."""
+            found.append("schedules")
+
+    kinds = [resources.NODES, *leading.WRITTEN_BY_LEADERS]
+    frontend: Any = types.SimpleNamespace(
+        binders=Binders(),
+        informers=[WrittenInformer(kind, caught_up) for kind in kinds],
+        scheduler=Scheduler(),
+        cache=types.SimpleNamespace(statistics=lambda: ""),
+    )
+    completed: Any = types.SimpleNamespace(
+        trireme=types.SimpleNamespace(phase=lambda name: types.SimpleNamespace(endpoints=endpoints))
+    )
+
+    async def main(clock: Callable[[], float]) -> None:
+        term = Term(7, "me", lambda: 10.0, sole_writer=sole, predecessor_seconds=30.0)
+        leadership: Any = leading.Leadership(completed, frontend, None, None, None, clock)  # type: ignore[arg-type]
+        drain, catch_up, started = leadership._drain, leadership._catch_up, clock()
+
+        async def note_drain(term: Term) -> None:
+            await drain(term)
+            found.append(f"drained after {clock() - started:g} s")
+
+        async def note_catch_up() -> None:
+            await catch_up()
+            found.append("caught up")
+
+        leadership._drain, leadership._catch_up = note_drain, note_catch_up
+        await leadership._lead(term)
+
+    virtual_time.run(main)
+    assert found == [*story, "schedules"]
+    assert caught_up == set() if sole else caught_up == leading.WRITTEN_BY_LEADERS

@@ -92,7 +92,9 @@ def test_a_lease_that_does_not_exist_is_created() -> None:
     )
     written = _written(turn, 7)
     turn = machine.done(101.0, written)
-    assert turn == Turn(Wait(2.0), (Observed("me"), Leading(7, 115.0, written, renewal=False)))
+    assert turn == Turn(
+        Wait(2.0), (Observed("me"), Leading(7, 115.0, written, renewal=False, predecessor_seconds=15.0))
+    )
 
 
 def test_a_lease_that_is_held_is_waited_for_with_jitter() -> None:
@@ -135,6 +137,28 @@ def test_a_lease_that_was_given_back_is_taken_at_once(holder: str | None) -> Non
     turn = machine.done(100.0, election.record_of(raw))
     assert isinstance(turn.instruction, Update)
     assert turn.instruction.body["spec"]["leaseTransitions"] == 3
+
+
+PREDECESSORS = [
+    pytest.param([NOT_FOUND], 15.0, id="no-lease"),
+    pytest.param([_lease("", 5, duration=1)], 15.0, id="released-before-it-was-seen"),
+    pytest.param([_lease("other", 5, duration=40), _lease("", 6, duration=1)], 40.0, id="released"),
+    pytest.param([_lease("other", 5, duration=40), NOT_FOUND], 40.0, id="deleted"),
+    pytest.param([_lease("other", 5, duration=40), _lease("third", 6, duration=20), NOT_FOUND], 20.0, id="two-leaders"),
+]
+
+
+@pytest.mark.parametrize(("found", "seconds"), PREDECESSORS)
+def test_a_new_leader_knows_how_long_its_predecessor_may_be_believed(found: list[Any], seconds: float) -> None:
+    """Else it places pods while a bind replica that it cannot reach may still work for a leader with a longer Lease."""
+    machine = _election()
+    turn = machine.start(100.0)
+    for outcome in found:
+        turn = machine.done(101.0, outcome)
+        if isinstance(turn.instruction, Wait):
+            machine.done(103.0, None)
+    (leading,) = (each for each in machine.done(104.0, _written(turn, 9)).notices if isinstance(each, Leading))
+    assert leading.predecessor_seconds == seconds
 
 
 def test_losing_the_race_for_a_free_lease_means_waiting() -> None:

@@ -12,8 +12,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import Any
 
-from trireme.bind import bodies, device_claims
-from trireme.bind.in_flight import InFlight
+from trireme.bind import bodies, device_claims, in_flight
 from trireme.bind.results import Busy, Results
 from trireme.bind.write_turns import WriteTurns
 from trireme.framework import status
@@ -30,6 +29,9 @@ DEADLINE_SECONDS = 10.0
 ROUNDS = 4
 """How often an action starts over from reading the object, after a conflict or an answer in doubt."""
 
+ROUND_SECONDS = 3 * DEADLINE_SECONDS
+"""For how long a round may have effects: it reads an object, and writes it twice at most."""
+
 WAITING_LIMIT = 20_000
 
 
@@ -39,7 +41,7 @@ class Actor:
     def __init__(
         self,
         writer: writes.Writer,
-        in_flight: InFlight,
+        register: in_flight.InFlight,
         turns: WriteTurns,
         *,
         cancel_pre_bind: Callable[[str], Awaitable[None]],
@@ -50,7 +52,7 @@ class Actor:
         the pod with that UID: what it wrote is to be released.
         """
         self._writer = writer
-        self._in_flight = in_flight
+        self._in_flight = register
         self._clock = clock
         self._wall = wall
         self._turns = turns
@@ -135,7 +137,7 @@ class Actor:
         if results.gone or not tenure.active:
             return _not_begun("the caller has gone" if results.gone else tenure.ended_because)
         pod = writes.PodName(action.pod.namespace, action.pod.name, action.pod.uid)
-        with self._in_flight.under(tenure.epoch, self._clock() + DEADLINE_SECONDS):
+        with self._in_flight.under(tenure.epoch, self._clock() + ROUND_SECONDS) as work:
             match action.WhichOneof("action"):
                 case "set_condition":
                     patch = bodies.condition_patch(action.set_condition, timestamps.seconds(self._wall()))
@@ -149,7 +151,7 @@ class Actor:
                 case "evict":
                     return await self._evict(pod, action.evict, tenure)
                 case "deallocate":
-                    return await self._deallocate(pod, action.deallocate, tenure)
+                    return await self._deallocate(pod, action.deallocate, tenure, work)
                 case "leave_claim":
                     return await self._leave_claim(action.leave_claim)
                 case "release":
@@ -212,12 +214,15 @@ class Actor:
         # The precondition failed: another pod has the name by now.
         return writes.Gone(deleted.message) if isinstance(deleted, writes.Conflict) else deleted
 
-    async def _deallocate(self, pod: writes.PodName, wanted: bind_pb2.Deallocate, tenure: Tenure) -> Status:
+    async def _deallocate(
+        self, pod: writes.PodName, wanted: bind_pb2.Deallocate, tenure: Tenure, work: in_flight.Work
+    ) -> Status:
         path = device_claims.path_of(wanted.namespace, wanted.name)
         outcome: writes.Outcome = writes.Uncertain("")
         for _ in range(ROUNDS):
             if not tenure.active:
                 return _not_begun(tenure.ended_because)
+            work.until = self._clock() + ROUND_SECONDS
             found = await self._writer.get(path, DEADLINE_SECONDS)
             if not isinstance(found, writes.Written):
                 outcome = found

@@ -1,10 +1,12 @@
 """What is under way, by epoch: what a new leader waits for before it trusts that its predecessor writes nothing more.
 
 Pure bookkeeping around one event. Invariant: a piece of work is listed from before its first write until nothing it did
-can take effect any more, or its `until` has passed.
+can take effect any more, or its `until` has passed. So work that was broken off stays listed after its end: what it
+sent last may still be carried out, by the API server or by a plugin.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -12,11 +14,12 @@ from contextlib import contextmanager
 class Work:
     """One piece of work; `until` is when its writes can have no effect any more, on the clock of the register."""
 
-    __slots__ = ("epoch", "until")
+    __slots__ = ("broken_off", "epoch", "until")
 
     def __init__(self, epoch: int, until: float) -> None:
         self.epoch = epoch
         self.until = until
+        self.broken_off = False
 
 
 class InFlight:
@@ -28,17 +31,26 @@ class InFlight:
         self._waiters: list[asyncio.Event] = []
 
     def __len__(self) -> int:
+        self._forget_settled()
         return len(self._works)
 
     @contextmanager
-    def under(self, epoch: int, until: float) -> Iterator[Work]:
-        """Lists work for as long as the block runs."""
+    def under(self, epoch: int, until: float, settle: float = float("inf")) -> Iterator[Work]:
+        """Lists work for as long as the block runs; where an exception or a cancellation ends it, until its `until`,
+        but no longer than `settle` seconds more.
+        """
+        self._forget_settled()
         work = Work(epoch, until)
         self._works.add(work)
         try:
             yield work
-        finally:
+        except BaseException:
+            work.broken_off = True
+            work.until = min(work.until, self._clock() + settle)
+            raise
+        else:
             self._works.discard(work)
+        finally:
             for waiter in self._waiters:
                 waiter.set()
 
@@ -49,17 +61,24 @@ class InFlight:
         """
         event = asyncio.Event()
         self._waiters.append(event)
+        end = self._clock() + patience
         try:
-            async with asyncio.timeout(max(patience, 0.0)):
-                while self._below(epoch):
-                    event.clear()
-                    await event.wait()
-        except TimeoutError:
-            pass
+            while (works := self._below(epoch)) and (now := self._clock()) < end:
+                # Nobody says when work that was broken off is over.
+                wake = min(end, *(work.until for work in works if work.broken_off), end)
+                event.clear()
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(wake - now):
+                        await event.wait()
         finally:
             self._waiters.remove(event)
         latest = max((work.until for work in self._below(epoch)), default=0.0)
         return max(latest - self._clock(), 0.0)
 
     def _below(self, epoch: int) -> list[Work]:
+        self._forget_settled()
         return [work for work in self._works if work.epoch < epoch]
+
+    def _forget_settled(self) -> None:
+        now = self._clock()
+        self._works -= {work for work in self._works if work.broken_off and work.until <= now}

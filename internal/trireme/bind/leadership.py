@@ -23,13 +23,10 @@ from dataclasses import dataclass
 
 from trireme.kube.election import LeaseRecord
 from trireme.kube.errors import ApiError, ApiUnreachable
-from trireme.kube.lease import EpochClaim, Verdict, judge
+from trireme.kube.lease import MAX_TRUST_SECONDS, EpochClaim, Verdict, judge
 from trireme.replica.fencing import EpochGuard, Refusal, RefusalReason, Tenure
 
 log = logging.getLogger(__name__)
-
-MAX_TRUST_SECONDS = 60.0
-"""One reading is good for the Lease's duration, but a mistaken duration shall not fence for an hour."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 
-from trireme.bind import host
+from trireme.bind import binding, host
 from trireme.bind.in_flight import InFlight
 from trireme.bind.results import Busy, Results
 from trireme.bind.write_turns import WriteTurns
@@ -124,8 +124,8 @@ class PreBinder:
             async with self._turns if takes_turn else nullcontext():
                 if not pods.tenure.active:
                     raise _NotBegun(pods.tenure.ended_because)
-                until = self._clock() + timeout
-                with self._in_flight.under(pods.tenure.epoch, until):
+                until = self._clock() + timeout + binding.SETTLE_SECONDS
+                with self._in_flight.under(pods.tenure.epoch, until, binding.SETTLE_SECONDS):
                     async with asyncio.timeout(timeout):
                         yield
 

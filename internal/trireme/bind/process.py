@@ -78,7 +78,7 @@ async def lifespan(
         )
         leadership = Leadership(EpochGuard(), _lease_reader(lease_api, options.lease), clock)
 
-        remotes = RemotePlugins(writer, lambda: service.config_hash)
+        remotes = RemotePlugins(writer, in_flight, clock, lambda: service.config_hash)
 
         def plugins_of(configuration: snapshot_pb2.Configuration) -> Mapping[str, host.Plugin]:
             in_tree = (

@@ -6,11 +6,13 @@ before it went silent. So those without a result are read back; what is bound is
 """
 
 import asyncio
+import contextlib
+import functools
 import weakref
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing
 
-from trireme.bind import binding, host
+from trireme.bind import binding, host, in_flight
 from trireme.framework import status
 from trireme.kube import writes
 from trireme.replica.fencing import Tenure
@@ -24,9 +26,19 @@ from trireme.wire.status import to_message
 class RemotePlugins:
     """The remote plugins of this replica; connections live as long as a configuration in use names them."""
 
-    def __init__(self, writer: writes.Writer, config_hash: Callable[[], int] = lambda: 0) -> None:
-        """`config_hash` answers the hash of the configuration in force."""
+    def __init__(
+        self,
+        writer: writes.Writer,
+        register: in_flight.InFlight,
+        clock: Callable[[], float],
+        config_hash: Callable[[], int] = lambda: 0,
+    ) -> None:
+        """`register` lists the calls that may write, for a new leader to wait for; `clock` is the register's.
+        `config_hash` answers the hash of the configuration in force.
+        """
         self._writer = writer
+        self._in_flight = register
+        self._clock = clock
         self._config_hash = config_hash
         self._connections: weakref.WeakValueDictionary[bytes, PluginConnection] = weakref.WeakValueDictionary()
 
@@ -42,8 +54,16 @@ class RemotePlugins:
             connection = self._connections.get(key)
             if connection is None:
                 connection = self._connections[key] = PluginConnection(config, config_hash=self._config_hash)
-            made[config.name] = _plugin(PluginClient(config, cycle_pb2.Cycle, connection), self._writer)
+            client = PluginClient(config, cycle_pb2.Cycle, connection)
+            made[config.name] = _plugin(client, self._writer, self._listed)
         return made
+
+    def _listed(self, client: PluginClient, epoch: int) -> contextlib.AbstractContextManager[object]:
+        """Lists one call to the plugin; where it ends without an answer, until its deadline: the plugin may go on
+        though its caller does not wait any more.
+        """
+        until = self._clock() + client.connection.deadline_seconds + binding.SETTLE_SECONDS
+        return self._in_flight.under(epoch, until)
 
     def statistics(self) -> dict[str, ConnectionStatistics]:
         """What each plugin in use was asked, by name."""
@@ -55,7 +75,11 @@ class RemotePlugins:
             await connection.close()
 
 
-def _plugin(client: PluginClient, writer: writes.Writer) -> host.Plugin:
+def _plugin(
+    client: PluginClient,
+    writer: writes.Writer,
+    listed: Callable[[PluginClient, int], contextlib.AbstractContextManager[object]],
+) -> host.Plugin:
     remote = RemoteBindPlugin(client)
 
     async def permit(request: bind_pb2.PermitRequest) -> Sequence[bind_pb2.PermitResult]:
@@ -65,7 +89,8 @@ def _plugin(client: PluginClient, writer: writes.Writer) -> host.Plugin:
         return [bind_pb2.PermitResult(status=to_message(answer or status.SUCCESS)) for _ in request.items]
 
     async def pre_bind(request: bind_pb2.PreBindRequest) -> Sequence[bind_pb2.PreBindResult]:
-        answer = await remote.pre_bind(request.cycle, request.items, request.preflight)
+        during = functools.partial(listed, client, request.cycle.fence.epoch)
+        answer = await remote.pre_bind(request.cycle, request.items, during, request.preflight)
         if isinstance(answer, list):
             return answer
         return [bind_pb2.PreBindResult(status=to_message(answer or status.SKIP)) for _ in request.items]
@@ -78,8 +103,14 @@ def _plugin(client: PluginClient, writer: writes.Writer) -> host.Plugin:
             failed = status.error(client.name, f"not bound: {tenure.ended_because}")
             yield [bind_pb2.BindResult(index=index, status=to_message(failed)) for index in missing]
             return
+
+        def during() -> contextlib.AbstractContextManager[object]:
+            if not tenure.active:
+                raise PluginError(f"not bound: {tenure.ended_because}")
+            return listed(client, tenure.epoch)
+
         try:
-            async with aclosing(remote.bind(request.cycle, request.items)) as results:  # type: ignore[type-var]
+            async with aclosing(remote.bind(request.cycle, request.items, during)) as results:  # type: ignore[type-var]
                 async for result in results:
                     missing.discard(result.index)
                     yield [result]

@@ -17,7 +17,7 @@ import grpc
 from google.protobuf.message import DecodeError
 from grpc import aio
 
-from trireme.bind import host
+from trireme.bind import binding, host
 from trireme.bind.actions import Actor
 from trireme.bind.binder import Binder, BinderStatistics
 from trireme.bind.heartbeats import with_heartbeats
@@ -214,7 +214,7 @@ class BindService(bind_pb2_grpc.BindServiceServicer):
     async def _plugin_work(self, tenure: Tenure, context: Context, work: Awaitable[Any]) -> Any:
         remaining = context.time_remaining()
         until = self._clock() + (PLUGIN_CALL_SECONDS if remaining is None else remaining)
-        with self._in_flight.under(tenure.epoch, until):
+        with self._in_flight.under(tenure.epoch, until, binding.SETTLE_SECONDS):
             return await work
 
 

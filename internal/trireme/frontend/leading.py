@@ -1,35 +1,46 @@
 """The start of a term of leadership: from the first list to the first batch.
 
 It goes in kube-scheduler's order: informers start and sync before leadership is sought (unless told otherwise), and
-nothing is scheduled before every cache has synced, the bind replicas know the new epoch, and the informers have passed
-a list made after the Lease was acquired.
+nothing is scheduled before every cache has synced, the bind replicas know the new epoch and have ended what they did
+for an earlier leader, and the informers show all that it wrote.
 """
 
 import asyncio
 import functools
 import logging
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from trireme.config import commandline
 from trireme.framework import supervision
 from trireme.frontend import assembly
 from trireme.frontend.replicas import children, endpoints, fallback
 from trireme.frontend.term import Term
-from trireme.kube import client, events
+from trireme.kube import client, events, informer, resources
+from trireme.kube.errors import ApiError, ApiUnreachable
 from trireme.telemetry import klog
 
 log = logging.getLogger(__name__)
 
+# How long one attempt to catch up may take, and how long after a failure the next one begins.
 CATCH_UP_SECONDS = 60.0
+CATCH_UP_RETRY_SECONDS = 1.0
+
+# What a leader writes that says where pods can go: bindings, allocations of devices, volumes for claims.
+WRITTEN_BY_LEADERS = frozenset(
+    {
+        resources.PODS,
+        resources.RESOURCE_CLAIMS,
+        resources.PERSISTENT_VOLUME_CLAIMS,
+        resources.PERSISTENT_VOLUMES,
+    }
+)
 
 # How often the start looks whether the caches are populated, and tells replicas what was listed meanwhile.
 POPULATED_SECONDS = 0.005
 PUBLISH_SECONDS = 0.02
 # How often changes are published where no scheduling cycle does.
 STEADY_PUBLISH_SECONDS = 0.1
-
-# How long an unreachable bind replica may go on with an old leader's work: what the Lease is valid for.
-ANNOUNCE_SECONDS = 15.0
 
 
 class Leadership:
@@ -113,15 +124,28 @@ class Leadership:
 
     async def _lead(self, term: Term) -> None:
         frontend = self._frontend
-        drain = await frontend.binders.announced(ANNOUNCE_SECONDS)
-        if drain:
-            await asyncio.sleep(drain)
-        await asyncio.gather(*(entry.reach(0, CATCH_UP_SECONDS) for entry in frontend.informers))
-        if not term.first:
-            # What the leader before us bound must be in the cache before we place anything beside it.
-            await frontend.informers[0].catch_up(CATCH_UP_SECONDS)
+        waits: list[Callable[[], Awaitable[None]]] = [functools.partial(self._drain, term)]
+        if not term.sole_writer:
+            # What an earlier leader wrote must be in the cache before anything is placed beside it.
+            waits.append(self._catch_up)
+        if self._completed.trireme.phase("bind").endpoints:
+            for wait in waits:
+                await wait()
+        else:
+            # Bind replicas of our own have worked for nobody else, so what others wrote does not wait for them.
+            await asyncio.gather(*(wait() for wait in waits))
         log.info("caches are synced: %s", frontend.cache.statistics())
         await frontend.scheduler.run()
+
+    async def _drain(self, term: Term) -> None:
+        """Return once no bind replica does anything for an earlier leader."""
+        drain = await self._frontend.binders.announced(term.predecessor_seconds)
+        await asyncio.sleep(drain)
+
+    async def _catch_up(self) -> None:
+        """Return once the informers show all that has been written until now."""
+        written = [entry for entry in self._frontend.informers if entry.resource in WRITTEN_BY_LEADERS]
+        await asyncio.gather(*map(_catch_up_with, written))
 
     async def _watch_endpoints(self) -> None:
         await self._children.started()
@@ -147,3 +171,17 @@ class Leadership:
 def _add(group: asyncio.TaskGroup, name: str, work: supervision.Work) -> None:
     """Run work in the group that must not end before the group does."""
     group.create_task(supervision.supervise(name, work), name=name)
+
+
+async def _catch_up_with(entry: informer.Informer[Any]) -> None:
+    while True:
+        try:
+            await entry.catch_up(CATCH_UP_SECONDS)
+            return
+        except (ApiError, ApiUnreachable, TimeoutError) as error:
+            log.warning(
+                "%s: it is not known yet what an earlier leader wrote: %s",
+                entry.resource.name,
+                str(error) or f"not shown within {CATCH_UP_SECONDS:g} s",
+            )
+        await asyncio.sleep(CATCH_UP_RETRY_SECONDS)

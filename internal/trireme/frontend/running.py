@@ -139,6 +139,8 @@ async def _until_stopped(
     results = await asyncio.gather(running, keeping, beside, return_exceptions=True)
     if frontend.leading:
         klog.info(log, 2, "Scheduling queue is closed")
+    # First, so that nothing is written any more when another one may lead.
+    await local.stop()
     await elector.stop()
     for result in results:
         if isinstance(result, BaseException) and not isinstance(result, asyncio.CancelledError):
@@ -197,7 +199,6 @@ class Elector:
         self._elector.start()
         leading = await self._leading
         klog.info(log, 0, "Successfully acquired lease", lock=lock)
-        first = leading.lease.transitions == 0
         held = event_series.ObjectReference(
             "Lease",
             config.resource_namespace,
@@ -206,7 +207,14 @@ class Elector:
             "coordination.k8s.io/v1",
             str(leading.epoch),
         )
-        return Term(leading.epoch, self._elector.settings.identity, self._seconds_left, first, held)
+        # A Lease that was deleted and created again looks like that of a new cluster, so an earlier leader is assumed.
+        return Term(
+            leading.epoch,
+            self._elector.settings.identity,
+            self._seconds_left,
+            predecessor_seconds=min(leading.predecessor_seconds, lease.MAX_TRUST_SECONDS),
+            lease=held,
+        )
 
     async def stop(self) -> None:
         """Give the Lease back."""
@@ -230,7 +238,13 @@ class Elector:
                 except (ApiError, ApiUnreachable) as error:
                     log.warning("the API server does not say its version: %s", error)
                     await asyncio.sleep(1.0)
-        return Term(epoch, f"{socket.gethostname()}_{time.time_ns()}", lambda: 3600.0, self._own_binders)
+        return Term(
+            epoch,
+            f"{socket.gethostname()}_{time.time_ns()}",
+            lambda: 3600.0,
+            sole_writer=self._own_binders,
+            predecessor_seconds=self._config.lease_duration.seconds,
+        )
 
     def _on_notice(self, notice: election.Notice) -> None:
         if isinstance(notice, election.Leading) and not self._leading.done():

@@ -14,8 +14,10 @@ class Term:
     epoch: int
     holder: str
     seconds_left: Callable[[], float]
-    # Nobody led before us, so nobody can have bound what our informers have not shown yet.
-    first: bool = False
+    # Nobody else can have written what our informers have not shown yet.
+    sole_writer: bool = False
+    # For how long after its beginning a replica that cannot be reached may work for an earlier leader.
+    predecessor_seconds: float = 15.0
     # The Lease that we hold; None without leader election.
     lease: event_series.ObjectReference | None = None
 

@@ -122,13 +122,16 @@ class Leading:
     """We lead. Told at the acquisition and at each renewal; only `valid_until` changes.
 
     `epoch` is the resourceVersion of the write that acquired the Lease, `valid_until` the monotonic time up to which
-    nobody else can have acquired it, `lease` the Lease at the acquisition.
+    nobody else can have acquired it, `lease` the Lease at the acquisition. `predecessor_seconds` is for how long, from
+    the acquisition on, somebody may trust the Lease as it was before: its duration when another one was last seen to
+    hold it. Where none was seen (the Lease may have been released, or deleted and created again) it is our own.
     """
 
     epoch: int
     valid_until: float
     lease: LeaseRecord
     renewal: bool
+    predecessor_seconds: float
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -180,6 +183,7 @@ class Election:
         self._acquired: LeaseRecord | None = None
         self._sent_at = 0.0  # when the last write was sent
         self._valid_until = 0.0
+        self._predecessor_seconds = float(int(settings.lease_duration))
         self._optimistic = False  # the Update under way was sent without reading first
         self._give_up_at = 0.0  # when the renewal or release under way counts as failed
         self.phase = Phase.ACQUIRING
@@ -253,7 +257,7 @@ class Election:
         if self._acquired is None:
             self._acquired = lease
             self.phase = Phase.LEADING
-        leading = Leading(self._acquired.version, self._valid_until, self._acquired, renewal)
+        leading = Leading(self._acquired.version, self._valid_until, self._acquired, renewal, self._predecessor_seconds)
         return self._turn(Wait(self._settings.retry_period), None, (*notices, leading))
 
     def _attempt_failed(self, now: float, notices: tuple[Notice, ...] = ()) -> Turn:
@@ -290,6 +294,8 @@ class Election:
         if self._observed is None or not self._observed.same_terms(lease):
             self._observed_at = now
         self._observed = lease
+        if lease.holder not in ("", self._settings.identity):
+            self._predecessor_seconds = float(lease.duration_seconds)
         if lease.holder == self._reported_holder:
             return ()
         self._reported_holder = lease.holder

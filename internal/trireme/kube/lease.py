@@ -43,6 +43,9 @@ from trireme.kube.errors import ApiError, ApiUnreachable, KubeconfigError
 
 log = logging.getLogger(__name__)
 
+MAX_TRUST_SECONDS = 60.0
+"""One reading of the Lease is good for the Lease's duration, but a mistaken duration shall not fence for an hour."""
+
 
 def new_identity() -> str:
     """A holderIdentity for one term, in kube-scheduler's form: `<hostname>_<uuid>`."""

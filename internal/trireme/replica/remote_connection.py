@@ -10,10 +10,11 @@ a plugin answers can make a question fail, never the process.
 """
 
 import asyncio
+import contextlib
 import logging
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -61,6 +62,11 @@ _ABOUT_THE_QUESTION = frozenset(
 _TRY_ANOTHER = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED})
 
 _HOST_PORT = re.compile(r"(dns:(//[^/]*/)?)?(\[[0-9A-Fa-f:.%]+\]|[^:\[\]/]+):[0-9]{1,5}")
+
+During = Callable[[], contextlib.AbstractContextManager[object]]
+"""Entered when a call's turn has come, before the request is sent, and left when the call ends, by an exception where
+it failed. A call that is tried on several endpoints enters one each time. PluginError on entry: nothing is sent.
+"""
 
 Response = TypeVar("Response", bound=message.Message)
 Answer = TypeVar("Answer")
@@ -208,7 +214,18 @@ class PluginConnection:
         for endpoint in self._endpoints:
             await endpoint.close()
 
-    async def ask(self, method: Method[Response], request: bytes, read: Callable[[Response], Answer]) -> Answer:
+    @property
+    def deadline_seconds(self) -> float:
+        """How long a call may take from when its turn comes."""
+        return self._deadline
+
+    async def ask(
+        self,
+        method: Method[Response],
+        request: bytes,
+        read: Callable[[Response], Answer],
+        during: During = contextlib.nullcontext,
+    ) -> Answer:
         """What `read` makes of the response; it raises ValueError for a response that cannot be used.
 
         Raises:
@@ -220,10 +237,12 @@ class PluginConnection:
             endpoint = self._next(untried)
             untried.remove(endpoint)
             async with endpoint.turn():
+                listed = during()
                 self._admit()
                 started = self._clock()
                 try:
-                    payload = await self._call(endpoint, method, request, left)
+                    with listed:
+                        payload = await self._call(endpoint, method, request, left)
                     answer = read(method.response.FromString(payload))
                 except plugin_control.ConfigurationRefused as error:
                     raise self._on_failure(endpoint, str(error)) from error
@@ -242,7 +261,9 @@ class PluginConnection:
                 self._on_answer(endpoint)
                 return answer
 
-    async def ask_stream(self, method: Method[Response], request: bytes) -> AsyncIterator[Response]:
+    async def ask_stream(
+        self, method: Method[Response], request: bytes, during: During = contextlib.nullcontext
+    ) -> AsyncIterator[Response]:
         """The responses as they come. One endpoint alone is asked: part of the work may be done when it fails.
 
         Raises:
@@ -250,31 +271,41 @@ class PluginConnection:
         """
         endpoint = self._next(self._endpoints)
         async with endpoint.turn():
+            listed = during()
             self._admit()
-            make = endpoint.call(method, streaming=True)
-            call = make(request, timeout=self._deadline)
+            with listed:
+                async with contextlib.aclosing(self._stream(endpoint, method, request)) as responses:
+                    async for response in responses:
+                        yield response
+
+    async def _stream(
+        self, endpoint: _Endpoint, method: Method[Response], request: bytes
+    ) -> AsyncGenerator[Response, None]:
+        started = self._clock()
+        make = endpoint.call(method, streaming=True)
+        call = make(request, timeout=self._deadline)
+        try:
             try:
-                try:
-                    payload = await call.read()
-                except aio.AioRpcError as error:
-                    await self._configure(endpoint, error, self._deadline)
-                    call = make(request, timeout=self._deadline)
-                    payload = await call.read()
-                while payload is not aio.EOF:
-                    yield method.response.FromString(payload)
-                    payload = await call.read()
-            except plugin_control.ConfigurationRefused as error:
-                raise self._on_failure(endpoint, str(error)) from error
-            except message.DecodeError as error:
-                call.cancel()
-                raise self._on_failure(endpoint, f"the answer to {_name(method)} is wrong: {error}") from error
+                payload = await call.read()
             except aio.AioRpcError as error:
-                raise self._on_rpc_error(endpoint, error) from error
-            except (asyncio.CancelledError, GeneratorExit) as error:
-                call.cancel()
-                self._breaker.abandoned()
-                raise self._unless_cancelled(error) from error
-            self._on_answer(endpoint)
+                await self._configure(endpoint, error, self._deadline - (self._clock() - started))
+                call = make(request, timeout=self._deadline - (self._clock() - started))
+                payload = await call.read()
+            while payload is not aio.EOF:
+                yield method.response.FromString(payload)
+                payload = await call.read()
+        except plugin_control.ConfigurationRefused as error:
+            raise self._on_failure(endpoint, str(error)) from error
+        except message.DecodeError as error:
+            call.cancel()
+            raise self._on_failure(endpoint, f"the answer to {_name(method)} is wrong: {error}") from error
+        except aio.AioRpcError as error:
+            raise self._on_rpc_error(endpoint, error) from error
+        except (asyncio.CancelledError, GeneratorExit) as error:
+            call.cancel()
+            self._breaker.abandoned()
+            raise self._unless_cancelled(error) from error
+        self._on_answer(endpoint)
 
     async def _call(self, endpoint: _Endpoint, method: Method[Any], request: bytes, seconds: float) -> bytes:
         """One call, made again where the plugin did not have its configuration yet."""

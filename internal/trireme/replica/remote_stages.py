@@ -183,7 +183,11 @@ class RemoteBindPlugin:
             return self._client.failure(words, str(error))
 
     async def pre_bind(
-        self, cycle: cycle_pb2.Cycle, items: Sequence[bind_pb2.BindItem], preflight: bool = False
+        self,
+        cycle: cycle_pb2.Cycle,
+        items: Sequence[bind_pb2.BindItem],
+        during: remote_connection.During,
+        preflight: bool = False,
     ) -> list[bind_pb2.PreBindResult] | status.Status | None:
         """What was done for each pod, or is waited for; on failure the error, or None where that is ignored."""
         request = bind_pb2.PreBindRequest(
@@ -202,12 +206,12 @@ class RemoteBindPlugin:
             return results
 
         try:
-            return await self._client.connection.ask(_PRE_BIND, request.SerializeToString(), read)
+            return await self._client.connection.ask(_PRE_BIND, request.SerializeToString(), read, during)
         except remote_connection.PluginError as error:
             return self._client.failure(words, str(error))
 
     async def bind(
-        self, cycle: cycle_pb2.Cycle, items: Sequence[bind_pb2.BindItem]
+        self, cycle: cycle_pb2.Cycle, items: Sequence[bind_pb2.BindItem], during: remote_connection.During
     ) -> AsyncIterator[bind_pb2.BindResult]:
         """Each pod's result as it is known; CODE_SKIP leaves the pod to the next binder.
 
@@ -217,7 +221,7 @@ class RemoteBindPlugin:
         request = bind_pb2.BindRequest(cycle=self._client.own_cycle(cycle), items=self._own_items(items))
         words = f'running Bind plugin "{self.name}"'
         missing = set(range(len(items)))
-        async for response in self._client.connection.ask_stream(_BIND, request.SerializeToString()):
+        async for response in self._client.connection.ask_stream(_BIND, request.SerializeToString(), during):
             for result in response.results:
                 if result.index not in missing:
                     raise remote_connection.PluginError(f"the answer to Bind is wrong: results.index: {result.index}")
