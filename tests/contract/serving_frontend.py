@@ -81,6 +81,10 @@ class FakeFrontend:
     absent: list[str] = field(default_factory=list)
     lease_seconds: float = 10.0
 
+    def candidate_synced(self) -> bool:
+        """Whether it stands for election."""
+        return False
+
     def __post_init__(self) -> None:
         self.observed = metrics_observed.Observations()
         self.registry = class_registry.ClassRegistry()

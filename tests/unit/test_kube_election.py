@@ -375,3 +375,77 @@ def test_at_most_one_leads_and_epochs_only_grow(seed: int, candidates: int) -> N
     world.run(until=600.0)
     assert world.epochs == sorted(set(world.epochs))
     assert world.epochs, "somebody must have led"
+
+
+# Where the API server chooses the holder.
+
+CHOSEN = ElectionSettings("me", coordinated=True)
+
+
+def _chosen(version: int = 7, holder: str = "me", **spec: Any) -> LeaseRecord:
+    """The Lease as the API server's controller writes it."""
+    raw = dict(_lease(holder, version, duration=5).raw)
+    return election.record_of({**raw, "spec": {**raw["spec"], "strategy": "OldestEmulationVersion", **spec}})
+
+
+def _candidate() -> Election:
+    machine = Election(CHOSEN, random=lambda: 0.5, wall=lambda: WALL)
+    assert isinstance(machine.start(100.0).instruction, Read)
+    return machine
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        pytest.param(NOT_FOUND, id="no-lease"),
+        pytest.param(_chosen(holder="other"), id="held-by-another"),
+        pytest.param(_chosen(holder=""), id="held-by-nobody"),
+        pytest.param(_chosen(preferredHolder="other"), id="another-is-preferred"),
+    ],
+)
+def test_a_candidate_never_takes_the_lease_itself(seen: LeaseRecord | ApiError) -> None:
+    """Else it leads though the API server chose another one, perhaps of an older version."""
+    turn = _candidate().done(100.1, seen)
+    assert isinstance(turn.instruction, Wait)
+    assert not any(isinstance(notice, Leading) for notice in turn.notices)
+
+
+def test_the_chosen_candidate_leads_once_it_has_renewed_and_keeps_the_strategy() -> None:
+    """Else nobody leads, or the next holder is chosen by another rule."""
+    machine = _candidate()
+    turn = machine.done(100.1, _chosen(version=7))
+    assert isinstance(turn.instruction, Update)
+    assert turn.instruction.body["spec"]["strategy"] == "OldestEmulationVersion"
+    assert turn.instruction.body["spec"]["leaseTransitions"] == 0
+    turn = machine.done(100.2, _written(turn, 9))
+    leading = next(notice for notice in turn.notices if isinstance(notice, Leading))
+    assert (leading.epoch, leading.renewal) == (9, False)
+    assert isinstance(machine.done(102.2, None).instruction, Read), "it reads before each renewal"
+
+
+@pytest.mark.parametrize("way", ["expired", "preferred"])
+def test_a_leader_whose_term_ends_does_not_renew(way: str) -> None:
+    """Else the API server can never hand over to the candidate that it prefers."""
+    machine = _candidate()
+    turn = machine.done(100.1, _chosen(version=7))
+    kept = _written(turn, 9)
+    machine.done(100.2, kept)
+    now, seen = 102.2, kept
+    lost: list[Notice] = []
+    if way == "preferred":
+        spec = {**kept.raw["spec"], "preferredHolder": "other"}
+        seen = election.record_of({**kept.raw, "spec": spec})
+    else:
+        now = 200.0
+    turn = machine.done(now, None)
+    for _ in range(20):
+        assert not isinstance(turn.instruction, Update) or machine.phase is Phase.RELEASING
+        lost += [notice for notice in turn.notices if isinstance(notice, Lost)]
+        if isinstance(turn.instruction, End):
+            break
+        now += turn.instruction.seconds if isinstance(turn.instruction, Wait) else 0.1
+        turn = machine.done(
+            now,
+            seen if isinstance(turn.instruction, Read) else CONFLICT if isinstance(turn.instruction, Update) else None,
+        )
+    assert lost

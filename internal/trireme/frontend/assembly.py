@@ -100,6 +100,8 @@ class Frontend:
         election = completed.configuration.leader_election
         #: The Lease that leaders hold, as namespace/name.
         self.lease = f"{election.resource_namespace}/{election.resource_name}"
+        #: Whether we stand for election, where the API server chooses who leads.
+        self.candidate_synced: Callable[[], bool] = lambda: False
         #: Who holds the Lease, as the election saw it last; empty: nobody, or there is no election.
         self.lease_holder = ""
         self._clients = clients

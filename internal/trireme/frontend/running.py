@@ -13,13 +13,13 @@ import socket
 import time
 from collections.abc import Callable
 
-from trireme.config import commandline
+from trireme.config import commandline, versions
 from trireme.framework import supervision
 from trireme.frontend import assembly, ending, handle, leading, phase_configuration, reading_ahead, remote_plugins
 from trireme.frontend.replicas import children
 from trireme.frontend.serving import metrics_observed, serving, serving_site
 from trireme.frontend.term import Term
-from trireme.kube import client, election, event_series, informer, lease, resources
+from trireme.kube import client, election, event_series, informer, lease, lease_candidate, resources
 from trireme.kube.errors import ApiError, ApiUnreachable
 from trireme.replica import remote_client
 from trireme.replica.listening import ListenError
@@ -112,6 +112,7 @@ async def _run(
                 handle.served(completed.trireme, handles),
             ):
                 elector = Elector(completed, ahead.settings, functools.partial(setattr, frontend, "lease_holder"))
+                frontend.candidate_synced = elector.candidate_synced
                 return await _until_stopped(frontend, leadership, elector, local, stopping, served, supervisor)
         finally:
             await frontend.close()
@@ -173,6 +174,7 @@ class Elector:
         self._settings = settings
         self._observe_holder = observe_holder
         self._version = completed.version
+        self._completed = completed
         self._elector: lease.LeaseElector | None = None
         self._leading: asyncio.Future[election.Leading] = asyncio.get_running_loop().create_future()
         self.lost = asyncio.Event()
@@ -182,17 +184,21 @@ class Elector:
         if not self._config.leader_elect:
             return await self._without_election()
         config = self._config
+        identity = lease.new_identity()
+        coordinated = self._completed.gates.enabled(lease_candidate.GATE)
         self._elector = lease.LeaseElector(
             election.ElectionSettings(
-                lease.new_identity(),
+                identity,
                 config.resource_namespace,
                 config.resource_name,
                 config.lease_duration.seconds,
                 config.renew_deadline.seconds,
                 config.retry_period.seconds,
+                coordinated=coordinated,
             ),
             dataclasses.replace(self._settings, user_agent=reading_ahead.user_agent(self._version, "leader-election")),
             self._on_notice,
+            candidacy=self._candidacy(identity) if coordinated else None,
         )
         lock = f"{config.resource_namespace}/{config.resource_name}"
         klog.info(log, 0, "Attempting to acquire leader lease...", lock=lock)
@@ -215,6 +221,15 @@ class Elector:
             predecessor_seconds=min(leading.predecessor_seconds, lease.MAX_TRUST_SECONDS),
             lease=held,
         )
+
+    def candidate_synced(self) -> bool:
+        """Whether we stand for election, where the API server chooses who leads."""
+        return self._elector is not None and self._elector.candidate_synced
+
+    def _candidacy(self, identity: str) -> lease.Candidate:
+        emulated = ".".join(map(str, self._completed.gates.effective.emulated))
+        binary = versions.KUBERNETES.removeprefix("v")
+        return lease.Candidate(lease_candidate.Candidacy(identity, binary, f"{emulated}.0"), self._settings)
 
     async def stop(self) -> None:
         """Give the Lease back."""

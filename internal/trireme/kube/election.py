@@ -16,6 +16,10 @@ Stricter than client-go in two ways. A leader that reads another holder's name h
 deadline; and it has lost when the Lease may have run out (`valid_until`, counted from before the last renewal was
 sent), even if the renew deadline, counted from the last attempt's start, is later.
 
+Where the API server chooses the holder (`coordinated`, gate CoordinatedLeaderElection) nobody writes himself into the
+Lease: a candidate waits until it reads its own name, renews only what it has just read, and lets the Lease run out once
+another holder is preferred.
+
 An Election is for one term: it ends when the term does, and the next one has a new identity. That is what makes the
 identity name the term; see `lease.py` on how bind relies on it.
 """
@@ -35,7 +39,7 @@ JITTER_FACTOR = 1.2
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ElectionSettings:
-    """Which Lease, who we are, and the three periods. Units: seconds."""
+    """Which Lease, who we are, and the three periods. Units: seconds. `coordinated`: the API server chooses."""
 
     identity: str
     namespace: str = "kube-system"
@@ -43,6 +47,7 @@ class ElectionSettings:
     lease_duration: float = 15.0
     renew_deadline: float = 10.0
     retry_period: float = 2.0
+    coordinated: bool = False
 
     @property
     def collection(self) -> str:
@@ -66,16 +71,17 @@ class LeaseRecord:
     transitions: int
     version: int
     raw: Mapping[str, Any]
+    # Who is to hold it next, and by which rule that is chosen, where the API server chooses.
+    preferred_holder: str = ""
+    strategy: str = ""
 
     def same_terms(self, other: LeaseRecord) -> bool:
         """Whether nothing that a holder writes differs; other fields do not count as a sign of life."""
-        return (self.holder, self.duration_seconds, self.acquire_time, self.renew_time, self.transitions) == (
-            other.holder,
-            other.duration_seconds,
-            other.acquire_time,
-            other.renew_time,
-            other.transitions,
-        )
+        return self._terms() == other._terms()
+
+    def _terms(self) -> tuple[object, ...]:
+        of_holder = (self.holder, self.duration_seconds, self.acquire_time, self.renew_time, self.transitions)
+        return (*of_holder, self.preferred_holder, self.strategy)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -202,7 +208,7 @@ class Election:
         if isinstance(outcome, LeaseRecord):
             return self._was_read(now, outcome) if isinstance(last, Read) else self._was_written(now, outcome)
         if isinstance(last, Read):
-            if isinstance(outcome, ApiError) and outcome.not_found:
+            if isinstance(outcome, ApiError) and outcome.not_found and not self._settings.coordinated:
                 return self._turn(Create(self._new_lease(), self._patience(now)), now)
             return self._attempt_failed(now)
         if isinstance(last, Update) and self.phase is Phase.LEADING and self._optimistic:
@@ -230,7 +236,7 @@ class Election:
                 self._give_up_at = min(now + self._settings.renew_deadline, self._valid_until)
             if now >= self._give_up_at:
                 return self._lose(now, "the lease could not be renewed in time", release=True)
-            if self._observed is not None:
+            if self._observed is not None and not self._settings.coordinated:
                 self._optimistic = True
                 return self._turn(Update(self._renewed(self._observed), self._patience(now)), now)
         return self._turn(self._read(now))
@@ -242,11 +248,20 @@ class Election:
             if not ours:
                 lost = self._lose(now, f"the lease is held by {lease.holder or 'nobody'}", release=False)
                 return Turn(lost.instruction, (*notices, *lost.notices))
+            if self._settings.coordinated and not self._chosen(now, lease):
+                return self._attempt_failed(now, notices)
             return self._turn(Update(self._renewed(lease), self._patience(now)), now, notices)
-        if lease.holder and not ours and now < self._observed_at + lease.duration_seconds:
+        if self._settings.coordinated:
+            if not ours or not self._chosen(now, lease):
+                return self._attempt_failed(now, notices)
+        elif lease.holder and not ours and now < self._observed_at + lease.duration_seconds:
             return self._attempt_failed(now, notices)
         body = self._renewed(lease) if ours else self._taken_over(lease)
         return self._turn(Update(body, self._patience(now)), now, notices)
+
+    def _chosen(self, now: float, lease: LeaseRecord) -> bool:
+        """Whether the holder may go on: the Lease has not run out, and nobody else is to have it."""
+        return now <= self._observed_at + lease.duration_seconds and not lease.preferred_holder
 
     def _was_written(self, now: float, lease: LeaseRecord) -> Turn:
         notices = self._observe(now, lease)
@@ -331,7 +346,10 @@ class Election:
         return {**lease.raw, "spec": self._spec(self._settings.identity, None, lease.transitions + 1)}
 
     def _renewed(self, lease: LeaseRecord) -> dict[str, Any]:
-        return {**lease.raw, "spec": self._spec(self._settings.identity, lease.acquire_time, lease.transitions)}
+        spec = self._spec(self._settings.identity, lease.acquire_time, lease.transitions)
+        if self._settings.coordinated and lease.strategy:
+            spec["strategy"] = lease.strategy
+        return {**lease.raw, "spec": spec}
 
     def _emptied(self, lease: LeaseRecord) -> dict[str, Any]:
         spec = self._spec("", None, lease.transitions)
@@ -363,6 +381,8 @@ def record_of(raw: Mapping[str, Any]) -> LeaseRecord:
         transitions=_number(spec.get("leaseTransitions")),
         version=int(version) if isinstance(version, str) and version.isdigit() else 0,
         raw=raw,
+        preferred_holder=str(spec.get("preferredHolder") or ""),
+        strategy=str(spec.get("strategy") or ""),
     )
 
 

@@ -34,10 +34,10 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
-from trireme.kube import client, election
+from trireme.kube import client, election, lease_candidate
 from trireme.kube.election import ElectionSettings, Leading, LeaseRecord, Lost, Notice
 from trireme.kube.errors import ApiError, ApiUnreachable, KubeconfigError
 
@@ -52,6 +52,14 @@ def new_identity() -> str:
     return f"{socket.gethostname()}_{uuid.uuid4()}"
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Candidate:
+    """What makes us a candidate, and how the API server is reached for that."""
+
+    candidacy: lease_candidate.Candidacy
+    connection: client.ClientSettings
+
+
 class LeaseElector:
     """Contends for the Lease until it lost it or is stopped. One term; make another for another."""
 
@@ -61,17 +69,22 @@ class LeaseElector:
         connection: client.ClientSettings,
         on_notice: Callable[[Notice], None],
         *,
+        candidacy: Candidate | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], int] = time.time_ns,
         rng: Callable[[], float] = random.random,
     ) -> None:
-        """`on_notice` is called in the event loop that called `start`, in order.
+        """`on_notice` is called in the event loop that called `start`, in order. `candidacy`: where the API server
+        chooses who leads, what it is told.
 
         A Lost comes once we led, or if the election itself failed; it comes before the Lease is given back.
         """
         self.settings = settings
         self._connection = connection
         self._on_notice = on_notice
+        self._candidacy = candidacy
+        self._wall = wall
+        self._candidate: lease_candidate.LeaseCandidate | None = None
         self._clock = clock
         self._machine = election.Election(settings, rng, wall)
         self._owner: asyncio.AbstractEventLoop | None = None
@@ -94,6 +107,11 @@ class LeaseElector:
         """How long nobody else can have acquired the Lease; 0 if we do not lead. Safe to read from any thread."""
         leading = self.leading
         return max(leading.valid_until - self._clock(), 0.0) if leading is not None else 0.0
+
+    @property
+    def candidate_synced(self) -> bool:
+        """Whether our candidacy is known to the API server or about to be; True where none is needed."""
+        return self._candidacy is None or (self._candidate is not None and self._candidate.synced)
 
     async def stop(self) -> None:
         """Stops leading and gives the Lease back; returns when that is done or has failed.
@@ -134,7 +152,7 @@ class LeaseElector:
         self._loop = asyncio.get_running_loop()
         if self._stop_asked.is_set():  # asked before there was an event to set
             self._stopping.set()
-        async with await client.connect(self._connection) as api:
+        async with self._standing(), await client.connect(self._connection) as api:
             turn = self._machine.start(self._clock())
             stopped = False
             while True:
@@ -149,6 +167,22 @@ class LeaseElector:
                 stopped, outcome = await self._unless_stopped(work)
                 now = self._clock()
                 turn = self._machine.stop(now) if stopped else self._machine.done(now, outcome)
+
+    @contextlib.asynccontextmanager
+    async def _standing(self) -> AsyncIterator[None]:
+        """We are a candidate meanwhile, where that is needed."""
+        if self._candidacy is None:
+            yield
+            return
+        async with await client.connect(self._candidacy.connection) as api:
+            self._candidate = lease_candidate.LeaseCandidate(api, self._candidacy.candidacy, self._wall)
+            standing = asyncio.create_task(self._candidate.run())
+            try:
+                yield
+            finally:
+                standing.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await standing
 
     async def _unless_stopped(self, work: Coroutine[Any, Any, election.Outcome]) -> tuple[bool, election.Outcome]:
         """Runs `work` to its outcome, or breaks it off when somebody asks to stop."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from trireme.config import command_flags, commandline, golang, versions
 from trireme.config.yaml_writer import write_yaml
 from trireme.frontend.serving import liveness, metrics_collector, metrics_resources, status_report
+from trireme.kube import lease_candidate
 from trireme.telemetry import (
     access_metrics,
     event_loop,
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
 PROGRAM = "kube-scheduler"
 # The scheduler goes on after the lease's time with what it has begun; if it is not gone so long after, something hangs.
 _LEASE_TOLERANCE_SECONDS = 20.0
+FLAGZ_GATE = "ComponentFlagz"
+STATUSZ_GATE = "ComponentStatusz"
+
 _PATHS = ("/configz", "/flagz", "/healthz", "/livez", "/metrics", "/readyz")
 
 
@@ -109,6 +113,8 @@ class FrontendSite:
         frontend = self._frontend
         elects = self._completed.configuration.leader_election.leader_elect
         election = [health.Check("leaderElection", self._election_problem)] if elects else []
+        chosen = elects and self._completed.gates.enabled(lease_candidate.GATE)
+        candidacy = [health.Check("informer-sync", self._candidacy_problem)] if chosen else []
         phases = [
             health.Check(phase, functools.partial(self._phase_problem, phase), quiet=True)
             for phase in ("filter", "score", "bind")
@@ -122,6 +128,7 @@ class FrontendSite:
                 health.Check(
                     "sched-handler-sync", lambda: "" if frontend.synced else "handlers are not fully synchronized"
                 ),
+                *candidacy,
                 *phases,
             ],
         }
@@ -138,6 +145,9 @@ class FrontendSite:
         name = self._completed.configuration.leader_election.resource_name
         return f"failed election to renew leadership on lease {name}"
 
+    def _candidacy_problem(self) -> str:
+        return "" if self._frontend.candidate_synced() else "1 informers not started yet: [*v1beta1.LeaseCandidate]"
+
     def _phase_problem(self, phase: str) -> str:
         """A frontend that does not lead asks no phase anything, so it misses none."""
         if self._frontend.leading and phase in self._frontend.missing():
@@ -152,11 +162,13 @@ class FrontendSite:
             "/metrics/slis": self._service_levels,
             "/metrics/resources": self._resources,
             "/configz": self._configuration,
-            "/flagz": self._page(self._flags_page()),
-            "/statusz": self._page(self._status_page()),
             "/trireme/v1/status": self._status,
             "/trireme/v1/explain": self._explain,
         }
+        if self._completed.gates.enabled(FLAGZ_GATE):
+            pages["/flagz"] = self._page(self._flags_page())
+        if self._completed.gates.enabled(STATUSZ_GATE):
+            pages["/statusz"] = self._page(self._status_page())
         for path in self._health.paths():
             pages[path] = pages[f"{path}/*"] = self._health_page
         if self._completed.configuration.enable_profiling:
@@ -220,6 +232,8 @@ class FrontendSite:
         emulated = ".".join(map(str, self._completed.gates.effective.emulated))
         runtime = f"python{platform.python_version()}"
 
+        paths = [path for path in _PATHS if path != "/flagz" or self._completed.gates.enabled(FLAGZ_GATE)]
+
         def up() -> int:
             return int(time.time() - self._started)
 
@@ -233,7 +247,7 @@ class FrontendSite:
                 "Go version": runtime,
                 "Binary version": binary,
                 "Emulation version": emulated,
-                "Paths": " ".join(_PATHS),
+                "Paths": " ".join(paths),
             },
             lambda: {
                 "startTime": started,
@@ -241,7 +255,7 @@ class FrontendSite:
                 "goVersion": runtime,
                 "binaryVersion": binary,
                 "emulationVersion": emulated,
-                "paths": list(_PATHS),
+                "paths": paths,
             },
             gap="\n",
             space=" ",
