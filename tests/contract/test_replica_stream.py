@@ -14,7 +14,8 @@ from trireme.replica import follower, grpc_server, listening, phase_process
 from trireme.snapshot import snapshot
 from trireme.v1 import plugin_pb2
 
-MAX_CHUNK_BYTES = 4 << 20
+MAX_CHUNK_BYTES = 5 << 18
+"""A chunk is a little more than 1 MiB at most where no single object is larger."""
 
 
 @contextlib.asynccontextmanager
@@ -66,15 +67,16 @@ async def test_a_placed_pod_costs_each_replica_less_than_200_bytes(tmp_path: pat
         await frontend.links.close()
 
 
-def test_a_full_sync_goes_in_chunks_under_4_mib() -> None:
+def test_a_full_sync_goes_in_chunks() -> None:
     """A large cluster is sent in pieces: one message would pass gRPC's limits, and hold up everything behind it."""
     frontend = Frontend()
     frontend.add_nodes(3000)
     for number in range(20_000):
         frontend.assume(number)
-    frontend.cache.take_delta()
+    while frontend.cache.take_delta() is not None:
+        pass
     chunks = list(frontend.cache.full_sync())
-    assert len(chunks) > 4
+    assert len(chunks) >= 4
     assert max(chunk.ByteSize() for chunk in chunks) < MAX_CHUNK_BYTES
     snap = snapshot.Snapshot()
     for chunk in chunks:

@@ -5,7 +5,7 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from snapshot_views import node_of, node_view, view
 
-from trireme.frontend.cluster import class_registry, cluster_cache, placed_pod, pod_projection
+from trireme.frontend.cluster import class_registry, cluster_cache, delta_chunks, placed_pod, pod_projection
 from trireme.snapshot import snapshot
 from trireme.v1 import core_pb2, cycle_pb2, meta_pb2, snapshot_pb2
 
@@ -52,9 +52,10 @@ def _placeable(snap: snapshot.Snapshot) -> dict[str, object]:
 class CacheMachine(RuleBasedStateMachine):
     """Changes in any order; deltas are taken now and then, and applied by a follower."""
 
-    @initialize()
-    def start(self) -> None:
-        """A follower that begins with a full sync of an empty cache."""
+    @initialize(chunk_bytes=st.sampled_from((1, 150, delta_chunks.CHUNK_BYTES)))
+    def start(self, chunk_bytes: int) -> None:
+        """A follower that begins with a full sync of an empty cache; chunks are of any size."""
+        self.usual_chunk_bytes, delta_chunks.CHUNK_BYTES = delta_chunks.CHUNK_BYTES, chunk_bytes
         self.registry = class_registry.ClassRegistry(idle_classes=2)
         self.cache = cluster_cache.ClusterCache(self.registry)
         self.follower = snapshot.Snapshot()
@@ -156,9 +157,13 @@ class CacheMachine(RuleBasedStateMachine):
     @rule()
     def take_delta(self) -> None:
         """The follower goes on, and is where a full sync would have brought it."""
-        delta = self.cache.take_delta()
-        if delta is not None:
+        while (delta := self.cache.take_delta()) is not None:
             self.follower.apply(delta)
+            # Calls may be answered from what any delta makes, so nothing is referred to that is not there.
+            assert self.follower.synced
+            held = {number for _, _, number, *_ in view(self.follower)["pods"].values()}
+            held.update(nominee.pod_class for nominee in self.follower.nominations.values())
+            assert held <= self.follower.classes.keys()
         fresh = snapshot.Snapshot()
         self._sync(fresh)
         assert view(self.follower) == view(fresh)
@@ -210,6 +215,7 @@ class CacheMachine(RuleBasedStateMachine):
         """Everything ends with a delta."""
         if hasattr(self, "cache"):
             self.take_delta()
+            delta_chunks.CHUNK_BYTES = self.usual_chunk_bytes
 
 
 TestClusterCacheDeltas = CacheMachine.TestCase

@@ -10,22 +10,19 @@ bounded by the cluster as it is and as the last delta left it, however much come
 no delta before it leads).
 """
 
+import collections
+import functools
 import itertools
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from trireme.frontend.cluster import assumed_objects, class_registry
+from trireme.frontend.cluster import assumed_objects, class_registry, delta_chunks
 from trireme.frontend.cluster.placed_pod import NO_SLOT, PlacedPod
 from trireme.frontend.cluster.pod_projection import PREEMPTED, TERMINATING, Labels, ParsedPod
 from trireme.v1 import core_pb2, snapshot_pb2
 
 T = TypeVar("T")
-
-# What a chunk of a full sync holds: both stay well under 1 MiB.
-NODES_PER_CHUNK = 500
-PODS_PER_CHUNK = 5000
-OBJECTS_PER_CHUNK = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +60,7 @@ class ClusterCache:
         # What nominations the pods have, by UID: node and nomination, also where the node is not known (yet).
         self._promises: dict[str, tuple[str, snapshot_pb2.Nomination]] = {}
         self._changes = _Changes()
+        self._untaken: collections.deque[snapshot_pb2.Delta] = collections.deque()
         # Objects and nominations as of the last delta.
         self._published_objects: set[tuple[str, str, str]] = set()
         self._published_nominations: set[str] = set()
@@ -352,43 +350,60 @@ class ClusterCache:
     # Deltas
 
     def take_delta(self) -> snapshot_pb2.Delta | None:
-        """What has changed since this was last called, as one delta to the next generation; None where nothing has."""
-        taken = self._take_changes()
-        if taken is None:
-            return None
-        changes, added, removed = taken
-        delta = snapshot_pb2.Delta(from_generation=self.generation - 1, to_generation=self.generation)
-        delta.classes.extend(_class_message(entry) for entry in added)
-        delta.removed_classes.extend(removed)
-        for slot in sorted(changes.nodes):
-            delta.nodes.add().MergeFromString(self._entries[slot])
-        delta.removed_slots.extend(sorted(changes.removed_slots))
-        self._add_pod_changes(delta, changes)
-        for key in changes.objects:
-            entry = self._overlay.get(key)
-            if entry is None:
-                delta.removed_objects.add(kind=key[0], namespace=key[1], name=key[2])
-            else:
-                delta.objects.append(entry)
+        """The next delta, to the next generation, of what has changed; None where nothing has.
+
+        Much is divided into several deltas (`delta_chunks`), so call this until it answers None.
+        """
+        if not self._untaken:
+            taken = self._take_changes()
+            if taken is None:
+                return None
+            self._untaken.extend(delta_chunks.chunked(self._changed_parts(*taken), self._begin_delta))
+        return self._untaken.popleft()
+
+    def _begin_delta(self) -> snapshot_pb2.Delta:
+        self.generation += 1
+        return snapshot_pb2.Delta(from_generation=self.generation - 1, to_generation=self.generation)
+
+    def _changed_parts(
+        self, changes: "_Changes", added: Iterable[class_registry.ClassEntry], removed: Sequence[int]
+    ) -> Iterator[delta_chunks.Part]:
+        """What has changed, in such an order that no delta refers to what only a later one brings, and that none
+        removes what is still referred to.
+        """
         for uid in changes.nominations:
-            nomination = self._nominations.get(uid)
-            if nomination is None:
-                delta.removed_nominations.append(uid)
-            else:
-                delta.nominations.append(nomination)
-        return delta
+            if uid not in self._nominations:
+                yield delta_chunks.BYTES_PER_NAME, functools.partial(_remove_nomination, uid)
+        gone = [row for row, pod in changes.rows.items() if pod is None]
+        yield from delta_chunks.numbers(gone, lambda delta, rows: delta.removed_pods.extend(rows))
+        slots = sorted(changes.removed_slots)
+        yield from delta_chunks.numbers(slots, lambda delta, some: delta.removed_slots.extend(some))
+        for entry in added:
+            yield delta_chunks.pod_class(_class_message(entry))
+        for slot in sorted(changes.nodes):
+            yield delta_chunks.node(self._entries[slot])
+        there = [pod for pod in changes.rows.values() if pod is not None]
+        yield from delta_chunks.pods(there, changes.known_rows)
+        for key in changes.objects:
+            known = self._overlay.get(key)
+            yield delta_chunks.removed_object(*key) if known is None else delta_chunks.cluster_object(known)
+        for uid in changes.nominations:
+            if uid in self._nominations:
+                yield delta_chunks.nomination(self._nominations[uid])
+        yield from delta_chunks.numbers(removed, lambda delta, some: delta.removed_classes.extend(some))
 
     def drop_delta(self) -> None:
         """As take_delta where nobody follows: whoever begins to gets all of it by a full sync."""
-        self._take_changes()
+        self._untaken.clear()
+        if self._take_changes() is not None:
+            self.generation += 1
 
     def _take_changes(self) -> "tuple[_Changes, list[class_registry.ClassEntry], list[int]] | None":
-        """What has changed, with which the generation ends; None where nothing has."""
+        """What has changed since this was last called; None where nothing has."""
         changes, self._changes = self._changes, _Changes()
         added, removed = self.registry.take_changes()
         if changes.empty and not added and not removed:
             return None
-        self.generation += 1
         self._free_slots.extend(changes.removed_slots)
         self._free_rows.extend(row for row, pod in changes.rows.items() if pod is None)
         _replace_present(self._published_objects, changes.objects, lambda key: self._overlay.get(key) is not None)
@@ -396,40 +411,33 @@ class ClusterCache:
         return changes, added, removed
 
     def full_sync(self) -> Iterator[snapshot_pb2.Delta]:
-        """All of the cache as chunks, at the generation of the last delta. Call take_delta first.
+        """All of the cache as chunks, at the generation of the last delta. Call take_delta until it answers None first.
 
         Chunks are made as they are asked for: nothing may change the cache before the last one is.
         """
-        first = snapshot_pb2.Delta(reset=True, partial=True, to_generation=self.generation)
-        first.classes.extend(_class_message(entry) for entry in self.registry.entries())
-        yield first
-        for chunk in _chunks(self._entries.values(), NODES_PER_CHUNK):
-            delta = self._chunk()
-            for entry in chunk:
-                delta.nodes.add().MergeFromString(entry)
-            yield delta
-        for pods in _chunks((pod for pod in self._pods.values() if pod.slot != NO_SLOT), PODS_PER_CHUNK):
-            delta = self._chunk()
-            _add_pods(delta.pods, pods, frozenset())
-            yield delta
-        for objects in _chunks(self._overlay.all(), OBJECTS_PER_CHUNK):
-            delta = self._chunk()
-            delta.objects.extend(objects)
-            yield delta
-        last = self._chunk()
+        begun = itertools.count()
+
+        def begin() -> snapshot_pb2.Delta:
+            if next(begun) == 0:
+                return snapshot_pb2.Delta(reset=True, partial=True, to_generation=self.generation)
+            return snapshot_pb2.Delta(from_generation=self.generation, to_generation=self.generation, partial=True)
+
+        yield from delta_chunks.chunked(self._all_parts(), begin)
+        last = begin()
         last.partial = False
-        last.nominations.extend(self._nominations.values())
         yield last
 
-    def _chunk(self) -> snapshot_pb2.Delta:
-        return snapshot_pb2.Delta(from_generation=self.generation, to_generation=self.generation, partial=True)
-
-    def _add_pod_changes(self, delta: snapshot_pb2.Delta, changes: "_Changes") -> None:
-        removed = [row for row, pod in changes.rows.items() if pod is None]
-        delta.removed_pods.extend(removed)
-        pods = [pod for pod in changes.rows.values() if pod is not None]
-        if pods:
-            _add_pods(delta.pods, pods, changes.known_rows)
+    def _all_parts(self) -> Iterator[delta_chunks.Part]:
+        for entry in self.registry.entries():
+            yield delta_chunks.pod_class(_class_message(entry))
+        for node in self._entries.values():
+            yield delta_chunks.node(node)
+        settled = [pod for pod in self._pods.values() if pod.slot != NO_SLOT]
+        yield from delta_chunks.pods(settled, frozenset())
+        for known in self._overlay.all():
+            yield delta_chunks.cluster_object(known)
+        for nomination in self._nominations.values():
+            yield delta_chunks.nomination(nomination)
 
     def _change_objects(self, keys: Iterable[tuple[str, str, str]]) -> None:
         self.revision += 1
@@ -566,15 +574,8 @@ def _class_message(entry: class_registry.ClassEntry) -> snapshot_pb2.PodClass:
     return snapshot_pb2.PodClass(id=entry.id, pod=entry.pod, labels_projected=entry.projected)
 
 
-def _add_pods(columns: snapshot_pb2.PodColumns, pods: Iterable[PlacedPod], known_rows: Iterable[int]) -> None:
-    listed = list(pods)
-    columns.row.extend(pod.row for pod in listed)
-    columns.pod_class.extend(pod.class_id for pod in listed)
-    columns.slot.extend(pod.slot for pod in listed)
-    columns.uid.extend("" if pod.row in known_rows else pod.uid for pod in listed)
-    columns.name.extend("" if pod.row in known_rows else pod.name for pod in listed)
-    columns.start_time_s.extend(pod.start for pod in listed)
-    columns.flags.extend(pod.flags | pod.evicting for pod in listed)
+def _remove_nomination(uid: str, delta: snapshot_pb2.Delta) -> None:
+    delta.removed_nominations.append(uid)
 
 
 def _object_key(entry: snapshot_pb2.ClusterObject) -> tuple[str, str, str]:
@@ -583,9 +584,3 @@ def _object_key(entry: snapshot_pb2.ClusterObject) -> tuple[str, str, str]:
         raise ValueError("the object is of no known kind")
     metadata = getattr(entry, kind).metadata
     return kind, metadata.namespace, metadata.name
-
-
-def _chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    rest = iter(items)
-    while chunk := list(itertools.islice(rest, size)):
-        yield chunk

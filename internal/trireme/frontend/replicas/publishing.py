@@ -44,8 +44,7 @@ class Publisher:
         if not (self._whole or self.followed):
             self._cache.drop_delta()
             return self._cache.generation
-        delta = self._cache.take_delta()
-        if delta is not None:
+        while (delta := self._cache.take_delta()) is not None:
             request = snapshot_pb2.SyncRequest(delta=delta).SerializeToString()
             self._keep(request)
             for phase in self.phases:
