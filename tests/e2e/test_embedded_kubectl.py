@@ -193,3 +193,83 @@ def test_a_port_that_is_taken(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert done.stderr.startswith(f"error: --port {port}: ")
     assert done.stderr.count("\n") == 1
+
+
+def test_explain_reads_the_schemas(cluster: Running) -> None:
+    """Of built-in kinds, in both versions of OpenAPI that kubectl knows."""
+    assert "FIELD: nodeName <string>" in cluster.kubectl("explain", "pod.spec.nodeName")
+    assert "rollingUpdate" in cluster.kubectl("explain", "deploy.spec.strategy", "--output=plaintext-openapiv2")
+
+
+def test_unknown_kinds_get_the_usual_sentence(cluster: Running) -> None:
+    """It was an error about protobuf."""
+    assert 'doesn\'t have a resource type "nope"' in cluster.kubectl("explain", "nope", check=False)
+    unknown = json.dumps({"apiVersion": "foo.example/v1", "kind": "Nope", "metadata": {"name": "a"}})
+    answer = cluster.kubectl("apply", "-f", "-", stdin=unknown, check=False)
+    assert 'no matches for kind "Nope" in version "foo.example/v1"' in answer
+
+
+_DEFINITION = """
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: crontabs.stable.example.com}
+spec:
+  group: stable.example.com
+  scope: Namespaced
+  names: {plural: crontabs, kind: CronTab, shortNames: [ct]}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    subresources: {status: {}, scale: {specReplicasPath: .spec.replicas, statusReplicasPath: .status.replicas}}
+    additionalPrinterColumns:
+    - {name: Spec, type: string, jsonPath: .spec.cronSpec}
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties: {spec: {type: object, properties: {cronSpec: {type: string, description: When it runs.}}}}
+"""
+_CUSTOM = """
+apiVersion: stable.example.com/v1
+kind: CronTab
+metadata: {name: a}
+spec: {cronSpec: "* * * * *", replicas: 2}
+"""
+
+
+def test_custom_resources(cluster: Running) -> None:
+    """From the definition to its end, as the Kubernetes documentation shows it."""
+    kubectl = cluster.kubectl
+    kubectl("apply", "-f", "-", stdin=_DEFINITION)
+    kubectl("wait", "--for=condition=Established", "crd/crontabs.stable.example.com", "--timeout=20s")
+    kubectl("apply", "-f", "-", stdin=_CUSTOM)
+    kubectl("apply", "-f", "-", stdin=_CUSTOM.replace("replicas: 2", "replicas: 3"))
+    assert kubectl("get", "ct").split() == ["NAME", "SPEC", "a", "*", "*", "*", "*", "*"]
+    assert "When it runs." in kubectl("explain", "crontab.spec.cronSpec")
+    kubectl("scale", "ct/a", "--replicas=5")
+    assert kubectl("get", "ct", "a", "-o", "jsonpath={.spec.replicas}") == "5"
+    kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=_CUSTOM)
+    kubectl("delete", "crd", "crontabs.stable.example.com", "--timeout=20s")
+    assert "(get crontabs.stable.example.com)" in kubectl("get", "crontabs", check=False)  # from its cache
+
+
+def test_kinds_of_the_newer_groups(cluster: Running) -> None:
+    """They were unknown: cron jobs, ingresses and their classes, runtime classes, signing requests."""
+    kubectl = cluster.kubectl
+    kubectl("create", "cronjob", "tick", "--image=x", "--schedule=*/5 * * * *")
+    assert "*/5 * * * *" in kubectl("get", "cronjobs")
+    kubectl("create", "job", "--from=cronjob/tick", "now")
+    kubectl("wait", "--for=condition=Complete", "job/now", "--timeout=60s")
+    kubectl("create", "ingress", "web", "--class=c", "--rule=example.com/*=web:80")
+    assert kubectl("get", "ingress").split()[6:9] == ["web", "c", "example.com"]
+    for kind, body in (
+        ("networking.k8s.io/v1", {"kind": "IngressClass", "spec": {"controller": "example.com/c"}}),
+        ("node.k8s.io/v1", {"kind": "RuntimeClass", "handler": "h"}),
+        ("certificates.k8s.io/v1", {"kind": "CertificateSigningRequest", "spec": _REQUEST}),
+    ):
+        kubectl("create", "-f", "-", stdin=json.dumps({"apiVersion": kind, "metadata": {"name": "c"}, **body}))
+    kubectl("certificate", "approve", "c")
+    assert "Approved" in kubectl("get", "csr", "c")
+
+
+_REQUEST = {"signerName": "kubernetes.io/kube-apiserver-client", "request": "Zm9v", "usages": ["client auth"]}

@@ -8,6 +8,7 @@ import orjson
 import pytest
 from embedded_harness import create, make_registry, pod
 
+from trireme.embedded.catalog import Catalog
 from trireme.embedded.paths import Target, parse
 from trireme.embedded.problems import ApiError
 from trireme.embedded.reads import Form, Reader
@@ -164,6 +165,6 @@ def test_events_of_both_groups_are_the_same_objects(registry: Registry) -> None:
 )
 def test_paths(path: str, expected: tuple[str, str, str, str] | None) -> None:
     """A path read wrongly acts on the wrong object."""
-    target = parse(path)
+    target = parse(path, Catalog())
     found = target and (target.resource.key, target.namespace, target.name, target.subresource)
     assert found == expected

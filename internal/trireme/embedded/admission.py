@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from trireme.embedded import pod_defaults, problems
+from trireme.embedded.custom_definitions import CLEANUP, DEFINITIONS
 from trireme.embedded.resources import BY_KEY, NAMESPACES, NODES, SERVICE_ACCOUNTS, Resource
 from trireme.embedded.sources import Sources
 from trireme.embedded.store import Object, Store
@@ -37,6 +38,8 @@ class Admission:
             "compositepodgroups.scheduling.k8s.io": self._priority,
             "services": self._service,
             "jobs.batch": self._job,
+            "certificatesigningrequests.certificates.k8s.io": self._signing_request,
+            DEFINITIONS.key: self._definition,
         }
         self._addresses = 0
 
@@ -152,6 +155,13 @@ class Admission:
             spec["clusterIP"] = f"10.96.{self._addresses // 250 % 256}.{self._addresses % 250 + 1}"
         if spec.get("clusterIP"):
             spec.setdefault("clusterIPs", [spec["clusterIP"]])
+
+    def _signing_request(self, resource: Resource, request: Object) -> None:
+        """Who asks is who the server says it is: here always the same."""
+        request["spec"] |= {"username": "system:admin", "groups": ["system:masters", "system:authenticated"]}
+
+    def _definition(self, resource: Resource, definition: Object) -> None:
+        _add_finalizer(definition, CLEANUP)
 
     def _job(self, resource: Resource, job: Object) -> None:
         """A Job's pods are found by its uid, unless it brings a selector of its own."""

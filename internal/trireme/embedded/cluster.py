@@ -17,6 +17,7 @@ import orjson
 
 from trireme.embedded import nodes as node_shapes
 from trireme.embedded.admission import DEFAULT_CLASS
+from trireme.embedded.catalog import Catalog
 from trireme.embedded.controllers import Controllers
 from trireme.embedded.faults import Faults
 from trireme.embedded.kubelets import Kubelets, Pace
@@ -73,13 +74,12 @@ class EmbeddedCluster:
         self._host = host
         self._port = port
         self.store = Store(history=history)
-        self.registry = Registry(self.store, sources or Sources())
+        self.registry = Registry(self.store, sources or Sources(), Catalog(optional=pod_groups))
         self.server = ApiServer(
             self.registry,
             watch_buffer=watch_buffer,
             bookmark_interval=bookmark_interval,
             remote_faults=remote_faults,
-            optional=pod_groups,
         )
         self._tasks: set[asyncio.Task[None]] = set()
 

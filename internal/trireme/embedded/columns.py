@@ -6,13 +6,14 @@ Resources without an entry get the name and the age. Source: k8s.io/kubernetes, 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from trireme.embedded import durations
 from trireme.embedded.pod_cells import pod_ready, pod_restarts, pod_status
-from trireme.embedded.resources import Resource
+from trireme.embedded.resources import PrintedColumn, Resource
 from trireme.embedded.sources import parse_timestamp
 from trireme.embedded.store import Object
 from trireme.embedded.subresources import selector_text
@@ -234,6 +235,28 @@ def _readiness_gates(obj: Object, now: float) -> str:
     return f"{sum(gate in true for gate in gates)}/{len(gates)}" if gates else "<none>"
 
 
+def _class_parameters(obj: Object, now: float) -> str:
+    parameters = at(obj, "spec.parameters", {})
+    if not parameters:
+        return "<none>"
+    group = f".{parameters['apiGroup']}" if parameters.get("apiGroup") else ""
+    return f"{parameters['kind']}{group}/{parameters['name']}"
+
+
+def _request_condition(obj: Object, now: float) -> str:
+    """Of a CertificateSigningRequest."""
+    kinds = {one["type"] for one in at(obj, "status.conditions", ())}
+    parts = ["Denied" if "Denied" in kinds else "Approved" if "Approved" in kinds else "Pending"]
+    parts += ["Failed"] if "Failed" in kinds else []
+    parts += ["Issued"] if at(obj, "status.certificate") else []
+    return ",".join(parts)
+
+
+def _requested_duration(obj: Object, now: float) -> str:
+    seconds = at(obj, "spec.expirationSeconds")
+    return "<none>" if seconds is None else durations.human(seconds)
+
+
 _COLUMNS: dict[str, tuple[Column, ...]] = {
     "pods": (
         _NAME,
@@ -377,6 +400,47 @@ _COLUMNS: dict[str, tuple[Column, ...]] = {
     ),
     "podgroups.scheduling.k8s.io": (*_GROUP, Column("Status", _group_status), _AGE),
     "compositepodgroups.scheduling.k8s.io": (*_GROUP, _AGE),
+    "cronjobs.batch": (
+        _NAME,
+        _text("Schedule", "spec.schedule"),
+        _text("Timezone", "spec.timeZone", "<none>"),
+        Column("Suspend", lambda obj, now: str(bool(at(obj, "spec.suspend", False)))),
+        Column("Active", lambda obj, now: len(at(obj, "status.active", ())), "integer"),
+        _since("Last Schedule", "status.lastScheduleTime"),
+        _AGE,
+    ),
+    "ingresses.networking.k8s.io": (
+        _NAME,
+        _text("Class", "spec.ingressClassName", "<none>"),
+        Column("Hosts", lambda obj, now: ",".join(one.get("host") or "*" for one in at(obj, "spec.rules", ())) or "*"),
+        Column(
+            "Address",
+            lambda obj, now: ",".join(
+                one.get("hostname") or one.get("ip", "") for one in at(obj, "status.loadBalancer.ingress", ())
+            ),
+        ),
+        Column("Ports", lambda obj, now: "80, 443" if at(obj, "spec.tls", ()) else "80"),
+        _AGE,
+    ),
+    "ingressclasses.networking.k8s.io": (
+        _NAME,
+        _text("Controller", "spec.controller"),
+        Column("Parameters", _class_parameters),
+        _AGE,
+    ),
+    "runtimeclasses.node.k8s.io": (_NAME, _text("Handler", "handler"), _AGE),
+    "certificatesigningrequests.certificates.k8s.io": (
+        _NAME,
+        _AGE,
+        _text("SignerName", "spec.signerName"),
+        _text("Requestor", "spec.username"),
+        Column("RequestedDuration", _requested_duration),
+        Column("Condition", _request_condition),
+    ),
+    "customresourcedefinitions.apiextensions.k8s.io": (
+        _NAME,
+        Column("Created At", lambda obj, now: obj["metadata"]["creationTimestamp"]),
+    ),
     "leases.coordination.k8s.io": (_NAME, _text("Holder", "spec.holderIdentity"), _AGE),
     "endpointslices.discovery.k8s.io": (
         _NAME,
@@ -401,6 +465,35 @@ _COLUMNS["replicasets.apps"] = _COLUMNS["replicationcontrollers"] = _REPLICAS
 _DEFAULT = (_NAME, _AGE)
 
 
+_INDEX = re.compile(r"\[(\d+)\]")
+
+
+def _printed(column: PrintedColumn) -> Column:
+    """A column that a definition describes. Of JSONPath it knows fields and numbers in brackets."""
+    parts = _INDEX.sub(r".\1", column.path).strip(".").split(".")
+
+    def cell(obj: Object, now: float) -> Any:
+        value: Any = obj
+        for part in parts:
+            if isinstance(value, dict):
+                value = value.get(part)
+            elif isinstance(value, list) and part.isdecimal() and int(part) < len(value):
+                value = value[int(part)]
+            else:
+                return None
+        if column.type == "date":
+            return durations.since(value, now) if isinstance(value, str) else None
+        return value if column.type != "string" or value is None or isinstance(value, str) else str(value)
+
+    return Column(column.name, cell, column.type, column.priority > 0, column.description)
+
+
+def _custom(resource: Resource) -> tuple[Column, ...]:
+    return (_NAME, *(_printed(one) for one in resource.printed)) if resource.printed else _DEFAULT
+
+
 def columns_of(resource: Resource) -> tuple[Column, ...]:
     """The columns of a resource's table."""
+    if resource.custom:
+        return _custom(resource)
     return _COLUMNS.get(resource.key, _DEFAULT)

@@ -17,7 +17,7 @@ from trireme.embedded.store import Object
 
 _GO_TYPES = {"s": "string", "n": "int64", "b": "bool", "y": "[]uint8"}
 _PYTHON_TYPES: dict[str, type] = {"s": str, "n": int, "b": bool, "y": str}
-_ANYTHING = frozenset({"runtime.RawExtension", "meta.v1.FieldsV1"})
+_ANYTHING = frozenset({"runtime.RawExtension", "meta.v1.FieldsV1", "apiextensions.v1.JSONSchemaProps"})
 _TEXT = frozenset({"meta.v1.Time", "meta.v1.MicroTime", "meta.v1.Duration"})
 _LIST_OF_TEXT = frozenset({"authentication.v1.ExtraValue", "authorization.v1.ExtraValue"})
 _TYPE_META = frozenset({"kind", "apiVersion"})
@@ -176,6 +176,8 @@ def conform(resource: Resource, body: Object, *, strict: bool) -> Object:
     """
     check = _Check()
     try:
+        if resource.custom:
+            return _conform_custom(check, body)
         cleaned = check.message(protobuf.message_name(resource.api_version, resource.kind), body, "")
     except problems.ApiError as error:
         raise problems.bad_request(_handled(resource, error.message)) from error
@@ -183,6 +185,15 @@ def conform(resource: Resource, body: Object, *, strict: bool) -> Object:
         listed = ", ".join(f'unknown field "{path}"' for path in check.unknown)
         raise problems.bad_request(_handled(resource, f"strict decoding error: {listed}"))
     return cleaned
+
+
+def _conform_custom(check: _Check, body: Object) -> Object:
+    """A custom resource as it is, but for its metadata."""
+    metadata = check.message(
+        "meta.v1.ObjectMeta", body.get("metadata") or {}, "metadata", "meta.v1.PartialObjectMetadata"
+    )
+    metadata = {key: value for key, value in metadata.items() if value is not None}
+    return {**body, "metadata": metadata}
 
 
 def _handled(resource: Resource, why: str) -> str:

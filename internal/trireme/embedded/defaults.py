@@ -10,7 +10,7 @@ import base64
 from collections.abc import Callable
 from typing import Any
 
-from trireme.embedded import conforming, pod_defaults
+from trireme.embedded import conforming, custom_definitions, pod_defaults
 from trireme.embedded.resources import Resource
 from trireme.embedded.store import Object
 
@@ -135,6 +135,24 @@ def _volume(obj: Object) -> None:
         path.setdefault("type", "")
 
 
+def _cron_job(obj: Object) -> None:
+    _fill(
+        obj.setdefault("spec", {}),
+        concurrencyPolicy="Allow",
+        suspend=False,
+        successfulJobsHistoryLimit=3,
+        failedJobsHistoryLimit=1,
+    )
+    template = obj["spec"].get("jobTemplate") or {}
+    if pod_spec := ((template.get("spec") or {}).get("template") or {}).get("spec"):
+        pod_defaults.default_spec(pod_spec)
+
+
+def _ingress_class(obj: Object) -> None:
+    if parameters := (obj.get("spec") or {}).get("parameters"):
+        _fill(parameters, scope="Cluster")
+
+
 def _storage_class(obj: Object) -> None:
     _fill(obj, reclaimPolicy="Delete", volumeBindingMode="Immediate")
 
@@ -199,6 +217,9 @@ _DEFAULTS: dict[str, Callable[[Object], None]] = {
     "statefulsets.apps": _stateful_set,
     "daemonsets.apps": _daemon_set,
     "jobs.batch": _job,
+    "cronjobs.batch": _cron_job,
+    "ingressclasses.networking.k8s.io": _ingress_class,
+    "customresourcedefinitions.apiextensions.k8s.io": custom_definitions.default,
     "storageclasses.storage.k8s.io": _storage_class,
     "csidrivers.storage.k8s.io": _csi_driver,
     "priorityclasses.scheduling.k8s.io": _priority_class,

@@ -1,18 +1,20 @@
 """What clients read to learn what the server serves: versions, groups, resources, and OpenAPI documents.
 
-Made from the resource table, in both forms that clients know: the plain documents per group, and the aggregated one
-that newer clients ask for in a single request. The OpenAPI documents say just enough for `kubectl`: which kinds exist,
-and that fields are validated by the server, so that `kubectl` leaves that to it.
+Made from the catalog, in both forms that clients know: the plain documents per group, and the aggregated one that newer
+clients ask for in a single request. Each is made when it is asked for, and again once the catalog has changed.
 """
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable
 
 import orjson
 
-from trireme.embedded.resources import RESOURCES, Resource
+from trireme.embedded import openapi, openapi_protobuf
+from trireme.embedded.catalog import Catalog
+from trireme.embedded.custom_definitions import version_order
+from trireme.embedded.openapi import GroupVersion
+from trireme.embedded.resources import Resource
 from trireme.embedded.reviews import REVIEWS
 from trireme.embedded.store import Object
 
@@ -41,17 +43,8 @@ _SUBRESOURCE_KINDS = {
 }
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
-GroupVersion = tuple[str, str]
-
-
-def _group_versions(optional: bool) -> list[GroupVersion]:
-    served = {(one.group, one.version): None for one in RESOURCES if optional or not one.optional}
-    served.update({(one.group, one.version): None for one in REVIEWS})
-    return list(served)
-
-
-def _of(group_version: GroupVersion) -> list[Resource]:
-    return [one for one in RESOURCES if (one.group, one.version) == group_version]
+_AGGREGATED = {"/api": "aggregated /api", "/apis": "aggregated /apis"}
+_OPENAPI_PROTOBUF = "protobuf of /openapi/v2"
 
 
 def _text(group_version: GroupVersion) -> str:
@@ -64,10 +57,10 @@ def _subresource(resource: Resource, name: str) -> tuple[str, str, str, list[str
     return _SUBRESOURCE_KINDS.get(name, own)
 
 
-def resource_list(group_version: GroupVersion) -> Object:
-    """The plain document of one group and version."""
+def resource_list(group_version: GroupVersion, resources: list[Resource]) -> Object:
+    """The plain document of one group and version, which has these resources."""
     entries: list[Object] = []
-    for one in _of(group_version):
+    for one in resources:
         entry: Object = {
             "name": one.plural,
             "singularName": one.singular,
@@ -120,12 +113,12 @@ def _discovered(resource: Resource) -> Object:
     return entry
 
 
-def _aggregate(core: bool, optional: bool) -> Object:
+def _aggregate(core: bool, served: dict[GroupVersion, list[Resource]]) -> Object:
     groups: dict[str, list[Object]] = {}
-    for group, version in _group_versions(optional):
+    for (group, version), rows in served.items():
         if core is bool(group):
             continue
-        resources = [_discovered(one) for one in _of((group, version))]
+        resources = [_discovered(one) for one in rows]
         for review in REVIEWS:
             if (review.group, review.version) == (group, version):
                 resources.append(
@@ -140,119 +133,98 @@ def _aggregate(core: bool, optional: bool) -> Object:
         groups.setdefault(group, []).append({"version": version, "freshness": "Current", "resources": resources})
     items = []
     for name, versions in groups.items():
-        # The stable version is the preferred one, and clients take the first.
-        versions.sort(key=lambda one: "beta" in one["version"] or "alpha" in one["version"])
+        # Clients prefer the first.
+        versions.sort(key=lambda one: version_order(one["version"]))
         items.append({"metadata": {"name": name} if name else {}, "versions": versions})
     return {"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items}
 
 
-def _group(name: str, served: list[GroupVersion]) -> Object:
-    versions = sorted((version for group, version in served if group == name), key=lambda one: "beta" in one)
+def _group(name: str, served: Iterable[GroupVersion]) -> Object:
+    versions = sorted((version for group, version in served if group == name), key=version_order)
     entries = [{"groupVersion": f"{name}/{version}", "version": version} for version in versions]
     return {"name": name, "versions": entries, "preferredVersion": entries[0]}
 
 
-# OpenAPI
-
-
-def _schema_name(resource: Resource) -> str:
-    group = (resource.group or "core").removesuffix(".k8s.io").split(".")[0]
-    return f"io.k8s.api.{group}.{resource.version}.{resource.kind}"
-
-
-def _schema(resource: Resource) -> Object:
-    return {
-        "description": f"{resource.kind} of {resource.api_version}.",
-        "type": "object",
-        "properties": {
-            "apiVersion": {"type": "string", "description": "Version of the object's form."},
-            "kind": {"type": "string", "description": "The kind of the object."},
-            "metadata": {"type": "object", "description": "Name, labels, owners and the like."},
-            "spec": {"type": "object", "description": "What is wanted.", "x-kubernetes-preserve-unknown-fields": True},
-            "status": {"type": "object", "description": "What is.", "x-kubernetes-preserve-unknown-fields": True},
-        },
-        "x-kubernetes-group-version-kind": [_kind(resource.group, resource.version, resource.kind)],
-        "x-kubernetes-preserve-unknown-fields": True,
-    }
-
-
-def _parameters() -> list[Object]:
-    names = ("dryRun", "fieldManager", "fieldValidation", "force")
-    return [{"name": name, "in": "query", "schema": {"type": "string", "uniqueItems": True}} for name in names]
-
-
-def _openapi_paths(resource: Resource, schema_prefix: str) -> Object:
-    root = f"/apis/{resource.group}" if resource.group else "/api"
-    scope = "/namespaces/{namespace}" if resource.namespaced else ""
-    collection = f"{root}/{resource.version}{scope}/{resource.plural}"
-    kind = _kind(resource.group, resource.version, resource.kind)
-    body = {"content": {"application/json": {"schema": {"$ref": f"{schema_prefix}{_schema_name(resource)}"}}}}
-
-    def operation(action: str) -> Object:
-        return {
-            "parameters": _parameters(),
-            "responses": {"200": {"description": "OK", **body}},
-            "x-kubernetes-action": action,
-            "x-kubernetes-group-version-kind": kind,
-        }
-
-    one = {"get": operation("get"), "put": operation("put"), "patch": operation("patch"), "delete": operation("delete")}
-    return {
-        collection: {"get": operation("list"), "post": operation("post")},
-        collection + "/{name}": one,
-    }
-
-
-def openapi_v3(group_version: GroupVersion) -> Object:
-    """The OpenAPI v3 document of one group and version."""
-    paths: Object = {}
-    schemas: Object = {}
-    for resource in _of(group_version):
-        paths.update(_openapi_paths(resource, "#/components/schemas/"))
-        schemas[_schema_name(resource)] = _schema(resource)
-    info = {"title": "Kubernetes", "version": VERSION["gitVersion"]}
-    return {"openapi": "3.0.0", "info": info, "paths": paths, "components": {"schemas": schemas}}
-
-
-def _openapi_v2() -> Object:
-    definitions = {_schema_name(resource): _schema(resource) for resource in RESOURCES}
-    info = {"title": "Kubernetes", "version": VERSION["gitVersion"]}
-    return {"swagger": "2.0", "info": info, "paths": {}, "definitions": definitions}
-
-
-def _openapi_path(group_version: GroupVersion) -> str:
+def _path(group_version: GroupVersion) -> str:
     group, version = group_version
     return f"apis/{group}/{version}" if group else f"api/{version}"
 
 
-@functools.cache
-def documents(optional: bool) -> Mapping[str, bytes]:
-    """Every plain document by its path; `optional` says whether optional resources are served."""
-    served = _group_versions(optional)
-    groups = list(dict.fromkeys(group for group, _ in served if group))
-    root = {"clientCIDR": "0.0.0.0/0", "serverAddress": ""}
-    made: dict[str, Object] = {
-        "/version": VERSION,
-        "/api": {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": [root]},
-        "/apis": {"kind": "APIGroupList", "apiVersion": "v1", "groups": [_group(name, served) for name in groups]},
-        "/openapi/v2": _openapi_v2(),
-        "/openapi/v3": {
-            "paths": {
-                _openapi_path(one): {"serverRelativeURL": f"/openapi/v3/{_openapi_path(one)}?hash=trireme"}
-                for one in served
-            }
-        },
-    }
-    for group in groups:
-        made[f"/apis/{group}"] = {"kind": "APIGroup", "apiVersion": "v1", **_group(group, served)}
-    for one in served:
-        made["/" + _openapi_path(one)] = resource_list(one)
-        made["/openapi/v3/" + _openapi_path(one)] = openapi_v3(one)
-    made["/"] = {"paths": sorted(made)}
-    return {path: orjson.dumps(document) for path, document in made.items()}
+class Discovery:
+    """The documents of one cluster."""
 
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._revision = -1
+        self._served: dict[GroupVersion, list[Resource]] = {}
+        self._makers: dict[str, Callable[[], bytes]] = {}
+        self._made: dict[str, bytes] = {}
 
-@functools.cache
-def aggregated(path: str, optional: bool) -> bytes:
-    """The aggregated document of `/api` or `/apis`."""
-    return orjson.dumps(_aggregate(path == "/api", optional))
+    def _refresh(self) -> None:
+        if self._revision == self._catalog.revision:
+            return
+        self._revision = self._catalog.revision
+        self._made.clear()
+        self._served = {}
+        for resource in self._catalog.resources():
+            self._served.setdefault((resource.group, resource.version), []).append(resource)
+        for review in REVIEWS:
+            self._served.setdefault((review.group, review.version), [])
+        self._makers = self._all_makers()
+
+    def _all_makers(self) -> dict[str, Callable[[], bytes]]:
+        served = self._served
+        groups = list(dict.fromkeys(group for group, _ in served if group))
+        root = {"clientCIDR": "0.0.0.0/0", "serverAddress": ""}
+        names = [_group(name, served) for name in groups]
+        plain: dict[str, Object] = {
+            "/version": VERSION,
+            "/api": {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": [root]},
+            "/apis": {"kind": "APIGroupList", "apiVersion": "v1", "groups": names},
+            "/openapi/v3": {"paths": {_path(one): {"serverRelativeURL": self._openapi_url(one)} for one in served}},
+        }
+        for name, group in zip(groups, names, strict=True):
+            plain[f"/apis/{name}"] = {"kind": "APIGroup", "apiVersion": "v1", **group}
+        for one, resources in served.items():
+            plain["/" + _path(one)] = resource_list(one, resources)
+        makers: dict[str, Callable[[], bytes]] = {
+            path: lambda document=document: orjson.dumps(document)  # type: ignore[misc]
+            for path, document in plain.items()
+        }
+        for one, resources in served.items():
+            makers[f"/openapi/v3/{_path(one)}"] = lambda resources=resources: openapi.version_3(  # type: ignore[misc]
+                resources, VERSION["gitVersion"]
+            )
+        makers["/openapi/v2"] = lambda: orjson.dumps(self._openapi_v2())
+        makers[_OPENAPI_PROTOBUF] = lambda: openapi_protobuf.encode(self._openapi_v2())
+        makers["/"] = lambda: orjson.dumps({"paths": sorted(path for path in makers if path != _OPENAPI_PROTOBUF)})
+        makers[_AGGREGATED["/api"]] = lambda: orjson.dumps(_aggregate(True, served))
+        makers[_AGGREGATED["/apis"]] = lambda: orjson.dumps(_aggregate(False, served))
+        return makers
+
+    def _openapi_url(self, group_version: GroupVersion) -> str:
+        return f"/openapi/v3/{_path(group_version)}?hash={VERSION['gitVersion']}-{self._revision}"
+
+    def _openapi_v2(self) -> Object:
+        return openapi.version_2(self._catalog.resources(), VERSION["gitVersion"])
+
+    def _document(self, name: str) -> bytes | None:
+        self._refresh()
+        if name not in self._made and (make := self._makers.get(name)) is not None:
+            self._made[name] = make()
+        return self._made.get(name)
+
+    def document(self, path: str, accept: str) -> tuple[str, bytes] | None:
+        """Media type and body of the document at a path, as the client accepts it; None where there is none."""
+        if path in _AGGREGATED and "g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList" in accept:
+            body, kind = self._document(_AGGREGATED[path]), AGGREGATED
+        elif path == "/openapi/v2" and openapi_protobuf.accepted(accept):
+            body, kind = self._document(_OPENAPI_PROTOBUF), openapi_protobuf.MEDIA_TYPE
+        else:
+            body, kind = self._document(path.rstrip("/") or "/"), "application/json"
+        return (kind, body) if body is not None else None
+
+    def serves_version(self, path: str) -> bool:
+        """Whether a path begins with a group and version that are served."""
+        self._refresh()
+        return path.startswith("/api/v1/") or "/".join(path.split("/")[:4]) in self._makers

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trireme.embedded.resources import BY_PATH, NAMESPACES, Resource
+from trireme.embedded.catalog import Catalog
+from trireme.embedded.resources import NAMESPACES, Resource
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +22,8 @@ class Target:
     subresource: str = ""
 
 
-def parse(path: str) -> Target | None:
-    """The target of a decoded path, or None where it is not the path of a known resource."""
+def parse(path: str, catalog: Catalog) -> Target | None:
+    """The target of a decoded path, or None where it is not the path of a resource that is served."""
     parts = path.strip("/").split("/")
     if parts[0] == "api" and len(parts) > 2:
         group, version, rest = "", parts[1], parts[2:]
@@ -33,7 +34,7 @@ def parse(path: str) -> Target | None:
     namespace = ""
     if rest[0] == "namespaces" and len(rest) > 2 and not (len(rest) == 3 and rest[2] in NAMESPACES.subresources):
         namespace, rest = rest[1], rest[2:]
-    resource = BY_PATH.get((group, version, rest[0]))
+    resource = catalog.find(group, version, rest[0])
     if resource is None or len(rest) > 3 or (namespace and not resource.namespaced):
         return None
     name = rest[1] if len(rest) > 1 else ""

@@ -160,6 +160,11 @@ def method_not_allowed() -> ApiError:
     return ApiError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource", {})
 
 
+def not_implemented(message: str) -> ApiError:
+    """501: a real cluster does this, and the embedded one does not."""
+    return ApiError(501, "NotImplemented", message, {})
+
+
 def bad_options(kind: str, cause: Cause) -> ApiError:
     """422: a query parameter, or the options object in the body, is wrong."""
     causes = [{"reason": cause.kind, "message": cause.body, "field": cause.field}]

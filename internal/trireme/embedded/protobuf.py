@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import functools
+import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,10 +22,11 @@ from trireme.embedded.sources import timestamp
 
 MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
 SCHEMA_FILE = Path(__file__).with_name("protobuf_schema.json")
+_JSON_SCHEMA = "apiextensions.v1.JSONSchemaProps"
 _MAGIC = b"k8s\x00"
 
 Field = tuple[str, str, str]
-"""JSON name; shape; scalar code (s n b y) or the name of a message.
+"""JSON name; shape; scalar code (s n d b y) or the name of a message.
 
 The shape is `value` (left out of JSON when zero), `always` (in JSON even when zero), `kept` (in JSON when set, zero or
 not), `inline`, `repeated` or `map`; the last two with ` always` where JSON has null for an empty one.
@@ -74,7 +76,9 @@ def _fields(data: memoryview) -> Iterator[tuple[int, int | memoryview]]:
             yield number, data[at : at + length]
             at += length
         elif wire in (1, 5):
-            at += 8 if wire == 1 else 4  # no field of these types is fixed-width
+            width = 8 if wire == 1 else 4
+            yield number, data[at : at + width]
+            at += width
         else:
             raise Malformed(f"wire type {wire}")
 
@@ -122,6 +126,29 @@ def _duration(data: memoryview) -> str:
     return f"{_signed(_plain(data).get(1, 0)) / 1e9:g}s"
 
 
+def _raw_json(data: memoryview) -> Any:
+    """Of apiextensions: a JSON value, encoded."""
+    raw = _plain(data).get(1)
+    return orjson.loads(raw) if raw else None
+
+
+def _schema_or_bool(data: memoryview) -> Any:
+    fields = _plain(data)
+    return _message(_JSON_SCHEMA, fields[2]) if 2 in fields else bool(fields.get(1))
+
+
+def _schema_or_list(data: memoryview) -> Any:
+    fields = _plain(data)
+    return (
+        _message(_JSON_SCHEMA, fields[1]) if 1 in fields else [_message(_JSON_SCHEMA, one) for _, one in _fields(data)]
+    )
+
+
+def _schema_or_names(data: memoryview) -> Any:
+    fields = _plain(data)
+    return _message(_JSON_SCHEMA, fields[1]) if 1 in fields else [_text(one) for _, one in _fields(data)]
+
+
 def _items(data: memoryview) -> list[str]:
     return [_text(value) for number, value in _fields(data) if number == 1]
 
@@ -134,6 +161,10 @@ _SPECIAL: dict[str, Callable[[memoryview], Any]] = {
     "meta.v1.Duration": _duration,
     "meta.v1.FieldsV1": _json,
     "runtime.RawExtension": _json,
+    "apiextensions.v1.JSON": _raw_json,
+    "apiextensions.v1.JSONSchemaPropsOrBool": _schema_or_bool,
+    "apiextensions.v1.JSONSchemaPropsOrArray": _schema_or_list,
+    "apiextensions.v1.JSONSchemaPropsOrStringArray": _schema_or_names,
     "authentication.v1.ExtraValue": _items,
     "authorization.v1.ExtraValue": _items,
 }
@@ -146,6 +177,8 @@ def _scalar(code: str, value: int | memoryview) -> Any:
         return _signed(value) if isinstance(value, int) else 0
     if code == "b":
         return bool(value)
+    if code == "d":
+        return struct.unpack("<d", value)[0] if isinstance(value, memoryview) and len(value) == 8 else 0.0
     if code == "y":
         return base64.b64encode(bytes(value)).decode() if isinstance(value, memoryview) else ""
     return _message(code, value)

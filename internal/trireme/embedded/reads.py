@@ -142,7 +142,7 @@ class Reader:
                 metadata["remainingItemCount"] = len(records) - limit
             self._keep(_page_key(target, query, revision), records)
             records = records[:limit]
-        if resource.view_of:
+        if resource.is_view:
             records = [views.shown(resource, record) for record in records]
         if form.table:
             return orjson.dumps(tables.table(resource, records, self._clock(), form.include, metadata))
@@ -158,7 +158,7 @@ class Reader:
             fields = f"{fields},metadata.name={target.name}" if fields else f"metadata.name={target.name}"
         labels = query.get("labelSelector", "")
         predicate = selection.predicate(target.resource, labels, fields)  # refuses unknown fields under their own name
-        if predicate is None or not target.resource.view_of:
+        if predicate is None or not target.resource.is_view:
             return predicate
         stored = stored_as(target.resource)
         return selection.predicate(stored, labels, views.stored_selector(target.resource, fields))
@@ -241,7 +241,7 @@ class Reader:
             return as_table
         if form.metadata_only:
             return lambda record: orjson.dumps(metadata_only(record))
-        if resource.view_of:
+        if resource.is_view:
             return lambda record: views.shown(resource, record).json()
         return None
 
@@ -256,7 +256,7 @@ def _list_metadata(revision: int) -> Object:
 
 
 def _list_body(resource: Resource, metadata: Object, records: list[Record]) -> bytes:
-    head = {"kind": f"{resource.kind}List", "apiVersion": resource.api_version, "metadata": metadata}
+    head = {"kind": resource.list_kind, "apiVersion": resource.api_version, "metadata": metadata}
     opening = orjson.dumps(head)[:-1] + b',"items":['
     # Items of a list carry neither kind nor version, which every record's JSON starts with.
     skip = len(orjson.dumps({"kind": resource.kind, "apiVersion": resource.api_version}))

@@ -101,7 +101,7 @@ class WorkQueue(Generic[K]):
         if now >= failure.quiet_until:
             wait = min(_RETRY_SECONDS * 2**failure.count, _RETRY_LIMIT_SECONDS)
             failure.count, failure.quiet_until = failure.count + 1, now + wait
-            named = "/".join(part for part in key if part) if isinstance(key, tuple) else key
+            named = "/".join(str(part) for part in key if part) if isinstance(key, tuple) else key
             _LOG.warning("%s: %s: %s; again in %.0f s", self._name, named, _in_short(error), wait)
         # What it waits for may happen before that; then an event adds the key.
         self.add(key, failure.quiet_until - now)

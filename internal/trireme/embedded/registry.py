@@ -14,6 +14,7 @@ import orjson
 
 from trireme.embedded import defaults, problems, validation
 from trireme.embedded.admission import Admission
+from trireme.embedded.catalog import Catalog
 from trireme.embedded.resources import NAMESPACES, PODS, SERVICE_ACCOUNTS, Resource
 from trireme.embedded.sources import Sources, timestamp
 from trireme.embedded.store import Object, Record, Store
@@ -65,8 +66,9 @@ def spec_changed(new: Object, old: Object) -> bool:
 class Registry:
     """The API's write rules over one store."""
 
-    def __init__(self, store: Store, sources: Sources) -> None:
+    def __init__(self, store: Store, sources: Sources, catalog: Catalog | None = None) -> None:
         self.store = store
+        self.catalog = catalog or Catalog()
         self.sources = sources
         self.admission = Admission(store, sources)
 
@@ -127,7 +129,7 @@ class Registry:
         defaults.apply(resource.key, obj)
         validation.check_create(resource, obj)
         self.admission.admit(resource, obj)
-        if resource.has_status and "status" not in obj:
+        if resource.has_status and "status" not in obj and not resource.custom:
             obj["status"] = defaults.initial_status(resource, obj, self.sources.now())
 
     def _generate_name(self, resource: Resource, namespace: str, prefix: str) -> str:
@@ -198,7 +200,7 @@ class Registry:
             raise problems.rejected(resource.group, resource.plural, before.name, [cause])
         if version and version != old["metadata"]["resourceVersion"]:
             raise problems.conflict(resource, before.name, problems.MODIFIED)
-        if subresource == "status":
+        if subresource in ("status", "approval"):
             obj = self._with_status(resource, old, body)
         else:
             obj = self._with_spec(resource, old, body)

@@ -7,10 +7,34 @@ means adding a row.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 STATUS = "status"
 SCALE = "scale"
+
+
+@dataclass(frozen=True, slots=True)
+class PrintedColumn:
+    """A column of a custom resource's table, as its definition has it."""
+
+    name: str
+    type: str
+    path: str
+    """JSONPath of the value."""
+    description: str = ""
+    priority: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ScalePaths:
+    """Where a resource has the numbers of its scale; JSONPath without wildcards."""
+
+    replicas: str = ".spec.replicas"
+    reported: str = ".status.replicas"
+    selector: str = ""
+    """Of a text in the notation of query parameters; empty where `spec.selector` is a label selector."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,6 +69,16 @@ class Resource:
     """The oldest objects go beyond this number; 0 is no limit."""
     optional: bool = False
     """Served only where the cluster was told to, like an API that is off by default in the real server."""
+    custom: bool = False
+    """Defined by a CustomResourceDefinition, and stored without a schema."""
+    storage: Resource | None = None
+    """What stores the objects of a custom resource; None for that itself."""
+    singular_name: str = ""
+    list_name: str = ""
+    printed: tuple[PrintedColumn, ...] = ()
+    scale_paths: ScalePaths = ScalePaths()
+    schema: Mapping[str, Any] | None = None
+    """OpenAPI schema of a custom resource, shown to clients."""
     key: str = field(init=False)
     """plural.group, as in messages; just the plural in the core group."""
     api_version: str = field(init=False)
@@ -56,7 +90,20 @@ class Resource:
     @property
     def singular(self) -> str:
         """The name that `kubectl` accepts for one of them."""
-        return self.kind.lower()
+        return self.singular_name or self.kind.lower()
+
+    @property
+    def list_kind(self) -> str:
+        """The kind of a list of them."""
+        return self.list_name or f"{self.kind}List"
+
+    @property
+    def is_view(self) -> bool:
+        """Whether the objects are stored as another resource."""
+        return bool(self.view_of) or self.storage is not None
+
+    def __str__(self) -> str:
+        return self.key
 
     @property
     def has_status(self) -> bool:
@@ -154,6 +201,10 @@ RESOURCES: tuple[Resource, ...] = (
         counts_generations=True,
     ),
     Resource(
+        "batch", "v1", "cronjobs", "CronJob", short=("cj",), categories=_ALL, subresources=(STATUS,),
+        counts_generations=True,
+    ),
+    Resource(
         "policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", short=("pdb",), subresources=(STATUS,),
         counts_generations=True, needs_version=True,
     ),
@@ -211,6 +262,23 @@ RESOURCES: tuple[Resource, ...] = (
     ),
     Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice", counts_generations=True),
     Resource("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy", short=("netpol",), counts_generations=True),
+    Resource(
+        "networking.k8s.io", "v1", "ingresses", "Ingress", short=("ing",), subresources=(STATUS,),
+        counts_generations=True,
+    ),
+    Resource(
+        "networking.k8s.io", "v1", "ingressclasses", "IngressClass", namespaced=False, counts_generations=True,
+    ),
+    Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", namespaced=False, counts_generations=True),
+    Resource(
+        "certificates.k8s.io", "v1", "certificatesigningrequests", "CertificateSigningRequest", namespaced=False,
+        short=("csr",), subresources=(STATUS, "approval"), fields=("spec.signerName",),
+    ),
+    Resource(
+        "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False,
+        short=("crd", "crds"), categories=("api-extensions",), subresources=(STATUS,), counts_generations=True,
+        returns_deleted=True,
+    ),
     Resource(_RBAC, "v1", "roles", "Role", created_by_update=True),
     Resource(_RBAC, "v1", "rolebindings", "RoleBinding", created_by_update=True),
     Resource(_RBAC, "v1", "clusterroles", "ClusterRole", namespaced=False, created_by_update=True),
@@ -223,7 +291,9 @@ BY_KIND: dict[tuple[str, str], Resource] = {(one.api_version, one.kind): one for
 
 
 def stored_as(resource: Resource) -> Resource:
-    """The resource that holds the objects of this one: itself, but for views of another group."""
+    """The resource that holds the objects of this one: itself, but for views of another group or version."""
+    if resource.storage is not None:
+        return resource.storage
     return BY_KEY[resource.view_of] if resource.view_of else resource
 
 

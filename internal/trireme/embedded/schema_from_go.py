@@ -1,6 +1,7 @@
 """Makes `protobuf_schema.json` from the Go modules that define the Kubernetes types. Run by hand for a new release:
 
-    python -m trireme.embedded.schema_from_go MODULES/k8s.io/api@v0.37.0 MODULES/k8s.io/apimachinery@v0.37.0
+    python -m trireme.embedded.schema_from_go MODULES/k8s.io/api@v0.37.0 MODULES/k8s.io/apimachinery@v0.37.0 \
+        MODULES/k8s.io/apiextensions-apiserver@v0.37.0
 
 The field numbers and types come from the modules' .proto files; what those do not say (which messages are inlined in
 JSON, and which zero values JSON leaves out) comes from the struct tags beside them. The result holds nothing but
@@ -19,11 +20,13 @@ from trireme.embedded.protobuf import SCHEMA_FILE, Field
 
 _GROUPS = (
     "apps/v1", "authentication/v1", "authorization/v1", "autoscaling/v1", "autoscaling/v2", "batch/v1",
-    "coordination/v1", "core/v1", "discovery/v1", "events/v1", "networking/v1", "policy/v1", "rbac/v1", "resource/v1",
+    "certificates/v1", "coordination/v1", "core/v1", "discovery/v1", "events/v1", "networking/v1", "node/v1",
+    "policy/v1", "rbac/v1", "resource/v1",
     "scheduling/v1", "scheduling/v1alpha3", "scheduling/v1beta1", "storage/v1",
 )  # fmt: skip
 _MACHINERY = ("pkg/apis/meta/v1", "pkg/runtime", "pkg/util/intstr", "pkg/api/resource")
-_SCALARS = {"string": "s", "int32": "n", "int64": "n", "bool": "b", "bytes": "y"}
+_EXTENSIONS = ("pkg/apis/apiextensions/v1",)
+_SCALARS = {"double": "d", "string": "s", "int32": "n", "int64": "n", "bool": "b", "bytes": "y"}
 _MESSAGE = re.compile(r"^message (\w+) \{$(.*?)^\}$", re.MULTILINE | re.DOTALL)
 _FIELD = re.compile(r"^  (optional|repeated|map<string, ([\w.]+)>) ?([\w.]*) (\w+) = (\d+);", re.MULTILINE)
 _STRUCT = re.compile(r"^type (\w+) struct \{$(.*?)^\}$", re.MULTILINE | re.DOTALL)
@@ -38,6 +41,7 @@ def _short(name: str, package: str) -> str:
     return (
         full.removeprefix("k8s.io.api.")
         .removeprefix("k8s.io.apimachinery.pkg.apis.")
+        .removeprefix("k8s.io.apiextensions_apiserver.pkg.apis.")
         .removeprefix("k8s.io.apimachinery.pkg.")
     )
 
@@ -86,12 +90,14 @@ def _read(folder: Path, schema: dict[str, dict[int, Field]]) -> None:
 
 def main(argv: list[str]) -> int:
     """Writes the schema beside this module."""
-    api, machinery = map(Path, argv)
+    api, machinery, extensions = map(Path, argv)
     schema: dict[str, dict[int, Field]] = {}
     for part in _MACHINERY:
         _read(machinery / part, schema)
     for part in _GROUPS:
         _read(api / part, schema)
+    for part in _EXTENSIONS:
+        _read(extensions / part, schema)
     lines = [
         orjson.dumps(name).decode() + ":" + orjson.dumps({str(key): value for key, value in fields.items()}).decode()
         for name, fields in sorted(schema.items())

@@ -18,12 +18,13 @@ import orjson
 import yaml
 from aiohttp import web
 
-from trireme.embedded import discovery, problems, protobuf, reads, reviews, subresources, watch_channels, writes
+from trireme.embedded import problems, protobuf, reads, reviews, subresources, watch_channels, writes
+from trireme.embedded.discovery import Discovery
 from trireme.embedded.faults import Action, Fault, Faults
 from trireme.embedded.paths import Target, parse
 from trireme.embedded.reads import Form, Reader
 from trireme.embedded.registry import Registry
-from trireme.embedded.resources import stored_as
+from trireme.embedded.resources import Resource, stored_as
 from trireme.embedded.watching import Watcher, frame
 
 _LOG = logging.getLogger(__name__)
@@ -73,11 +74,8 @@ class ApiServer:
         bookmark_interval: float = 60.0,
         watch_timeout: tuple[float, float] = (1800.0, 3600.0),
         remote_faults: bool = False,
-        optional: bool = False,
     ) -> None:
-        """`watch_timeout` bounds the length of a watch that names none; `remote_faults` lets clients arm faults;
-        `optional` serves the resources that are off by default.
-        """
+        """`watch_timeout` bounds the length of a watch that names none; `remote_faults` lets clients arm faults."""
         self.faults = Faults()
         self.registry = registry
         self._reader = Reader(registry.store, registry.sources.clock, watch_buffer=watch_buffer)
@@ -85,7 +83,8 @@ class ApiServer:
         self._bookmark_interval = bookmark_interval
         self._watch_timeout = watch_timeout
         self._remote_faults = remote_faults
-        self._optional = optional
+        self._discovery = Discovery(registry.catalog)
+        registry.catalog.listen(self._end_watches)
         self._watchers: set[Watcher] = set()
         self._runner: web.ServerRunner | None = None
         self._requests = 0
@@ -115,6 +114,12 @@ class ApiServer:
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None
+
+    def _end_watches(self, resource: Resource) -> None:
+        """Ends the watches of a resource that is no longer served."""
+        for watcher in self._watchers:
+            if watcher.resource is stored_as(resource):
+                watcher.end()
 
     def drop_watches(self, path_part: str = "") -> int:
         """Ends the watches of resources whose key contains `path_part`; answers how many."""
@@ -161,9 +166,7 @@ class ApiServer:
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         url = request.rel_url
         query: Mapping[str, str] = url.query if url.raw_query_string else {}
-        target = parse(url.path)
-        if target is not None and target.resource.optional and not self._optional:
-            target = None
+        target = parse(url.path, self.registry.catalog)
         watching = target is not None and reads.truthy(query.get("watch", "false")) and request.method == "GET"
         fault = None
         if self.faults and not url.path.startswith("/trireme/"):
@@ -192,8 +195,8 @@ class ApiServer:
             return self._writer.delete_collection(target, query, options, form)
         if method == "PATCH" and target.name:
             kind = request.content_type
-            if kind not in writes.PATCH_TYPES:
-                raise problems.unsupported_media_type(writes.PATCH_TYPES)
+            if kind not in (allowed := writes.patch_types(target.resource)):
+                raise problems.unsupported_media_type(allowed)
             body = await _body(request, as_yaml=kind == writes.APPLY_PATCH)
             return self._writer.patch(target, query, kind, body, form)
         if method not in ("POST", "PUT") or (method == "PUT" and not target.name):
@@ -208,8 +211,9 @@ class ApiServer:
         if not target.name:
             return writes.Reply(200, self._reader.many(target, query, form))
         if target.subresource == "scale":
-            record = self.registry.get(stored_as(target.resource), target.namespace, target.name)
-            return writes.Reply(200, orjson.dumps(subresources.scale_of(record.object)))
+            stored = stored_as(target.resource)
+            record = self.registry.get(stored, target.namespace, target.name)
+            return writes.Reply(200, orjson.dumps(subresources.scale_of(record.object, stored.scale_paths)))
         if target.subresource in ("binding", "eviction", "finalize"):
             raise problems.method_not_allowed()
         body = self._reader.get(target, form)
@@ -276,15 +280,11 @@ class ApiServer:
                 raise problems.bad_request("the body of the request is no object")
             return web.Response(body=orjson.dumps(reviews.answer(review, body)), status=201, headers=_JSON_HEADERS)
         if request.method == "GET":
-            accept = request.headers.get("Accept", "")
-            if path in ("/api", "/apis") and "g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList" in accept:
-                headers = {**_JSON_HEADERS, "Content-Type": discovery.AGGREGATED}
-                return web.Response(body=discovery.aggregated(path, self._optional), headers=headers)
-            document = discovery.documents(self._optional).get(path.rstrip("/") or "/")
-            if document is not None:
-                return web.Response(body=document, headers=_JSON_HEADERS)
-        served = discovery.documents(self._optional)
-        if "/".join(path.split("/")[:4]) not in served and not path.startswith("/api/v1/"):
+            found = self._discovery.document(path, request.headers.get("Accept", ""))
+            if found is not None:
+                kind, document = found
+                return web.Response(body=document, headers={**_JSON_HEADERS, "Content-Type": kind})
+        if not self._discovery.serves_version(path):
             return web.Response(status=404, text="404 page not found\n")
         raise problems.no_such_path()
 

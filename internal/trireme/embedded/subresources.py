@@ -10,7 +10,7 @@ from typing import Any
 from trireme.embedded import problems, selection
 from trireme.embedded.admission import copy_topology
 from trireme.embedded.registry import Registry, metadata_of
-from trireme.embedded.resources import BY_KEY, PODS
+from trireme.embedded.resources import BY_KEY, PODS, ScalePaths
 from trireme.embedded.store import Object, Record
 
 BUDGETS = BY_KEY["poddisruptionbudgets.policy"]
@@ -194,26 +194,42 @@ def selector_text(selector: Object | None) -> str:
     return ",".join(parts)
 
 
-def scale_of(obj: Object) -> Object:
-    """The Scale of a workload."""
+def _at(obj: Any, path: str) -> Any:
+    """The value at a JSONPath without wildcards; None where there is none."""
+    for part in path.strip(".").split("."):
+        obj = obj.get(part) if isinstance(obj, dict) else None
+    return obj
+
+
+def _replaced(obj: Any, parts: list[str], value: Any) -> Object:
+    """A copy of the object with another value at a path."""
+    below = obj if isinstance(obj, dict) else {}
+    return {**below, parts[0]: _replaced(below.get(parts[0]), parts[1:], value) if len(parts) > 1 else value}
+
+
+def scale_of(obj: Object, paths: ScalePaths = ScalePaths()) -> Object:  # noqa: B008 (it is immutable)
+    """The Scale of a workload or a custom resource."""
     metadata = obj["metadata"]
     kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
-    spec, status = obj.get("spec") or {}, obj.get("status") or {}
+    replicas = _at(obj, paths.replicas)
+    selector = (
+        _at(obj, paths.selector) or "" if paths.selector else selector_text((obj.get("spec") or {}).get("selector"))
+    )
     return {
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
         "metadata": {key: metadata[key] for key in kept if key in metadata},
-        "spec": {"replicas": spec["replicas"]} if spec.get("replicas") else {},
-        "status": {"replicas": status.get("replicas", 0), "selector": selector_text(spec.get("selector"))},
+        "spec": {"replicas": replicas} if replicas else {},
+        "status": {"replicas": _at(obj, paths.reported) or 0, "selector": selector},
     }
 
 
-def rescale(obj: Object, scale: Object) -> Object:
-    """The workload with the Scale's number of replicas (and its resourceVersion, to be checked)."""
+def rescale(obj: Object, scale: Object, paths: ScalePaths = ScalePaths()) -> Object:  # noqa: B008 (it is immutable)
+    """The object with the Scale's number of replicas (and its resourceVersion, to be checked)."""
     replicas = (scale.get("spec") or {}).get("replicas", 0)
     if not isinstance(replicas, int) or replicas < 0:
         cause = problems.invalid("spec.replicas", replicas, "must be greater than or equal to 0")
         raise problems.rejected("autoscaling", "Scale", obj["metadata"]["name"], [cause])
     version = metadata_of(scale).get("resourceVersion") or obj["metadata"]["resourceVersion"]
     metadata = {**obj["metadata"], "resourceVersion": version}
-    return {**obj, "metadata": metadata, "spec": {**obj["spec"], "replicas": replicas}}
+    return {**_replaced(obj, paths.replicas.strip(".").split("."), replicas), "metadata": metadata}

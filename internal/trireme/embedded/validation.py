@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from trireme.embedded import group_validation, problems, quantities, selection
+from trireme.embedded import cron, custom_definitions, group_validation, problems, quantities, selection
 from trireme.embedded.problems import Cause
 from trireme.embedded.resources import Resource
 from trireme.embedded.store import Object
@@ -46,6 +46,7 @@ _ANY_NAME = frozenset({"roles", "rolebindings", "clusterroles", "clusterrolebind
 _LABEL_NAMES = frozenset({"namespaces", "services"})
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _RESTARTS = ("Always", "OnFailure", "Never")
+_CONCURRENCY = ("Allow", "Forbid", "Replace")
 _UPDATABLE = (
     "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,"
     "`spec.tolerations` (only additions to existing tolerations),"
@@ -192,6 +193,29 @@ def _job(obj: Object) -> list[Cause]:
     return causes
 
 
+def _cron_job(obj: Object) -> list[Cause]:
+    spec = obj.get("spec") or {}
+    causes: list[Cause] = []
+    if not spec.get("schedule"):
+        causes.append(problems.required("spec.schedule"))
+    else:
+        try:
+            cron.parse(spec["schedule"])
+        except cron.ScheduleError as error:
+            causes.append(problems.invalid("spec.schedule", spec["schedule"], str(error)))
+    if spec.get("timeZone") is not None:
+        try:
+            cron.zone_of(spec["timeZone"])
+        except cron.ScheduleError as error:
+            causes.append(problems.invalid("spec.timeZone", spec["timeZone"], str(error)))
+    if spec.get("concurrencyPolicy") not in _CONCURRENCY:
+        causes.append(problems.unsupported("spec.concurrencyPolicy", spec["concurrencyPolicy"], _CONCURRENCY))
+    job = {"spec": (spec.get("jobTemplate") or {}).get("spec") or {}}
+    for cause in _job(job):
+        causes.append(Cause(cause.kind, cause.field.replace("spec", "spec.jobTemplate.spec", 1), cause.body))
+    return causes
+
+
 def _claim(obj: Object) -> list[Cause]:
     spec = obj.get("spec") or {}
     causes = (
@@ -219,8 +243,10 @@ _CREATE: dict[str, Callable[[Object], list[Cause]]] = {
     "statefulsets.apps": _workload,
     "daemonsets.apps": _workload,
     "jobs.batch": _job,
+    "cronjobs.batch": _cron_job,
     "persistentvolumeclaims": _claim,
     "priorityclasses.scheduling.k8s.io": _priority_class,
+    "customresourcedefinitions.apiextensions.k8s.io": custom_definitions.check,
     **group_validation.CREATE,
 }
 
@@ -285,6 +311,7 @@ _UPDATE: dict[str, Callable[[Object, Object], list[Cause]]] = {
     "replicasets.apps": _changed_selector,
     "daemonsets.apps": _changed_selector,
     "jobs.batch": _changed_selector,
+    "customresourcedefinitions.apiextensions.k8s.io": custom_definitions.check_change,
     **group_validation.UPDATE,
 }
 

@@ -1,6 +1,7 @@
-"""Events in the form of the events.k8s.io group, which shows the same stored objects as the core group.
+"""Objects in another form than the one they are stored in.
 
-Objects are stored in the core form; requests to the other group are translated on the way in and out.
+Events of the events.k8s.io group are stored in the core form; of custom resources all versions are stored as one, and
+differ in nothing but its name. Requests are translated on the way in and out.
 Source: k8s.io/kubernetes, pkg/apis/events/v1/conversion.go.
 """
 
@@ -25,13 +26,15 @@ _INWARD = {shown: stored for stored, shown in _RENAMED}
 
 def shown(resource: Resource, record: Record) -> Record:
     """The record as a client of `resource` sees it."""
-    return Record(shown_object(resource, record.object), record.revision) if resource.view_of else record
+    return Record(shown_object(resource, record.object), record.revision) if resource.is_view else record
 
 
 def shown_object(resource: Resource, stored: Object) -> Object:
     """The object as a client of `resource` sees it."""
-    if not resource.view_of:
+    if not resource.is_view:
         return stored
+    if resource.storage is not None:
+        return {**stored, "apiVersion": resource.api_version}
     obj: Object = {"kind": resource.kind, "apiVersion": resource.api_version}
     # What the core form always has, this form has only where it is set.
     obj.update((_OUTWARD.get(key, key), value) for key, value in stored.items() if key not in obj and value != "")
@@ -40,8 +43,10 @@ def shown_object(resource: Resource, stored: Object) -> Object:
 
 def stored(resource: Resource, body: Object) -> Object:
     """The body of a write in the form that is stored."""
-    if not resource.view_of:
+    if not resource.is_view:
         return body
+    if resource.storage is not None:
+        return {**body, "apiVersion": resource.storage.api_version}
     obj: Object = {"kind": EVENTS.kind, "apiVersion": EVENTS.api_version}
     obj.update((_INWARD.get(key, key), value) for key, value in body.items() if key not in obj)
     return obj

@@ -25,6 +25,11 @@ APPLY_PATCH = "application/apply-patch+yaml"
 PATCH_TYPES = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH)
 
 
+def patch_types(resource: Resource) -> tuple[str, ...]:
+    """The kinds of patch that a resource takes; a strategic one needs to know the type."""
+    return tuple(one for one in PATCH_TYPES if one != STRATEGIC_PATCH) if resource.custom else PATCH_TYPES
+
+
 @dataclass(frozen=True, slots=True)
 class Reply:
     """A status code and a JSON body."""
@@ -84,9 +89,9 @@ class Writer:
         dry_run = dry_run_of("Update", query)
         stored = stored_as(target.resource)
         if target.subresource == "scale":
-            edit: Callable[[Object], Object] = lambda obj: subresources.rescale(obj, body)  # noqa: E731
+            edit: Callable[[Object], Object] = lambda obj: subresources.rescale(obj, body, stored.scale_paths)  # noqa: E731
             record = self._registry.change(stored, target.namespace, target.name, edit, dry_run=dry_run)
-            return Reply(200, orjson.dumps(subresources.scale_of(record.object)))
+            return Reply(200, orjson.dumps(subresources.scale_of(record.object, stored.scale_paths)))
         record, created = self._registry.update(
             stored,
             target.namespace,
@@ -109,10 +114,12 @@ class Writer:
         if target.subresource == "scale":
 
             def rescale(obj: Object) -> Object:
-                return subresources.rescale(obj, change(subresources.scale_of(obj), body))
+                return subresources.rescale(
+                    obj, change(subresources.scale_of(obj, stored.scale_paths), body), stored.scale_paths
+                )
 
             record = self._registry.change(stored, target.namespace, target.name, rescale, dry_run=dry_run)
-            return Reply(200, orjson.dumps(subresources.scale_of(record.object)))
+            return Reply(200, orjson.dumps(subresources.scale_of(record.object, stored.scale_paths)))
 
         def edit(obj: Object) -> Object:
             shown = views.shown_object(target.resource, obj)

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from trireme.embedded.controllers.children import Children
+from trireme.embedded.controllers.cron_jobs import CronJobs
+from trireme.embedded.controllers.custom_resources import CustomResources
 from trireme.embedded.controllers.daemon_sets import DaemonSets
 from trireme.embedded.controllers.deployments import REPLICA_SETS, Deployments
 from trireme.embedded.controllers.device_claims import DeviceClaims
@@ -45,6 +47,7 @@ class Controllers:
         self.system_objects = SystemObjects(registry, monotonic)
         self._all: tuple[Controller, ...] = (
             self.system_objects,
+            CustomResources(registry, monotonic),
             NodeLifecycle(registry, monotonic),
             ReplicaSets(registry, REPLICA_SETS, pods, monotonic),
             ReplicaSets(registry, BY_KEY["replicationcontrollers"], pods, monotonic),
@@ -52,6 +55,7 @@ class Controllers:
             StatefulSets(registry, pods, monotonic),
             DaemonSets(registry, pods, monotonic),
             Jobs(registry, pods, monotonic),
+            CronJobs(registry, monotonic),
             Disruption(registry, monotonic),
             GarbageCollector(registry, monotonic),
             Namespaces(registry, monotonic),

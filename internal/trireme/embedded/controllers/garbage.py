@@ -13,11 +13,11 @@ from collections.abc import Callable
 from trireme.embedded import problems
 from trireme.embedded.reconciling import WorkQueue
 from trireme.embedded.registry import FOREGROUND, ORPHAN, Registry
-from trireme.embedded.resources import BY_KEY, Resource
+from trireme.embedded.resources import Resource
 from trireme.embedded.store import ADDED, DELETED, Event, Object, Record
 
-Key = tuple[str, str, str]
-"""Resource key, namespace, name."""
+Key = tuple[Resource, str, str]
+"""Resource, namespace, name."""
 
 
 def _owners(obj: Object) -> list[Object]:
@@ -49,10 +49,10 @@ class GarbageCollector:
         if "deletionTimestamp" in metadata and metadata.get("finalizers"):
             self._closing.add(record.uid)
         if event.type == ADDED and owners and any(self._store.by_uid(one["uid"]) is None for one in owners):
-            self._orphans.add((resource.key, *record.key))
+            self._orphans.add((resource, *record.key))
 
     def _index(self, resource: Resource, event: Event) -> None:
-        key: Key = (resource.key, *event.record.key)
+        key: Key = (resource, *event.record.key)
         now = {one["uid"] for one in _owners(event.record.object)} if event.type != DELETED else set()
         was = {one["uid"] for one in _owners(event.before.object)} if event.before is not None else set()
         for uid in was - now:
@@ -65,9 +65,8 @@ class GarbageCollector:
             self._dependents.setdefault(uid, {})[key] = None
 
     def _record(self, key: Key) -> tuple[Resource, Record] | None:
-        resource = BY_KEY[key[0]]
-        record = self._store.get(resource, key[1], key[2])
-        return (resource, record) if record is not None else None
+        record = self._store.get(*key)
+        return (key[0], record) if record is not None else None
 
     def _collect(self, key: Key) -> None:
         """Deletes an object whose owners are all gone, or drops the references to those that are."""

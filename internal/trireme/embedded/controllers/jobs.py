@@ -49,9 +49,11 @@ def index_text(indexes: set[int]) -> str:
     return ",".join(parts)
 
 
-def _is_done(job: Object) -> bool:
+def outcome_of(job: Object) -> str:
+    """Complete or Failed; empty while it runs."""
     conditions = (job.get("status") or {}).get("conditions") or ()
-    return any(one["type"] in ("Complete", "Failed") and one["status"] == "True" for one in conditions)
+    ended = (one["type"] for one in conditions if one["type"] in ("Complete", "Failed") and one["status"] == "True")
+    return next(ended, "")
 
 
 def _index_of(pod: Object) -> str:
@@ -83,7 +85,7 @@ class Jobs:
         record = self._registry.store.get(JOBS, *key)
         if record is None or "deletionTimestamp" in record.object["metadata"]:
             return
-        if _is_done(record.object):
+        if outcome_of(record.object):
             self._expire(record)
             return
         self._ownership.claim(record)

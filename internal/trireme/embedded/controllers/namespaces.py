@@ -9,10 +9,8 @@ from collections.abc import Callable
 
 from trireme.embedded.reconciling import WorkQueue
 from trireme.embedded.registry import Registry
-from trireme.embedded.resources import NAMESPACES, RESOURCES, Resource
+from trireme.embedded.resources import NAMESPACES, Resource
 from trireme.embedded.store import DELETED, Event
-
-_CONTENT = tuple(one for one in RESOURCES if one.namespaced and not one.view_of)
 
 
 class Namespaces:
@@ -40,7 +38,7 @@ class Namespaces:
         if record is None or name not in self._ending:
             return
         left = 0
-        for resource in _CONTENT:
+        for resource in self._registry.catalog.stored_in_namespaces():
             for one in self._registry.store.scan(resource, name):
                 left += 1
                 if "deletionTimestamp" not in one.object["metadata"]:
