@@ -20,13 +20,14 @@ import signal
 import socket
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import orjson
 import uvloop
 from driver.api import Api, ApiError
+
+from trireme.framework import clocks
 
 WORKERS = 32
 QUEUE = 50_000
@@ -69,7 +70,7 @@ def event(pod: Pod, reason: str, action: str, note: str, serial: int, kind: str 
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
             "metadata": {"name": f"{pod.name}.{serial:x}", "namespace": pod.namespace},
-            "eventTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+            "eventTime": clocks.utc_now().strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
             "reportingController": "default-scheduler",
             "reportingInstance": f"default-scheduler-{socket.gethostname()}",
             "action": action,
@@ -89,7 +90,7 @@ def event(pod: Pod, reason: str, action: str, note: str, serial: int, kind: str 
 
 def condition(kind: str, status: str, reason: str, message: str, **fields: str) -> bytes:
     """The body of a status patch that sets a condition."""
-    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    now = clocks.utc_now().strftime("%Y-%m-%dT%H:%M:%SZ")
     entry = {"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": now}
     return orjson.dumps({"status": {"conditions": [{**entry, "lastProbeTime": None}], **fields}})
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import compileall
 import dataclasses
-import datetime
 import importlib.metadata
 import json
 import os
@@ -24,6 +23,8 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from trireme.framework import clocks
 
 BENCH = Path(__file__).resolve().parent
 sys.path.append(str(BENCH.parent / "controlplane"))
@@ -134,7 +135,7 @@ class Plan:
 def perform(plan: Plan, result: Path, kept: Sequence[dict[str, Any]], wait_idle: float) -> list[report.Run]:
     """Carries out a plan; a run that fails is reported as such, and the others go on."""
     about = {
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "date": clocks.utc_now().date().isoformat(),
         "machine": machine(),
         "versions": versions(),
         "commit": commit(),

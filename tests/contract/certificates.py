@@ -10,6 +10,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from trireme.framework import clocks
+
 
 @dataclass(frozen=True)
 class Pair:
@@ -63,7 +65,7 @@ def _named(name: str) -> x509.Name:
 
 
 def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
-    now = datetime.datetime.now(datetime.UTC)
+    now = clocks.utc_now()
     return (
         x509.CertificateBuilder()
         .subject_name(subject)

@@ -23,6 +23,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from trireme.framework import clocks
+
 
 @dataclasses.dataclass(frozen=True)
 class Seen:
@@ -193,7 +195,7 @@ class Authority:
         return context
 
     def _sign(self, subject: x509.Name, key: ec.EllipticCurvePublicKey, authority: bool) -> x509.Certificate:
-        now = datetime.datetime.now(datetime.UTC)
+        now = clocks.utc_now()
         builder = (
             x509.CertificateBuilder()
             .subject_name(subject)

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import socket
-import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from io import StringIO
@@ -15,7 +14,7 @@ import yaml
 from aiohttp import web
 
 from trireme.config import commandline
-from trireme.framework import supervision
+from trireme.framework import clocks, supervision
 from trireme.frontend import preemption_retries, scheduler, waiting_pods
 from trireme.frontend.cluster import class_registry, cluster_cache, cluster_watch, pod_projection
 from trireme.frontend.queueing import queue_hints, queue_places, queue_pod, scheduling_queue
@@ -65,7 +64,7 @@ class Scheduling:
 class Preemptions:
     """Preemptions under way, or to be tried again: none."""
 
-    retries = preemption_retries.Retries(lambda times: 0.0, lambda pods: None, time.time)
+    retries = preemption_retries.Retries(lambda times: 0.0, lambda pods: None, clocks.steady)
 
     def victims_of(self, _uid: str) -> tuple[str, ...]:
         """The victims that go for a pod."""
@@ -80,6 +79,10 @@ class FakeFrontend:
     synced: bool = True
     absent: list[str] = field(default_factory=list)
     lease_seconds: float = 10.0
+
+    def to_wall(self, moment: float) -> float:
+        """A moment of the queue by the wall clock."""
+        return clocks.to_wall(moment, clocks.steady(), clocks.wall())
 
     def candidate_synced(self) -> bool:
         """Whether it stands for election."""
@@ -101,7 +104,7 @@ class FakeFrontend:
         self.informers: list[Any] = []
         self.lease, self.lease_holder = "kube-system/kube-scheduler", "other"
         self.watch = cluster_watch.ClusterWatch(
-            self.cache, self.queue, frozenset({"default-scheduler"}), time.time, lambda _: None, lambda _: None
+            self.cache, self.queue, frozenset({"default-scheduler"}), clocks.steady, lambda _: None, lambda _: None
         )
 
     def place(self, pod: dict[str, Any]) -> None:
@@ -118,7 +121,7 @@ class FakeFrontend:
         record = queue_pod.by_priority(
             parsed.key, parsed.uid, pending.class_id, parsed.scheduler_name, parsed.priority, pod=pending
         )
-        self.queue.add(record, time.time())
+        self.queue.add(record, clocks.steady())
         found = self.queue.get(parsed.key)
         assert found is not None
         return found

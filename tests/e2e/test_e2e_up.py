@@ -1,7 +1,6 @@
 """`trireme up` as the README has it: the embedded cluster, the demo, the example plugin, and asking what goes on."""
 
 import asyncio
-import datetime
 import os
 import pathlib
 import re
@@ -13,6 +12,8 @@ import aiohttp
 import installation
 import launcher
 import pytest
+
+from trireme.framework import clocks
 
 REPOSITORY = pathlib.Path(__file__).parents[2]
 EXAMPLES = REPOSITORY / "examples"
@@ -78,7 +79,7 @@ async def _steal_the_lease(url: str, http: aiohttp.ClientSession) -> None:
                 await asyncio.sleep(0.1)
                 continue
             body = await reply.json()
-        renewed = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        renewed = clocks.utc_now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         body["spec"] |= {"holderIdentity": "somebody-else", "renewTime": renewed}
         async with http.put(lease, json=body) as reply:
             if reply.status == 200:

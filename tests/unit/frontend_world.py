@@ -212,6 +212,7 @@ class DrivenFrontend(assembly.Frontend):
             metrics_observed.Observations(completed.profiles, world.loop.time),
             world.now,
             world.loop.time,
+            world.wall,
         )
         self._term = Term(1, "", lambda: 10.0)
 
@@ -261,6 +262,7 @@ class World:
     def __init__(self, *arguments: str, extended: bool = False) -> None:
         """`arguments` are the frontend's, beside those that it needs here; `extended`: it has extenders."""
         self.loop = StillLoop()
+        self.wall_ahead = 0.0
         self.api = Api()
         self.mirror = snapshot.Snapshot()
         self.questions: list[Question] = []
@@ -284,8 +286,12 @@ class World:
             asyncio.set_event_loop(None)
 
     def now(self) -> float:
-        """Unix seconds."""
+        """The steady clock. Units: Unix seconds."""
         return T0 + self.loop.time()
+
+    def wall(self) -> float:
+        """The wall clock, which a test may set. Units: Unix seconds."""
+        return self.now() + self.wall_ahead
 
     def asked(self) -> list[str]:
         """What waits for an answer."""

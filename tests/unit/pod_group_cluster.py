@@ -110,7 +110,12 @@ class Cluster:
             generators = {PROFILE: (pod_group_placements.TOPOLOGY,)}
             scorers = {PROFILE: (model.Plugin("PodGroupPodsCount", 1),)}
             attempt = pod_group_placements.PodGroupPlacements(parts, trials, generators, scorers, lambda: 0.5).run
-        conditions = pod_group_conditions.PodGroupConditions(self.written.append, None, lambda: T0)  # type: ignore[arg-type]
+        conditions = pod_group_conditions.PodGroupConditions(
+            self.written.append,
+            None,  # type: ignore[arg-type]
+            lambda: T0,
+            lambda: T0,
+        )
         plugins = {PROFILE: tuple(post_filters)}
         self.cycle_of_groups = pod_group_cycle.PodGroupCycle(
             parts,

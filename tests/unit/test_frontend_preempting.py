@@ -453,6 +453,7 @@ def test_a_refused_eviction_is_told_of(parsed: bool, on: str) -> None:
         lambda instructions: None,
         lambda action: None,
         lambda: 0.0,
+        lambda: 0.0,
         metrics_observed.Observations(),
     )
     pod = queue_pod.QueuedPod(queue_pod.by_priority("ns/vip", "vip", 1, "p", 100), 0.0)

@@ -481,9 +481,14 @@ def test_a_condition_is_written_when_it_changes_and_never_taken_back() -> None:
     }
 
 
-def _conditions(clock: list[float]) -> tuple[pod_group_conditions.PodGroupConditions, list[bind_pb2.Action]]:
+def _conditions(
+    clock: list[float], ahead: float = 0.0
+) -> tuple[pod_group_conditions.PodGroupConditions, list[bind_pb2.Action]]:
     written: list[bind_pb2.Action] = []
-    return pod_group_conditions.PodGroupConditions(written.append, None, lambda: clock[0]), written  # type: ignore[arg-type]
+    recorder: Any = None
+    return pod_group_conditions.PodGroupConditions(
+        written.append, recorder, lambda: clock[0], lambda: clock[0] + ahead
+    ), written
 
 
 def _reasons(written: list[bind_pb2.Action]) -> list[str]:
@@ -508,10 +513,12 @@ def test_a_condition_that_somebody_took_away_is_written_anew() -> None:
 def test_a_condition_that_never_arrived_is_written_again() -> None:
     """A write that failed would leave the group without a condition for good; one that is under way is not repeated."""
     clock = [5.0]
-    conditions, written = _conditions(clock)
+    conditions, written = _conditions(clock, ahead=1e9)
     for clock[0] in (5.0, 6.0, 16.0):
         conditions.set(pod_group("g", 2), "Scheduled", "")
     assert _reasons(written) == ["Scheduled", "Scheduled"]
+    times = {action.set_group_condition.condition.last_transition_time.seconds for action in written}
+    assert times == {10**9 + 5, 10**9 + 16}, "what is written is by the wall clock"
 
 
 class _Recorder:
@@ -527,7 +534,8 @@ class _Recorder:
 def test_who_waits_for_what_only_its_owner_can_give_is_told_so() -> None:
     """A gang with too few pods tells it of its PodGroup; pods without a PodGroup are told themselves."""
     recorder = _Recorder()
-    conditions = pod_group_conditions.PodGroupConditions(lambda action: None, recorder, lambda: 0.0)  # type: ignore[arg-type]
+    unused = lambda: 0.0  # noqa: E731 - neither clock is read here
+    conditions = pod_group_conditions.PodGroupConditions(lambda action: None, recorder, unused, unused)  # type: ignore[arg-type]
     cluster = Cluster([9])
     cluster.group(pod_group("g", 3))
     for group in ("g", "lost"):

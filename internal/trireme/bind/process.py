@@ -19,7 +19,7 @@ from trireme.bind.pre_binder import PreBinder
 from trireme.bind.remote import RemotePlugins
 from trireme.bind.service import BindService, HostedPlugins
 from trireme.bind.write_turns import RateLimit, WriteTurns
-from trireme.framework import supervision
+from trireme.framework import clocks, supervision
 from trireme.kube import client, lease
 from trireme.kube.election import LeaseRecord
 from trireme.kube.errors import KubeconfigError
@@ -74,7 +74,7 @@ async def lifespan(
             WriteTurns(limit),
             cancel_pre_bind=pre_binder.cancel,
             clock=clock,
-            wall=time.time_ns,
+            wall=clocks.wall_ns,
         )
         leadership = Leadership(EpochGuard(), _lease_reader(lease_api, options.lease), clock)
 
@@ -84,7 +84,7 @@ async def lifespan(
             in_tree = (
                 default_binder.plugin(binder),
                 volume_binding.plugin(writer, volume_binding.timeouts_of(configuration)),
-                device_claims.plugin(writer, device_claims.timeouts_of(configuration), time.time_ns),
+                device_claims.plugin(writer, device_claims.timeouts_of(configuration), clocks.wall_ns),
             )
             return {
                 **{plugin.name: plugin for plugin in in_tree},

@@ -6,12 +6,13 @@ Text fits the terminal, and 120 columns where there is none. Colours follow the 
 import argparse
 import asyncio
 import json
-import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import yaml
 from rich import console, live, table, text
+
+from trireme.framework import clocks
 
 Report = Mapping[str, Any]
 # What shows a report as text; `wide` asks for more columns.
@@ -124,7 +125,7 @@ def age(since: float, now: float | None = None) -> str:
 
     Source: k8s.io/apimachinery/pkg/util/duration (HumanDuration).
     """
-    seconds = max(int((time.time() if now is None else now) - since), 0)
+    seconds = max(int((clocks.wall() if now is None else now) - since), 0)
     minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
     if seconds < 120:
         return f"{seconds}s"

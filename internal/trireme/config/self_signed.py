@@ -6,12 +6,14 @@ components make it.
 
 import ipaddress
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from trireme.framework import clocks
 
 _LIFETIME = timedelta(days=365)
 
@@ -30,7 +32,7 @@ def _alternative(text: str) -> x509.GeneralName:
 def make_certificate(host: str, alternatives: Sequence[str], now: datetime | None = None) -> tuple[bytes, bytes]:
     """A certificate (followed by its authority's) and its private key, in PEM."""
     # A clock that runs ahead elsewhere should not make it invalid.
-    start = (now or datetime.now(UTC)) - timedelta(hours=1)
+    start = (now or clocks.utc_now()) - timedelta(hours=1)
     made = int(start.timestamp())
     authority_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
     authority_name = _name(f"{host}-ca@{made}")

@@ -7,7 +7,6 @@ kube-scheduler parses.
 
 import os
 import re
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -16,6 +15,7 @@ from typing import TextIO
 import orjson
 
 from trireme.config.golang import quote
+from trireme.framework import clocks
 
 _SOURCE = "config/commandline.py:1"
 _QUOTED = r'"(?:[^"\\]|\\.)*"'
@@ -68,7 +68,7 @@ class StartLog:
     stream: TextIO
     #: `text` or `json`; known once the flags are.
     format: str = "text"
-    clock: Callable[[], float] = time.time
+    clock: Callable[[], float] = clocks.wall
     process: int = field(default_factory=os.getpid)
 
     def write(self, line: str) -> None:

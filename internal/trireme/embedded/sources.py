@@ -9,6 +9,8 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from trireme.framework import clocks
+
 # No vowels and no digits that look like letters, so that no word can come of it (as Kubernetes' generated names).
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 
@@ -33,7 +35,7 @@ def parse_timestamp(text: str) -> float:
 class Sources:
     """The clock, the uids and the random suffixes of one cluster."""
 
-    clock: Callable[[], float] = time.time
+    clock: Callable[[], float] = clocks.wall
     uid: Callable[[], str] = lambda: str(uuid.uuid4())
     random: random.Random = field(default_factory=random.Random)
 

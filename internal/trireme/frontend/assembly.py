@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from trireme.config import commandline
-from trireme.framework import amounts, resizes, supervision
+from trireme.framework import amounts, clocks, resizes, supervision
 from trireme.framework.registry import ExtensionPoint
 from trireme.frontend import (
     binding_cycle,
@@ -84,17 +84,19 @@ class Frontend:
         local: children.Children,
         infos: Mapping[str, plugin_pb2.PluginInfo],
         observed: metrics_observed.Observations,
-        now: Callable[[], float] = time.time,
+        now: Callable[[], float] = clocks.steady,
         clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = clocks.wall,
     ) -> None:
-        """`infos` are what the remote plugins said of themselves, by name. `now` answers Unix seconds, `clock` seconds
-        that never run backwards.
+        """`infos` are what the remote plugins said of themselves, by name. `now` and `clock` answer
+        seconds that never run backwards, `now` Unix seconds of the steady clock; `wall` those of the wall clock.
 
         Raises:
             ListenError: a certificate of the configuration cannot be used.
         """
         self._now = now
         self._clock = clock
+        self._wall = wall
         self.observed = observed
         self._completed = completed
         election = completed.configuration.leader_election
@@ -200,7 +202,7 @@ class Frontend:
         from trireme.frontend.groups import pod_group_assembly
 
         return pod_group_assembly.PodGroupAssembly(
-            self._completed, self.recorder, self._write_later, self._preempting_for, self._now
+            self._completed, self.recorder, self._write_later, self._preempting_for, self._now, self._wall
         )
 
     def _make_informers(self) -> None:
@@ -239,7 +241,14 @@ class Frontend:
 
     def _make_cycles(self) -> None:
         self.results = outcomes.Outcomes(
-            self.queue, self.recorder, self.watch.pending, self._carry_out, self.outbox, self._now, self.observed
+            self.queue,
+            self.recorder,
+            self.watch.pending,
+            self._carry_out,
+            self.outbox,
+            self._now,
+            self._wall,
+            self.observed,
         )
         self.calls = phases.Phases(
             self.filters, self.scores, self.answers, self._fence, self._config_hash, self.observed
@@ -430,6 +439,10 @@ class Frontend:
     def synced(self) -> bool:
         """Whether every informer has synced."""
         return all(entry.synced for entry in self.informers)
+
+    def to_wall(self, moment: float) -> float:
+        """When a moment of the queue is, or was, by the wall clock as it is now. Units: Unix seconds."""
+        return clocks.to_wall(moment, self._now(), self._wall())
 
     @property
     def leading(self) -> bool:

@@ -14,7 +14,7 @@ from trireme.frontend.serving import metrics_observed
 @dataclasses.dataclass(frozen=True, slots=True)
 class CycleParts:
     """`publish` sends the replicas what has changed and answers the generation that they will be at; `carry_out` gets
-    what the queue wants done; `now` answers Unix seconds.
+    what the queue wants done; `now` answers the time by the steady clock.
     """
 
     cache: cluster_cache.ClusterCache

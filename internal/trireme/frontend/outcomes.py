@@ -62,6 +62,7 @@ class Outcomes:
         carry_out: Callable[[queue_remote.Instructions], None],
         outbox: status_outbox.StatusOutbox,
         now: Callable[[], float],
+        wall: Callable[[], float],
         observed: metrics_observed.Observations,
     ) -> None:
         self._queue = queue
@@ -70,6 +71,7 @@ class Outcomes:
         self._carry_out = carry_out
         self._outbox = outbox
         self._now = now
+        self._wall = wall
         # The condition last asked for, for pods whose object does not show it yet: reason, message, since (Unix s).
         self._asked: dict[str, tuple[str, str, int]] = {}
         self._expected: dict[str, str] = {}  # UID → node, as written into the pod's status
@@ -177,7 +179,7 @@ class Outcomes:
         message = note.cut(failure.message, note.MAX_MESSAGE_BYTES)
         if known is not None and known[:2] == (failure.reason, message) and not renominated:
             return
-        since = known[2] if known is not None and known[2] else int(self._now())
+        since = known[2] if known is not None and known[2] else int(self._wall())
         self._asked[parsed.uid] = (failure.reason, message, since)
         condition = core_pb2.PodCondition(
             type="PodScheduled",

@@ -19,7 +19,7 @@ FORGET_SECONDS = 60.0
 class _Retry:
     failures: int  # in a row
     why: str
-    until: float  # Unix seconds at which it is tried again; 0: that has been done
+    until: float  # on the steady clock: when it is tried again; 0: that has been done
     timer: asyncio.TimerHandle  # until then; after that until it is forgotten
 
 
@@ -33,7 +33,7 @@ class Retries:
         now: Callable[[], float],
     ) -> None:
         """`delay` gives the seconds to wait for the n-th time; `activate` has pods (key, UID) tried now; `now` answers
-        Unix seconds.
+        the time by the steady clock.
         """
         self._delay = delay
         self._activate = activate
@@ -62,7 +62,7 @@ class Retries:
             self._activate([(key, uid)])
 
     def waiting(self, uid: str) -> tuple[str, float] | None:
-        """Why the preemptor's victims stay, and when it is tried again (Unix seconds); None: it does not wait."""
+        """Why the preemptor's victims stay, and when it is tried again (steady clock); None: it does not wait."""
         retry = self._retries.get(uid)
         return None if retry is None or not retry.until else (retry.why, retry.until)
 

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 
 from trireme.config import commandline, versions
-from trireme.framework import supervision
+from trireme.framework import clocks, supervision
 from trireme.frontend import assembly, ending, handle, leading, phase_configuration, reading_ahead, remote_plugins
 from trireme.frontend.replicas import children
 from trireme.frontend.serving import metrics_observed, serving, serving_site
@@ -255,7 +255,7 @@ class Elector:
                     await asyncio.sleep(1.0)
         return Term(
             epoch,
-            f"{socket.gethostname()}_{time.time_ns()}",
+            f"{socket.gethostname()}_{clocks.wall_ns()}",
             lambda: 3600.0,
             sole_writer=self._own_binders,
             predecessor_seconds=self._config.lease_duration.seconds,

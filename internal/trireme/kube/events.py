@@ -28,7 +28,7 @@ from typing import Any
 
 import orjson
 
-from trireme.framework import supervision
+from trireme.framework import clocks, supervision
 from trireme.kube import client, event_correlation, event_series, note, timestamps
 from trireme.kube.errors import ApiError, ApiUnreachable
 from trireme.kube.event_series import ObjectReference, Series, SeriesCache, SeriesKey
@@ -87,7 +87,7 @@ class EventRecorder:
         queue_limit: int = QUEUE_LIMIT,
         writers: int = WRITERS,
         clock: Callable[[], float] = time.monotonic,
-        wall: Callable[[], int] = time.time_ns,
+        wall: Callable[[], int] = clocks.wall_ns,
         rng: Callable[[], float] = random.random,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:

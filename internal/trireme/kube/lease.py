@@ -37,6 +37,7 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
+from trireme.framework import clocks
 from trireme.kube import client, election, lease_candidate
 from trireme.kube.election import ElectionSettings, Leading, LeaseRecord, Lost, Notice
 from trireme.kube.errors import ApiError, ApiUnreachable, KubeconfigError
@@ -71,7 +72,7 @@ class LeaseElector:
         *,
         candidacy: Candidate | None = None,
         clock: Callable[[], float] = time.monotonic,
-        wall: Callable[[], int] = time.time_ns,
+        wall: Callable[[], int] = clocks.wall_ns,
         rng: Callable[[], float] = random.random,
     ) -> None:
         """`on_notice` is called in the event loop that called `start`, in order. `candidacy`: where the API server

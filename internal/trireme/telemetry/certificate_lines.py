@@ -5,11 +5,12 @@ Source: k8s.io/apiserver/pkg/server/dynamiccertificates.
 """
 
 import logging
-from datetime import UTC, datetime
+from datetime import datetime
 
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from trireme.framework import clocks
 from trireme.telemetry import klog
 
 _USAGES = {ExtendedKeyUsageOID.CLIENT_AUTH: "client", ExtendedKeyUsageOID.SERVER_AUTH: "serving"}
@@ -19,13 +20,13 @@ def loaded(log: logging.Logger, message: str, name: str, pem: bytes, **values: o
     """Say that the first certificate of these is in use."""
     if klog.enabled(log, 2):
         certificate = x509.load_pem_x509_certificates(pem)[0]
-        klog.info(log, 2, message, **values, certName=name, certDetail=detail(certificate, datetime.now(UTC)))
+        klog.info(log, 2, message, **values, certName=name, certDetail=detail(certificate, clocks.utc_now()))
 
 
 def loaded_authorities(log: logging.Logger, name: str, pem: bytes) -> None:
     """Say whose clients are believed."""
     if klog.enabled(log, 2) and pem.strip():
-        now = datetime.now(UTC)
+        now = clocks.utc_now()
         for index, certificate in enumerate(x509.load_pem_x509_certificates(pem)):
             klog.info(log, 2, "Loaded client CA", index=index, certName=name, certDetail=detail(certificate, now))
 

@@ -32,14 +32,15 @@ class PodGroupAssembly:
         send: Callable[[bind_pb2.Action], None],
         preempting_for: Callable[[str], bool],
         now: Callable[[], float],
+        wall: Callable[[], float],
     ) -> None:
         """`send` has bind write a condition; `preempting_for` says of a preemptor whether its victims are being
-        deleted.
+        deleted. `now` measures time, `wall` is for the times that are written.
         """
         self.queue: pod_group_queue.PodGroupQueue
         self._completed = completed
         self._now = now
-        self._conditions = pod_group_conditions.PodGroupConditions(send, recorder, now)
+        self._conditions = pod_group_conditions.PodGroupConditions(send, recorder, now, wall)
         self._preempting_for = preempting_for
 
     def make_queue(self, *arguments: Any, **named: Any) -> scheduling_queue.SchedulingQueue:

@@ -34,11 +34,16 @@ class PodGroupConditions:
     """Writes conditions, through `send`, and events."""
 
     def __init__(
-        self, send: Callable[[bind_pb2.Action], None], recorder: EventRecorder, now: Callable[[], float]
+        self,
+        send: Callable[[bind_pb2.Action], None],
+        recorder: EventRecorder,
+        now: Callable[[], float],
+        wall: Callable[[], float],
     ) -> None:
         self._send = send
         self._recorder = recorder
         self._now = now
+        self._wall = wall
         # By UID: what was asked for last, of which object, and until when that counts.
         self._asked: dict[str, tuple[meta_pb2.Condition, str, float]] = {}
 
@@ -62,7 +67,7 @@ class PodGroupConditions:
                 return
         if known is None or known.status != condition.status:
             condition.last_transition_time.Clear()
-            condition.last_transition_time.seconds = int(self._now())
+            condition.last_transition_time.seconds = int(self._wall())
         self._asked[metadata.uid] = condition, metadata.resource_version, self._now() + _UNSEEN_SECONDS
         self._send(
             bind_pb2.Action(

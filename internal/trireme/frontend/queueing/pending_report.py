@@ -49,7 +49,7 @@ class PendingReport:
             "place": where.place.value,
             "waitsFor": waits,
             "summary": summary,
-            "since": round(where.since, 3),
+            "since": round(self._frontend.to_wall(where.since), 3),
             "attempts": where.attempts,
         }
 
@@ -74,7 +74,7 @@ class PendingReport:
                 "place": same[0].place.value,
                 "waitsFor": waits[class_id, summary],
                 "summary": summary,
-                "since": round(min(pod.timestamp for pod in same), 3),
+                "since": round(self._frontend.to_wall(min(pod.timestamp for pod in same)), 3),
                 "attempts": [min(pod.attempts for pod in same), max(pod.attempts for pod in same)],
             }
             for (class_id, summary), same in found.items()
@@ -97,12 +97,10 @@ class PendingReport:
             case Place.ACTIVE:
                 return self._turn()
             case Place.BACKOFF:
-                return {
-                    "for": "time",
-                    "until": where.until,
-                }, f"backs off after a failed attempt, until {_clock(where.until)}"
+                until = self._frontend.to_wall(where.until)
+                return {"for": "time", "until": until}, f"backs off after a failed attempt, until {_clock(until)}"
             case Place.UNSCHEDULABLE if retry := self._frontend.preemptions.retries.waiting(where.root or pod.uid):
-                why, until = retry
+                why, until = retry[0], self._frontend.to_wall(retry[1])
                 return {"for": "time", "until": until, "because": why}, f"{why}; is tried again at {_clock(until)}"
             case Place.UNSCHEDULABLE if where.gate:
                 return self._gate(pod, where)

@@ -118,7 +118,7 @@ class Asking:
 
 
 class QueuedPod:
-    """A pending pod and what the queue keeps about it. Times are Unix seconds."""
+    """A pending pod and what the queue keeps about it. Times are Unix seconds of the steady clock."""
 
     __slots__ = (
         "asking",

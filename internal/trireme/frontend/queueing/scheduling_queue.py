@@ -17,7 +17,7 @@ The invariant: every pod is in exactly one place, and only a stimulus moves it.
 A stimulus that cannot be, such as putting back a pod that is queued, raises `ImpossibleTransition` with the pod's
 story. What informers are known to do (tell twice, late, or of a pod that was deleted and made again) is not impossible.
 
-Times are Unix seconds, and must not run backwards. Not safe for use from several threads.
+Times are Unix seconds of the steady clock (`framework.clocks`). Not safe for use from several threads.
 """
 
 import itertools

@@ -333,13 +333,13 @@ class Observations:
         self.batch_attempts.add((profile, "no_hint"), pods)
 
     def failed(self, pod: queue_pod.QueuedPod, result: str, now: float) -> None:
-        """The pod's attempt ended without a node. `now` in Unix seconds."""
+        """The pod's attempt ended without a node. `now` by the steady clock."""
         values = (result, pod.record.profile)
         self.schedule_attempts.add(values)
         self.attempt_seconds.observe(now - pod.popped_at, values)
 
     def bound(self, pod: queue_pod.QueuedPod, now: float) -> None:
-        """The pod is bound. `now` in Unix seconds."""
+        """The pod is bound. `now` by the steady clock."""
         values = (SCHEDULED, pod.record.profile)
         self.point_seconds.observe(0.0, ("PostBind", _SUCCESS, pod.record.profile))
         self.schedule_attempts.add(values)

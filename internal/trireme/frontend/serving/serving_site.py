@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from trireme.config import command_flags, commandline, golang, versions
 from trireme.config.yaml_writer import write_yaml
+from trireme.framework import clocks
 from trireme.frontend.serving import liveness, metrics_collector, metrics_resources, status_report
 from trireme.kube import lease_candidate
 from trireme.telemetry import (
@@ -235,7 +236,7 @@ class FrontendSite:
         paths = [path for path in _PATHS if path != "/flagz" or self._completed.gates.enabled(FLAGZ_GATE)]
 
         def up() -> int:
-            return int(time.time() - self._started)
+            return int(clocks.steady() - self._started)
 
         return status_documents.Page(
             PROGRAM,

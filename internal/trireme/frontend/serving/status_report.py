@@ -146,7 +146,8 @@ def _placed(frontend: "assembly.Frontend", pod: placed_pod.PlacedPod) -> Json:
 def _story(frontend: "assembly.Frontend", key: str) -> list[Json]:
     """The pod's last moves in the queue, oldest first."""
     moves = frontend.queue.story_of(key)
-    return [{"at": round(move.at, 3), "uid": move.uid, "to": move.to.value, "cause": move.cause} for move in moves]
+    at = frontend.to_wall
+    return [{"at": round(at(move.at), 3), "uid": move.uid, "to": move.to.value, "cause": move.cause} for move in moves]
 
 
 def _answer(cache: cluster_cache.ClusterCache, answer: class_answers.ClassAnswer) -> Json:

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from trireme.framework import pausing, selectors, status
+from trireme.framework import clocks, pausing, selectors, status
 from trireme.plugins import interfaces
 from trireme.plugins.dynamic_resources import (
     allocator,
@@ -83,7 +83,7 @@ class DynamicResources:
     reads: tuple[str, ...] = _READS
 
     def __init__(
-        self, args: Args, clock: Callable[[], float] = time.monotonic, wall: Callable[[], float] = time.time
+        self, args: Args, clock: Callable[[], float] = time.monotonic, wall: Callable[[], float] = clocks.wall
     ) -> None:
         self._args = args
         self._on = args.on

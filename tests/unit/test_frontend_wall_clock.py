@@ -1,0 +1,65 @@
+"""The wall clock is set back and forward while pods wait: waiting goes on as if nothing had happened."""
+
+import frontend_world
+import pytest
+
+from trireme.framework import clocks
+from trireme.frontend.queueing import pending_report, queue_pod
+
+HOUR = 3600.0
+
+
+@pytest.mark.parametrize("steps", [(-HOUR,), (HOUR,), (-HOUR, HOUR), (HOUR, -HOUR)], ids=str)
+def test_pods_back_off_as_long_as_they_should_whatever_the_wall_clock_says(steps: tuple[float, ...]) -> None:
+    """Else a clock that is set back by an hour keeps every pod that failed from being tried for an hour."""
+    with frontend_world.one_node() as world:
+        for number in range(3):
+            world.create(f"p{number}", 1)
+            world.answer(_only(world, "Filter"), "good")
+            world.answer(_only(world, "Place"), "bad")
+            while "Apply" in world.asked():
+                world.answer(_only(world, "Apply"), "good")
+        pods = [world.frontend.queue.get(f"ns/p{number}") for number in range(3)]
+        assert {pod.place for pod in pods if pod is not None} == {queue_pod.Place.BACKOFF}
+        tried = {pod.key: pod.attempts for pod in pods if pod is not None}
+        for step in steps:
+            world.wall_ahead += step
+            world.loop.advance(0.2)
+        assert "Filter" not in world.asked(), "nobody is tried before the back-off is over"
+        world.loop.advance(2.5)
+        world.answer_all()
+        for pod in pods:
+            assert pod is not None
+            assert pod.attempts > tried[pod.key]
+
+
+def test_what_is_written_and_shown_is_by_the_wall_clock() -> None:
+    """Else conditions and `trireme status` name hours that nobody's clock shows."""
+    with frontend_world.one_node() as world:
+        world.create("big", 5)
+        world.wall_ahead = HOUR
+        world.loop.advance(1.0)
+        world.answer(_only(world, "Filter"), "good")
+        world.answer(_only(world, "PostFilter"), "bad")
+        condition = _only(world, "Apply").request
+        written = condition.set_condition.condition.last_transition_time.seconds
+        assert written == int(world.wall())
+        pod = world.frontend.queue.get("ns/big")
+        assert pod is not None
+        shown = pending_report.PendingReport(world.frontend).of(pod)
+        assert shown["since"] == pytest.approx(world.wall(), abs=2.0)
+
+
+def _only(world: frontend_world.World, rpc: str) -> frontend_world.Question:
+    (question,) = (each for each in world.questions if each.rpc == rpc)
+    return question
+
+
+def test_the_steady_clock_does_not_follow_the_wall_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else all of the above holds in tests alone."""
+    before, real = clocks.steady(), clocks.wall()
+    assert abs(before - real) < HOUR
+    monkeypatch.setattr("time.time", lambda: real - HOUR)
+    assert clocks.wall() < before - HOUR / 2
+    assert before <= clocks.steady() < before + HOUR / 2
+    assert clocks.to_wall(clocks.steady(), clocks.steady(), clocks.wall()) == pytest.approx(clocks.wall(), abs=10.0)
