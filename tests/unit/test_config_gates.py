@@ -3,13 +3,14 @@
 import pathlib
 import re
 
+import gates_document
 import pytest
 from config_starts import feature_gates
 
-from trireme.config import gates, unheeded_gates, versions
+from trireme.config import gate_effects, gates, unheeded_gates, versions
 from trireme.config.gates import GateError, GateResult, Stage
 
-DOCUMENT = pathlib.Path(__file__).parents[2] / "docs" / "feature-gates.md"
+REPOSITORY = pathlib.Path(__file__).parents[2]
 
 
 def _from_flags(*texts: str, emulated: str = "", oldest: str = "") -> GateResult:
@@ -114,19 +115,46 @@ def test_a_version_that_cannot_be_emulated_is_refused(emulated: str, oldest: str
 def test_who_sets_a_gate_that_is_not_heeded_is_told_so() -> None:
     """A gate that is accepted and ignored in silence is a promise broken."""
     assert not list(unheeded_gates.warnings(feature_gates()))
-    chosen = feature_gates(DRANodeAllocatableResources=True)
-    assert list(unheeded_gates.warnings(chosen)) == [
-        "feature gate DRANodeAllocatableResources=true has no effect: devices do not count as the node's resources"
+    assert list(unheeded_gates.warnings(feature_gates(ContextualLogging=False))) == [
+        "feature gate ContextualLogging=false has no effect: lines name their logger either way"
     ]
+    assert not list(unheeded_gates.warnings(feature_gates(ContextualLogging=True)))
+    everything = feature_gates(AllAlpha=True, GenericWorkload=True)
+    told = {text.split("=")[0].removeprefix("feature gate ") for text in unheeded_gates.warnings(everything)}
+    rows = gate_effects.rows()
+    alpha = {gate for gate in rows if gates.table().at(gate, versions.DEFAULT).stage is Stage.ALPHA}
+    assert told == {gate for gate in alpha if rows[gate].unheeded is True}
 
 
-def test_the_table_of_gates_says_of_each_what_the_code_does() -> None:
+def test_every_gate_is_in_the_table_once() -> None:
+    """Else a gate is accepted, and nobody has said what it does here."""
+    known = gates.table()
+    free = {gate for gate in known.gates if not known.at(gate, versions.DEFAULT).locked}
+    listed = [gate for section in gate_effects.SECTIONS for row in section.rows for gate in row.gates]
+    everybody = [*listed, *gate_effects.OF_OTHERS, *gate_effects.OF_STAGES]
+    assert len(everybody) == len(set(everybody))
+    assert set(everybody) == free
+
+
+def test_only_what_is_not_heeded_names_a_value() -> None:
+    """Else a warning is missing, or one is given for a gate that is obeyed."""
+    for gate, row in gate_effects.rows().items():
+        assert (row.unheeded is not None) == (row.effect is gate_effects.Effect.NOT_HEEDED), gate
+        assert row.text or row.effect is gate_effects.Effect.OBEYED, gate
+
+
+def test_what_is_obeyed_is_asked_about() -> None:
+    """Else the table says of a gate that it is obeyed, and no code looks at it."""
+    source = "".join(
+        path.read_text()
+        for path in (REPOSITORY / "internal/trireme").rglob("*.py")
+        if path.name not in ("gate_effects.py", "unheeded_gates.py") and not path.name.endswith("_pb2.py")
+    )
+    for gate, row in gate_effects.rows().items():
+        asked = f'"{gate}"' in source
+        assert asked or row.effect is not gate_effects.Effect.OBEYED, f"{gate} is said to be obeyed"
+
+
+def test_the_document_is_that_of_the_table() -> None:
     """docs/feature-gates.md is where somebody looks who comes from kube-scheduler."""
-    rows = re.findall(r"^\| (`.*) \| (on|off) \| (.*) \|$", DOCUMENT.read_text(), re.MULTILINE)
-    listed = {name: (default == "on", says) for names, default, says in rows for name in re.findall(r"`(\w+)`", names)}
-    assert {name for name, (_, says) in listed.items() if "not heeded" in says} == set(unheeded_gates.UNHEEDED)
-    for name, (default, says) in listed.items():
-        spec = gates.table().at(name, versions.DEFAULT)
-        assert (spec.default, spec.locked) == (default, False), name
-        if "not heeded" in says:
-            assert unheeded_gates.UNHEEDED[name][0] is not spec.default, name
+    assert gates_document.write() == gates_document.DOCUMENT.read_text(), "run `make docs`"

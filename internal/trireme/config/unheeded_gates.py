@@ -1,23 +1,17 @@
 """Feature gates that kube-scheduler obeys and Trireme does not: who sets one is told so at the start.
 
-A gate that is accepted and then ignored would be a promise broken in silence. What only decides *how* kube-scheduler
-does a thing, and not what comes of it, is not here; docs/feature-gates.md has both.
+What only decides *how* kube-scheduler does a thing, and not what comes of it, is not here; `gate_effects` has both.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import Final
+from collections.abc import Iterator
 
+from trireme.config import gate_effects
 from trireme.config.gates import FeatureGates
-
-#: By gate: the value that is not heeded, and what happens instead.
-UNHEEDED: Final[Mapping[str, tuple[bool, str]]] = {
-    "DRANodeAllocatableResources": (True, "devices do not count as the node's resources"),
-}
 
 
 def warnings(gates: FeatureGates) -> Iterator[str]:
-    """What to tell who chose a value that is not heeded."""
-    there = gates.all()
-    for name, (value, instead) in UNHEEDED.items():
-        if there.get(name) == value:
-            yield f"feature gate {name}={str(value).lower()} has no effect: {instead}"
+    """What to tell who chose a value that has no effect."""
+    chosen = gates.chosen or {}
+    for gate, row in gate_effects.rows().items():
+        if row.unheeded is not None and chosen.get(gate) == row.unheeded:
+            yield f"feature gate {gate}={str(row.unheeded).lower()} has no effect: {row.text}"
