@@ -120,6 +120,11 @@ controlplane: $(STAMP) ## Build the real control plane, once (needs Go)
 bench: $(STAMP) controlplane ## Benchmark against kube-scheduler (NODES=5000 WORKLOADS="basic nodeaffinity")
 	@$(BIN)/python tests/bench/run.py $(BENCH_NODES) $(if $(WORKLOADS),--workloads $(subst $(space),$(comma),$(WORKLOADS)))
 
+.PHONY: soak
+soak: $(STAMP) controlplane ## Events keep pace with 100,000 pods at a steady rate (PODS=100000 RATE=200; needs Go)
+	@$(BIN)/python tests/bench/run.py --workloads soak --nodes 5000 --rounds 1 --result build/soak.json \
+		--set measurePods=$(or $(PODS),100000),podsPerSecond=$(or $(RATE),200)
+
 .PHONY: clean
 clean: ## Remove what was built and installed
 	rm -rf $(VENV) build .mypy_cache .ruff_cache .pytest_cache .hypothesis

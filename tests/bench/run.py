@@ -35,6 +35,7 @@ from driver import processes, report, rounds, sides, workload  # noqa: E402
 RESULT = launcher.REPOSITORY / "build" / "bench.json"
 DOCUMENT = launcher.REPOSITORY / "docs" / "performance.md"
 WORKLOADS = BENCH / "workloads" / "performance-config.yaml"
+LIMIT = launcher.REPOSITORY / "build" / "limit"
 DEFAULT_SIDES = "kube-scheduler,trireme,limit"
 
 
@@ -47,6 +48,14 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
         "--sides", type=words, default=[], help=f"default: {DEFAULT_SIDES}, or those that a workload names"
     )
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument(
+        "--set",
+        type=assignments,
+        default={},
+        metavar="NAME=NUMBER,...",
+        dest="parameters",
+        help="parameters of the workloads to be others: measurePods=100000,podsPerSecond=150",
+    )
     parser.add_argument("--file", type=Path, default=WORKLOADS, help="a workload file, ours or scheduler_perf's")
     parser.add_argument("--result", type=Path, default=RESULT)
     parser.add_argument("--merge", action="store_true", help="keep the result file's runs of other workloads and sides")
@@ -72,6 +81,16 @@ def words(text: str) -> list[str]:
 def numbers(text: str) -> list[int]:
     """Numbers separated by commas or spaces."""
     return [int(word) for word in words(text)]
+
+
+def assignments(text: str) -> dict[str, int]:
+    """Parameters and their values."""
+    return {name: int(value) for name, _, value in (word.partition("=") for word in words(text))}
+
+
+def build_limit() -> None:
+    """Compiles the limit. Raises OSError or CalledProcessError where that is impossible."""
+    subprocess.run(["go", "build", "-o", str(LIMIT), "."], cwd=BENCH / "limit", check=True)
 
 
 def machine() -> dict[str, Any]:
@@ -182,7 +201,10 @@ def summary(run: report.Run) -> str:
         return f"FAILED after {run.took_s:.0f} s: {run.error}"
     found = run.figures
     return (
-        f"{found.pods} pods, {found.pods_per_s:.0f} pods/s, {found.cpu_ms_per_pod:.2f} ms of CPU a pod, "
+        f"{found.pods} pods, {found.complete_pods_per_s or 0:.0f} complete pods/s ({found.pods_per_s:.0f} bound; "
+        f"events: {found.events_behind} behind, p99 {found.event_lag_p99_ms or 0:.0f} ms, max "
+        f"{found.event_lag_max_ms or 0:.0f} ms, {found.events_missing} missing), "
+        f"{found.cpu_ms_per_pod:.2f} ms of CPU a pod, "
         f"{found.peak_rss_mb:.0f} MB (machine {found.elsewhere_percent:.0f} % busy elsewhere; took {run.took_s:.0f} s)"
     )
 
@@ -197,7 +219,7 @@ def main(arguments: Sequence[str]) -> int:
     chosen = parse_arguments(arguments)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends as on Ctrl-C: clusters stopped, files removed
     try:
-        known = workload.load(chosen.file, chosen.workloads)
+        known = workload.load(chosen.file, chosen.workloads, chosen.parameters)
         everybody = sides.read((BENCH / "sides.yaml").read_text())
         if chosen.list:
             for each in known:
@@ -218,6 +240,12 @@ def main(arguments: Sequence[str]) -> int:
     if not launcher.available():
         print(f"bench: {launcher.BINARY} is not built; run `make controlplane` (needs Go)", file=sys.stderr)
         return 1
+    if any(side.undecided for _, competitors in selected for side in competitors):
+        try:
+            build_limit()
+        except (OSError, subprocess.CalledProcessError) as error:
+            print(f"bench: the limit cannot be built: {error}", file=sys.stderr)
+            return 1
     kept = json.loads(chosen.result.read_text())["rows"] if chosen.merge and chosen.result.exists() else []
     done = perform(Plan(selected, chosen.rounds), chosen.result, kept, chosen.wait_idle)
     written = json.loads(chosen.result.read_text())["rows"]

@@ -24,6 +24,9 @@ def window(**changes: object) -> figures.Window:
         started=100.0,
         created=101.0,
         bound=[100.5 + index / 2 for index in range(10)],
+        complete=106.0,
+        event_lags=[0.1 * index for index in range(10)],
+        events_behind=3,
         waits=[0.5 + index / 4 for index in range(10)],
         cpu_s={"frontend": 0.02, "filter": 0.01},
         peak_rss_mb={"frontend": 100.0, "filter": 50.0},
@@ -39,6 +42,24 @@ def test_rates_are_totals_over_totals() -> None:
     assert found.pods_per_s == pytest.approx(10 / 5.0)
     assert found.after_create_pods_per_s == pytest.approx(8 / 4.0), "eight bound in the four seconds after creation"
     assert found.first_bind_s == pytest.approx(0.5)
+
+
+def test_a_pod_is_complete_when_all_about_it_is_written() -> None:
+    """A scheduler that puts its events off would look faster than one that does not."""
+    found = figures.figures(window())
+    assert found.complete_pods_per_s == pytest.approx(10 / 6.0)
+    assert (found.events_behind, found.events_missing) == (3, 0)
+    assert found.event_lag_p99_ms == pytest.approx(900.0)
+    assert found.event_lag_max_ms == pytest.approx(900.0)
+
+
+def test_events_that_are_dropped_are_not_written_sooner() -> None:
+    """A scheduler that drops its events would be the fastest of all."""
+    found = figures.figures(window(event_lags=[0.1] * 9))
+    assert found.complete_pods_per_s is None
+    assert found.events_missing == 1
+    rows = report.rows([report.Run("trireme", "basic", "5000Nodes", 5000, 0, found, None, 1.0)])
+    assert "| 1 events missing |" in report.table(rows)
 
 
 def test_costs_are_added_over_processes() -> None:
@@ -104,7 +125,7 @@ def test_spread() -> None:
     [
         pytest.param(["/usr/bin/python3.11", "-X", "/repo/cmd/frontend", "--config=x"], "frontend", id="script"),
         pytest.param(["python", "-m", "trireme.filter.__main__", "--x"], "trireme.filter", id="module"),
-        pytest.param(["python", "limit.py"], "limit", id="file"),
+        pytest.param(["python", "slow_plugin.py"], "slow_plugin", id="file"),
         pytest.param(["/b/controlplane", "kube-scheduler", "--config=x"], "kube-scheduler", id="controlplane"),
         pytest.param(["/usr/bin/trireme-bind"], "trireme-bind", id="program"),
         pytest.param([], "?", id="nothing"),
@@ -250,11 +271,14 @@ def test_configuration_lifts_client_limits_and_takes_overrides() -> None:
     assert parsed["clientConnection"] == {"kubeconfig": "/k", "qps": 5000, "burst": 5000}
     assert parsed["leaderElection"] == {"leaderElect": False}
     assert parsed["percentageOfNodesToScore"] == 100
+    parsed = yaml.safe_load(sides.configuration(Path("/k"), {"clientConnection": {"qps": 50}}))
+    assert parsed["clientConnection"] == {"kubeconfig": "/k", "qps": 50, "burst": 5000}
 
 
 def runs() -> list[report.Run]:
     """Two rounds of two sides, one of them failed."""
-    fast, slow = figures.figures(window()), figures.figures(window(bound=[100.5 + index for index in range(10)]))
+    fast = figures.figures(window())
+    slow = figures.figures(window(bound=[100.5 + index for index in range(10)], complete=112.0))
     return [
         report.Run("limit", "basic", "5000Nodes", 5000, 0, fast, None, 1.0),
         report.Run("kube-scheduler", "basic", "5000Nodes", 5000, 0, slow, None, 1.0),
@@ -265,7 +289,17 @@ def runs() -> list[report.Run]:
 def test_rows_hold_what_is_promised() -> None:
     """Whoever reads build/bench.json would miss a column, or take one failed round for a figure."""
     limit, kube = report.rows(runs())
-    promised = {"side", "workload", "nodes", "pods_per_s", "after_create_pods_per_s", "cpu_ms_per_pod", "peak_rss_mb"}
+    promised = {
+        "side",
+        "workload",
+        "nodes",
+        "complete_pods_per_s",
+        "events_behind",
+        "pods_per_s",
+        "after_create_pods_per_s",
+        "cpu_ms_per_pod",
+        "peak_rss_mb",
+    }
     assert promised <= limit.keys()
     assert (limit["side"], limit["nodes"], limit["pods_per_s"], limit["pods_per_s_range"]) == (
         "limit",
@@ -281,10 +315,10 @@ def test_ratios() -> None:
     """The table would say how fast a side is compared with itself."""
     rows = report.rows(runs())
     limit, kube = rows
-    assert report.ratio(kube, limit, "pods_per_s") == pytest.approx(5.0 / 9.5, abs=1e-3)
-    assert report.ratio(kube, None, "pods_per_s") is None
+    assert report.ratio(kube, limit, "complete_pods_per_s") == pytest.approx(6.0 / 12.0, abs=1e-3)
+    assert report.ratio(kube, None, "complete_pods_per_s") is None
     *_, line = report.table(rows).splitlines()
-    assert re.sub(r"\s+", "", line).startswith("|basic|5000|kube-scheduler|1|1–1|0.53|")
+    assert re.sub(r"\s+", "", line).startswith("|basic|5000|kube-scheduler|1|1–1|0.50|3|900|1|")
 
 
 def test_rows_of_a_workload_stand_together() -> None:

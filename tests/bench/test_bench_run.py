@@ -24,7 +24,7 @@ def bound(namespace: str, name: str, kind: str = "ADDED", version: str = "1") ->
 async def test_pods_are_awaited_until_the_last_is_bound() -> None:
     """A workload would end before its last pod is bound, or never, or count a pod twice."""
     moments = iter(range(100))
-    pods = api.BoundPods(clock=lambda: float(next(moments)))
+    pods = api.bound_pods(clock=lambda: float(next(moments)))
     pods.take(bound("a", "early"))
     awaited = pods.expect(["a/early", "a/x", "a/y"])
     pods.take(bound("a", "x"))
@@ -34,19 +34,19 @@ async def test_pods_are_awaited_until_the_last_is_bound() -> None:
     assert awaited.left == {"a/y"}, "gone is not bound, and another namespace's pod is another pod"
     pods.take(bound("a", "y"))
     await awaited.wait(patience=0.001)
-    assert pods.bound_at == {"a/early": 0.0, "a/x": 1.0, "b/y": 2.0, "a/y": 3.0}
+    assert pods.seen_at == {"a/early": 0.0, "a/x": 1.0, "b/y": 2.0, "a/y": 3.0}
 
 
 async def test_waiting_ends_where_nothing_moves() -> None:
     """A scheduler that is stuck would hold the benchmark up for ever."""
     with pytest.raises(TimeoutError, match="1 pods still wait"):
-        await api.BoundPods().expect(["a/x"]).wait(patience=0.001)
+        await api.bound_pods().expect(["a/x"]).wait(patience=0.001)
 
 
 def test_watch_errors_are_not_events() -> None:
     """An expired watch would end the run with a KeyError instead of starting again."""
     with pytest.raises(api.ApiError) as raised:
-        api.BoundPods().take(b'{"type":"ERROR","object":{"kind":"Status","code":410}}')
+        api.bound_pods().take(b'{"type":"ERROR","object":{"kind":"Status","code":410}}')
     assert raised.value.status == 410
 
 
@@ -70,11 +70,11 @@ async def test_a_watch_that_was_closed_goes_on_where_it_ended() -> None:
             for line in watch:
                 yield line
 
-    pods = api.BoundPods()
+    pods = api.bound_pods()
     with pytest.raises(asyncio.CancelledError):
         await pods.follow(cast(api.Api, Server()))
     assert [query.get("resourceVersion") for query in asked] == [None, "9", None, "4"]
-    assert set(pods.bound_at) == {"a/x", "a/y", "a/z"}
+    assert set(pods.seen_at) == {"a/x", "a/y", "a/z"}
 
 
 def test_plan_alternates_sides_and_leaves_the_limit_out_where_it_has_no_meaning() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
@@ -23,6 +24,12 @@ REQUEST_DEADLINE = aiohttp.ClientTimeout(total=120)
 WATCH_SECONDS = 1800
 # A list of pods comes in pages of this size; one answer with 20,000 pods would stop the API server for a second.
 PAGE = 2000
+
+# Of the API server's counter of requests: what only a scheduler writes here.
+_SCHEDULERS_WRITE = re.compile(
+    r'resource="(events|resourceclaims|persistentvolume(claim)?s)",.*verb="(POST|PUT|PATCH)"'
+    r'|resource="pods",.*subresource="(binding|status)",verb="(POST|PUT|PATCH)"'
+)
 
 
 class ApiError(Exception):
@@ -101,6 +108,16 @@ class Api:
             if not following:
                 return
 
+    async def writes(self) -> int:
+        """How many writes of a scheduler the API server has answered: bindings, status, claims, volumes and events."""
+        async with self._session.get("/metrics") as response:
+            text = await response.text()
+        return sum(
+            int(float(line.rpartition(" ")[2]))
+            for line in text.splitlines()
+            if line.startswith("apiserver_request_total{") and _SCHEDULERS_WRITE.search(line)
+        )
+
     async def watch(self, path: str, **query: str | int) -> AsyncIterator[bytes]:
         """The lines of one watch request, until the API server ends it."""
         where = f"{path}?{urlencode({**query, 'watch': '1', 'timeoutSeconds': WATCH_SECONDS})}"
@@ -115,30 +132,40 @@ class Api:
                     yield line
 
 
-class BoundPods:
-    """When each pod was first seen with a node, and who is waiting for that."""
+class Sightings:
+    """When the API server first showed something about each pod, and who is waiting for that."""
 
-    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+    def __init__(
+        self,
+        path: str,
+        selector: str,
+        pod_of: Callable[[Any], Any],
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        """`path` and field `selector` are watched; `pod_of` gives the part of an object with a pod's name."""
+        self._path = path
+        self._selector = selector
+        self._pod_of = pod_of
         self._clock = clock
-        self.bound_at: dict[str, float] = {}
-        """`namespace/name` to the moment its binding was seen."""
+        self.seen_at: dict[str, float] = {}
+        """`namespace/name` of the pod to the moment."""
         self._awaited: dict[str, Awaited] = {}
 
     def expect(self, keys: Iterable[str]) -> Awaited:
-        """Something to wait on until all these pods are bound; call before they are created."""
+        """Something to wait on until all these pods were seen."""
         awaited = Awaited()
         for key in keys:
-            if key not in self.bound_at:
+            if key not in self.seen_at:
                 awaited.left.add(key)
                 self._awaited[key] = awaited
         awaited.settle()
         return awaited
 
     def seen(self, key: str) -> None:
-        """Notes that a pod has a node."""
-        if key in self.bound_at:
+        """Notes a pod."""
+        if key in self.seen_at:
             return
-        self.bound_at[key] = self._clock()
+        self.seen_at[key] = self._clock()
         awaited = self._awaited.pop(key, None)
         if awaited is not None:
             awaited.left.discard(key)
@@ -152,7 +179,7 @@ class BoundPods:
             # on a busy machine, goes on where it ended: to begin again with everything takes seconds there, in which
             # it would look as if nothing were bound. What is seen twice counts once.
             try:
-                async for line in api.watch("/api/v1/pods", fieldSelector="spec.nodeName!=", **version):
+                async for line in api.watch(self._path, fieldSelector=self._selector, **version):
                     version = {"resourceVersion": self.take(line)}
             except aiohttp.ClientPayloadError:
                 pass
@@ -166,11 +193,21 @@ class BoundPods:
         """Notes one event of the watch; answers its version. Raises ApiError for an error sent instead of one."""
         event = orjson.loads(line)
         if event["type"] == "ERROR":
-            raise ApiError("WATCH", "/api/v1/pods", int(event["object"].get("code", 0)), str(event["object"]))
-        metadata = event["object"]["metadata"]
+            raise ApiError("WATCH", self._path, int(event["object"].get("code", 0)), str(event["object"]))
         if event["type"] != "DELETED":
-            self.seen(f"{metadata['namespace']}/{metadata['name']}")
-        return str(metadata["resourceVersion"])
+            pod = self._pod_of(event["object"])
+            self.seen(f"{pod['namespace']}/{pod['name']}")
+        return str(event["object"]["metadata"]["resourceVersion"])
+
+
+def bound_pods(clock: Callable[[], float] = time.perf_counter) -> Sightings:
+    """When each pod was first seen with a node."""
+    return Sightings("/api/v1/pods", "spec.nodeName!=", lambda pod: pod["metadata"], clock)
+
+
+def scheduled_events(clock: Callable[[], float] = time.perf_counter) -> Sightings:
+    """When the event that a pod was scheduled was first seen."""
+    return Sightings("/apis/events.k8s.io/v1/events", "reason=Scheduled", lambda event: event["regarding"], clock)
 
 
 class Awaited:
@@ -178,7 +215,7 @@ class Awaited:
 
     def __init__(self) -> None:
         self.left: set[str] = set()
-        """Pods not yet seen with a node."""
+        """Pods not yet seen."""
         self._done = asyncio.Event()
 
     def settle(self) -> None:
@@ -187,7 +224,7 @@ class Awaited:
             self._done.set()
 
     async def wait(self, patience: float) -> None:
-        """Returns when every pod is bound. Raises TimeoutError where not a single one was for `patience` seconds."""
+        """Returns when every pod was seen. Raises TimeoutError where not a single one was for `patience` seconds."""
         while not self._done.is_set():
             before = len(self.left)
             with contextlib.suppress(TimeoutError):

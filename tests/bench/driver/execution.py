@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import collections
+import contextlib
 import dataclasses
 import itertools
 import time
@@ -17,13 +18,18 @@ from pathlib import Path
 from typing import Any
 
 from driver import figures, processes, step
-from driver.api import Api, Awaited, BoundPods
+from driver.api import Api, Awaited, bound_pods, scheduled_events
 from driver.template import Template, Value
 from driver.workload import Workload
 
 CREATORS = 30
-# Once the last pod is bound, a scheduler may still post events; what it spends on them in this time is counted.
+# Once the last pod is bound a scheduler may still write events and conditions. It has written everything when each pod
+# has its event and the API server has answered no more writes for so long; what it spends until then is counted.
 SETTLE_SECONDS = 1.0
+# A pod's event that is not there by then, counted from the last one that came, was dropped.
+EVENT_PATIENCE_SECONDS = 30.0
+# A scheduler that goes on writing for so long does something else.
+MAX_SETTLE_SECONDS = 60.0
 # A run in which not one pod is bound for this long has failed.
 PATIENCE_SECONDS = 900.0
 
@@ -102,7 +108,8 @@ class Execution:
         self._competitor = competitor
         self._others = others
         self._scheduler = processes.ProcessTree([])
-        self._bound = BoundPods()
+        self._bound = bound_pods()
+        self._events = scheduled_events()
         self._nodes: list[str] = []
         self._namespaces: set[str] = {"default"}
         self._pending: dict[str, list[Awaited]] = {}
@@ -114,7 +121,11 @@ class Execution:
     async def run(self) -> figures.Window:
         """Carries out every step. Raises where one fails or stalls, or where nothing was measured."""
         async with asyncio.TaskGroup() as group:
-            background = [group.create_task(self._bound.follow(self._api)), group.create_task(self._observe())]
+            background = [
+                group.create_task(self._bound.follow(self._api)),
+                group.create_task(self._events.follow(self._api)),
+                group.create_task(self._observe()),
+            ]
             if not self._workload.starts_scheduler:
                 self._start_scheduler()
             for number, each in enumerate(self._workload.steps):
@@ -304,14 +315,16 @@ class Execution:
         opened = self._opened
         if opened is None:
             raise RuntimeError(f"{self._workload.name} stops measuring before it starts")
-        await asyncio.sleep(SETTLE_SECONDS)
-        samples, now = self._scheduler.sample(), self._others_cpu()
-        self._opened = None
 
         def counts(key: str) -> bool:
             return not opened.namespaces or key.partition("/")[0] in opened.namespaces
 
-        bound = {key: at for key, at in self._bound.bound_at.items() if at >= opened.at and counts(key)}
+        bound = {key: at for key, at in self._bound.seen_at.items() if at >= opened.at and counts(key)}
+        complete = await self._complete(bound)
+        samples, now = self._scheduler.sample(), self._others_cpu()
+        self._opened = None
+        last = max(bound.values(), default=opened.at)
+        events = {key: at for key, at in self._events.seen_at.items() if key in bound}
         created = [at for namespace, at in self._created.items() if counts(f"{namespace}/")]
         spent = {pid: sample.cpu_s - opened.cpu_s.get(pid, 0.0) for pid, sample in samples.items()}
         others = {name: now[name] - opened.others_cpu_s[name] for name in now}
@@ -320,12 +333,30 @@ class Execution:
             started=opened.at,
             created=max([opened.at, *created]),
             bound=sorted(bound.values()),
+            complete=complete,
+            event_lags=[at - bound[key] for key, at in events.items()],
+            events_behind=len(bound) - sum(at <= last for at in events.values()),
             waits=[at - self._sent[key] for key, at in bound.items() if self._sent.get(key, 0.0) >= opened.at],
             cpu_s=_by_label(samples, spent),
             peak_rss_mb=_by_label(samples, {pid: sample.peak_rss_mb for pid, sample in samples.items()}),
             others_cpu_s=others,
             capacity_s=(time.perf_counter() - opened.at) * processes.CPUS,
         )
+
+    async def _complete(self, bound: Mapping[str, float]) -> float:
+        """Waits until the scheduler has written everything; answers when the last write was seen."""
+        with contextlib.suppress(TimeoutError):  # the figures say how many events are missing
+            await self._events.expect(bound).wait(EVENT_PATIENCE_SECONDS)
+        last = max([*bound.values(), *(self._events.seen_at.get(key, 0.0) for key in bound)])
+        end = time.perf_counter() + MAX_SETTLE_SECONDS
+        writes = await self._api.writes()
+        while time.perf_counter() < end:
+            await asyncio.sleep(SETTLE_SECONDS)
+            before, writes = writes, await self._api.writes()
+            if writes == before:
+                break
+            last = time.perf_counter()
+        return last
 
     async def _idle(self, duration: float) -> None:
         if self._window is None:

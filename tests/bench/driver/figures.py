@@ -22,10 +22,16 @@ class Window:
     """When the last measured pod had been created."""
     bound: Sequence[float]
     """When each measured pod was first seen with a node; ascending."""
+    complete: float
+    """When the last write about them was seen: bindings, events and conditions."""
+    event_lags: Sequence[float]
+    """Seconds from seeing a pod bound to seeing its event, of the pods that have it."""
+    events_behind: int
+    """Events of measured pods that were not there when the last pod was bound."""
     waits: Sequence[float]
     """Seconds from sending a pod to seeing it bound, of the pods created while measuring."""
     cpu_s: Mapping[str, float]
-    """Processor seconds by process of the scheduler, read somewhat after the last binding: what is put off counts."""
+    """Processor seconds by process of the scheduler, read after its last write: what is put off counts."""
     peak_rss_mb: Mapping[str, float]
     """By process of the scheduler, since it started."""
     others_cpu_s: Mapping[str, float]
@@ -41,7 +47,17 @@ class Figures:
     """What one run of one workload by one side came to; None where it does not apply."""
 
     pods: int
+    complete_pods_per_s: float | None
+    """Until all that is written about them is there; None where events are missing."""
+    events_behind: int
+    """Missing when the last pod was bound."""
+    events_missing: int
+    """Not there at the end either."""
+    event_lag_p99_ms: float | None
+    """From seeing a pod bound to seeing its event."""
+    event_lag_max_ms: float | None
     pods_per_s: float
+    """Until the last pod is bound."""
     after_create_pods_per_s: float | None
     """After the last pod was created; None where fewer than a twentieth were left by then."""
     cpu_ms_per_pod: float
@@ -69,9 +85,15 @@ def figures(window: Window) -> Figures:
     reference = window.created if window.created > window.started else window.bound[0]
     late = sum(1 for moment in window.bound if moment > reference)
     after = late / (last - reference) if late >= max(count / 20, 2) else None
-    waits = sorted(window.waits)
+    waits, lags = sorted(window.waits), sorted(window.event_lags)
+    missing = count - len(lags)
     return Figures(
         pods=count,
+        complete_pods_per_s=None if missing else count / (max(window.complete, last) - window.started),
+        events_behind=window.events_behind,
+        events_missing=missing,
+        event_lag_p99_ms=1000 * percentile(lags, 0.99) if lags else None,
+        event_lag_max_ms=1000 * lags[-1] if lags else None,
         pods_per_s=count / (last - window.started),
         after_create_pods_per_s=after,
         cpu_ms_per_pod=1000 * sum(window.cpu_s.values()) / count,

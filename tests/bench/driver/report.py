@@ -14,6 +14,11 @@ from typing import Any
 from driver import figures
 
 FIGURES = (
+    "complete_pods_per_s",
+    "events_behind",
+    "events_missing",
+    "event_lag_p99_ms",
+    "event_lag_max_ms",
     "pods_per_s",
     "after_create_pods_per_s",
     "cpu_ms_per_pod",
@@ -104,9 +109,12 @@ COLUMNS = (
     "workload",
     "nodes",
     "side",
-    "pods/s",
+    "complete pods/s",
     "range",
     "of limit",
+    "events behind",
+    "event p99 ms",
+    "bound pods/s",
     "after creation",
     "CPU ms/pod",
     "of kube-scheduler, basic",
@@ -121,20 +129,23 @@ COLUMNS = (
 
 
 def table(bench_rows: Sequence[Mapping[str, Any]]) -> str:
-    """The rows as a Markdown table with ratios: throughput to the limit, CPU to kube-scheduler's on `basic`."""
+    """The rows as a Markdown table with ratios: complete pods/s to the limit, CPU to kube-scheduler's on `basic`."""
     lines = [COLUMNS, tuple("---" for _ in COLUMNS)]
     for row in bench_rows:
         limit = find(bench_rows, side=LIMIT, workload=row["workload"], variant=row["variant"])
         reference = find(bench_rows, side=REFERENCE, workload=REFERENCE_WORKLOAD, nodes=row["nodes"])
-        span = row["pods_per_s_range"]
+        span = row["complete_pods_per_s_range"]
         lines.append(
             (
                 row["workload"],
                 str(row["nodes"]),
                 row["side"],
-                _number(row["pods_per_s"]) if row["rounds"] else "failed",
+                _complete(row),
                 "–".join(_number(each) for each in span) if span else "",
-                _number(ratio(row, limit, "pods_per_s"), 2),
+                _number(ratio(row, limit, "complete_pods_per_s"), 2),
+                _number(row["events_behind"]),
+                _number(row["event_lag_p99_ms"]),
+                _number(row["pods_per_s"]),
                 _number(row["after_create_pods_per_s"]),
                 _number(row["cpu_ms_per_pod"], 2),
                 _number(ratio(row, reference, "cpu_ms_per_pod"), 2),
@@ -148,6 +159,14 @@ def table(bench_rows: Sequence[Mapping[str, Any]]) -> str:
             )
         )
     return aligned(lines)
+
+
+def _complete(row: Mapping[str, Any]) -> str:
+    if not row["rounds"]:
+        return "failed"
+    if row["complete_pods_per_s"] is None:
+        return f"{_number(row['events_missing'])} events missing"
+    return _number(row["complete_pods_per_s"])
 
 
 def processes_table(bench_rows: Sequence[Mapping[str, Any]]) -> str:

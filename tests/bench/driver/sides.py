@@ -75,9 +75,14 @@ def configuration(kubeconfig: Path, overrides: Mapping[str, Any]) -> str:
         {
             "apiVersion": "kubescheduler.config.k8s.io/v1",
             "kind": "KubeSchedulerConfiguration",
-            "clientConnection": {"kubeconfig": str(kubeconfig), "qps": 5000, "burst": 5000},
             "leaderElection": {"leaderElect": False},
             **overrides,
+            "clientConnection": {
+                "kubeconfig": str(kubeconfig),
+                "qps": 5000,
+                "burst": 5000,
+                **overrides.get("clientConnection", {}),
+            },
         },
         sort_keys=False,
     )

@@ -250,22 +250,35 @@ OPCODES: Mapping[str, Callable[[Fields, Path | None], step.Step]] = {
 }
 
 
-def read(text: str, folder: Path, only: Sequence[str] = ()) -> list[Workload]:
+def read(
+    text: str, folder: Path, only: Sequence[str] = (), parameters: Mapping[str, Any] | None = None
+) -> list[Workload]:
     """The workloads of a file, of the tests in `only` or of all. Raises WorkloadError for what cannot be carried out.
 
-    With `only`, a test that this driver cannot do is no obstacle to another one of the same file.
+    `parameters` replace those of the variants that have them. With `only`, a test that this driver cannot do is no
+    obstacle to another one of the same file.
     """
     tests = yaml.safe_load(text)
     if not isinstance(tests, list):
         raise WorkloadError("a workload file is a list of tests")
     chosen = [test for test in tests if not only or test["name"] in only] or tests
-    return [_read_variant(test, variant, folder) for test in chosen for variant in test.get("workloads", [])]
+    return [
+        _read_variant(test, _replaced(variant, parameters or {}), folder)
+        for test in chosen
+        for variant in test.get("workloads", [])
+    ]
 
 
-def load(path: Path, only: Sequence[str] = ()) -> list[Workload]:
-    """The workloads of the file at `path`, of the tests in `only` or of all."""
+def _replaced(variant: Mapping[str, Any], parameters: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The variant with other parameters; one that it does not have is not given to it."""
+    own = variant.get("params", {})
+    return {**variant, "params": {**own, **{name: value for name, value in parameters.items() if name in own}}}
+
+
+def load(path: Path, only: Sequence[str] = (), parameters: Mapping[str, Any] | None = None) -> list[Workload]:
+    """The workloads of the file at `path`, as `read` has them."""
     try:
-        return read(path.read_text(), path.parent, only)
+        return read(path.read_text(), path.parent, only, parameters)
     except OSError as error:
         raise WorkloadError(f"{path}: {error.strerror}") from error
     except (WorkloadError, yaml.YAMLError) as error:

@@ -1,0 +1,3 @@
+module trireme.dev/limit
+
+go 1.26.0
