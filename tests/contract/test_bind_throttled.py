@@ -118,10 +118,13 @@ async def _bind_all(bind: Bind, replicas: Replicas, names: list[str]) -> None:
 @pytest.mark.usefixtures("short_silence")
 async def test_claims_of_many_pods_are_written_at_the_rate_of_the_limit(bind: Bind) -> None:
     """A storm of time-outs: more requests waiting than the limit lets through before their deadlines."""
-    names = [f"pod-{number}" for number in range(QPS * 2)]
+    names = [f"pod-{number}" for number in range(QPS * 3)]
     await bind.make_pods(*names)
     states = {name: await _claim(bind, name) for name in names}
-    counted = bind.cluster.faults.add(Fault(Action.DELAY, "PUT", "/resourceclaims/", times=-1))
+    counted = [
+        bind.cluster.faults.add(Fault(Action.DELAY, method, "/resourceclaims/", times=-1))
+        for method in ("PATCH", "PUT", "GET")
+    ]
     async with frontend(bind, pre_bind=["DynamicResources"]) as replicas:
         binding = pre_binding.PreBinding(
             replicas, object_waits.ObjectWaits(), asyncio.get_running_loop().time, nominating=False
@@ -137,7 +140,8 @@ async def test_claims_of_many_pods_are_written_at_the_rate_of_the_limit(bind: Bi
         assert [outcome for outcome in outcomes if outcome != status.SUCCESS] == []
         assert replicas.failures == []
         await binding.close()
-    assert counted.struck == 2 * len(names), "the finalizer and the status of each, once"
+    expected = [len(names), len(names), 0]
+    assert [each.struck for each in counted] == expected, "the finalizer and the status of each, once"
 
 
 async def _claim(bind: Bind, name: str) -> bytes:

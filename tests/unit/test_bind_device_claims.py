@@ -34,11 +34,13 @@ class Store(writes.Writer):
         self.objects: dict[str, Json] = {CLAIM: {"metadata": metadata, "spec": {"devices": {}}}}
         self.pod_status: Json = {}
         self.written: list[str] = []
+        self.read: list[str] = []
         self.lost = False
         self.refuse_pod = False
         self.before: Any = None
 
     async def get(self, path: str, deadline: float) -> writes.Outcome:
+        self.read.append(path)
         if path not in self.objects:
             return writes.Gone("not found")
         return writes.Written(copy.deepcopy(self.objects[path]))
@@ -71,13 +73,27 @@ class Store(writes.Writer):
     async def patch(
         self, path: str, patch: Mapping[str, Any], deadline: float, content_type: str = client.STRATEGIC_MERGE
     ) -> writes.Outcome:
+        claim = self.objects.get(path.removesuffix("/status"))
+        if claim is None:
+            return writes.Gone("not found")
+        if patch["metadata"]["uid"] != claim["metadata"]["uid"]:
+            return writes.Conflict("another UID")
+        if "finalizers" in patch["metadata"]:
+            return self._protect(path, claim, patch["metadata"]["finalizers"])
         (gone,) = patch["status"]["reservedFor"]
-        claim = self.objects[path.removesuffix("/status")]
-        assert patch["metadata"]["uid"] == claim["metadata"]["uid"]
         assert gone["$patch"] == "delete"
         left = [user for user in claim["status"]["reservedFor"] if user["uid"] != gone["uid"]]
         claim["status"]["reservedFor"] = left
         return writes.Written(claim)
+
+    def _protect(self, path: str, claim: Json, finalizers: list[str]) -> writes.Outcome:
+        if claim["metadata"].get("deletionTimestamp"):
+            return writes.Refused("no new finalizers can be added if the object is being deleted", 422)
+        if claim["metadata"].get("finalizers") != finalizers:
+            self.written.append(path)
+            claim["metadata"]["finalizers"] = finalizers
+            self.touch(path)
+        return writes.Uncertain("no answer") if self.lost else writes.Written(copy.deepcopy(claim))
 
     async def patch_pod_status(self, pod: writes.PodName, patch: Mapping[str, Any], deadline: float) -> writes.Outcome:
         if self.refuse_pod:
@@ -139,6 +155,7 @@ async def test_allocation_and_user_are_written_after_the_claim_is_protected() ->
     result = await _pre_bind(store, _to_allocate())
     assert result.status.code == status_pb2.CODE_SUCCESS, result
     assert store.written == [CLAIM, f"{CLAIM}/status"]
+    assert store.read == [], "with a low rate limit each request is a delay for all pods"
     claim = store.objects[CLAIM]
     assert claim["metadata"]["finalizers"] == [FINALIZER]
     allocation = {**ALLOCATION, "allocationTimestamp": "2027-01-15T08:00:00Z"}
@@ -203,7 +220,8 @@ async def test_a_claim_that_is_not_as_it_was_sends_the_pod_back(
     result = await _pre_bind(store, claim)
     assert result.status.code == status_pb2.CODE_ERROR
     assert list(result.status.messages) == [f'running PreBind plugin "DynamicResources": {text}']
-    assert store.written == []
+    # A claim that somebody else allocated has the finalizer already.
+    assert f"{CLAIM}/status" not in store.written
 
 
 WAITS = {"devices": {"results": [{**ALLOCATION["devices"]["results"][0], "bindingConditions": ["attached"]}]}}

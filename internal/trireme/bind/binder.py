@@ -174,9 +174,8 @@ class Binder:
     async def _work(self) -> None:
         try:
             while self._turns:
-                if self._limit.excess():
-                    await self._limit.wait()
-                else:
+                await self._limit.wait()
+                if self._turns:  # others may have taken them meanwhile
                     await self._take_turn(self._turns.popleft())
         finally:
             self._busy -= 1

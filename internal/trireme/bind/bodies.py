@@ -97,6 +97,11 @@ def protected(claim: Mapping[str, Any]) -> dict[str, Any]:
     return {**claim, "metadata": {**claim["metadata"], "finalizers": finalizers}}
 
 
+def protection(claim_uid: str) -> dict[str, Any]:
+    """The patch that gives a claim the finalizer, whatever finalizers it has."""
+    return {"metadata": {"uid": claim_uid, "finalizers": [DELETE_PROTECTION]}}
+
+
 def pod_user(pod: cycle_pb2.PodIdentity) -> dict[str, Any]:
     """The pod as a user of a claim."""
     return {"resource": "pods", "name": pod.name, "uid": pod.uid}

@@ -1,9 +1,10 @@
 """DynamicResources' PreBind: writes down which devices claims get and that the pod uses them, then waits for devices
 that have to be prepared.
 
-A claim is written in two steps, as kube-scheduler does: first protected from deletion, then its status with allocation
-and user. Somebody else's change in between is met by reading the claim again; where it has been allocated meanwhile,
-the pod goes back. The claim for extended resources is made here, and its name noted in the pod's status.
+A claim is written in two steps, as kube-scheduler does: first protected from deletion, by a patch that needs no
+reading, then its status with allocation and user. Somebody else's change in between is met by reading the claim again;
+where it has been allocated meanwhile, the pod goes back. The claim for extended resources is made here, and its name
+noted in the pod's status.
 
 A claim of a PodGroup is reserved for the group by whichever of its pods comes first, and stays so while the group is
 there. Pods that were promised one claim together write the same: who comes second finds the devices there.
@@ -180,8 +181,9 @@ class _PodClaims:
         """Write allocation and user; answers the claim. Raises: _Failed."""
         path, full = path_of(one.namespace, one.name), f"{one.namespace}/{one.name}"
         doing, why = "", ""
+        unread = await self._protect(one)
         for _ in range(ROUNDS):
-            found = await self._writer.get(path, DEADLINE_SECONDS)
+            found, unread = unread or await self._writer.get(path, DEADLINE_SECONDS), None
             if not isinstance(found, writes.Written):
                 raise _Failed(f"get updated claim {full} after conflict: {found.message}")
             claim = found.obj
@@ -211,6 +213,16 @@ class _PodClaims:
             if not isinstance(outcome, (writes.Conflict, writes.Uncertain)):
                 break
         raise _Failed(f"{doing}: {why}")
+
+    async def _protect(self, one: device_claims.ToReserve) -> writes.Written | None:
+        """The claim, protected from deletion without having been read first, which spares a request; None where it has
+        to be read.
+        """
+        if one.allocation is None or one.reserved or one.make:
+            return None
+        patch = bodies.protection(one.uid)
+        outcome = await self._writer.patch(path_of(one.namespace, one.name), patch, DEADLINE_SECONDS)
+        return outcome if isinstance(outcome, writes.Written) else None
 
     def _uses(self, one: device_claims.ToReserve, claim: Json) -> bool:
         """Whether the claim is reserved for the pod or, where that counts, for its group."""

@@ -27,6 +27,7 @@ class RateLimit:
     def __init__(self, qps: float, delay: Callable[[], float]) -> None:
         """`qps` in requests a second, negative or zero: none. `delay`: seconds that a request sent now would wait."""
         self._delay = delay
+        self._order = asyncio.Lock()
         self.concurrency = CONCURRENCY if qps <= 0 else min(CONCURRENCY, max(1, math.ceil(qps)))
 
     def excess(self) -> float:
@@ -35,11 +36,14 @@ class RateLimit:
         return excess if excess > LEAST_SECONDS else 0.0
 
     async def wait(self) -> None:
-        """Return when work may begin."""
-        excess = self.excess()
-        while excess > 0:
-            await asyncio.sleep(excess)
-            excess = self.excess()  # others may have begun meanwhile
+        """Return when work may begin, in order of arrival. What follows without a wait is not overtaken."""
+        if not self._order.locked() and not self.excess():
+            return
+        async with self._order:  # one waits for the limit, so that many do not wake up in vain
+            excess = self.excess()
+            while excess > 0:
+                await asyncio.sleep(excess)
+                excess = self.excess()
 
 
 UNLIMITED = RateLimit(0.0, lambda: 0.0)
