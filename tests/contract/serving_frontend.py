@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from io import StringIO
 from pathlib import Path
@@ -102,6 +102,7 @@ class FakeFrontend:
         self.scheduler = Scheduling()
         self.preemptions = Preemptions()
         self.informers: list[Any] = []
+        self.plugin_rows: Callable[[], list[dict[str, Any]]] = list
         self.lease, self.lease_holder = "kube-system/kube-scheduler", "other"
         self.watch = cluster_watch.ClusterWatch(
             self.cache, self.queue, frozenset({"default-scheduler"}), clocks.steady, lambda _: None, lambda _: None
@@ -125,6 +126,10 @@ class FakeFrontend:
         found = self.queue.get(parsed.key)
         assert found is not None
         return found
+
+    def missing_plugin(self, profile: str) -> str:
+        """The remote plugin that the profile's pods wait for: none."""
+        return ""
 
     def missing(self) -> list[str]:
         """The phases that cannot be asked."""

@@ -53,12 +53,6 @@ def remote(*names: str) -> dict[str, Any]:
             id="a remote plugin twice",
         ),
         pytest.param(
-            enabled("filter", "Mine"),
-            remote("Mine"),
-            f"profile batch: plugin Mine at {NOBODY}: UNAVAILABLE: ",
-            id="a remote plugin that cannot be reached",
-        ),
-        pytest.param(
             enabled("queueSort", "Mine"),
             remote("Mine"),
             "profile batch: plugin Mine: a QueueSort plugin must be in-tree",

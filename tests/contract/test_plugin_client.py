@@ -472,7 +472,7 @@ async def test_the_handshake_waits_for_a_plugin_that_starts(bench: Bench, tmp_pa
         ),
         (
             lambda _: plugin_pb2.GetPluginInfoResponse(plugins=[{"name": "P", "extension_points": [99]}]),
-            "extension_points: 99 is not known here",
+            "extension_points[0]: 99 is not known here; allowed: PRE_ENQUEUE (1), ",
         ),
         (lambda _: (grpc.StatusCode.UNIMPLEMENTED, "what?"), "UNIMPLEMENTED: what?"),
         (lambda _: b"\xff\xff", "Error parsing message"),

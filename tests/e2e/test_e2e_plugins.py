@@ -4,11 +4,13 @@ import asyncio
 import contextlib
 import pathlib
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
+import aiohttp
 import clusters
 import installation
+import orjson
 import pytest
 from installation import pod
 
@@ -148,19 +150,95 @@ async def _decided(decide: Any, who: cycle_pb2.PodIdentity) -> None:
             await asyncio.sleep(0.1)
 
 
-async def test_a_plugin_that_is_not_there_is_refused_at_start(
+def two_profiles(name: str, *points: str) -> dict[str, Any]:
+    """As `profile`, with a second profile that does not have the plugin."""
+    configuration = profile(name, *points)
+    configuration["profiles"].append({"schedulerName": "plain"})
+    return configuration
+
+
+async def read(socket: pathlib.Path, path: str) -> str:
+    """What the frontend serves on its Unix socket."""
+    connector = aiohttp.UnixConnector(str(socket))
+    async with aiohttp.ClientSession(connector=connector) as session, session.get(f"http://frontend{path}") as answer:
+        return await answer.text()
+
+
+async def shown(socket: pathlib.Path, true: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    """The only plugin as the frontend's status has it, once that is true of it."""
+    last: dict[str, Any] = {}
+
+    async def found() -> bool:
+        nonlocal last
+        (last,) = orjson.loads(await read(socket, "/trireme/v1/status"))["plugins"]
+        return true(last)
+
+    await installation.until(found, 30, lambda: str(last))
+    return last
+
+
+async def test_profiles_wait_for_a_plugin_that_must_be_there(
     cluster: clusters.OpenCluster, tmp_path: pathlib.Path
 ) -> None:
-    """An address where nobody answers ends the frontend with exit code 1 and a line that names plugin and address."""
-    async with cluster(nodes=1) as here:
-        address = f"unix:{tmp_path}/nobody.sock"
-        frontend = here.add_frontend(
-            configuration=profile("Maintenance", "filter"), own=remote("Maintenance", address, "filter")
-        )
-        frontend.start()
-        await installation.until(lambda: not frontend.running, 60, frontend.log.read_text)
-        assert frontend.stop() == 1
-        assert "plugin Maintenance at unix:" in frontend.log.read_text().splitlines()[-1]
+    """With Fail the profile that names the plugin waits while others are scheduled; when the plugin comes, its pods are
+    placed as it says, though it reads fields of pods that nobody read before.
+    """
+    script = pathlib.Path(__file__).parent / "chooser.py"
+    address = f"unix:{tmp_path}/plugin.sock"
+    async with cluster(nodes=3) as here:
+        chosen = (await here.nodes())[1]["metadata"]["name"]
+        socket = tmp_path / "admin.sock"
+        own = remote("Chooser", address, "filter") | {"admin": {"socket": str(socket)}}
+        await here.start(configuration=two_profiles("Chooser", "filter"), own=own)
+        first = pod("p")
+        first["metadata"]["annotations"] = {"example.com/node": chosen}
+        await here.create_pods([first, pod("q", schedulerName="plain")])
+        (bound,) = await here.bound(1)
+        assert bound["metadata"]["name"] == "q"
+        assert not (await here.pod("p"))["spec"].get("nodeName")
+        missing = await shown(socket, lambda plugin: plugin["health"] == "unreachable")
+        assert (missing["address"], missing["failurePolicy"], missing["calls"]) == (address, "Fail", 0)
+        (waits,) = orjson.loads(await read(socket, "/trireme/v1/status"))["pending"]
+        assert waits["summary"] == "waits for the plugin Chooser, which does not take part yet"
+        async with plugin(tmp_path, script):
+            placed = {each["metadata"]["name"]: each["spec"]["nodeName"] for each in await here.bound(2)}
+            assert placed["p"] == chosen
+            there = await shown(socket, lambda plugin: bool(plugin["calls"]))
+            assert (there["health"], there["version"], there["breaker"]) == ("ok", "2.1", "closed")
+            assert 0 < there["p99Seconds"] < 60
+            assert f"plugin Chooser ok: {address}, version 2.1, breaker closed, failure policy Fail, " in await read(
+                socket, "/readyz?verbose"
+            )
+            second = pod("r")
+            second["metadata"]["annotations"] = {"example.com/node": chosen}
+            await here.create_pods([second])
+            placed = {each["metadata"]["name"]: each["spec"]["nodeName"] for each in await here.bound(3)}
+            assert placed["r"] == chosen
+
+
+async def test_a_plugin_that_may_be_missing_is_left_out_until_it_comes(
+    cluster: clusters.OpenCluster, tmp_path: pathlib.Path
+) -> None:
+    """With Ignore the scheduler starts without the plugin and logs it; pods that come after the plugin are placed as it
+    says.
+    """
+    script = pathlib.Path(__file__).parent / "chooser.py"
+    address = f"unix:{tmp_path}/plugin.sock"
+    async with cluster(nodes=3) as here:
+        chosen = (await here.nodes())[1]["metadata"]["name"]
+        own = remote("Chooser", address, "filter", failurePolicy="Ignore")
+        await here.start(configuration=profile("Chooser", "filter"), own=own)
+        (frontend,) = here.frontends
+        await here.create_pods([pod("p")])
+        await here.bound(1)
+        await here.logged(frontend, "profiles are scheduled without it")
+        async with plugin(tmp_path, script):
+            await here.logged(frontend, f"plugin Chooser at {address} takes part")
+            second = pod("r")
+            second["metadata"]["annotations"] = {"example.com/node": chosen}
+            await here.create_pods([second])
+            placed = {each["metadata"]["name"]: each["spec"]["nodeName"] for each in await here.bound(2)}
+            assert placed["r"] == chosen
 
 
 @pytest.mark.parametrize(("policy", "scheduled"), [("Fail", False), ("Ignore", True)])

@@ -8,7 +8,6 @@ from frontend_world_api import PROFILE
 
 from trireme.frontend import scheduler, scheduling_cycle
 from trireme.kube.watch import EventKind
-from trireme.v1 import plugin_pb2
 
 
 @pytest.fixture(name="world")
@@ -194,7 +193,7 @@ def test_nothing_is_asked_after_a_refusal(world: World) -> None:
 def test_who_asks_plugins_of_others_asks_when_there_is_a_pod(world: World) -> None:
     """They may answer otherwise by then, though nothing in the cluster has changed."""
     assert world.frontend._anticipating() == {PROFILE}
-    world.frontend._infos = {GUARD: plugin_pb2.PluginInfo()}
+    world.frontend._remote_plugins = frozenset({GUARD})
     assert world.frontend._anticipating() == frozenset()
 
 

@@ -766,6 +766,181 @@ func (x *FieldError) GetMessage() string {
 	return ""
 }
 
+// GetPluginStatisticsRequest is empty.
+type GetPluginStatisticsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetPluginStatisticsRequest) Reset() {
+	*x = GetPluginStatisticsRequest{}
+	mi := &file_trireme_v1_plugin_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetPluginStatisticsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetPluginStatisticsRequest) ProtoMessage() {}
+
+func (x *GetPluginStatisticsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_trireme_v1_plugin_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetPluginStatisticsRequest.ProtoReflect.Descriptor instead.
+func (*GetPluginStatisticsRequest) Descriptor() ([]byte, []int) {
+	return file_trireme_v1_plugin_proto_rawDescGZIP(), []int{7}
+}
+
+// GetPluginStatisticsResponse has one entry for each remote plugin that the phase calls.
+type GetPluginStatisticsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// OPTIONAL. In no order.
+	Plugins       []*PluginStatistics `protobuf:"bytes,1,rep,name=plugins,proto3" json:"plugins,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetPluginStatisticsResponse) Reset() {
+	*x = GetPluginStatisticsResponse{}
+	mi := &file_trireme_v1_plugin_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetPluginStatisticsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetPluginStatisticsResponse) ProtoMessage() {}
+
+func (x *GetPluginStatisticsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_trireme_v1_plugin_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetPluginStatisticsResponse.ProtoReflect.Descriptor instead.
+func (*GetPluginStatisticsResponse) Descriptor() ([]byte, []int) {
+	return file_trireme_v1_plugin_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *GetPluginStatisticsResponse) GetPlugins() []*PluginStatistics {
+	if x != nil {
+		return x.Plugins
+	}
+	return nil
+}
+
+// PluginStatistics is how the calls of one process to one remote plugin went, since the configuration came.
+type PluginStatistics struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED. The plugin.
+	Plugin string `protobuf:"bytes,1,opt,name=plugin,proto3" json:"plugin,omitempty"`
+	// REQUIRED. Calls that the plugin answered.
+	Answered uint64 `protobuf:"varint,2,opt,name=answered,proto3" json:"answered,omitempty"`
+	// REQUIRED. Calls that failed, and those that the open circuit breaker refused.
+	Failed uint64 `protobuf:"varint,3,opt,name=failed,proto3" json:"failed,omitempty"`
+	// REQUIRED. The circuit breaker: `closed`, `open` or `half-open`.
+	Breaker string `protobuf:"bytes,4,opt,name=breaker,proto3" json:"breaker,omitempty"`
+	// OPTIONAL. The last failure, in one line.
+	LastError string `protobuf:"bytes,5,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
+	// OPTIONAL. How long calls took: the number of calls of at most 0.0001 * 2^(i/4) seconds, and more than for i-1.
+	// Trailing zeros are left out.
+	Durations     []uint64 `protobuf:"varint,6,rep,packed,name=durations,proto3" json:"durations,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PluginStatistics) Reset() {
+	*x = PluginStatistics{}
+	mi := &file_trireme_v1_plugin_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PluginStatistics) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PluginStatistics) ProtoMessage() {}
+
+func (x *PluginStatistics) ProtoReflect() protoreflect.Message {
+	mi := &file_trireme_v1_plugin_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PluginStatistics.ProtoReflect.Descriptor instead.
+func (*PluginStatistics) Descriptor() ([]byte, []int) {
+	return file_trireme_v1_plugin_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *PluginStatistics) GetPlugin() string {
+	if x != nil {
+		return x.Plugin
+	}
+	return ""
+}
+
+func (x *PluginStatistics) GetAnswered() uint64 {
+	if x != nil {
+		return x.Answered
+	}
+	return 0
+}
+
+func (x *PluginStatistics) GetFailed() uint64 {
+	if x != nil {
+		return x.Failed
+	}
+	return 0
+}
+
+func (x *PluginStatistics) GetBreaker() string {
+	if x != nil {
+		return x.Breaker
+	}
+	return ""
+}
+
+func (x *PluginStatistics) GetLastError() string {
+	if x != nil {
+		return x.LastError
+	}
+	return ""
+}
+
+func (x *PluginStatistics) GetDurations() []uint64 {
+	if x != nil {
+		return x.Durations
+	}
+	return nil
+}
+
 var File_trireme_v1_plugin_proto protoreflect.FileDescriptor
 
 const file_trireme_v1_plugin_proto_rawDesc = "" +
@@ -809,7 +984,18 @@ const file_trireme_v1_plugin_proto_rawDesc = "" +
 	"\n" +
 	"FieldError\x12\x14\n" +
 	"\x05field\x18\x01 \x01(\tR\x05field\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage*\xbe\x03\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\"\x1c\n" +
+	"\x1aGetPluginStatisticsRequest\"U\n" +
+	"\x1bGetPluginStatisticsResponse\x126\n" +
+	"\aplugins\x18\x01 \x03(\v2\x1c.trireme.v1.PluginStatisticsR\aplugins\"\xb5\x01\n" +
+	"\x10PluginStatistics\x12\x16\n" +
+	"\x06plugin\x18\x01 \x01(\tR\x06plugin\x12\x1a\n" +
+	"\banswered\x18\x02 \x01(\x04R\banswered\x12\x16\n" +
+	"\x06failed\x18\x03 \x01(\x04R\x06failed\x12\x18\n" +
+	"\abreaker\x18\x04 \x01(\tR\abreaker\x12\x1d\n" +
+	"\n" +
+	"last_error\x18\x05 \x01(\tR\tlastError\x12\x1c\n" +
+	"\tdurations\x18\x06 \x03(\x04R\tdurations*\xbe\x03\n" +
 	"\x0eExtensionPoint\x12\x1f\n" +
 	"\x1bEXTENSION_POINT_UNSPECIFIED\x10\x00\x12\x1f\n" +
 	"\x1bEXTENSION_POINT_PRE_ENQUEUE\x10\x01\x12\x1e\n" +
@@ -843,10 +1029,11 @@ const file_trireme_v1_plugin_proto_rawDesc = "" +
 	"\x12NORMALIZATION_NONE\x10\x01\x12\x15\n" +
 	"\x11NORMALIZATION_MAX\x10\x02\x12\x1e\n" +
 	"\x1aNORMALIZATION_MAX_REVERSED\x10\x03\x12\x18\n" +
-	"\x14NORMALIZATION_CUSTOM\x10\x042\xaf\x01\n" +
+	"\x14NORMALIZATION_CUSTOM\x10\x042\x97\x02\n" +
 	"\rPluginService\x12T\n" +
 	"\rGetPluginInfo\x12 .trireme.v1.GetPluginInfoRequest\x1a!.trireme.v1.GetPluginInfoResponse\x12H\n" +
-	"\tConfigure\x12\x1c.trireme.v1.ConfigureRequest\x1a\x1d.trireme.v1.ConfigureResponseb\x06proto3"
+	"\tConfigure\x12\x1c.trireme.v1.ConfigureRequest\x1a\x1d.trireme.v1.ConfigureResponse\x12f\n" +
+	"\x13GetPluginStatistics\x12&.trireme.v1.GetPluginStatisticsRequest\x1a'.trireme.v1.GetPluginStatisticsResponseb\x06proto3"
 
 var (
 	file_trireme_v1_plugin_proto_rawDescOnce sync.Once
@@ -861,20 +1048,23 @@ func file_trireme_v1_plugin_proto_rawDescGZIP() []byte {
 }
 
 var file_trireme_v1_plugin_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_trireme_v1_plugin_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_trireme_v1_plugin_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_trireme_v1_plugin_proto_goTypes = []any{
-	(ExtensionPoint)(0),           // 0: trireme.v1.ExtensionPoint
-	(Dependency)(0),               // 1: trireme.v1.Dependency
-	(NodeData)(0),                 // 2: trireme.v1.NodeData
-	(Normalization)(0),            // 3: trireme.v1.Normalization
-	(*ClusterEvent)(nil),          // 4: trireme.v1.ClusterEvent
-	(*PluginInfo)(nil),            // 5: trireme.v1.PluginInfo
-	(*GetPluginInfoRequest)(nil),  // 6: trireme.v1.GetPluginInfoRequest
-	(*GetPluginInfoResponse)(nil), // 7: trireme.v1.GetPluginInfoResponse
-	(*ConfigureRequest)(nil),      // 8: trireme.v1.ConfigureRequest
-	(*ConfigureResponse)(nil),     // 9: trireme.v1.ConfigureResponse
-	(*FieldError)(nil),            // 10: trireme.v1.FieldError
-	nil,                           // 11: trireme.v1.ConfigureRequest.FeatureGatesEntry
+	(ExtensionPoint)(0),                 // 0: trireme.v1.ExtensionPoint
+	(Dependency)(0),                     // 1: trireme.v1.Dependency
+	(NodeData)(0),                       // 2: trireme.v1.NodeData
+	(Normalization)(0),                  // 3: trireme.v1.Normalization
+	(*ClusterEvent)(nil),                // 4: trireme.v1.ClusterEvent
+	(*PluginInfo)(nil),                  // 5: trireme.v1.PluginInfo
+	(*GetPluginInfoRequest)(nil),        // 6: trireme.v1.GetPluginInfoRequest
+	(*GetPluginInfoResponse)(nil),       // 7: trireme.v1.GetPluginInfoResponse
+	(*ConfigureRequest)(nil),            // 8: trireme.v1.ConfigureRequest
+	(*ConfigureResponse)(nil),           // 9: trireme.v1.ConfigureResponse
+	(*FieldError)(nil),                  // 10: trireme.v1.FieldError
+	(*GetPluginStatisticsRequest)(nil),  // 11: trireme.v1.GetPluginStatisticsRequest
+	(*GetPluginStatisticsResponse)(nil), // 12: trireme.v1.GetPluginStatisticsResponse
+	(*PluginStatistics)(nil),            // 13: trireme.v1.PluginStatistics
+	nil,                                 // 14: trireme.v1.ConfigureRequest.FeatureGatesEntry
 }
 var file_trireme_v1_plugin_proto_depIdxs = []int32{
 	0,  // 0: trireme.v1.PluginInfo.extension_points:type_name -> trireme.v1.ExtensionPoint
@@ -883,17 +1073,20 @@ var file_trireme_v1_plugin_proto_depIdxs = []int32{
 	1,  // 3: trireme.v1.PluginInfo.depends_on:type_name -> trireme.v1.Dependency
 	3,  // 4: trireme.v1.PluginInfo.normalization:type_name -> trireme.v1.Normalization
 	5,  // 5: trireme.v1.GetPluginInfoResponse.plugins:type_name -> trireme.v1.PluginInfo
-	11, // 6: trireme.v1.ConfigureRequest.feature_gates:type_name -> trireme.v1.ConfigureRequest.FeatureGatesEntry
+	14, // 6: trireme.v1.ConfigureRequest.feature_gates:type_name -> trireme.v1.ConfigureRequest.FeatureGatesEntry
 	10, // 7: trireme.v1.ConfigureResponse.errors:type_name -> trireme.v1.FieldError
-	6,  // 8: trireme.v1.PluginService.GetPluginInfo:input_type -> trireme.v1.GetPluginInfoRequest
-	8,  // 9: trireme.v1.PluginService.Configure:input_type -> trireme.v1.ConfigureRequest
-	7,  // 10: trireme.v1.PluginService.GetPluginInfo:output_type -> trireme.v1.GetPluginInfoResponse
-	9,  // 11: trireme.v1.PluginService.Configure:output_type -> trireme.v1.ConfigureResponse
-	10, // [10:12] is the sub-list for method output_type
-	8,  // [8:10] is the sub-list for method input_type
-	8,  // [8:8] is the sub-list for extension type_name
-	8,  // [8:8] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+	13, // 8: trireme.v1.GetPluginStatisticsResponse.plugins:type_name -> trireme.v1.PluginStatistics
+	6,  // 9: trireme.v1.PluginService.GetPluginInfo:input_type -> trireme.v1.GetPluginInfoRequest
+	8,  // 10: trireme.v1.PluginService.Configure:input_type -> trireme.v1.ConfigureRequest
+	11, // 11: trireme.v1.PluginService.GetPluginStatistics:input_type -> trireme.v1.GetPluginStatisticsRequest
+	7,  // 12: trireme.v1.PluginService.GetPluginInfo:output_type -> trireme.v1.GetPluginInfoResponse
+	9,  // 13: trireme.v1.PluginService.Configure:output_type -> trireme.v1.ConfigureResponse
+	12, // 14: trireme.v1.PluginService.GetPluginStatistics:output_type -> trireme.v1.GetPluginStatisticsResponse
+	12, // [12:15] is the sub-list for method output_type
+	9,  // [9:12] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_trireme_v1_plugin_proto_init() }
@@ -907,7 +1100,7 @@ func file_trireme_v1_plugin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_trireme_v1_plugin_proto_rawDesc), len(file_trireme_v1_plugin_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   8,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

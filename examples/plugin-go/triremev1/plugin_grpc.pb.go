@@ -20,8 +20,9 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	PluginService_GetPluginInfo_FullMethodName = "/trireme.v1.PluginService/GetPluginInfo"
-	PluginService_Configure_FullMethodName     = "/trireme.v1.PluginService/Configure"
+	PluginService_GetPluginInfo_FullMethodName       = "/trireme.v1.PluginService/GetPluginInfo"
+	PluginService_Configure_FullMethodName           = "/trireme.v1.PluginService/Configure"
+	PluginService_GetPluginStatistics_FullMethodName = "/trireme.v1.PluginService/GetPluginStatistics"
 )
 
 // PluginServiceClient is the client API for PluginService service.
@@ -40,6 +41,9 @@ type PluginServiceClient interface {
 	// names. Several schedulers may use one plugin, so it holds the configurations of several hashes. A plugin without
 	// arguments need not serve it.
 	Configure(ctx context.Context, in *ConfigureRequest, opts ...grpc.CallOption) (*ConfigureResponse, error)
+	// GetPluginStatistics says how calls to remote plugins went; plugins do not serve it. Idempotent. The frontend asks
+	// each phase every few seconds.
+	GetPluginStatistics(ctx context.Context, in *GetPluginStatisticsRequest, opts ...grpc.CallOption) (*GetPluginStatisticsResponse, error)
 }
 
 type pluginServiceClient struct {
@@ -70,6 +74,16 @@ func (c *pluginServiceClient) Configure(ctx context.Context, in *ConfigureReques
 	return out, nil
 }
 
+func (c *pluginServiceClient) GetPluginStatistics(ctx context.Context, in *GetPluginStatisticsRequest, opts ...grpc.CallOption) (*GetPluginStatisticsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetPluginStatisticsResponse)
+	err := c.cc.Invoke(ctx, PluginService_GetPluginStatistics_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // PluginServiceServer is the server API for PluginService service.
 // All implementations must embed UnimplementedPluginServiceServer
 // for forward compatibility.
@@ -86,6 +100,9 @@ type PluginServiceServer interface {
 	// names. Several schedulers may use one plugin, so it holds the configurations of several hashes. A plugin without
 	// arguments need not serve it.
 	Configure(context.Context, *ConfigureRequest) (*ConfigureResponse, error)
+	// GetPluginStatistics says how calls to remote plugins went; plugins do not serve it. Idempotent. The frontend asks
+	// each phase every few seconds.
+	GetPluginStatistics(context.Context, *GetPluginStatisticsRequest) (*GetPluginStatisticsResponse, error)
 	mustEmbedUnimplementedPluginServiceServer()
 }
 
@@ -101,6 +118,9 @@ func (UnimplementedPluginServiceServer) GetPluginInfo(context.Context, *GetPlugi
 }
 func (UnimplementedPluginServiceServer) Configure(context.Context, *ConfigureRequest) (*ConfigureResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Configure not implemented")
+}
+func (UnimplementedPluginServiceServer) GetPluginStatistics(context.Context, *GetPluginStatisticsRequest) (*GetPluginStatisticsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetPluginStatistics not implemented")
 }
 func (UnimplementedPluginServiceServer) mustEmbedUnimplementedPluginServiceServer() {}
 func (UnimplementedPluginServiceServer) testEmbeddedByValue()                       {}
@@ -159,6 +179,24 @@ func _PluginService_Configure_Handler(srv interface{}, ctx context.Context, dec 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _PluginService_GetPluginStatistics_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetPluginStatisticsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PluginServiceServer).GetPluginStatistics(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PluginService_GetPluginStatistics_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PluginServiceServer).GetPluginStatistics(ctx, req.(*GetPluginStatisticsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // PluginService_ServiceDesc is the grpc.ServiceDesc for PluginService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -173,6 +211,10 @@ var PluginService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Configure",
 			Handler:    _PluginService_Configure_Handler,
+		},
+		{
+			MethodName: "GetPluginStatistics",
+			Handler:    _PluginService_GetPluginStatistics_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

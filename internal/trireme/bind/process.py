@@ -98,7 +98,7 @@ async def lifespan(
         )
         async with measured:
             try:
-                yield _services(service)
+                yield _services(service, remotes)
             finally:
                 await actor.close(CLOSE_SECONDS)
                 await binder.close(CLOSE_SECONDS)
@@ -106,8 +106,8 @@ async def lifespan(
                 await remotes.close()
 
 
-def _services(service: BindService) -> Sequence[grpc_server.Service]:
-    hosted = HostedPlugins(service)
+def _services(service: BindService, remotes: RemotePlugins) -> Sequence[grpc_server.Service]:
+    hosted = HostedPlugins(service, remotes.statistics)
     return (
         grpc_server.Service(
             bind_pb2.DESCRIPTOR.services_by_name["BindService"],

@@ -26,7 +26,7 @@ from trireme.bind.leadership import Leadership, LeadershipStatistics
 from trireme.bind.pre_binder import PodsOfClass, PreBinder
 from trireme.bind.results import Busy
 from trireme.kube.lease import EpochClaim
-from trireme.replica import grpc_server
+from trireme.replica import grpc_server, plugin_statistics, remote_connection
 from trireme.replica.fencing import Refusal, RefusalReason, Tenure
 from trireme.v1 import bind_pb2, bind_pb2_grpc, cycle_pb2, plugin_pb2, plugin_pb2_grpc, snapshot_pb2
 from trireme.wire.status import to_message
@@ -221,8 +221,15 @@ class BindService(bind_pb2_grpc.BindServiceServicer):
 class HostedPlugins(plugin_pb2_grpc.PluginServiceServicer):
     """The handshake: which plugins this phase runs, and at which points."""
 
-    def __init__(self, service: BindService, instance: str = "") -> None:
+    def __init__(
+        self,
+        service: BindService,
+        remotes: Callable[[], Mapping[str, remote_connection.ConnectionStatistics]] = dict,
+        instance: str = "",
+    ) -> None:
+        """`remotes` answers how the calls to remote plugins went, by name."""
         self._service = service
+        self._remotes = remotes
         self._instance = instance or uuid.uuid4().hex
 
     async def GetPluginInfo(
@@ -241,6 +248,12 @@ class HostedPlugins(plugin_pb2_grpc.PluginServiceServicer):
         """Not served: a phase gets its configuration by Fence."""
         await context.abort(grpc.StatusCode.UNIMPLEMENTED, "a phase gets its configuration by Fence")
         raise AssertionError("abort does not return")
+
+    async def GetPluginStatistics(
+        self, request: plugin_pb2.GetPluginStatisticsRequest, context: Context
+    ) -> plugin_pb2.GetPluginStatisticsResponse:
+        """How the calls to remote plugins went."""
+        return plugin_statistics.response(self._remotes())
 
 
 def _points(plugin: host.Plugin) -> list[plugin_pb2.ExtensionPoint.ValueType]:

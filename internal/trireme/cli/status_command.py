@@ -39,6 +39,8 @@ def run(options: argparse.Namespace) -> int:
 def render(report: Report, wide: bool = False, *, one_by_one: bool = False) -> console.Group:
     """A status as people read it; the pending pods by name, or those that wait for the same together."""
     parts: list[console.RenderableType] = [display.fields(_summary(report)), "", _phases(report["replicas"], wide)]
+    if report.get("plugins"):
+        parts += ["", _plugins(report["plugins"])]
     pending, named = _one_by_one(report, wide) if one_by_one else _alike(report, wide)
     if named:
         parts += ["", pending]
@@ -89,6 +91,29 @@ def _phases(replicas: Report, wide: bool) -> console.RenderableType:
             ]
             entries.append([phase, replica["address"], *(more if wide else ()), _state(replica)])
     return display.rows(headers, entries, right=("BEHIND", "BACKLOG", "SENT", "FULL SYNCS"))
+
+
+def _plugins(plugins: Sequence[Report]) -> console.RenderableType:
+    """The remote plugins."""
+    headers = ["PLUGIN", "ADDRESS", "VERSION", "POLICY", "BREAKER", "CALLS", "FAILED", "P99", "STATE"]
+    entries: list[Sequence[str | text.Text]] = []
+    for plugin in plugins:
+        p99 = plugin["p99Seconds"]
+        state = f"{plugin['health']}: {plugin['problem']}" if plugin["problem"] else plugin["health"]
+        entries.append(
+            [
+                plugin["name"],
+                plugin["address"],
+                plugin["version"] or "-",
+                plugin["failurePolicy"],
+                plugin["breaker"],
+                str(plugin["calls"]),
+                str(plugin["failedCalls"]),
+                "-" if p99 is None else f"{p99 * 1000:.1f}ms",
+                text.Text(state, display.GOOD if plugin["health"] == "ok" else display.BAD),
+            ]
+        )
+    return display.rows(headers, entries, right=("CALLS", "FAILED", "P99"))
 
 
 def _number(replica: Report, name: str) -> str:

@@ -110,7 +110,12 @@ class Frontend:
         self._children = local
         self._term: Term | None = None
         self._infos = infos
+        self._remote_plugins = frozenset(plugin.name for plugin in completed.trireme.remote_plugins)
+        self._missing_plugins = remote_plugins.missing_required(completed, infos)
+        #: The remote plugins as `trireme status` shows them.
+        self.plugin_rows: Callable[[], list[dict[str, Any]]] = list
         self._seen = remote_plugins.pods_seen(infos)
+        self._pod_paths = set(self._seen.paths)
         self.registry = class_registry.ClassRegistry(
             all_labels=self._seen.label_keys is None,
             rules=amounts.rules_of(completed.gates.all()),
@@ -142,19 +147,8 @@ class Frontend:
     def _make_queue(self) -> None:
         completed = self._completed
         config = completed.configuration
-        view = self._view = hints.CacheView(self.cache)
-        table = queue_hints.HintTable(
-            {
-                profile.scheduler_name: self.observed.timed_hints(
-                    [
-                        *hints.registrations(profile, completed.gates, view),
-                        *remote_plugins.registrations(profile, self._infos),
-                        *(hints.of_extenders(completed.gates) if config.extenders else ()),
-                    ]
-                )
-                for profile in completed.profiles
-            }
-        )
+        self._view = hints.CacheView(self.cache)
+        self._hints = queue_hints.HintTable(self._registrations())
         self.remote_queue = remote_plugins.RemoteQueue(
             self._configuration,
             lambda: self._config_hash,
@@ -175,10 +169,14 @@ class Frontend:
         )
         self.queue = make_queue(
             self.observed,
-            table,
+            self._hints,
             self.observed.timed_gate(
                 pre_enqueue.gate_of(
-                    completed.profiles, self.remote_queue.gated, self._preempting_for, self._lacks_claims
+                    completed.profiles,
+                    self.remote_queue.gated,
+                    self._preempting_for,
+                    self._lacks_claims,
+                    self.missing_plugin,
                 )
             ),
             policy=self._backoff,
@@ -197,6 +195,20 @@ class Frontend:
             self.observed.clock,
         )
 
+    def _registrations(self) -> dict[str, Sequence[queue_hints.Registration]]:
+        completed = self._completed
+        missing = set(self._missing_plugins.values())
+        return {
+            profile.scheduler_name: self.observed.timed_hints(
+                [
+                    *hints.registrations(profile, completed.gates, self._view),
+                    *remote_plugins.registrations(profile, self._infos, missing),
+                    *(hints.of_extenders(completed.gates) if completed.configuration.extenders else ()),
+                ]
+            )
+            for profile in completed.profiles
+        }
+
     def _make_groups(self) -> "pod_group_assembly.PodGroupAssembly":
         # A dozen modules, which nobody else needs.
         from trireme.frontend.groups import pod_group_assembly
@@ -211,7 +223,7 @@ class Frontend:
             self._clients.scheduling,
             self._clients.lists,
             self._completed.gates.enabled,
-            self._seen.paths,
+            self._pod_paths,
             kept,
             self._on_pods,
             self._on_nodes,
@@ -227,7 +239,12 @@ class Frontend:
             for name in ("filter", "score")
         )
         self.binders = bind_replicas.BindReplicas(
-            self._fence, self._fence_request, self._dialer("bind"), own.bind.deadline.seconds, self.wake
+            self._fence,
+            self._fence_request,
+            self._dialer("bind"),
+            own.bind.deadline.seconds,
+            self.wake,
+            lambda: self._config_hash,
         )
         self.outbox = status_outbox.StatusOutbox(self.binders.apply)
 
@@ -303,7 +320,7 @@ class Frontend:
             pre_bind_profiles=frozenset(
                 profile.scheduler_name
                 for profile in completed.profiles
-                if any(plugin.name in self._infos for plugin in profile.plugins.get(ExtensionPoint.PRE_BIND) or ())
+                if not self._remote_plugins.isdisjoint(profile.names(ExtensionPoint.PRE_BIND))
             ),
         )
 
@@ -337,7 +354,7 @@ class Frontend:
         return frozenset(
             profile.scheduler_name
             for profile in self._completed.profiles
-            if not any(plugin.name in self._infos for plugins in profile.plugins.values() for plugin in plugins)
+            if self._remote_plugins.isdisjoint(profile.all_names())
         )
 
     # What is told to us
@@ -468,6 +485,41 @@ class Frontend:
         return bind_pb2.FenceRequest(
             fence=self._fence(), config_hash=self._config_hash, configuration=self._configuration
         )
+
+    def missing_plugin(self, profile: str) -> str:
+        """The remote plugin that the profile's pods wait for; empty: none."""
+        return self._missing_plugins.get(profile, "")
+
+    async def plugins_changed(self, infos: Mapping[str, plugin_pb2.PluginInfo]) -> None:
+        """Remote plugins joined, or describe themselves otherwise: phases get the new configuration, and pods that
+        waited for a plugin are scheduled.
+        """
+        await self._see_more_of_pods(infos)
+        self._infos = infos
+        self._configuration = phase_configuration.configuration(self._completed, infos)
+        self._config_hash = phase_configuration.config_hash(self._configuration)
+        self.calls.set_config_hash(self._config_hash)
+        self.remote_queue.configure(self._configuration)
+        for phase in (self.filters, self.scores, self.binders):
+            phase.restart()
+        self._missing_plugins = remote_plugins.missing_required(self._completed, infos)
+        self._carry_out(self.queue.on_event(remote_plugins.PLUGIN_JOINED, None, None, self._now()))
+        self._hints.replace(self._registrations())
+        self.wake()
+
+    async def _see_more_of_pods(self, infos: Mapping[str, plugin_pb2.PluginInfo]) -> None:
+        """Have pods' classes hold all that the plugins read, before they are asked."""
+        seen = remote_plugins.pods_seen(infos)
+        if self._seen.covers(seen):
+            return
+        self._seen = self._seen.with_more(seen)
+        self._pod_paths |= seen.paths
+        if seen.label_keys is None:
+            self.registry.select_all()
+        else:
+            self.registry.select_by(seen.label_keys)
+        log.info("reading all pods again: remote plugins read more of them than before")
+        await self.informers[0].relist()
 
     def begin(self, term: Term) -> None:
         """From now on phases know us; nothing is scheduled yet."""

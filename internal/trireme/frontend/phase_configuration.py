@@ -35,15 +35,19 @@ _FAILURE_POLICIES = {
 def configuration(
     completed: commandline.CompletedConfig, infos: Mapping[str, plugin_pb2.PluginInfo], tie_seed: int = 0
 ) -> snapshot_pb2.Configuration:
-    """The message. `infos` are what the remote plugins said of themselves, by name."""
+    """The message. `infos` are what the remote plugins that take part say of themselves, by name; the others are left
+    out of it.
+    """
+    missing = frozenset(plugin.name for plugin in completed.trireme.remote_plugins if plugin.name not in infos)
     return snapshot_pb2.Configuration(
-        profiles=[_profile(profile) for profile in completed.profiles],
+        profiles=[_profile(profile, missing) for profile in completed.profiles],
         feature_gates=completed.gates.all(),
         remote_plugins=[
             remote_plugin(
                 plugin, completed.trireme.tls, infos.get(plugin.name), plugin_configurations(completed, plugin.name)
             )
             for plugin in completed.trireme.remote_plugins
+            if plugin.name in infos
         ],
         column_cache_classes=completed.trireme.column_cache_classes,
         tie_seed=tie_seed,
@@ -56,19 +60,19 @@ def config_hash(message: snapshot_pb2.Configuration) -> int:
     return int.from_bytes(digest, "little") or 1
 
 
-def _profile(profile: model.CompletedProfile) -> snapshot_pb2.Profile:
+def _profile(profile: model.CompletedProfile, missing: frozenset[str]) -> snapshot_pb2.Profile:
     message = snapshot_pb2.Profile(
         scheduler_name=profile.scheduler_name,
         percentage_of_nodes_to_score=profile.percentage_of_nodes_to_score,
     )
     for point, number in POINTS.items():
-        left_out = OWN_PERMIT if point is ExtensionPoint.PERMIT else frozenset()
+        left_out = missing | OWN_PERMIT if point is ExtensionPoint.PERMIT else missing
         plugins = [plugin for plugin in profile.plugins.get(point, ()) if plugin.name not in left_out]
         if plugins:
             entry = message.plugin_sets.add(extension_point=number)
             for plugin in plugins:
                 entry.plugins.add(name=plugin.name, weight=plugin.weight)
-    for name in profile.all_names():
+    for name in (name for name in profile.all_names() if name not in missing):
         message.plugin_args.add(name=name, args_json=profile.args_json(name))
     return message
 

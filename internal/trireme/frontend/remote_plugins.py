@@ -2,28 +2,27 @@
 questions.
 """
 
-import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
 from google.protobuf import message
 
-from trireme.config import commandline, model, own
+from trireme.config import commandline, model
 from trireme.framework import cluster_event, status, supervision
 from trireme.framework.registry import ExtensionPoint
-from trireme.frontend import phase_configuration
 from trireme.frontend.cluster import cluster_watch
 from trireme.frontend.queueing import queue_hints, queue_pod, queue_remote
 from trireme.kube import encode
-from trireme.replica import dialing, remote_client, remote_pod, remote_stages
+from trireme.replica import remote_client, remote_connection, remote_pod, remote_stages
 from trireme.v1 import core_pb2, cycle_pb2, plugin_pb2, snapshot_pb2
 
 log = logging.getLogger(__name__)
 
-HANDSHAKE_SECONDS = 10.0
+#: A remote plugin that was missing takes part now: the pods that wait for it may be scheduled.
+PLUGIN_JOINED = cluster_event.ClusterEvent("trireme.dev/RemotePlugin", cluster_event.ActionType.ADD)
 
 _WILDCARD = cluster_event.ClusterEvent(cluster_event.Resource.WILDCARD, cluster_event.ActionType.ALL)
 
@@ -35,54 +34,16 @@ class PodsSeen:
     label_keys: frozenset[str] | None = frozenset()
     paths: frozenset[tuple[str, str]] = frozenset()
 
+    def covers(self, other: "PodsSeen") -> bool:
+        """Whether they see all that the others do."""
+        keys = self.label_keys is None or (other.label_keys is not None and other.label_keys <= self.label_keys)
+        return keys and other.paths <= self.paths
 
-async def introduced(completed: commandline.CompletedConfig) -> dict[str, plugin_pb2.PluginInfo]:
-    """What each configured plugin says of itself, by name.
-
-    Raises: HandshakeError naming the profiles that want the plugin, the plugin and its address.
-    """
-    for profile in completed.profiles:
-        for name in profile.names(ExtensionPoint.QUEUE_SORT):
-            if completed.trireme.remote_plugin(name) is not None:
-                raise remote_client.HandshakeError(
-                    f"profile {profile.scheduler_name}: plugin {name}: a QueueSort plugin must be in-tree"
-                )
-
-    async def greet(plugin: own.RemotePlugin) -> plugin_pb2.PluginInfo:
-        tls = dialing.remote_settings(phase_configuration.remote_plugin(plugin, completed.trireme.tls))
-        try:
-            return await remote_client.handshake(
-                plugin.name, plugin.address, deadline_seconds=HANDSHAKE_SECONDS, tls=tls
-            )
-        except remote_client.HandshakeError as error:
-            names = [entry.scheduler_name for entry in completed.profiles if plugin.name in entry.all_names()]
-            where = "".join(f"profile {name}: " for name in names)
-            raise remote_client.HandshakeError(f"{where}{error}") from error
-
-    plugins = completed.trireme.remote_plugins
-    infos = await asyncio.gather(*(greet(plugin) for plugin in plugins))
-    return {plugin.name: info for plugin, info in zip(plugins, infos, strict=True)}
-
-
-async def configure(configuration: snapshot_pb2.Configuration) -> None:
-    """Bring each remote plugin its configuration.
-
-    Raises: HandshakeError with the plugin's own words where it refuses it.
-    """
-    config_hash = phase_configuration.config_hash(configuration)
-    await asyncio.gather(
-        *(
-            remote_client.configure(
-                plugin.name,
-                plugin.endpoints[0],
-                plugin.configurations,
-                config_hash,
-                deadline_seconds=HANDSHAKE_SECONDS,
-                tls=dialing.remote_settings(plugin),
-            )
-            for plugin in configuration.remote_plugins
-        )
-    )
+    def with_more(self, other: "PodsSeen") -> "PodsSeen":
+        """What both see."""
+        known = self.label_keys is not None and other.label_keys is not None
+        keys = self.label_keys | other.label_keys if known else None  # type: ignore[operator]  # neither is None
+        return PodsSeen(keys, self.paths | other.paths)
 
 
 def pods_seen(infos: Mapping[str, plugin_pb2.PluginInfo]) -> PodsSeen:
@@ -99,11 +60,26 @@ def pods_seen(infos: Mapping[str, plugin_pb2.PluginInfo]) -> PodsSeen:
     return PodsSeen(keys, frozenset(paths))
 
 
+def missing_required(
+    completed: commandline.CompletedConfig, infos: Mapping[str, plugin_pb2.PluginInfo]
+) -> dict[str, str]:
+    """By profile the first plugin with the failure policy Fail that does not take part yet: its pods wait for that."""
+    out: dict[str, str] = {}
+    for profile in completed.profiles:
+        for plugin in completed.trireme.remote_plugins:
+            wanted = plugin.failure_policy != "Ignore" and plugin.name in profile.all_names()
+            if wanted and plugin.name not in infos:
+                out.setdefault(profile.scheduler_name, plugin.name)
+    return out
+
+
 def registrations(
-    profile: model.CompletedProfile, infos: Mapping[str, plugin_pb2.PluginInfo]
+    profile: model.CompletedProfile, infos: Mapping[str, plugin_pb2.PluginInfo], missing: Iterable[str] = ()
 ) -> list[queue_hints.Registration]:
-    """The events that the profile's remote plugins want to hear of; one that named none hears of all."""
-    out = []
+    """The events that the profile's remote plugins want to hear of; one that named none hears of all, and one that is
+    `missing` of its coming.
+    """
+    out = [queue_hints.Registration(name, PLUGIN_JOINED) for name in missing if name in profile.all_names()]
     for name in profile.all_names():
         info = infos.get(name)
         if info is None:
@@ -129,20 +105,39 @@ class RemoteQueue:
         hint_answered: Callable[[int, Sequence[queue_hints.Hint] | None], None],
     ) -> None:
         """`configuration` names the plugins, `config_hash` is its hash; the last two tell the queue."""
+        self._config_hash = config_hash
+        self._profiles = profiles
+        self._clients: dict[bytes, remote_client.PluginClient] = {}
         self._plugins: dict[str, remote_stages.RemoteQueuePlugin] = {}
+        self._gates: dict[str, list[remote_stages.RemoteQueuePlugin]] = {}
+        self._pod_of = pod_of
+        self._pre_enqueue_answered = pre_enqueue_answered
+        self._hint_answered = hint_answered
+        self.background = supervision.Supervisor()
+        self.configure(configuration)
+
+    def configure(self, configuration: snapshot_pb2.Configuration) -> None:
+        """`configuration` names the plugins from now on."""
+        before, self._clients, self._plugins = self._clients, {}, {}
         for config in configuration.remote_plugins:
-            client = remote_client.connect(config, lambda: cycle_pb2.Cycle(config_hash=config_hash()))
+            key = config.SerializeToString(deterministic=True)
+            client = before.pop(key, None) or remote_client.connect(
+                config, lambda: cycle_pb2.Cycle(config_hash=self._config_hash())
+            )
+            self._clients[key] = client
             self._plugins[config.name] = remote_stages.RemoteQueuePlugin(client)
         self._gates = {
             profile.scheduler_name: [
                 self._plugins[name] for name in profile.names(ExtensionPoint.PRE_ENQUEUE) if name in self._plugins
             ]
-            for profile in profiles
+            for profile in self._profiles
         }
-        self._pod_of = pod_of
-        self._pre_enqueue_answered = pre_enqueue_answered
-        self._hint_answered = hint_answered
-        self.background = supervision.Supervisor()
+        for client in before.values():
+            self.background.start(client.connection.close())
+
+    def statistics(self) -> dict[str, remote_connection.ConnectionStatistics]:
+        """How the calls to each plugin went, by name."""
+        return {client.name: client.connection.statistics() for client in self._clients.values()}
 
     def gated(self, profile: str) -> bool:
         """Whether a remote plugin has a say on who enters the queue."""
@@ -175,7 +170,8 @@ class RemoteQueue:
             resource=asked.event.resource, actions=cluster_event.action_names(asked.event.action), hint=True
         )
         pods = [self._pod_of(pod) for pod in asked.pods]
-        answers = await self._plugins[asked.plugin].queueing_hint(event, _json(asked.old), _json(asked.new), pods)
+        plugin = self._plugins[asked.plugin]
+        answers = await plugin.queueing_hint(event, _json(asked.old), _json(asked.new), pods)
         if answers is None:
             self._hint_answered(asked.ask_id, None)
             return

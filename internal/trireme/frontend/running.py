@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 from trireme.config import commandline, versions
 from trireme.framework import clocks, supervision
-from trireme.frontend import assembly, ending, handle, leading, phase_configuration, reading_ahead, remote_plugins
+from trireme.frontend import assembly, ending, handle, leading, plugin_calls, plugin_monitor, reading_ahead
 from trireme.frontend.replicas import children
 from trireme.frontend.serving import metrics_observed, serving, serving_site
 from trireme.frontend.term import Term
@@ -87,9 +87,8 @@ async def _run(
     stopping = asyncio.Event()
     # Set from the loop, so that it wakes up.
     told.then(functools.partial(asyncio.get_running_loop().call_soon_threadsafe, stopping.set))
-    infos = await remote_plugins.introduced(completed)
-    if infos:
-        await remote_plugins.configure(phase_configuration.configuration(completed, infos))
+    monitor = plugin_monitor.PluginMonitor(completed)
+    await monitor.start()
     supervisor = supervision.Supervisor()
     observed = metrics_observed.Observations(completed.profiles)
     watching = observed.request_observer(completed.connection.host.rpartition("://")[2])
@@ -97,7 +96,7 @@ async def _run(
     scheduling = ahead.api
     async with await client.connect(ahead.settings, watching) as writing:
         clients = assembly.Clients(scheduling, writing, ahead.lists)
-        frontend = assembly.Frontend(completed, clients, local, infos, observed)
+        frontend = assembly.Frontend(completed, clients, local, monitor.infos(), observed)
         leadership = leading.Leadership(
             completed, frontend, scheduling, local, functools.partial(children.standing_in, completed), time.monotonic
         )
@@ -106,6 +105,11 @@ async def _run(
             gc.freeze()
             gc.enable()
             gc.set_threshold(*GC_THRESHOLDS)
+            calls = plugin_calls.PluginCalls(monitor, frontend)
+            frontend.plugin_rows = calls.rows
+            if completed.trireme.remote_plugins:
+                supervisor.keep("remote plugins", functools.partial(monitor.run, frontend.plugins_changed))
+                supervisor.keep("calls to remote plugins", calls.run)
             handles = handle.HandleService(frontend.waiting, frontend.activate)
             async with (
                 serving.serve(completed, frontend, supervisor) as served,
@@ -115,6 +119,8 @@ async def _run(
                 frontend.candidate_synced = elector.candidate_synced
                 return await _until_stopped(frontend, leadership, elector, local, stopping, served, supervisor)
         finally:
+            await supervisor.close()
+            await monitor.close()
             await frontend.close()
 
 

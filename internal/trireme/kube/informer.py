@@ -34,6 +34,8 @@ T_contra = TypeVar("T_contra", contravariant=True)
 IDLE_SECONDS = 90.0
 # How long after its own end the server may take to close a watch.
 GRACE_SECONDS = 30.0
+# How often it is looked whether a list was delivered.
+POLL_SECONDS = 0.02
 # Decoding takes some 20 to 60 µs an event: more in one go would hold up the event loop for too long.
 EVENTS_PER_TURN = 256
 
@@ -93,6 +95,7 @@ class Informer(Generic[T]):
         self._pages = begun  # of the list under way
         self._synced = False
         self._delivering = False
+        self._running = False
         self._stream: client.ByteStream | None = None
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self._undecodable = 0
@@ -128,6 +131,7 @@ class Informer(Generic[T]):
 
     async def run(self) -> None:
         """Follows the collection until it is cancelled."""
+        self._running = True
         try:
             while True:
                 step = self._protocol.next_step()
@@ -141,6 +145,27 @@ class Informer(Generic[T]):
                         await self._watch(step)
         finally:
             await self._end_list()
+
+    async def relist(self) -> None:
+        """Reads the whole collection again, because objects are decoded otherwise from now on, and returns when all of
+        it was delivered. An informer that does not run yet has nothing to read again.
+        """
+        if not self._running:
+            return
+        while not self._idle():  # noqa: ASYNC110  # rare, and its parts change in many places
+            await asyncio.sleep(POLL_SECONDS)
+        before = self._protocol.counters.lists
+        self._protocol.relist()
+        self._hurry.set()
+        if self._stream is not None:
+            self._stream.close()
+        while self._protocol.counters.lists == before or not self._idle():  # noqa: ASYNC110  # as above
+            await asyncio.sleep(POLL_SECONDS)
+
+    def _idle(self) -> bool:
+        """Whether no list is under way or yet to be delivered."""
+        listing = self._protocol.state is listwatch.State.LISTING
+        return self._synced and not listing and not self._delivering
 
     async def reach(self, version: int, deadline: float) -> None:
         """Returns when every event up to `version` was delivered; an idle collection is asked rather than waited for.

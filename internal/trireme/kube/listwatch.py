@@ -140,6 +140,10 @@ class ListWatch:
         if self._small and self.state is State.WATCHING:
             self._start_list()
 
+    def relist(self) -> None:
+        """Read the whole collection again: break off the watch under way."""
+        self._start_list()
+
     def page(self, items: Sequence[Raw], metadata: Mapping[str, object]) -> list[Delivery]:
         """A page came."""
         self.counters.pages += 1

@@ -16,7 +16,16 @@ from google.protobuf.descriptor import ServiceDescriptor
 from grpc import aio
 
 from trireme.framework import supervision
-from trireme.replica import follower, grpc_server, listening, parent_death, phase_metrics, remote_plugin
+from trireme.replica import (
+    follower,
+    grpc_server,
+    listening,
+    parent_death,
+    phase_metrics,
+    plugin_statistics,
+    remote_connection,
+    remote_plugin,
+)
 from trireme.snapshot import snapshot
 from trireme.telemetry import klog, log_flags
 from trireme.v1 import cycle_pb2, plugin_pb2, plugin_pb2_grpc, snapshot_pb2, snapshot_pb2_grpc
@@ -66,7 +75,9 @@ class HostedPlugins(plugin_pb2_grpc.PluginServiceServicer):
         instance: str,
         point: plugin_pb2.ExtensionPoint.ValueType,
         chains: Callable[[], Mapping[str, _Chain]],
+        remotes: Callable[[], Mapping[str, remote_connection.ConnectionStatistics]] = dict,
     ) -> None:
+        self._remotes = remotes
         self._instance = instance
         self._point = point
         self._chains = chains
@@ -87,6 +98,12 @@ class HostedPlugins(plugin_pb2_grpc.PluginServiceServicer):
         """Not served: a phase gets its configuration by the snapshot stream."""
         await context.abort(grpc.StatusCode.UNIMPLEMENTED, "a phase gets its configuration by Sync")
         raise AssertionError("abort does not return")
+
+    async def GetPluginStatistics(
+        self, request: plugin_pb2.GetPluginStatisticsRequest, context: aio.ServicerContext[Any, Any]
+    ) -> plugin_pb2.GetPluginStatisticsResponse:
+        """How the calls to remote plugins went."""
+        return plugin_statistics.response(self._remotes())
 
 
 def shared_services(follow: follower.Follower, hosted: HostedPlugins) -> tuple[grpc_server.Service, ...]:
@@ -134,7 +151,7 @@ async def _lifespan(
     snap = snapshot.Snapshot()
     remotes = remote_plugin.RemotePlugins(snap, asker)
     service = phase.make(snap, remotes)
-    hosted = HostedPlugins(service.follow.instance, phase.point, lambda: service.chains)
+    hosted = HostedPlugins(service.follow.instance, phase.point, lambda: service.chains, remotes.statistics)
     measured = phase_metrics.serve_follower(
         options.metrics_listen, phase.name, service.follow, remotes.statistics, service.statistics, supervisor
     )

@@ -14,12 +14,23 @@ from grpc import aio
 
 from trireme.framework import status
 from trireme.plugins import interfaces
-from trireme.replica import dialing, plugin_control, remote_connection, remote_pod, remote_request
+from trireme.replica import dialing, plugin_control, plugin_info, remote_connection, remote_request
 from trireme.snapshot import classes
 from trireme.v1 import core_pb2, cycle_pb2, plugin_pb2, snapshot_pb2
 
 Asker = Callable[[], cycle_pb2.Cycle]
 """Who asks, as the fields `fence` and `config_hash` of a Cycle."""
+
+
+# The plugin may answer later. Any other error must be mended by a person.
+UNREACHABLE = frozenset(
+    {
+        grpc.StatusCode.UNAVAILABLE,
+        grpc.StatusCode.DEADLINE_EXCEEDED,
+        grpc.StatusCode.RESOURCE_EXHAUSTED,
+        grpc.StatusCode.CANCELLED,
+    }
+)
 
 
 class HandshakeError(Exception):
@@ -39,7 +50,7 @@ class PluginClient:
         info = config.info
         if config.HasField("info"):
             try:
-                check_info(info)
+                plugin_info.check(info)
             except ValueError as error:
                 raise ValueError(f"plugin {config.name}: info: {error}") from error
         self.name = config.name
@@ -115,36 +126,24 @@ async def handshake(
     except aio.AioRpcError as error:
         detail = remote_connection.one_line(error.details() or "")
         raise HandshakeError(f"{where}: {error.code().name}: {detail}") from error
-    names = [info.name for info in response.plugins]
-    if names.count(name) != 1:
-        hosted = ", ".join(sorted(filter(None, names))) or "no plugin"
-        raise HandshakeError(f"{where}: hosts {hosted}")
-    info = response.plugins[names.index(name)]
     try:
-        check_info(info)
+        return hosted(name, response)
     except ValueError as error:
         raise HandshakeError(f"{where}: {error}") from error
-    return info
 
 
-def check_info(info: plugin_pb2.PluginInfo) -> None:
-    """Whether a plugin describes itself in terms that we know.
+def hosted(name: str, response: plugin_pb2.GetPluginInfoResponse) -> plugin_pb2.PluginInfo:
+    """The description of the plugin called `name`.
 
     Raises:
-        ValueError: names the field that is wrong.
+        ValueError: the service hosts no plugin of that name, or describes it wrongly.
     """
-    if not info.extension_points:
-        raise ValueError("extension_points: there is none")
-    for field, enum_type, values in (
-        ("extension_points", plugin_pb2.ExtensionPoint, info.extension_points),
-        ("node_data", plugin_pb2.NodeData, (info.node_data,)),
-        ("depends_on", plugin_pb2.Dependency, (info.depends_on,)),
-        ("normalization", plugin_pb2.Normalization, (info.normalization,)),
-    ):
-        for value in values:
-            if value not in enum_type.values() or (field == "extension_points" and value == 0):
-                raise ValueError(f"{field}: {value} is not known here")
-    remote_pod.PodFields(info.pod_fields)
+    names = [info.name for info in response.plugins]
+    if names.count(name) != 1:
+        raise ValueError(f"hosts {', '.join(sorted(filter(None, names))) or 'no plugin'}")
+    info = response.plugins[names.index(name)]
+    plugin_info.check(info)
+    return info
 
 
 async def configure(

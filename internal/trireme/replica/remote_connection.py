@@ -23,7 +23,7 @@ import grpc
 from google.protobuf import message
 from grpc import aio
 
-from trireme.replica import dialing, plugin_control, remote_breaker
+from trireme.replica import call_durations, dialing, plugin_control, remote_breaker
 from trireme.v1 import snapshot_pb2
 
 log = logging.getLogger(__name__)
@@ -97,6 +97,7 @@ class ConnectionStatistics:
     in_flight: int  # calls that the plugin has now
     waiting: int  # calls that wait for their turn
     last_error: str  # of the last failure; empty before the first
+    durations: Sequence[int] = ()  # calls by duration, as CallDurations.counts has them
 
 
 class _Endpoint:
@@ -194,6 +195,7 @@ class PluginConnection:
         self._endpoints = [_Endpoint(target, dialer, max_calls) for target in config.endpoints]
         self._answered = self._failed = self._not_asked = 0
         self._last_error = ""
+        self._durations = call_durations.CallDurations()
 
     def statistics(self) -> ConnectionStatistics:
         """What it was asked so far."""
@@ -207,6 +209,7 @@ class PluginConnection:
             sum(endpoint.in_flight for endpoint in self._endpoints),
             sum(endpoint.waiting for endpoint in self._endpoints),
             self._last_error,
+            self._durations.counts(),
         )
 
     async def close(self) -> None:
@@ -305,17 +308,22 @@ class PluginConnection:
             call.cancel()
             self._breaker.abandoned()
             raise self._unless_cancelled(error) from error
+        finally:
+            self._durations.observe(self._clock() - started)
         self._on_answer(endpoint)
 
     async def _call(self, endpoint: _Endpoint, method: Method[Any], request: bytes, seconds: float) -> bytes:
         """One call, made again where the plugin did not have its configuration yet."""
         started = self._clock()
         try:
-            return await endpoint.call(method)(request, timeout=seconds)
-        except aio.AioRpcError as error:
-            left = seconds - (self._clock() - started)
-            await self._configure(endpoint, error, left)
-        return await endpoint.call(method)(request, timeout=left)
+            try:
+                return await endpoint.call(method)(request, timeout=seconds)
+            except aio.AioRpcError as error:
+                left = seconds - (self._clock() - started)
+                await self._configure(endpoint, error, left)
+            return await endpoint.call(method)(request, timeout=left)
+        finally:
+            self._durations.observe(self._clock() - started)
 
     async def _configure(self, endpoint: _Endpoint, error: aio.AioRpcError, seconds: float) -> None:
         """Bring the plugin its configuration if a call failed for lack of it.

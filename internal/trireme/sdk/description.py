@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from trireme.replica import remote_client
+from trireme.replica import plugin_info
 from trireme.sdk.values import Dependency, NodeData, Normalization
 from trireme.v1 import plugin_pb2
 
@@ -97,7 +97,7 @@ def describe(plugin: Plugin) -> plugin_pb2.PluginInfo:
             resource=event.resource, actions=event.actions, hint=hasattr(plugin, "queueing_hint")
         )
     try:
-        remote_client.check_info(out)
+        plugin_info.check(out)
     except ValueError as error:
         raise ValueError(f"plugin {info.name}: {error}") from error
     return out

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+import grpc
 import orjson
 from grpc import aio
 
@@ -58,6 +59,13 @@ class PluginServicer(plugin_pb2_grpc.PluginServiceServicer):
                 return response
             self._asking.configurations.add(request.config_hash, request.profile, config)
         return response
+
+    async def GetPluginStatistics(
+        self, request: plugin_pb2.GetPluginStatisticsRequest, context: aio.ServicerContext[Any, Any]
+    ) -> plugin_pb2.GetPluginStatisticsResponse:
+        """Not served: a plugin calls no plugins."""
+        await context.abort(grpc.StatusCode.UNIMPLEMENTED, "only phases call plugins")
+        raise AssertionError("abort does not return")
 
 
 def services(plugin: description.Plugin) -> Sequence[grpc_server.Service]:

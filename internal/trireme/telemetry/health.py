@@ -43,8 +43,13 @@ class Report:
 class Health:
     """The checks of one process, by the path that lists them."""
 
-    def __init__(self, checks: Mapping[str, Sequence[Check]]) -> None:
-        """`checks` by path without its slash: `healthz`, `livez`, `readyz`."""
+    def __init__(
+        self, checks: Mapping[str, Sequence[Check]], notes: Mapping[str, Callable[[], Sequence[str]]] | None = None
+    ) -> None:
+        """`checks` by path without its slash: `healthz`, `livez`, `readyz`. `notes` are further lines of a path with
+        `?verbose`; they do not decide about health.
+        """
+        self._notes = notes or {}
         self._checks = {path: tuple(listed) for path, listed in checks.items()}
         self._results: Counter[tuple[str, str, str]] = Counter()
         self._last: dict[tuple[str, str], int] = {}
@@ -106,6 +111,8 @@ class Health:
         if unknown:
             quoted = ", ".join(f'"{entry}"' for entry in sorted(unknown))
             lines.append(f"warn: some health checks cannot be excluded: no matches for {quoted}\n")
+        if name in self._notes and "verbose" in query:
+            lines += [f"{note}\n" for note in self._notes[name]()]
         if failed:
             klog.info(log, 2, f"{name} check failed", **{check.replace("-", "_"): why for check, why in failed})
             return Report(False, f"{''.join(lines)}{name} check failed\n")

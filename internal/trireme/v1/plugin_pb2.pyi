@@ -434,3 +434,90 @@ class FieldError(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___FieldError: _TypeAlias = FieldError  # noqa: Y015
+
+@_typing.final
+class GetPluginStatisticsRequest(_message.Message):
+    """GetPluginStatisticsRequest is empty."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetPluginStatisticsRequest: _TypeAlias = GetPluginStatisticsRequest  # noqa: Y015
+
+@_typing.final
+class GetPluginStatisticsResponse(_message.Message):
+    """GetPluginStatisticsResponse has one entry for each remote plugin that the phase calls."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PLUGINS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def plugins(self) -> _containers.RepeatedCompositeFieldContainer[Global___PluginStatistics]:
+        """OPTIONAL. In no order."""
+
+    def __init__(
+        self,
+        *,
+        plugins: _abc.Iterable[Global___PluginStatistics] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["plugins", b"plugins"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetPluginStatisticsResponse: _TypeAlias = GetPluginStatisticsResponse  # noqa: Y015
+
+@_typing.final
+class PluginStatistics(_message.Message):
+    """PluginStatistics is how the calls of one process to one remote plugin went, since the configuration came."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PLUGIN_FIELD_NUMBER: _builtins.int
+    ANSWERED_FIELD_NUMBER: _builtins.int
+    FAILED_FIELD_NUMBER: _builtins.int
+    BREAKER_FIELD_NUMBER: _builtins.int
+    LAST_ERROR_FIELD_NUMBER: _builtins.int
+    DURATIONS_FIELD_NUMBER: _builtins.int
+    plugin: _builtins.str
+    """REQUIRED. The plugin."""
+    answered: _builtins.int
+    """REQUIRED. Calls that the plugin answered."""
+    failed: _builtins.int
+    """REQUIRED. Calls that failed, and those that the open circuit breaker refused."""
+    breaker: _builtins.str
+    """REQUIRED. The circuit breaker: `closed`, `open` or `half-open`."""
+    last_error: _builtins.str
+    """OPTIONAL. The last failure, in one line."""
+    @_builtins.property
+    def durations(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """OPTIONAL. How long calls took: the number of calls of at most 0.0001 * 2^(i/4) seconds, and more than for i-1.
+        Trailing zeros are left out.
+        """
+
+    def __init__(
+        self,
+        *,
+        plugin: _builtins.str = ...,
+        answered: _builtins.int = ...,
+        failed: _builtins.int = ...,
+        breaker: _builtins.str = ...,
+        last_error: _builtins.str = ...,
+        durations: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answered", b"answered", "breaker", b"breaker", "durations", b"durations", "failed", b"failed", "last_error", b"last_error", "plugin", b"plugin"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PluginStatistics: _TypeAlias = PluginStatistics  # noqa: Y015

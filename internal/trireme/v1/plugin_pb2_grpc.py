@@ -45,6 +45,11 @@ class PluginServiceStub:
                 request_serializer=trireme_dot_v1_dot_plugin__pb2.ConfigureRequest.SerializeToString,
                 response_deserializer=trireme_dot_v1_dot_plugin__pb2.ConfigureResponse.FromString,
                 _registered_method=True)
+        self.GetPluginStatistics = channel.unary_unary(
+                '/trireme.v1.PluginService/GetPluginStatistics',
+                request_serializer=trireme_dot_v1_dot_plugin__pb2.GetPluginStatisticsRequest.SerializeToString,
+                response_deserializer=trireme_dot_v1_dot_plugin__pb2.GetPluginStatisticsResponse.FromString,
+                _registered_method=True)
 
 
 class PluginServiceServicer:
@@ -71,6 +76,14 @@ class PluginServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetPluginStatistics(self, request, context):
+        """GetPluginStatistics says how calls to remote plugins went; plugins do not serve it. Idempotent. The frontend asks
+        each phase every few seconds.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_PluginServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -83,6 +96,11 @@ def add_PluginServiceServicer_to_server(servicer, server):
                     servicer.Configure,
                     request_deserializer=trireme_dot_v1_dot_plugin__pb2.ConfigureRequest.FromString,
                     response_serializer=trireme_dot_v1_dot_plugin__pb2.ConfigureResponse.SerializeToString,
+            ),
+            'GetPluginStatistics': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetPluginStatistics,
+                    request_deserializer=trireme_dot_v1_dot_plugin__pb2.GetPluginStatisticsRequest.FromString,
+                    response_serializer=trireme_dot_v1_dot_plugin__pb2.GetPluginStatisticsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -140,6 +158,33 @@ class PluginService:
             '/trireme.v1.PluginService/Configure',
             trireme_dot_v1_dot_plugin__pb2.ConfigureRequest.SerializeToString,
             trireme_dot_v1_dot_plugin__pb2.ConfigureResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetPluginStatistics(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/trireme.v1.PluginService/GetPluginStatistics',
+            trireme_dot_v1_dot_plugin__pb2.GetPluginStatisticsRequest.SerializeToString,
+            trireme_dot_v1_dot_plugin__pb2.GetPluginStatisticsResponse.FromString,
             options,
             channel_credentials,
             insecure,

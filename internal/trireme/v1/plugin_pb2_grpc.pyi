@@ -45,6 +45,10 @@ class PluginServiceStub:
     names. Several schedulers may use one plugin, so it holds the configurations of several hashes. A plugin without
     arguments need not serve it.
     """
+    GetPluginStatistics: _grpc.UnaryUnaryMultiCallable[_plugin_pb2.GetPluginStatisticsRequest, _plugin_pb2.GetPluginStatisticsResponse]
+    """GetPluginStatistics says how calls to remote plugins went; plugins do not serve it. Idempotent. The frontend asks
+    each phase every few seconds.
+    """
 
 @_typing.type_check_only
 class PluginServiceAsyncStub(PluginServiceStub):
@@ -62,6 +66,10 @@ class PluginServiceAsyncStub(PluginServiceStub):
     `config-mismatch`. A plugin refuses a call so if it does not have the configuration that the call's config_hash
     names. Several schedulers may use one plugin, so it holds the configurations of several hashes. A plugin without
     arguments need not serve it.
+    """
+    GetPluginStatistics: _aio.UnaryUnaryMultiCallable[_plugin_pb2.GetPluginStatisticsRequest, _plugin_pb2.GetPluginStatisticsResponse]  # type: ignore[assignment]
+    """GetPluginStatistics says how calls to remote plugins went; plugins do not serve it. Idempotent. The frontend asks
+    each phase every few seconds.
     """
 
 class PluginServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -89,6 +97,16 @@ class PluginServiceServicer(metaclass=_abc_1.ABCMeta):
         `config-mismatch`. A plugin refuses a call so if it does not have the configuration that the call's config_hash
         names. Several schedulers may use one plugin, so it holds the configurations of several hashes. A plugin without
         arguments need not serve it.
+        """
+
+    @_abc_1.abstractmethod
+    def GetPluginStatistics(
+        self,
+        request: _plugin_pb2.GetPluginStatisticsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_plugin_pb2.GetPluginStatisticsResponse, _abc.Awaitable[_plugin_pb2.GetPluginStatisticsResponse]]:
+        """GetPluginStatistics says how calls to remote plugins went; plugins do not serve it. Idempotent. The frontend asks
+        each phase every few seconds.
         """
 
 def add_PluginServiceServicer_to_server(servicer: PluginServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -133,6 +133,16 @@ class ClassRegistry:
             self._new_keys |= new
             self._projections.clear()
 
+    @property
+    def all_labels(self) -> bool:
+        """Whether all labels take part."""
+        return self._all_labels
+
+    def select_all(self) -> None:
+        """Somebody reads all labels from now on. Pods must be interned again by the caller."""
+        self._all_labels = True
+        self._projections.clear()
+
     def take_new_keys(self) -> frozenset[str]:
         """Keys that became selected by since this was last called: pods that carry one must be interned again."""
         new = frozenset(self._new_keys)

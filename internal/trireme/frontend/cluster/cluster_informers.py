@@ -7,7 +7,7 @@ JSON, because that is what they get.
 
 import functools
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any, TypeVar
 
 from google.protobuf.message import Message
@@ -29,7 +29,7 @@ def make(
     api: client.ApiClient,
     begun: Mapping[resources.Resource, pages.Pages],
     gate: Callable[[str], bool],
-    paths: frozenset[tuple[str, str]],
+    paths: Set[tuple[str, str]],
     kept: extender_objects.ExtenderObjects | None,
     on_pods: OnEvents,
     on_nodes: OnEvents,
@@ -37,8 +37,8 @@ def make(
 ) -> list[informer.Informer[Any]]:
     """The informers of pods, of nodes and of each kind whose feature gates are on.
 
-    `begun` are lists that were asked for already, `paths` fields of pods that plugins read beside; `kept` keeps objects
-    for extenders.
+    `begun` are lists that were asked for already, `paths` fields of pods that plugins read beside, which may
+    grow; `kept` keeps objects for extenders.
     """
     pods: Decoders = (
         functools.partial(pod_projection.parse, extra=paths),

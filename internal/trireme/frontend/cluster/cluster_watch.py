@@ -202,7 +202,10 @@ class ClusterWatch:
     def _set_pending(self, parsed: ParsedPod) -> None:
         pending = self._pending.get(parsed.uid)
         if pending is not None:
-            if pending.parsed.resource_version >= parsed.resource_version:
+            if pending.parsed.resource_version > parsed.resource_version:
+                return
+            if pending.parsed.resource_version == parsed.resource_version:
+                self._read_again(pending, parsed)
                 return
         elif self._cache.pod(parsed.uid) is not None:
             # It is told late: a pod that has a node keeps it.
@@ -261,6 +264,20 @@ class ClusterWatch:
             self._deleted(uid)
             if gone.class_id:
                 self._registry.release(gone.class_id)
+
+    def _read_again(self, pending: PendingPod, parsed: ParsedPod) -> None:
+        """The same object came again. More of it may be read than before, which makes it another class."""
+        if parsed == pending.parsed and not self._registry.all_labels:
+            return
+        new = self._intern(parsed)
+        if not new.class_id or not pending.class_id or new.class_id == pending.class_id:
+            if new.class_id:
+                self._registry.release(new.class_id)
+            return
+        before, pending.parsed = pending.class_id, parsed
+        pending.base, pending.class_id = new.base, new.class_id
+        self._registry.release(before)
+        self._queue.reclassify(parsed.key, parsed.uid, new.class_id)
 
     def _intern(self, parsed: ParsedPod) -> PendingPod:
         try:

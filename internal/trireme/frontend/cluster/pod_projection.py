@@ -11,7 +11,7 @@ depend on the encoding that the pod came in.
 """
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -59,7 +59,7 @@ class ParsedPod(NamedTuple):
         return f"{self.namespace}/{self.name}"
 
 
-def parse(raw: Json, extra: frozenset[tuple[str, str]] = frozenset()) -> ParsedPod:
+def parse(raw: Json, extra: Set[tuple[str, str]] = frozenset()) -> ParsedPod:
     """What the scheduler knows of the pod; `extra` are fields, such as (spec, nodeName), that plugins read beside.
 
     Raises: FieldError.
@@ -68,7 +68,7 @@ def parse(raw: Json, extra: frozenset[tuple[str, str]] = frozenset()) -> ParsedP
     return _parsed(read, decode.read(raw, core_pb2.Pod) if extra else None, extra)
 
 
-def parse_protobuf(raw: bytes, extra: frozenset[tuple[str, str]] = frozenset()) -> ParsedPod:
+def parse_protobuf(raw: bytes, extra: Set[tuple[str, str]] = frozenset()) -> ParsedPod:
     """As parse, from the pod's own bytes.
 
     Raises: FieldError.
@@ -94,9 +94,7 @@ def base_of_resize(parsed: ParsedPod) -> bytes:
     return parsed.base + own.SerializeToString(deterministic=True)
 
 
-def _parsed(
-    pod: projection_pb2.ProjectedPod, whole: core_pb2.Pod | None, extra: frozenset[tuple[str, str]]
-) -> ParsedPod:
+def _parsed(pod: projection_pb2.ProjectedPod, whole: core_pb2.Pod | None, extra: Set[tuple[str, str]]) -> ParsedPod:
     """What is known of the pod, `whole` where its base key gets `extra` fields; takes the message apart."""
     metadata, spec, status = pod.metadata, pod.spec, pod.status
     namespace, name, uid, version = metadata.namespace, metadata.name, metadata.uid, metadata.resource_version
@@ -255,7 +253,7 @@ def _drop_if_empty(message: Any, name: str) -> None:
         message.ClearField(name)
 
 
-def _with_extra(base: bytes, whole: core_pb2.Pod, paths: frozenset[tuple[str, str]]) -> bytes:
+def _with_extra(base: bytes, whole: core_pb2.Pod, paths: Set[tuple[str, str]]) -> bytes:
     """The base key with the fields at the paths that it has not."""
     pod = core_pb2.Pod.FromString(base)
     for part, name in paths:

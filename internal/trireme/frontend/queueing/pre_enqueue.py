@@ -19,11 +19,13 @@ def gate_of(
     ask_remote: Callable[[str], bool],
     preempting: Callable[[str], bool],
     lacks_claims: Callable[[int], bool],
+    missing_plugin: Callable[[str], str] = lambda profile: "",
 ) -> queue_places.PreEnqueue:
     """The question that the queue asks of each pod that wants to enter; `ask_remote` says so of a profile.
 
     `preempting` says of a UID whether victims of the pod are still to be deleted; `lacks_claims` of a class whether a
-    claim for devices is missing that its pods name.
+    claim for devices is missing that its pods name; `missing_plugin` names for a profile the remote plugin that its
+    pods cannot be scheduled without and that does not take part yet.
     """
     points = {profile.scheduler_name: profile.names(ExtensionPoint.PRE_ENQUEUE) for profile in profiles}
     gated_profiles = frozenset(name for name, plugins in points.items() if SCHEDULING_GATES in plugins)
@@ -31,6 +33,9 @@ def gate_of(
     claiming_profiles = frozenset(name for name, plugins in points.items() if DYNAMIC_RESOURCES in plugins)
 
     def pre_enqueue(pod: queue_pod.QueuedPod) -> str | queue_places.Gate:
+        missing = missing_plugin(pod.record.profile)
+        if missing:
+            return missing
         if pod.record.profile in gated_profiles and pod.record.pod.parsed.gates:
             return SCHEDULING_GATES
         if pod.record.profile in preempting_profiles and preempting(pod.uid):

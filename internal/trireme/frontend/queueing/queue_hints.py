@@ -63,18 +63,16 @@ class HintTable:
     """The registrations of all profiles, and how often hints said what."""
 
     def __init__(self, profiles: Mapping[str, Iterable[Registration]]) -> None:
-        self._profiles: dict[str, tuple[Registration, ...]] = {
-            profile: tuple(
-                Registration(registration.plugin, event, registration.hint, registration.remote)
-                for registration in registrations
-                for event in registration.event.unrolled()
-            )
-            for profile, registrations in profiles.items()
-        }
+        self._profiles = _unrolled(profiles)
         # Bounded by the kinds of event that exist.
         self._matching: dict[ClusterEvent, dict[str, tuple[Registration, ...]]] = {}
         #: (plugin, event label, Queue | QueueSkip | Error) -> pods asked about. Remote answers are not among them.
         self.results: Counter[tuple[str, str, str]] = Counter()
+
+    def replace(self, profiles: Mapping[str, Iterable[Registration]]) -> None:
+        """These are the registrations from now on."""
+        self._profiles = _unrolled(profiles)
+        self._matching.clear()
 
     def matching(self, event: ClusterEvent) -> Mapping[str, tuple[Registration, ...]]:
         """The registrations that match the event, by profile; profiles without any are left out."""
@@ -166,6 +164,17 @@ class HintTable:
             if count:
                 self.results[registration.plugin, event.label, hint.value] += count
         return hints
+
+
+def _unrolled(profiles: Mapping[str, Iterable[Registration]]) -> dict[str, tuple[Registration, ...]]:
+    return {
+        profile: tuple(
+            Registration(registration.plugin, event, registration.hint, registration.remote)
+            for registration in registrations
+            for event in registration.event.unrolled()
+        )
+        for profile, registrations in profiles.items()
+    }
 
 
 def one_by_one(hint: OneHint) -> HintFunction:

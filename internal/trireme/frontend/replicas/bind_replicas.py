@@ -86,8 +86,12 @@ class BindReplicas:
         dialer: dialing.Dialer,
         deadline_seconds: float,
         changed: Callable[[], None],
+        config_hash: Callable[[], int] | None = None,
     ) -> None:
-        """`deadline_seconds` is how long one replica may take over a batch before another is asked as well."""
+        """`deadline_seconds` is how long one replica may take over a batch before another is asked as well.
+        `config_hash` answers the hash of the configuration in force, where that may change.
+        """
+        self._config_hash = config_hash
         self._deadline = deadline_seconds
         self._fence = fence
         self._fence_request = fence_request
@@ -163,7 +167,7 @@ class BindReplicas:
                 part = bind_pb2.BindRequest(cycle=request.cycle, items=[missing[index] for index in indexes])
 
             def call(stub: Any, part: bind_pb2.BindRequest = part) -> Any:
-                part.cycle.fence.CopyFrom(self._fence())
+                self._update(part.cycle)
                 return stub.Bind(part, timeout=STREAM_SECONDS)
 
             async for result in self._stream(call):
@@ -204,6 +208,7 @@ class BindReplicas:
     async def permit(self, request: bind_pb2.PermitRequest) -> bind_pb2.PermitResponse:
         """Ask the Permit plugins. Raises: AioRpcError."""
         link = await self._next()
+        self._update(request.cycle)
         response: bind_pb2.PermitResponse = await link.stub.Permit(request, timeout=self._deadline)
         return response
 
@@ -244,13 +249,31 @@ class BindReplicas:
             same = list(group)
             part = request.requests.add(items=[item.item for item in same], preflight=preflight)
             part.cycle.CopyFrom(same[0].cycle)
-            part.cycle.fence.CopyFrom(self._fence())
+            self._update(part.cycle)
         return request
 
     async def post_bind(self, request: bind_pb2.PostBindRequest) -> None:
         """Tell the PostBind plugins. Raises: AioRpcError."""
         link = await self._next()
+        self._update(request.cycle)
         await link.stub.PostBind(request, timeout=self._deadline)
+
+    def restart(self) -> None:
+        """Announce the leader again, because the configuration changed."""
+        for link in self._links.values():
+            link.fenced = False
+            link.broken.set()
+        self._changed()
+
+    def channels(self) -> list[tuple[str, aio.Channel]]:
+        """The address and the channel of each replica."""
+        return [(link.address, link.line.channel) for link in self._links.values()]
+
+    def _update(self, cycle: cycle_pb2.Cycle) -> None:
+        """Name the leadership and the configuration as they are now: both may have changed while the call waited."""
+        cycle.fence.CopyFrom(self._fence())
+        if self._config_hash is not None:
+            cycle.config_hash = self._config_hash()
 
     async def close(self) -> None:
         """End all links."""

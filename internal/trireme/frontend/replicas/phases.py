@@ -101,6 +101,11 @@ class Phases:
         self._config_hash = config_hash
         self._observed = observed
 
+    def set_config_hash(self, config_hash: int) -> None:
+        """The configuration changed; what is known of classes may not hold any more."""
+        self._config_hash = config_hash
+        self._answers.clear()
+
     def cycle(self, profile: str, class_id: int, generation: int, attempt: int = 0) -> cycle_pb2.Cycle:
         """The context of a call."""
         return cycle_pb2.Cycle(

@@ -88,6 +88,7 @@ class ReplicaLink:
         self._wake = asyncio.Event()
         self._streaming = False
         self._synced = False
+        self._restarting = False
         self._acknowledged = 0
         self._published = 0
         self._unheard_since = 0.0
@@ -154,6 +155,14 @@ class ReplicaLink:
             delta = snapshot_pb2.Delta(from_generation=generation, to_generation=generation)
             self.publish(snapshot_pb2.SyncRequest(delta=delta).SerializeToString(), generation)
 
+    def restart(self) -> None:
+        """Open another stream, because the configuration changed; the replica is out of step until it follows."""
+        if self._streaming:
+            self._restarting = True
+            self._synced = False
+            self._wake.set()
+            self._changed()
+
     def heard(self) -> None:
         """It answered a call: it is alive, and what it has not acknowledged is on its way."""
         if self._unheard_since:
@@ -190,7 +199,7 @@ class ReplicaLink:
 
     def _down(self) -> None:
         was = self._streaming
-        self._streaming = self._synced = False
+        self._streaming = self._synced = self._restarting = False
         self._acknowledged = 0
         self._pending.clear()
         self._pending_bytes = 0
@@ -209,6 +218,9 @@ class ReplicaLink:
             while True:
                 await self._wake.wait()
                 self._wake.clear()
+                if self._restarting:
+                    self._last_error = "the configuration changed"
+                    return
                 while self._pending:
                     request = self._pending.popleft()
                     await self._write(call, request, reader)
@@ -261,6 +273,8 @@ class ReplicaLink:
     async def _read(self, call: Any) -> None:
         try:
             async for answer in call:
+                if self._restarting:
+                    continue
                 first, self._synced = not self._synced, True
                 self._acknowledged = answer.applied_generation
                 self._unheard_since = 0.0 if self._acknowledged >= self._published else self._clock()

@@ -107,6 +107,15 @@ class Replicas:
         for link in self._links.values():
             await link.close()
 
+    def restart(self) -> None:
+        """Open all streams again, because the configuration changed."""
+        for link in self._links.values():
+            link.restart()
+
+    def channels(self) -> list[tuple[str, aio.Channel]]:
+        """The address and the channel of each replica."""
+        return [(link.address, link.channel) for link in self._links.values()]
+
     def publish(self, request: bytes, generation: int) -> None:
         """Send a serialised SyncRequest to all replicas."""
         for link in self._links.values():

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from trireme.config import command_flags, commandline, golang, versions
 from trireme.config.yaml_writer import write_yaml
 from trireme.framework import clocks
+from trireme.frontend import plugin_calls
 from trireme.frontend.serving import liveness, metrics_collector, metrics_resources, status_report
 from trireme.kube import lease_candidate
 from trireme.telemetry import (
@@ -66,7 +67,7 @@ class FrontendSite:
             for name, values in options.labels().items()
         }
         self._liveness = liveness.Liveness(frontend.scheduler, liveness.limit_seconds(completed), clock)
-        self._health = health.Health(self._checks())
+        self._health = health.Health(self._checks(), {"readyz": self._plugin_notes})
         self._registry = Registry(options.disabled, allowed, options.hidden)
         self._registry.add(
             *frontend.observed.instruments(),
@@ -133,6 +134,9 @@ class FrontendSite:
                 *phases,
             ],
         }
+
+    def _plugin_notes(self) -> list[str]:
+        return [plugin_calls.one_line(row) for row in self._frontend.plugin_rows()]
 
     def _election_problem(self) -> str:
         term = self._frontend.term

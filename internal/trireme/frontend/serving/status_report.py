@@ -48,6 +48,7 @@ def status(frontend: "assembly.Frontend", max_pods: int = MAX_PODS) -> Json:
             "generation": cache.generation,
         },
         "replicas": _replicas(frontend),
+        "plugins": frontend.plugin_rows(),
         "children": [dataclasses.asdict(child) for child in frontend.children_statistics()],
         "informers": [
             {"name": entry.name, "state": entry.state, "synced": entry.synced, "failures": entry.failures}

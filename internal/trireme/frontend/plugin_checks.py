@@ -1,0 +1,25 @@
+"""Whether what a remote plugin says of itself fits the profiles that name it."""
+
+from collections.abc import Iterable
+
+from trireme.config import model
+from trireme.frontend import phase_configuration
+from trireme.replica import plugin_info
+from trireme.v1 import plugin_pb2
+
+
+def check_profiles(info: plugin_pb2.PluginInfo, profiles: Iterable[model.CompletedProfile]) -> None:
+    """Every extension point at which a profile enables the plugin must be one that the plugin has.
+
+    Raises: ValueError naming the field, the profile and the extension points that the plugin has.
+    """
+    for profile in profiles:
+        for point, plugins in profile.plugins.items():
+            number = phase_configuration.POINTS.get(point)
+            if all(plugin.name != info.name for plugin in plugins) or number in info.extension_points:
+                continue
+            has = ", ".join(plugin_info.point_name(each) for each in info.extension_points)
+            raise ValueError(
+                f"extension_points: profile {profile.scheduler_name} enables the plugin at {point.value}, "
+                f"which is not among those that it has: {has}"
+            )

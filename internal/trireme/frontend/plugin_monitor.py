@@ -1,0 +1,253 @@
+"""The remote plugins as the frontend finds them: which take part in scheduling, and how they are.
+
+A plugin takes part once it has described itself in terms that fit the profiles and has accepted its configuration.
+Until then its failure policy decides: with Ignore its profiles are scheduled without it, with Fail they wait. A plugin
+that took part once stays: how single calls to it fail is the matter of whoever calls it.
+
+Each plugin is asked every few seconds, so one that starts late, or starts again as another version, is noticed.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+from google.protobuf import message
+from grpc import aio
+
+from trireme.config import commandline, own
+from trireme.framework.registry import ExtensionPoint
+from trireme.frontend import phase_configuration, plugin_checks
+from trireme.replica import dialing, plugin_control, remote_client, remote_connection
+from trireme.telemetry import klog
+from trireme.v1 import plugin_pb2
+
+log = logging.getLogger(__name__)
+
+# How long the start waits for plugins that start beside it.
+START_SECONDS = 3.0
+# How often plugins are asked: those that are missing, and the others.
+MISSING_SECONDS = 1.0
+CHECK_SECONDS = 5.0
+CHECK_TIMEOUT_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class PluginStatus:
+    """One remote plugin."""
+
+    name: str
+    address: str
+    version: str  # its own; empty before it was reached, and where it says none
+    failure_policy: str
+    takes_part: bool
+    reachable: bool  # at the last check
+    problem: str  # why it does not take part or was not reached; empty else
+
+
+class _Plugin:
+    """What is known of one plugin."""
+
+    def __init__(self, config: own.RemotePlugin, line: dialing.Line) -> None:
+        self.config = config
+        self.line = line
+        self.info: plugin_pb2.PluginInfo | None = None
+        self.instance = ""
+        self.reachable = False
+        self.problem = ""
+
+    @property
+    def where(self) -> str:
+        return f"plugin {self.config.name} at {self.config.address}"
+
+    def status(self) -> PluginStatus:
+        version = "" if self.info is None else remote_connection.one_line(self.info.version)
+        config = self.config
+        return PluginStatus(
+            config.name,
+            config.address,
+            version,
+            config.failure_policy,
+            self.info is not None,
+            self.reachable,
+            self.problem,
+        )
+
+
+class PluginMonitor:
+    """All remote plugins of the configuration. Made on the running loop."""
+
+    def __init__(self, completed: commandline.CompletedConfig) -> None:
+        """Raises: HandshakeError naming what is wrong with the configuration."""
+        self._completed = completed
+        for profile in completed.profiles:
+            for name in profile.names(ExtensionPoint.QUEUE_SORT):
+                if completed.trireme.remote_plugin(name) is not None:
+                    raise remote_client.HandshakeError(
+                        f"profile {profile.scheduler_name}: plugin {name}: a QueueSort plugin must be in-tree"
+                    )
+        self._plugins = [_Plugin(config, self._line(config)) for config in completed.trireme.remote_plugins]
+
+    def infos(self) -> dict[str, plugin_pb2.PluginInfo]:
+        """What the plugins that take part say of themselves, by name."""
+        return {plugin.config.name: plugin.info for plugin in self._plugins if plugin.info is not None}
+
+    def statuses(self) -> list[PluginStatus]:
+        """How each plugin is, as configured."""
+        return [plugin.status() for plugin in self._plugins]
+
+    async def start(self, seconds: float = START_SECONDS) -> None:
+        """Meet the plugins that are there within so many seconds.
+
+        Raises: HandshakeError for a plugin that describes itself wrongly or refuses its configuration.
+        """
+        await asyncio.gather(*(self._meet(plugin, seconds) for plugin in self._plugins))
+        configuration = phase_configuration.configuration(self._completed, self.infos())
+        config_hash = phase_configuration.config_hash(configuration)
+        for plugin in self._plugins:
+            if plugin.info is not None:
+                try:
+                    await self._configure(plugin, config_hash)
+                except _Unreachable as error:
+                    plugin.info, plugin.reachable, plugin.problem = None, False, str(error)
+            if plugin.info is None:
+                self._log_missing(plugin)
+
+    async def run(self, changed: Callable[[Mapping[str, plugin_pb2.PluginInfo]], Awaitable[None]]) -> None:
+        """Check all plugins until cancelled. `changed` gets the new descriptions when a plugin joins, or is another."""
+        async with asyncio.TaskGroup() as group:
+            lock = asyncio.Lock()
+            for plugin in self._plugins:
+                group.create_task(self._watch(plugin, lock, changed), name=plugin.where)
+
+    async def close(self) -> None:
+        """Disconnect."""
+        for plugin in self._plugins:
+            await plugin.line.close()
+
+    def _line(self, config: own.RemotePlugin) -> dialing.Line:
+        message = phase_configuration.remote_plugin(config, self._completed.trireme.tls)
+        try:
+            remote_connection.check_target(config.address, "address")
+            dialer = dialing.Dialer(dialing.remote_settings(message))
+        except ValueError as error:
+            raise remote_client.HandshakeError(f"plugin {config.name} at {config.address}: {error}") from error
+        return dialer.line(config.address, remote_connection.OPTIONS)
+
+    async def _meet(self, plugin: _Plugin, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                while True:
+                    try:
+                        response = await self._ask(plugin, seconds)
+                        break
+                    except _Unreachable as error:
+                        plugin.problem = str(error)
+                        await asyncio.sleep(0.2)
+        except TimeoutError:
+            plugin.problem = plugin.problem or f"no answer within {seconds:g} s"
+            return
+        plugin.info, plugin.instance = self._checked(plugin, response), response.instance
+        plugin.reachable, plugin.problem = True, ""
+
+    async def _watch(
+        self,
+        plugin: _Plugin,
+        lock: asyncio.Lock,
+        changed: Callable[[Mapping[str, plugin_pb2.PluginInfo]], Awaitable[None]],
+    ) -> None:
+        while True:
+            await asyncio.sleep(CHECK_SECONDS if plugin.reachable and plugin.info is not None else MISSING_SECONDS)
+            try:
+                response = await self._ask(plugin, CHECK_TIMEOUT_SECONDS)
+                if response.instance != plugin.instance or not plugin.instance or plugin.info is None:
+                    async with lock:
+                        await self._admit(plugin, response, changed)
+            except (_Unreachable, remote_client.HandshakeError) as error:
+                self._failed(plugin, error)
+            else:
+                if not plugin.reachable:
+                    log.info("%s answers", plugin.where)
+                plugin.reachable, plugin.problem = True, ""
+
+    async def _admit(
+        self,
+        plugin: _Plugin,
+        response: plugin_pb2.GetPluginInfoResponse,
+        changed: Callable[[Mapping[str, plugin_pb2.PluginInfo]], Awaitable[None]],
+    ) -> None:
+        """Check and configure a plugin, or another instance of it, and have it take part.
+
+        Raises: HandshakeError, _Unreachable: it cannot take part.
+        """
+        info = self._checked(plugin, response)
+        infos = {**self.infos(), plugin.config.name: info}
+        configuration = phase_configuration.configuration(self._completed, infos)
+        await self._configure(plugin, phase_configuration.config_hash(configuration))
+        before, plugin.info, plugin.instance = plugin.info, info, response.instance
+        if info != before:
+            await changed(infos)
+            log.info("%s takes part%s", plugin.where, "" if before is None else " as another version")
+
+    def _failed(self, plugin: _Plugin, error: Exception) -> None:
+        was = plugin.reachable, plugin.problem
+        plugin.reachable = not isinstance(error, _Unreachable)
+        plugin.problem = str(error)
+        if was != (plugin.reachable, plugin.problem):
+            log.warning("%s: %s", plugin.where, plugin.problem.removeprefix(f"{plugin.where}: "))
+
+    async def _ask(self, plugin: _Plugin, seconds: float) -> plugin_pb2.GetPluginInfoResponse:
+        try:
+            return await plugin_control.get_plugin_info(plugin.line.channel, seconds)
+        except message.DecodeError as error:
+            raise remote_client.HandshakeError(f"{plugin.where}: {error}") from error
+        except aio.AioRpcError as error:
+            plugin.line.renew()
+            raise self._rpc_error(plugin, error) from error
+
+    async def _configure(self, plugin: _Plugin, config_hash: int) -> None:
+        configurations = phase_configuration.plugin_configurations(self._completed, plugin.config.name)
+        seconds = plugin.config.deadline.seconds + CHECK_TIMEOUT_SECONDS
+        try:
+            await plugin_control.configure(plugin.line.channel, configurations, config_hash, seconds)
+        except (plugin_control.ConfigurationRefused, message.DecodeError) as error:
+            raise remote_client.HandshakeError(f"{plugin.where}: {error}") from error
+        except aio.AioRpcError as error:
+            raise self._rpc_error(plugin, error, "Configure: ") from error
+
+    def _rpc_error(self, plugin: _Plugin, error: aio.AioRpcError, step: str = "") -> Exception:
+        text = f"{step}{error.code().name}: {remote_connection.one_line(error.details() or '')}"
+        if error.code() in remote_client.UNREACHABLE:
+            return _Unreachable(text)
+        return remote_client.HandshakeError(f"{self._profiles(plugin)}{plugin.where}: {text}")
+
+    def _checked(self, plugin: _Plugin, response: plugin_pb2.GetPluginInfoResponse) -> plugin_pb2.PluginInfo:
+        try:
+            info = remote_client.hosted(plugin.config.name, response)
+            plugin_checks.check_profiles(info, self._completed.profiles)
+        except ValueError as error:
+            raise remote_client.HandshakeError(f"{self._profiles(plugin)}{plugin.where}: {error}") from error
+        return info
+
+    def _profiles(self, plugin: _Plugin) -> str:
+        profiles = self._completed.profiles
+        names = [entry.scheduler_name for entry in profiles if plugin.config.name in entry.all_names()]
+        return "".join(f"profile {name}: " for name in names)
+
+    def _log_missing(self, plugin: _Plugin) -> None:
+        config = plugin.config
+        names = [each.scheduler_name for each in self._completed.profiles if config.name in each.all_names()]
+        klog.error(
+            log,
+            "Remote plugin does not take part yet",
+            plugin=config.name,
+            address=config.address,
+            failurePolicy=config.failure_policy,
+            consequence="profiles are scheduled without it" if config.failure_policy == "Ignore" else "profiles wait",
+            profiles=names,
+            err=plugin.problem,
+        )
+
+
+class _Unreachable(Exception):
+    """The plugin cannot be called now."""

@@ -1,0 +1,212 @@
+"""Which remote plugins take part: those that are there at the start, those that come later, and those that may not."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Mapping
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from plugin_servers import CONFIGURE, GET_PLUGIN_INFO, ScriptedPlugin, scripted
+
+from trireme.config import commandline
+from trireme.frontend import phase_configuration, plugin_monitor, remote_plugins
+from trireme.replica import remote_client
+from trireme.v1 import plugin_pb2
+
+FILTER_POINT = plugin_pb2.EXTENSION_POINT_FILTER
+PERMIT_POINT = plugin_pb2.EXTENSION_POINT_PERMIT
+
+
+def completed(folder: Path, policy: str = "Fail", args: Mapping[str, Any] | None = None) -> commandline.CompletedConfig:
+    """Two profiles, of which the first has the plugin P at filter and permit."""
+    points = {point: {"enabled": [{"name": "P"}]} for point in ("filter", "permit")}
+    documents = {
+        "kube.yaml": {
+            "apiVersion": "kubescheduler.config.k8s.io/v1",
+            "kind": "KubeSchedulerConfiguration",
+            "clientConnection": {"kubeconfig": str(folder / "kubeconfig")},
+            "profiles": [
+                {
+                    "schedulerName": "first",
+                    "plugins": points,
+                    "pluginConfig": [{"name": "P", "args": args}] if args else [],
+                },
+                {"schedulerName": "second"},
+            ],
+        },
+        "own.yaml": {
+            "apiVersion": "trireme.dev/v1alpha1",
+            "kind": "TriremeConfiguration",
+            "remotePlugins": [
+                {
+                    "name": "P",
+                    "address": f"unix:{folder}/plugin.sock",
+                    "extensionPoints": ["filter", "permit"],
+                    "failurePolicy": policy,
+                }
+            ],
+        },
+        "kubeconfig": {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "c",
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+            "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}],
+            "users": [{"name": "u", "user": {}}],
+        },
+    }
+    for name, document in documents.items():
+        (folder / name).write_text(yaml.safe_dump(document))
+    flags = [f"--config={folder}/kube.yaml", f"--trireme-config={folder}/own.yaml", "--secure-port=0"]
+    start = commandline.Start(flags, {"PATH": "", "HOME": str(folder)}, StringIO(), StringIO(), lambda line: None)
+    outcome = start.run()
+    assert outcome.completed is not None, outcome
+    return outcome.completed
+
+
+def described(**fields: Any) -> Callable[[Any], plugin_pb2.GetPluginInfoResponse]:
+    """The answer of a plugin that describes itself so."""
+    info = {"name": "P", "version": "1", "extension_points": [FILTER_POINT, PERMIT_POINT], **fields}
+    instance = info.pop("instance", "one")
+    answer = plugin_pb2.GetPluginInfoResponse(plugins=[plugin_pb2.PluginInfo(**info)], instance=instance)
+    return lambda _: answer
+
+
+def accept(_: Any) -> plugin_pb2.ConfigureResponse:
+    """The configuration is right."""
+    return plugin_pb2.ConfigureResponse()
+
+
+class Changes:
+    """What the monitor passed on."""
+
+    def __init__(self) -> None:
+        self.infos: list[Mapping[str, plugin_pb2.PluginInfo]] = []
+
+    async def __call__(self, infos: Mapping[str, plugin_pb2.PluginInfo]) -> None:
+        self.infos.append(infos)
+
+    async def until(self, count: int) -> None:
+        """Return once there were so many."""
+        async with asyncio.timeout(60):
+            while len(self.infos) < count:
+                await asyncio.sleep(0.02)
+
+
+@contextlib.asynccontextmanager
+async def running(monitor: plugin_monitor.PluginMonitor, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Changes]:
+    """The monitor, looking often."""
+    monkeypatch.setattr(plugin_monitor, "MISSING_SECONDS", 0.05)
+    monkeypatch.setattr(plugin_monitor, "CHECK_SECONDS", 0.05)
+    changes = Changes()
+    task = asyncio.create_task(monitor.run(changes))
+    try:
+        yield changes
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+        await monitor.close()
+
+
+async def test_a_plugin_that_comes_late_joins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Broken, the scheduler must be started after its plugins."""
+    config = await asyncio.to_thread(completed, tmp_path)
+    monitor = plugin_monitor.PluginMonitor(config)
+    await monitor.start(0.1)
+    (status,) = monitor.statuses()
+    assert (status.takes_part, status.reachable) == (False, False)
+    assert status.problem.startswith("UNAVAILABLE: ")
+    assert monitor.infos() == {}
+    async with running(monitor, monkeypatch) as changes:
+        served = ScriptedPlugin({GET_PLUGIN_INFO: described(), CONFIGURE: accept})
+        async with scripted(f"unix:{tmp_path}/plugin.sock", served):
+            await changes.until(1)
+            assert changes.infos[0]["P"].version == "1"
+            expected = phase_configuration.config_hash(phase_configuration.configuration(config, changes.infos[0]))
+            (sent,) = [each for each in served.requests if isinstance(each, plugin_pb2.ConfigureRequest)]
+            assert (sent.config_hash, sent.profile, sent.args_json) == (expected, "first", b"{}")
+
+
+async def test_another_instance_is_configured_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Broken, a new version of a plugin goes by its default arguments, or its description is that of the old one."""
+    config = await asyncio.to_thread(completed, tmp_path, "Fail", {"a": 1})
+    served = ScriptedPlugin({GET_PLUGIN_INFO: described(), CONFIGURE: accept})
+    async with scripted(f"unix:{tmp_path}/plugin.sock", served):
+        monitor = plugin_monitor.PluginMonitor(config)
+        await monitor.start(20)
+        assert monitor.infos()["P"].version == "1"
+        served.requests.clear()
+        async with running(monitor, monkeypatch) as changes:
+            served.answers[GET_PLUGIN_INFO] = described(version="2", instance="two")
+            await changes.until(1)
+            assert changes.infos[0]["P"].version == "2"
+            sent = [each for each in served.requests if isinstance(each, plugin_pb2.ConfigureRequest)]
+            assert [each.args_json for each in sent] == [b'{"a":1}']
+
+
+async def test_another_instance_that_lacks_a_step_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Broken, nobody sees why calls to a plugin fail after its update."""
+    config = await asyncio.to_thread(completed, tmp_path)
+    served = ScriptedPlugin({GET_PLUGIN_INFO: described(), CONFIGURE: accept})
+    async with scripted(f"unix:{tmp_path}/plugin.sock", served):
+        monitor = plugin_monitor.PluginMonitor(config)
+        await monitor.start(20)
+        async with running(monitor, monkeypatch) as changes:
+            served.answers[GET_PLUGIN_INFO] = described(extension_points=[FILTER_POINT], instance="two")
+            async with asyncio.timeout(30):
+                while not monitor.statuses()[0].problem:
+                    await asyncio.sleep(0.02)
+            (status,) = monitor.statuses()
+            assert "profile first enables the plugin at permit" in status.problem
+            assert status.takes_part
+            assert not changes.infos
+
+
+@pytest.mark.parametrize(
+    ("answers", "words"),
+    [
+        ({GET_PLUGIN_INFO: described(name="Q"), CONFIGURE: accept}, "hosts Q"),
+        (
+            {GET_PLUGIN_INFO: described(extension_points=[FILTER_POINT]), CONFIGURE: accept},
+            "extension_points: profile first enables the plugin at permit, which is not among those that it has: "
+            "filter",
+        ),
+        (
+            {
+                GET_PLUGIN_INFO: described(),
+                CONFIGURE: lambda _: plugin_pb2.ConfigureResponse(errors=[{"field": "args.a", "message": "too large"}]),
+            },
+            "profile first: pluginConfig: args.a: too large",
+        ),
+    ],
+    ids=["another plugin", "a step that it lacks", "refused arguments"],
+)
+async def test_a_plugin_that_is_there_and_wrong_ends_the_start(
+    tmp_path: Path, answers: Mapping[str, Any], words: str
+) -> None:
+    """Broken, a mistake in the configuration is a profile that waits for ever."""
+    config = await asyncio.to_thread(completed, tmp_path)
+    async with scripted(f"unix:{tmp_path}/plugin.sock", ScriptedPlugin(answers)):
+        monitor = plugin_monitor.PluginMonitor(config)
+        with pytest.raises(remote_client.HandshakeError) as caught:
+            await monitor.start(20)
+        assert f"plugin P at unix:{tmp_path}/plugin.sock: {words}" in str(caught.value)
+        await monitor.close()
+
+
+@pytest.mark.parametrize(("policy", "waits"), [("Fail", {"first": "P"}), ("Ignore", {})])
+def test_a_missing_plugin_is_left_out_of_the_phases_configuration(
+    tmp_path: Path, policy: str, waits: Mapping[str, str]
+) -> None:
+    """Broken, phases call a plugin that is not there, or no profile waits for one that must be."""
+    config = completed(tmp_path, policy)
+    message = phase_configuration.configuration(config, {})
+    assert not message.remote_plugins
+    assert "P" not in {
+        plugin.name for profile in message.profiles for each in profile.plugin_sets for plugin in each.plugins
+    }
+    assert remote_plugins.missing_required(config, {}) == waits
+    assert remote_plugins.missing_required(config, {"P": plugin_pb2.PluginInfo()}) == {}
