@@ -22,12 +22,6 @@ FOUND = list(golden_rows.read(golden_rows.FOUND))
 CATEGORIES = tuple(dict.fromkeys(golden_rows.category_of(row) for row in ROWS))
 GATES = list(golden_rows.read(golden_rows.GATES))
 SCENARIOS = tuple(dict.fromkeys(golden_rows.category_of(row) for row in GATES))
-# Scenarios whose gate has no effect yet.
-MISSING = frozenset(
-    {
-        "gate-node-allocatable-dra",
-    }
-)
 SETUPS = decision_profiles.Setups([*ROWS, *FOUND, *GATES])
 
 
@@ -62,16 +56,7 @@ def _findings(phases: Phases, rows: Sequence[Row]) -> list[Finding]:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize(
-    "scenario",
-    [
-        pytest.param(
-            scenario,
-            marks=[pytest.mark.xfail(strict=True, reason="the gate has no effect yet")] if scenario in MISSING else [],
-        )
-        for scenario in SCENARIOS
-    ],
-)
+@pytest.mark.parametrize("scenario", SCENARIOS)
 def test_every_decision_with_other_feature_gates_is_kube_schedulers(phases: Phases, scenario: str) -> None:
     """Else a feature gate is accepted, and pods are placed as if it were not."""
     rows = [row for row in GATES if golden_rows.category_of(row) == scenario]

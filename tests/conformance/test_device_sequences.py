@@ -4,6 +4,7 @@ turns.
 What one pod was promised the next must not get, whichever replica answers; and it is free again once it is given back.
 """
 
+import json
 import time
 from collections.abc import Iterator
 
@@ -201,3 +202,23 @@ def test_a_long_search_holds_up_nobody_and_ends_with_its_caller(phases: Phases) 
     assert answers >= 3
     replica.Filter(easy, timeout=DEADLINE)
     assert time.monotonic() - began < 8
+
+
+GATE = "DRANodeAllocatableResources"
+
+
+def test_devices_that_stand_for_cpu_are_counted_like_requests() -> None:
+    """Else a node runs more than it has: the pod of a claim counts for others as soon as it is reserved."""
+    setup = decision_profiles.make(flipped=json.dumps({GATE: True}))
+    device = {"name": "a", "nodeAllocatableResources": {"cpu": {"mapping": {"deviceMultiplier": "6"}}}}
+    objects = _cluster(_claim("c0"), _claim("c1"), devices=[device], nodes=1)
+    with Phases(setup.configuration, replicas=2) as running:
+        here = Sequence(running, {**objects, "featureGates": {GATE: True}})
+        assert here.place(_pod("big", cpu="3")) == "n0"
+        assert here.place(_pod("claiming", "c0")) == "Insufficient cpu", "six of eight, of which five are left"
+        here.take_back(_pod("big"))
+        assert here.place(_pod("claiming", "c0", cpu="1")) == "n0"
+        assert here.place(_pod("plain", cpu="2")) == "Insufficient cpu", "one is left"
+        assert here.place(_pod("small", cpu="1")) == "n0"
+        here.take_back(_pod("claiming"))
+        assert here.place(_pod("plain", cpu="2")) == "n0"

@@ -90,6 +90,8 @@ class Sequence:
         # Two replicas that are asked the same give the same answer: one may be asked after the other died.
         first, second = (self._phases.filter().Reserve(request, timeout=DEADLINE).reservations[0] for _ in range(2))
         assert first == second
+        if first.claim_statuses:
+            self.cluster.cache.count_claims(pod.uid, first.claim_statuses)
         assert first.state, "PreBind would have nothing to write"
         self._states[pod.uid] = first.state
         self.cluster.cache.assume_objects(pod.uid, first.assumed)

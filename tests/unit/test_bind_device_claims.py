@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from trireme.bind import device_claims as binding
+from trireme.bind import extended_claims
 from trireme.kube import client, writes
 from trireme.v1 import bind_pb2, cycle_pb2, status_pb2
 from trireme.wire import device_claims
@@ -65,14 +66,21 @@ class Store(writes.Writer):
 
     async def create(self, collection: str, obj: Mapping[str, Any], deadline: float) -> writes.Outcome:
         made = copy.deepcopy(dict(obj))
-        name = f"{made['metadata'].pop('generateName')}x"
-        made["metadata"] |= {"name": name, "uid": "made", "resourceVersion": "1"}
-        self.objects[f"{collection}/{name}"] = made
-        return writes.Written(copy.deepcopy(made))
+        path = f"{collection}/{made['metadata']['name']}"
+        if path in self.objects:
+            return writes.Conflict("it exists already")
+        made["metadata"] |= {"uid": "made", "resourceVersion": "1"}
+        self.objects[path] = made
+        return writes.Uncertain("no answer") if self.lost else writes.Written(copy.deepcopy(made))
 
     async def patch(
         self, path: str, patch: Mapping[str, Any], deadline: float, content_type: str = client.STRATEGIC_MERGE
     ) -> writes.Outcome:
+        if path == f"{NAME.path}/status":
+            assert content_type == client.MERGE
+            assert patch["metadata"] == {"uid": NAME.uid}
+            self.pod_status |= patch["status"]
+            return writes.Written({})
         claim = self.objects.get(path.removesuffix("/status"))
         if claim is None:
             return writes.Gone("not found")
@@ -135,14 +143,22 @@ TO_MAKE = device_claims.ToReserve(
 )
 
 
-def _state(*claims: device_claims.ToReserve) -> bytes:
-    own = device_claims.DeviceClaims(claims).to_bytes()
+def _state(*claims: device_claims.ToReserve, node_allocatable: tuple[Json, ...] = ()) -> bytes:
+    own = device_claims.DeviceClaims(claims, node_allocatable=node_allocatable).to_bytes()
     return bind_pb2.HostState(plugin_states={binding.NAME: own}).SerializeToString()
 
 
-async def _pre_bind(store: Store, *claims: device_claims.ToReserve, now: int = NOW) -> bind_pb2.PreBindResult:
-    item = bind_pb2.BindItem(pod=POD, node_name="node", state=_state(*claims))
-    plugin = binding.plugin(store, {"default-scheduler": 60.0}, lambda: now * 10**9)
+async def _pre_bind(
+    store: Store,
+    *claims: device_claims.ToReserve,
+    now: int = NOW,
+    node_allocatable: tuple[Json, ...] = (),
+    binding_conditions: bool = True,
+) -> bind_pb2.PreBindResult:
+    state = _state(*claims, node_allocatable=node_allocatable)
+    item = bind_pb2.BindItem(pod=POD, node_name="node", state=state)
+    settings = binding.Settings({"default-scheduler": 60.0}, binding_conditions)
+    plugin = binding.plugin(store, settings, lambda: now * 10**9)
     assert plugin.pre_bind is not None
     cycle = cycle_pb2.Cycle(profile="default-scheduler")
     (result,) = await plugin.pre_bind(bind_pb2.PreBindRequest(cycle=cycle, items=[item]))
@@ -267,13 +283,16 @@ async def test_the_claim_for_extended_resources_is_made_and_noted() -> None:
     store = Store()
     result = await _pre_bind(store, TO_MAKE)
     assert result.status.code == status_pb2.CODE_SUCCESS, result
-    claim = store.objects[f"{CLAIMS}/pod-extended-resources-x"]
+    (path,) = _made(store)
+    claim, name = store.objects[path], path.removeprefix(f"{CLAIMS}/")
+    assert name.startswith("pod-extended-resources-")
+    assert claim["metadata"]["generateName"] == "pod-extended-resources-"
     assert claim["metadata"]["annotations"] == {"resource.kubernetes.io/extended-resource-claim": "true"}
     owner = {"apiVersion": "v1", "kind": "Pod", "name": "pod", "uid": "pod-uid", "controller": True}
     assert claim["metadata"]["ownerReferences"] == [owner]
     assert claim["spec"] == {"devices": {"requests": list(TO_MAKE.requests)}}
     assert claim["status"]["reservedFor"] == [USER]
-    noted = {"requestMappings": list(TO_MAKE.mappings), "resourceClaimName": "pod-extended-resources-x"}
+    noted = {"requestMappings": list(TO_MAKE.mappings), "resourceClaimName": name}
     assert store.pod_status == {"extendedResourceClaimStatus": noted}
 
 
@@ -282,7 +301,94 @@ async def test_a_claim_that_was_left_by_an_earlier_attempt_is_deleted() -> None:
     store = Store()
     result = await _pre_bind(store, dataclasses.replace(TO_MAKE, stale="claim"))
     assert result.status.code == status_pb2.CODE_SUCCESS, result
-    assert list(store.objects) == [f"{CLAIMS}/pod-extended-resources-x"]
+    assert len(store.objects) == len(_made(store)) == 1
+
+
+def _made(store: Store) -> list[str]:
+    """The claims that were made for extended resources."""
+    return [path for path in store.objects if path.startswith(f"{CLAIMS}/pod-extended-resources-")]
+
+
+@pytest.mark.parametrize("calls", [2, 3])
+async def test_a_call_that_is_repeated_makes_no_second_claim(calls: int) -> None:
+    """Else the pod has two claims, and devices that nobody uses are taken until it is gone."""
+    store = Store()
+    for _ in range(calls):
+        result = await _pre_bind(store, TO_MAKE)
+        assert result.status.code == status_pb2.CODE_SUCCESS, result
+    (path,) = _made(store)
+    assert store.objects[path]["status"]["reservedFor"] == [USER]
+
+
+async def test_a_claim_whose_answer_is_lost_is_found() -> None:
+    """The server has made it: to make another one would leave this one without a user."""
+    store = Store()
+    store.lost = True
+    await _pre_bind(store, TO_MAKE)
+    assert len(_made(store)) == 1
+    store.lost = False
+    result = await _pre_bind(store, TO_MAKE)
+    assert result.status.code == status_pb2.CODE_SUCCESS, result
+    assert len(_made(store)) == 1
+
+
+async def test_a_claim_of_somebody_else_with_the_same_name_is_left_alone() -> None:
+    """Names have few characters of their own: two pods may come to one name."""
+    store, other = Store(), Store()
+    await _pre_bind(other, TO_MAKE)
+    (path,) = _made(other)
+    theirs = other.objects[path]
+    theirs["metadata"]["ownerReferences"][0]["uid"] = "other-uid"
+    store.objects[path] = copy.deepcopy(theirs)
+    for _ in range(2):
+        result = await _pre_bind(store, TO_MAKE)
+        assert result.status.code == status_pb2.CODE_SUCCESS, result
+    assert store.objects[path] == theirs
+    assert len(_made(store)) == 2
+
+
+async def test_a_long_name_is_cut_as_generated_ones_are() -> None:
+    """The API server refuses names that are longer, so that the pod would never be bound."""
+    pod = cycle_pb2.PodIdentity(namespace="default", name="p" * 200, uid="pod-uid")
+    store = Store()
+    await extended_claims.make(store, CLAIMS, pod, TO_MAKE, 1.0)
+    (name,) = (path.removeprefix(f"{CLAIMS}/") for path in store.objects if path != CLAIM)
+    assert len(name) == 63
+
+
+async def test_a_claim_that_nobody_noted_is_given_back() -> None:
+    """The call ended between making the claim and noting its name: else its devices stay taken."""
+    store = Store()
+    await extended_claims.make(store, CLAIMS, POD, TO_MAKE, 1.0)
+    assert store.pod_status == {}
+    assert await binding.release(store, NAME, _state(TO_MAKE)) is None
+    assert list(store.objects) == [CLAIM]
+
+
+RESOURCES: Json = {"resourceClaimName": "claim", "mapping": [{"name": "cpu", "quantity": "2"}]}
+
+
+async def test_what_claims_take_of_the_node_is_noted_and_taken_back() -> None:
+    """Else the node's kubelet, and schedulers that start later, count the pod as less than it takes."""
+    store = Store()
+    result = await _pre_bind(store, _to_allocate(), node_allocatable=(RESOURCES,))
+    assert result.status.code == status_pb2.CODE_SUCCESS, result
+    assert store.pod_status == {"nodeAllocatableResourceClaimStatuses": [RESOURCES]}
+    assert await binding.release(store, NAME, _state(_to_allocate(), node_allocatable=(RESOURCES,))) is None
+    assert store.pod_status == {"nodeAllocatableResourceClaimStatuses": []}
+    store.refuse_pod = True
+    result = await _pre_bind(store, _to_allocate(), node_allocatable=(RESOURCES,))
+    assert result.status.code == status_pb2.CODE_ERROR
+    assert "updating pod default/pod NodeAllocatableResourceClaimStatuses: no" in result.status.messages[0]
+
+
+async def test_without_binding_conditions_nobody_waits_and_no_time_is_written() -> None:
+    """With the gate off devices are there as soon as they are allocated."""
+    store = Store()
+    waiting = {"request": "r", "driver": "d", "pool": "p", "device": "x", "bindingConditions": ["ready"]}
+    result = await _pre_bind(store, _to_allocate(devices={"results": [waiting]}), binding_conditions=False)
+    assert result.status.code == status_pb2.CODE_SUCCESS, result
+    assert "allocationTimestamp" not in store.objects[CLAIM]["status"]["allocation"]
 
 
 async def test_a_claim_that_was_made_in_vain_is_deleted() -> None:

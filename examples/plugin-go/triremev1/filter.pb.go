@@ -2100,7 +2100,10 @@ type Reservation struct {
 	// OPTIONAL. Objects as they will be once PreBind has written them.
 	Assumed []*ClusterObject `protobuf:"bytes,2,rep,name=assumed,proto3" json:"assumed,omitempty"`
 	// OPTIONAL. Given back in PreBind's cycle.state.
-	State         []byte `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
+	State []byte `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
+	// Ordinary node resources that the pod's device claims take on this node: they count besides what the pod requests
+	// from now on. Only DynamicResources sets it.
+	ClaimStatuses []*NodeAllocatableResourceClaimStatus `protobuf:"bytes,4,rep,name=claim_statuses,json=claimStatuses,proto3" json:"claim_statuses,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2152,6 +2155,13 @@ func (x *Reservation) GetAssumed() []*ClusterObject {
 func (x *Reservation) GetState() []byte {
 	if x != nil {
 		return x.State
+	}
+	return nil
+}
+
+func (x *Reservation) GetClaimStatuses() []*NodeAllocatableResourceClaimStatus {
+	if x != nil {
+		return x.ClaimStatuses
 	}
 	return nil
 }
@@ -2475,11 +2485,12 @@ const file_trireme_v1_filter_proto_rawDesc = "" +
 	"\x05cycle\x18\x01 \x01(\v2\x11.trireme.v1.CycleR\x05cycle\x125\n" +
 	"\n" +
 	"placements\x18\x02 \x03(\v2\x15.trireme.v1.PlacementR\n" +
-	"placements\"\x84\x01\n" +
+	"placements\"\xdb\x01\n" +
 	"\vReservation\x12*\n" +
 	"\x06status\x18\x01 \x01(\v2\x12.trireme.v1.StatusR\x06status\x123\n" +
 	"\aassumed\x18\x02 \x03(\v2\x19.trireme.v1.ClusterObjectR\aassumed\x12\x14\n" +
-	"\x05state\x18\x03 \x01(\fR\x05state\"N\n" +
+	"\x05state\x18\x03 \x01(\fR\x05state\x12U\n" +
+	"\x0eclaim_statuses\x18\x04 \x03(\v2..trireme.v1.NodeAllocatableResourceClaimStatusR\rclaimStatuses\"N\n" +
 	"\x0fReserveResponse\x12;\n" +
 	"\freservations\x18\x01 \x03(\v2\x17.trireme.v1.ReservationR\freservations\"r\n" +
 	"\x10UnreserveRequest\x12'\n" +
@@ -2511,45 +2522,46 @@ func file_trireme_v1_filter_proto_rawDescGZIP() []byte {
 
 var file_trireme_v1_filter_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_trireme_v1_filter_proto_goTypes = []any{
-	(*NodeSelection)(nil),              // 0: trireme.v1.NodeSelection
-	(*NodeView)(nil),                   // 1: trireme.v1.NodeView
-	(*NodeColumns)(nil),                // 2: trireme.v1.NodeColumns
-	(*DomainConstraint)(nil),           // 3: trireme.v1.DomainConstraint
-	(*SkewRule)(nil),                   // 4: trireme.v1.SkewRule
-	(*PresenceRule)(nil),               // 5: trireme.v1.PresenceRule
-	(*AbsenceRule)(nil),                // 6: trireme.v1.AbsenceRule
-	(*DryRun)(nil),                     // 7: trireme.v1.DryRun
-	(*PreFilterRequest)(nil),           // 8: trireme.v1.PreFilterRequest
-	(*PreFilterResponse)(nil),          // 9: trireme.v1.PreFilterResponse
-	(*FilterRequest)(nil),              // 10: trireme.v1.FilterRequest
-	(*FilterResponse)(nil),             // 11: trireme.v1.FilterResponse
-	(*WayOut)(nil),                     // 12: trireme.v1.WayOut
-	(*Timing)(nil),                     // 13: trireme.v1.Timing
-	(*PostFilterRequest)(nil),          // 14: trireme.v1.PostFilterRequest
-	(*PreemptionCandidate)(nil),        // 15: trireme.v1.PreemptionCandidate
-	(*PreemptionCandidates)(nil),       // 16: trireme.v1.PreemptionCandidates
-	(*Disruption)(nil),                 // 17: trireme.v1.Disruption
-	(*PostFilterResponse)(nil),         // 18: trireme.v1.PostFilterResponse
-	(*PodGroupPostFilterRequest)(nil),  // 19: trireme.v1.PodGroupPostFilterRequest
-	(*DevicesQuestion)(nil),            // 20: trireme.v1.DevicesQuestion
-	(*PodGroupMember)(nil),             // 21: trireme.v1.PodGroupMember
-	(*Victim)(nil),                     // 22: trireme.v1.Victim
-	(*VictimPod)(nil),                  // 23: trireme.v1.VictimPod
-	(*PodGroupPostFilterResponse)(nil), // 24: trireme.v1.PodGroupPostFilterResponse
-	(*Placement)(nil),                  // 25: trireme.v1.Placement
-	(*ReserveRequest)(nil),             // 26: trireme.v1.ReserveRequest
-	(*Reservation)(nil),                // 27: trireme.v1.Reservation
-	(*ReserveResponse)(nil),            // 28: trireme.v1.ReserveResponse
-	(*UnreserveRequest)(nil),           // 29: trireme.v1.UnreserveRequest
-	(*UnreserveResponse)(nil),          // 30: trireme.v1.UnreserveResponse
-	(*Node)(nil),                       // 31: trireme.v1.Node
-	(*Status)(nil),                     // 32: trireme.v1.Status
-	(*Pod)(nil),                        // 33: trireme.v1.Pod
-	(*Cycle)(nil),                      // 34: trireme.v1.Cycle
-	(*PodIdentity)(nil),                // 35: trireme.v1.PodIdentity
-	(Code)(0),                          // 36: trireme.v1.Code
-	(*Action)(nil),                     // 37: trireme.v1.Action
-	(*ClusterObject)(nil),              // 38: trireme.v1.ClusterObject
+	(*NodeSelection)(nil),                      // 0: trireme.v1.NodeSelection
+	(*NodeView)(nil),                           // 1: trireme.v1.NodeView
+	(*NodeColumns)(nil),                        // 2: trireme.v1.NodeColumns
+	(*DomainConstraint)(nil),                   // 3: trireme.v1.DomainConstraint
+	(*SkewRule)(nil),                           // 4: trireme.v1.SkewRule
+	(*PresenceRule)(nil),                       // 5: trireme.v1.PresenceRule
+	(*AbsenceRule)(nil),                        // 6: trireme.v1.AbsenceRule
+	(*DryRun)(nil),                             // 7: trireme.v1.DryRun
+	(*PreFilterRequest)(nil),                   // 8: trireme.v1.PreFilterRequest
+	(*PreFilterResponse)(nil),                  // 9: trireme.v1.PreFilterResponse
+	(*FilterRequest)(nil),                      // 10: trireme.v1.FilterRequest
+	(*FilterResponse)(nil),                     // 11: trireme.v1.FilterResponse
+	(*WayOut)(nil),                             // 12: trireme.v1.WayOut
+	(*Timing)(nil),                             // 13: trireme.v1.Timing
+	(*PostFilterRequest)(nil),                  // 14: trireme.v1.PostFilterRequest
+	(*PreemptionCandidate)(nil),                // 15: trireme.v1.PreemptionCandidate
+	(*PreemptionCandidates)(nil),               // 16: trireme.v1.PreemptionCandidates
+	(*Disruption)(nil),                         // 17: trireme.v1.Disruption
+	(*PostFilterResponse)(nil),                 // 18: trireme.v1.PostFilterResponse
+	(*PodGroupPostFilterRequest)(nil),          // 19: trireme.v1.PodGroupPostFilterRequest
+	(*DevicesQuestion)(nil),                    // 20: trireme.v1.DevicesQuestion
+	(*PodGroupMember)(nil),                     // 21: trireme.v1.PodGroupMember
+	(*Victim)(nil),                             // 22: trireme.v1.Victim
+	(*VictimPod)(nil),                          // 23: trireme.v1.VictimPod
+	(*PodGroupPostFilterResponse)(nil),         // 24: trireme.v1.PodGroupPostFilterResponse
+	(*Placement)(nil),                          // 25: trireme.v1.Placement
+	(*ReserveRequest)(nil),                     // 26: trireme.v1.ReserveRequest
+	(*Reservation)(nil),                        // 27: trireme.v1.Reservation
+	(*ReserveResponse)(nil),                    // 28: trireme.v1.ReserveResponse
+	(*UnreserveRequest)(nil),                   // 29: trireme.v1.UnreserveRequest
+	(*UnreserveResponse)(nil),                  // 30: trireme.v1.UnreserveResponse
+	(*Node)(nil),                               // 31: trireme.v1.Node
+	(*Status)(nil),                             // 32: trireme.v1.Status
+	(*Pod)(nil),                                // 33: trireme.v1.Pod
+	(*Cycle)(nil),                              // 34: trireme.v1.Cycle
+	(*PodIdentity)(nil),                        // 35: trireme.v1.PodIdentity
+	(Code)(0),                                  // 36: trireme.v1.Code
+	(*Action)(nil),                             // 37: trireme.v1.Action
+	(*ClusterObject)(nil),                      // 38: trireme.v1.ClusterObject
+	(*NodeAllocatableResourceClaimStatus)(nil), // 39: trireme.v1.NodeAllocatableResourceClaimStatus
 }
 var file_trireme_v1_filter_proto_depIdxs = []int32{
 	1,  // 0: trireme.v1.NodeSelection.nodes:type_name -> trireme.v1.NodeView
@@ -2604,26 +2616,27 @@ var file_trireme_v1_filter_proto_depIdxs = []int32{
 	25, // 49: trireme.v1.ReserveRequest.placements:type_name -> trireme.v1.Placement
 	32, // 50: trireme.v1.Reservation.status:type_name -> trireme.v1.Status
 	38, // 51: trireme.v1.Reservation.assumed:type_name -> trireme.v1.ClusterObject
-	27, // 52: trireme.v1.ReserveResponse.reservations:type_name -> trireme.v1.Reservation
-	34, // 53: trireme.v1.UnreserveRequest.cycle:type_name -> trireme.v1.Cycle
-	25, // 54: trireme.v1.UnreserveRequest.placements:type_name -> trireme.v1.Placement
-	8,  // 55: trireme.v1.FilterService.PreFilter:input_type -> trireme.v1.PreFilterRequest
-	10, // 56: trireme.v1.FilterService.Filter:input_type -> trireme.v1.FilterRequest
-	14, // 57: trireme.v1.FilterService.PostFilter:input_type -> trireme.v1.PostFilterRequest
-	19, // 58: trireme.v1.FilterService.PodGroupPostFilter:input_type -> trireme.v1.PodGroupPostFilterRequest
-	26, // 59: trireme.v1.FilterService.Reserve:input_type -> trireme.v1.ReserveRequest
-	29, // 60: trireme.v1.FilterService.Unreserve:input_type -> trireme.v1.UnreserveRequest
-	9,  // 61: trireme.v1.FilterService.PreFilter:output_type -> trireme.v1.PreFilterResponse
-	11, // 62: trireme.v1.FilterService.Filter:output_type -> trireme.v1.FilterResponse
-	18, // 63: trireme.v1.FilterService.PostFilter:output_type -> trireme.v1.PostFilterResponse
-	24, // 64: trireme.v1.FilterService.PodGroupPostFilter:output_type -> trireme.v1.PodGroupPostFilterResponse
-	28, // 65: trireme.v1.FilterService.Reserve:output_type -> trireme.v1.ReserveResponse
-	30, // 66: trireme.v1.FilterService.Unreserve:output_type -> trireme.v1.UnreserveResponse
-	61, // [61:67] is the sub-list for method output_type
-	55, // [55:61] is the sub-list for method input_type
-	55, // [55:55] is the sub-list for extension type_name
-	55, // [55:55] is the sub-list for extension extendee
-	0,  // [0:55] is the sub-list for field type_name
+	39, // 52: trireme.v1.Reservation.claim_statuses:type_name -> trireme.v1.NodeAllocatableResourceClaimStatus
+	27, // 53: trireme.v1.ReserveResponse.reservations:type_name -> trireme.v1.Reservation
+	34, // 54: trireme.v1.UnreserveRequest.cycle:type_name -> trireme.v1.Cycle
+	25, // 55: trireme.v1.UnreserveRequest.placements:type_name -> trireme.v1.Placement
+	8,  // 56: trireme.v1.FilterService.PreFilter:input_type -> trireme.v1.PreFilterRequest
+	10, // 57: trireme.v1.FilterService.Filter:input_type -> trireme.v1.FilterRequest
+	14, // 58: trireme.v1.FilterService.PostFilter:input_type -> trireme.v1.PostFilterRequest
+	19, // 59: trireme.v1.FilterService.PodGroupPostFilter:input_type -> trireme.v1.PodGroupPostFilterRequest
+	26, // 60: trireme.v1.FilterService.Reserve:input_type -> trireme.v1.ReserveRequest
+	29, // 61: trireme.v1.FilterService.Unreserve:input_type -> trireme.v1.UnreserveRequest
+	9,  // 62: trireme.v1.FilterService.PreFilter:output_type -> trireme.v1.PreFilterResponse
+	11, // 63: trireme.v1.FilterService.Filter:output_type -> trireme.v1.FilterResponse
+	18, // 64: trireme.v1.FilterService.PostFilter:output_type -> trireme.v1.PostFilterResponse
+	24, // 65: trireme.v1.FilterService.PodGroupPostFilter:output_type -> trireme.v1.PodGroupPostFilterResponse
+	28, // 66: trireme.v1.FilterService.Reserve:output_type -> trireme.v1.ReserveResponse
+	30, // 67: trireme.v1.FilterService.Unreserve:output_type -> trireme.v1.UnreserveResponse
+	62, // [62:68] is the sub-list for method output_type
+	56, // [56:62] is the sub-list for method input_type
+	56, // [56:56] is the sub-list for extension type_name
+	56, // [56:56] is the sub-list for extension extendee
+	0,  // [0:56] is the sub-list for field type_name
 }
 
 func init() { file_trireme_v1_filter_proto_init() }

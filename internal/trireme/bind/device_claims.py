@@ -15,17 +15,17 @@ Source: pkg/scheduler/framework/plugins/dynamicresources (PreBind, bindClaim, Un
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
 from google.protobuf import duration_pb2
 
-from trireme.bind import bodies, host
+from trireme.bind import bodies, extended_claims, host
 from trireme.framework import durations, status
-from trireme.kube import decode, timestamps, writes
-from trireme.plugins.dynamic_resources import readiness
-from trireme.v1 import bind_pb2, resource_pb2, snapshot_pb2, status_pb2
+from trireme.kube import client, decode, timestamps, writes
+from trireme.plugins.dynamic_resources import features, readiness
+from trireme.v1 import bind_pb2, cycle_pb2, resource_pb2, snapshot_pb2, status_pb2
 from trireme.wire import device_claims, profiles
 from trireme.wire.status import to_message
 
@@ -40,7 +40,9 @@ ROUNDS = 5
 DEFAULT_TIMEOUT_SECONDS = 600.0
 
 _GROUP = "/apis/resource.k8s.io/v1"
-_EXTENDED_CLAIM = "resource.kubernetes.io/extended-resource-claim"
+
+# The field of a pod's status that says what its claims take of the node.
+_RESOURCES = "nodeAllocatableResourceClaimStatuses"
 
 Json = Mapping[str, Any]
 
@@ -49,25 +51,34 @@ class _Failed(Exception):
     """The pod goes back; the text is kube-scheduler's."""
 
 
-def plugin(writer: writes.Writer, timeouts: Mapping[str, float], wall: Callable[[], int]) -> host.Plugin:
-    """`timeouts`: how long devices are waited for, in seconds, by profile; `wall`: nanoseconds since 1970."""
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How long devices are waited for, in seconds, by profile; and whether they are waited for at all."""
+
+    timeouts: Mapping[str, float]
+    binding_conditions: bool = True
+
+
+def plugin(writer: writes.Writer, settings: Settings, wall: Callable[[], int]) -> host.Plugin:
+    """`wall`: nanoseconds since 1970."""
 
     async def pre_bind(request: bind_pb2.PreBindRequest) -> Sequence[bind_pb2.PreBindResult]:
-        timeout = timeouts.get(request.cycle.profile, DEFAULT_TIMEOUT_SECONDS)
-        pods = (_PodClaims(writer, item, timeout, wall) for item in request.items)
+        timeout = settings.timeouts.get(request.cycle.profile, DEFAULT_TIMEOUT_SECONDS)
+        waits = settings.binding_conditions
+        pods = (_PodClaims(writer, item, timeout if waits else None, wall) for item in request.items)
         return await asyncio.gather(*(pod.pre_bind(request.preflight) for pod in pods))
 
     return host.Plugin(NAME, pre_bind=pre_bind, writes=True)
 
 
-def timeouts_of(configuration: snapshot_pb2.Configuration) -> dict[str, float]:
-    """How long devices are waited for, by profile, in seconds; none where there is nothing to wait for."""
+def settings_of(configuration: snapshot_pb2.Configuration) -> Settings:
+    """The settings in the arguments of all profiles, and in the feature gates."""
     out = {}
     for profile in configuration.profiles:
         args = orjson.loads(profiles.args_of(profile, NAME) or b"{}")
         stated = args.get("bindingTimeout")
         out[profile.scheduler_name] = durations.seconds(stated) if stated else DEFAULT_TIMEOUT_SECONDS
-    return out
+    return Settings(out, features.of_gates(configuration.feature_gates).binding_conditions)
 
 
 def claims_of(state: bytes) -> device_claims.DeviceClaims | None:
@@ -82,9 +93,11 @@ def path_of(namespace: str, name: str) -> str:
 
 
 class _PodClaims:
-    """The claims of one pod that is to be bound."""
+    """The claims of one pod that is to be bound. `timeout` None: devices are not waited for."""
 
-    def __init__(self, writer: writes.Writer, item: bind_pb2.BindItem, timeout: float, wall: Callable[[], int]) -> None:
+    def __init__(
+        self, writer: writes.Writer, item: bind_pb2.BindItem, timeout: float | None, wall: Callable[[], int]
+    ) -> None:
         self._writer = writer
         self._item = item
         self._timeout = timeout
@@ -101,15 +114,17 @@ class _PodClaims:
             written = []
             for claim in claims.claims:
                 written.append(await self._write(claim))
-            waiting = [claim for _, claim in written if not self._ready(claim)]
+            await self._note_resources(claims.node_allocatable)
+            timeout = self._timeout
+            waiting = timeout is not None and [claim for _, claim in written if not self._ready(claim, timeout)]
         except (_Failed, ValueError) as failure:
             said = status.error(NAME, f'running PreBind plugin "{NAME}": {failure}')
             return bind_pb2.PreBindResult(status=to_message(said))
-        if not waiting:
+        if not waiting or timeout is None:
             return _result(status_pb2.CODE_SUCCESS)
-        return self._wait(replace(claims, claims=tuple(one for one, _ in written)))
+        return self._wait(replace(claims, claims=tuple(one for one, _ in written)), timeout)
 
-    def _wait(self, claims: device_claims.DeviceClaims) -> bind_pb2.PreBindResult:
+    def _wait(self, claims: device_claims.DeviceClaims, timeout: float) -> bind_pb2.PreBindResult:
         """Until a claim changes; the message is what the pod fails with when the time is over."""
         text = f'running PreBind plugin "{NAME}": device binding timeout: context deadline exceeded'
         result = bind_pb2.PreBindResult(
@@ -118,10 +133,10 @@ class _PodClaims:
         )
         for claim in claims.claims:
             result.wait_for.add(kind="resource_claim", namespace=claim.namespace, name=claim.name)
-        result.timeout.CopyFrom(duration_pb2.Duration(seconds=int(self._timeout)))
+        result.timeout.CopyFrom(duration_pb2.Duration(seconds=int(timeout)))
         return result
 
-    def _ready(self, raw: Json) -> bool:
+    def _ready(self, raw: Json, timeout: float) -> bool:
         """Whether the claim's devices are prepared. Raises: _Failed where they will not be."""
         claim = decode.decode(raw, resource_pb2.ResourceClaim)
         if not readiness.waited_for(claim):
@@ -130,7 +145,7 @@ class _PodClaims:
             ready = readiness.ready(claim)
         except readiness.BindingFailedError as error:
             raise _Failed(str(error)) from error
-        if not ready and readiness.timed_out(claim, self._timeout, self._wall() / 1e9):
+        if not ready and readiness.timed_out(claim, timeout, self._wall() / 1e9):
             raise _Failed(f"device binding timeout: claim={claim.metadata.name}")
         return ready
 
@@ -156,26 +171,12 @@ class _PodClaims:
             left = await unmake(self._writer, one.namespace, one.stale, "")
             if left is not None and not isinstance(left, writes.Written):
                 raise _Failed(f"delete claim {one.namespace}/{one.stale}: {left.message}")
-        made = {
-            "apiVersion": "resource.k8s.io/v1",
-            "kind": "ResourceClaim",
-            "metadata": {
-                "namespace": one.namespace,
-                "generateName": f"{pod.name}-extended-resources-",
-                "annotations": {_EXTENDED_CLAIM: "true"},
-                "ownerReferences": [
-                    {"apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": pod.uid, "controller": True}
-                ],
-            },
-            "spec": {"devices": {"requests": list(one.requests)}},
-        }
-        outcome = await self._writer.create(
-            f"{_GROUP}/namespaces/{one.namespace}/resourceclaims", made, DEADLINE_SECONDS
-        )
-        if not isinstance(outcome, writes.Written):
-            raise _Failed(f"create claim for extended resources {one.namespace}/: {outcome.message}")
-        metadata = outcome.obj["metadata"]
-        return replace(one, name=metadata["name"], uid=metadata["uid"])
+        collection = f"{_GROUP}/namespaces/{one.namespace}/resourceclaims"
+        try:
+            made = await extended_claims.make(self._writer, collection, pod, one, DEADLINE_SECONDS)
+        except extended_claims.NotMadeError as error:
+            raise _Failed(f"create claim for extended resources {one.namespace}/: {error}") from error
+        return replace(one, name=made["metadata"]["name"], uid=made["metadata"]["uid"])
 
     async def _reserve(self, one: device_claims.ToReserve) -> Json:
         """Write allocation and user; answers the claim. Raises: _Failed."""
@@ -247,7 +248,7 @@ class _PodClaims:
                 return None
         elif not known:
             raise _Failed(f"claim {full} got deallocated elsewhere in the meantime")
-        now = timestamps.seconds(self._wall())
+        now = None if self._timeout is None else timestamps.seconds(self._wall())
         pod = self._item.pod
         user = bodies.group_user(one.group, one.group_uid) if one.group_uid else bodies.pod_user(pod)
         return bodies.reserved(claim, allocation, user, now)
@@ -267,18 +268,41 @@ class _PodClaims:
             full = f"{pod.namespace}/{pod.name}"
             raise _Failed(f"update pod {full} ExtendedResourceClaimStatus: {outcome.message}")
 
+    async def _note_resources(self, statuses: Sequence[Json]) -> None:
+        """Tell in the pod's status what its claims take of the node."""
+        if not statuses:
+            return
+        pod = self._item.pod
+        outcome = await self._writer.patch_pod_status(
+            writes.PodName(pod.namespace, pod.name, pod.uid),
+            {"metadata": {"uid": pod.uid}, "status": {_RESOURCES: list(statuses)}},
+            DEADLINE_SECONDS,
+        )
+        if not isinstance(outcome, writes.Written):
+            full = f"{pod.namespace}/{pod.name}"
+            raise _Failed(f"updating pod {full} NodeAllocatableResourceClaimStatuses: {outcome.message}")
+
 
 async def release(writer: writes.Writer, pod: writes.PodName, state: bytes) -> writes.Outcome | None:
     """Give back what PreBind wrote for the pod; None: all of it was, else the write that failed. Raises: ValueError."""
     claims = claims_of(state)
     for one in () if claims is None else claims.claims:
         if one.make:
-            failed = await _unmake_for(writer, pod)
+            failed = await _unmake_for(writer, pod, one)
         else:
             failed = await _leave(writer, one, pod.uid)
         if failed is not None:
             return failed
-    return None
+    return await _take_back_resources(writer, pod) if claims is not None and claims.node_allocatable else None
+
+
+async def _take_back_resources(writer: writes.Writer, pod: writes.PodName) -> writes.Outcome | None:
+    """The pod's claims take nothing of a node any more. A list that is empty, since one that is missing may be an old
+    client's.
+    """
+    patch = {"metadata": {"uid": pod.uid}, "status": {_RESOURCES: list[Json]()}}
+    outcome = await writer.patch(f"{pod.path}/status", patch, DEADLINE_SECONDS, client.MERGE)
+    return None if isinstance(outcome, (writes.Written, writes.Gone, writes.Conflict)) else outcome
 
 
 async def _leave(writer: writes.Writer, one: device_claims.ToReserve, uid: str) -> writes.Outcome | None:
@@ -297,16 +321,27 @@ async def _leave(writer: writes.Writer, one: device_claims.ToReserve, uid: str) 
     return None if isinstance(outcome, (writes.Written, writes.Gone)) else outcome
 
 
-async def _unmake_for(writer: writes.Writer, pod: writes.PodName) -> writes.Outcome | None:
-    """Delete the claim that was made for the pod's extended resources."""
+async def _unmake_for(
+    writer: writes.Writer, pod: writes.PodName, one: device_claims.ToReserve
+) -> writes.Outcome | None:
+    """Delete the claim that was made for the pod's extended resources, whether or not its name was noted."""
     found = await writer.get_pod(pod, DEADLINE_SECONDS)
     if isinstance(found, writes.Gone):
         # The claim goes with its owner.
         return None
     if not isinstance(found, writes.Written):
         return found
-    name = ((found.obj.get("status") or {}).get("extendedResourceClaimStatus") or {}).get("resourceClaimName")
-    return await unmake(writer, pod.namespace, name, "") if name else None
+    noted = ((found.obj.get("status") or {}).get("extendedResourceClaimStatus") or {}).get("resourceClaimName")
+    names = [noted] if noted else []
+    if not noted and not one.name:
+        identity = cycle_pb2.PodIdentity(namespace=pod.namespace, name=pod.name, uid=pod.uid)
+        collection = f"{_GROUP}/namespaces/{one.namespace}/resourceclaims"
+        names = [name async for name in extended_claims.made(writer, collection, identity, one, DEADLINE_SECONDS)]
+    for name in names or ([one.name] if one.name else []):
+        failed = await unmake(writer, pod.namespace, name, "")
+        if failed is not None:
+            return failed
+    return None
 
 
 async def unmake(writer: writes.Writer, namespace: str, name: str, uid: str) -> writes.Outcome | None:

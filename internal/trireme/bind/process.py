@@ -84,7 +84,7 @@ async def lifespan(
             in_tree = (
                 default_binder.plugin(binder),
                 volume_binding.plugin(writer, volume_binding.timeouts_of(configuration)),
-                device_claims.plugin(writer, device_claims.timeouts_of(configuration), clocks.wall_ns),
+                device_claims.plugin(writer, device_claims.settings_of(configuration), clocks.wall_ns),
             )
             return {
                 **{plugin.name: plugin for plugin in in_tree},

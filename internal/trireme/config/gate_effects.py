@@ -104,7 +104,7 @@ _PLUGINS = Section(
         _obeyed("DRAFractionalCapacityRange", text="on with `--min-compatibility-version=1.37`"),
         _obeyed("DRADerivedAttributes", "DRADeviceCompatibilityGroups", "DRAListTypeAttributes"),
         _obeyed("DRAOptionalNodeOperations"),
-        _unheeded("DRANodeAllocatableResources", value=True, text="devices do not count as the node's resources"),
+        _obeyed("DRANodeAllocatableResources", text="devices may stand for cpu, memory and huge pages of their node"),
         _obeyed("MatchLabelKeysInPodTopologySpread"),
         _obeyed("StorageCapacityScoring", "VolumeLimitScaling"),
         _nothing_to_do("InterPodAffinityHostnameFastPath", text="it is faster, and says the same"),

@@ -94,6 +94,7 @@ async def reserve(
                 out[at] = filter_pb2.Reservation(status=answer.status)
                 continue
             out[at].assumed.extend(answer.assumed)
+            out[at].claim_statuses.extend(answer.claim_statuses)
             if answer.state:
                 states[at].plugin_states[plugin.name] = answer.state
     for reservation, state in zip(out, states, strict=True):
@@ -123,7 +124,9 @@ async def _local(
         await plugin.ahead(pod_class, snap, np.array([slot]), remembering=False)
     reserved = plugin.reserve(pod_class, placement.pod, snap, slot)
     said = wire_status.to_message(reserved.status or status.SUCCESS)
-    return filter_pb2.Reservation(status=said, assumed=reserved.assumed, state=reserved.state)
+    return filter_pb2.Reservation(
+        status=said, assumed=reserved.assumed, state=reserved.state, claim_statuses=reserved.claim_statuses
+    )
 
 
 async def _remote(

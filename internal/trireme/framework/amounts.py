@@ -16,6 +16,7 @@ CPU = "cpu"
 MEMORY = "memory"
 EPHEMERAL_STORAGE = "ephemeral-storage"
 PODS = "pods"
+HUGE_PAGES = "hugepages-"
 
 # What a container that names no request counts as when nodes are scored; never when they are filtered.
 _SCORING_DEFAULTS: Mapping[str, int] = {
@@ -37,11 +38,13 @@ Picker = Callable[[core_pb2.Container], Nanos]
 class Rules:
     """What feature gates decide about the arithmetic. `pod_level`: requests of a pod as a whole count (gate
     PodLevelResources); `pod_level_status`: so does what its status says of them (gate
-    InPlacePodLevelResourcesVerticalScaling).
+    InPlacePodLevelResourcesVerticalScaling); `claims`: so do the devices of its claims that stand for resources of the
+    node (gate DRANodeAllocatableResources).
     """
 
     pod_level: bool = True
     pod_level_status: bool = True
+    claims: bool = False
 
 
 DEFAULT_RULES = Rules()
@@ -52,6 +55,7 @@ def rules_of(features: Features) -> Rules:
     return Rules(
         pod_level=features.get("PodLevelResources", True),
         pod_level_status=features.get("InPlacePodLevelResourcesVerticalScaling", True),
+        claims=features.get("DRANodeAllocatableResources", False),
     )
 
 
@@ -61,7 +65,8 @@ class PodAmounts:
 
     `filtering` is what Filter asks for; `placed` and `placed_nonzero` (cpu, memory) what it adds to its node; `scoring`
     and `scoring_nonzero` what NodeResourcesFit's scorer adds for the pod itself, which ignores pod-level requests.
-    `compared` is what events and queueing hints compare: as `placed`, with pod-level requests whatever the gate says.
+    `compared` is what events and queueing hints compare: as `placed`, without claims, and with pod-level requests
+    whatever the gate says.
     """
 
     filtering: Mapping[str, int]
@@ -88,14 +93,14 @@ def is_scalar(name: str) -> bool:
     """A resource that the scheduler counts beside cpu, memory and ephemeral storage."""
     return (
         is_extended(name)
-        or name.startswith(("hugepages-", "attachable-volumes-"))
+        or name.startswith((HUGE_PAGES, "attachable-volumes-"))
         or ("/" in name and "kubernetes.io/" in name)
     )
 
 
 def node_allocatable(allocatable: Quantities) -> dict[str, int]:
     """What the node has to give, `pods` among it."""
-    nanos = _nanos(allocatable)
+    nanos = nanos_of(allocatable)
     out = {name: _rounded(name, amount) for name, amount in nanos.items() if _counted(name)}
     if PODS in nanos:
         out[PODS] = _rounded(PODS, nanos[PODS])
@@ -104,7 +109,7 @@ def node_allocatable(allocatable: Quantities) -> dict[str, int]:
 
 def pod_amounts(pod: core_pb2.Pod, rules: Rules = DEFAULT_RULES) -> PodAmounts:
     """All amounts of the pod. Raises: ValueError for a quantity that cannot be read."""
-    stated = {name: amount for name, amount in pod.spec.resources.requests.items() if _pod_level(name)}
+    stated = {name: amount for name, amount in pod.spec.resources.requests.items() if is_pod_level(name)}
     pod_level = stated if rules.pod_level else {}
     spec = _spec_total(pod, pod_level, {})
     placed = _placed_total(pod, {}, rules)
@@ -112,8 +117,8 @@ def pod_amounts(pod: core_pb2.Pod, rules: Rules = DEFAULT_RULES) -> PodAmounts:
     defaults = {name: n for name, n in _SCORING_DEFAULTS.items() if not pod_level or name not in placed}
     whole = _whole(placed)
     compared = whole
-    if stated and not rules.pod_level:
-        compared = _whole(_placed_total(pod, {}, replace(rules, pod_level=True)))
+    if (stated and not rules.pod_level) or (rules.claims and pod.status.node_allocatable_resource_claim_statuses):
+        compared = _whole(_placed_total(pod, {}, replace(rules, pod_level=True, claims=False)))
     return PodAmounts(
         filtering=_whole(spec),
         placed=whole,
@@ -124,10 +129,54 @@ def pod_amounts(pod: core_pb2.Pod, rules: Rules = DEFAULT_RULES) -> PodAmounts:
     )
 
 
+def with_claims(pod: core_pb2.Pod, rules: Rules) -> dict[str, int]:
+    """What the pod needs of a node together with the claims in its status."""
+    pod_level = {name: amount for name, amount in pod.spec.resources.requests.items() if is_pod_level(name)}
+    total = aggregate_requests(pod)
+    total.update(nanos_of(pod_level if rules.pod_level else {}))
+    return _whole(_sum([total, nanos_of(pod.spec.overhead)]))
+
+
+def aggregate_requests(pod: core_pb2.Pod) -> Nanos:
+    """What the pod's containers and the claims in its status need together, without requests of the pod as a whole."""
+    containers = _containers_total(pod, lambda container: nanos_of(container.resources.requests), {})
+    return _sum([containers, claim_amounts(pod.status)])
+
+
+def aggregate_limits(pod: core_pb2.Pod) -> Nanos:
+    """The limits of the pod's containers together. The claims in its status add to those that are stated, and to huge
+    pages.
+    """
+    limits = _containers_total(pod, lambda container: nanos_of(container.resources.limits), {})
+    claims = claim_amounts(pod.status)
+    added = {name: n for name, n in claims.items() if name in limits or name.startswith(HUGE_PAGES)}
+    return _sum([limits, added])
+
+
+def claim_amounts(status: core_pb2.PodStatus) -> Nanos:
+    """What devices of claims stand for, and cost in addition, as the status says it."""
+    parts: list[Nanos] = []
+    for claim in status.node_allocatable_resource_claim_statuses:
+        parts += [{each.name: _nanos(each.quantity)} for each in claim.mapping if each.HasField("quantity")]
+        users = len(claim.containers)
+        parts += [{each.name: _nanos(each.per_pod) + users * _nanos(each.per_container)} for each in claim.overhead]
+    return _sum(parts)
+
+
+def container_claim_amounts(status: core_pb2.PodStatus, container: str) -> Nanos:
+    """The same of the claims that one container uses: what is counted for each container counts once."""
+    parts: list[Nanos] = []
+    for claim in status.node_allocatable_resource_claim_statuses:
+        if container in claim.containers:
+            parts += [{each.name: _nanos(each.quantity)} for each in claim.mapping if each.HasField("quantity")]
+            parts += [{each.name: _nanos(each.per_pod) + _nanos(each.per_container)} for each in claim.overhead]
+    return _sum(parts)
+
+
 def _spec_total(pod: core_pb2.Pod, pod_level: Quantities, defaults: Mapping[str, int]) -> Nanos:
-    total = _containers_total(pod, lambda container: _nanos(container.resources.requests), defaults)
-    total.update(_nanos(pod_level))
-    return _sum([total, _nanos(pod.spec.overhead)])
+    total = _containers_total(pod, lambda container: nanos_of(container.resources.requests), defaults)
+    total.update(nanos_of(pod_level))
+    return _sum([total, nanos_of(pod.spec.overhead)])
 
 
 def _placed_total(pod: core_pb2.Pod, defaults: Mapping[str, int], rules: Rules) -> Nanos:
@@ -135,46 +184,54 @@ def _placed_total(pod: core_pb2.Pod, defaults: Mapping[str, int], rules: Rules) 
     status = pod.status
     statuses = {entry.name: entry for entry in (*status.init_container_statuses, *status.container_statuses)}
     infeasible = _resize_infeasible(pod)
+    claims = claim_amounts(status) if rules.claims else {}
 
     def from_spec(container: core_pb2.Container) -> Nanos:
-        return {} if infeasible else _nanos(container.resources.requests)
+        return {} if infeasible else nanos_of(container.resources.requests)
 
     def allocated(container: core_pb2.Container) -> Nanos:
         entry = statuses.get(container.name)
         if entry is None or not entry.allocated_resources:
             return from_spec(container)
-        return _nanos(entry.allocated_resources)
+        return nanos_of(entry.allocated_resources)
 
     def actuated(container: core_pb2.Container) -> Nanos:
         entry = statuses.get(container.name)
         if entry is None or not entry.resources.requests:
             return allocated(container)
-        return _nanos(entry.resources.requests)
+        return nanos_of(entry.resources.requests)
+
+    def total_of(picker: Picker) -> Nanos:
+        containers = _containers_total(pod, picker, defaults)
+        # The kubelet reports the resources in force with the claims, but not those that it has allocated.
+        return _sum([containers, claims]) if claims and picker is not actuated else containers
 
     pickers: list[Picker] = [] if infeasible else [from_spec]
     of_pod = rules.pod_level_status and status.allocated_resources and status.HasField("resources")
     if of_pod and status.resources.requests:
-        totals = [_containers_total(pod, picker, defaults) for picker in pickers]
-        totals += [_nanos(status.allocated_resources), _nanos(status.resources.requests)]
+        totals = [total_of(picker) for picker in pickers]
+        totals += [nanos_of(status.allocated_resources), nanos_of(status.resources.requests)]
     elif statuses or infeasible:
-        totals = [_containers_total(pod, picker, defaults) for picker in (*pickers, allocated, actuated)]
+        totals = [total_of(picker) for picker in (*pickers, allocated, actuated)]
     else:
-        totals = [_containers_total(pod, picker, defaults) for picker in pickers]
+        totals = [total_of(picker) for picker in pickers]
     total = _maximum(totals)
     if rules.pod_level:
         total.update(_placed_pod_level(pod, infeasible, rules))
-    return _sum([total, _nanos(pod.spec.overhead)])
+    return _sum([total, nanos_of(pod.spec.overhead)])
 
 
 def _placed_pod_level(pod: core_pb2.Pod, infeasible: bool, rules: Rules) -> Nanos:
     """Pod-level requests of a pod on a node, which replace the sums over its containers."""
-    requests = _nanos(pod.spec.resources.requests)
-    if not any(map(_pod_level, requests)):
+    requests = nanos_of(pod.spec.resources.requests)
+    if not any(map(is_pod_level, requests)):
         return {}
     if rules.pod_level_status and pod.status.HasField("resources"):
         stated = [] if infeasible else [requests]
-        requests = _maximum([*stated, _nanos(pod.status.resources.requests), _nanos(pod.status.allocated_resources)])
-    return {name: n for name, n in requests.items() if _pod_level(name)}
+        requests = _maximum(
+            [*stated, nanos_of(pod.status.resources.requests), nanos_of(pod.status.allocated_resources)]
+        )
+    return {name: n for name, n in requests.items() if is_pod_level(name)}
 
 
 def _resize_infeasible(pod: core_pb2.Pod) -> bool:
@@ -201,7 +258,12 @@ def _containers_total(pod: core_pb2.Pod, pick: Picker, defaults: Mapping[str, in
     return _maximum([total, *peaks])
 
 
-def _nanos(quantities: Quantities) -> Nanos:
+def _nanos(amount: meta_pb2.Quantity) -> int:
+    return quantity.parse_quantity(amount.string).nanos if amount.string else 0
+
+
+def nanos_of(quantities: Quantities) -> Nanos:
+    """The amounts by resource, exactly."""
     return {name: quantity.parse_quantity(q.string).nanos for name, q in quantities.items()}
 
 
@@ -222,8 +284,9 @@ def _maximum(parts: Iterable[Nanos]) -> Nanos:
     return out
 
 
-def _pod_level(name: str) -> bool:
-    return name in (CPU, MEMORY) or name.startswith("hugepages-")
+def is_pod_level(name: str) -> bool:
+    """Whether a pod as a whole may request it."""
+    return name in (CPU, MEMORY) or name.startswith(HUGE_PAGES)
 
 
 def _counted(name: str) -> bool:
@@ -245,6 +308,6 @@ def _cpu_memory(total: Nanos) -> tuple[int, int]:
 
 def quantity_text(name: str, amount: int) -> str:
     """An amount of a resource as Kubernetes writes quantities, e.g. `1500m`, `4Gi`. Units: those of this module."""
-    binary = name in (MEMORY, EPHEMERAL_STORAGE) or name.startswith("hugepages-")
+    binary = name in (MEMORY, EPHEMERAL_STORAGE) or name.startswith(HUGE_PAGES)
     form = quantity.Format.BINARY_SI if binary else quantity.Format.DECIMAL_SI
     return str(quantity.Quantity(amount * (_MILLI if name == CPU else _NANO), form))

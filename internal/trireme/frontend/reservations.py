@@ -71,6 +71,8 @@ class Reservations:
             changes = self._cache.assume_objects(placement.pod.uid, answer.assumed)
         except assumed_objects.OutOfSyncError as error:
             return status.error("", f"running Reserve plugins: {error}")
+        if answer.claim_statuses:
+            self._cache.count_claims(placement.pod.uid, answer.claim_statuses)
         self._changed(changes)
         return answer.state
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from trireme.framework import domain_rules, status
 from trireme.snapshot import arrays, classes, snapshot
-from trireme.v1 import cycle_pb2, snapshot_pb2
+from trireme.v1 import core_pb2, cycle_pb2, snapshot_pb2
 
 # More copies than a batch can ever hold: what a plugin that does not count copies answers.
 UNLIMITED = np.iinfo(np.int32).max
@@ -75,6 +75,10 @@ class StatusTable:
             self.statuses.append(entry)
             index = self._indexes[entry] = len(self.statuses)
         return index
+
+    def find(self, entry: status.Status) -> int:
+        """The status's number, from 1; 0: it has none."""
+        return self._indexes.get(entry, 0)
 
     def _merged(self, entry: status.Status) -> int:
         """The number of another status by which the same plugin refuses alike; of the last one if there is none."""
@@ -208,12 +212,14 @@ class Reserved:
     """What is assumed for one pod on its node. `status` None: success; anything else takes the placement back.
 
     `assumed` are objects as they will be once PreBind has written them; `state` is given to the plugin's PreBind. Where
-    both are empty, PreBind has nothing to do for the pod.
+    both are empty, PreBind has nothing to do for the pod. `claim_statuses`: resources of the node that the pod takes
+    for its claims beside what it requests.
     """
 
     status: "status.Status | None" = None
     assumed: tuple[snapshot_pb2.ClusterObject, ...] = ()
     state: bytes = b""
+    claim_statuses: tuple[core_pb2.NodeAllocatableResourceClaimStatus, ...] = ()
 
 
 @runtime_checkable

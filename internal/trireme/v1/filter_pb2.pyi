@@ -1127,6 +1127,7 @@ class Reservation(_message.Message):
     STATUS_FIELD_NUMBER: _builtins.int
     ASSUMED_FIELD_NUMBER: _builtins.int
     STATE_FIELD_NUMBER: _builtins.int
+    CLAIM_STATUSES_FIELD_NUMBER: _builtins.int
     state: _builtins.bytes
     """OPTIONAL. Given back in PreBind's cycle.state."""
     @_builtins.property
@@ -1137,16 +1138,23 @@ class Reservation(_message.Message):
     def assumed(self) -> _containers.RepeatedCompositeFieldContainer[_snapshot_pb2.ClusterObject]:
         """OPTIONAL. Objects as they will be once PreBind has written them."""
 
+    @_builtins.property
+    def claim_statuses(self) -> _containers.RepeatedCompositeFieldContainer[_core_pb2.NodeAllocatableResourceClaimStatus]:
+        """Ordinary node resources that the pod's device claims take on this node: they count besides what the pod requests
+        from now on. Only DynamicResources sets it.
+        """
+
     def __init__(
         self,
         *,
         status: _status_pb2.Status | None = ...,
         assumed: _abc.Iterable[_snapshot_pb2.ClusterObject] | None = ...,
         state: _builtins.bytes = ...,
+        claim_statuses: _abc.Iterable[_core_pb2.NodeAllocatableResourceClaimStatus] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["status", b"status"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["assumed", b"assumed", "state", b"state", "status", b"status"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["assumed", b"assumed", "claim_statuses", b"claim_statuses", "state", b"state", "status", b"status"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -511,6 +511,7 @@ class ProjectedPodStatus(_message.Message):
     EXTENDED_RESOURCE_CLAIM_STATUS_FIELD_NUMBER: _builtins.int
     ALLOCATED_RESOURCES_FIELD_NUMBER: _builtins.int
     RESOURCES_FIELD_NUMBER: _builtins.int
+    NODE_ALLOCATABLE_RESOURCE_CLAIM_STATUSES_FIELD_NUMBER: _builtins.int
     nominated_node_name: _builtins.str
     """The node where room is kept for it."""
     @_builtins.property
@@ -545,6 +546,10 @@ class ProjectedPodStatus(_message.Message):
     def resources(self) -> _core_pb2.ResourceRequirements:
         """OPTIONAL. What is in effect for the pod as a whole."""
 
+    @_builtins.property
+    def node_allocatable_resource_claim_statuses(self) -> _containers.RepeatedCompositeFieldContainer[_core_pb2.NodeAllocatableResourceClaimStatus]:
+        """Ordinary node resources that its device claims take."""
+
     def __init__(
         self,
         *,
@@ -557,10 +562,11 @@ class ProjectedPodStatus(_message.Message):
         extended_resource_claim_status: _core_pb2.PodExtendedResourceClaimStatus | None = ...,
         allocated_resources: _abc.Mapping[_builtins.str, _meta_pb2.Quantity] | None = ...,
         resources: _core_pb2.ResourceRequirements | None = ...,
+        node_allocatable_resource_claim_statuses: _abc.Iterable[_core_pb2.NodeAllocatableResourceClaimStatus] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["extended_resource_claim_status", b"extended_resource_claim_status", "resources", b"resources", "start_time", b"start_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocated_resources", b"allocated_resources", "conditions", b"conditions", "container_statuses", b"container_statuses", "extended_resource_claim_status", b"extended_resource_claim_status", "init_container_statuses", b"init_container_statuses", "nominated_node_name", b"nominated_node_name", "resource_claim_statuses", b"resource_claim_statuses", "resources", b"resources", "start_time", b"start_time"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocated_resources", b"allocated_resources", "conditions", b"conditions", "container_statuses", b"container_statuses", "extended_resource_claim_status", b"extended_resource_claim_status", "init_container_statuses", b"init_container_statuses", "node_allocatable_resource_claim_statuses", b"node_allocatable_resource_claim_statuses", "nominated_node_name", b"nominated_node_name", "resource_claim_statuses", b"resource_claim_statuses", "resources", b"resources", "start_time", b"start_time"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

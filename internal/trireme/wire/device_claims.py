@@ -39,10 +39,13 @@ class ToReserve:
 
 @dataclass(frozen=True, slots=True)
 class DeviceClaims:
-    """All that PreBind has to do for one pod. `told`: people were told what is waited for."""
+    """All that PreBind has to do for one pod. `told`: people were told what is waited for. `node_allocatable` is what
+    the claims come to in resources of the node, for the pod's status.
+    """
 
     claims: tuple[ToReserve, ...] = field(default=())
     told: bool = False
+    node_allocatable: tuple[Json, ...] = ()
 
     def to_bytes(self) -> bytes:
         """As it travels."""
@@ -53,7 +56,8 @@ class DeviceClaims:
         """Raises: ValueError where it is something else."""
         try:
             fields: Mapping[str, Any] = orjson.loads(data)
-            return DeviceClaims(tuple(_claim(entry) for entry in fields["claims"]), fields["told"])
+            claims = tuple(_claim(entry) for entry in fields["claims"])
+            return DeviceClaims(claims, fields["told"], tuple(fields["node_allocatable"]))
         except (orjson.JSONDecodeError, LookupError, TypeError) as error:
             raise ValueError(f"not what Reserve gave: {error}") from error
 

@@ -6,7 +6,7 @@ kept for a while, since the next pod of its controller may come, and then droppe
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -23,8 +23,23 @@ ClassKey = tuple[int, Labels, bool]
 
 
 _IN_FORCE: tuple[
-    Literal["conditions", "container_statuses", "init_container_statuses", "allocated_resources", "resources"], ...
-] = ("conditions", "container_statuses", "init_container_statuses", "allocated_resources", "resources")
+    Literal[
+        "conditions",
+        "container_statuses",
+        "init_container_statuses",
+        "allocated_resources",
+        "resources",
+        "node_allocatable_resource_claim_statuses",
+    ],
+    ...,
+] = (
+    "conditions",
+    "container_statuses",
+    "init_container_statuses",
+    "allocated_resources",
+    "resources",
+    "node_allocatable_resource_claim_statuses",
+)
 """The parts of a pod's status that resource arithmetic reads."""
 
 
@@ -103,6 +118,14 @@ class ClassRegistry:
             number = self._bases[base] = self._new_base(base)
             self._base_entries[number].texts.append(base)
         return number
+
+    def base_with_claims(self, base: int, statuses: Sequence[core_pb2.NodeAllocatableResourceClaimStatus]) -> int:
+        """The base of a pod like those of this one, that takes these resources for its claims."""
+        pod = core_pb2.Pod()
+        pod.CopyFrom(self._base_entries[base].pod)
+        del pod.status.node_allocatable_resource_claim_statuses[:]
+        pod.status.node_allocatable_resource_claim_statuses.extend(statuses)
+        return self.base_of(pod.SerializeToString(deterministic=True))
 
     def intern(self, base: int, labels: Labels) -> int:
         """The class of a base and a pod's labels, with one pod more in it."""

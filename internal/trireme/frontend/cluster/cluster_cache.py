@@ -219,6 +219,12 @@ class ClusterCache:
         pod.assumed = True
         self._assumed.add(uid)
 
+    def count_claims(self, uid: str, statuses: Sequence[core_pb2.NodeAllocatableResourceClaimStatus]) -> None:
+        """The assumed pod takes these resources of its node for its claims, beside what it requests."""
+        pod = self._pods[uid]
+        base = self.registry.base_with_claims(pod.base, statuses)
+        self._reclassify(pod, base, pod.labels, self.registry.intern(base, pod.labels))
+
     def forget(self, uid: str) -> bool:
         """The pod is not assumed any more; False if it was not, or is bound by now."""
         if uid not in self._assumed:

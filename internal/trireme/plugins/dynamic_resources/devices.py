@@ -154,6 +154,8 @@ class Slice:
     message: resource_pb2.ResourceSlice
     counter_sets: tuple[tuple[str, Amounts], ...] = ()
     devices: Sequence[Device] = ()
+    # Whether a device stands for a resource of its node, or costs some of one in addition.
+    stands_for_resources: bool = False
 
     @property
     def uses_groups(self) -> bool:
@@ -184,6 +186,7 @@ def read(
         message,
         tuple((entry.name, _amounts(entry.counters)) for entry in spec.shared_counters),
     )
+    out.stands_for_resources = any(device.node_allocatable_resources for device in spec.devices)
     applying = [rule for rule in rules if _applies(rule.spec, pool)]
     out.devices = tuple(_device(device, out, applying, shareable) for device in spec.devices)
     return out

@@ -28,6 +28,8 @@ class Features:
     list_attributes: bool = False
     # Devices may stand for cpu, memory and other resources that a node has itself.
     node_allocatable: bool = False
+    # Requests and limits of a pod as a whole count.
+    pod_level_resources: bool = True
     # Slices may skip steps on the node, if the node declares that it supports this.
     optional_node_operations: bool = False
 
@@ -72,5 +74,6 @@ def of_gates(gates: Mapping[str, bool]) -> Features:
         compatibility_groups=chosen("DRADeviceCompatibilityGroups"),
         list_attributes=chosen("DRAListTypeAttributes"),
         node_allocatable=chosen("DRANodeAllocatableResources"),
+        pod_level_resources=on("PodLevelResources"),
         optional_node_operations=chosen("DRAOptionalNodeOperations"),
     )

@@ -107,6 +107,11 @@ class Inventory:
         touched = self._touched
         return max((touched.get(pool, 0) for pool in view.pool_ids), default=0)
 
+    @property
+    def stands_for_resources(self) -> bool:
+        """Whether any device stands for a resource of its node, or costs some of one in addition."""
+        return any(entry.stands_for_resources for entry in self._slices.values())
+
     def remember(self, wanted: bytes) -> dict[View, tuple[int, Any]]:
         """What is remembered for those who ask for this: by view, what was found out and at which version."""
         found = self.remembered.get(wanted)

@@ -19,23 +19,25 @@ from typing import Any
 
 import numpy as np
 
-from trireme.framework import clocks, pausing, selectors, status
+from trireme.framework import amounts, clocks, pausing, status
+from trireme.kube import encode
 from trireme.plugins import interfaces
 from trireme.plugins.dynamic_resources import (
     allocator,
     alternatives,
+    availability,
     demand,
     extended,
     features,
     inventory,
+    node_allocatable,
     pod_claims,
     readiness,
     results,
-    skipping,
     to_reserve,
 )
-from trireme.snapshot import arrays, classes, node_selection, snapshot
-from trireme.v1 import cycle_pb2, resource_pb2, snapshot_pb2
+from trireme.snapshot import arrays, classes, snapshot
+from trireme.v1 import core_pb2, cycle_pb2, resource_pb2, snapshot_pb2
 from trireme.wire import device_claims
 
 NAME = demand.NAME
@@ -43,8 +45,9 @@ NAME = demand.NAME
 NOT_AVAILABLE = "resourceclaim not available on the node"
 _CANNOT_ALLOCATE = "cannot allocate all claims"
 _STALE_CLAIM = "cannot schedule extended resource claim"
-_SKIPS_OPERATIONS = f"allocation requires {skipping.FEATURE} feature on the node"
 _CANNOT_FIT = "cannot fit resource"
+
+_OF_EXTENDED = (demand.unresolvable(_STALE_CLAIM), demand.unresolvable(_CANNOT_FIT))
 
 # How often it is looked at what changed during a search; what changes after that is searched for when it is asked for.
 _ROUNDS = 3
@@ -78,7 +81,6 @@ class DynamicResources:
     """Source: pkg/scheduler/framework/plugins/dynamicresources."""
 
     name = NAME
-    depends_on = interfaces.Dependency.NODE
     normalization = interfaces.Normalization.MAX
     reads: tuple[str, ...] = _READS
 
@@ -87,6 +89,10 @@ class DynamicResources:
     ) -> None:
         self._args = args
         self._on = args.on
+        # Devices that stand for cpu or memory are given only where the pods leave enough of it.
+        pods_count = args.on.node_allocatable
+        self.depends_on = interfaces.Dependency.NODE_PODS if pods_count else interfaces.Dependency.NODE
+        self._rules = amounts.Rules(pod_level=args.on.pod_level_resources, claims=True)
         self._clock = clock
         self._wall = wall
         # What was searched for ahead of a question: by class and kind the version that it is of.
@@ -189,23 +195,64 @@ class DynamicResources:
     ) -> interfaces.Verdicts:
         """Refuse slots from which a claim's devices cannot be used, and where none can be found."""
         index = np.full(slots.shape[0], interfaces.PASSES, dtype=np.int16)
-        unavailable: arrays.BoolArray = np.logical_or.reduce(self._unavailable(state, snap, slots, {}), axis=0)
-        if unavailable.any():
-            index[unavailable] = table.intern(demand.unresolvable(NOT_AVAILABLE))
         refused: dict[status.Status, list[int]] = {}
         for positions, outcome in self._outcomes(pod_class, state, snap, slots):
             if outcome is not None and outcome.refusal is not None:
                 refused.setdefault(outcome.refusal, []).extend(positions)
-            elif outcome is None and not state.claims:
-                # Device plugins give all that is asked for.
-                index[positions] = interfaces.PASSES
+            elif self._on.node_allocatable:
+                solutions = [] if outcome is None else outcome.solutions or []
+                for at in positions:
+                    refusal = self._no_room(pod_class, state, snap, int(slots[at]), solutions)
+                    if refusal is not None:
+                        refused.setdefault(refusal, []).append(at)
         for refusal, positions in refused.items():
             index[positions] = table.intern(refusal)
-        for claim in reversed(state.claims):
-            if claim.metadata.uid in state.shared and skipping.needed(claim.status.allocation):
-                text = f"resource claim {_full_name(claim)} {_SKIPS_OPERATIONS}"
-                index[~skipping.declared(snap.nodes, slots)] = table.intern(demand.unresolvable(text))
+        unavailable: arrays.BoolArray = np.logical_or.reduce(self._unavailable(state, snap, slots, {}), axis=0)
+        unavailable &= index == interfaces.PASSES
+        if unavailable.any():
+            index[unavailable] = table.intern(demand.unresolvable(NOT_AVAILABLE))
+        # A claim that is unfit for the pod comes before devices for the others, but after extended resources.
+        unfit = [number for said in _OF_EXTENDED for number in [table.find(said)] if number]
+        searched = ~np.isin(index, unfit)
+        for lacking, text in availability.unfit_claims(pod_class, state, snap, slots, self._on):
+            index[lacking & searched] = table.intern(demand.unresolvable(text))
         return interfaces.Verdicts(index)
+
+    def _no_room(
+        self,
+        pod_class: classes.PodClass,
+        state: demand.Demand,
+        snap: snapshot.Snapshot,
+        slot: int,
+        solutions: Sequence[allocator.Solution],
+    ) -> status.Status | None:
+        """Why the node has too little left for what the claims' devices stand for; None: it has enough."""
+        try:
+            stated = self._claim_statuses(pod_class, state, snap, slot, solutions)
+        except node_allocatable.NodeAllocatableError as error:
+            return self._failed(str(error)).refusal
+        if stated is None:
+            return None
+        return node_allocatable.refusal(pod_class.pod, stated, snap.nodes, slot, self._rules)
+
+    def _claim_statuses(
+        self,
+        pod_class: classes.PodClass,
+        state: demand.Demand,
+        snap: snapshot.Snapshot,
+        slot: int,
+        solutions: Sequence[allocator.Solution],
+    ) -> tuple[core_pb2.NodeAllocatableResourceClaimStatus, ...] | None:
+        """What the claims come to in resources of the node; None: nothing. Raises: NodeAllocatableError."""
+        if not state.known.stands_for_resources:
+            return None
+        claims = [node_allocatable.allocated(claim) for claim in state.claims if claim.status.HasField("allocation")]
+        # What was found is for these claims, or for others that ask for the same; after them come extended resources.
+        own = [*state.to_allocate, *(solution.claim for solution in solutions[len(state.to_allocate) :])]
+        claims += [node_allocatable.found(claim, one) for claim, one in zip(own, solutions, strict=False)]
+        uids = {each.name: each.claim.metadata.uid for each in state.stated}
+        there = node_allocatable.NodeDevices(state.known, snap.nodes, slot)
+        return node_allocatable.statuses(pod_class.pod, claims, uids, there)
 
     def unavailable_claims(
         self,
@@ -251,9 +298,15 @@ class DynamicResources:
     ) -> arrays.Int64Array:
         """How early in their lists the alternatives are that claims get."""
         scores = np.zeros(slots.shape[0], dtype=np.int64)
-        if not isinstance(state, demand.Demand) or not (state.allocates or state.shared):
+        if not isinstance(state, demand.Demand):
             return scores
         fixed = sum(alternatives.value_of(claim, alternatives.allocated_names(claim)) for claim in state.claims)
+        if not (state.allocates or state.shared):
+            # Claims that have their devices count only where something was found out about them.
+            if self._on.node_allocatable:
+                counted = [bool(self._known_statuses(pod_class, state, snap, slot)) for slot in slots.tolist()]
+                scores[np.array(counted, dtype=np.bool_)] = fixed
+            return scores
         for positions, outcome in self._outcomes(pod_class, state, snap, slots):
             if outcome is None and not state.allocates:
                 # All was found for the pods before it.
@@ -263,6 +316,14 @@ class DynamicResources:
                     alternatives.value_of(each.claim, alternatives.chosen_names(each)) for each in outcome.solutions
                 )
         return scores
+
+    def _known_statuses(
+        self, pod_class: classes.PodClass, state: demand.Demand, snap: snapshot.Snapshot, slot: int
+    ) -> tuple[core_pb2.NodeAllocatableResourceClaimStatus, ...] | None:
+        try:
+            return self._claim_statuses(pod_class, state, snap, slot, ())
+        except node_allocatable.NodeAllocatableError:
+            return None
 
     # Reserve
 
@@ -282,7 +343,7 @@ class DynamicResources:
         solutions = [] if outcome is None else outcome.solutions or []
         try:
             return self._reserved(pod_class, pod, state, snap, slot, solutions)
-        except results.UnsupportedSelectorError as error:
+        except (results.UnsupportedSelectorError, node_allocatable.NodeAllocatableError) as error:
             return interfaces.Reserved(self._not_reserved(str(error)))
 
     def _reserved(
@@ -321,7 +382,9 @@ class DynamicResources:
             entries.append(to_reserve.to_make(allocated, mappings, state.known.made_for.get(pod.uid)))
         if not entries:
             return interfaces.Reserved()
-        return interfaces.Reserved(None, tuple(assumed), device_claims.DeviceClaims(tuple(entries)).to_bytes())
+        counted = self._claim_statuses(pod_class, state, snap, slot, solutions) if self._on.node_allocatable else None
+        left = device_claims.DeviceClaims(tuple(entries), node_allocatable=tuple(map(encode.encode, counted or ())))
+        return interfaces.Reserved(None, tuple(assumed), left.to_bytes(), counted or ())
 
     def _allocated(
         self, solution: allocator.Solution, owner: str, snap: snapshot.Snapshot, slot: int
@@ -361,11 +424,8 @@ class DynamicResources:
             if allocated and self._on.binding_conditions and self._is_lost(claim):
                 out[at] = True
                 continue
-            if allocation.HasField("node_selector"):
-                terms = selectors.parse_terms(allocation.node_selector.node_selector_terms)
-                out[at] = ~node_selection.matches_any(snap.nodes, terms, slots)
-            if allocated and claim.metadata.uid not in state.shared and skipping.needed(allocation):
-                out[at] |= ~skipping.declared(snap.nodes, slots)
+            skips = allocated and claim.metadata.uid not in state.shared
+            out[at] = availability.elsewhere(allocation, snap, slots, skips=skips)
         return out
 
     def _is_lost(self, claim: resource_pb2.ResourceClaim) -> bool:
@@ -508,10 +568,6 @@ def _allocatable(snap: snapshot.Snapshot, name: str, slot: int) -> int:
     number = snap.nodes.resource_names.intern(name)
     snap.nodes.reserve_resources()
     return int(snap.nodes.allocatable[number, slot])
-
-
-def _full_name(claim: resource_pb2.ResourceClaim) -> str:
-    return f"{claim.metadata.namespace}/{claim.metadata.name}"
 
 
 def _identity(claim: resource_pb2.ResourceClaim) -> tuple[str, str]:

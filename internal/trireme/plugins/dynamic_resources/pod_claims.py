@@ -27,10 +27,13 @@ class ClaimError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class PodClaim:
-    """A claim of a pod. `group` uses it in the place of the pod, where it is one of the group's."""
+    """A claim of a pod. `group` uses it in the place of the pod, where it is one of the group's. `name` is what the
+    pod's containers call it.
+    """
 
     claim: resource_pb2.ResourceClaim
     group: scheduling_pb2.PodGroup | None = None
+    name: str = ""
 
 
 def of(pod: core_pb2.Pod, snap: snapshot.Snapshot, *, of_groups: bool) -> list[PodClaim]:
@@ -52,7 +55,10 @@ def of(pod: core_pb2.Pod, snap: snapshot.Snapshot, *, of_groups: bool) -> list[P
             _check_owner(claim, pod, of_groups)
         found.append((stated, claim))
     group = _group(pod, snap) if of_groups and found else None
-    return [PodClaim(claim, group if group is not None and _is_of(stated, group) else None) for stated, claim in found]
+    return [
+        PodClaim(claim, group if group is not None and _is_of(stated, group) else None, stated.name)
+        for stated, claim in found
+    ]
 
 
 def of_group(group: scheduling_pb2.PodGroup, snap: snapshot.Snapshot) -> Iterator[resource_pb2.ResourceClaim]:

@@ -1,0 +1,57 @@
+"""Where the devices of claims that are allocated can be used, and which claims a pod must not use at all."""
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from trireme.framework import selectors
+from trireme.plugins.dynamic_resources import demand, features, node_allocatable, pod_claims, skipping
+from trireme.snapshot import arrays, classes, node_selection, snapshot
+from trireme.v1 import resource_pb2
+
+_NOT_SHARED: Final = "has a mapped device and cannot be shared across pods"
+_SKIPS_OPERATIONS: Final = f"allocation requires {skipping.FEATURE} feature on the node"
+
+
+def elsewhere(
+    allocation: resource_pb2.AllocationResult, snap: snapshot.Snapshot, slots: arrays.SlotArray, *, skips: bool
+) -> arrays.BoolArray:
+    """From which slots the devices cannot be used. `skips`: nor where they skip steps that the node does not support.
+    Shape: (slot,).
+    """
+    out = np.zeros(slots.shape[0], dtype=np.bool_)
+    if allocation.HasField("node_selector"):
+        terms = selectors.parse_terms(allocation.node_selector.node_selector_terms)
+        out = ~node_selection.matches_any(snap.nodes, terms, slots)
+    if skips and skipping.needed(allocation):
+        out = out | ~skipping.declared(snap.nodes, slots)
+    return out
+
+
+def unfit_claims(
+    pod_class: classes.PodClass,
+    state: demand.Demand,
+    snap: snapshot.Snapshot,
+    slots: arrays.SlotArray,
+    on: features.Features,
+) -> Iterator[tuple[arrays.BoolArray, str]]:
+    """Claims with devices that the pod must not use on some slots, and why; the last that is true of a slot counts.
+    Shapes: (slot,).
+    """
+    for claim in reversed(state.claims):
+        # Devices that a pod before it in its group was promised.
+        if claim.metadata.uid in state.shared and skipping.needed(claim.status.allocation):
+            full = f"{claim.metadata.namespace}/{claim.metadata.name}"
+            yield ~skipping.declared(snap.nodes, slots), f"resource claim {full} {_SKIPS_OPERATIONS}"
+    if not on.node_allocatable:
+        return
+    uid = pod_class.pod.metadata.uid
+    group = pod_class.pod.spec.scheduling_group.pod_group_name if on.group_claims else ""
+    for claim in reversed(state.claims):
+        if not claim.status.HasField("allocation") or not node_allocatable.is_mapped(claim, state.known):
+            continue
+        promised = claim.metadata.uid in state.shared
+        if promised or (claim.status.reserved_for and not pod_claims.reserved_for(claim, uid, group)):
+            there = ~elsewhere(claim.status.allocation, snap, slots, skips=not promised)
+            yield there, f"node allocatable resource claim {claim.metadata.name} {_NOT_SHARED}"

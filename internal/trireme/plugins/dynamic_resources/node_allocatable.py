@@ -1,0 +1,281 @@
+"""Devices that stand for resources of a node (cpu, memory, huge pages), or cost some of them in addition.
+
+What a pod's claims come to on one node is written to the pod's status, and counts like its requests: for the pod itself
+here, beside what the node has left, and for others by the amounts of the pods on a node.
+
+Source: pkg/scheduler/framework/plugins/dynamicresources/nodeallocatabledynamicresources.go.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from trireme.framework import amounts, quantity, status
+from trireme.plugins.dynamic_resources import allocator, demand, devices, inventory
+from trireme.snapshot import node_selection, nodes
+from trireme.v1 import core_pb2, meta_pb2, resource_pb2
+
+Status = core_pb2.NodeAllocatableResourceClaimStatus
+
+# Resources of which only what is needed must be there; what there is of huge pages must not be less than nothing.
+_PLAIN = (amounts.CPU, amounts.MEMORY, amounts.EPHEMERAL_STORAGE)
+
+_ONE = quantity.Quantity(quantity.NANOS_PER_UNIT)
+
+
+class NodeAllocatableError(Exception):
+    """What a claim holds cannot be counted; the text is kube-scheduler's."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldDevice:
+    """A device of a claim. `consumed`: its share, by capacity; None: nothing is consumed."""
+
+    id: devices.DeviceId
+    consumed: Mapping[str, quantity.Quantity] | None
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimDevices:
+    """A claim and the devices that it has, or would have."""
+
+    claim: resource_pb2.ResourceClaim
+    devices: tuple[HeldDevice, ...]
+
+
+def allocated(claim: resource_pb2.ResourceClaim) -> ClaimDevices:
+    """The devices that the claim has."""
+    held = tuple(
+        HeldDevice(
+            (result.driver, result.pool, result.device),
+            {name: quantity.parse_quantity(value.string) for name, value in result.consumed_capacity.items()} or None,
+        )
+        for result in claim.status.allocation.devices.results
+    )
+    return ClaimDevices(claim, held)
+
+
+def found(claim: resource_pb2.ResourceClaim, solution: allocator.Solution) -> ClaimDevices:
+    """The devices that a search found for the claim, or for another one that asks for the same."""
+    return ClaimDevices(
+        claim, tuple(HeldDevice(picked.device.id, picked.consumed or None) for picked in solution.picked)
+    )
+
+
+class NodeDevices:
+    """The devices that one node can use, by name."""
+
+    def __init__(self, known: inventory.Inventory, table: nodes.NodeTable, slot: int) -> None:
+        self._known = known
+        self._table = table
+        self._slot = slot
+
+    def find(self, device: devices.DeviceId) -> resource_pb2.Device:
+        """The device. Raises: NodeAllocatableError where the node has none of this name."""
+        for entry in sorted(self._known.by_pool.get(device[:2], ()), key=lambda entry: entry.name):
+            if not (self._is_at(entry.placement) or entry.per_device):
+                continue
+            for each in entry.devices:
+                if each.id == device:
+                    if entry.per_device and not self._is_at(each.placement):
+                        raise NodeAllocatableError(f"device {device[2]} does not match node")
+                    return each.message
+        driver, pool, name = device
+        raise NodeAllocatableError(f"device {name} not found in pool {pool} for driver {driver}")
+
+    def _is_at(self, placement: devices.Placement) -> bool:
+        if placement.node_name == self._table.names[self._slot] or placement.all_nodes:
+            return True
+        slots = np.array([self._slot])
+        return bool(placement.terms) and bool(node_selection.matches_any(self._table, placement.terms, slots)[0])
+
+
+def is_mapped(claim: resource_pb2.ResourceClaim, known: inventory.Inventory) -> bool:
+    """Whether a device of the claim stands for a resource of the node: then pods cannot share the claim."""
+    for result in claim.status.allocation.devices.results:
+        slices = sorted(known.by_pool.get((result.driver, result.pool), ()), key=lambda entry: entry.name)
+        there = (each.message for entry in slices for each in entry.devices if each.message.name == result.device)
+        device = next(there, None)
+        if device is not None and any(
+            resource.HasField("mapping") for resource in device.node_allocatable_resources.values()
+        ):
+            return True
+    return False
+
+
+def statuses(
+    pod: core_pb2.Pod, claims: Iterable[ClaimDevices], uids: Mapping[str, str], there: NodeDevices
+) -> tuple[Status, ...] | None:
+    """What the pod's claims come to on a node, for the pod's status; None: no device concerns resources of the node.
+    `uids` are the UIDs of the pod's claims by the names that containers use.
+
+    Raises: NodeAllocatableError.
+    """
+    concerned = [each for each in claims if _is_concerned(each, there)]
+    if not concerned:
+        return None
+    by_name: dict[str, Status] = {}
+    for each in concerned:
+        made = _status(each, there)
+        if made is not None:
+            made.containers.extend(_containers(pod, each.claim.metadata.uid, uids))
+            by_name[each.claim.metadata.name] = made
+    return tuple(by_name[name] for name in sorted(by_name))
+
+
+def refusal(
+    pod: core_pb2.Pod, stated: Sequence[Status], table: nodes.NodeTable, slot: int, rules: amounts.Rules
+) -> status.Status | None:
+    """Why the node at the slot has no room for the pod with these statuses; None: it has."""
+    with_status = core_pb2.Pod()
+    with_status.CopyFrom(pod)
+    del with_status.status.node_allocatable_resource_claim_statuses[:]
+    with_status.status.node_allocatable_resource_claim_statuses.extend(stated)
+    problem = _exceeds_pod_level(with_status) if rules.pod_level and stated else ""
+    if problem:
+        return status.unresolvable(demand.NAME, problem)
+    return _fit(amounts.with_claims(with_status, rules), table, slot)
+
+
+def _is_concerned(claim: ClaimDevices, there: NodeDevices) -> bool:
+    for held in claim.devices:
+        try:
+            if there.find(held.id).node_allocatable_resources:
+                return True
+        except NodeAllocatableError:
+            # Another device of the claim may be there; who is concerned needs all of them.
+            continue
+    return False
+
+
+# The status of the pod
+
+
+def _status(each: ClaimDevices, there: NodeDevices) -> Status | None:
+    """What the claim comes to; None: nothing. Raises: NodeAllocatableError."""
+    metadata = each.claim.metadata
+    full = f"claim {metadata.namespace}/{metadata.name}, device"
+    mapping: dict[str, quantity.Quantity] = {}
+    overhead: dict[str, core_pb2.NodeAllocatableOverheadResources] = {}
+    for held in each.devices:
+        driver, _, name = held.id
+        try:
+            device = there.find(held.id)
+        except NodeAllocatableError as error:
+            raise NodeAllocatableError(f"{full} {name}, driver {driver}: {error}") from error
+        for resource, stated in sorted(device.node_allocatable_resources.items()):
+            if stated.HasField("mapping"):
+                amount = _mapped(stated.mapping, held, f"{full} {name}", resource)
+                if amount is not None:
+                    mapping[resource] = _plus(mapping.get(resource), amount)
+            if stated.HasField("overhead"):
+                _add_overhead(overhead, resource, stated.overhead)
+    if not mapping and not overhead:
+        return None
+    out = Status(resource_claim_name=metadata.name)
+    for resource, amount in sorted(mapping.items()):
+        out.mapping.add(name=resource, quantity=meta_pb2.Quantity(string=str(amount)))
+    out.overhead.extend(overhead[resource] for resource in sorted(overhead))
+    return out
+
+
+def _mapped(
+    stated: resource_pb2.NodeAllocatableMapping, held: HeldDevice, full: str, resource: str
+) -> quantity.Quantity | None:
+    """How much of the resource the device stands for; None: the mapping says nothing of it."""
+    if stated.capacity_key:
+        if held.consumed is None:
+            why = f"but Capacity key '{stated.capacity_key}' is set in NodeAllocatableResources for resource {resource}"
+            raise NodeAllocatableError(f"{full}: ConsumedCapacity is nil, {why}")
+        consumed = held.consumed.get(stated.capacity_key)
+        if consumed is None or not stated.HasField("capacity_multiplier"):
+            return consumed
+        return _times(consumed, _amount(stated.capacity_multiplier))
+    return _amount(stated.device_multiplier) if stated.HasField("device_multiplier") else None
+
+
+def _times(amount: quantity.Quantity, factor: quantity.Quantity) -> quantity.Quantity:
+    """The product, rounded up to a nano."""
+    if factor.nanos == _ONE.nanos:
+        return amount
+    return quantity.Quantity(-(-amount.nanos * factor.nanos // quantity.NANOS_PER_UNIT), amount.format)
+
+
+def _plus(before: quantity.Quantity | None, amount: quantity.Quantity) -> quantity.Quantity:
+    if before is None or not before.nanos:
+        return amount
+    return quantity.Quantity(before.nanos + amount.nanos, before.format)
+
+
+def _add_overhead(
+    totals: dict[str, core_pb2.NodeAllocatableOverheadResources],
+    resource: str,
+    stated: resource_pb2.NodeAllocatableOverhead,
+) -> None:
+    if not (stated.HasField("per_pod") or stated.HasField("per_container")):
+        return
+    total = totals.setdefault(resource, core_pb2.NodeAllocatableOverheadResources(name=resource))
+    if stated.HasField("per_pod"):
+        before = _amount(total.per_pod) if total.HasField("per_pod") else None
+        total.per_pod.string = str(_plus(before, _amount(stated.per_pod)))
+    if stated.HasField("per_container"):
+        before = _amount(total.per_container) if total.HasField("per_container") else None
+        total.per_container.string = str(_plus(before, _amount(stated.per_container)))
+
+
+def _amount(message: meta_pb2.Quantity) -> quantity.Quantity:
+    return quantity.parse_quantity(message.string) if message.string else quantity.Quantity(0)
+
+
+def _containers(pod: core_pb2.Pod, uid: str, uids: Mapping[str, str]) -> Iterator[str]:
+    """The containers that use the claim, as often as they name it."""
+    for container in (*pod.spec.init_containers, *pod.spec.containers):
+        for named in container.resources.claims:
+            if uids.get(named.name) == uid:
+                yield container.name
+
+
+# Whether there is room
+
+
+def _exceeds_pod_level(pod: core_pb2.Pod) -> str:
+    """Why the requests or limits of the pod as a whole do not cover its claims; empty: they do."""
+    if not pod.spec.HasField("resources"):
+        return ""
+    requests, total = amounts.nanos_of(pod.spec.resources.requests), amounts.aggregate_requests(pod)
+    for name in sorted(requests):
+        if amounts.is_pod_level(name) and total.get(name, requests[name]) > requests[name]:
+            why = "is insufficient to cover the aggregated container and node-allocatable DRA requests"
+            return f"pod level request for {name} {why}"
+    limits, total = amounts.nanos_of(pod.spec.resources.limits), amounts.aggregate_limits(pod)
+    for name in sorted(limits):
+        if name.startswith(amounts.HUGE_PAGES) and total.get(name, 0) > limits[name]:
+            why = "is insufficient to cover the aggregated container and node-allocatable DRA limits"
+            return f"pod level limit for {name} {why}"
+    for container in pod.spec.containers:
+        claims = amounts.container_claim_amounts(pod.status, container.name)
+        for name, own in sorted(amounts.nanos_of(container.resources.limits).items()):
+            if name.startswith(amounts.HUGE_PAGES) or name not in limits:
+                continue
+            if own + claims.get(name, 0) > limits[name]:
+                why = f"is insufficient to cover the limit and DRA overhead for container {container.name}"
+                return f"pod level limit for {name} {why}"
+    return ""
+
+
+def _fit(needed: Mapping[str, int], table: nodes.NodeTable, slot: int) -> status.Status | None:
+    """Why the node at the slot has too little left; None: it has enough."""
+    reasons, unresolvable = [], False
+    plain = [name for name in _PLAIN if needed.get(name, 0) > 0]
+    for name in (*plain, *sorted(name for name in needed if name.startswith(amounts.HUGE_PAGES))):
+        number = table.resource_names.intern(name)
+        table.reserve_resources()
+        allocatable = int(table.allocatable[number, slot])
+        if needed[name] > allocatable - int(table.requested[number, slot]):
+            reasons.append(f"Insufficient {name}")
+            unresolvable |= needed[name] > allocatable
+    if not reasons:
+        return None
+    code = status.Code.UNSCHEDULABLE_AND_UNRESOLVABLE if unresolvable else status.Code.UNSCHEDULABLE
+    return status.Status(code, demand.NAME, tuple(reasons))

@@ -1,0 +1,241 @@
+"""Devices that stand for resources of a node: what they come to in a pod's status, and whether there is room."""
+
+from typing import Any
+
+import pytest
+from snapshot_views import Json, SnapshotBuilder, pod_of, requesting
+
+from trireme.framework import amounts, quantity, status
+from trireme.frontend.cluster import class_registry, cluster_cache, pod_projection
+from trireme.kube import decode, encode
+from trireme.plugins.dynamic_resources import features, inventory, node_allocatable
+from trireme.v1 import core_pb2, resource_pb2, snapshot_pb2
+
+DRIVER = "d.example.com"
+ON = features.Features(node_allocatable=True)
+RULES = amounts.Rules(claims=True)
+
+ID = (DRIVER, "pool", "a")
+CLAIM = decode.decode({"metadata": {"namespace": "default", "name": "c", "uid": "u"}}, resource_pb2.ResourceClaim)
+
+
+def _node_devices(*devices: Json, **placement: Any) -> tuple[SnapshotBuilder, node_allocatable.NodeDevices]:
+    """One node, n0, that has these devices."""
+    builder = SnapshotBuilder()
+    slot = builder.set_node("n0", allocatable={"cpu": "4", "memory": "8Gi", "hugepages-2Mi": "8Mi", "pods": "9"})
+    spec = {
+        "driver": DRIVER,
+        "pool": {"name": "pool", "generation": 1, "resourceSliceCount": 1},
+        "devices": list(devices),
+        **(placement or {"nodeName": "n0"}),
+    }
+    entry = decode.decode({"metadata": {"name": "s"}, "spec": spec}, resource_pb2.ResourceSlice)
+    builder.apply(objects=[snapshot_pb2.ClusterObject(resource_slice=entry)])
+    known = inventory.of(builder.snap, ON)
+    return builder, node_allocatable.NodeDevices(known, builder.snap.nodes, slot)
+
+
+def _device(**resources: Json) -> Json:
+    return {"name": "a", "nodeAllocatableResources": resources}
+
+
+def _using(*containers: str, **spec: Any) -> core_pb2.Pod:
+    """A pod of which these containers use its claim."""
+    names = [{"name": name, "resources": {"claims": [{"name": "own"}]}} for name in containers]
+    return pod_of({"containers": names or [{"name": "main"}], **spec})
+
+
+def _stated(pod: core_pb2.Pod, device: Json, consumed: dict[str, str] | None = None, count: int = 1) -> list[Json]:
+    _, there = _node_devices(device)
+    share = None if consumed is None else {name: quantity.parse_quantity(text) for name, text in consumed.items()}
+    held = node_allocatable.HeldDevice(ID, share)
+    claims = [node_allocatable.ClaimDevices(CLAIM, (held,) * count)]
+    return [encode.encode(each) for each in node_allocatable.statuses(pod, claims, {"own": "u"}, there) or ()]
+
+
+@pytest.mark.parametrize(
+    ("device", "consumed", "count", "expected"),
+    [
+        pytest.param(
+            _device(cpu={"mapping": {"deviceMultiplier": "500m"}}),
+            None,
+            3,
+            {"mapping": [{"name": "cpu", "quantity": "1500m"}]},
+            id="per device",
+        ),
+        pytest.param(
+            _device(memory={"mapping": {"capacityKey": "memory"}}),
+            {"memory": "2Gi"},
+            1,
+            {"mapping": [{"name": "memory", "quantity": "2Gi"}]},
+            id="per capacity",
+        ),
+        pytest.param(
+            _device(cpu={"mapping": {"capacityKey": "cores", "capacityMultiplier": "1.5"}}),
+            {"cores": "3"},
+            1,
+            {"mapping": [{"name": "cpu", "quantity": "4500m"}]},
+            id="multiplied",
+        ),
+        pytest.param(
+            _device(memory={"overhead": {"perPod": "1Gi", "perContainer": "1Mi"}}),
+            None,
+            2,
+            {"overhead": [{"name": "memory", "perPod": "2Gi", "perContainer": "2Mi"}]},
+            id="overhead",
+        ),
+        pytest.param(
+            _device(memory={"mapping": {"capacityKey": "other"}}), {"memory": "1"}, 1, None, id="not consumed"
+        ),
+        pytest.param({"name": "a"}, None, 1, None, id="an ordinary device"),
+    ],
+)
+def test_what_devices_come_to(device: Json, consumed: dict[str, str] | None, count: int, expected: Json | None) -> None:
+    """Else the kubelet and other schedulers count the pod as something else than it takes."""
+    stated = _stated(_using("one", "two"), device, consumed, count)
+    claim = {"resourceClaimName": "c", "containers": ["one", "two"]}
+    assert stated == ([] if expected is None else [claim | expected])
+
+
+@pytest.mark.parametrize(
+    ("device", "problem"),
+    [
+        pytest.param(
+            _device(memory={"mapping": {"capacityKey": "memory"}}),
+            "claim default/c, device a: ConsumedCapacity is nil, but Capacity key 'memory' is set in"
+            " NodeAllocatableResources for resource memory",
+            id="a device that is not shared",
+        ),
+    ],
+)
+def test_what_cannot_be_counted_is_an_error(device: Json, problem: str) -> None:
+    """Else the pod is placed as if its devices stood for nothing."""
+    with pytest.raises(node_allocatable.NodeAllocatableError) as caught:
+        _stated(_using(), device)
+    assert str(caught.value) == problem
+
+
+def test_devices_of_other_nodes_are_not_found() -> None:
+    """A slice that says for each device where it is may have none for this node."""
+    devices = [{"name": "a", "nodeName": "n1"}, {"name": "b", "allNodes": True}]
+    _, there = _node_devices(*devices, perDeviceNodeSelection=True)
+    assert there.find((DRIVER, "pool", "b")).name == "b"
+    for name, problem in (("a", "does not match node"), ("x", f"not found in pool pool for driver {DRIVER}")):
+        with pytest.raises(node_allocatable.NodeAllocatableError, match=f"^device {name} {problem}$"):
+            there.find((DRIVER, "pool", name))
+
+
+CPU = [{"resourceClaimName": "c", "containers": ["main"], "mapping": [{"name": "cpu", "quantity": "3"}]}]
+HUGE = [{"resourceClaimName": "c", "mapping": [{"name": "hugepages-2Mi", "quantity": "6Mi"}]}]
+
+
+def _statuses(stated: list[Json]) -> tuple[core_pb2.NodeAllocatableResourceClaimStatus, ...]:
+    return tuple(decode.decode(each, core_pb2.NodeAllocatableResourceClaimStatus) for each in stated)
+
+
+@pytest.mark.parametrize(
+    ("spec", "stated", "placed", "expected"),
+    [
+        pytest.param(requesting(cpu="1"), CPU, {}, None, id="fits"),
+        pytest.param(requesting(cpu="1"), CPU, {"cpu": "1"}, (False, "Insufficient cpu"), id="beside others"),
+        pytest.param(requesting(cpu="2"), CPU, {}, (True, "Insufficient cpu"), id="more than the node has"),
+        pytest.param({}, HUGE, {"hugepages-2Mi": "4Mi"}, (False, "Insufficient hugepages-2Mi"), id="huge pages"),
+        pytest.param({"overhead": {"cpu": "2"}}, CPU, {}, (True, "Insufficient cpu"), id="overhead"),
+        pytest.param(
+            {"resources": {"requests": {"cpu": "2"}}},
+            CPU,
+            {},
+            (
+                True,
+                "pod level request for cpu is insufficient to cover the aggregated container and node-allocatable DRA"
+                " requests",
+            ),
+            id="pod level",
+        ),
+        pytest.param({"resources": {"requests": {"cpu": "4"}}}, CPU, {}, None, id="pod level with room for them"),
+        pytest.param(
+            {
+                "resources": {"limits": {"cpu": "3500m"}},
+                "containers": [{"name": "main", "resources": {"limits": {"cpu": "1"}}}],
+            },
+            CPU,
+            {},
+            (True, "pod level limit for cpu is insufficient to cover the limit and DRA overhead for container main"),
+            id="limits",
+        ),
+        pytest.param(
+            {"resources": {"limits": {"hugepages-2Mi": "4Mi"}}},
+            HUGE,
+            {},
+            (
+                True,
+                "pod level limit for hugepages-2Mi is insufficient to cover the aggregated container and"
+                " node-allocatable DRA limits",
+            ),
+            id="limits of huge pages",
+        ),
+    ],
+)
+def test_whether_there_is_room(
+    spec: Json, stated: list[Json], placed: dict[str, str], expected: tuple[bool, str] | None
+) -> None:
+    """Else a node takes more than it has, or preemption is tried where it cannot help."""
+    builder, _ = _node_devices({"name": "a"})
+    if placed:
+        builder.add_class(1, pod_of(requesting(**placed)))
+        builder.place(1, "n0")
+    refusal = node_allocatable.refusal(pod_of(spec), _statuses(stated), builder.snap.nodes, 0, RULES)
+    if expected is None:
+        assert refusal is None
+        return
+    unresolvable, message = expected
+    code = status.Code.UNSCHEDULABLE_AND_UNRESOLVABLE if unresolvable else status.Code.UNSCHEDULABLE
+    assert refusal == status.Status(code, "DynamicResources", (message,), refusal.reasons if refusal else ())
+
+
+@pytest.mark.parametrize(
+    ("pod_status", "cpu"),
+    [
+        pytest.param({}, 4000, id="requests"),
+        pytest.param(
+            {"containerStatuses": [{"name": "main", "allocatedResources": {"cpu": "2"}}]}, 5000, id="allocated"
+        ),
+        pytest.param(
+            {"containerStatuses": [{"name": "main", "resources": {"requests": {"cpu": "6"}}}]}, 6000, id="in force"
+        ),
+        pytest.param(
+            {"allocatedResources": {"cpu": "5"}, "resources": {"requests": {"cpu": "5"}}}, 5000, id="of the whole pod"
+        ),
+    ],
+)
+def test_claims_count_on_a_node_once(pod_status: Json, cpu: int) -> None:
+    """What the kubelet reports has claims in it already, but not what it allocated to containers."""
+    pod = pod_of(requesting(cpu="1"), status={**pod_status, "nodeAllocatableResourceClaimStatuses": CPU})
+    counted = amounts.pod_amounts(pod, RULES)
+    assert counted.placed["cpu"] == cpu
+    assert counted.filtering["cpu"] == counted.scoring["cpu"] == 1000
+    assert counted.compared["cpu"] == amounts.pod_amounts(pod).placed["cpu"]
+
+
+@pytest.mark.parametrize(("rules", "classes"), [(RULES, 2), (amounts.DEFAULT_RULES, 1)], ids=["on", "off"])
+def test_an_assumed_pod_counts_with_its_claims(rules: amounts.Rules, classes: int) -> None:
+    """Else the next pod goes to a node that is full; without the gate it is a pod like the others."""
+    registry = class_registry.ClassRegistry(rules=rules)
+    cache = cluster_cache.ClusterCache(registry)
+    cache.set_node(decode.decode({"metadata": {"name": "n0"}}, core_pb2.Node))
+    raw = {"metadata": {"namespace": "default", "name": "p", "uid": "p"}, "spec": requesting(cpu="1")}
+    parsed = pod_projection.parse(raw)
+    base = registry.base_of(parsed.base)
+    cache.assume(parsed.key, parsed.uid, "n0", base, parsed.labels, registry.intern(base, parsed.labels))
+    cache.count_claims("p", _statuses(CPU))
+    assert len({base, _base_of(cache)}) == classes
+    shown = pod_projection.parse(
+        {**raw, "spec": {**raw["spec"], "nodeName": "n0"}, "status": {"nodeAllocatableResourceClaimStatuses": CPU}}
+    )
+    assert registry.base_of(shown.base) == _base_of(cache)
+
+
+def _base_of(cache: cluster_cache.ClusterCache) -> int:
+    pod = cache.pod("p")
+    assert pod is not None
+    return pod.base
