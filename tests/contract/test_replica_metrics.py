@@ -15,6 +15,8 @@ from trireme.framework import supervision
 from trireme.replica import listening, phase_metrics
 from trireme.score.service import ScoreService
 from trireme.snapshot.snapshot import Snapshot
+from trireme.telemetry import plain_server
+from trireme.telemetry.instruments import Registry
 
 
 def _no_remote(plugin: Any) -> Any:
@@ -54,3 +56,20 @@ async def test_a_port_in_use_is_named() -> None:
     async with served():
         with pytest.raises(listening.ListenError, match=r"--metrics-listen: .* in use"):
             await served().__aenter__()
+
+
+async def test_a_replica_that_no_frontend_comes_to_stands_by() -> None:
+    """While another scheduler leads a new replica would never be ready, and a rollout would hang."""
+    now = [100.0]
+    (port,) = free_ports(1)
+    listen = f"127.0.0.1:{port}"
+    async with (
+        plain_server.serve(listen, Registry(), lambda: "no leader has come", lambda: now[0]),
+        aiohttp.ClientSession(f"http://{listen}") as session,
+    ):
+        async with session.get("/readyz") as answer:
+            assert answer.status == 500
+        now[0] += plain_server.STANDBY_SECONDS
+        async with session.get("/readyz?verbose") as answer:
+            assert answer.status == 200
+            assert "[+]frontend ok: standing by: no leader has come\n" in await answer.text()

@@ -33,7 +33,7 @@ def account(name: str) -> str:
     return f"system:serviceaccount:{NAMESPACE}:{name}"
 
 
-def _kubeconfig(cluster: launcher.ControlPlane, folder: Path, name: str) -> Path:
+def kubeconfig_of(cluster: launcher.ControlPlane, folder: Path, name: str) -> Path:
     token = cluster.kubectl("create", "token", name, "--namespace", NAMESPACE).strip()
     path = folder / f"{name}.kubeconfig"
     path.write_text(launcher.kubeconfig(cluster.server, cluster.authority, name, token))
@@ -67,8 +67,8 @@ async def test_the_roles_are_what_the_processes_use(
     objects = deploy_manifests.of_kind(deploy_manifests.objects(rendered), *kinds)
     cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(objects))
     async with access_scenario.opened(cluster, tmp_path, nodes=2) as here:
-        here.kubeconfig = _kubeconfig(cluster, tmp_path, "trireme-frontend")
-        here.bind_kubeconfig = _kubeconfig(cluster, tmp_path, "trireme-bind")
+        here.kubeconfig = kubeconfig_of(cluster, tmp_path, "trireme-frontend")
+        here.bind_kubeconfig = kubeconfig_of(cluster, tmp_path, "trireme-bind")
         here.bind_flags = ["--leader-elect-resource-name=trireme", f"--leader-elect-resource-namespace={NAMESPACE}"]
         here.frontend_flags = [
             f"--authentication-kubeconfig={here.kubeconfig}",

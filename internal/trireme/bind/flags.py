@@ -27,16 +27,16 @@ class Options:
     metrics_listen: str
     #: Process id of the parent to end with; 0: none.
     parent: int
-    logs: klog.LogOptions
 
 
 def parse(argv: Sequence[str] | None) -> Options:
-    """Reads and checks the flags.
+    """Reads and checks the flags; from here on it is logged as they say, so that what is wrong with the others is, too.
 
     Raises:
         FlagError, ListenError: naming the flag or file.
     """
     values = _parser().parse_args(argv)
+    klog.setup(log_flags.options(values))
     listener = listening.make_listener(
         values.listen,
         certificate=values.tls_cert_file,
@@ -67,7 +67,6 @@ def parse(argv: Sequence[str] | None) -> Options:
         else None,
         metrics_listen=values.metrics_listen,
         parent=values.exit_with_parent,
-        logs=log_flags.options(values),
     )
 
 

@@ -26,7 +26,6 @@ from trireme.kube.errors import KubeconfigError
 from trireme.kube.writes import Writer
 from trireme.replica import grpc_server, listening, parent_death, phase_metrics
 from trireme.replica.fencing import EpochGuard
-from trireme.telemetry import klog
 from trireme.v1 import bind_pb2, bind_pb2_grpc, plugin_pb2, plugin_pb2_grpc, snapshot_pb2
 
 LEASE_DEADLINE_SECONDS = 5.0
@@ -40,7 +39,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Serves until SIGTERM; answers the exit code. What is wrong at the start is one line on stderr."""
     try:
         options = flags.parse(argv)
-        klog.setup(options.logs)
         if options.parent:
             parent_death.exit_with_parent(options.parent)
         # What is loaded now lives as long as the process: the collector need not look at it again.

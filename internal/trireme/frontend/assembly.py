@@ -19,6 +19,7 @@ from trireme.frontend import (
     binding_cycle,
     cycle_parts,
     outcomes,
+    own_namespace,
     pacing,
     phase_configuration,
     pods_in_pre_bind,
@@ -104,6 +105,7 @@ class Frontend:
         self.lease = f"{election.resource_namespace}/{election.resource_name}"
         #: Whether we stand for election, where the API server chooses who leads.
         self.candidate_synced: Callable[[], bool] = lambda: False
+        self.own_namespace = own_namespace.OwnNamespace()
         #: Who holds the Lease, as the election saw it last; empty: nobody, or there is no election.
         self.lease_holder = ""
         self._clients = clients
@@ -369,6 +371,8 @@ class Frontend:
         self.wake()
 
     def _on_objects(self, kind: object_kinds.ObjectKind, batch: Sequence[Any]) -> None:
+        if kind.field == "namespace":
+            self.own_namespace.on_namespaces(batch)
         self.watch.on_objects(kind, batch)
         changed = (event.object.metadata for event in batch if event.object is not None)
         self.object_waits.touched((kind.field, metadata.namespace, metadata.name) for metadata in changed)

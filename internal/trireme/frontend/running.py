@@ -138,10 +138,12 @@ async def _until_stopped(
     beside = asyncio.create_task(supervisor.failure())
     stop = asyncio.create_task(stopping.wait())
     lost = asyncio.create_task(elector.lost.wait())
-    done, _ = await asyncio.wait({running, keeping, beside, stop, lost}, return_when=asyncio.FIRST_COMPLETED)
+    leaving = asyncio.create_task(frontend.own_namespace.deleted.wait())
+    done, _ = await asyncio.wait({running, keeping, beside, stop, lost, leaving}, return_when=asyncio.FIRST_COMPLETED)
     served.ending()
-    why = _Ending.LEASE_LOST if lost in done else _Ending.ASKED if stop in done else _Ending.FAILED
-    for task in (running, keeping, beside, stop, lost):
+    asked = stop in done or leaving in done
+    why = _Ending.LEASE_LOST if lost in done else _Ending.ASKED if asked else _Ending.FAILED
+    for task in (running, keeping, beside, stop, lost, leaving):
         task.cancel()
     results = await asyncio.gather(running, keeping, beside, return_exceptions=True)
     if frontend.leading:
@@ -149,6 +151,10 @@ async def _until_stopped(
     # First, so that nothing is written any more when another one may lead.
     await local.stop()
     await elector.stop()
+    if leaving in done:
+        name = frontend.own_namespace.name
+        klog.info(log, 0, "Gave up the Lease, because this pod's namespace is being deleted", namespace=name)
+        await stopping.wait()  # a pod that ended now would be started again, to be deleted all the same
     for result in results:
         if isinstance(result, BaseException) and not isinstance(result, asyncio.CancelledError):
             _log_failure(result)

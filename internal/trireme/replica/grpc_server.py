@@ -12,7 +12,6 @@ import logging
 import os
 import signal
 import socket
-import sys
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -28,6 +27,7 @@ from grpc_reflection.v1alpha import reflection
 from trireme.framework import supervision
 from trireme.replica import fencing
 from trireme.replica.listening import Address, Listener, ListenError
+from trireme.telemetry import klog
 
 log = logging.getLogger(__name__)
 
@@ -169,8 +169,7 @@ async def serve_until_stopped(listener: Listener, lifespan: Lifespan, *, grace: 
         server = ReplicaServer(listener, services)
         address = await server.start()
         try:
-            # In one write: several processes may share a stdout.
-            print(f"listening on {address.text}\n", end="", flush=True)
+            klog.announce(f"listening on {address.text}")
             return await _until_stopped(stopping, supervisor)
         finally:
             await server.stop(grace)
@@ -304,5 +303,5 @@ def _guarded(handler: _Handler, check: Callable[[Any], Awaitable[None]]) -> _Han
 
 def fail(message: str) -> int:
     """Says on stderr, in one line, why the process cannot start; answers its exit code."""
-    print(f"Error: {' '.join(message.split())}", file=sys.stderr, flush=True)
+    klog.fail(message)
     return 1

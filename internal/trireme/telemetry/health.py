@@ -25,6 +25,8 @@ class Check:
     problem: Callable[[], str]
     #: Listed only where it fails.
     quiet: bool = False
+    #: What `?verbose` adds behind `ok`; empty: nothing.
+    note: Callable[[], str] = lambda: ""
 
 
 PING = Check("ping", lambda: "")
@@ -107,7 +109,8 @@ class Health:
                 lines.append(f"[-]{check.name} failed: reason withheld\n")
                 failed.append((check.name, problem))
             elif not check.quiet:
-                lines.append(f"[+]{check.name} ok\n")
+                note = check.note()
+                lines.append(f"[+]{check.name} ok{f': {note}' if note else ''}\n")
         if unknown:
             quoted = ", ".join(f'"{entry}"' for entry in sorted(unknown))
             lines.append(f"warn: some health checks cannot be excluded: no matches for {quoted}\n")

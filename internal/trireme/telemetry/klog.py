@@ -19,6 +19,7 @@ import os
 import sys
 import threading
 import time
+import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TextIO
@@ -117,25 +118,58 @@ def setup(options: LogOptions, stdout: TextIO | None = None, stderr: TextIO | No
         handler.setFormatter(formatter)
         root.addHandler(handler)
     root.setLevel(logging.WARNING)  # other people's libraries
-    _levels.modules = tuple(options.modules)
+    _settings.modules = tuple(options.modules)
+    _settings.json = options.format == "json"
+    if _settings.json:
+        _keep_to_json()
     logging.setLoggerClass(_Logger)
     set_verbosity(options.verbosity)
 
 
+def announce(message: str) -> None:
+    """One line on stdout, whatever the verbosity, in the format of the logs: for whoever waits for this process."""
+    if _settings.json:
+        record = logging.LogRecord(_ROOT, logging.INFO, __file__, 0, message, (), None)
+        message = _JsonFormatter().format(record)
+    # In one write: several processes may share a stdout.
+    print(f"{message}\n", end="", flush=True)
+
+
+def fail(message: str) -> None:
+    """One line on stderr, in the format of the logs: why the process cannot start."""
+    line = " ".join(message.split())
+    if _settings.json:
+        logging.getLogger(_ROOT).error(line)
+    else:
+        print(f"Error: {line}", file=sys.stderr, flush=True)
+
+
 def set_verbosity(verbosity: int) -> None:
     """Change the verbosity of all modules; those that were given a higher one keep it."""
-    _levels.verbosity = verbosity
+    _settings.verbosity = verbosity
     logging.getLogger(_ROOT).setLevel(level_of(verbosity))
     for name, logger in list(logging.root.manager.loggerDict.items()):
         # What is no logger stands for a package, whose modules have loggers of their own.
         if name.startswith(f"{_ROOT}.") and isinstance(logger, logging.Logger):
-            logger.setLevel(_levels.of(name))
+            logger.setLevel(_settings.of(name))
+
+
+def _keep_to_json() -> None:
+    """Nothing else writes text of its own to stderr: no traceback, no warning, no line of the gRPC core."""
+
+    def log_uncaught(kind: type[BaseException], error: BaseException, trace: types.TracebackType | None) -> None:
+        logging.getLogger(_ROOT).critical("uncaught %s", kind.__name__, exc_info=(kind, error, trace))
+
+    sys.excepthook = log_uncaught
+    logging.captureWarnings(True)
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 
 @dataclass(slots=True)
-class _Levels:
+class _Settings:
     """What was asked for last."""
 
+    json: bool = False
     verbosity: int = 0
     modules: Sequence[tuple[str, int]] = ()
 
@@ -145,7 +179,7 @@ class _Levels:
         return level_of(own) if own > self.verbosity else logging.NOTSET
 
 
-_levels = _Levels()
+_settings = _Settings()
 
 
 class _Logger(logging.Logger):
@@ -153,7 +187,7 @@ class _Logger(logging.Logger):
 
     def __init__(self, name: str, level: int = logging.NOTSET) -> None:
         if level == logging.NOTSET and name.startswith(f"{_ROOT}."):
-            level = _levels.of(name)
+            level = _settings.of(name)
         super().__init__(name, level)
 
 

@@ -1,9 +1,12 @@
 """Metrics and probes of a phase, over plain HTTP: numbers without secrets, for the machine or the cluster to read.
 
-A phase is ready once it can answer: it follows a frontend, which has brought its configuration.
+A phase is ready once it can answer: it follows a frontend, which has brought its configuration. Where no frontend comes
+for a while, because another scheduler leads, it stands by, and counts as ready for the frontend that will lead: a
+rollout must not wait until leadership changes.
 """
 
 import contextlib
+import time
 from collections.abc import AsyncIterator, Callable
 
 from aiohttp import web
@@ -14,16 +17,20 @@ from trireme.telemetry.http_site import Asked, Page, Reply
 from trireme.telemetry.instruments import Registry
 
 SHUTDOWN_SECONDS = 2.0
+# A frontend that leads finds a new replica within this time; without one the replica stands by.
+STANDBY_SECONDS = 10.0
 
 
 @contextlib.asynccontextmanager
-async def serve(listen: str, registry: Registry, not_ready: Callable[[], str]) -> AsyncIterator[None]:
+async def serve(
+    listen: str, registry: Registry, not_ready: Callable[[], str], clock: Callable[[], float] = time.monotonic
+) -> AsyncIterator[None]:
     """Serve /metrics, /healthz, /livez and /readyz on `host:port`. `not_ready` says what is missing.
 
     Raises: OSError where the address cannot be listened on.
     """
     host, _, port = listen.rpartition(":")
-    application = _site(registry, not_ready).application(None)
+    application = _site(registry, not_ready, clock).application(None)
     runner = web.AppRunner(application, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS)
     await runner.setup()
     try:
@@ -33,8 +40,18 @@ async def serve(listen: str, registry: Registry, not_ready: Callable[[], str]) -
         await runner.cleanup()
 
 
-def _site(registry: Registry, not_ready: Callable[[], str]) -> http_site.Site:
-    health = Health({"healthz": [PING], "livez": [PING], "readyz": [Check("frontend", not_ready)]})
+def _site(registry: Registry, not_ready: Callable[[], str], clock: Callable[[], float]) -> http_site.Site:
+    started = clock()
+
+    def problem() -> str:
+        return not_ready() if clock() - started < STANDBY_SECONDS else ""
+
+    def note() -> str:
+        missing = not_ready()
+        return f"standing by: {missing}" if missing else ""
+
+    frontend = Check("frontend", problem, note=note)
+    health = Health({"healthz": [PING], "livez": [PING], "readyz": [frontend]})
 
     async def probe(asked: Asked) -> Reply | None:
         report = health.report(asked.path, asked.query)

@@ -20,7 +20,7 @@ import grpc
 from grpc import aio
 
 from trireme.framework import supervision
-from trireme.frontend.replicas import replica_link
+from trireme.frontend.replicas import failure_log, replica_link
 from trireme.replica import dialing
 from trireme.v1 import bind_pb2, bind_pb2_grpc, cycle_pb2
 
@@ -68,6 +68,7 @@ class _BindLink:
         self.drain_seconds = 0.0
         self.in_flight = 0
         self.last_error = ""
+        self.failures = failure_log.FailureLog(log)
         self.broken = asyncio.Event()
 
     def renew(self) -> None:
@@ -332,7 +333,8 @@ class BindReplicas:
         link.last_error = str(error) or type(error).__name__
         if isinstance(error, aio.AioRpcError):
             link.last_error = f"{error.code().name}: {error.details()}"
-        log.warning("bind %s: %s", link.address, link.last_error)
+        kind = error.code().name if isinstance(error, aio.AioRpcError) else type(error).__name__
+        link.failures.failed(kind, f"bind {link.address}: {link.last_error}")
         link.fenced = False
         link.broken.set()
         self._changed()
@@ -347,8 +349,7 @@ class BindReplicas:
                 except aio.AioRpcError as error:
                     _unless_cancelled(error)
                     reason = f"{error.code().name}: {error.details()}"
-                    if reason != link.last_error:
-                        log.warning("bind %s does not take the epoch: %s", link.address, reason)
+                    link.failures.failed(error.code().name, f"bind {link.address} does not take the epoch: {reason}")
                     link.last_error = reason
                     await asyncio.sleep(delay)
                     delay = min(delay * 2, MAX_RETRY_SECONDS)
@@ -359,6 +360,7 @@ class BindReplicas:
                 link.fenced = True
                 link.last_error = ""
                 delay = RETRY_SECONDS
+                link.failures.worked()
                 log.info("bind %s: knows epoch %d", link.address, answer.epoch)
                 self._fenced.set()
                 self._changed()

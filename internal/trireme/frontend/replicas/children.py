@@ -147,7 +147,9 @@ class Nursery:
             self._said(line.decode(errors="replace").strip(), 0)
             return
         what = orjson.loads(line)
-        if "started" in what:
+        if "msg" in what:  # a phase that logs as JSON
+            self._said(what["msg"], 0)
+        elif "started" in what:
             self._said(f"started {what['started']}", what["pid"])
         else:
             self._end(what["ended"], what["code"])

@@ -9,7 +9,7 @@ import socket
 from collections.abc import Callable, Sequence
 
 from trireme.framework import supervision
-from trireme.frontend.replicas import endpoint_slices
+from trireme.frontend.replicas import endpoint_slices, failure_log
 from trireme.kube import client
 
 log = logging.getLogger(__name__)
@@ -51,16 +51,18 @@ async def follow(endpoints: Sequence[str], local: Sequence[str], take: Take, api
 async def _look_up(endpoint: str, take: Take) -> None:
     """A name that cannot be looked up, or stands for nothing, keeps the addresses that it had."""
     host, _, port = endpoint.removeprefix(_DNS).rpartition(":")
+    failures = failure_log.FailureLog(log)
     while True:
         try:
             entries = await asyncio.get_running_loop().getaddrinfo(host, int(port), type=socket.SOCK_STREAM)
         except OSError as error:
-            log.warning("%s: %s", endpoint, error)
+            failures.failed(str(error.errno), f"{endpoint}: {error}")
             entries = []
         found = {
             f"[{address[0]}]:{port}" if family == socket.AF_INET6 else f"{address[0]}:{port}"
             for family, _, _, _, address in entries
         }
         if found:
+            failures.worked()
             take(sorted(found))
         await asyncio.sleep(RESOLVE_SECONDS)

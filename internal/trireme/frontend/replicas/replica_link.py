@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from grpc import aio
 
+from trireme.frontend.replicas import failure_log
 from trireme.replica import dialing
 from trireme.v1 import snapshot_pb2
 
@@ -96,6 +97,9 @@ class ReplicaLink:
         self._full_syncs = 0
         self._full_sync_bytes = 0  # of the last one
         self._last_error = ""
+        self._failures = failure_log.FailureLog(log, logging.INFO)
+        #: Of calls to it.
+        self.failures = failure_log.FailureLog(log)
         # Generation of the capacities that this replica has, by (profile, class): patches build on them.
         self.capacities: dict[tuple[str, int], int] = {}
 
@@ -177,11 +181,14 @@ class ReplicaLink:
                 await self._follow()
             except (aio.AioRpcError, asyncio.InvalidStateError, TimeoutError, OSError) as error:
                 self._last_error = _reason(error)
+                kind = error.code().name if isinstance(error, aio.AioRpcError) else type(error).__name__
+                self._failures.failed(kind, f"{self.address}: the snapshot stream ended: {self._last_error}")
+            else:
+                self._failures.failed("closed", f"{self.address}: the snapshot stream was closed by the replica")
             finally:
                 self._down()
             if self._clock() - started > MAX_RECONNECT_SECONDS:
                 delay = RECONNECT_SECONDS
-            log.info("%s: the snapshot stream ended: %s", self.address, self._last_error or "closed by the replica")
             await asyncio.sleep(delay)
             delay = min(delay * 2, MAX_RECONNECT_SECONDS)
             self._line.renew()
@@ -280,6 +287,7 @@ class ReplicaLink:
                 self._unheard_since = 0.0 if self._acknowledged >= self._published else self._clock()
                 if first:
                     self._last_error = ""
+                    self._failures.worked()
                     log.info("%s: in step at generation %d", self.address, self._acknowledged)
                     self._changed()
         finally:

@@ -148,12 +148,13 @@ class Replicas:
                 if error.code() not in _ELSEWHERE:
                     raise
                 last = f"{link.address}: {error.code().name}: {error.details()}"
-                log.warning("%s: asking elsewhere: %s", self.phase, last)
+                link.failures.failed(error.code().name, f"{self.phase}: asking elsewhere: {last}")
             except TimeoutError:
                 last = f"{link.address}: it does not answer"
-                log.warning("%s: asking elsewhere: %s", self.phase, last)
+                link.failures.failed("silent", f"{self.phase}: asking elsewhere: {last}")
             else:
                 link.heard()
+                link.failures.worked()
                 return answer
         raise PhaseUnavailable(f"{self.phase}: {last}")
 

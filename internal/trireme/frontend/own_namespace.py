@@ -1,0 +1,31 @@
+"""The namespace that this frontend's pod is in: when it is deleted, the frontend gives up the Lease at once.
+
+`kubectl delete -k` deletes the namespace first, and the roles a moment later: a frontend that waited for its SIGTERM
+would not be allowed to give the Lease back any more, and the next leader, which may be kube-scheduler, would wait until
+it runs out. POD_NAMESPACE in the environment says which namespace it is; without it none is watched.
+"""
+
+import asyncio
+import os
+from collections.abc import Iterable, Mapping
+
+from trireme.kube.watch import Event
+from trireme.v1 import core_pb2
+
+VARIABLE = "POD_NAMESPACE"
+
+
+class OwnNamespace:
+    """Sees whether the namespace is being deleted."""
+
+    def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
+        self.name = environment.get(VARIABLE, "")
+        self.deleted = asyncio.Event()
+
+    def on_namespaces(self, events: Iterable[Event[core_pb2.Namespace]]) -> None:
+        """Namespaces were listed, added, changed or deleted."""
+        for _, namespace in events:
+            if namespace is None or not self.name or namespace.metadata.name != self.name:
+                continue
+            if namespace.metadata.HasField("deletion_timestamp"):
+                self.deleted.set()

@@ -1,0 +1,25 @@
+"""One log line a change: a failure that repeats is logged when it begins, not at each retry.
+
+A phase that is away for an hour is asked again every few seconds; a line for each would bury the rest of the log.
+"""
+
+import logging
+
+
+class FailureLog:
+    """Logs failures of one thing that is tried again and again."""
+
+    def __init__(self, log: logging.Logger, level: int = logging.WARNING) -> None:
+        self._log = log
+        self._level = level
+        self._kind = ""
+
+    def failed(self, kind: str, text: str) -> None:
+        """It failed. The line `text` is logged unless the last failure was of the same kind, with no success since."""
+        level = logging.DEBUG if kind == self._kind else self._level
+        self._kind = kind
+        self._log.log(level, text, stacklevel=2)
+
+    def worked(self) -> None:
+        """It worked: the next failure is news again."""
+        self._kind = ""

@@ -1,0 +1,52 @@
+"""Removing what deploy/ installs, with `kubectl delete`, while it leads."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import access_scenario
+import controlplane_fixture
+import deploy_manifests
+import installation
+import launcher
+import pytest
+from controlplane_fixture import start_controlplane
+from test_controlplane_access import NAMESPACE, kubeconfig_of
+
+__all__ = ["start_controlplane"]
+
+pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(300)]
+
+ELECTION = {"leaderElect": True, "resourceName": "kube-scheduler", "resourceNamespace": "kube-system"}
+
+
+async def test_the_lease_is_given_up(
+    start_controlplane: controlplane_fixture.StartControlPlane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """kube-scheduler, which takes over when Trireme is removed, would wait until the Lease runs out: when the frontends
+    get their SIGTERM, the roles that let them give it back are gone.
+    """
+    cluster = start_controlplane(launcher.Options(authorization="RBAC"))
+    manifests = deploy_manifests.render(deploy_manifests.with_components(tmp_path / "deploy", "default-scheduler"))
+    cluster.kubectl("apply", "-f", "-", stdin=manifests)
+    monkeypatch.setenv("POD_NAMESPACE", NAMESPACE)
+    async with access_scenario.opened(cluster, tmp_path, nodes=1) as here:
+        here.kubeconfig = kubeconfig_of(cluster, tmp_path, "trireme-frontend")
+        here.bind_kubeconfig = kubeconfig_of(cluster, tmp_path, "trireme-bind")
+        here.bind_flags = [
+            "--leader-elect-resource-name=kube-scheduler",
+            "--leader-elect-resource-namespace=kube-system",
+        ]
+        await here.start(configuration={"leaderElection": ELECTION})
+        await here.logged(here.frontends[0], "Successfully acquired lease")
+        cluster.kubectl("delete", "-f", "-", "--wait=false", stdin=manifests)
+        await here.logged(here.frontends[0], "Gave up the Lease", 10)
+
+        def holder() -> str:
+            lease = cluster.kubectl("get", "lease", "kube-scheduler", "--namespace", "kube-system", "-o", "json")
+            identity: str = json.loads(lease)["spec"]["holderIdentity"]
+            return identity
+
+        await installation.until(lambda: not holder(), 5, holder)
+        assert here.frontends[0].running

@@ -1,0 +1,20 @@
+"""Failures that repeat are one line in the log."""
+
+import logging
+
+import pytest
+
+from trireme.frontend.replicas.failure_log import FailureLog
+
+
+def test_a_failure_is_logged_when_it_begins_or_changes(caplog: pytest.LogCaptureFixture) -> None:
+    """A fallback of an hour would write a line for each replica and retry."""
+    caplog.set_level(logging.INFO)
+    failures = FailureLog(logging.getLogger("phase"))
+    for _ in range(3):
+        failures.failed("UNAVAILABLE", "refused")
+    failures.failed("DEADLINE_EXCEEDED", "slow")
+    failures.failed("UNAVAILABLE", "refused")
+    failures.worked()
+    failures.failed("UNAVAILABLE", "refused")
+    assert [record.getMessage() for record in caplog.records] == ["refused", "slow", "refused", "refused"]
