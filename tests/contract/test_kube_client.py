@@ -5,6 +5,8 @@ import base64
 import pathlib
 import stat
 import time
+import tomllib
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from aiohttp import web
 from kube_fake_server import Authority, Seen, answer, failure, serving, write_kubeconfig
 from kubernetes.aio.config import incluster_config
 
+from trireme.framework import release
 from trireme.kube import client, credentials
 from trireme.kube.errors import ApiError, ApiSilent, ApiUnreachable, KubeconfigError
 
@@ -444,3 +447,30 @@ async def test_an_open_watch_ends_when_it_falls_silent_or_is_closed() -> None:
             with pytest.raises(ApiUnreachable):
                 await stream.chunk()
         assert len(server.seen) == 2
+
+
+@pytest.mark.parametrize(
+    ("purpose", "version", "agent"),
+    [
+        ("scheduler", "v1.37.0", "kube-scheduler/v1.37.0 (linux/amd64) kubernetes/trireme-{}/scheduler"),
+        (
+            "leader-election",
+            "v1.37.0-rc.1",
+            "kube-scheduler/v1.37.0 (linux/amd64) kubernetes/trireme-{}/leader-election",
+        ),
+        ("", "v1.37.0", "kube-scheduler/v1.37.0 (linux/amd64) kubernetes/trireme-{}"),
+    ],
+)
+def test_the_user_agent_has_the_form_of_kube_schedulers(
+    monkeypatch: pytest.MonkeyPatch, purpose: str, version: str, agent: str
+) -> None:
+    """Else audit policies and dashboards that know kube-scheduler by its user agent do not know this one."""
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    monkeypatch.setattr("platform.system", lambda: "Linux")
+    assert client.user_agent(purpose, version) == agent.format(release.TRIREME)
+
+
+def test_the_release_is_that_of_the_package() -> None:
+    """Else the API server's log names another release than the one that runs."""
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
+    assert project["project"]["version"] == release.TRIREME

@@ -57,7 +57,7 @@ def parse(argv: Sequence[str] | None) -> Options:
         listener=listener,
         connection=ClientSettings(
             source=Source(values.kubeconfig, values.master),
-            user_agent=user_agent("trireme-bind", "v0.1.0", "bind"),
+            user_agent=user_agent("bind"),
             qps=values.kube_api_qps,
             burst=values.kube_api_burst,
             max_connections=3 * write_turns.CONCURRENCY,  # for bindings, PreBind and actions

@@ -12,9 +12,10 @@ import sys
 from dataclasses import dataclass
 
 from trireme.config.golang import quote
+from trireme.framework import release
 
 #: The kube-scheduler whose behaviour this is, and the oldest that can be emulated.
-KUBERNETES = "v1.37.0"
+KUBERNETES = release.KUBERNETES
 _FLOOR = (1, 34)
 _MAX_UINT = 1 << 64
 

@@ -40,7 +40,7 @@ async def begun(completed: commandline.CompletedConfig) -> AsyncIterator[Ahead]:
     connection = configuration.client_connection
     settings = client.ClientSettings(
         credentials.Source(connection.kubeconfig, completed.options.master),
-        user_agent(completed.version, "scheduler"),
+        client.user_agent("scheduler", completed.version),
         connection.qps,
         connection.burst,
         accept=content_types.accepted(connection.accept_content_types, connection.content_type),
@@ -57,8 +57,3 @@ async def begun(completed: commandline.CompletedConfig) -> AsyncIterator[Ahead]:
             lists[resource] = pages.Pages(api, resource, api.accept, resource.page)
             stack.push_async_callback(lists[resource].close)
         yield Ahead(settings, api, lists, requests)
-
-
-def user_agent(version: str, purpose: str) -> str:
-    """Under which name the API server's audit log has us."""
-    return client.user_agent("kube-scheduler", version, purpose)

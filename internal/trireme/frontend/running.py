@@ -208,7 +208,7 @@ class Elector:
                 config.retry_period.seconds,
                 coordinated=coordinated,
             ),
-            dataclasses.replace(self._settings, user_agent=reading_ahead.user_agent(self._version, "leader-election")),
+            dataclasses.replace(self._settings, user_agent=client.user_agent("leader-election", self._version)),
             self._on_notice,
             candidacy=self._candidacy(identity) if coordinated else None,
         )

@@ -31,6 +31,7 @@ import orjson
 import tenacity
 import yarl
 
+from trireme.framework import release
 from trireme.kube import credentials, errors, ratelimit, write_pool
 from trireme.kube.content_types import JSON
 from trireme.kube.errors import ApiError, ApiSilent, ApiUnreachable, KubeconfigError
@@ -92,10 +93,20 @@ class ClientStatistics:
     throttled_seconds: float  # how long they waited, together
 
 
-def user_agent(component: str, version: str, suffix: str) -> str:
-    """The User-Agent header, in the form of Kubernetes' own components: `name/version (platform) suffix`."""
+def user_agent(purpose: str = "", version: str = release.KUBERNETES) -> str:
+    """The User-Agent header of kube-scheduler: `kube-scheduler/v1.37.0 (linux/amd64) kubernetes/<build>/<purpose>`.
+
+    Where other builds name their commit, this one names itself: `trireme-<version>`. `purpose` is `scheduler` or
+    `leader-election`, as kube-scheduler has it; `bind` for what it does over the connection of the former and we in a
+    process of its own; empty where kube-scheduler asks on behalf of its HTTPS endpoints.
+    Source: client-go rest/config.go (DefaultKubernetesUserAgent, AddUserAgent).
+    """
     machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
-    return f"{component}/{version} ({platform.system().lower()}/{machine}) {suffix}"
+    agent = (
+        f"kube-scheduler/{version.partition('-')[0]} ({platform.system().lower()}/{machine}) "
+        f"kubernetes/trireme-{release.TRIREME}"
+    )
+    return f"{agent}/{purpose}" if purpose else agent
 
 
 class ApiClient:

@@ -176,7 +176,7 @@ async def _reviewer(
     """The connection for reviews; its own rate limit, so that a scraper cannot slow down scheduling."""
     if not wanted:
         return None
-    agent = client.user_agent(serving_site.PROGRAM, completed.version, "serving")
+    agent = client.user_agent(version=completed.version)
     source, (qps, burst) = credentials.Source(kubeconfig), REVIEW_RATE
     settings = client.ClientSettings(source, agent, qps, burst, max_connections=4)
     return await stack.enter_async_context(await client.connect(settings))

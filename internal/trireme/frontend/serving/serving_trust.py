@@ -17,7 +17,6 @@ from typing import Any
 import orjson
 from cryptography import x509
 
-from trireme.config import versions
 from trireme.config.connection import Connection
 from trireme.config.loading import ConfigurationError
 from trireme.config.options import AuthenticationOptions
@@ -151,7 +150,7 @@ def look_up(connection: Connection) -> Mapping[str, str]:
 
 
 async def _look_up(connection: Connection) -> Mapping[str, str]:
-    agent = client.user_agent("kube-scheduler", versions.KUBERNETES, "serving")
+    agent = client.user_agent()
     settings = client.ClientSettings(credentials.Source(connection.kubeconfig), agent, max_connections=1)
     async with await client.connect(settings) as api:
         return await _settings(api)
