@@ -146,7 +146,7 @@ class Installation:
     def add_phase(self, phase: str) -> Process:
         """One replica more; to be named in the configuration before the frontend starts."""
         number = len(self.phases[phase])
-        extra = self._tls_flags(phase)
+        extra = self.tls_flags(phase)
         if phase == "bind":
             extra += ["--kubeconfig", str(self.bind_kubeconfig), "--kube-api-qps", "-1", *self.bind_flags]
         command = [*program(f"trireme.{phase}.process"), "--listen", self.socket(phase, number), *extra]
@@ -162,7 +162,8 @@ class Installation:
             self._addresses[phase, number] = f"127.0.0.1:{port}"
         return self._addresses[phase, number]
 
-    def _tls_flags(self, phase: str) -> list[str]:
+    def tls_flags(self, phase: str) -> list[str]:
+        """What a phase's process serves with."""
         if self.certificates is None:
             return []
         folder = self.certificates / phase
