@@ -272,4 +272,19 @@ def test_kinds_of_the_newer_groups(cluster: Running) -> None:
     assert "Approved" in kubectl("get", "csr", "c")
 
 
+def test_run_and_remove(cluster: Running) -> None:
+    """A pod that is not restarted ends; without attach kubectl shows its log, as text, and removes it."""
+    answer = cluster.kubectl("run", "brief", "--rm", "-i", "--restart=Never", "--image=x", "--", "true", check=False)
+    assert "container brief is simulated" in answer
+    assert 'pod "brief" deleted' in answer
+    assert "NotFound" in cluster.kubectl("get", "pod", "brief", check=False)
+
+
+def test_exec_is_left_out(cluster: Running) -> None:
+    """A clear word instead of a connection that breaks."""
+    cluster.kubectl("run", "target", "--image=x")
+    cluster.kubectl("wait", "--for=condition=Ready", "pod/target", "--timeout=30s")
+    assert "the embedded cluster has no pods/exec" in cluster.kubectl("exec", "target", "--", "ls", check=False)
+
+
 _REQUEST = {"signerName": "kubernetes.io/kube-apiserver-client", "request": "Zm9v", "usages": ["client auth"]}

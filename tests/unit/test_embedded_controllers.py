@@ -46,15 +46,19 @@ def test_a_deleted_pod_goes_when_the_kubelet_confirms() -> None:
     assert cluster.objects("pods") == []
 
 
-def test_pods_of_jobs_end_and_others_run_on() -> None:
-    """A batch workload must free its node; a bare pod must stay, whatever its restart policy."""
+def test_pods_that_are_not_restarted_end_and_others_run_on() -> None:
+    """A batch workload must free its node, and `helm test` and `kubectl run --restart=Never` wait for an end."""
     cluster = Cluster(1)
-    cluster.create("pods", pod("bare", restartPolicy="Never"))
+    cluster.create("pods", pod("bare"))
+    cluster.create("pods", pod("never", restartPolicy="Never"))
+    cluster.create("pods", pod("on-failure", restartPolicy="OnFailure"))
     timed = pod("timed")
     timed["metadata"]["annotations"] = {RUN_SECONDS_ANNOTATION: "3"}
     cluster.create("pods", timed)
     cluster.run(30)
     assert cluster.get("pods", "bare")["status"]["phase"] == "Running"
+    assert cluster.get("pods", "never")["status"]["phase"] == "Succeeded"
+    assert cluster.get("pods", "on-failure")["status"]["phase"] == "Succeeded"
     assert cluster.get("pods", "timed")["status"]["phase"] == "Succeeded"
 
 

@@ -1,8 +1,9 @@
 """Simulated kubelets: one object plays the kubelet of every node.
 
-A pod bound to a node becomes Running after a moment, a pod of a Job succeeds after a while, a pod being deleted goes,
-and every node's Lease is renewed. That holds for the nodes that the cluster starts with and for any Node object that a
-client creates, while its annotation `trireme.dev/kubelet: none` does not say otherwise: so a node can be made to die.
+A pod bound to a node becomes Running after a moment, one that is not restarted succeeds after a while, a pod being
+deleted goes, and every node's Lease is renewed. That holds for the nodes that the cluster starts with and for any Node
+object that a client creates, while its annotation `trireme.dev/kubelet: none` does not say otherwise: so a node can be
+made to die.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class Pace:
     stop: float = 0.2
     """From the deletion of a pod until it is gone."""
     run: float = 10.0
-    """From the start of a Job's pod until it succeeds."""
+    """From the start of a pod that is not restarted, such as a Job's, until it succeeds."""
     lease_renewal: float = 10.0
     """Between two renewals of a node's Lease."""
     orphan: float = 40.0
@@ -195,8 +196,7 @@ class Kubelets:
                 return float(text)
             except ValueError:
                 return None
-        owners = metadata.get("ownerReferences") or ()
-        return self._pace.run if any(one.get("kind") == "Job" for one in owners) else None
+        return self._pace.run if pod["spec"].get("restartPolicy", "Always") != "Always" else None
 
     def _running(self, pod: Object) -> Object:
         now = self._registry.sources.now()

@@ -35,11 +35,12 @@ def parse(path: str, catalog: Catalog) -> Target | None:
     if rest[0] == "namespaces" and len(rest) > 2 and not (len(rest) == 3 and rest[2] in NAMESPACES.subresources):
         namespace, rest = rest[1], rest[2:]
     resource = catalog.find(group, version, rest[0])
-    if resource is None or len(rest) > 3 or (namespace and not resource.namespaced):
+    if resource is None or (namespace and not resource.namespaced):
         return None
     name = rest[1] if len(rest) > 1 else ""
     subresource = rest[2] if len(rest) > 2 else ""
-    if subresource and subresource not in resource.subresources:
+    unknown = len(rest) > 3 or (subresource and subresource not in resource.subresources)
+    if unknown and subresource not in resource.left_out:  # a proxy has more parts
         return None
     if name and resource.namespaced and not namespace:
         return None

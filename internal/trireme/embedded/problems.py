@@ -165,6 +165,12 @@ def not_implemented(message: str) -> ApiError:
     return ApiError(501, "NotImplemented", message, {})
 
 
+def left_out(resource: Resource, subresource: str) -> ApiError:
+    """501: a subresource of a real cluster that this one does not have."""
+    what = f"{resource.plural}/{subresource}"
+    return not_implemented(f"the embedded cluster has no {what}; docs/embedded-cluster.md says what it leaves out")
+
+
 def bad_options(kind: str, cause: Cause) -> ApiError:
     """422: a query parameter, or the options object in the body, is wrong."""
     causes = [{"reason": cause.kind, "message": cause.body, "field": cause.field}]

@@ -18,7 +18,7 @@ import orjson
 import yaml
 from aiohttp import web
 
-from trireme.embedded import problems, protobuf, reads, reviews, subresources, watch_channels, writes
+from trireme.embedded import pod_logs, problems, protobuf, reads, reviews, subresources, watch_channels, writes
 from trireme.embedded.discovery import Discovery
 from trireme.embedded.faults import Action, Fault, Faults
 from trireme.embedded.paths import Target, parse
@@ -177,6 +177,8 @@ class ApiServer:
             return await self._other(request, url.path)
         if watching:
             return await self._watch(request, target, query)
+        if target.subresource == "log" and request.method == "GET":
+            return await self._log(request, target, query)
         reply = await self._resource(request, target, query)
         if fault is not None:
             await _after(fault)
@@ -184,6 +186,8 @@ class ApiServer:
 
     async def _resource(self, request: web.BaseRequest, target: Target, query: Mapping[str, str]) -> writes.Reply:
         method = request.method
+        if target.subresource in target.resource.left_out:
+            raise problems.left_out(target.resource, target.subresource)
         form = _form(request.headers.get("Accept", ""), query)
         if method == "GET":
             return self._get(target, query, form)
@@ -216,8 +220,21 @@ class ApiServer:
             return writes.Reply(200, orjson.dumps(subresources.scale_of(record.object, stored.scale_paths)))
         if target.subresource in ("binding", "eviction", "finalize"):
             raise problems.method_not_allowed()
-        body = self._reader.get(target, form)
-        return writes.Reply(200, b"" if target.subresource == "log" else body)
+        return writes.Reply(200, self._reader.get(target, form))
+
+    async def _log(self, request: web.BaseRequest, target: Target, query: Mapping[str, str]) -> web.StreamResponse:
+        """A pod's log as text; where it is followed, until the pod ends."""
+        record = self.registry.get(stored_as(target.resource), target.namespace, target.name)
+        text = pod_logs.text_of(record.object, query)
+        if not reads.truthy(query.get("follow", "false")):
+            return web.Response(body=text, content_type="text/plain")
+        response = web.StreamResponse(headers={"Content-Type": "text/plain", "Cache-Control": "no-cache, private"})
+        response.enable_chunked_encoding()
+        with contextlib.suppress(ConnectionError):  # the client went away
+            await response.prepare(request)
+            await response.write(text)
+            await pod_logs.end_of(self.registry.store, record)
+        return response
 
     # Watches
 

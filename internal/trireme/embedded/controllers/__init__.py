@@ -17,6 +17,7 @@ from trireme.embedded.controllers.daemon_sets import DaemonSets
 from trireme.embedded.controllers.deployments import REPLICA_SETS, Deployments
 from trireme.embedded.controllers.device_claims import DeviceClaims
 from trireme.embedded.controllers.disruption import Disruption
+from trireme.embedded.controllers.endpoints import Endpoints
 from trireme.embedded.controllers.garbage import GarbageCollector
 from trireme.embedded.controllers.jobs import Jobs
 from trireme.embedded.controllers.namespaces import Namespaces
@@ -57,6 +58,7 @@ class Controllers:
             Jobs(registry, pods, monotonic),
             CronJobs(registry, monotonic),
             Disruption(registry, monotonic),
+            Endpoints(registry, monotonic),
             GarbageCollector(registry, monotonic),
             Namespaces(registry, monotonic),
             Volumes(registry, monotonic),

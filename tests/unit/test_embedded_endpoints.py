@@ -1,0 +1,133 @@
+"""EndpointSlices and Endpoints: the addresses of the pods that a Service selects."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from embedded_harness import Cluster, Object, pod, workload
+
+SLICES = "endpointslices.discovery.k8s.io"
+
+
+def service(name: str = "web", **spec: Any) -> Object:
+    ports = [{"name": "http", "port": 80, "targetPort": 8080}]
+    return {"metadata": {"name": name}, "spec": {"selector": {"app": "web"}, "ports": ports, **spec}}
+
+
+def slices(cluster: Cluster, name: str = "web") -> list[Object]:
+    labels = [(one, one["metadata"]["labels"]) for one in cluster.objects(SLICES)]
+    return [one for one, own in labels if own["kubernetes.io/service-name"] == name]
+
+
+def addresses(found: list[Object]) -> set[str]:
+    return {endpoint["addresses"][0] for one in found for endpoint in one["endpoints"]}
+
+
+def test_a_service_has_the_addresses_of_its_pods() -> None:
+    """Ingress controllers and service meshes look nowhere else."""
+    cluster = Cluster(2)
+    uid = cluster.create("services", service())["metadata"]["uid"]
+    cluster.create("deployments.apps", workload("web", 3))
+    cluster.run(5)
+    (found,) = slices(cluster)
+    pods = {one["status"]["podIP"]: one for one in cluster.objects("pods")}
+    assert addresses([found]) == set(pods)
+    endpoint = found["endpoints"][0]
+    named = pods[endpoint["addresses"][0]]
+    assert endpoint["conditions"] == {"ready": True, "serving": True, "terminating": False}
+    assert endpoint["targetRef"]["uid"] == named["metadata"]["uid"]
+    assert endpoint["nodeName"] == named["spec"]["nodeName"]
+    assert endpoint["zone"].startswith("zone-")
+    assert found["ports"] == [{"name": "http", "port": 8080, "protocol": "TCP"}]
+    metadata = found["metadata"]
+    assert metadata["labels"]["endpointslice.kubernetes.io/managed-by"] == "endpointslice-controller.k8s.io"
+    assert metadata["ownerReferences"][0]["uid"] == uid
+    (subset,) = cluster.get("endpoints", "web")["subsets"]
+    assert {one["ip"] for one in subset["addresses"]} == set(pods)
+
+
+def test_pods_come_and_go() -> None:
+    """Scaled down, relabelled, finished: whoever is no backend is no address."""
+    cluster = Cluster(2)
+    cluster.create("services", service())
+    cluster.create("deployments.apps", workload("web", 3))
+    cluster.run(5)
+    cluster.edit("deployments.apps", "web", {"spec": {"replicas": 1}})
+    cluster.run(5)
+    (left,) = cluster.objects("pods")
+    assert addresses(slices(cluster)) == {left["status"]["podIP"]}
+    cluster.edit("pods", left["metadata"]["name"], {"metadata": {"labels": {"app": "debug"}}})
+    cluster.run(5)
+    assert left["status"]["podIP"] not in addresses(slices(cluster))
+    cluster.delete("deployments.apps", "web")
+    cluster.run(5)
+    assert addresses(slices(cluster)) == set()
+    assert "subsets" not in cluster.get("endpoints", "web")
+
+
+def test_a_pod_on_its_way_out_is_shown_as_such() -> None:
+    """Proxies drain it."""
+    cluster = Cluster(1)
+    cluster.create("services", service())
+    body = pod("a")
+    body["metadata"] |= {"labels": {"app": "web"}, "finalizers": ["example.com/wait"]}
+    cluster.create("pods", body)
+    cluster.run(3)
+    cluster.delete("pods", "a")
+    cluster.run(0.5)
+    (endpoint,) = slices(cluster)[0]["endpoints"]
+    assert endpoint["conditions"] == {"ready": False, "serving": True, "terminating": True}
+    assert "subsets" not in cluster.get("endpoints", "web")
+
+
+def test_many_pods_are_many_slices() -> None:
+    """A hundred endpoints each, as with the real controller."""
+    cluster = Cluster(3)
+    cluster.create("services", service())
+    cluster.create("deployments.apps", workload("web", 230))
+    cluster.run(10)
+    sizes = sorted(len(one["endpoints"]) for one in slices(cluster))
+    assert sizes == [30, 100, 100]
+    assert len(addresses(slices(cluster))) == 230
+    cluster.edit("deployments.apps", "web", {"spec": {"replicas": 10}})
+    cluster.run(10)
+    assert [len(one["endpoints"]) for one in slices(cluster)] == [10]
+
+
+def test_named_ports_are_looked_up_in_the_pod() -> None:
+    """Two versions of a pod may have another number for the same name."""
+    cluster = Cluster(1)
+    cluster.create("services", service(ports=[{"port": 80, "targetPort": "web"}]))
+    for name, number in (("a", 8080), ("b", 9090)):
+        body = pod(name)
+        body["metadata"]["labels"] = {"app": "web"}
+        body["spec"]["containers"][0]["ports"] = [{"name": "web", "containerPort": number}]
+        cluster.create("pods", body)
+    cluster.run(5)
+    assert sorted(one["ports"][0]["port"] for one in slices(cluster)) == [8080, 9090]
+    assert all(len(one["endpoints"]) == 1 for one in slices(cluster))
+
+
+def test_who_has_no_selector_writes_his_own() -> None:
+    """A slice made by hand stays as it is."""
+    cluster = Cluster(1)
+    cluster.create("services", service(selector=None))
+    own = {"addressType": "IPv4", "endpoints": [{"addresses": ["192.0.2.7"]}], "ports": []}
+    cluster.create(SLICES, {"metadata": {"name": "own", "labels": {"kubernetes.io/service-name": "web"}}, **own})
+    cluster.run(5)
+    assert addresses(slices(cluster)) == {"192.0.2.7"}
+
+
+def test_a_slice_that_is_deleted_comes_back_and_all_go_with_the_service() -> None:
+    """Nothing points at a Service that is gone."""
+    cluster = Cluster(1)
+    cluster.create("services", service())
+    cluster.create("deployments.apps", workload("web", 1))
+    cluster.run(5)
+    cluster.delete(SLICES, slices(cluster)[0]["metadata"]["name"])
+    cluster.run(1)
+    assert len(addresses(slices(cluster))) == 1
+    cluster.delete("services", "web")
+    cluster.run(2)
+    assert slices(cluster) == []
+    assert cluster.objects("endpoints") == []
