@@ -247,13 +247,13 @@ async def test_sigterm_ends_it_with_exit_code_0(name: str, tmp_path: Path) -> No
 # Answers about nodes: what any of them may say.
 
 
-def check_columns(columns: filter_pb2.NodeColumns, count: int) -> interfaces.Verdicts:
+def check_columns(columns: filter_pb2.NodeColumns, count: int, plugin: str = "Maintenance") -> interfaces.Verdicts:
     """The columns as verdicts; fails where they are not what the contract asks for."""
     distinct = {status.SerializeToString(deterministic=True) for status in columns.statuses}
     assert len(distinct) == len(columns.statuses), "a status stands there twice"
     assert all(status.plugin for status in columns.statuses), "a status without its plugin"
     response = filter_pb2.FilterResponse(columns=columns)
-    answers = remote_answers.read_filter(response, "any", count, interfaces.Dependency.NODE_PODS)
+    answers = remote_answers.read_filter(response, plugin, count, interfaces.Dependency.NODE_PODS, CYCLE.generation)
     assert answers.error() is None
     assert not answers.capacity[answers.index > 0].any(), "a refused node has room"
     return interfaces.Verdicts(answers.index, answers.capacity)
@@ -515,7 +515,7 @@ async def test_the_filter_phase_answers_as_a_plugin_does(
         response = await stub.Filter(filter_pb2.FilterRequest(cycle=cycle, count=2), timeout=DEADLINE)
         info_stub: Any = plugin_pb2_grpc.PluginServiceStub(channel)
         info = await info_stub.GetPluginInfo(plugin_pb2.GetPluginInfoRequest(), timeout=DEADLINE)
-    assert check_columns(response.columns, 3).index.tolist() == [0, 1, 0]
+    assert check_columns(response.columns, 3, "NodeUnschedulable").index.tolist() == [0, 1, 0]
     assert response.columns.statuses[0].plugin == "NodeUnschedulable"
     assert [entry.name for entry in info.plugins] == ["NodeUnschedulable"]
 

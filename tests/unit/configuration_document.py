@@ -40,7 +40,7 @@ _TYPES = {"string": "string", "int32": "integer", "bool": "boolean", "v1.Duratio
 _CHOICES = {
     "fallback.mode": own.FALLBACKS,
     "remotePlugins[].failurePolicy": own.FAILURE_POLICIES,
-    "remotePlugins[].extensionPoints": tuple(point.value for point in ExtensionPoint),
+    "remotePlugins[].extensionPoints": tuple(point.value for point in ExtensionPoint if point in own.REMOTE_POINTS),
 }
 
 

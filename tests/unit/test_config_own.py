@@ -164,8 +164,8 @@ remotePlugins:
             'remotePlugins[0].failurePolicy: Unsupported value: "Maybe": supported values: "Fail", "Ignore"',
         ),
         (
-            f"remotePlugins: [{{{PLUGIN}, circuitBreaker: {{failures: 0}}}}]",
-            "remotePlugins[0].circuitBreaker.failures: Invalid value: 0: must be greater than zero",
+            f"remotePlugins: [{{{PLUGIN}, circuitBreaker: {{failures: -1}}}}]",
+            "remotePlugins[0].circuitBreaker.failures: Invalid value: -1: must be zero (never opens) or positive",
         ),
         (
             f"remotePlugins: [{{{PLUGIN}, tls: {{certFile: /c, caFile: /a}}}}]",
@@ -179,10 +179,18 @@ def test_a_broken_rule_is_reported_with_its_field(text: str, problem: str) -> No
     assert _problems(text) == (problem,)
 
 
-def test_an_extension_point_that_does_not_exist_is_named() -> None:
+@pytest.mark.parametrize("point", ["filters", "placementScore", "placementGenerate", "podGroupPostFilter"])
+def test_an_extension_point_that_no_remote_plugin_can_have_is_named(point: str) -> None:
     """Else a plugin is never called, and nobody is told."""
-    (problem,) = _problems("remotePlugins: [{name: P, address: 'unix:/p', extensionPoints: [filter, filters]}]")
-    assert problem.startswith('remotePlugins[0].extensionPoints[1]: Unsupported value: "filters": supported values: ')
+    (problem,) = _problems(f"remotePlugins: [{{name: P, address: 'unix:/p', extensionPoints: [filter, {point}]}}]")
+    assert problem.startswith(f'remotePlugins[0].extensionPoints[1]: Unsupported value: "{point}": supported values: ')
+    assert '"filter"' in problem
+
+
+def test_a_breaker_may_never_open() -> None:
+    """Else a plugin cannot be called each time, as the protocol allows."""
+    config = _parse(f"remotePlugins: [{{{PLUGIN}, circuitBreaker: {{failures: 0}}}}]")
+    assert config.remote_plugins[0].circuit_breaker.failures == 0
 
 
 @pytest.mark.parametrize("endpoint", ["unix:/b", "127.0.0.1:70", "localhost:70", "[::1]:70"])

@@ -48,11 +48,29 @@ def test_a_status_that_nobody_has_is_not_kept() -> None:
     assert table.statuses == []
 
 
-def test_a_refusal_is_in_the_name_of_the_plugin_asked() -> None:
-    """Broken, a refused pod waits for the events of a plugin that never refused it."""
-    foreign = status_pb2.Status(code=status_pb2.CODE_PENDING, plugin="NodeName", messages=["no"])
-    answers = remote_answers.read_filter(columns([1], [0], foreign), "P", 1, NODE)
+@pytest.mark.parametrize("name", ["", "P"])
+def test_a_refusal_is_in_the_name_of_the_plugin_called(name: str) -> None:
+    """Broken, a refused pod waits for no event."""
+    given = status_pb2.Status(code=status_pb2.CODE_PENDING, plugin=name, messages=["no"])
+    answers = remote_answers.read_filter(columns([1], [0], given), "P", 1, NODE)
     assert answers.statuses == (status.Status(status.Code.PENDING, "P", ("no",)),)
+
+
+def test_a_status_in_the_name_of_another_plugin_is_refused() -> None:
+    """Broken, the author of a plugin does not learn that it names the wrong one."""
+    foreign = status_pb2.Status(code=status_pb2.CODE_PENDING, plugin="NodeName", messages=["no"])
+    with pytest.raises(ValueError, match=r"columns.statuses\[0\].plugin: 'NodeName' is another plugin; allowed: 'P'"):
+        remote_answers.read_filter(columns([1], [0], foreign), "P", 1, NODE)
+
+
+def test_a_generation_from_the_future_is_refused() -> None:
+    """Broken, an answer about another scheduler's cluster passes for one about this."""
+    response = columns([0], [UNLIMITED])
+    response.columns.generation = 8
+    assert remote_answers.read_filter(response, "P", 1, NODE, 8).index.tolist() == [0]
+    assert remote_answers.read_filter(response, "P", 1, NODE).index.tolist() == [0]
+    with pytest.raises(ValueError, match=r"columns\.generation: 8 is newer than the call's; allowed: at most 7"):
+        remote_answers.read_filter(response, "P", 1, NODE, 7)
 
 
 @pytest.mark.parametrize(

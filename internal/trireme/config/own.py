@@ -20,6 +20,13 @@ KIND = "TriremeConfiguration"
 
 PHASES = ("filter", "score", "bind")
 FALLBACKS = ("local", "none")
+#: Where remote plugins may take part: what the protocol has an RPC for. A QueueSort plugin is refused later, with the
+#: profile that names it.
+REMOTE_POINTS = frozenset(ExtensionPoint) - {
+    ExtensionPoint.PLACEMENT_GENERATE,
+    ExtensionPoint.PLACEMENT_SCORE,
+    ExtensionPoint.POD_GROUP_POST_FILTER,
+}
 FAILURE_POLICIES = ("Fail", "Ignore")
 
 _FALLBACK_AFTER = Duration(30 * SECOND)
@@ -84,7 +91,7 @@ class Fallback:
 class CircuitBreaker:
     """When a failing plugin is left alone for a while."""
 
-    #: How many failures in a row open it.
+    #: How many failures in a row open it; 0: it never opens.
     failures: int = 5
     #: How long it stays open before one call is tried.
     open_for: Duration = _OPEN_FOR

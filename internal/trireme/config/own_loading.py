@@ -17,6 +17,7 @@ from trireme.config.loading import ConfigurationError, interpret, not_registered
 from trireme.config.own import (
     API_VERSION,
     KIND,
+    REMOTE_POINTS,
     TLS,
     Batch,
     CircuitBreaker,
@@ -31,7 +32,7 @@ from trireme.framework.registry import ExtensionPoint
 
 Value = Mapping[str, Any]
 
-_POINTS = sorted(point.value for point in ExtensionPoint)
+_POINTS = sorted(point.value for point in REMOTE_POINTS)
 
 
 def load(path: str) -> TriremeConfiguration:

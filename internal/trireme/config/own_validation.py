@@ -126,9 +126,9 @@ def _plugin_problems(path: str, plugin: RemotePlugin) -> list[Problem]:
     if plugin.failure_policy not in FAILURE_POLICIES:
         problems.append(not_supported(child(path, "failurePolicy"), plugin.failure_policy, FAILURE_POLICIES))
     breaker = plugin.circuit_breaker
-    if breaker.failures <= 0:
+    if breaker.failures < 0:
         where = child(path, "circuitBreaker", "failures")
-        problems.append(invalid(where, breaker.failures, "must be greater than zero"))
+        problems.append(invalid(where, breaker.failures, "must be zero (never opens) or positive"))
     problems.extend(_positive(child(path, "circuitBreaker", "openFor"), breaker.open_for))
     if plugin.tls is not None:
         problems.extend(_tls_problems(child(path, "tls"), plugin.tls))

@@ -73,6 +73,20 @@ _ACTION_LABELS: Final[Mapping[int, str]] = {
 _ACTIONS_BY_LABEL: Final = {label: ActionType(value) for value, label in _ACTION_LABELS.items()}
 
 
+_RESOURCES: Final = tuple(resource.value for resource in Resource)
+
+
+def _has(resource: str, action: ActionType) -> bool:
+    """Whether something can happen to the resource that the action names."""
+    if (
+        action in (ActionType.ADD, ActionType.DELETE, ActionType.UPDATE, ActionType.ALL)
+        or resource == Resource.WILDCARD
+    ):
+        return True
+    of_nodes = (action.name or "").startswith("UPDATE_NODE_")
+    return resource == Resource.NODE if of_nodes else resource in (Resource.POD, *POD_RESOURCES)
+
+
 @dataclass(frozen=True, slots=True)
 class ClusterEvent:
     """One kind of change: a resource, what was done to it, and the label when it is not made of these two."""
@@ -131,11 +145,18 @@ def event(resource: str, action: ActionType) -> ClusterEvent:
 
 
 def parse(resource: str, actions: Iterable[str]) -> ClusterEvent:
-    """The event that a plugin registers by names. Raises: ValueError for an unknown action, or none."""
+    """The event that a plugin registers by names.
+
+    Raises: ValueError for an unknown resource, an unknown action or one that the resource does not have, or no action;
+    the text names the supported values.
+    """
+    if resource not in _RESOURCES:
+        raise ValueError(f"resource: Unsupported value: {resource!r}: supported values: {', '.join(_RESOURCES)}")
+    supported = [label for label, action in _ACTIONS_BY_LABEL.items() if _has(resource, action)]
     combined = ActionType(0)
     for name in actions:
-        if name not in _ACTIONS_BY_LABEL:
-            raise ValueError(f"actions: Unsupported value: {name!r}: supported values: {', '.join(_ACTIONS_BY_LABEL)}")
+        if name not in supported:
+            raise ValueError(f"actions: Unsupported value: {name!r}: supported values: {', '.join(supported)}")
         combined |= _ACTIONS_BY_LABEL[name]
     if not combined:
         raise ValueError("actions: Required value")

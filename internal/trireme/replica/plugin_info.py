@@ -4,11 +4,25 @@ Every text names the field of PluginInfo that is wrong and the values that it ma
 reads it.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 from trireme.framework import cluster_event
 from trireme.replica import remote_pod
 from trireme.v1 import plugin_pb2
+
+# Where a plugin may refuse a pod, which then waits for an event.
+# Source: shouldHaveEnqueueExtensions in pkg/scheduler/framework/runtime/framework.go; kube-scheduler ignores the events
+# of other plugins, here they are an error.
+_REFUSING = frozenset(
+    {
+        plugin_pb2.EXTENSION_POINT_PRE_ENQUEUE,
+        plugin_pb2.EXTENSION_POINT_PRE_FILTER,
+        plugin_pb2.EXTENSION_POINT_FILTER,
+        plugin_pb2.EXTENSION_POINT_RESERVE,
+        plugin_pb2.EXTENSION_POINT_PERMIT,
+    }
+)
 
 _PREFIXES = {
     "extension_points": (plugin_pb2.ExtensionPoint, "EXTENSION_POINT_"),
@@ -32,6 +46,11 @@ def check(info: plugin_pb2.PluginInfo) -> None:
     _check_enum("depends_on", "depends_on", info.depends_on)
     _check_enum("normalization", "normalization", info.normalization)
     _check_normalization(info)
+    if info.events_to_register and not _REFUSING.intersection(info.extension_points):
+        raise ValueError(
+            "events_to_register: no event can help a pod of this plugin, because it cannot refuse one; "
+            f"only plugins with one of these extension points may register events: {_points(_REFUSING)}"
+        )
     for at, event in enumerate(info.events_to_register):
         try:
             cluster_event.parse(event.resource, event.actions)
@@ -44,6 +63,10 @@ def point_name(point: plugin_pb2.ExtensionPoint.ValueType) -> str:
     """The extension point as profiles write it, e.g. preFilter."""
     words = plugin_pb2.ExtensionPoint.Name(point).removeprefix("EXTENSION_POINT_").lower().split("_")
     return words[0] + "".join(word.capitalize() for word in words[1:])
+
+
+def _points(points: Iterable[plugin_pb2.ExtensionPoint.ValueType]) -> str:
+    return ", ".join(point_name(point) for point in sorted(points))
 
 
 def _check_enum(path: str, field: str, value: int, *, unset: bool = True) -> None:

@@ -27,8 +27,12 @@ def read_status(
 ) -> status.Status:
     """Success, a refusal or an error with its message, or one of the codes that this step has `also`.
 
-    It is the plugin's own, whatever name it gave: the name decides which events wake the pod.
+    It is the plugin's own: the name decides which events wake the pod.
+
+    Raises: ValueError, also for a status in the name of another plugin.
     """
+    if message.plugin not in ("", plugin):
+        raise ValueError(f"{field}.plugin: {message.plugin!r} is another plugin; allowed: {plugin!r}, or unset")
     value = wire_status.from_message(message, plugin)
     if message.code == status_pb2.CODE_UNSPECIFIED:
         raise ValueError(f"{field}.code is not set")
@@ -76,9 +80,19 @@ class NodeAnswers:
 
 
 def read_filter(
-    response: filter_pb2.FilterResponse, plugin: str, count: int, depends_on: interfaces.Dependency
+    response: filter_pb2.FilterResponse,
+    plugin: str,
+    count: int,
+    depends_on: interfaces.Dependency,
+    newest: int | None = None,
 ) -> NodeAnswers:
-    """Filter's answer about `count` nodes."""
+    """Filter's answer about `count` nodes. `newest` is the generation that the plugin was called about, where it cannot
+    know a newer one.
+    """
+    if newest is not None and response.columns.generation > newest:
+        raise ValueError(
+            f"columns.generation: {response.columns.generation} is newer than the call's; allowed: at most {newest}"
+        )
     if response.constraints:
         raise ValueError("constraints: are for phases; a plugin that looks beyond the node depends on CLUSTER")
     if response.max_batch and depends_on is not interfaces.Dependency.CLUSTER:

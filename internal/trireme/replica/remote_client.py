@@ -72,6 +72,12 @@ class PluginClient:
         """Whether it takes part in this step; a plugin that said nothing of itself is asked at every one."""
         return not self.info.extension_points or point in self.info.extension_points
 
+    def newest_generation(self, generation: int) -> int | None:
+        """The newest generation that its answer to a call about this one may name; None: it follows the snapshot itself
+        and may be ahead.
+        """
+        return None if self.info.node_data == plugin_pb2.NODE_DATA_SNAPSHOT else generation
+
     def cycle(self, profile: str, pod_class: classes.PodClass, generation: int, state: bytes) -> bytes:
         """A serialised Cycle about a class."""
         pod = self.pods.of(pod_class)

@@ -130,6 +130,7 @@ class RemoteFilterPlugin:
     ) -> interfaces.Verdicts | status.Status | None:
         """Verdicts about the slots; a status where the plugin failed; None where that is ignored."""
         client = self._client
+        newest = client.newest_generation(snap.generation)
         cycle = client.cycle(profile, pod_class, snap.generation, state if isinstance(state, bytes) else b"")
         verdicts = interfaces.Verdicts(
             np.zeros(slots.shape[0], dtype=np.int16), np.full(slots.shape[0], interfaces.UNLIMITED, dtype=np.int32)
@@ -137,7 +138,9 @@ class RemoteFilterPlugin:
 
         async def ask(part: slice, selection: bytes) -> None:
             def read(response: filter_pb2.FilterResponse) -> status.Status | None:
-                answers = remote_answers.read_filter(response, self.name, part.stop - part.start, self.depends_on)
+                answers = remote_answers.read_filter(
+                    response, self.name, part.stop - part.start, self.depends_on, newest
+                )
                 failed = answers.error()
                 if failed is None:
                     verdicts.index[part] = answers.intern(table)
@@ -167,6 +170,7 @@ class RemoteFilterPlugin:
     ) -> interfaces.Verdicts | status.Status | None:
         """As filter, about nodes as if pods were gone and others there."""
         client = self._client
+        newest = client.newest_generation(snap.generation)
         cycle = client.cycle(profile, pod_class, snap.generation, state if isinstance(state, bytes) else b"")
         index = np.zeros(len(runs), dtype=np.int16)
         parts = [slice(start, start + RUNS_PER_CALL) for start in range(0, len(runs), RUNS_PER_CALL)]
@@ -174,7 +178,7 @@ class RemoteFilterPlugin:
         async def ask(part: slice, request: bytes) -> None:
             def read(response: filter_pb2.FilterResponse) -> status.Status | None:
                 count = len(runs[part])
-                answers = remote_answers.read_filter(response, self.name, count, self.depends_on)
+                answers = remote_answers.read_filter(response, self.name, count, self.depends_on, newest)
                 index[part] = answers.intern(table)
                 return answers.error()
 
