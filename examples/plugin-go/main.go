@@ -63,7 +63,7 @@ func run(listen string) error {
 
 // newServer makes a server with the plugin, health and reflection.
 func newServer() (*grpc.Server, *health.Server) {
-	server := grpc.NewServer(grpc.MaxRecvMsgSize(maxMessageBytes))
+	server := grpc.NewServer(grpc.MaxRecvMsgSize(maxMessageBytes), grpc.UnaryInterceptor(newFence().intercept))
 	plugin := newMaintenance()
 	triremev1.RegisterPluginServiceServer(server, plugin)
 	triremev1.RegisterFilterServiceServer(server, plugin)

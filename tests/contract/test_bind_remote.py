@@ -261,7 +261,7 @@ async def test_a_plugin_is_not_called_for_a_leader_that_was_deposed_while_its_po
     plugin.on_bind = on_bind
     guard = EpochGuard()
     guard.admit(1)
-    tenure = Tenure(guard, time.monotonic, 1, float("inf"))
+    tenure = Tenure(guard, time.monotonic, guard.leader, float("inf"))
     writer: Any = _NothingBound()
     remotes = RemotePlugins(writer, InFlight(time.monotonic), time.monotonic)
     async with _plugin_at(tmp_path, plugin) as target:

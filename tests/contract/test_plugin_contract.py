@@ -459,6 +459,27 @@ async def test_calls_are_taken_at_once(plugin: Served) -> None:
     assert [answer.columns.size for answer in answers] == [200] * 20
 
 
+async def test_a_deposed_leader_is_refused_and_another_scheduler_is_not(plugin: Served) -> None:
+    """Broken, a plugin answers two leaders at once; or one that outlives a cluster refuses the next one's scheduler."""
+
+    async def refusal(scheduler_id: str, epoch: int) -> str:
+        request = about(view("a"))
+        request.cycle.fence.CopyFrom(cycle_pb2.Fence(epoch=epoch, scheduler_id=scheduler_id))
+        try:
+            await filtered(plugin, request)
+        except aio.AioRpcError as error:
+            return f"{error.code().name} {dict(error.trailing_metadata() or ()).get('trireme-reason')}"
+        return ""
+
+    stale = "FAILED_PRECONDITION stale-epoch"
+    assert await refusal("old", 1000) == ""
+    assert await refusal("old", 999) == stale
+    assert await refusal("new", 5) == ""
+    assert await refusal("new", 4) == stale
+    assert await refusal("new", 5) == ""
+    assert await refusal("old", 999) == stale
+
+
 # The phases: the same checks on what they answer, after the stream has brought them a cluster.
 
 

@@ -12,6 +12,7 @@ import clusters
 import installation
 import orjson
 import pytest
+import witness
 from installation import pod
 
 from trireme import sdk
@@ -259,3 +260,41 @@ async def test_a_plugin_that_dies_has_its_failure_policy(
         assert condition["reason"] == "SchedulerError"
         async with plugin(tmp_path, script):
             await here.bound(1)
+
+
+@pytest.mark.parametrize("elects", [True, False], ids=["with election", "without election"])
+async def test_plugins_and_phases_outlive_a_cluster(tmp_path: pathlib.Path, elects: bool) -> None:
+    """The scheduler of a cluster that was made anew is served by what served the one before, whose epochs were higher;
+    a scheduler of the old one is not, until it leads anew.
+    """
+    script = ROOT / "examples/plugin-python/maintenance.py"
+    folders = [tmp_path / "old", tmp_path / "new"]
+    for folder in folders:
+        folder.mkdir()
+    configuration = profile("Maintenance", "filter", "score") | {"leaderElection": {"leaderElect": elects}}
+    async with plugin(tmp_path, script) as address, _small_cluster(folders[0]) as old:
+        await old.create_pods(pod(f"p{number}") for number in range(200))
+        own = remote("Maintenance", address, "filter", "score")
+        await old.start(configuration=configuration, own=own)
+        await old.bound(200)
+        async with _small_cluster(folders[1]) as new:
+            endpoints = {phase: {"endpoints": [old.socket(phase, 0)]} for phase in ("filter", "score")}
+            await new.create_pods([pod("p")])
+            await new.start(0, 0, 0, configuration=configuration, own=own | {"phases": endpoints})
+            await new.bound(1)
+            assert "stale-epoch" not in new.frontends[0].said
+            assert "epochs of another scheduler are not compared" in old.phases["filter"][0].said
+            # The old cluster's leader is refused, and does not get in the way.
+            await old.create_pods([pod("late")])
+            await old.logged(old.frontends[0], "has replaced scheduler")
+            await new.create_pods(pod(f"q{number}") for number in range(20))
+            await new.bound(21)
+
+
+@contextlib.asynccontextmanager
+async def _small_cluster(folder: pathlib.Path) -> AsyncIterator[installation.Installation]:
+    async with (
+        installation.embedded(folder, "--nodes", "2", "--cpu", "64") as here,
+        witness.watching(here.session, here.url, here.headers, here.tls) as here.witness,
+    ):
+        yield here

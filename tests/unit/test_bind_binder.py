@@ -12,7 +12,7 @@ from trireme.bind.binding import BOUND, POST_DEADLINE_SECONDS, READ_BACK, Failed
 from trireme.bind.in_flight import InFlight
 from trireme.bind.results import Busy
 from trireme.kube import writes
-from trireme.replica.fencing import EpochGuard, Tenure
+from trireme.replica.fencing import EpochGuard, Leader, Tenure
 
 Clock = Callable[[], float]
 
@@ -56,8 +56,8 @@ class _Setup:
         self.guard.admit(7)
         self.binder = Binder(self.pods, self.in_flight, clock=clock, jitter=lambda: 0.0, concurrency=concurrency)
 
-    def tenure(self, seconds: float = 60.0, epoch: int = 7) -> Tenure:
-        return Tenure(self.guard, self.clock, epoch, self.clock() + seconds)
+    def tenure(self, seconds: float = 60.0) -> Tenure:
+        return Tenure(self.guard, self.clock, self.guard.leader, self.clock() + seconds)
 
     async def bind(self, targets: list[Target], tenure: Tenure | None = None) -> list[Outcome]:
         found: dict[int, Outcome] = {}
@@ -78,7 +78,7 @@ def run(main: Callable[[_Setup], Awaitable[None]], concurrency: int = 64) -> Non
         await main(setup)
         await setup.binder.close(1.0)
         # What was broken off is listed until its deadline.
-        assert await setup.in_flight.drained(1 << 62, 60.0) == 0.0
+        assert await setup.in_flight.drained(Leader("", 1 << 62), 60.0) == 0.0
         assert len(setup.in_flight) == 0
 
     virtual_time.run(inner)
@@ -204,7 +204,7 @@ def test_nothing_begins_after_a_successor_was_seen() -> None:
         binding = asyncio.create_task(setup.bind([target(f"u{number}") for number in range(3)]))
         await asyncio.sleep(0.005)
         setup.guard.admit(8)
-        assert await setup.in_flight.drained(8, 1.0) == 0.0
+        assert await setup.in_flight.drained(setup.guard.leader, 1.0) == 0.0
         outcomes = await binding
         assert [isinstance(outcome, Failed) for outcome in outcomes] == [False, True, True]
         assert len(setup.pods.posts) == 1
@@ -219,7 +219,7 @@ def test_a_successor_takes_over_a_binding_that_it_wants_too() -> None:
         old = asyncio.create_task(setup.bind([target("u0"), target("u1")]))
         await asyncio.sleep(0.005)
         setup.guard.admit(8)
-        assert await setup.bind([target("u1")], setup.tenure(epoch=8)) == [BOUND]
+        assert await setup.bind([target("u1")], setup.tenure()) == [BOUND]
         assert await old == [BOUND, BOUND]
 
     run(main, concurrency=1)

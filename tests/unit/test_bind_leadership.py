@@ -11,7 +11,7 @@ from trireme.bind.leadership import MAX_TRUST_SECONDS, Leadership, LeaseReader
 from trireme.kube.election import LeaseRecord
 from trireme.kube.errors import ApiError, ApiUnreachable
 from trireme.kube.lease import EpochClaim
-from trireme.replica.fencing import EpochGuard, Refusal, RefusalReason
+from trireme.replica.fencing import EpochGuard, Leader, Refusal, RefusalReason
 
 A = EpochClaim(100, "host-a_1")
 B = EpochClaim(200, "host-b_1")
@@ -242,7 +242,7 @@ def test_draining_waits_for_lower_epochs_only() -> None:
         in_flight = InFlight(clock)
 
         async def work(epoch: int, seconds: float) -> None:
-            with in_flight.under(epoch, clock() + 20.0):
+            with in_flight.under(Leader("", epoch), clock() + 20.0):
                 await asyncio.sleep(seconds)
 
         async with asyncio.TaskGroup() as group:
@@ -250,7 +250,7 @@ def test_draining_waits_for_lower_epochs_only() -> None:
             group.create_task(work(2, 9.0))
             await asyncio.sleep(0)
             started = clock()
-            assert await in_flight.drained(2, 5.0) == 0.0
+            assert await in_flight.drained(Leader("", 2), 5.0) == 0.0
             assert clock() - started == pytest.approx(3.0)
 
     virtual_time.run(main)
@@ -261,9 +261,9 @@ def test_what_does_not_drain_in_time_says_for_how_long_it_may_have_effects() -> 
 
     async def main(clock: Callable[[], float]) -> None:
         in_flight = InFlight(clock)
-        with in_flight.under(1, clock() + 10.0):
-            assert await in_flight.drained(2, 4.0) == pytest.approx(6.0)
-            assert await in_flight.drained(2, -1.0) == pytest.approx(6.0)
+        with in_flight.under(Leader("", 1), clock() + 10.0):
+            assert await in_flight.drained(Leader("", 2), 4.0) == pytest.approx(6.0)
+            assert await in_flight.drained(Leader("", 2), -1.0) == pytest.approx(6.0)
         assert len(in_flight) == 0
 
     virtual_time.run(main)
@@ -275,13 +275,56 @@ def test_work_that_is_broken_off_is_waited_for_until_it_can_have_no_effect(settl
 
     async def main(clock: Callable[[], float]) -> None:
         in_flight = InFlight(clock)
-        with pytest.raises(ValueError, match="broken"), in_flight.under(1, clock() + 10.0, settle):
+        with pytest.raises(ValueError, match="broken"), in_flight.under(Leader("", 1), clock() + 10.0, settle):
             raise ValueError("broken")
-        assert await in_flight.drained(1, 20.0) == 0.0
-        assert await in_flight.drained(2, 0.0) == pytest.approx(left)
+        assert await in_flight.drained(Leader("", 1), 20.0) == 0.0
+        assert await in_flight.drained(Leader("", 2), 0.0) == pytest.approx(left)
         started = clock()
-        assert await in_flight.drained(2, 20.0) == 0.0
+        assert await in_flight.drained(Leader("", 2), 20.0) == 0.0
         assert clock() - started == pytest.approx(left)
         assert len(in_flight) == 0
+
+    virtual_time.run(main)
+
+
+def test_a_lower_epoch_of_another_lease_is_in_force_if_the_lease_says_so() -> None:
+    """Else bind refuses for ever whoever leads a cluster that was rebuilt, or whose Lease was made again."""
+
+    async def main(setup: _Setup) -> None:
+        await setup.leadership.admit(EpochClaim(100, "host-a_1", "old"), 10.0)
+        setup.found = lease("host-b_1", version=20)
+        new = EpochClaim(20, "host-b_1", "new")
+        assert (await setup.leadership.admit(new, 10.0)).active
+        assert setup.guard.scheduler_id == "new"
+
+    run(main)
+
+
+@pytest.mark.parametrize("scheduler_id", ["", "old", "made-up"])
+@pytest.mark.parametrize("epoch", [1, 100, 120])
+def test_no_claim_makes_up_for_not_holding_the_lease(scheduler_id: str, epoch: int) -> None:
+    """Else a deposed leader binds by naming another scheduler, whose epochs are not compared."""
+
+    async def main(setup: _Setup) -> None:
+        setup.found = lease("host-b_1", version=150)
+        await setup.leadership.admit(EpochClaim(110, "host-b_1", "old"), 10.0)
+        leader = setup.guard.leader
+        reason = await setup.refused(EpochClaim(epoch, "host-a_1", scheduler_id))
+        assert reason in (RefusalReason.NOT_HOLDER, RefusalReason.STALE_EPOCH)
+        assert setup.guard.leader == leader
+
+    run(main)
+
+
+def test_older_work_of_another_scheduler_is_waited_for() -> None:
+    """Else a new leader with a lower epoch places pods beside bindings that are still under way."""
+
+    async def main(clock: Callable[[], float]) -> None:
+        leadership, in_flight = Leadership(EpochGuard(), None, clock), InFlight(clock)
+        old = await leadership.admit(EpochClaim(1000, "", "old"), 0.0)
+        with in_flight.under(old.leader, clock() + 10.0):
+            new = await leadership.admit(EpochClaim(5, "", "new"), 0.0)
+            assert await in_flight.drained(new.leader, 4.0) == pytest.approx(6.0)
+        assert not old.active
 
     virtual_time.run(main)

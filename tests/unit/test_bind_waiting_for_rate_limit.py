@@ -129,7 +129,7 @@ class World:
         self.clock = asyncio.get_running_loop().time
         self.guard = EpochGuard()
         self.guard.admit(7)
-        self.tenure = Tenure(self.guard, self.clock, 7, self.clock() + 60.0)
+        self.tenure = Tenure(self.guard, self.clock, self.guard.leader, self.clock() + 60.0)
         self.seconds: dict[str, float] = {}
         self.running: list[str] = []
         self.log: list[str] = []
@@ -240,7 +240,7 @@ def test_work_that_waits_may_begin_as_long_as_its_leader_calls() -> None:
     now = 0.0
     guard = EpochGuard()
     guard.admit(7)
-    tenure = Tenure(guard, lambda: now, 7, 10.0)
+    tenure = Tenure(guard, lambda: now, guard.leader, 10.0)
     tenure.extend(15.0)
     tenure.extend(12.0)
     now = 14.0

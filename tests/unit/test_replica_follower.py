@@ -34,8 +34,8 @@ class Stream:
         await self._queue.join()
 
 
-def hello(epoch: int) -> snapshot_pb2.SyncRequest:
-    greeting = snapshot_pb2.Hello(fence=cycle_pb2.Fence(epoch=epoch))
+def hello(epoch: int, scheduler_id: str = "") -> snapshot_pb2.SyncRequest:
+    greeting = snapshot_pb2.Hello(fence=cycle_pb2.Fence(epoch=epoch, scheduler_id=scheduler_id))
     return snapshot_pb2.SyncRequest(hello=greeting)
 
 
@@ -44,9 +44,10 @@ def full(generation: int, *, partial: bool = False) -> snapshot_pb2.SyncRequest:
     return snapshot_pb2.SyncRequest(delta=delta)
 
 
-async def answers(follow: follower.Follower, epoch: int, generation: int) -> bool:
+async def answers(follow: follower.Follower, epoch: int, generation: int, scheduler_id: str = "") -> bool:
     """Whether a call of this leader, for this generation, is answered."""
-    cycle = cycle_pb2.Cycle(fence=cycle_pb2.Fence(epoch=epoch), generation=generation)
+    fence = cycle_pb2.Fence(epoch=epoch, scheduler_id=scheduler_id)
+    cycle = cycle_pb2.Cycle(fence=fence, generation=generation)
     try:
         await follow.ready_for(cycle, context(SECONDS))
     except Aborted:
@@ -73,3 +74,24 @@ async def test_a_new_leader_is_not_answered_from_the_state_of_its_predecessor(gr
     for stream in (first, second):
         stream.task.cancel()
     await asyncio.gather(first.task, second.task, return_exceptions=True)
+
+
+async def test_a_phase_follows_the_scheduler_of_a_rebuilt_cluster() -> None:
+    """Else a phase that outlives a cluster refuses the next one, whose epochs begin anew; or follows both."""
+    follow = follower.Follower(snapshot.Snapshot(), lambda configuration: None)
+    old = Stream(follow)
+    await old.send(hello(1000, "old"), full(100))
+    # A call alone deposes nobody: the state that it is about is not here.
+    assert not await answers(follow, 5, 1, "new")
+    assert await answers(follow, 1000, 100, "old")
+    new = Stream(follow)
+    await new.send(hello(5, "new"), full(1))
+    assert await answers(follow, 5, 1, "new")
+    assert not await answers(follow, 1000, 1, "old")
+    assert not await answers(follow, 4, 1, "new")
+    assert follow.asker().fence == cycle_pb2.Fence(epoch=5, scheduler_id="new")
+    # Nor does the same epoch number of another scheduler name the state that is here.
+    assert not await answers(follow, 5, 1, "another")
+    for stream in (old, new):
+        stream.task.cancel()
+    await asyncio.gather(old.task, new.task, return_exceptions=True)

@@ -22,18 +22,24 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Fence identifies the leader that asks. A service that has seen a higher epoch answers FAILED_PRECONDITION.
+// Fence identifies the leader that asks. A service that has seen a higher epoch of the same scheduler answers
+// FAILED_PRECONDITION.
 type Fence struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// REQUIRED. The resourceVersion of the write that acquired the Lease; it only grows.
+	// REQUIRED. The resourceVersion of the write that acquired the Lease; it only grows for one `scheduler_id`.
 	Epoch uint64 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	// REQUIRED by bind. How long the asker's Lease is still valid at the time of sending, in milliseconds.
 	// A service does not start work for the asker after that. Zero: no longer valid.
 	LeaseValidMs uint32 `protobuf:"varint,2,opt,name=lease_valid_ms,json=leaseValidMs,proto3" json:"lease_valid_ms,omitempty"`
 	// REQUIRED by bind where leader election is on. The Lease's holderIdentity, which bind checks itself.
 	HolderIdentity string `protobuf:"bytes,3,opt,name=holder_identity,json=holderIdentity,proto3" json:"holder_identity,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// REQUIRED. The scheduler, all replicas of it, whose leaders the epochs number: the UID of its Lease; without leader
+	// election the UID of the cluster's namespace kube-system and the namespace and name that the Lease would have.
+	// Epochs of different schedulers cannot be compared: a service compares an epoch with those of the same scheduler
+	// only. Empty is a scheduler like any other.
+	SchedulerId   string `protobuf:"bytes,4,opt,name=scheduler_id,json=schedulerId,proto3" json:"scheduler_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Fence) Reset() {
@@ -83,6 +89,13 @@ func (x *Fence) GetLeaseValidMs() uint32 {
 func (x *Fence) GetHolderIdentity() string {
 	if x != nil {
 		return x.HolderIdentity
+	}
+	return ""
+}
+
+func (x *Fence) GetSchedulerId() string {
+	if x != nil {
+		return x.SchedulerId
 	}
 	return ""
 }
@@ -267,11 +280,12 @@ var File_trireme_v1_cycle_proto protoreflect.FileDescriptor
 const file_trireme_v1_cycle_proto_rawDesc = "" +
 	"\n" +
 	"\x16trireme/v1/cycle.proto\x12\n" +
-	"trireme.v1\x1a\x15trireme/v1/core.proto\"l\n" +
+	"trireme.v1\x1a\x15trireme/v1/core.proto\"\x8f\x01\n" +
 	"\x05Fence\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12$\n" +
 	"\x0elease_valid_ms\x18\x02 \x01(\rR\fleaseValidMs\x12'\n" +
-	"\x0fholder_identity\x18\x03 \x01(\tR\x0eholderIdentity\"\xfb\x01\n" +
+	"\x0fholder_identity\x18\x03 \x01(\tR\x0eholderIdentity\x12!\n" +
+	"\fscheduler_id\x18\x04 \x01(\tR\vschedulerId\"\xfb\x01\n" +
 	"\x05Cycle\x12'\n" +
 	"\x05fence\x18\x01 \x01(\v2\x11.trireme.v1.FenceR\x05fence\x12\x1e\n" +
 	"\n" +

@@ -137,7 +137,7 @@ class Actor:
         if results.gone or not tenure.active:
             return _not_begun("the caller has gone" if results.gone else tenure.ended_because)
         pod = writes.PodName(action.pod.namespace, action.pod.name, action.pod.uid)
-        with self._in_flight.under(tenure.epoch, self._clock() + ROUND_SECONDS) as work:
+        with self._in_flight.under(tenure.leader, self._clock() + ROUND_SECONDS) as work:
             match action.WhichOneof("action"):
                 case "set_condition":
                     patch = bodies.condition_patch(action.set_condition, timestamps.seconds(self._wall()))

@@ -160,8 +160,8 @@ class Binder:
             self._joined += 1
             if target.asked_before:
                 job.target = target
-            if (tenure.epoch, tenure.valid_until) > (job.tenure.epoch, job.tenure.valid_until):
-                job.tenure = tenure  # a POST may begin as long as the later of the two leaders' words is good
+            if tenure.active and (not job.tenure.active or tenure.valid_until > job.tenure.valid_until):
+                job.tenure = tenure  # a POST may begin as long as the later of the two tenures lasts
         job.waiting.append((results, index))
 
     def _hire(self) -> None:
@@ -197,7 +197,7 @@ class Binder:
         if job.abandoned:
             return Failed(f"not bound: {job.ended_because}", Reason("notBegun"))
         attempt = Attempt(job.target, self._jitter)
-        with self._in_flight.under(job.tenure.epoch, 0.0) as work:
+        with self._in_flight.under(job.tenure.leader, 0.0) as work:
             if job.active:
                 step = await self._post(job, attempt, work)
             else:

@@ -1,4 +1,4 @@
-"""What is under way, by epoch: what a new leader waits for before it trusts that its predecessor writes nothing more.
+"""What is under way, by leader: what a new leader waits for before it trusts that its predecessors write nothing more.
 
 Pure bookkeeping around one event. Invariant: a piece of work is listed from before its first write until nothing it did
 can take effect any more, or its `until` has passed. So work that was broken off stays listed after its end: what it
@@ -10,14 +10,16 @@ import contextlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from trireme.replica.fencing import Leader
+
 
 class Work:
     """One piece of work; `until` is when its writes can have no effect any more, on the clock of the register."""
 
-    __slots__ = ("broken_off", "epoch", "until")
+    __slots__ = ("broken_off", "leader", "until")
 
-    def __init__(self, epoch: int, until: float) -> None:
-        self.epoch = epoch
+    def __init__(self, leader: Leader, until: float) -> None:
+        self.leader = leader
         self.until = until
         self.broken_off = False
 
@@ -35,12 +37,12 @@ class InFlight:
         return len(self._works)
 
     @contextmanager
-    def under(self, epoch: int, until: float, settle: float = float("inf")) -> Iterator[Work]:
+    def under(self, leader: Leader, until: float, settle: float = float("inf")) -> Iterator[Work]:
         """Lists work for as long as the block runs; where an exception or a cancellation ends it, until its `until`,
         but no longer than `settle` seconds more.
         """
         self._forget_settled()
-        work = Work(epoch, until)
+        work = Work(leader, until)
         self._works.add(work)
         try:
             yield work
@@ -54,8 +56,8 @@ class InFlight:
             for waiter in self._waiters:
                 waiter.set()
 
-    async def drained(self, epoch: int, patience: float) -> float:
-        """Waits until nothing of a lower epoch is under way, but at most `patience` seconds.
+    async def drained(self, leader: Leader, patience: float) -> float:
+        """Waits until nothing of another leader is under way, but at most `patience` seconds.
 
         Answers for how many seconds what is left may still take effect: 0 when nothing is.
         """
@@ -63,7 +65,7 @@ class InFlight:
         self._waiters.append(event)
         end = self._clock() + patience
         try:
-            while (works := self._below(epoch)) and (now := self._clock()) < end:
+            while (works := self._of_others(leader)) and (now := self._clock()) < end:
                 # Nobody says when work that was broken off is over.
                 wake = min(end, *(work.until for work in works if work.broken_off), end)
                 event.clear()
@@ -72,12 +74,12 @@ class InFlight:
                         await event.wait()
         finally:
             self._waiters.remove(event)
-        latest = max((work.until for work in self._below(epoch)), default=0.0)
+        latest = max((work.until for work in self._of_others(leader)), default=0.0)
         return max(latest - self._clock(), 0.0)
 
-    def _below(self, epoch: int) -> list[Work]:
+    def _of_others(self, leader: Leader) -> list[Work]:
         self._forget_settled()
-        return [work for work in self._works if work.epoch < epoch]
+        return [work for work in self._works if work.leader != leader]
 
     def _forget_settled(self) -> None:
         now = self._clock()

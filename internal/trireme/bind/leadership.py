@@ -13,7 +13,7 @@ All work of one epoch shares a tenure, which each call of that epoch extends: wo
 client's rate limit, may begin as long as the leader keeps calling. That is no more than the leader could do by sending
 the same work again.
 
-Without leader election there is no Lease and one frontend; then epochs are only compared.
+Without leader election there is no Lease and one frontend; then epochs are only compared, those of one scheduler.
 """
 
 import asyncio
@@ -85,11 +85,11 @@ class Leadership:
             Refusal: none may.
         """
         received = self._clock()
-        self._guard.check(claim.epoch)
+        self._guard.check(claim.epoch, claim.scheduler_id)
         reader = self._reader
         if reader is None:
-            self._guard.admit(claim.epoch)
-            return self._extended(claim.epoch, float("inf"))
+            self._guard.admit(claim.epoch, claim.scheduler_id)
+            return self._extended(float("inf"))
         if lease_valid_seconds <= 0:
             raise Refusal(RefusalReason.LEASE_EXPIRED, "the caller's lease is not valid any more")
         trust = self._trust
@@ -97,18 +97,18 @@ class Leadership:
             trust = await self._verify(reader, claim, received)
         elif received - trust.since > (trust.until - trust.since) / 2 and self._refresh is None:
             self._refresh = asyncio.get_running_loop().create_task(self._refresh_trust(reader, claim))
-        self._guard.admit(claim.epoch)
-        return self._extended(claim.epoch, min(received + lease_valid_seconds, trust.until))
+        self._guard.admit(claim.epoch, claim.scheduler_id)
+        return self._extended(min(received + lease_valid_seconds, trust.until))
 
     async def close(self) -> None:
         """Ends what runs in the background."""
         if self._refresh is not None:
             self._refresh.cancel()
 
-    def _extended(self, epoch: int, valid_until: float) -> Tenure:
-        """The tenure of the epoch, valid at least until then."""
-        if self._tenure is None or self._tenure.epoch != epoch:
-            self._tenure = Tenure(self._guard, self._clock, epoch, valid_until)
+    def _extended(self, valid_until: float) -> Tenure:
+        """The tenure of the epoch in force, valid at least until then."""
+        if self._tenure is None or self._tenure.leader != self._guard.leader:
+            self._tenure = Tenure(self._guard, self._clock, self._guard.leader, valid_until)
         self._tenure.extend(valid_until)
         return self._tenure
 
@@ -118,7 +118,7 @@ class Leadership:
             # A reading that began after this caller asked is as good as its own.
             if self._trust.claim == claim and self._trust.since >= asked_at:
                 return self._trust
-            self._guard.check(claim.epoch)
+            self._guard.check(claim.epoch, claim.scheduler_id)
             verdict, trust = await self._read(reader, claim)
             if verdict is Verdict.IN_FORCE:
                 self._trust = trust

@@ -125,7 +125,7 @@ class PreBinder:
                 if not pods.tenure.active:
                     raise _NotBegun(pods.tenure.ended_because)
                 until = self._clock() + timeout + binding.SETTLE_SECONDS
-                with self._in_flight.under(pods.tenure.epoch, until, binding.SETTLE_SECONDS):
+                with self._in_flight.under(pods.tenure.leader, until, binding.SETTLE_SECONDS):
                     async with asyncio.timeout(timeout):
                         yield
 

@@ -15,7 +15,7 @@ from contextlib import aclosing
 from trireme.bind import binding, host, in_flight
 from trireme.framework import status
 from trireme.kube import writes
-from trireme.replica.fencing import Tenure
+from trireme.replica.fencing import Leader, Tenure
 from trireme.replica.remote_client import PluginClient
 from trireme.replica.remote_connection import ConnectionStatistics, PluginConnection, PluginError
 from trireme.replica.remote_stages import RemoteBindPlugin
@@ -58,12 +58,12 @@ class RemotePlugins:
             made[config.name] = _plugin(client, self._writer, self._listed)
         return made
 
-    def _listed(self, client: PluginClient, epoch: int) -> contextlib.AbstractContextManager[object]:
+    def _listed(self, client: PluginClient, leader: Leader) -> contextlib.AbstractContextManager[object]:
         """Lists one call to the plugin; where it ends without an answer, until its deadline: the plugin may go on
         though its caller does not wait any more.
         """
         until = self._clock() + client.connection.deadline_seconds + binding.SETTLE_SECONDS
-        return self._in_flight.under(epoch, until)
+        return self._in_flight.under(leader, until)
 
     def statistics(self) -> dict[str, ConnectionStatistics]:
         """What each plugin in use was asked, by name."""
@@ -78,7 +78,7 @@ class RemotePlugins:
 def _plugin(
     client: PluginClient,
     writer: writes.Writer,
-    listed: Callable[[PluginClient, int], contextlib.AbstractContextManager[object]],
+    listed: Callable[[PluginClient, Leader], contextlib.AbstractContextManager[object]],
 ) -> host.Plugin:
     remote = RemoteBindPlugin(client)
 
@@ -89,7 +89,8 @@ def _plugin(
         return [bind_pb2.PermitResult(status=to_message(answer or status.SUCCESS)) for _ in request.items]
 
     async def pre_bind(request: bind_pb2.PreBindRequest) -> Sequence[bind_pb2.PreBindResult]:
-        during = functools.partial(listed, client, request.cycle.fence.epoch)
+        fence = request.cycle.fence
+        during = functools.partial(listed, client, Leader(fence.scheduler_id, fence.epoch))
         answer = await remote.pre_bind(request.cycle, request.items, during, request.preflight)
         if isinstance(answer, list):
             return answer
@@ -107,7 +108,7 @@ def _plugin(
         def during() -> contextlib.AbstractContextManager[object]:
             if not tenure.active:
                 raise PluginError(f"not bound: {tenure.ended_because}")
-            return listed(client, tenure.epoch)
+            return listed(client, tenure.leader)
 
         try:
             async with aclosing(remote.bind(request.cycle, request.items, during)) as results:  # type: ignore[type-var]

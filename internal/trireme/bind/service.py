@@ -108,8 +108,8 @@ class BindService(bind_pb2_grpc.BindServiceServicer):
             await _refuse_configuration(context)
         remaining = context.time_remaining()
         patience = DRAIN_SECONDS if remaining is None else remaining - REPLY_SECONDS
-        left = await self._in_flight.drained(tenure.epoch, patience)
-        return bind_pb2.FenceResponse(epoch=tenure.epoch, drain_ms=round(left * 1000))
+        left = await self._in_flight.drained(tenure.leader, patience)
+        return bind_pb2.FenceResponse(epoch=request.fence.epoch, drain_ms=round(left * 1000))
 
     async def Permit(self, request: bind_pb2.PermitRequest, context: Context) -> bind_pb2.PermitResponse:
         """May these pods be bound now?"""
@@ -184,7 +184,7 @@ class BindService(bind_pb2_grpc.BindServiceServicer):
             await _invalid(context, "fence.epoch: not set")
         try:
             return await self._leadership.admit(
-                EpochClaim(fence.epoch, fence.holder_identity), fence.lease_valid_ms / 1000
+                EpochClaim(fence.epoch, fence.holder_identity, fence.scheduler_id), fence.lease_valid_ms / 1000
             )
         except Refusal as refusal:
             await grpc_server.refuse(context, refusal)
@@ -214,7 +214,7 @@ class BindService(bind_pb2_grpc.BindServiceServicer):
     async def _plugin_work(self, tenure: Tenure, context: Context, work: Awaitable[Any]) -> Any:
         remaining = context.time_remaining()
         until = self._clock() + (PLUGIN_CALL_SECONDS if remaining is None else remaining)
-        with self._in_flight.under(tenure.epoch, until, binding.SETTLE_SECONDS):
+        with self._in_flight.under(tenure.leader, until, binding.SETTLE_SECONDS):
             return await work
 
 

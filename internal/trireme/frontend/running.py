@@ -182,6 +182,7 @@ class Elector:
     ) -> None:
         """`observe_holder` gets the identity of whoever holds the Lease, each time that it changes."""
         self._config = completed.configuration.leader_election
+        self._server = completed.connection.host
         self._own_binders = not completed.trireme.phase("bind").endpoints
         self._settings = settings
         self._observe_holder = observe_holder
@@ -217,11 +218,12 @@ class Elector:
         self._elector.start()
         leading = await self._leading
         klog.info(log, 0, "Successfully acquired lease", lock=lock)
+        uid = str((leading.lease.raw.get("metadata") or {}).get("uid") or "")
         held = event_series.ObjectReference(
             "Lease",
             config.resource_namespace,
             config.resource_name,
-            str((leading.lease.raw.get("metadata") or {}).get("uid") or ""),
+            uid,
             "coordination.k8s.io/v1",
             str(leading.epoch),
         )
@@ -232,6 +234,7 @@ class Elector:
             self._seconds_left,
             predecessor_seconds=min(leading.predecessor_seconds, lease.MAX_TRUST_SECONDS),
             lease=held,
+            scheduler_id=uid,
         )
 
     def candidate_synced(self) -> bool:
@@ -261,6 +264,7 @@ class Elector:
             while True:
                 try:
                     epoch = await informer.newest_version(connection, resources.PODS, 10.0)
+                    scheduler_id = await self._scheduler_id(connection)
                     break
                 except (ApiError, ApiUnreachable) as error:
                     log.warning("the API server does not say its version: %s", error)
@@ -271,7 +275,23 @@ class Elector:
             lambda: 3600.0,
             sole_writer=self._own_binders,
             predecessor_seconds=self._config.lease_duration.seconds,
+            scheduler_id=scheduler_id,
         )
+
+    async def _scheduler_id(self, connection: client.ApiClient) -> str:
+        """What the epoch is one of, without a Lease: a cluster is known by the UID of its namespace kube-system, or
+        by its address where we may not read that, and a scheduler in it by the Lease that it would hold.
+
+        Raises: ApiError, ApiUnreachable.
+        """
+        cluster = self._server
+        try:
+            response = await connection.read(f"{resources.NAMESPACES.path}/kube-system", deadline=10.0)
+            cluster = str((response.json().get("metadata") or {}).get("uid") or cluster)
+        except ApiError as error:
+            if error.status not in (403, 404):
+                raise
+        return f"{cluster}/{self._config.resource_namespace}/{self._config.resource_name}"
 
     def _on_notice(self, notice: election.Notice) -> None:
         if isinstance(notice, election.Leading) and not self._leading.done():

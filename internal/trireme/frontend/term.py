@@ -20,8 +20,15 @@ class Term:
     predecessor_seconds: float = 15.0
     # The Lease that we hold; None without leader election.
     lease: event_series.ObjectReference | None = None
+    # What the epoch is one of: the Lease's UID, or the cluster and the scheduler in it.
+    scheduler_id: str = ""
 
     def fence(self) -> cycle_pb2.Fence:
         """What each call carries, so that phases obey whoever leads now."""
         valid_ms = min(int(self.seconds_left() * 1000), 0xFFFF_FFFF)
-        return cycle_pb2.Fence(epoch=self.epoch, lease_valid_ms=valid_ms, holder_identity=self.holder)
+        return cycle_pb2.Fence(
+            epoch=self.epoch,
+            lease_valid_ms=valid_ms,
+            holder_identity=self.holder,
+            scheduler_id=self.scheduler_id,
+        )

@@ -249,6 +249,9 @@ class EpochClaim:
 
     epoch: int
     holder: str
+    # The scheduler that the epoch is of. The Lease need not confirm it: the holder's name says more, as a term has one
+    # of its own, and a leader goes on when somebody deletes its Lease and it makes another one.
+    scheduler_id: str = ""
 
 
 class Verdict(enum.Enum):

@@ -54,9 +54,9 @@ class Follower(snapshot_pb2_grpc.SnapshotServiceServicer):
         self._configured = configured
         self._guard = fencing.EpochGuard()
         self._config_hash = 0
-        # Whose snapshot this is: the epoch of the leader whose full sync came last. A new leader counts generations
-        # anew, so what one of them names says nothing about the state that its predecessor left here.
-        self._synced_epoch = 0
+        # Whose snapshot this is: the leader whose full sync came last. A new leader counts generations anew, so what
+        # one of them names says nothing about the state that its predecessor left here.
+        self._synced_by = cycle_pb2.Fence()
         self._advanced = asyncio.Event()
         self._stream = 0
         self._acknowledged = False
@@ -70,7 +70,8 @@ class Follower(snapshot_pb2_grpc.SnapshotServiceServicer):
 
     def asker(self) -> cycle_pb2.Cycle:
         """In whose name this replica asks plugins: the leader it follows, and that one's configuration."""
-        return cycle_pb2.Cycle(fence=cycle_pb2.Fence(epoch=self._guard.epoch), config_hash=self._config_hash)
+        fence = cycle_pb2.Fence(epoch=self._guard.epoch, scheduler_id=self._guard.scheduler_id)
+        return cycle_pb2.Cycle(fence=fence, config_hash=self._config_hash)
 
     async def Sync(  # type: ignore[override]  # it writes to the context itself: it reads and answers at once
         self, request_iterator: AsyncIterator[snapshot_pb2.SyncRequest], context: aio.ServicerContext[Any, Any]
@@ -78,7 +79,7 @@ class Follower(snapshot_pb2_grpc.SnapshotServiceServicer):
         """Apply what comes until the stream ends or another one replaces it."""
         self._stream += 1
         stream = self._stream
-        epoch = 0
+        leader = cycle_pb2.Fence()
         acknowledging: asyncio.Task[None] | None = None
         try:
             async for request in request_iterator:
@@ -86,11 +87,11 @@ class Follower(snapshot_pb2_grpc.SnapshotServiceServicer):
                     await context.abort(grpc.StatusCode.ABORTED, "another stream has replaced this one")
                 if request.WhichOneof("message") == "hello":
                     await self._greet(request.hello, context)
-                    epoch = request.hello.fence.epoch
+                    leader = request.hello.fence
                     continue
                 await self._apply(request.delta, context)
                 if self._snap.synced:
-                    self._synced_epoch = epoch
+                    self._synced_by = leader
                 self._advanced.set()
                 if acknowledging is None or acknowledging.done():
                     delay = ACK_SECONDS if self._acknowledged else 0
@@ -114,8 +115,12 @@ class Follower(snapshot_pb2_grpc.SnapshotServiceServicer):
 
     async def ready_for(self, cycle: cycle_pb2.Cycle, context: aio.ServicerContext[Any, Any]) -> None:
         """Return once the snapshot is what the cycle needs; else end the call with FAILED_PRECONDITION."""
+        fence = cycle.fence
+        # Only a stream brings another scheduler: its calls wait for that, and depose nobody.
+        follows = fence.scheduler_id == self._guard.scheduler_id
+        take_note = self._guard.admit if follows else self._guard.check
         try:
-            self._guard.admit(cycle.fence.epoch)
+            take_note(fence.epoch, fence.scheduler_id)
         except fencing.Refusal as refusal:
             await grpc_server.refuse(context, refusal)
         if not await self._reaches(cycle, context.time_remaining()):
@@ -123,7 +128,7 @@ class Follower(snapshot_pb2_grpc.SnapshotServiceServicer):
             await context.abort(
                 grpc.StatusCode.FAILED_PRECONDITION,
                 f"cycle.generation: {cycle.generation} of epoch {cycle.fence.epoch} is not reached, the snapshot is at "
-                f"{self._snap.generation} of epoch {self._synced_epoch}",
+                f"{self._snap.generation} of epoch {self._synced_by.epoch}",
             )
         if cycle.config_hash != self._config_hash:
             self._refused += 1
@@ -148,8 +153,9 @@ class Follower(snapshot_pb2_grpc.SnapshotServiceServicer):
         return pod_class
 
     def _at(self, cycle: cycle_pb2.Cycle) -> bool:
-        followed = self._snap.synced and self._synced_epoch == cycle.fence.epoch
-        return followed and self._snap.generation >= cycle.generation
+        fence, synced_by = cycle.fence, self._synced_by
+        followed = fence.epoch == synced_by.epoch and fence.scheduler_id == synced_by.scheduler_id
+        return self._snap.synced and followed and self._snap.generation >= cycle.generation
 
     async def _reaches(self, cycle: cycle_pb2.Cycle, remaining: float | None) -> bool:
         if self._at(cycle):
@@ -166,7 +172,7 @@ class Follower(snapshot_pb2_grpc.SnapshotServiceServicer):
 
     async def _greet(self, hello: snapshot_pb2.Hello, context: aio.ServicerContext[Any, Any]) -> None:
         try:
-            self._guard.admit(hello.fence.epoch)
+            self._guard.admit(hello.fence.epoch, hello.fence.scheduler_id)
         except fencing.Refusal as refusal:
             await grpc_server.refuse(context, refusal)
         self._acknowledged = False

@@ -40,6 +40,7 @@ class Asking:
         limit = plugin.info.max_concurrent_calls
         self._turns = asyncio.Semaphore(limit) if limit else None
         self.configurations = Configurations()
+        self._epochs = fencing.SchedulerEpochs()
 
     def method(self, name: str) -> Callable[..., Any] | None:
         """The method, or None where the plugin has none of that name."""
@@ -51,7 +52,13 @@ class Asking:
             await context.abort(grpc.StatusCode.UNIMPLEMENTED, f"plugin {self.name} has no {names[0]}")
 
     async def call_of(self, cycle: cycle_pb2.Cycle, context: aio.ServicerContext[Any, Any], count: int = 1) -> Call:
-        """The call of a cycle, with the plugin's configuration."""
+        """The call of a cycle, with the plugin's configuration. Ends the RPC with FAILED_PRECONDITION where the leader
+        that calls has been deposed.
+        """
+        try:
+            self._epochs.admit(cycle.fence.epoch, cycle.fence.scheduler_id)
+        except fencing.Refusal as refusal:
+            await grpc_server.refuse(context, refusal)
         await self.require_configuration(cycle.config_hash, context)
         config = self.configurations.get(cycle.config_hash, cycle.profile)
         return dataclasses.replace(calls.from_cycle(cycle, count), config=config)

@@ -19,31 +19,41 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class Fence(_message.Message):
-    """Fence identifies the leader that asks. A service that has seen a higher epoch answers FAILED_PRECONDITION."""
+    """Fence identifies the leader that asks. A service that has seen a higher epoch of the same scheduler answers
+    FAILED_PRECONDITION.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
     EPOCH_FIELD_NUMBER: _builtins.int
     LEASE_VALID_MS_FIELD_NUMBER: _builtins.int
     HOLDER_IDENTITY_FIELD_NUMBER: _builtins.int
+    SCHEDULER_ID_FIELD_NUMBER: _builtins.int
     epoch: _builtins.int
-    """REQUIRED. The resourceVersion of the write that acquired the Lease; it only grows."""
+    """REQUIRED. The resourceVersion of the write that acquired the Lease; it only grows for one `scheduler_id`."""
     lease_valid_ms: _builtins.int
     """REQUIRED by bind. How long the asker's Lease is still valid at the time of sending, in milliseconds.
     A service does not start work for the asker after that. Zero: no longer valid.
     """
     holder_identity: _builtins.str
     """REQUIRED by bind where leader election is on. The Lease's holderIdentity, which bind checks itself."""
+    scheduler_id: _builtins.str
+    """REQUIRED. The scheduler, all replicas of it, whose leaders the epochs number: the UID of its Lease; without leader
+    election the UID of the cluster's namespace kube-system and the namespace and name that the Lease would have.
+    Epochs of different schedulers cannot be compared: a service compares an epoch with those of the same scheduler
+    only. Empty is a scheduler like any other.
+    """
     def __init__(
         self,
         *,
         epoch: _builtins.int = ...,
         lease_valid_ms: _builtins.int = ...,
         holder_identity: _builtins.str = ...,
+        scheduler_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["epoch", b"epoch", "holder_identity", b"holder_identity", "lease_valid_ms", b"lease_valid_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["epoch", b"epoch", "holder_identity", b"holder_identity", "lease_valid_ms", b"lease_valid_ms", "scheduler_id", b"scheduler_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
