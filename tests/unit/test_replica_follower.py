@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 
+import grpc
 import pytest
 from phase_calls import Aborted, context
 
@@ -26,6 +27,10 @@ class Stream:
         while True:
             yield await self._queue.get()
             self._queue.task_done()
+
+    def feed(self, request: snapshot_pb2.SyncRequest) -> None:
+        """Send one that may end the stream."""
+        self._queue.put_nowait(request)
 
     async def send(self, *requests: snapshot_pb2.SyncRequest) -> None:
         """Returns once they are taken in."""
@@ -95,3 +100,68 @@ async def test_a_phase_follows_the_scheduler_of_a_rebuilt_cluster() -> None:
     for stream in (old, new):
         stream.task.cancel()
     await asyncio.gather(old.task, new.task, return_exceptions=True)
+
+
+def configured(epoch: int, config_hash: int) -> snapshot_pb2.SyncRequest:
+    """The Hello of a leader with a configuration."""
+    greeting = snapshot_pb2.Hello(fence=cycle_pb2.Fence(epoch=epoch), config_hash=config_hash)
+    return snapshot_pb2.SyncRequest(hello=greeting)
+
+
+def delta(from_generation: int) -> snapshot_pb2.SyncRequest:
+    """Nothing, as the next generation."""
+    changes = snapshot_pb2.Delta(from_generation=from_generation, to_generation=from_generation + 1)
+    return snapshot_pb2.SyncRequest(delta=changes)
+
+
+@pytest.mark.parametrize(
+    ("intruder", "code"),
+    [
+        ([], None),
+        ([hello(6)], grpc.StatusCode.FAILED_PRECONDITION),
+        ([configured(7, 13)], grpc.StatusCode.INVALID_ARGUMENT),
+        ([configured(9, 13)], grpc.StatusCode.INVALID_ARGUMENT),
+        ([full(3)], grpc.StatusCode.INVALID_ARGUMENT),
+    ],
+    ids=["silent", "stale epoch", "wrong configuration", "wrong configuration of a new leader", "no hello"],
+)
+async def test_a_stream_that_is_refused_changes_nothing(
+    intruder: list[snapshot_pb2.SyncRequest], code: grpc.StatusCode | None
+) -> None:
+    """Else a frontend that was deposed, or is configured wrongly, ends the stream of the one that leads."""
+
+    def refuse(_: snapshot_pb2.Configuration) -> None:
+        raise ValueError("no such plugin")
+
+    follow = follower.Follower(snapshot.Snapshot(), refuse)
+    leader = Stream(follow)
+    await leader.send(hello(7), full(100))
+    second = Stream(follow)
+    if code is not None:
+        for request in intruder:
+            second.feed(request)
+        with pytest.raises(Aborted) as raised:
+            await second.task
+        assert raised.value.code is code
+    await leader.send(delta(100))
+    assert not leader.task.done()
+    assert await answers(follow, 7, 101)
+    assert follow.statistics().streams == 1
+    for stream in (leader, second):
+        stream.task.cancel()
+    await asyncio.gather(leader.task, second.task, return_exceptions=True)
+
+
+async def test_an_accepted_stream_ends_the_one_before_it() -> None:
+    """Deltas of two leaders would be mixed."""
+    follow = follower.Follower(snapshot.Snapshot(), lambda configuration: None)
+    first, second = Stream(follow), Stream(follow)
+    await first.send(hello(7), full(100))
+    await second.send(hello(8), full(5))
+    first.feed(delta(100))
+    with pytest.raises(Aborted) as raised:
+        await first.task
+    assert raised.value.code is grpc.StatusCode.ABORTED
+    assert await answers(follow, 8, 5)
+    second.task.cancel()
+    await asyncio.gather(second.task, return_exceptions=True)

@@ -65,11 +65,14 @@ class FilterService(filter_pb2_grpc.FilterServiceServicer):
         return self._evaluator.statistics()
 
     def _configured(self, configuration: snapshot_pb2.Configuration) -> None:
-        self._snap.amount_rules = amounts.rules_of(configuration.feature_gates)
-        self._chains = assembly.chains(configuration, self._make_remote)
-        self._reservers = reserving.reservers(configuration, self._chains, self._make_remote_reserve)
+        rules = amounts.rules_of(configuration.feature_gates)
+        chains = assembly.chains(configuration, self._make_remote)
+        reservers = reserving.reservers(configuration, chains, self._make_remote_reserve)
+        post_filters = post_filtering.post_filters(configuration, chains, self._make_remote_reserve)
+        # From here on nothing fails: a configuration that is refused changes nothing.
+        self._snap.amount_rules = rules
+        self._chains, self._reservers, self._post_filters = chains, reservers, post_filters
         self._always_reserve = {profile: reserving.any_remote(each) for profile, each in self._reservers.items()}
-        self._post_filters = post_filtering.post_filters(configuration, self._chains, self._make_remote_reserve)
         self._evaluator = evaluation.Evaluator(self._snap, self._chains)
 
     async def PreFilter(

@@ -37,14 +37,14 @@ class FollowerStatistics:
 
     epoch: int
     generation: int
-    streams: int  # streams opened so far
+    streams: int  # streams accepted so far
     deltas: int  # applied
     refused: int  # calls refused because the snapshot or the configuration is not what the caller needs
 
 
 class Follower(snapshot_pb2_grpc.SnapshotServiceServicer):
     """One replica's end of the stream. `configured` is called with each new configuration, before anything else of
-    it.
+    it; where it raises ValueError, it has changed nothing.
     """
 
     def __init__(
@@ -76,38 +76,44 @@ class Follower(snapshot_pb2_grpc.SnapshotServiceServicer):
     async def Sync(  # type: ignore[override]  # it writes to the context itself: it reads and answers at once
         self, request_iterator: AsyncIterator[snapshot_pb2.SyncRequest], context: aio.ServicerContext[Any, Any]
     ) -> None:
-        """Apply what comes until the stream ends or another one replaces it."""
-        self._stream += 1
-        stream = self._stream
+        """Apply what comes until the stream ends or another one replaces it.
+
+        A stream replaces the one before it with its Hello, once that is accepted: one that is refused changes nothing.
+        """
+        stream = 0
         leader = cycle_pb2.Fence()
         acknowledging: asyncio.Task[None] | None = None
         try:
             async for request in request_iterator:
-                if stream != self._stream:
+                if stream and stream != self._stream:
                     await context.abort(grpc.StatusCode.ABORTED, "another stream has replaced this one")
                 if request.WhichOneof("message") == "hello":
                     await self._greet(request.hello, context)
                     leader = request.hello.fence
+                    self._stream += 1
+                    stream = self._stream
                     continue
+                if not stream:
+                    await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "message: a stream begins with hello")
                 await self._apply(request.delta, context)
                 if self._snap.synced:
                     self._synced_by = leader
                 self._advanced.set()
                 if acknowledging is None or acknowledging.done():
                     delay = ACK_SECONDS if self._acknowledged else 0
-                    acknowledging = asyncio.create_task(self._acknowledge(context, delay))
+                    acknowledging = asyncio.create_task(self._acknowledge(context, stream, delay))
         finally:
             if acknowledging is not None:
                 acknowledging.cancel()
 
-    async def _acknowledge(self, context: aio.ServicerContext[Any, Any], delay: float) -> None:
+    async def _acknowledge(self, context: aio.ServicerContext[Any, Any], stream: int, delay: float) -> None:
         """Acknowledge all that was applied, what comes while it writes included: nothing else may follow for long, and
         the leader takes who does not acknowledge for gone.
         """
         told = -1
         while told != self._deltas:
             await asyncio.sleep(delay)
-            if not self._snap.synced:
+            if stream != self._stream or not self._snap.synced:
                 return
             self._acknowledged, told, delay = True, self._deltas, ACK_SECONDS
             answer = snapshot_pb2.SyncResponse(applied_generation=self._snap.generation, instance=self.instance)
@@ -171,17 +177,19 @@ class Follower(snapshot_pb2_grpc.SnapshotServiceServicer):
         return True
 
     async def _greet(self, hello: snapshot_pb2.Hello, context: aio.ServicerContext[Any, Any]) -> None:
+        """Accept a stream, or end it with nothing changed."""
         try:
-            self._guard.admit(hello.fence.epoch, hello.fence.scheduler_id)
+            self._guard.check(hello.fence.epoch, hello.fence.scheduler_id)
         except fencing.Refusal as refusal:
             await grpc_server.refuse(context, refusal)
-        self._acknowledged = False
         if hello.config_hash != self._config_hash:
             try:
                 self._configured(hello.configuration)
             except ValueError as error:
                 await context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"hello.configuration: {error}")
             self._config_hash = hello.config_hash
+        self._guard.admit(hello.fence.epoch, hello.fence.scheduler_id)
+        self._acknowledged = False
         log.info("following epoch %d", hello.fence.epoch)
 
     async def _apply(self, delta: snapshot_pb2.Delta, context: aio.ServicerContext[Any, Any]) -> None:

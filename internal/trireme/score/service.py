@@ -67,14 +67,17 @@ class ScoreService(score_pb2_grpc.ScoreServiceServicer):
         return ServiceStatistics(self._placed, self._batches, kept.classes, kept.column_bytes, kept.slots_evaluated)
 
     def _configured(self, configuration: snapshot_pb2.Configuration) -> None:
-        self._snap.amount_rules = amounts.rules_of(configuration.feature_gates)
-        self._chains = assembly.chains(configuration, self._make_remote)
+        rules = amounts.rules_of(configuration.feature_gates)
+        chains = assembly.chains(configuration, self._make_remote)
+        fit_args = {
+            profile.scheduler_name: profiles.args_of(profile, "NodeResourcesFit") for profile in configuration.profiles
+        }
+        # From here on nothing fails: a configuration that is refused changes nothing.
+        self._snap.amount_rules = rules
+        self._chains, self._fit_args = chains, fit_args
         self._evaluator = evaluation.Evaluator(self._snap, self._chains)
         self._tie_seed = configuration.tie_seed
         self._ties = np.zeros(0, dtype=np.int64)
-        self._fit_args = {
-            profile.scheduler_name: profiles.args_of(profile, "NodeResourcesFit") for profile in configuration.profiles
-        }
 
     async def PreScore(
         self, request: score_pb2.PreScoreRequest, context: aio.ServicerContext[Any, Any]

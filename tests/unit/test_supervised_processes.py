@@ -1,0 +1,67 @@
+"""A process whose long-lived task ends unexpectedly ends with exit code 1, and its log names the task."""
+
+import asyncio
+import contextlib
+import logging
+import pathlib
+import types
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import pytest
+
+from trireme.framework import supervision
+from trireme.frontend import running
+from trireme.replica import grpc_server, listening
+
+
+async def _forever(*_: Any) -> None:
+    await asyncio.Event().wait()
+
+
+async def _cancelled(*_: Any) -> None:
+    """As a call of grpc.aio whose channel is closed."""
+    raise asyncio.CancelledError
+
+
+async def _nothing() -> None:
+    return None
+
+
+async def test_a_phase_exits(tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Its replica would be followed, and its metrics stand still."""
+
+    @contextlib.asynccontextmanager
+    async def lifespan(supervisor: supervision.Supervisor) -> AsyncIterator[Sequence[grpc_server.Service]]:
+        supervisor.keep("event loop lag", _cancelled)
+        yield ()
+        await supervisor.close()
+
+    listener = listening.make_listener(f"unix:{tmp_path}/phase.sock")
+    async with asyncio.timeout(20):
+        assert await grpc_server.serve_until_stopped(listener, lifespan, grace=0) == 1
+    assert "a task ended that must not; the process exits: task 'event loop lag' ended" in caplog.text
+
+
+@pytest.mark.parametrize("failing", ["frontend", "children", "https"])
+async def test_a_frontend_exits(failing: str, caplog: pytest.LogCaptureFixture) -> None:
+    """It would keep the Lease, and schedule nothing."""
+    caplog.set_level(logging.INFO)
+    supervisor = supervision.Supervisor()
+    supervisor.keep("https", _cancelled if failing == "https" else _forever)
+    parts: dict[str, Any] = {
+        "frontend": types.SimpleNamespace(
+            wake=lambda: None, leading=True, own_namespace=types.SimpleNamespace(deleted=asyncio.Event())
+        ),
+        "leadership": types.SimpleNamespace(run=_cancelled if failing == "frontend" else _forever),
+        "elector": types.SimpleNamespace(elected=None, lost=asyncio.Event(), stop=_nothing),
+        "local": types.SimpleNamespace(keep=_cancelled if failing == "children" else _forever, stop=_nothing),
+        "stopping": asyncio.Event(),
+        "served": types.SimpleNamespace(ending=lambda: None),
+    }
+    async with asyncio.timeout(20):
+        why = await running._until_stopped(**parts, supervisor=supervisor)
+    await supervisor.close()
+    assert running._last_words(why, elects=True) == 1
+    (values,) = [record.values for record in caplog.records if record.message.startswith("A task ended")]
+    assert values == {"task": failing, "err": "something that it awaited was cancelled"}
