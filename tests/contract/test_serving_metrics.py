@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from trireme.config import inspection, own_loading
 from trireme.framework import status
-from trireme.frontend.replicas import phases
+from trireme.frontend.replicas import bind_replicas, phases, replica_link
 from trireme.frontend.serving import metrics_observed, metrics_resources, serving_site
 from trireme.telemetry import exposition, http_site
 from trireme.telemetry.instruments import Instrument, Registry
@@ -72,6 +72,23 @@ def test_a_text_that_other_parsers_read(site: serving_site.FrontendSite) -> None
     """A scraper could not read the page at all."""
     families = list(text_string_to_metric_families(exposition.text(site.registries()[0].families())))
     assert {"scheduler_pending_pods", "process_open_fds"} <= {family.name for family in families}
+
+
+def test_a_replica_that_is_gone_leaves_no_series(tmp_path: Path) -> None:
+    """Each rollout would add five series for each replica, and show replicas that nobody has any more."""
+    frontend = support.FakeFrontend()
+    frontend.filters.links = [replica_link.LinkStatistics("10.0.0.1:1", True, 1, 0, 10, 1, "")]
+    frontend.binders.links = [bind_replicas.BindLinkStatistics("10.0.0.2:1", True, 0, "")]
+    registry, _ = metrics_document.site(tmp_path, frontend).registries()
+
+    def addresses() -> set[str]:
+        samples = [sample for family in registry.families() for sample in family.samples]
+        return {sample.labels["address"] for sample in samples if "address" in sample.labels}
+
+    assert addresses() == {"10.0.0.1:1", "10.0.0.2:1"}
+    frontend.filters.links.clear()
+    frontend.binders.links.clear()
+    assert addresses() == set()
 
 
 def test_attempts_move_their_metrics(tmp_path: Path) -> None:

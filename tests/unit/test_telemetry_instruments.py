@@ -99,6 +99,24 @@ def test_a_gauge_shows_what_became_empty_as_zero() -> None:
     assert 'queue{name="a"} 0' in _text(gauge)
 
 
+def test_what_comes_and_goes_leaves_no_series() -> None:
+    """Each rollout would add a series for each replica that it replaced, until the process ends."""
+    now = {("10.0.0.1",): 3.0}
+    gauge = instruments.Gauge("replica", "text", lambda: now, ("address",), transient=True)
+    assert 'replica{address="10.0.0.1"} 3' in _text(gauge)
+    now.clear()
+    assert "10.0.0.1" not in _text(gauge)
+
+
+def test_what_comes_back_after_a_reset_counts_from_zero() -> None:
+    """A counter would be negative."""
+    counts = {("10.0.0.1",): 5.0}
+    counter = instruments.CountedElsewhere("sent_total", "text", lambda: counts, ("address",))
+    counter.reset()
+    counts["10.0.0.1",] = 2.0
+    assert 'sent_total{address="10.0.0.1"} 2' in _text(counter)
+
+
 def test_a_reset_begins_anew() -> None:
     """A tool that resets and then measures would see what was before."""
     counts = {("a",): 5.0}

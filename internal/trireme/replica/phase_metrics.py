@@ -111,7 +111,11 @@ def plugins(remotes: Remotes) -> Iterable[Instrument]:
         "trireme_plugin_questions_total", "Questions to remote plugins by result.", questions, ("plugin", "result")
     )
     yield Gauge(
-        "trireme_plugin_breaker_open", "Whether a remote plugin is left alone for a while.", open_breakers, labels
+        "trireme_plugin_breaker_open",
+        "Whether a remote plugin is left alone for a while.",
+        open_breakers,
+        labels,
+        transient=True,
     )
     yield CountedElsewhere(
         "trireme_plugin_breaker_opened_total",
@@ -119,8 +123,20 @@ def plugins(remotes: Remotes) -> Iterable[Instrument]:
         each("breaker_opened"),
         labels,
     )
-    yield Gauge("trireme_plugin_calls_in_flight", "Calls that a plugin has now.", each("in_flight"), labels)
-    yield Gauge("trireme_plugin_calls_waiting", "Calls that wait for their turn.", each("waiting"), labels)
+    yield Gauge(
+        "trireme_plugin_calls_in_flight",
+        "Calls that a plugin has now.",
+        each("in_flight"),
+        labels,
+        transient=True,
+    )
+    yield Gauge(
+        "trireme_plugin_calls_waiting",
+        "Calls that wait for their turn.",
+        each("waiting"),
+        labels,
+        transient=True,
+    )
 
 
 def _own(phase: str, own: Callable[[], Any]) -> Iterable[Instrument]:

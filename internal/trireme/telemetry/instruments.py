@@ -135,6 +135,7 @@ class Gauge(Instrument):
     """A value that somebody else keeps: `read` answers it, by label values, whenever it is asked for.
 
     A label value that was there once stays, with 0: a graph should show that a queue ran empty, not that it vanished.
+    With `transient` it does not: the values name things that come and go, such as replicas, without a bound.
     """
 
     kind = "gauge"
@@ -146,9 +147,12 @@ class Gauge(Instrument):
         read: Reading,
         labels: Sequence[str] = (),
         stability: str = ALPHA,
+        *,
+        transient: bool = False,
     ) -> None:
         super().__init__(name, text, labels, stability)
         self._read = read
+        self._transient = transient
         self._seen: dict[Values, None] = {}
 
     def reset(self) -> None:
@@ -157,6 +161,8 @@ class Gauge(Instrument):
 
     def _add_samples(self, metric: Metric) -> None:
         now = self._read()
+        if self._transient:
+            self._seen.clear()
         for values in now:
             self._seen.setdefault(values)
         for values in self._seen:
@@ -186,7 +192,9 @@ class CountedElsewhere(Gauge):
 
     def _add_samples(self, metric: Metric) -> None:
         for values, count in self._read().items():
-            since = count - self._before.get(values, 0)
+            before = self._before.get(values, 0)
+            # What was gone and came back counts from 0 again.
+            since = count - before if count >= before else count
             if since or not self.labels or values not in self._before:
                 metric.add_sample(self.name, self._named(values), since)
 

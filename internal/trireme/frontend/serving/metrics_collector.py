@@ -161,10 +161,26 @@ def _replicas(frontend: "assembly.Frontend") -> Iterable[Instrument]:
     def binders(attribute: str) -> Reading:
         return lambda: {(entry.address,): float(getattr(entry, attribute)) for entry in frontend.binders.statistics()}
 
-    yield Gauge("trireme_replica_in_step", "Whether a replica follows the snapshot.", each("in_step"), labels)
-    yield Gauge("trireme_replica_lag_generations", "Generations that a replica is behind.", lag, labels)
     yield Gauge(
-        "trireme_replica_backlog_bytes", "Deltas that wait to be sent to a replica.", each("backlog_bytes"), labels
+        "trireme_replica_in_step",
+        "Whether a replica follows the snapshot.",
+        each("in_step"),
+        labels,
+        transient=True,
+    )
+    yield Gauge(
+        "trireme_replica_lag_generations",
+        "Generations that a replica is behind.",
+        lag,
+        labels,
+        transient=True,
+    )
+    yield Gauge(
+        "trireme_replica_backlog_bytes",
+        "Deltas that wait to be sent to a replica.",
+        each("backlog_bytes"),
+        labels,
+        transient=True,
     )
     yield CountedElsewhere(
         "trireme_replica_sent_bytes_total",
@@ -176,10 +192,18 @@ def _replicas(frontend: "assembly.Frontend") -> Iterable[Instrument]:
         "trireme_replica_full_syncs_total", "Full synchronisations of a replica.", each("full_syncs"), labels
     )
     yield Gauge(
-        "trireme_bind_replica_fenced", "Whether a bind replica knows this leader.", binders("fenced"), ("address",)
+        "trireme_bind_replica_fenced",
+        "Whether a bind replica knows this leader.",
+        binders("fenced"),
+        ("address",),
+        transient=True,
     )
     yield Gauge(
-        "trireme_bind_replica_calls_in_flight", "Calls to a bind replica under way.", binders("in_flight"), ("address",)
+        "trireme_bind_replica_calls_in_flight",
+        "Calls to a bind replica under way.",
+        binders("in_flight"),
+        ("address",),
+        transient=True,
     )
 
 
