@@ -14,6 +14,7 @@ from launcher import free_ports
 from linked_frontend import Frontend
 
 from trireme.config import own
+from trireme.framework.registry import ExtensionPoint
 from trireme.frontend import handle, waiting_pods
 from trireme.frontend.replicas import bind_replicas
 from trireme.replica import (
@@ -222,8 +223,12 @@ async def test_a_plugin_is_found_again_after_a_renewal(tmp_path: Path) -> None:
         await connection.close()
 
 
-async def test_a_stranger_cannot_let_pods_go_that_wait(tmp_path: Path) -> None:
-    """Whoever may call the Handle service decides in a plugin's name which pods are bound."""
+def _permit_plugin(name: str, **fields: Any) -> own.RemotePlugin:
+    return own.RemotePlugin(name, "unix:/p", (ExtensionPoint.PERMIT,), **fields)
+
+
+async def test_a_plugin_decides_in_its_own_name_only(tmp_path: Path) -> None:
+    """Whoever may call the Handle service decides in any plugin's name which pods are bound."""
     authority = Authority()
     side = Side(tmp_path / "frontend", authority, "frontend", "trireme-frontend.default.svc")
     files = {name: f"{side.folder}/{file}" for name, file in FILES.items()}
@@ -231,22 +236,63 @@ async def test_a_stranger_cannot_let_pods_go_that_wait(tmp_path: Path) -> None:
     config = own.TriremeConfiguration(
         tls=own.TLS(**files),
         handle_listen=f"127.0.0.1:{port}",
-        handle_allowed_identities=("plugin.default.svc",),
+        handle_allowed_identities=("operator.default.svc",),
+        remote_plugins=(
+            _permit_plugin("A", handle_identities=("a.default.svc",)),
+            _permit_plugin("B", tls=own.TLS(ca_file="/ca", allowed_identities=("b.default.svc",))),
+        ),
     )
-    answers = {}
-    async with handle.served(config, handle.HandleService(waiting_pods.WaitingPods(), lambda pods: [])):
-        for name in ("plugin.default.svc", "stranger.default.svc"):
+    answers: dict[str, list[str]] = {}
+    service = handle.HandleService(config, waiting_pods.WaitingPods(), lambda pods: [])
+    async with handle.served(config, service):
+        for name in ("a.default.svc", "b.default.svc", "operator.default.svc", "stranger.default.svc"):
             pair = authority.issue("x", name)
             credentials = grpc.ssl_channel_credentials(authority.certificate, pair.key, pair.certificate)
             async with aio.secure_channel(config.handle_listen, credentials) as channel:
                 stub = frontend_pb2_grpc.HandleServiceStub(channel)
-                with pytest.raises(aio.AioRpcError) as caught:
-                    await stub.Allow(frontend_pb2.AllowRequest(), timeout=10)
-                answers[name] = caught.value.code()
+                answers[name] = [
+                    (await _code(call)).name
+                    for plugin in ("A", "B", "GangScheduling")
+                    for call in (
+                        stub.Allow(frontend_pb2.AllowRequest(plugin=plugin), timeout=10),
+                        stub.Reject(frontend_pb2.RejectRequest(plugin=plugin, message="no"), timeout=10),
+                    )
+                ]
+                answers[name].append((await _code(stub.Activate(frontend_pb2.ActivateRequest(), timeout=10))).name)
+    found, denied, wrong = ["NOT_FOUND"] * 2, ["PERMISSION_DENIED"] * 2, ["INVALID_ARGUMENT"] * 2
     assert answers == {
-        "plugin.default.svc": grpc.StatusCode.NOT_FOUND,
-        "stranger.default.svc": grpc.StatusCode.PERMISSION_DENIED,
+        "a.default.svc": [*found, *denied, *wrong, "OK"],
+        "b.default.svc": [*denied, *found, *wrong, "OK"],
+        "operator.default.svc": [*denied, *denied, *wrong, "OK"],
+        "stranger.default.svc": ["PERMISSION_DENIED"] * 7,
     }
+
+
+async def _code(call: Any) -> grpc.StatusCode:
+    try:
+        await call
+    except aio.AioRpcError as error:
+        return error.code()
+    return grpc.StatusCode.OK
+
+
+async def test_a_caller_on_this_machine_speaks_for_remote_plugins_only(tmp_path: Path) -> None:
+    """Without TLS a plugin could let gangs go that wait for an in-tree plugin."""
+    config = own.TriremeConfiguration(
+        handle_listen=f"unix:{tmp_path}/handle.sock", remote_plugins=(_permit_plugin("A"),)
+    )
+    service = handle.HandleService(config, waiting_pods.WaitingPods(), lambda pods: [])
+    async with handle.served(config, service), aio.insecure_channel(config.handle_listen) as channel:
+        stub = frontend_pb2_grpc.HandleServiceStub(channel)
+        codes = [
+            await _code(stub.Allow(frontend_pb2.AllowRequest(plugin=plugin), timeout=10))
+            for plugin in ("A", "", "GangScheduling")
+        ]
+    assert codes == [
+        grpc.StatusCode.NOT_FOUND,
+        grpc.StatusCode.INVALID_ARGUMENT,
+        grpc.StatusCode.INVALID_ARGUMENT,
+    ]
 
 
 async def test_a_certificate_that_is_half_written_is_not_taken(tmp_path: Path) -> None:

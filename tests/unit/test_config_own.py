@@ -119,6 +119,12 @@ remotePlugins:
             "handle.allowedIdentities: Required value: 10.0.0.1:70 is beyond loopback and Unix sockets",
         ),
         (
+            f"handle: {{listen: '127.0.0.1:70'}}\n{TLS}\n"
+            "remotePlugins: [{name: P, address: 'unix:/p', extensionPoints: [filter, permit]}]",
+            "remotePlugins[0].handleIdentities: Required value: handle.listen has TLS, and a plugin with permit is "
+            "known there by its certificate",
+        ),
+        (
             "handle: {listen: 'dns:///h:70'}",
             'handle.listen: Invalid value: "dns:///h:70": must be unix:/path or host:port',
         ),

@@ -115,6 +115,14 @@ class RemotePlugin:
     circuit_breaker: CircuitBreaker = CircuitBreaker()
     #: TLS towards this plugin; left out: as the services among themselves (`tls`).
     tls: TLS | None = None
+    #: Names (URI, DNS name, common name) of the certificate with which this plugin calls the frontend (`handle`).
+    #: Empty: the `allowedIdentities` of its own `tls`.
+    handle_identities: tuple[str, ...] = ()
+
+    @property
+    def caller_identities(self) -> frozenset[str]:
+        """One of these names must be in the certificate of whoever calls HandleService as this plugin."""
+        return frozenset(self.handle_identities or (() if self.tls is None else self.tls.allowed_identities))
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +162,11 @@ class TriremeConfiguration:
     admin_socket: str = ""
     #: How many recent classes a replica of filter and score keeps columns of.
     column_cache_classes: int = 256
+
+    @property
+    def handle_has_tls(self) -> bool:
+        """Whether HandleService is served with mutual TLS; else it is for callers on this machine alone."""
+        return bool(self.handle_listen) and not self.handle_listen.startswith("unix:") and self.tls.mutual
 
     def phase(self, name: str) -> Phase:
         """One of `filter`, `score` and `bind`."""

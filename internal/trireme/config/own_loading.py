@@ -106,6 +106,7 @@ def _remote_plugin(value: Value) -> RemotePlugin:
             failures=breaker.get("failures", default.failures), open_for=breaker.get("openFor", default.open_for)
         ),
         tls=None if tls is None else _tls(tls),
+        handle_identities=tuple(value.get("handleIdentities") or ()),
     )
     return replace(
         plugin,

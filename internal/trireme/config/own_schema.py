@@ -30,6 +30,7 @@ REMOTE_PLUGIN = struct(
         struct("v1alpha1", "CircuitBreaker", Field("failures", INT32), Field("openFor", DURATION)),
     ),
     Field("tls", struct("v1alpha1", "TLS", *_TLS_FIELDS, optional=True)),
+    Field("handleIdentities", Many(STRING)),
 )
 CONFIGURATION = struct(
     "v1alpha1",

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from trireme.config.field_errors import Problem, child, duplicate, index, invalid, not_supported, required
 from trireme.config.golang import Duration
 from trireme.config.own import FAILURE_POLICIES, FALLBACKS, PHASES, TLS, RemotePlugin, TriremeConfiguration
+from trireme.framework.registry import ExtensionPoint
 
 _HOST_PORT = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?):([0-9]{1,5})")
 _SLICE = re.compile(r"endpointslice:///[a-z0-9]([-a-z0-9]*[a-z0-9])?/[a-z0-9]([-a-z0-9]*[a-z0-9])?:[A-Za-z0-9-]+")
@@ -73,6 +74,15 @@ def _handle_problems(config: TriremeConfiguration) -> list[Problem]:
             problems.append(required("tls", why))
         if not config.handle_allowed_identities:
             problems.append(required("handle.allowedIdentities", why))
+    if config.handle_has_tls:
+        problems.extend(
+            required(
+                child(index("remotePlugins", position), "handleIdentities"),
+                "handle.listen has TLS, and a plugin with permit is known there by its certificate",
+            )
+            for position, plugin in enumerate(config.remote_plugins)
+            if ExtensionPoint.PERMIT in plugin.extension_points and not plugin.caller_identities
+        )
     return problems
 
 

@@ -17,9 +17,15 @@ Activate = Callable[[Sequence[tuple[str, str]]], Sequence[tuple[str, str]]]
 
 
 class HandleService(frontend_pb2_grpc.HandleServiceServicer):
-    """Served by the frontend alone."""
+    """Served by the frontend alone.
 
-    def __init__(self, waiting: waiting_pods.WaitingPods, activate: Activate) -> None:
+    A caller speaks for the plugin that it names. With TLS its certificate must have an identity of that plugin. Without
+    TLS whoever can reach the address is trusted, so it must be on loopback or a Unix socket.
+    """
+
+    def __init__(self, config: own.TriremeConfiguration, waiting: waiting_pods.WaitingPods, activate: Activate) -> None:
+        self._callers = {plugin.name: plugin.caller_identities for plugin in config.remote_plugins}
+        self._has_tls = config.handle_has_tls
         self._waiting = waiting
         self._activate = activate
 
@@ -27,6 +33,7 @@ class HandleService(frontend_pb2_grpc.HandleServiceServicer):
         self, request: frontend_pb2.AllowRequest, context: aio.ServicerContext[Any, Any]
     ) -> frontend_pb2.AllowResponse:
         """The plugin lets the pod go on."""
+        await self._check_caller(request.plugin, context)
         if not self._waiting.allow(request.pod.uid, request.plugin):
             await _does_not_wait(request.pod, context)
         return frontend_pb2.AllowResponse()
@@ -35,6 +42,7 @@ class HandleService(frontend_pb2_grpc.HandleServiceServicer):
         self, request: frontend_pb2.RejectRequest, context: aio.ServicerContext[Any, Any]
     ) -> frontend_pb2.RejectResponse:
         """The plugin refuses the pod."""
+        await self._check_caller(request.plugin, context)
         if not self._waiting.reject(request.pod.uid, request.plugin, request.message):
             await _does_not_wait(request.pod, context)
         return frontend_pb2.RejectResponse()
@@ -45,6 +53,17 @@ class HandleService(frontend_pb2_grpc.HandleServiceServicer):
         """The plugin wants the pods tried now."""
         asked = {(f"{pod.namespace}/{pod.name}", pod.uid): pod for pod in request.pods}
         return frontend_pb2.ActivateResponse(activated=[asked[pod] for pod in self._activate(list(asked))])
+
+    async def _check_caller(self, plugin: str, context: aio.ServicerContext[Any, Any]) -> None:
+        """End the call where the caller may not speak for the plugin."""
+        allowed = self._callers.get(plugin)
+        if allowed is None:
+            names = ", ".join(sorted(self._callers)) or "none is configured"
+            text = f"plugin: {plugin!r} is no remote plugin of this scheduler; allowed: {names}"
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, text)
+        elif self._has_tls and allowed.isdisjoint(grpc_server.caller_identities(context)):
+            text = f"plugin: the caller's certificate has no identity of plugin {plugin}"
+            await context.abort(grpc.StatusCode.PERMISSION_DENIED, text)
 
 
 @contextlib.asynccontextmanager
@@ -71,14 +90,16 @@ async def served(config: own.TriremeConfiguration, service: HandleService) -> As
 
 def _listener(config: own.TriremeConfiguration) -> listening.Listener:
     listen, tls = config.handle_listen, config.tls
-    if listen.startswith(listening.UNIX) or not tls.mutual:
+    if not config.handle_has_tls:
         return listening.make_listener(listen, guarded=True)
     return listening.make_listener(
         listen,
         certificate=tls.cert_file,
         private_key=tls.key_file,
         client_ca=tls.ca_file,
-        identities=config.handle_allowed_identities,
+        identities=tuple(
+            {*config.handle_allowed_identities}.union(*(each.caller_identities for each in config.remote_plugins))
+        ),
         guarded=True,
     )
 

@@ -110,7 +110,7 @@ async def _run(
             if completed.trireme.remote_plugins:
                 supervisor.keep("remote plugins", functools.partial(monitor.run, frontend.plugins_changed))
                 supervisor.keep("calls to remote plugins", calls.run)
-            handles = handle.HandleService(frontend.waiting, frontend.activate)
+            handles = handle.HandleService(completed.trireme, frontend.waiting, frontend.activate)
             async with (
                 serving.serve(completed, frontend, supervisor) as served,
                 handle.served(completed.trireme, handles),

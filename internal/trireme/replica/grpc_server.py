@@ -75,6 +75,13 @@ async def refuse(context: aio.ServicerContext[Any, Any], refusal: fencing.Refusa
     raise AssertionError("abort does not return")
 
 
+def caller_identities(context: aio.ServicerContext[Any, Any]) -> set[str]:
+    """The names of the caller's certificate; none without TLS."""
+    from trireme.replica.tls import identities  # loaded with TLS only
+
+    return identities(context.auth_context())
+
+
 class ReplicaServer:
     """A server that is made, started, and stopped once."""
 
@@ -256,9 +263,7 @@ class _IdentityInterceptor(aio.ServerInterceptor):
         return _guarded(handler, self._check)
 
     async def _check(self, context: aio.ServicerContext[Any, Any]) -> None:
-        from trireme.replica.tls import identities
-
-        names = identities(context.auth_context())
+        names = caller_identities(context)
         if names.isdisjoint(self._allowed):
             log.warning("refused a call of %s: not among the allowed identities", ", ".join(sorted(names)) or "nobody")
             await context.abort(grpc.StatusCode.PERMISSION_DENIED, "the client's identity is not allowed to call")

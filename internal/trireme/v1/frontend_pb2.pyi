@@ -28,7 +28,7 @@ class AllowRequest(_message.Message):
     POD_FIELD_NUMBER: _builtins.int
     PLUGIN_FIELD_NUMBER: _builtins.int
     plugin: _builtins.str
-    """REQUIRED. The plugin that lets it go; it is bound when all plugins that it waits for did."""
+    """REQUIRED. The plugin that lets it go, which is the caller; it is bound when all plugins that it waits for did."""
     @_builtins.property
     def pod(self) -> _cycle_pb2.PodIdentity:
         """REQUIRED. The pod."""
@@ -74,7 +74,7 @@ class RejectRequest(_message.Message):
     PLUGIN_FIELD_NUMBER: _builtins.int
     MESSAGE_FIELD_NUMBER: _builtins.int
     plugin: _builtins.str
-    """REQUIRED. The plugin that refuses it."""
+    """REQUIRED. The plugin that refuses it, which is the caller."""
     message: _builtins.str
     """REQUIRED. Why, in the words of the event."""
     @_builtins.property
