@@ -89,7 +89,7 @@ conformance: $(STAMP) ## Agreement with kube-scheduler's decisions (CASES=file f
 	@$(BIN)/python tests/conformance/agreement.py $(if $(CASES),--cases $(CASES)) $(if $(ANSWERS),--print-answers)
 
 .PHONY: differential
-differential: $(STAMP) ## Random input, given to kube-scheduler too (KIND=decisions|hints|config|flags N=500 SEED=1 FROM=golden|scratch|preemption; needs Go)
+differential: $(STAMP) ## Random input, given to kube-scheduler too (KIND=decisions|hints|config|flags N=500 SEED=1 FROM=golden|scratch|preemption|gates; needs Go)
 	@$(BIN)/python tests/conformance/differential.py --kind $(or $(KIND),decisions) --count $(or $(N),500) --seed $(or $(SEED),1) \
 		--from $(or $(FROM),both)
 

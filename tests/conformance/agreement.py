@@ -35,6 +35,7 @@ FIELDS = (
     "scores",
     "total",
     "allocations",
+    "claimStatuses",
     "preemption",
     "message",
     "byPlugin",

@@ -185,6 +185,7 @@ class _Cycle:
             if not (claim.get("status") or {}).get("allocation")
         }
         out: dict[str, Json] = {}
+        statuses: dict[str, list[Json]] = {}
         for name in feasible:
             placement = filter_pb2.Placement(pod=pod, node_name=name, slot=self._slots[name])
             request = filter_pb2.ReserveRequest(cycle=self._cycle(self._profile), placements=[placement])
@@ -196,7 +197,8 @@ class _Cycle:
                 if claim.metadata.name in open_claims
             }
             out |= _some(name, allocations)
-        return _some("allocations", out)
+            statuses |= _some(name, [encode.encode(each) for each in reservation.claim_statuses])
+        return _some("allocations", out) | _some("claimStatuses", statuses)
 
     def _post_filter(self, response: filter_pb2.FilterResponse) -> Json:
         refusal = wire_status.from_message(response.pre_filter.status) if _refused(response) else None

@@ -27,6 +27,7 @@ import real_framework
 import shrinking
 import situation_devices
 import situation_exclusive
+import situation_gates
 import situation_preemption
 import situation_rarities
 import situations
@@ -44,7 +45,11 @@ DECISIONS = "decisions"
 CHUNK = 32
 
 # How many are made of golden ones; the others are drawn from scratch.
-OF_GOLDEN = {"golden": 1.0, "scratch": 0.0, "both": 0.4, "preemption": 0.0}
+OF_GOLDEN = {"golden": 1.0, "scratch": 0.0, "both": 0.4, "preemption": 0.0, "gates": 0.3}
+
+# How many runs of situations have feature gates that are not at their default, and how many of these are about devices.
+GATED = {"golden": 0.25, "scratch": 0.25, "both": 0.25, "preemption": 0.0, "gates": 1.0}
+GATED_DEVICES = 0.7
 
 # How many of these are several in one; the others are one with changes.
 CROSSED = 0.5
@@ -151,7 +156,7 @@ def _from_scratch(draw: random.Random, name: str, source: str) -> Row:
     if source == "preemption":
         return situation_preemption.situation(draw, name)
     chance = draw.random()
-    if chance < DEVICES:
+    if source == "devices" or chance < DEVICES:
         return situation_devices.situation(draw, name)
     if chance < DEVICES + EXCLUSIVE:
         return situation_exclusive.situation(draw, name)
@@ -161,17 +166,48 @@ def _from_scratch(draw: random.Random, name: str, source: str) -> Row:
 
 
 def drawn(seed: int, count: int, like: Sequence[str] = (), source: str = "both") -> Iterator[Row]:
-    """The situations of a seed. `like` are categories: all are made of golden ones of these."""
+    """The situations of a seed. `like` are categories: all are made of golden ones of these. Those of one chunk have
+    the same feature gates.
+    """
     draw = random.Random(seed)
     rows = golden_rows.read(golden_rows.DECISIONS)
     golden = [row for row in rows if not like or golden_rows.category_of(row) in like]
     mutations, crossings = Mutations(golden), Crossings(golden)
+    gated = Gated(draw, GATED[source])
     for number in range(count):
+        if number % CHUNK == 0:
+            gated.begin()
         name = f"{seed}-{number:05}"
         if not like and draw.random() >= OF_GOLDEN[source]:
-            yield _from_scratch(draw, name, source)
+            yield gated.changed(_from_scratch(draw, name, gated.source or source))
         else:
-            yield _of_golden(draw, name, mutations, crossings)
+            yield gated.changed(_of_golden(draw, name, mutations, crossings))
+
+
+class Gated:
+    """Gives runs of situations feature gates that are not at their default, and fields that belong to them."""
+
+    def __init__(self, draw: random.Random, chance: float) -> None:
+        self._draw = draw
+        self._chance = chance
+        self._gates: dict[str, bool] = {}
+        #: What situations from scratch are about in this run; empty: whatever is asked for.
+        self.source = ""
+
+    def begin(self) -> None:
+        """Another run."""
+        self._gates, self.source = {}, ""
+        if self._draw.random() < self._chance:
+            about_devices = self._draw.random() < GATED_DEVICES
+            self._gates = situation_gates.drawn_gates(self._draw, devices=about_devices)
+            self.source = "devices" if about_devices else ""
+
+    def changed(self, row: Row) -> Row:
+        """The situation with the gates of this run."""
+        if self._gates:
+            row["case"]["featureGates"] = dict(self._gates)
+            situation_gates.add(self._draw, row["case"], self._gates)
+        return row
 
 
 def _of_golden(draw: random.Random, name: str, mutations: Mutations, crossings: Crossings) -> Row:

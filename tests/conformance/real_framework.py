@@ -8,6 +8,7 @@ After the control plane has been built, that takes seconds. Who has no Go toolch
 """
 
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -96,21 +97,31 @@ def selectors(device: Mapping[str, Any], expressions: Sequence[str]) -> list[dic
 
 class Oracle:
     """The running program; a context manager. Situations are asked `runs` times each, and what varies is left out.
-    `gates` are feature gates that are on, whatever their default.
+    `gates` are feature gates that are on, whatever their default; those that a situation names are flipped besides. The
+    program reads gates at its start alone, and so starts again where a situation has others than the one before.
     """
 
     def __init__(self, runs: int = 4, gates: Iterable[str] = ()) -> None:
         self._runs = runs
-        self._gates = ",".join(f"{gate}=true" for gate in gates)
+        self._gates = dict.fromkeys(gates, True)
+        self._flipped: Mapping[str, bool] = {}
 
     def __enter__(self) -> "Oracle":
-        command = [str(build()), "-runs", str(self._runs), "-feature-gates", self._gates]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._start({})
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: types.TracebackType | None
     ) -> None:
+        self._stop()
+
+    def _start(self, flipped: Mapping[str, bool]) -> None:
+        stated = ",".join(f"{gate}={str(on).lower()}" for gate, on in {**self._gates, **flipped}.items())
+        command = [str(build()), "-runs", str(self._runs), "-feature-gates", stated]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._flipped = flipped
+
+    def _stop(self) -> None:
         self._process.kill()
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
@@ -119,6 +130,15 @@ class Oracle:
 
     def ask(self, rows: Sequence[Row]) -> list[Row]:
         """The rows with `expect`, or with `error` where the framework itself fails. Raises: OracleError."""
+        answers: list[Row] = []
+        for flipped, alike in itertools.groupby(rows, lambda row: row["case"].get("featureGates") or {}):
+            if flipped != self._flipped:
+                self._stop()
+                self._start(flipped)
+            answers += self._ask(list(alike))
+        return answers
+
+    def _ask(self, rows: Sequence[Row]) -> list[Row]:
         sender = threading.Thread(target=self._send, args=(rows,))
         sender.start()
         try:

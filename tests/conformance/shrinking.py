@@ -16,7 +16,7 @@ Json = Any
 Cut = tuple[tuple[str | int, ...], int]
 
 # What only exists as one of some that are known.
-_WHOLE = frozenset({"pluginConfig", "fitStrategy"})
+_WHOLE = frozenset({"pluginConfig", "fitStrategy", "featureGates"})
 
 # How many candidates are judged at a time.
 BATCH = 16

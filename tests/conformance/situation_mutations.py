@@ -50,7 +50,13 @@ class Mutations:
         return {"name": case["name"], "case": case}
 
     def change(self, draw: random.Random, case: Json) -> None:
-        field = draw.choice([name for name in case if isinstance(case[name], (list, dict)) and name != "pluginConfig"])
+        field = draw.choice(
+            [
+                name
+                for name in case
+                if isinstance(case[name], (list, dict)) and name not in ("pluginConfig", "featureGates")
+            ]
+        )
         if draw.random() < 0.5:
             field = "pod"
         if draw.random() < 0.1 and case.get("pods"):

@@ -1,6 +1,7 @@
 """Trireme and Kubernetes' own framework say the same about situations that nobody has written down."""
 
 import copy
+import json
 import random
 from collections.abc import Sequence
 from typing import Any
@@ -34,6 +35,35 @@ def test_random_situations_are_decided_as_the_framework_does() -> None:
     assert sides.compared > 0.9 * COUNT
     # Neither all situations where everything fits, nor all where nothing does.
     assert min(sides.met[outcome] for outcome in ("all nodes fit", "some nodes fit", "no node fits")) > COUNT // 20
+
+
+@pytest.mark.timeout(300)
+def test_random_situations_with_feature_gates_are_decided_as_the_framework_does() -> None:
+    """Else a gate has the effect that the golden cases show, and another one elsewhere."""
+    oracle_fixture.require_oracle()
+    rows = list(differential.drawn(seed=1, count=2 * differential.CHUNK, source="gates"))
+    setups = decision_profiles.Setups(rows)
+    with (
+        real_framework.Oracle(2) as oracle,
+        real_framework.Oracle(differential.RUNS_IF_DIFFERENT) as patient,
+        Phases(setups.default.configuration) as phases,
+    ):
+        sides = differential.Differential(phases, setups, oracle, patient)
+        assert [differences for _, differences in sides.differing(rows)] == []
+    assert sides.compared > 0.9 * len(rows)
+
+
+def test_runs_of_situations_have_feature_gates_and_use_what_belongs_to_them() -> None:
+    """Else only the defaults are compared, or gates without anything that they could change."""
+    rows = list(differential.drawn(seed=2, count=10 * differential.CHUNK, source="gates"))
+    runs = [rows[start : start + differential.CHUNK] for start in range(0, len(rows), differential.CHUNK)]
+    flipped = [{json.dumps(row["case"]["featureGates"]) for row in run} for run in runs]
+    assert all(len(each) == 1 for each in flipped)
+    assert len(set.union(*flipped)) > 5
+    text = json.dumps(rows)
+    for field in ("derivedAttributes", "compatibilityGroups", "nodeAllocatableResources", "skipNodeOperations"):
+        assert field in text
+    assert not any("featureGates" in row["case"] for row in differential.drawn(seed=2, count=9, source="preemption"))
 
 
 def test_the_oracle_says_what_the_golden_data_say() -> None:

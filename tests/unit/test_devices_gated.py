@@ -129,4 +129,6 @@ def test_the_stable_allocator_knows_no_distinct_attributes() -> None:
     with pytest.raises(allocator.AllocationError, match="constraint #0: empty constraint"):
         search(_with("root", *ROOTS), wanted, on=STABLE)
     assert search(_with("root", *ROOTS), claim_of(exactly(**selected("true"))), on=STABLE) == [["r=a"]]
+    asking = claim_of(exactly(capacity={"requests": {"memory": "1Gi"}}))
+    assert search(_with("root", *ROOTS), asking, on=STABLE) == [["r=a"]], "it knows nothing of shares"
     assert search(_with("root", *ROOTS[:2]), claim_of(all_devices()), on=STABLE) == [["r=a", "r=b"]]

@@ -11,8 +11,10 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/testing"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
 )
 
 // How long a preemption may take; it is some calls of a fake API server.
@@ -275,7 +277,8 @@ func (d *decision) score(answer object, profile framework.Framework, filtered *f
 	return nil
 }
 
-// reserve asks node by node what Reserve keeps for the claims that have no allocation.
+// reserve asks node by node what Reserve keeps for the claims that have no allocation, and what the pod's claims come
+// to in resources of the node.
 func (d *decision) reserve(answer object, profile framework.Framework, filtered *filtering) {
 	if len(d.about.Pod.Spec.ResourceClaims) == 0 {
 		return
@@ -285,10 +288,14 @@ func (d *decision) reserve(answer object, profile framework.Framework, filtered 
 	if err != nil {
 		panic(err)
 	}
-	kept := object{}
+	kept, statuses := object{}, object{}
 	for _, node := range filtered.feasible {
 		name := node.Node().Name
 		state := filtered.state.Clone()
+		logger := klog.FromContext(d.ctx)
+		if found := dynamicresources.ExtractPodNodeAllocatableResourceClaimStatus(logger, state, name); len(found) > 0 {
+			statuses[name] = found
+		}
 		if status := profile.RunReservePluginsReserve(d.ctx, state, d.about.Pod, name); status.IsSuccess() {
 			allocations := object{}
 			for _, claim := range claims {
@@ -305,6 +312,9 @@ func (d *decision) reserve(answer object, profile framework.Framework, filtered 
 	}
 	if len(kept) > 0 {
 		answer["allocations"] = kept
+	}
+	if len(statuses) > 0 {
+		answer["claimStatuses"] = statuses
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"runtime"
 
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/watch"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/klog/v2"
 )
@@ -47,6 +48,8 @@ func main() {
 		fmt.Fprintln(os.Stderr, "oracle:", err)
 		os.Exit(1)
 	}
+	// Many pods may be deleted before an informer comes to look.
+	watch.DefaultChanSize = 2000
 	answer := func() error { return answerAll(*runs, *parallel) }
 	if *amounts {
 		answer = readQuantities

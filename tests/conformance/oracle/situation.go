@@ -6,7 +6,9 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/component-base/featuregate"
 )
 
 // A situation is a case of the golden decisions: a cluster and a pod to place.
@@ -32,6 +34,8 @@ func parse(content json.RawMessage) (*situation, error) {
 		var err error
 		switch name {
 		case "name", "focus":
+		case "featureGates":
+			err = checkGates(value)
 		case "fitStrategy":
 			err = json.Unmarshal(value, &parsed.FitStrategy)
 		case "pluginConfig":
@@ -57,6 +61,20 @@ func parse(content json.RawMessage) (*situation, error) {
 		return nil, fmt.Errorf("there is no pod")
 	}
 	return parsed, nil
+}
+
+// checkGates fails where the situation is about other feature gates than those that this process was started with.
+func checkGates(content json.RawMessage) error {
+	var flipped map[string]bool
+	if err := json.Unmarshal(content, &flipped); err != nil {
+		return err
+	}
+	for name, on := range flipped {
+		if utilfeature.DefaultFeatureGate.Enabled(featuregate.Feature(name)) != on {
+			return fmt.Errorf("%s must be %t: it is a flag of this program", name, on)
+		}
+	}
+	return nil
 }
 
 func (s *situation) add(field string, content json.RawMessage) error {

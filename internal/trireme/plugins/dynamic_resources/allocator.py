@@ -182,7 +182,7 @@ class Search:
         where = f"claim {_name(claim)}, request {request.name}"
         if request.first_available and not self._on.prioritized_list:
             raise AllocationError(f"{where}: has subrequests, but the DRAPrioritizedList feature is disabled")
-        if self._on.consumable:
+        if self._on.consumable or self._on.stable:
             return
         disabled = "has capacity requests, but the DRAConsumableCapacity feature is disabled"
         if request.exactly.HasField("capacity"):
