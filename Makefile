@@ -54,8 +54,8 @@ run-bind: $(STAMP) ## Run a bind replica alone (ARGS="--listen 127.0.0.1:7003 --
 	@$(BIN)/python cmd/bind $(ARGS)
 
 .PHONY: image
-image: ## Build the image with all commands, trireme:0.1.0 (needs docker)
-	@docker build --tag trireme:0.1.0 .
+image: ## Build the image with all commands, trireme:0.1.0 (with docker, podman or buildah: BUILDER=podman; BUILD_FLAGS=...)
+	@deploy/image/build.sh trireme:0.1.0 $(BUILD_FLAGS)
 
 .PHONY: certs
 certs: $(STAMP) ## Make an authority and certificates in build/certificates, to try out TLS between the services

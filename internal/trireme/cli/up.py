@@ -6,6 +6,8 @@ a status line, and ends everything on Ctrl-C.
 
 import argparse
 import asyncio
+import contextlib
+import os
 import pathlib
 import shlex
 import shutil
@@ -93,7 +95,7 @@ def run(options: argparse.Namespace) -> int:
 async def _up(options: argparse.Namespace) -> int:
     folder = pathlib.Path(tempfile.mkdtemp(prefix="trireme-up-"))
     admin = frontend_connection.socket_for(folder)
-    kubeconfig = _kubeconfig(options, folder if admin.is_relative_to(folder) else frontend_connection.state_folder())
+    kubeconfig = _kubeconfig(options, folder, alone=not admin.is_relative_to(folder))
     layout = Layout(folder, kubeconfig, admin)
     stopping = asyncio.Event()
     output = processes.Output(stopping.set)
@@ -125,11 +127,19 @@ async def _up(options: argparse.Namespace) -> int:
             raise BrokenPipeError
 
 
-def _kubeconfig(options: argparse.Namespace, folder: pathlib.Path) -> pathlib.Path:
-    """The one that was named, or where that of the embedded cluster is written: only its owner may read it."""
+def _kubeconfig(options: argparse.Namespace, folder: pathlib.Path, *, alone: bool) -> pathlib.Path:
+    """The one that was named, or where that of the embedded cluster is written: only its owner may read it.
+
+    That is the same place each time, unless another `up` runs or this user has no home to write to: then in `folder`.
+    """
     if options.kubeconfig:
         return pathlib.Path(options.kubeconfig)
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if alone:
+        lasting = frontend_connection.state_folder()
+        with contextlib.suppress(OSError):
+            lasting.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if os.access(lasting, os.W_OK):
+            return lasting / "kubeconfig"
     return folder / "kubeconfig"
 
 
