@@ -20,6 +20,7 @@ from typing import Any
 
 import launcher
 import pytest
+from apiserver_mistakes import MISTAKES
 from apiserver_requests import JSON, STEPS, TABLE, WAIT, WATCH, Step
 from controlplane_fixture import require_built
 from embedded_process import embedded_cluster
@@ -137,11 +138,13 @@ def test_both_servers_answer_alike(servers: tuple[Api, Api]) -> None:
     """A client that works against the embedded cluster must work against a real one, and the other way round."""
     real, embedded = servers
     differences: list[str] = []
-    for step in STEPS:
+    for step in (*STEPS, *MISTAKES):
         answers = [
             json.dumps(normal(api.call(step)), indent=1, sort_keys=True).splitlines() for api in (real, embedded)
         ]
         if answers[0] != answers[1]:
             lines = difflib.unified_diff(*answers, "real", "embedded", n=1, lineterm="")
             differences.append(f"== {step.label}\n" + "\n".join(list(lines)[:40]))
-    assert not differences, f"{len(differences)} of {len(STEPS)} answers differ\n" + "\n".join(differences)
+    assert not differences, f"{len(differences)} of {len(STEPS) + len(MISTAKES)} answers differ\n" + "\n".join(
+        differences
+    )

@@ -116,7 +116,8 @@ def _merge_list(field: str, document: Any, patch: list[Any], order: Any) -> list
     result = list(items)
     for change in patch:
         if key not in change:
-            raise problems.bad_request(f"map: {change} does not contain declared merge key: {key}")
+            text = f"map: {_go_text(change)} does not contain declared merge key: {key}"
+            raise problems.ApiError(500, "", text)
         position = next((index for index, one in enumerate(result) if one.get(key) == change[key]), None)
         if change.get("$patch") == "delete":
             if position is not None:
@@ -126,6 +127,17 @@ def _merge_list(field: str, document: Any, patch: list[Any], order: Any) -> list
         else:
             result[position] = _merge_object(result[position], change)
     return _ordered(result, items, order or patch, key)
+
+
+def _go_text(value: Any) -> str:
+    """A JSON value as Go prints it, which is how clients know this message."""
+    if isinstance(value, dict):
+        return f"map[{' '.join(f'{key}:{_go_text(below)}' for key, below in sorted(value.items()))}]"
+    if isinstance(value, list):
+        return f"[{' '.join(map(_go_text, value))}]"
+    if isinstance(value, bool) or value is None:
+        return {True: "true", False: "false", None: "<nil>"}[value]
+    return str(value)
 
 
 def _clean(item: dict[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import orjson
+
 from trireme.embedded.resources import Resource
 
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
@@ -76,6 +78,8 @@ def invalid(field: str, value: object, detail: str) -> Cause:
         shown = str(value).lower()
     elif isinstance(value, str):
         shown = f'"{value}"'
+    elif isinstance(value, dict | list):
+        shown = orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
     else:
         shown = "null" if value is None else str(value)
     return Cause("FieldValueInvalid", field, f"Invalid value: {shown}: {detail}")
@@ -85,6 +89,16 @@ def unsupported(field: str, value: str, allowed: Sequence[str]) -> Cause:
     """A field whose value is none of the known ones."""
     known = ", ".join(f'"{one}"' for one in allowed)
     return Cause("FieldValueNotSupported", field, f'Unsupported value: "{value}": supported values: {known}')
+
+
+def duplicate(field: str, value: str) -> Cause:
+    """A field whose value another one has already."""
+    return Cause("FieldValueDuplicate", field, f'Duplicate value: "{value}"')
+
+
+def missing(field: str, value: str) -> Cause:
+    """A field that refers to something that is not there."""
+    return Cause("FieldValueNotFound", field, f'Not found: "{value}"')
 
 
 def forbidden_field(field: str, detail: str) -> Cause:

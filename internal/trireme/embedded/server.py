@@ -34,6 +34,7 @@ _BODY_LIMIT = 3 * 1024 * 1024
 _KEEP_ALIVE_SECONDS = 3600.0
 _JSON = "application/json"
 _JSON_HEADERS = {"Content-Type": _JSON, "Cache-Control": "no-cache, private"}
+_OUR_MISTAKE = "Internal error occurred: the embedded cluster failed at this request; its log says where"
 _HEALTH = frozenset({"/healthz", "/readyz", "/livez"})
 _PLAIN_FORM = Form()
 
@@ -150,10 +151,10 @@ class ApiServer:
             if request.transport is not None:
                 request.transport.abort()
             return web.Response(status=500)
-        except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
+        except (KeyError, TypeError, AttributeError, ValueError, IndexError):
             # A body odd enough to get past all checks must cost its sender an error, not everybody the server.
             _LOG.exception("%s %s failed", request.method, request.path)
-            return self._refuse(problems.ApiError(500, "InternalError", f"Internal error occurred: {error!r}"))
+            return self._refuse(problems.ApiError(500, "InternalError", _OUR_MISTAKE))
 
     @staticmethod
     def _refuse(error: problems.ApiError) -> web.Response:

@@ -7,45 +7,17 @@ Source: k8s.io/kubernetes, pkg/apis/core/validation, and k8s.io/apimachinery, pk
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from typing import Any
 
-import orjson
-
-from trireme.embedded import cron, custom_definitions, group_validation, problems, quantities, selection
+from trireme.embedded import cron, custom_definitions, group_validation, names, problems, quantities, selection
+from trireme.embedded.pod_validation import EFFECTS, PROTOCOLS, RANGE_TEXT, amounts, pod_spec
 from trireme.embedded.problems import Cause
 from trireme.embedded.resources import Resource
 from trireme.embedded.store import Object
 
-_SUBDOMAIN = re.compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
-_LABEL = re.compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
-_VALUE = re.compile(r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$")
-_KEY = re.compile(r"^([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$")
-_SUBDOMAIN_TEXT = (
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and "
-    "end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
-    "'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
-)
-_LABEL_TEXT = (
-    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with "
-    "an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
-    "'[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
-)
-_VALUE_TEXT = (
-    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
-    "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
-    "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
-)
-_KEY_TEXT = (
-    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
-    "character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
-    "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
-)
-_ANY_NAME = frozenset({"roles", "rolebindings", "clusterroles", "clusterrolebindings"})
-_LABEL_NAMES = frozenset({"namespaces", "services"})
-_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
-_RESTARTS = ("Always", "OnFailure", "Never")
+_STRATEGIES = ("Recreate", "RollingUpdate")
+_SERVICE_TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
+_ACCESS = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 _CONCURRENCY = ("Allow", "Forbid", "Replace")
 _UPDATABLE = (
     "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,"
@@ -54,142 +26,112 @@ _UPDATABLE = (
 )
 
 
-def _name(resource: Resource, name: str) -> list[Cause]:
-    if not name:
-        return [problems.required("metadata.name", "name or generateName is required")]
-    if resource.plural in _ANY_NAME:
-        return []
-    if resource.plural in _LABEL_NAMES:
-        if len(name) > 63:
-            return [problems.invalid("metadata.name", name, "must be no more than 63 bytes")]
-        return [] if _LABEL.match(name) else [problems.invalid("metadata.name", name, _LABEL_TEXT)]
-    if len(name) > 253:
-        return [problems.invalid("metadata.name", name, "must be no more than 253 bytes")]
-    return [] if _SUBDOMAIN.match(name) else [problems.invalid("metadata.name", name, _SUBDOMAIN_TEXT)]
-
-
-def _labels(path: str, labels: Any) -> list[Cause]:
-    causes: list[Cause] = []
-    for key, value in (labels or {}).items():
-        if not _KEY.match(key.rpartition("/")[2]):
-            causes.append(problems.invalid(path, key, _KEY_TEXT))
-        if not isinstance(value, str) or not _VALUE.match(value):
-            causes.append(problems.invalid(path, value, _VALUE_TEXT))
-        elif len(value) > 63:
-            causes.append(problems.invalid(path, value, "must be no more than 63 bytes"))
-    return causes
-
-
-def _amounts(path: str, amounts: Any) -> list[Cause]:
-    causes: list[Cause] = []
-    for name, amount in (amounts or {}).items():
-        if quantities.value(amount) < 0:
-            causes.append(problems.invalid(f"{path}[{name}]", str(amount), "must be greater than or equal to 0"))
-    return causes
-
-
-def _requests_within_limits(path: str, resources: Object) -> list[Cause]:
-    limits = resources.get("limits") or {}
-    causes: list[Cause] = []
-    for name, amount in (resources.get("requests") or {}).items():
-        if name in limits and quantities.value(amount) > quantities.value(limits[name]):
-            detail = f"must be less than or equal to {name} limit of {limits[name]}"
-            causes.append(problems.invalid(f"{path}.requests", str(amount), detail))
-    return causes
-
-
-def _container(path: str, container: Any) -> list[Cause]:
-    causes: list[Cause] = []
-    name = container.get("name", "")
-    if not name:
-        causes.append(problems.required(f"{path}.name"))
-    elif not _LABEL.match(name):
-        causes.append(problems.invalid(f"{path}.name", name, _LABEL_TEXT))
-    if not container.get("image"):
-        causes.append(problems.required(f"{path}.image"))
-    resources = container.get("resources") or {}
-    bad = [
-        cause for part in ("limits", "requests") for cause in _amounts(f"{path}.resources.{part}", resources.get(part))
-    ]
-    causes += bad or _requests_within_limits(f"{path}.resources", resources)
-    return causes
-
-
-def _pod_spec(path: str, spec: Any) -> list[Cause]:
-    if not isinstance(spec, dict) or not spec.get("containers"):
-        return [problems.required(f"{path}.containers")]
-    causes: list[Cause] = []
-    for part in ("initContainers", "containers"):
-        seen: set[str] = set()
-        for index, container in enumerate(spec.get(part) or ()):
-            causes += _container(f"{path}.{part}[{index}]", container)
-            if container.get("name") in seen:
-                causes.append(
-                    Cause(
-                        "FieldValueDuplicate", f"{path}.{part}[{index}].name", f'Duplicate value: "{container["name"]}"'
-                    )
-                )
-            seen.add(container.get("name", ""))
-    if spec.get("restartPolicy") not in _RESTARTS:
-        causes.append(problems.unsupported(f"{path}.restartPolicy", str(spec.get("restartPolicy")), _RESTARTS))
-    causes += _labels(f"{path}.nodeSelector", spec.get("nodeSelector"))
-    for index, toleration in enumerate(spec.get("tolerations") or ()):
-        if toleration.get("effect") and toleration["effect"] not in _EFFECTS:
-            causes.append(problems.unsupported(f"{path}.tolerations[{index}].effect", toleration["effect"], _EFFECTS))
-    if spec.get("nodeName") and spec.get("schedulingGates"):
-        causes.append(
-            problems.forbidden_field(f"{path}.nodeName", "cannot be set until all schedulingGates have been cleared")
-        )
-    return causes
-
-
 def _pod(obj: Object) -> list[Cause]:
-    return _pod_spec("spec", obj.get("spec"))
+    return pod_spec("spec", obj.get("spec"))
 
 
 def _node(obj: Object) -> list[Cause]:
     causes: list[Cause] = []
     for index, taint in enumerate(obj["spec"].get("taints") or ()):
-        if not taint.get("key"):
-            causes.append(problems.required(f"metadata.taints[{index}].key"))
-        if taint.get("effect") not in _EFFECTS:
-            effect = str(taint.get("effect", ""))
-            causes.append(problems.unsupported(f"metadata.taints[{index}].effect", effect, _EFFECTS))
+        path = f"metadata.taints[{index}]"
+        causes += names.qualified(f"{path}.key", taint.get("key", ""))
+        if not taint.get("effect"):
+            causes.append(problems.required(f"{path}.effect"))
+        elif taint["effect"] not in EFFECTS:
+            causes.append(problems.unsupported(f"{path}.effect", taint["effect"], EFFECTS))
     status = obj.get("status") or {}
     for part in ("capacity", "allocatable"):
-        causes += _amounts(f"status.{part}", status.get(part))
+        causes += amounts(f"status.{part}", status.get(part))
     return causes
+
+
+def _not_negative(path: str, spec: Object, *parts: str) -> list[Cause]:
+    return [
+        problems.invalid(f"{path}.{part}", spec[part], "must be greater than or equal to 0")
+        for part in parts
+        if isinstance(spec.get(part), int) and spec[part] < 0
+    ]
 
 
 def _workload(obj: Object) -> list[Cause]:
     """Deployments, ReplicaSets, StatefulSets, DaemonSets: a selector, and a template that it matches."""
     spec = obj.get("spec") or {}
     template = spec.get("template") or {}
-    causes: list[Cause] = []
-    replicas = spec.get("replicas")
-    if isinstance(replicas, int) and replicas < 0:
-        causes.append(problems.invalid("spec.replicas", replicas, "must be greater than or equal to 0"))
+    causes = _not_negative("spec", spec, "replicas")
     if not spec.get("selector"):
         causes.append(problems.required("spec.selector"))
     labels = (template.get("metadata") or {}).get("labels")
     selector = spec.get("selector")
     # A selector that is not there selects nothing.
     if selector is None or not selection.compile_selector(selector)(labels or {}):
-        shown = orjson.dumps(labels, option=orjson.OPT_SORT_KEYS).decode()
         detail = "`selector` does not match template `labels`"
-        causes.append(Cause("FieldValueInvalid", "spec.template.metadata.labels", f"Invalid value: {shown}: {detail}"))
-    return causes + _pod_spec("spec.template.spec", template.get("spec"))
+        causes.append(problems.invalid("spec.template.metadata.labels", labels, detail))
+    causes += names.labels("spec.template.metadata.labels", labels)
+    causes += pod_spec("spec.template.spec", template.get("spec"))
+    policy = (template.get("spec") or {}).get("restartPolicy")
+    if policy in ("OnFailure", "Never"):
+        causes.append(problems.unsupported("spec.template.spec.restartPolicy", policy, ("Always",)))
+    return causes
+
+
+def _deployment(obj: Object) -> list[Cause]:
+    spec, causes = obj.get("spec") or {}, _workload(obj)
+    kind = (spec.get("strategy") or {}).get("type")
+    if kind not in _STRATEGIES:
+        known = ", ".join(f'"{one}"' for one in _STRATEGIES)
+        shown = f'{{"Type":"{kind}","RollingUpdate":null}}'
+        text = f"Unsupported value: {shown}: supported values: {known}"
+        causes.append(Cause("FieldValueNotSupported", "spec.strategy", text))
+    return causes + _not_negative("spec", spec, "minReadySeconds", "revisionHistoryLimit")
 
 
 def _job(obj: Object) -> list[Cause]:
     spec = obj.get("spec") or {}
-    pod_spec = (spec.get("template") or {}).get("spec") or {}
-    causes = _pod_spec("spec.template.spec", pod_spec)
-    if pod_spec.get("restartPolicy") == "Always":
-        detail = 'valid values: "OnFailure", "Never"'
-        causes.append(problems.required("spec.template.spec.restartPolicy", detail))
+    pods = (spec.get("template") or {}).get("spec") or {}
+    causes = _not_negative("spec", spec, "parallelism", "completions", "activeDeadlineSeconds", "backoffLimit")
+    causes += _not_negative("spec", spec, "ttlSecondsAfterFinished")
     if spec.get("completionMode") == "Indexed" and spec.get("completions") is None:
         causes.append(problems.required("spec.completions", "when completion mode is Indexed"))
+    causes += pod_spec("spec.template.spec", pods)
+    if pods.get("restartPolicy", "Always") == "Always":
+        causes.append(problems.required("spec.template.spec.restartPolicy", 'valid values: "OnFailure", "Never"'))
+    return causes
+
+
+def _service(obj: Object) -> list[Cause]:
+    spec = obj.get("spec") or {}
+    causes: list[Cause] = []
+    ports = spec.get("ports") or ()
+    if not ports and spec.get("clusterIP") != "None" and spec.get("type") != "ExternalName":
+        causes.append(problems.required("spec.ports"))
+    seen: set[str] = set()
+    for index, port in enumerate(ports):
+        causes += _service_port(f"spec.ports[{index}]", port, needs_name=len(ports) > 1)
+        if (name := port.get("name", "")) and name in seen:
+            causes.append(problems.duplicate(f"spec.ports[{index}].name", name))
+        seen.add(name)
+    causes += names.labels("spec.selector", spec.get("selector"))
+    if spec.get("type") not in _SERVICE_TYPES:
+        causes.append(problems.unsupported("spec.type", str(spec.get("type", "")), _SERVICE_TYPES))
+    if spec.get("type") == "ExternalName" and not spec.get("externalName"):
+        causes.append(problems.required("spec.externalName"))
+    return causes
+
+
+def _service_port(path: str, port: Object, *, needs_name: bool) -> list[Cause]:
+    causes: list[Cause] = []
+    if not port.get("name") and needs_name:
+        causes.append(problems.required(f"{path}.name"))
+    elif port.get("name"):
+        causes += names.label(f"{path}.name", port["name"])
+    number = port.get("port", 0)
+    if not 1 <= number <= 65535:
+        causes.append(problems.invalid(f"{path}.port", number, RANGE_TEXT))
+    if port.get("protocol") not in PROTOCOLS:
+        causes.append(problems.unsupported(f"{path}.protocol", port.get("protocol", ""), PROTOCOLS))
+    target = port.get("targetPort", number)
+    if isinstance(target, int) and not 1 <= target <= 65535:
+        causes.append(problems.invalid(f"{path}.targetPort", target, RANGE_TEXT))
     return causes
 
 
@@ -218,13 +160,17 @@ def _cron_job(obj: Object) -> list[Cause]:
 
 def _claim(obj: Object) -> list[Cause]:
     spec = obj.get("spec") or {}
-    causes = (
-        [] if spec.get("accessModes") else [problems.required("spec.accessModes", "at least 1 access mode is required")]
-    )
+    modes = spec.get("accessModes") or ()
+    causes = [] if modes else [problems.required("spec.accessModes", "at least 1 access mode is required")]
+    causes += [problems.unsupported("spec.accessModes", one, _ACCESS) for one in modes if one not in _ACCESS]
     requests = (spec.get("resources") or {}).get("requests") or {}
     if "storage" not in requests:
         causes.append(problems.required("spec.resources[storage]"))
-    return causes + _amounts("spec.resources.requests", requests)
+    elif quantities.value(requests["storage"]) <= 0:
+        causes.append(
+            problems.invalid("spec.resources[storage]", str(requests["storage"]), "must be greater than zero")
+        )
+    return causes
 
 
 def _priority_class(obj: Object) -> list[Cause]:
@@ -238,7 +184,8 @@ def _priority_class(obj: Object) -> list[Cause]:
 _CREATE: dict[str, Callable[[Object], list[Cause]]] = {
     "pods": _pod,
     "nodes": _node,
-    "deployments.apps": _workload,
+    "services": _service,
+    "deployments.apps": _deployment,
     "replicasets.apps": _workload,
     "statefulsets.apps": _workload,
     "daemonsets.apps": _workload,
@@ -259,8 +206,9 @@ def _raise(resource: Resource, name: str, causes: list[Cause]) -> None:
 def check_create(resource: Resource, obj: Object) -> None:
     """Raises ApiError 422 where an object that is to be created is wrong."""
     metadata = obj["metadata"]
-    causes = _name(resource, metadata.get("name", ""))
-    causes += _labels("metadata.labels", metadata.get("labels"))
+    causes = names.of_object(resource, metadata.get("name", ""))
+    causes += names.labels("metadata.labels", metadata.get("labels"))
+    causes += names.annotation_keys("metadata.annotations", metadata.get("annotations"))
     specific = _CREATE.get(resource.key)
     if specific is not None:
         causes += specific(obj)
@@ -301,7 +249,7 @@ def _changed_pod(obj: Object, before: Object) -> list[Cause]:
 
 def _changed_selector(obj: Object, before: Object) -> list[Cause]:
     if obj["spec"].get("selector") != before["spec"].get("selector"):
-        return [problems.invalid("spec.selector", str(obj["spec"].get("selector")), "field is immutable")]
+        return [problems.invalid("spec.selector", obj["spec"].get("selector"), "field is immutable")]
     return []
 
 
@@ -319,13 +267,14 @@ _UPDATE: dict[str, Callable[[Object, Object], list[Cause]]] = {
 def check_update(resource: Resource, obj: Object, before: Object) -> None:
     """Raises ApiError 422 where a write to the object itself (not to a subresource) is wrong."""
     metadata = obj["metadata"]
-    causes = _labels("metadata.labels", metadata.get("labels"))
+    causes = names.labels("metadata.labels", metadata.get("labels"))
+    causes += names.annotation_keys("metadata.annotations", metadata.get("annotations"))
+    specific = _CREATE.get(resource.key)
+    if specific is not None:
+        causes += specific(obj)
     changed = _UPDATE.get(resource.key)
     if changed is not None:
         causes += changed(obj, before)
-    specific = _CREATE.get(resource.key)
-    if specific is not None and not causes:
-        causes += specific(obj)
     _raise(resource, metadata["name"], causes)
 
 

@@ -190,7 +190,11 @@ class Writer:
 def _delete_options(query: Mapping[str, str], options: Object) -> Object:
     options = dict(options)
     if "gracePeriodSeconds" in query:
-        options["gracePeriodSeconds"] = int(query["gracePeriodSeconds"])
+        text = query["gracePeriodSeconds"]
+        try:
+            options["gracePeriodSeconds"] = int(text)
+        except ValueError as error:
+            raise problems.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from error
     if "propagationPolicy" in query:
         options["propagationPolicy"] = query["propagationPolicy"]
     if dry_run_of("Delete", query, options):
