@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import tracemalloc
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -38,7 +39,7 @@ async def _accept(_request: web.Request, seen: Seen) -> web.StreamResponse:
 
 @contextlib.asynccontextmanager
 async def _recording(
-    script: Script, run: bool = True, **more: Any
+    script: Script, run: bool = True, qps: float = -1.0, **more: Any
 ) -> AsyncIterator[tuple[FakeServer, events.EventRecorder, Clock, list[float]]]:
     clock, slept = Clock(), []
 
@@ -49,7 +50,7 @@ async def _recording(
         await asyncio.sleep(0)
 
     async with serving(script) as server:
-        settings = client.ClientSettings(credentials.Source(master=server.url), qps=-1.0)
+        settings = client.ClientSettings(credentials.Source(master=server.url), qps=qps, burst=1)
         async with await client.connect(settings) as api:
             recorder = events.EventRecorder(
                 api,
@@ -314,13 +315,13 @@ async def test_a_slow_write_does_not_hold_up_the_events_behind_it(monkeypatch: p
     [
         pytest.param(0.0, 1, id="in-time"),
         pytest.param(2 * events.LATE_SECONDS, 3, id="late"),
-        pytest.param(20 * events.LATE_SECONDS, events.WRITERS, id="very-late"),
+        pytest.param(20 * events.LATE_SECONDS, 8, id="very-late"),
     ],
 )
 async def test_events_are_written_one_at_a_time_and_more_only_as_they_get_late(late: float, at_once: int) -> None:
     """If this fails, the events of a burst take the API server from the bindings, or fall behind without end."""
     writes = _Writes()
-    async with _recording(writes.script) as (_, recorder, clock, _):
+    async with _recording(writes.script, writers=8) as (_, recorder, clock, _):
         for number in range(40):
             recorder.scheduled(POD._replace(name=f"web-{number}"), "n", "default-scheduler")
         clock.seconds += late
@@ -331,12 +332,37 @@ async def test_events_are_written_one_at_a_time_and_more_only_as_they_get_late(l
 async def test_all_write_when_the_end_is_near() -> None:
     """If this fails, the events of a burst are lost when the frontend is stopped after it."""
     writes = _Writes()
-    async with _recording(writes.script) as (_, recorder, _, _):
+    async with _recording(writes.script, writers=8) as (_, recorder, _, _):
         for number in range(40):
             recorder.scheduled(POD._replace(name=f"web-{number}"), "n", "default-scheduler")
         assert await recorder.flush(30)
         assert recorder.statistics().written == 40
-    assert writes.most == events.WRITERS
+    assert writes.most == 8
+
+
+async def test_no_more_writes_wait_for_a_low_rate_limit_than_it_lets_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If this fails, writes wait in the client until their deadline, are tried again, and in the end given up."""
+    monkeypatch.setattr(events, "WRITE_DEADLINE_SECONDS", 2.0)
+    async with _recording(_accept, qps=20.0) as (_, recorder, clock, _):
+        for number in range(60):
+            recorder.scheduled(POD._replace(name=f"web-{number}"), "n", "default-scheduler")
+        clock.seconds += 100 * events.LATE_SECONDS
+        await _written(recorder, 60)
+        assert recorder.statistics().given_up == 0
+
+
+async def test_events_that_wait_take_little_memory() -> None:
+    """If this fails, the events of a burst take hundreds of megabytes of a process that is limited to that."""
+    async with _recording(_accept, run=False) as (_, recorder, _, _):
+        recorder.scheduled(POD, "n", "default-scheduler")  # loads what is loaded once
+        tracemalloc.start()
+        try:
+            for number in range(1000):
+                recorder.scheduled(POD._replace(name=f"web-{number}"), "n", "default-scheduler")
+            used, _peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert used / 1000 < 1500
 
 
 class _Writes:

@@ -1,10 +1,11 @@
 """Events: what happened to pods, written to the API beside everything else.
 
-An event never delays scheduling: `record` puts it into a bounded queue and returns, and a few writers send what is in
-it, with a rate limit and a connection pool of their own. Bindings and evictions want the same API server, so one event
-is written at a time, and more only as they get late: in a burst of pods they come some seconds after what they tell of.
-If the API server cannot keep up the oldest are dropped and counted. The frequent one, `Scheduled`, costs one POST and
-one dictionary.
+An event never delays scheduling: `record` puts it into a bounded queue and returns, and writers send what is in it,
+with a rate limit and a connection pool of their own. Bindings and evictions want the same API server and come first:
+one event is written at a time, and one more for each `LATE_SECONDS` that the oldest has waited. So an API server with
+time to spare gets events as they come, and in a burst of pods, where bindings alone would keep it busy, events are
+written as fast as bindings once they are one and a half seconds late. If the API server cannot keep up the oldest are
+dropped and counted. The frequent one, `Scheduled`, costs one POST and one dictionary.
 
 Events are objects of events.k8s.io/v1 where the server serves that (asked once, at start), else of core/v1; the event
 on the Lease is core/v1 always, as kube-scheduler's is. What repeats becomes a series (`event_series`); of core/v1
@@ -43,10 +44,14 @@ MAX_TRIES = 12
 RETRY_SECONDS = 10.0
 RETRY_JITTER = 0.25
 WRITE_DEADLINE_SECONDS = 30.0
-QUEUE_LIMIT = 20_000
-# Writes under way, at most, and how late the next one has to be for one more of them.
-WRITERS = 8
-LATE_SECONDS = 5.0
+# Some 80 MB. At the default rate limit of 50 a second the events of so many pods take half an hour.
+QUEUE_LIMIT = 100_000
+# Writes under way, at most: as many as bind has bindings under way. With fewer, bindings would get the larger part of a
+# busy API server for as long as a burst lasts. And how late the next one has to be for one more of them.
+WRITERS = 64
+LATE_SECONDS = 1.5 / WRITERS
+# With a low rate limit writes wait for that, up to their deadline: no more of them than it lets through in so long.
+MAX_DELAY_SECONDS = 1.0
 # A write that takes longer does not keep others from being begun.
 SLOW_SECONDS = 0.25
 HOUSEKEEPING_SECONDS = 60.0
@@ -133,7 +138,7 @@ class EventRecorder:
             return
         self._recorded += 1
         _, _, body = self._event(pod, NORMAL, "Scheduled", "Binding", message, controller)
-        self._put(Write(_collection(pod.namespace), orjson.dumps(body)))
+        self._put(Write(_collection(pod.namespace), _encoded(body)))
 
     def record(
         self, regarding: ObjectReference, event_type: str, reason: str, action: str, message: str, controller: str
@@ -156,7 +161,7 @@ class EventRecorder:
         name, time_text, body = self._event(regarding, event_type, reason, action, text, controller)
         namespace = regarding.namespace or "default"
         self._series.begin(key, Series(name, namespace, body, self._clock(), time_text))
-        self._put(Write(_collection(namespace), orjson.dumps(body)))
+        self._put(Write(_collection(namespace), _encoded(body)))
 
     def record_legacy(
         self, regarding: ObjectReference, event_type: str, reason: str, message: str, controller: str
@@ -177,7 +182,7 @@ class EventRecorder:
         namespace = regarding.namespace or "default"
         self._legacy_series.begin(key, Series(name, namespace, body, self._clock(), time_text))
         if not spam:
-            self._put(Write(_legacy_collection(namespace), orjson.dumps(body), legacy=True))
+            self._put(Write(_legacy_collection(namespace), _encoded(body), legacy=True))
 
     async def run(self) -> None:
         """Writes until it is cancelled."""
@@ -295,6 +300,8 @@ class EventRecorder:
     def _another_may_write(self) -> bool:
         if not self._queue:
             return False
+        if self._writing and self._api.rate_limit_delay() > MAX_DELAY_SECONDS:
+            return False
         late = self._clock() - self._queue[0].since
         return self._in_a_hurry or len(self._writing) <= late / LATE_SECONDS
 
@@ -380,6 +387,11 @@ class EventRecorder:
                 due.extend(self._series.repeating())
             for series in due:
                 self._put(Write(_collection(series.namespace), b"", series))
+
+
+def _encoded(body: Mapping[str, Any]) -> bytes:
+    """The body as JSON, in as many bytes as it has: orjson's own object keeps 8 KB, and thousands may wait."""
+    return bytes(memoryview(orjson.dumps(body)))
 
 
 def _series_patch(series: Series) -> Mapping[str, Any]:
