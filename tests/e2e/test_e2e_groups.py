@@ -137,6 +137,57 @@ async def a_pod_for_which_a_group_goes_as_one(on: Stage) -> None:
     await on.until_told("Preempted", 4)
 
 
+def _spread(pods: list[Json]) -> list[Json]:
+    """The pods go to the first node, and count in a constraint that lets two of them be there."""
+    constraint = {
+        "maxSkew": 2,
+        "minDomains": 10,
+        "topologyKey": "kubernetes.io/hostname",
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "foo"}},
+    }
+    for pod in pods:
+        pod["metadata"]["labels"] = {"app": "foo"}
+        pod["spec"] |= {
+            "nodeSelector": {"kubernetes.io/hostname": "node-0"},
+            "topologySpreadConstraints": [constraint],
+        }
+    return pods
+
+
+async def _spread_out(on: Stage, nodes: int, cpu: str) -> None:
+    """A cluster of such nodes, on each of which a pod of lower priority counts in the constraint."""
+    await on.priorities()
+    await on.nodes(nodes, cpu)
+    for number, pod in enumerate(_lesser(nodes, labels={"app": "foo"})):
+        labels = {"kubernetes.io/hostname": f"node-{number}"}
+        await on.patch(f"/api/v1/nodes/node-{number}", {"metadata": {"labels": labels}})
+        pod["spec"]["nodeName"] = f"node-{number}"
+        await on.pods([pod])
+    await on.until_bound(nodes)
+
+
+async def a_gang_that_spreads(on: Stage) -> None:
+    """There are CPUs for all, but the pod on its node is one too many; the one on the other node is not."""
+    await _spread_out(on, 2, "16")
+    await on.group(gang("a", 2, priorityClassName="high"))
+    await on.pods(_spread(members("a", 2, priorityClassName="high")))
+    await on.until_bound(2, "a-")
+    await on.until_condition("a", "Scheduled")
+    assert await on.bound("low") == ["low-1"]
+
+
+async def a_gang_that_spreads_where_others_do_not_count(on: Stage) -> None:
+    """Of two pods on its node only the one that counts in the constraint goes."""
+    await _spread_out(on, 1, "4")
+    await on.pods([installation.pod("other", cpu="1", nodeName="node-0", terminationGracePeriodSeconds=0)])
+    await on.group(gang("a", 2, priorityClassName="high"))
+    await on.pods(_spread(members("a", 2, priorityClassName="high")))
+    await on.until_bound(2, "a-")
+    await on.until_condition("a", "Scheduled")
+    assert await on.bound("other") == ["other"]
+
+
 async def _racked(on: Stage, racks: str) -> None:
     await on.nodes(len(racks))
     for number, rack in enumerate(racks):
@@ -178,6 +229,8 @@ SCENARIOS = (
     a_gang_for_which_no_eviction_is_enough,
     victims_that_go_together,
     a_pod_for_which_a_group_goes_as_one,
+    a_gang_that_spreads,
+    a_gang_that_spreads_where_others_do_not_count,
     a_gang_in_the_rack_that_it_fills,
     a_gang_that_no_rack_has_room_for,
 )

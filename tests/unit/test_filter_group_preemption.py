@@ -40,6 +40,13 @@ class Cluster:
         self.builder.snap.pods.start[rows] = start
         return [self.builder.snap.pods.uids[row] for row in rows]
 
+    def spreads(self, app: str) -> None:
+        """The members count for the constraint of theirs that selects the app."""
+        for number in (MEMBER, OTHER_MEMBER):
+            pod = self.builder.snap.classes[number].pod
+            pod.metadata.labels["app"] = app
+            self.builder.add_class(number, pod)
+
     def group(self, name: str, priority: int, together: bool, parent: str = "", composite: bool = False) -> None:
         entry = snapshot_pb2.ClusterObject()
         group = entry.composite_pod_group if composite else entry.pod_group
@@ -57,9 +64,12 @@ class Cluster:
         budget.status.disruptions_allowed = allowed
         self.builder.apply(objects=[entry])
 
-    async def serve(self) -> None:
+    async def serve(self, *more: str) -> None:
+        """`more` are filter plugins beside the usual ones."""
         self.service = service.FilterService(self.builder.snap, lambda remote: None)  # type: ignore[arg-type,return-value]
-        await phase_calls.greet(self.service, phase_calls.configuration(FILTERS, []))
+        configuration = phase_calls.configuration((*FILTERS, *more), [])
+        configuration.profiles[0].plugin_args.add(name="PodTopologySpread", args_json=b'{"defaultingType":"List"}')
+        await phase_calls.greet(self.service, configuration)
 
     async def who_may_go(self, nominated: str = "") -> filter_pb2.PodGroupPostFilterResponse:
         request = self._request()
@@ -214,6 +224,42 @@ async def test_who_is_protected_by_a_budget_is_let_back_first() -> None:
     answer = await cluster.who_has_to_go(may_go, (MEMBER, "n0"))
     assert _evicted(answer) == [important]
     assert _evicted(answer) != [protected]
+
+
+SPREAD = {
+    "maxSkew": 2,
+    "minDomains": 10,
+    "topologyKey": "host",
+    "whenUnsatisfiable": "DoNotSchedule",
+    "labelSelector": {"matchLabels": {"app": "c1"}},
+}
+
+
+@pytest.mark.parametrize(("skew", "goes"), [(2, True), (3, False)], ids=["too-many", "as-many-as-may-be"])
+async def test_members_on_one_node_count_for_each_other(skew: int, goes: bool) -> None:
+    """With too few domains a node takes as many as the skew says: two members and the pod that was there are three.
+
+    The first member alone would leave room for it, and there are CPUs for all.
+    """
+    cluster = Cluster(2, cpu="1", topologySpreadConstraints=[{**SPREAD, "maxSkew": skew}])
+    cluster.spreads("c1")
+    in_the_way, elsewhere = cluster.add(1, "1", "n0", "n1")
+    await cluster.serve("PodTopologySpread")
+    may_go = await cluster.who_may_go()
+    answer = await cluster.who_has_to_go(may_go, (MEMBER, "n0"), (MEMBER, "n0"))
+    assert _evicted(answer) == ([in_the_way] if goes else [])
+    assert elsewhere not in _evicted(answer)
+
+
+async def test_members_whose_group_does_not_fit_count_for_each_other_too() -> None:
+    """They are not in the cluster that is asked about."""
+    cluster = Cluster(2, cpu="1", topologySpreadConstraints=[SPREAD])
+    cluster.spreads("c1")
+    (in_the_way,) = cluster.add(1, "1", "n0")
+    await cluster.serve("PodTopologySpread")
+    may_go = await cluster.who_may_go()
+    answer = await cluster.who_has_to_go(may_go, given_up=[(MEMBER, "n0"), (MEMBER, "n0")])
+    assert _evicted(answer) == [in_the_way]
 
 
 async def test_members_of_several_classes_on_one_node_all_have_to_fit() -> None:

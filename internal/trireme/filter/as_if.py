@@ -108,6 +108,11 @@ class AsIf:
         return all(plugin is None or plugin.depends_on != interfaces.Dependency.CLUSTER for _, plugin, _ in self._asked)
 
     @property
+    def counts_copies(self) -> bool:
+        """For how many pods of the class there is room on a slot is the same as asking about one after the other."""
+        return self.by_slot and not any(column.prefilter.max_batch for column in self._kept.plugins.values())
+
+    @property
     def one_by_one(self) -> bool:
         """What is so on one slot may change the answer about another."""
         return self._single

@@ -4,7 +4,8 @@ Pods of lower priority may go; those of a group that is disrupted as one are one
 group has the group's priority. The frontend places the preempting group as if all of them were gone (that takes score
 too), and asks again: then victims are let back one by one, those first whose going would break a disruption budget, the
 more important before the others, and who can stay beside all members where they are stays. Whether a member still fits
-is asked of the filter plugins, as each saw the cluster: the members before it there, those after it not.
+is asked of the filter plugins, as each saw the cluster: the members before it there, those after it not. Members of one
+class that come one after the other are asked about at once where plugins count how many pods of a class fit on a node.
 
 Members whose own group does not fit, though the tree does, count as well: their places were given up before others were
 placed, so they may be in the way of each other, and then nobody can stay.
@@ -192,6 +193,12 @@ class _Reprieve:
 
     def _run_fits(self, pod_class: int, slot: int, rows: list[int], rehearsed: rehearsal.Rehearsal) -> bool:
         """Whether members of one class that come one after the other fit on the slot; if so they are there then."""
+        if self._asking[pod_class].counts_copies:
+            return self._copies_fit(pod_class, slot, rows, rehearsed)
+        return all(self._copies_fit(pod_class, slot, [row], rehearsed) for row in rows)
+
+    def _copies_fit(self, pod_class: int, slot: int, rows: list[int], rehearsed: rehearsal.Rehearsal) -> bool:
+        """As _run_fits, by how many pods of the class the plugins say that there is room for."""
         asking = self._asking[pod_class]
         said = asking.verdicts(np.array([slot], dtype=np.intp), rehearsed)
         if said.index[0] != interfaces.PASSES or (said.capacity is not None and said.capacity[0] < len(rows)):
