@@ -115,10 +115,10 @@ def test_a_version_that_cannot_be_emulated_is_refused(emulated: str, oldest: str
 def test_who_sets_a_gate_that_is_not_heeded_is_told_so() -> None:
     """A gate that is accepted and ignored in silence is a promise broken."""
     assert not list(unheeded_gates.warnings(feature_gates()))
-    assert list(unheeded_gates.warnings(feature_gates(ContextualLogging=False))) == [
-        "feature gate ContextualLogging=false has no effect: lines name their logger either way"
+    assert list(unheeded_gates.warnings(feature_gates(ClientsAllowCARotation=False))) == [
+        "feature gate ClientsAllowCARotation=false has no effect: files of certificates are read again when they change"
     ]
-    assert not list(unheeded_gates.warnings(feature_gates(ContextualLogging=True)))
+    assert not list(unheeded_gates.warnings(feature_gates(ClientsAllowCARotation=True)))
     everything = feature_gates(AllAlpha=True, GenericWorkload=True)
     told = {text.split("=")[0].removeprefix("feature gate ") for text in unheeded_gates.warnings(everything)}
     rows = gate_effects.rows()

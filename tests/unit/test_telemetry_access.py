@@ -1,8 +1,13 @@
 """Who calls and what they may do, where no network is needed."""
 
 import asyncio
+import datetime
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 from trireme.telemetry import authentication, authorization
 from trireme.telemetry.authentication import ANONYMOUS, ReviewError, Unauthenticated, User
@@ -55,6 +60,40 @@ def _authenticator(tokens: Tokens | None, clock: Clock | None = None) -> authent
 async def test_who_proves_nothing_is_anonymous(headers: authentication.Headers) -> None:
     """Anybody could be whom he says he is, or probes without credentials would be refused."""
     assert await _authenticator(Tokens()).user_of(headers, None) == ANONYMOUS
+
+
+UID = x509.ObjectIdentifier("1.3.6.1.4.1.57683.2")
+
+
+def _certified(*uids: str) -> tuple[x509.Certificate, bytes]:
+    """An authority, and a certificate of Jane by it that states these UIDs, DER."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    issuer = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "authority")])
+    names = [x509.NameAttribute(NameOID.COMMON_NAME, "jane"), *(x509.NameAttribute(UID, uid) for uid in uids)]
+    start = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+
+    def sign(subject: x509.Name) -> x509.Certificate:
+        builder = x509.CertificateBuilder(issuer, subject, key.public_key(), x509.random_serial_number())
+        return builder.not_valid_before(start).not_valid_after(start.replace(year=2100)).sign(key, hashes.SHA256())
+
+    return sign(issuer), sign(x509.Name(names)).public_bytes(serialization.Encoding.DER)
+
+
+@pytest.mark.parametrize(("with_uid", "expected"), [(True, "u-1"), (False, "")])
+async def test_a_certificate_may_state_the_uid_of_its_user(with_uid: bool, expected: str) -> None:
+    """Who authorizes by UID could not tell a user from one of the same name before him."""
+    authority, leaf = _certified("u-1")
+    trust = authentication.Trust((authority,), with_uid=with_uid)
+    user = await authentication.Authenticator(lambda: trust, None, 10.0, Clock()).user_of((), leaf)
+    assert (user.name, user.uid) == ("jane", expected)
+
+
+async def test_a_certificate_with_two_uids_is_refused() -> None:
+    """Its user might be either."""
+    authority, leaf = _certified("u-1", "u-2")
+    trust = authentication.Trust((authority,))
+    with pytest.raises(Unauthenticated):
+        await authentication.Authenticator(lambda: trust, None, 10.0, Clock()).user_of((), leaf)
 
 
 async def test_a_token_names_its_user() -> None:

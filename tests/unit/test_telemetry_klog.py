@@ -177,3 +177,16 @@ def test_the_verbosity_can_be_changed() -> None:
     klog.set_verbosity(3)
     klog.info(LOG, 3, "detail")
     assert "detail" in stream.getvalue()
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+@pytest.mark.parametrize("contextual", [True, False])
+def test_lines_name_their_part_by_the_gate(form: str, contextual: bool) -> None:
+    """Who switches contextual logging off has lines without names, as kube-scheduler writes them."""
+    try:
+        stream = _written(klog.LogOptions(form, contextual=contextual))
+        klog.error(LOG, "failed", logger="UnhandledError", pod="a")
+        assert ("UnhandledError" in stream.getvalue()) == contextual
+        assert "pod" in stream.getvalue()
+    finally:
+        klog.setup(klog.LogOptions())

@@ -126,17 +126,13 @@ _PROCESS = Section(
         _obeyed("ComponentStatusz", text="`/statusz` is served"),
         _obeyed("RemoteRequestHeaderUID", text="`--requestheader-uid-headers` may be set"),
         _obeyed("LoggingAlphaOptions", "LoggingBetaOptions", text="the logging flags of that stage may be set"),
-        _unheeded("ContextualLogging", value=False, text="lines name their logger either way"),
+        _obeyed("ContextualLogging", text="lines name the part of the scheduler that they are of"),
         _unheeded(
             "NativeHistograms",
             value=True,
             text="histograms have classic buckets alone, also in protobuf answers of `/metrics`",
         ),
-        _unheeded(
-            "AllowParsingUserUIDFromCertAuth",
-            value=True,
-            text="the UID in a client's certificate is not told to who authorizes requests to `/metrics` and the like",
-        ),
+        _obeyed("AllowParsingUserUIDFromCertAuth", text="a client's certificate may state its UID"),
         _unheeded("CBORServingAndStorage", value=True, text="`/statusz` and `/flagz` are not served as CBOR"),
     ),
 )

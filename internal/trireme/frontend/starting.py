@@ -30,7 +30,7 @@ def start(argv: Sequence[str] | None, told: ending.Ending, forked: nursery.Line)
 
 
 def _build(told: ending.Ending, forked: nursery.Line, completed: commandline.CompletedConfig) -> int:
-    klog.setup(_log_options(completed.options.logging))
+    klog.setup(_log_options(completed.options.logging, completed.gates.enabled("ContextualLogging")))
     klog.info(log, 0, "Starting Kubernetes Scheduler", version=completed.version)
     for text in unheeded_gates.warnings(completed.gates):
         log.warning("%s", text)
@@ -62,7 +62,7 @@ def _look_up(connection: Connection) -> Mapping[str, str]:
     return serving_trust.look_up(connection)
 
 
-def _log_options(options: LoggingOptions) -> klog.LogOptions:
+def _log_options(options: LoggingOptions, contextual: bool) -> klog.LogOptions:
     json = options.format == "json"
     return klog.LogOptions(
         options.format,
@@ -71,4 +71,5 @@ def _log_options(options: LoggingOptions) -> klog.LogOptions:
         options.json_split_stream if json else options.text_split_stream,
         (options.json_info_buffer_size if json else options.text_info_buffer_size).value(),
         options.flush_frequency.seconds,
+        contextual,
     )

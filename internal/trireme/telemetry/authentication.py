@@ -28,6 +28,10 @@ _UNAUTHENTICATED_GROUP = "system:unauthenticated"
 _AUTHENTICATED_GROUP = "system:authenticated"
 
 
+# The part of a certificate's name that is the user's UID. Source: k8s.io/apimachinery/pkg/apis/asn1.
+_UID = x509.ObjectIdentifier("1.3.6.1.4.1.57683.2")
+
+
 @dataclass(frozen=True, slots=True)
 class User:
     """Who calls."""
@@ -71,6 +75,8 @@ class Trust:
 
     client_authorities: Sequence[x509.Certificate] = ()
     proxies: RequestHeaders = RequestHeaders()
+    # Clients' certificates may state a UID (gate AllowParsingUserUIDFromCertAuth).
+    with_uid: bool = True
 
 
 #: Header names and values in order, repeated ones too.
@@ -104,7 +110,7 @@ class Authenticator:
         leaf = x509.load_der_x509_certificate(certificate) if certificate else None
         found = None
         if leaf is not None:
-            found = _proxied(leaf, headers, trust.proxies) or _certified(leaf, trust.client_authorities)
+            found = _proxied(leaf, headers, trust.proxies) or _certified(leaf, trust)
         if found is None:
             found = await self._by_token(headers)
         if found is None:
@@ -162,12 +168,21 @@ def _proxied(leaf: x509.Certificate, headers: Headers, proxies: RequestHeaders) 
     )
 
 
-def _certified(leaf: x509.Certificate, authorities: Sequence[x509.Certificate]) -> User | None:
+def _certified(leaf: x509.Certificate, trust: Trust) -> User | None:
+    """Raises: Unauthenticated where the UID that it states cannot be one."""
     name = _common_name(leaf)
-    if not name or not issued_by(leaf, authorities):
+    if not name or not issued_by(leaf, trust.client_authorities):
         return None
+    uid = ""
+    stated = [str(entry.value) for entry in leaf.subject.get_attributes_for_oid(_UID)] if trust.with_uid else []
+    if stated:
+        uid = stated[0]
+        if len(stated) > 1 or not uid:
+            why = f"expected 1 UID, but found multiple: {stated}" if uid else "UID cannot be an empty string"
+            klog.error(log, "Unable to authenticate the request", err=why)
+            raise Unauthenticated
     organizations = leaf.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
-    return User(name, tuple(str(entry.value) for entry in organizations))
+    return User(name, tuple(str(entry.value) for entry in organizations), uid)
 
 
 def issued_by(leaf: x509.Certificate, authorities: Sequence[x509.Certificate]) -> bool:

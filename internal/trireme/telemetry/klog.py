@@ -38,7 +38,7 @@ class LogOptions:
     """What is logged, and how. `modules` are patterns of module names with a verbosity of their own.
 
     `split`: errors go to stderr and the rest to stdout, of which up to `buffer_bytes` may be held back for
-    `flush_seconds`.
+    `flush_seconds`. `contextual`: lines name the part of the scheduler that they are of (gate ContextualLogging).
     """
 
     format: str = "text"
@@ -47,6 +47,7 @@ class LogOptions:
     split: bool = False
     buffer_bytes: int = 0
     flush_seconds: float = 5.0
+    contextual: bool = True
 
 
 class Ref(str):
@@ -119,6 +120,7 @@ def setup(options: LogOptions, stdout: TextIO | None = None, stderr: TextIO | No
         root.addHandler(handler)
     root.setLevel(logging.WARNING)  # other people's libraries
     _settings.modules = tuple(options.modules)
+    _settings.contextual = options.contextual
     _settings.json = options.format == "json"
     if _settings.json:
         _keep_to_json()
@@ -172,6 +174,7 @@ class _Settings:
     json: bool = False
     verbosity: int = 0
     modules: Sequence[tuple[str, int]] = ()
+    contextual: bool = True
 
     def of(self, name: str) -> int:
         """The level of a logger, by the first of the patterns that match; NOTSET: that of all the others."""
@@ -199,7 +202,11 @@ def _matches(pattern: str, logger: str) -> bool:
 
 def _values(record: logging.LogRecord) -> Mapping[str, object] | None:
     values = getattr(record, "values", None)
-    return values if isinstance(values, dict) else None
+    if not isinstance(values, dict):
+        return None
+    if _settings.contextual or "logger" not in values:
+        return values
+    return {name: value for name, value in values.items() if name != "logger"}
 
 
 class _TextFormatter(logging.Formatter):

@@ -6,7 +6,7 @@ from trireme.telemetry import klog
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Add --logging-format, -v and --vmodule."""
+    """Add --logging-format, -v, --vmodule and --contextual-logging."""
     parser.add_argument("--logging-format", choices=("text", "json"), default="text", help="default %(default)s")
     parser.add_argument("-v", "--v", type=int, default=0, help="log verbosity")
     parser.add_argument(
@@ -16,11 +16,19 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="PATTERN=N,...",
         help="verbosities of single modules, by patterns of their names",
     )
+    parser.add_argument(
+        "--contextual-logging",
+        choices=("true", "false"),
+        default="true",
+        help="name the part of the scheduler that a line is of (default %(default)s)",
+    )
 
 
 def options(values: argparse.Namespace) -> klog.LogOptions:
     """What the flags say."""
-    return klog.LogOptions(values.logging_format, values.v, values.vmodule)
+    return klog.LogOptions(
+        values.logging_format, values.v, values.vmodule, contextual=values.contextual_logging == "true"
+    )
 
 
 def _modules(text: str) -> tuple[tuple[str, int], ...]:

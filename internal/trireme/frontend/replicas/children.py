@@ -324,4 +324,6 @@ def _arguments(completed: commandline.CompletedConfig) -> dict[str, list[str]]:
     if logging_options.vmodule:
         patterns = ",".join(f"{module.pattern}={module.level}" for module in logging_options.vmodule)
         logs.append(f"--vmodule={patterns}")
+    if not completed.gates.enabled("ContextualLogging"):
+        logs.append("--contextual-logging=false")
     return {"filter": logs, "score": logs, "bind": [*bind, *logs]}

@@ -104,7 +104,12 @@ async def _secure(
         stack.callback(serving.listener.close)
         tokens = await _reviewer(stack, completed, serving.token_review is not None, options.authentication.kubeconfig)
         access = await _reviewer(stack, completed, serving.access_review is not None, options.authorization.kubeconfig)
-        trust = serving_trust.ClusterTrust(options.authentication, tokens, serving.looked_up)
+        trust = serving_trust.ClusterTrust(
+            options.authentication,
+            tokens,
+            serving.looked_up,
+            with_uid=completed.gates.enabled("AllowParsingUserUIDFromCertAuth"),
+        )
         try:
             contexts = tls_contexts.TlsContexts(_tls_settings(serving), trust.pem, time.monotonic, trust.name)
         except (OSError, ValueError) as error:  # ssl.SSLError is one

@@ -36,8 +36,15 @@ class ClusterTrust:
     """The authorities in force. `api` None: nothing is looked up."""
 
     def __init__(
-        self, options: AuthenticationOptions, api: client.ApiClient | None, looked_up: Mapping[str, str]
+        self,
+        options: AuthenticationOptions,
+        api: client.ApiClient | None,
+        looked_up: Mapping[str, str],
+        *,
+        with_uid: bool,
     ) -> None:
+        """`with_uid`: clients' certificates may state a UID."""
+        self._with_uid = with_uid
         self._options = options
         self._api = None if options.skip_lookup else api
         self._looked_up = looked_up
@@ -81,7 +88,7 @@ class ClusterTrust:
         made_of = (clients, proxies, self._looked_up)
         if made_of != self._made_of:
             self._made_of = made_of
-            self._trust = Trust(_certificates(clients), self._proxies(_certificates(proxies)))
+            self._trust = Trust(_certificates(clients), self._proxies(_certificates(proxies)), self._with_uid)
         return self._trust
 
     @property
