@@ -76,6 +76,23 @@ def failure(code: int, reason: str, message: str = "no", headers: dict[str, str]
     return answer(status, code, headers)
 
 
+def end_of_list(version: int) -> bytes:
+    """The line of a watch that ends the objects with which it began."""
+    metadata = {"resourceVersion": str(version), "annotations": {"k8s.io/initial-events-end": "true"}}
+    return line("BOOKMARK", {"kind": "Thing", "metadata": metadata})
+
+
+def without_streams(script: Script) -> Script:
+    """The script of a server that does not know how to stream a list."""
+
+    async def refusing(request: web.Request, seen: Seen) -> web.StreamResponse:
+        if "sendInitialEvents" in seen.query:
+            return failure(422, "Invalid", "sendInitialEvents is forbidden for watch")
+        return await script(request, seen)
+
+    return refusing
+
+
 def line(kind: str, obj: dict[str, Any]) -> bytes:
     """One line of a watch."""
     return orjson.dumps({"type": kind, "object": obj}) + b"\n"

@@ -1,14 +1,15 @@
 """What the frontend asks the API server for while it still loads its modules."""
 
+import asyncio
 import types
 from typing import Any
 
 import pytest
 from aiohttp import web
-from kube_fake_server import Seen, listing, serving, thing
+from kube_fake_server import Seen, end_of_list, line, listing, serving, stream, thing, without_streams
 
 from trireme.frontend import reading_ahead
-from trireme.kube import resources
+from trireme.kube import resources, watch
 
 
 def _completed(url: str, delayed: bool, extenders: int) -> Any:
@@ -23,7 +24,12 @@ def _completed(url: str, delayed: bool, extenders: int) -> Any:
 
 
 async def _script(request: web.Request, seen: Seen) -> web.StreamResponse:
-    return listing(100, thing(seen.path.rpartition("/")[2], 1))
+    if "watch" not in seen.query:
+        return listing(100, thing("any", 1))
+    response = await stream(request)
+    await response.write(line("ADDED", thing(seen.path.rpartition("/")[2], 1)) + end_of_list(100))
+    await asyncio.Event().wait()
+    return response
 
 
 async def test_pods_and_nodes_are_listed_and_their_requests_counted_later() -> None:
@@ -31,14 +37,25 @@ async def test_pods_and_nodes_are_listed_and_their_requests_counted_later() -> N
     async with serving(_script) as server, reading_ahead.begun(_completed(server.url, False, 0)) as ahead:
         names = []
         for resource in (resources.PODS, resources.NODES):
-            items, _ = await ahead.lists[resource].next()
-            names += [item["metadata"]["name"] for item in items if not isinstance(item, bytes)]
+            async with ahead.lists[resource] as begun:
+                events = watch.LineDecoder().feed(await begun.chunk())
+            names.append(events[0]["object"]["metadata"]["name"])
+            assert watch.ends_initial_events(events[1]["object"])
         assert names == ["pods", "nodes"]
         told: list[tuple[str, int]] = []
         ahead.observe(lambda method, status, seconds, waited: told.append((method, status)))
         assert told == [("GET", 200)] * 2
         await ahead.api.get(resources.SERVICES.path)
         assert told == [("GET", 200)] * 3
+
+
+async def test_what_was_begun_and_nobody_read_ends_with_the_frontend() -> None:
+    """If this fails, a frontend that cannot start hangs, or leaves connections behind."""
+    async with serving(without_streams(_script)) as server:
+        async with reading_ahead.begun(_completed(server.url, False, 0)):
+            while len(server.seen) < 4:
+                await asyncio.sleep(0.001)
+        assert sum("sendInitialEvents" in seen.query for seen in server.seen) == 2
 
 
 @pytest.mark.parametrize(("delayed", "extenders"), [(True, 0), (False, 1)], ids=["delayCacheUntilActive", "extenders"])

@@ -8,9 +8,21 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from kube_fake_server import FakeServer, Script, Seen, failure, line, listing, serving, stream, thing
+from kube_fake_server import (
+    FakeServer,
+    Script,
+    Seen,
+    end_of_list,
+    failure,
+    line,
+    listing,
+    serving,
+    stream,
+    thing,
+    without_streams,
+)
 
-from trireme.kube import client, content_types, credentials, envelope, informer, listwatch, resources, watch
+from trireme.kube import begun_list, client, content_types, credentials, envelope, informer, listwatch, resources, watch
 from trireme.kube.errors import ApiUnreachable
 from trireme.kube.watch import Event, EventKind
 from trireme.v1 import core_pb2, encoding_pb2
@@ -54,9 +66,10 @@ def _name(raw: Mapping[str, Any]) -> str:
 
 @contextlib.asynccontextmanager
 async def _following(
-    script: Script, resource: resources.Resource = THINGS, **more: Any
+    script: Script, resource: resources.Resource = THINGS, *, streams: bool = False, **more: Any
 ) -> AsyncIterator[tuple[FakeServer, informer.Informer[str], Log]]:
-    async with serving(script) as server:
+    """`streams`: the server does not refuse to stream lists, as an older one would."""
+    async with serving(script if streams else without_streams(script)) as server:
         settings = client.ClientSettings(credentials.Source(master=server.url), qps=-1.0, accept=ACCEPT)
         async with await client.connect(settings) as api:
             log = Log()
@@ -79,7 +92,7 @@ async def _open_for_ever(request: web.Request, *lines: bytes) -> web.StreamRespo
 
 
 def _is_watch(seen: Seen) -> bool:
-    return "watch" in seen.query
+    return "watch" in seen.query and "sendInitialEvents" not in seen.query
 
 
 async def test_pages_then_the_watch_with_lines_cut_anywhere() -> None:
@@ -103,7 +116,7 @@ async def test_pages_then_the_watch_with_lines_cut_anywhere() -> None:
     listed = [("LISTED", "a"), ("LISTED", "b"), ("LISTED", "c")]
     assert log.all[:5] == [("LIST_START", None), *listed, ("LIST_END", None)]
     assert log.all[5:] == [("ADDED", f"n{number}") for number in range(1, 30)]
-    first, second, watch = server.seen
+    first, second, watch = (seen for seen in server.seen if "sendInitialEvents" not in seen.query)
     assert first.query == {"limit": "2", "fieldSelector": "a!=b"}
     assert second.query == {"limit": "2000", "continue": "T", "fieldSelector": "a!=b"}
     assert watch.query == {
@@ -282,7 +295,7 @@ async def test_a_garbled_watch_and_a_server_that_comes_back(monkeypatch: pytest.
 
 async def test_a_quiet_collection_is_watched_without_a_gap(monkeypatch: pytest.MonkeyPatch) -> None:
     """If this fails, pauses between the watches of a quiet collection grow to a minute, and its news waits for them."""
-    monkeypatch.setattr(informer, "IDLE_SECONDS", 0.1)
+    monkeypatch.setattr(begun_list, "IDLE_SECONDS", 0.1)
     monkeypatch.setattr(listwatch, "SHORTEST_WATCH_SECONDS", 0.05)
     watches = 0
 
@@ -412,3 +425,78 @@ async def test_protobuf_is_asked_for_and_each_answer_read_by_its_type() -> None:
     assert log.all[1:3] == [("LISTED", "a"), ("LISTED", "b")]
     assert log.all[-2:] == [("ADDED", "c"), ("ADDED", "d")]
     assert {seen.headers["Accept"] for seen in server.seen} == {ACCEPT}
+
+
+async def test_a_list_is_streamed_and_watched_on_one_connection() -> None:
+    """If this fails, each informer costs the API server a list and a watch, or misses what happens between the two."""
+    objects = b"".join(line("ADDED", thing(f"n{number}", number)) for number in range(1, 700))
+
+    async def script(request: web.Request, seen: Seen) -> web.StreamResponse:
+        response = await stream(request)
+        for part in (objects[:5000], objects[5000:], end_of_list(900) + line("ADDED", thing("new", 901))):
+            await response.write(part)
+            await asyncio.sleep(0.01)
+        await asyncio.Event().wait()
+        return response
+
+    async with _following(script, streams=True) as (server, followed, log):
+        assert await asyncio.gather(log.until(lambda: followed.version == 901), followed.reach(900, 5))
+        statistics = followed.statistics()
+    assert (statistics.lists, statistics.pages, statistics.watches, statistics.events) == (1, 0, 1, 1)
+    assert log.kinds == ["LIST_START", *["LISTED"] * 699, "LIST_END", "ADDED"]
+    (only,) = server.seen
+    assert only.query == {
+        "watch": "true",
+        "allowWatchBookmarks": "true",
+        "sendInitialEvents": "true",
+        "resourceVersionMatch": "NotOlderThan",
+        "timeoutSeconds": "300",
+        "fieldSelector": "a!=b",
+    }
+
+
+@pytest.mark.parametrize("where", ["first", "middle"])
+async def test_a_stream_that_breaks_off_is_listed_in_pages(where: str) -> None:
+    """If this fails, a proxy that cuts long answers keeps the scheduler from ever seeing the cluster."""
+
+    async def script(request: web.Request, seen: Seen) -> web.StreamResponse:
+        if "sendInitialEvents" in seen.query:
+            response = await stream(request)
+            if where == "middle":
+                await response.write(line("ADDED", thing("of-the-stream", 1)))
+            await asyncio.sleep(0.01)
+            assert request.transport is not None
+            request.transport.abort()
+            return response
+        return await _open_for_ever(request) if _is_watch(seen) else listing(100, thing("a", 1))
+
+    async with _following(script, streams=True) as (server, followed, log):
+        await log.until(lambda: followed.synced)
+    assert log.all[-3:] == [("LIST_START", None), ("LISTED", "a"), ("LIST_END", None)]
+    assert ["sendInitialEvents" in seen.query for seen in server.seen][:2] == [True, False]
+
+
+@pytest.mark.parametrize("streams", [True, False], ids=["streamed", "in-pages"])
+async def test_a_list_that_was_begun_is_taken_up(streams: bool) -> None:
+    """If this fails, what was read while modules were loaded is lost, or asked for again."""
+
+    async def script(request: web.Request, seen: Seen) -> web.StreamResponse:
+        if "sendInitialEvents" in seen.query:
+            return await _open_for_ever(request, line("ADDED", thing("a", 1)), end_of_list(100))
+        return await _open_for_ever(request) if _is_watch(seen) else listing(100, thing("a", 1))
+
+    async with serving(script if streams else without_streams(script)) as server:
+        settings = client.ClientSettings(credentials.Source(master=server.url), qps=-1.0)
+        async with await client.connect(settings) as api:
+            begun = begun_list.BegunList(api, THINGS, content_types.JSON, 300)
+            while len(server.seen) < 2 - streams:
+                await asyncio.sleep(0.001)
+            log = Log()
+            followed = informer.Informer(api, THINGS, _name, [log], begun=begun)
+            task = asyncio.create_task(followed.run())
+            await log.until(lambda: followed.synced)
+            task.cancel()
+            await asyncio.wait([task], timeout=5)
+    assert log.all == [("LIST_START", None), ("LISTED", "a"), ("LIST_END", None)]
+    assert sum("sendInitialEvents" in seen.query for seen in server.seen) == 1
+    assert sum("watch" not in seen.query for seen in server.seen) == (not streams)

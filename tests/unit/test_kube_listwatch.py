@@ -6,16 +6,32 @@ import pytest
 
 from trireme.kube import listwatch, resources
 from trireme.kube.errors import ApiError, ApiUnreachable
-from trireme.kube.listwatch import ListPage, ListWatch, OpenWatch, Pause, State
-from trireme.kube.watch import EventKind
+from trireme.kube.listwatch import ListPage, ListWatch, OpenWatch, Pause, State, StreamList
+from trireme.kube.watch import BrokenStream, EventKind
 
 GONE = ApiError(410, "Expired", "too old")
+REFUSED = ApiError(422, "Invalid", "sendInitialEvents is forbidden for watch")
+SECONDS = listwatch.WATCH_SECONDS[0]
 AWAY = ApiUnreachable("refused", sent=False, refused=True)
 OPTIONAL = resources.Resource("X", "/apis/x/v1/xs", optional=True)
 
 
 def _protocol(resource: resources.Resource = resources.PODS) -> ListWatch:
     return ListWatch(resource, random=lambda: 0.0)
+
+
+def _paging() -> ListWatch:
+    """As _protocol, on a server that does not stream lists."""
+    protocol = _protocol()
+    assert protocol.next_step() == StreamList("", SECONDS)
+    protocol.failed(REFUSED)
+    return protocol
+
+
+def _end(version: int) -> dict[str, Any]:
+    """The bookmark that ends the objects that a stream begins with."""
+    metadata = {"resourceVersion": str(version), "annotations": {"k8s.io/initial-events-end": "true"}}
+    return {"type": "BOOKMARK", "object": {"metadata": metadata}}
 
 
 def _object(name: str, version: int) -> dict[str, Any]:
@@ -50,7 +66,7 @@ def _kinds(deliveries: list[listwatch.Delivery]) -> list[EventKind]:
 
 def test_a_list_comes_in_pages_and_is_whole_at_its_end() -> None:
     """If this fails, consumers believe a half list, or the watch starts from a wrong version."""
-    protocol = _protocol()
+    protocol = _paging()
     assert protocol.next_step() == ListPage(500)
     first = protocol.page([_object("a", 5)], {"resourceVersion": "90", "continue": "T"})
     assert _kinds(first) == [EventKind.LIST_START, EventKind.LISTED]
@@ -90,9 +106,11 @@ def test_a_forgotten_version_leads_to_a_new_list(in_stream: bool) -> None:
     assert error is not None
     assert error.expired
     protocol.failed(error if in_stream else GONE)
-    assert protocol.next_step() == ListPage(500)
+    assert protocol.next_step() == StreamList("101", SECONDS)
     assert protocol.listed
-    assert _kinds(protocol.page([], {"resourceVersion": "200"})) == [EventKind.LIST_START, EventKind.LIST_END]
+    protocol.opened()
+    deliveries, error = protocol.events([_end(200)])
+    assert (_kinds(deliveries), error) == ([EventKind.LIST_START, EventKind.LIST_END], None)
 
 
 def test_a_list_whose_version_is_forgotten_at_once_is_not_repeated_without_pause() -> None:
@@ -100,12 +118,12 @@ def test_a_list_whose_version_is_forgotten_at_once_is_not_repeated_without_pause
     protocol = _watching()
     protocol.failed(GONE)
     assert isinstance(protocol.next_step(), Pause)
-    assert protocol.next_step() == ListPage(500)
+    assert protocol.next_step() == StreamList("100", SECONDS)
 
 
 def test_pages_that_expire_start_the_list_over_and_at_last_ask_for_all_at_once() -> None:
     """If this fails, a collection too large to be paged through before compaction is never synced."""
-    protocol = _protocol()
+    protocol = _paging()
     for _ in range(listwatch.PAGED_LIST_TRIES):
         assert protocol.next_step() == ListPage(500)
         protocol.page([_object("a", 5)], {"continue": "T"})
@@ -159,8 +177,8 @@ def test_a_server_that_asks_for_patience_gets_it() -> None:
         pytest.param(AWAY, OpenWatch, id="connection-lost"),
         pytest.param(ApiError(500, "InternalError", ""), OpenWatch, id="internal-error"),
         pytest.param(ApiError(403, "Forbidden", ""), OpenWatch, id="forbidden"),
-        pytest.param(ApiError(400, "BadRequest", ""), ListPage, id="version-refused"),
-        pytest.param(ApiError(404, "NotFound", ""), ListPage, id="api-removed"),
+        pytest.param(ApiError(400, "BadRequest", ""), StreamList, id="version-refused"),
+        pytest.param(ApiError(404, "NotFound", ""), StreamList, id="api-removed"),
     ],
 )
 def test_what_a_failed_watch_leads_to(error: ApiError | ApiUnreachable, next_step: type) -> None:
@@ -180,10 +198,11 @@ def test_an_optional_collection_that_is_not_served_counts_as_empty() -> None:
     assert protocol.state is State.ABSENT
     assert protocol.reached(10**9)
     assert protocol.next_step() == Pause(listwatch.ABSENT_PAUSE_SECONDS)
-    assert protocol.next_step() == ListPage(500)
+    assert protocol.next_step() == StreamList("", SECONDS)
     assert protocol.failed(missing) == []
     protocol.next_step()
-    deliveries = protocol.page([_object("a", 1)], {"resourceVersion": "5"})
+    protocol.opened()
+    deliveries, _ = protocol.events([_event("ADDED", 1), _end(5)])
     assert _kinds(deliveries) == [EventKind.LIST_START, EventKind.LISTED, EventKind.LIST_END]
     assert protocol.state is State.WATCHING
 
@@ -199,8 +218,9 @@ def test_a_wanted_version_of_a_small_collection_is_listed_at_once() -> None:
     """If this fails, a new leader waits for bookmarks where one request would do."""
     protocol = _watching(100)
     protocol.want(150)
-    assert protocol.next_step() == ListPage(500)
-    protocol.page([], {"resourceVersion": "151"})
+    assert protocol.next_step() == StreamList("150", SECONDS)
+    protocol.opened()
+    protocol.events([_end(151)])
     assert protocol.reached(150)
     assert protocol.next_step() == OpenWatch("151", listwatch.WATCH_SECONDS[0])
 
@@ -244,8 +264,9 @@ def test_a_wanted_version_that_no_watch_brings_leads_to_a_list() -> None:
         assert isinstance(protocol.next_step(), OpenWatch)
         protocol.opened()
         protocol.closed(seconds=3)
-    assert protocol.next_step() == ListPage(500)
-    protocol.page([], {"resourceVersion": "160"})
+    assert protocol.next_step() == StreamList("150", SECONDS)
+    protocol.opened()
+    protocol.events([_end(160)])
     assert protocol.reached(150)
 
 
@@ -253,3 +274,86 @@ def test_an_unknown_event_type_is_ignored() -> None:
     """If this fails, an event type that a later API server adds breaks the watch."""
     deliveries, error = _watching(100).events([_event("PROGRESS", 101), _event("DELETED", 102)])
     assert (_kinds(deliveries), error) == ([EventKind.DELETED], None)
+
+
+def test_a_list_is_streamed_and_goes_on_as_a_watch() -> None:
+    """Else consumers believe half a list, take its objects for news, or miss what follows in the same bytes."""
+    protocol = _protocol()
+    assert protocol.next_step() == StreamList("", SECONDS)
+    protocol.opened()
+    first, error = protocol.events([_event("ADDED", 7), _event("ADDED", 5)])
+    assert (_kinds(first), error) == ([EventKind.LIST_START, EventKind.LISTED, EventKind.LISTED], None)
+    assert (protocol.listed, protocol.streaming, protocol.version) == (False, True, 0)
+    # What happens while the list is sent, and a bookmark that ends nothing.
+    more, _ = protocol.events([_event("MODIFIED", 91), _event("BOOKMARK", 92), _event("DELETED", 93)])
+    assert _kinds(more) == [EventKind.LISTED, EventKind.DELETED]
+    last, _ = protocol.events([_end(100), _event("ADDED", 101)])
+    assert _kinds(last) == [EventKind.LIST_END, EventKind.ADDED]
+    assert (protocol.listed, protocol.streaming, protocol.version) == (True, False, 101)
+    assert (protocol.counters.lists, protocol.counters.events) == (1, 1)
+    protocol.closed(seconds=0.1)
+    assert protocol.next_step() == OpenWatch("101", SECONDS)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        REFUSED,
+        ApiError(403, "Forbidden", ""),
+        ApiError(500, "", ""),
+        ApiUnreachable("broke", sent=True),
+        BrokenStream(),
+    ],
+    ids=["refused", "forbidden", "internal-error", "broken", "garbled"],
+)
+@pytest.mark.parametrize("opened", [False, True], ids=["at-once", "midway"])
+def test_a_list_that_cannot_be_streamed_is_listed_in_pages_this_time(error: Exception, opened: bool) -> None:
+    """Else no older API server can be read, or one that could stream the next list is never asked to again."""
+    protocol = _protocol()
+    protocol.next_step()
+    if opened:
+        protocol.opened()
+        protocol.events([_event("ADDED", 7)])
+    assert protocol.failed(error) == []  # type: ignore[arg-type]
+    assert protocol.last_error == ""
+    assert protocol.next_step() == ListPage(500)
+    assert _kinds(protocol.page([], {"resourceVersion": "90"})) == [EventKind.LIST_START, EventKind.LIST_END]
+    assert protocol.next_step() == OpenWatch("90", SECONDS)
+    protocol.failed(GONE)
+    assert isinstance(protocol.next_step(), Pause)
+    assert protocol.next_step() == StreamList("90", SECONDS)
+
+
+def test_a_stream_that_ends_before_its_list_does_is_no_list() -> None:
+    """Else a server without bookmarks leaves the scheduler with nothing for ever."""
+    protocol = _protocol()
+    protocol.next_step()
+    protocol.opened()
+    protocol.events([_event("ADDED", 7)])
+    protocol.closed(seconds=90.0)
+    assert not protocol.listed
+    assert protocol.next_step() == ListPage(500)
+
+
+@pytest.mark.parametrize("error", [AWAY, ApiError(429, "TooManyRequests", "")], ids=["away", "busy"])
+def test_a_server_that_is_away_or_busy_is_asked_for_a_stream_again(error: Exception) -> None:
+    """Else a server that comes back, or sheds load, is asked for the dearer lists."""
+    protocol = _protocol()
+    protocol.failed(error)  # type: ignore[arg-type]
+    assert isinstance(protocol.next_step(), Pause)
+    assert protocol.next_step() == StreamList("", SECONDS)
+
+
+TOO_LARGE = ApiError(504, "Timeout", "", details={"causes": [{"reason": "ResourceVersionTooLarge"}]})
+
+
+@pytest.mark.parametrize("error", [GONE, TOO_LARGE], ids=["expired", "too-large"])
+def test_a_stream_that_cannot_begin_at_a_version_begins_at_the_newest(error: ApiError) -> None:
+    """Else an informer asks for ever for a version that a server restored from a backup does not have."""
+    protocol = _watching(100)
+    protocol.want(150)
+    assert protocol.next_step() == StreamList("150", SECONDS)
+    protocol.failed(error)
+    assert protocol.next_step() == StreamList("", SECONDS)
+    protocol.failed(error)
+    assert protocol.next_step() == ListPage(500)

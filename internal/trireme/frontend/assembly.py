@@ -55,7 +55,7 @@ from trireme.frontend.queueing import (
 from trireme.frontend.replicas import bind_replicas, children, class_answers, phases, publishing, replicas
 from trireme.frontend.serving import metrics_observed
 from trireme.frontend.term import Term
-from trireme.kube import client, events, pages, resources
+from trireme.kube import begun_list, client, events, resources
 from trireme.replica import dialing
 from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, plugin_pb2, snapshot_pb2
 
@@ -72,7 +72,7 @@ class Clients:
     scheduling: client.ApiClient
     events: client.ApiClient
     # What was asked for on the first already.
-    lists: Mapping[resources.Resource, pages.Pages]
+    lists: Mapping[resources.Resource, begun_list.BegunList]
 
 
 class Frontend:

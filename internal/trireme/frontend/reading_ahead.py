@@ -7,10 +7,11 @@ begun is what the configuration wants later (`delayCacheUntilActive`), or otherw
 
 import contextlib
 import dataclasses
+import random
 from collections.abc import AsyncIterator, Mapping
 
 from trireme.config import commandline
-from trireme.kube import client, content_types, credentials, pages, resources
+from trireme.kube import begun_list, client, content_types, credentials, listwatch, resources
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -19,7 +20,7 @@ class Ahead:
 
     settings: client.ClientSettings
     api: client.ApiClient
-    lists: Mapping[resources.Resource, pages.Pages]
+    lists: Mapping[resources.Resource, begun_list.BegunList]
     _requests: list[tuple[str, int, float, float]]
 
     def observe(self, observer: client.Observer) -> None:
@@ -54,6 +55,7 @@ async def begun(completed: commandline.CompletedConfig) -> AsyncIterator[Ahead]:
     async with await client.connect(settings, note) as api, contextlib.AsyncExitStack() as stack:
         lists = {}
         for resource in (resources.PODS, resources.NODES) if at_once else ():
-            lists[resource] = pages.Pages(api, resource, api.accept, resource.page)
-            stack.push_async_callback(lists[resource].close)
+            seconds = listwatch.watch_seconds(random.random)
+            lists[resource] = begun_list.BegunList(api, resource, api.accept, seconds)
+            stack.push_async_callback(lists[resource].end)
         yield Ahead(settings, api, lists, requests)

@@ -70,6 +70,13 @@ class ApiError(Exception):
         return self.status == 410 or self.reason in ("Expired", "Gone")
 
     @property
+    def unknown_version(self) -> bool:
+        """The server has not got as far as the resourceVersion that it was asked for."""
+        return self.status == 504 and any(
+            cause.get("reason") == "ResourceVersionTooLarge" for cause in self.details.get("causes") or ()
+        )
+
+    @property
     def transient(self) -> bool:
         """The same request may well succeed later."""
         return self.status == TOO_MANY_REQUESTS or self.status >= 500

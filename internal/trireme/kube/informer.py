@@ -2,9 +2,9 @@
 
 This is the shell around `listwatch.ListWatch`: it sends the requests, cuts the bytes of the watch into events and
 hands them on. It keeps no object: what is listed or watched is decoded by the caller's function and given away, in
-order, all events of one network chunk together; a list goes page by page, so that even a collection of a hundred
-thousand nodes is never in memory as it was sent. It is asked for in the encodings that the caller has functions for,
-and read in the one that the server chose.
+order, all events of one network chunk together; a list is streamed, or goes page by page, so that even a collection of
+a hundred thousand nodes is never in memory as it was sent. It is asked for in the encodings that the caller has
+functions for, and read in the one that the server chose.
 
 A decode function that raises does so for one object: that event is counted, reported and skipped, and the others go
 on. A consumer that raises is a defect; `run` ends with it.
@@ -13,6 +13,7 @@ on. A consumer that raises is a defect; `run` ends with it.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import logging
 import random
@@ -20,7 +21,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
-from trireme.kube import client, content_types, listwatch, pages, protobuf, resources, watch
+from trireme.kube import begun_list, client, content_types, listwatch, pages, protobuf, resources, watch
 from trireme.kube.errors import ApiError, ApiSilent, ApiUnreachable
 from trireme.kube.watch import Event, EventKind, Raw
 
@@ -29,11 +30,6 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
 
-# A watch that is silent for longer than this may be dead, and is opened anew. It need not be: a bookmark comes about
-# once a minute, but none where the API server knows of nothing newer in the collection than the watch's own version.
-IDLE_SECONDS = 90.0
-# How long after its own end the server may take to close a watch.
-GRACE_SECONDS = 30.0
 # How often it is looked whether a list was delivered.
 POLL_SECONDS = 0.02
 # Decoding takes some 20 to 60 µs an event: more in one go would hold up the event loop for too long.
@@ -77,12 +73,12 @@ class Informer(Generic[T]):
         consumers: Sequence[Consumer[T]],
         *,
         decode_protobuf: Callable[[bytes], T] | None = None,
-        begun: pages.Pages | None = None,
+        begun: begun_list.BegunList | None = None,
         rng: Callable[[], float] = random.random,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`decode_protobuf` is `decode` for an object's bytes: with it the client's encodings are asked for, without it
-        JSON. `begun` is the first list where it was asked for already.
+        JSON. `begun` is the first list where it was begun already.
         """
         self.resource = resource
         self._api = api
@@ -92,11 +88,12 @@ class Informer(Generic[T]):
         self._clock = clock
         self._protocol = listwatch.ListWatch(resource, rng)
         self._hurry = asyncio.Event()
-        self._pages = begun  # of the list under way
+        self._begun = begun
+        self._pages: pages.Pages | None = None  # of the list under way
         self._synced = False
         self._delivering = False
         self._running = False
-        self._stream: client.ByteStream | None = None
+        self._stream: client.ByteStream | begun_list.BegunList | None = None
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self._undecodable = 0
 
@@ -141,10 +138,12 @@ class Informer(Generic[T]):
                         await self._pause(step.seconds)
                     case listwatch.ListPage():
                         await self._list(step)
-                    case listwatch.OpenWatch():
+                    case listwatch.StreamList() | listwatch.OpenWatch():
                         await self._watch(step)
         finally:
             await self._end_list()
+            if self._begun is not None:
+                await self._begun.end()
 
     async def relist(self) -> None:
         """Reads the whole collection again, because objects are decoded otherwise from now on, and returns when all of
@@ -180,7 +179,8 @@ class Informer(Generic[T]):
         if not self._protocol.reached(version):
             self._protocol.want(version)
             self._hurry.set()
-            if self._stream is not None:
+            # A list under way is waited for: breaking it off would only begin it again.
+            if self._stream is not None and not self._protocol.streaming:
                 self._stream.close()
         try:
             async with asyncio.timeout(deadline):
@@ -213,6 +213,9 @@ class Informer(Generic[T]):
             pass
 
     async def _list(self, step: listwatch.ListPage) -> None:
+        if self._begun is not None:
+            self._pages = self._begun.pages
+            self._begun = None
         if self._pages is None:
             self._pages = pages.Pages(self._api, self.resource, self._accept(), step.limit)
         try:
@@ -234,38 +237,48 @@ class Informer(Generic[T]):
     def _accept(self) -> str:
         return content_types.JSON if self._decode_protobuf is None else self._api.accept
 
-    async def _watch(self, step: listwatch.OpenWatch) -> None:
-        params = {
-            **self.resource.selectors(),
-            "watch": "true",
-            "allowWatchBookmarks": "true",
-            "resourceVersion": step.version,
-            "timeoutSeconds": step.seconds,
-        }
+    def _open(
+        self, step: listwatch.StreamList | listwatch.OpenWatch
+    ) -> contextlib.AbstractAsyncContextManager[client.ByteStream | begun_list.BegunList]:
+        if isinstance(step, listwatch.StreamList):
+            if self._begun is not None:
+                return self._begun
+            params = begun_list.stream_parameters(self.resource, step.version, step.seconds)
+        else:
+            params = {
+                **self.resource.selectors(),
+                "watch": "true",
+                "allowWatchBookmarks": "true",
+                "resourceVersion": step.version,
+                "timeoutSeconds": step.seconds,
+            }
+        total = step.seconds + begun_list.GRACE_SECONDS
+        idle = begun_list.IDLE_SECONDS
+        return self._api.stream(self.resource.path, params, total=total, idle=idle, accept=self._accept())
+
+    async def _watch(self, step: listwatch.StreamList | listwatch.OpenWatch) -> None:
         started = self._clock()
         try:
-            async with self._api.stream(
-                self.resource.path,
-                params,
-                total=step.seconds + GRACE_SECONDS,
-                idle=IDLE_SECONDS,
-                accept=self._accept(),
-            ) as stream:
+            async with self._open(step) as stream:
+                self._begun = None
                 self._stream = stream
                 self._protocol.opened()
                 await self._follow(stream)
         except ApiSilent:
             self._protocol.closed(self._clock() - started)
         except (ApiError, ApiUnreachable, watch.BrokenStream) as error:
-            if not (self._hurry.is_set() and isinstance(error, ApiUnreachable)):  # else we broke it off ourselves
+            if self._begun is not None and self._begun.pages is None:
+                self._begun = None  # it was refused, and is not to be listed in pages
+            broken_off = self._hurry.is_set() and not self._protocol.streaming  # by ourselves
+            if not (broken_off and isinstance(error, ApiUnreachable)):
                 await self._fail(error)
         else:
-            if not self._hurry.is_set():
+            if not self._hurry.is_set() or self._protocol.streaming:
                 self._protocol.closed(self._clock() - started)
         finally:
             self._stream = None
 
-    async def _follow(self, stream: client.ByteStream) -> None:
+    async def _follow(self, stream: client.ByteStream | begun_list.BegunList) -> None:
         """Delivers the events of an open watch until it ends.
 
         Raises:
@@ -274,9 +287,12 @@ class Informer(Generic[T]):
         """
         framed = content_types.is_protobuf(stream.content_type)
         cut = protobuf.FrameDecoder() if framed else watch.LineDecoder()
-        while not self._hurry.is_set() and (chunk := await stream.chunk()):
+        while (self._protocol.streaming or not self._hurry.is_set()) and (chunk := await stream.chunk()):
+            listing = self._protocol.streaming
             deliveries, error = self._protocol.events(cut.feed(chunk))
             await self._deliver(deliveries)
+            if listing and not (self._protocol.streaming or self._protocol.behind):
+                self._hurry.clear()  # the list had what was wanted while it was under way
             if error is not None:
                 raise error
 

@@ -21,6 +21,9 @@ T_co = TypeVar("T_co", covariant=True)
 # etcd refuses objects over 1.5 MiB; as JSON in an event such a one may take a few times that.
 MAX_EVENT_BYTES = 32 << 20
 
+INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+"""The annotation of the bookmark that ends the objects with which a watch began."""
+
 Raw = Mapping[str, Any] | bytes
 """An object as the API server sent it: parsed JSON, or its own bytes in protobuf."""
 RawEvent = dict[str, Any]
@@ -104,6 +107,19 @@ def version_of(raw: Raw) -> int:
         return int(raw["metadata"]["resourceVersion"])
     except (KeyError, TypeError, ValueError, DecodeError):
         return 0
+
+
+def ends_initial_events(bookmark: Raw) -> bool:
+    """Whether all objects that the watch was to begin with were sent before this bookmark."""
+    annotations: Any
+    if isinstance(bookmark, bytes):
+        try:
+            annotations = encoding_pb2.BookmarkObject.FromString(bookmark).metadata.annotations
+        except DecodeError:
+            return False
+    else:
+        annotations = (bookmark.get("metadata") or {}).get("annotations") or {}
+    return bool(annotations.get(INITIAL_EVENTS_END) == "true")
 
 
 def metadata_of(raw: Raw) -> Mapping[str, Any]:

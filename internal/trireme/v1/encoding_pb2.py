@@ -25,13 +25,15 @@ _sym_db = _symbol_database.Default()
 from trireme.v1 import meta_pb2 as trireme_dot_v1_dot_meta__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19trireme/v1/encoding.proto\x12\ntrireme.v1\x1a\x15trireme/v1/meta.proto\"?\n\x07Unknown\x12\'\n\ttype_meta\x18\x01 \x01(\x0b\x32\x14.trireme.v1.TypeMeta\x12\x0b\n\x03raw\x18\x02 \x01(\x0c\"-\n\x08TypeMeta\x12\x13\n\x0b\x61pi_version\x18\x01 \x01(\t\x12\x0c\n\x04kind\x18\x02 \x01(\t\"D\n\nWatchEvent\x12\x0c\n\x04type\x18\x01 \x01(\t\x12(\n\x06object\x18\x02 \x01(\x0b\x32\x18.trireme.v1.RawExtension\"v\n\tApiStatus\x12\x0e\n\x06status\x18\x02 \x01(\t\x12\x0f\n\x07message\x18\x03 \x01(\t\x12\x0e\n\x06reason\x18\x04 \x01(\t\x12*\n\x07\x64\x65tails\x18\x05 \x01(\x0b\x32\x19.trireme.v1.StatusDetails\x12\x0c\n\x04\x63ode\x18\x06 \x01(\x05\"\x8d\x01\n\rStatusDetails\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05group\x18\x02 \x01(\t\x12\x0c\n\x04kind\x18\x03 \x01(\t\x12\'\n\x06\x63\x61uses\x18\x04 \x03(\x0b\x32\x17.trireme.v1.StatusCause\x12\x1b\n\x13retry_after_seconds\x18\x05 \x01(\x05\x12\x0b\n\x03uid\x18\x06 \x01(\t\"=\n\x0bStatusCause\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\r\n\x05\x66ield\x18\x03 \x01(\t\"@\n\x07\x41nyList\x12&\n\x08metadata\x18\x01 \x01(\x0b\x32\x14.trireme.v1.ListMeta\x12\r\n\x05items\x18\x02 \x03(\x0c\"F\n\x08ListMeta\x12\x18\n\x10resource_version\x18\x02 \x01(\t\x12 \n\x0e\x63ontinue_token\x18\x03 \x01(\tR\x08\x63ontinue\"2\n\tAnyObject\x12%\n\x08metadata\x18\x01 \x01(\x0b\x32\x13.trireme.v1.AnyMeta\"Q\n\x07\x41nyMeta\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tnamespace\x18\x03 \x01(\t\x12\x0b\n\x03uid\x18\x05 \x01(\t\x12\x18\n\x10resource_version\x18\x06 \x01(\tb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19trireme/v1/encoding.proto\x12\ntrireme.v1\x1a\x15trireme/v1/meta.proto\"?\n\x07Unknown\x12\'\n\ttype_meta\x18\x01 \x01(\x0b\x32\x14.trireme.v1.TypeMeta\x12\x0b\n\x03raw\x18\x02 \x01(\x0c\"-\n\x08TypeMeta\x12\x13\n\x0b\x61pi_version\x18\x01 \x01(\t\x12\x0c\n\x04kind\x18\x02 \x01(\t\"D\n\nWatchEvent\x12\x0c\n\x04type\x18\x01 \x01(\t\x12(\n\x06object\x18\x02 \x01(\x0b\x32\x18.trireme.v1.RawExtension\"v\n\tApiStatus\x12\x0e\n\x06status\x18\x02 \x01(\t\x12\x0f\n\x07message\x18\x03 \x01(\t\x12\x0e\n\x06reason\x18\x04 \x01(\t\x12*\n\x07\x64\x65tails\x18\x05 \x01(\x0b\x32\x19.trireme.v1.StatusDetails\x12\x0c\n\x04\x63ode\x18\x06 \x01(\x05\"\x8d\x01\n\rStatusDetails\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05group\x18\x02 \x01(\t\x12\x0c\n\x04kind\x18\x03 \x01(\t\x12\'\n\x06\x63\x61uses\x18\x04 \x03(\x0b\x32\x17.trireme.v1.StatusCause\x12\x1b\n\x13retry_after_seconds\x18\x05 \x01(\x05\x12\x0b\n\x03uid\x18\x06 \x01(\t\"=\n\x0bStatusCause\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\r\n\x05\x66ield\x18\x03 \x01(\t\"@\n\x07\x41nyList\x12&\n\x08metadata\x18\x01 \x01(\x0b\x32\x14.trireme.v1.ListMeta\x12\r\n\x05items\x18\x02 \x03(\x0c\"F\n\x08ListMeta\x12\x18\n\x10resource_version\x18\x02 \x01(\t\x12 \n\x0e\x63ontinue_token\x18\x03 \x01(\tR\x08\x63ontinue\"2\n\tAnyObject\x12%\n\x08metadata\x18\x01 \x01(\x0b\x32\x13.trireme.v1.AnyMeta\"<\n\x0e\x42ookmarkObject\x12*\n\x08metadata\x18\x01 \x01(\x0b\x32\x18.trireme.v1.BookmarkMeta\"\x9c\x01\n\x0c\x42ookmarkMeta\x12\x18\n\x10resource_version\x18\x06 \x01(\t\x12>\n\x0b\x61nnotations\x18\x0c \x03(\x0b\x32).trireme.v1.BookmarkMeta.AnnotationsEntry\x1a\x32\n\x10\x41nnotationsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"Q\n\x07\x41nyMeta\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tnamespace\x18\x03 \x01(\t\x12\x0b\n\x03uid\x18\x05 \x01(\t\x12\x18\n\x10resource_version\x18\x06 \x01(\tb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'trireme.v1.encoding_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
+  _globals['_BOOKMARKMETA_ANNOTATIONSENTRY']._loaded_options = None
+  _globals['_BOOKMARKMETA_ANNOTATIONSENTRY']._serialized_options = b'8\001'
   _globals['_UNKNOWN']._serialized_start=64
   _globals['_UNKNOWN']._serialized_end=127
   _globals['_TYPEMETA']._serialized_start=129
@@ -50,6 +52,12 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_LISTMETA']._serialized_end=709
   _globals['_ANYOBJECT']._serialized_start=711
   _globals['_ANYOBJECT']._serialized_end=761
-  _globals['_ANYMETA']._serialized_start=763
-  _globals['_ANYMETA']._serialized_end=844
+  _globals['_BOOKMARKOBJECT']._serialized_start=763
+  _globals['_BOOKMARKOBJECT']._serialized_end=823
+  _globals['_BOOKMARKMETA']._serialized_start=826
+  _globals['_BOOKMARKMETA']._serialized_end=982
+  _globals['_BOOKMARKMETA_ANNOTATIONSENTRY']._serialized_start=932
+  _globals['_BOOKMARKMETA_ANNOTATIONSENTRY']._serialized_end=982
+  _globals['_ANYMETA']._serialized_start=984
+  _globals['_ANYMETA']._serialized_end=1065
 # @@protoc_insertion_point(module_scope)

@@ -301,6 +301,78 @@ class AnyObject(_message.Message):
 Global___AnyObject: _TypeAlias = AnyObject  # noqa: Y015
 
 @_typing.final
+class BookmarkObject(_message.Message):
+    """The object of a BOOKMARK event: it has nothing but metadata."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    METADATA_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def metadata(self) -> Global___BookmarkMeta:
+        """How far the watch has come."""
+
+    def __init__(
+        self,
+        *,
+        metadata: Global___BookmarkMeta | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["metadata", b"metadata"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["metadata", b"metadata"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BookmarkObject: _TypeAlias = BookmarkObject  # noqa: Y015
+
+@_typing.final
+class BookmarkMeta(_message.Message):
+    """The part of ObjectMeta that a bookmark has."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class AnnotationsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    RESOURCE_VERSION_FIELD_NUMBER: _builtins.int
+    ANNOTATIONS_FIELD_NUMBER: _builtins.int
+    resource_version: _builtins.str
+    """The version up to which all events were sent."""
+    @_builtins.property
+    def annotations(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """`k8s.io/initial-events-end` with the value `true` where the objects that a watch begins with have all been sent."""
+
+    def __init__(
+        self,
+        *,
+        resource_version: _builtins.str = ...,
+        annotations: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["annotations", b"annotations", "resource_version", b"resource_version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BookmarkMeta: _TypeAlias = BookmarkMeta  # noqa: Y015
+
+@_typing.final
 class AnyMeta(_message.Message):
     """The part of ObjectMeta that says which version of which object this is."""
 

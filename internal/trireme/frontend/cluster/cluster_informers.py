@@ -14,7 +14,7 @@ from google.protobuf.message import Message
 
 from trireme.frontend.cluster import object_kinds, pod_projection
 from trireme.frontend.extenders import extender_objects
-from trireme.kube import client, decode, informer, pages, protobuf, resources
+from trireme.kube import begun_list, client, decode, informer, protobuf, resources
 from trireme.v1 import core_pb2
 
 log = logging.getLogger(__name__)
@@ -27,7 +27,7 @@ Decoders = tuple[Callable[[Any], Any], Callable[[bytes], Any] | None]
 
 def make(
     api: client.ApiClient,
-    begun: Mapping[resources.Resource, pages.Pages],
+    begun: Mapping[resources.Resource, begun_list.BegunList],
     gate: Callable[[str], bool],
     paths: Set[tuple[str, str]],
     kept: extender_objects.ExtenderObjects | None,
@@ -78,7 +78,7 @@ def _decoders(message: type[M]) -> Decoders:
 
 def _informer(
     api: client.ApiClient,
-    begun: Mapping[resources.Resource, pages.Pages],
+    begun: Mapping[resources.Resource, begun_list.BegunList],
     watched: resources.Resource,
     decoders: Decoders,
     consumers: Sequence[_Consumer],
