@@ -9,6 +9,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import kube_fake_server as fake
 import pytest
 from aiohttp import web
 from kube_fake_server import Authority, Seen, answer, failure, serving, write_kubeconfig
@@ -379,6 +380,67 @@ async def test_a_plugin_may_renew_the_client_certificate(tmp_path: pathlib.Path)
             names.add("second")
             (tmp_path / "who").write_text("second")
             assert (await api.get("/x")).json() == {"who": "second"}
+
+
+async def test_a_renewed_certificate_is_used_by_all_connections(tmp_path: pathlib.Path) -> None:
+    """If this fails, requests and watches go on with a certificate that has run out, on connections that stay open for
+    as long as the process runs. What is under way when the certificate is renewed still ends well.
+    """
+    authority = Authority(tmp_path, "cluster")
+    files = {name: [pathlib.Path(path) for path in authority.issue(name)] for name in ("first", "second")}
+    used = [tmp_path / "used.crt", tmp_path / "used.key"]
+    now = 0.0
+    let_go = asyncio.Event()
+    transports: dict[str, asyncio.Transport] = {}
+
+    def install(name: str) -> None:
+        for source, target in zip(files[name], used, strict=True):
+            target.write_bytes(source.read_bytes())
+
+    async def script(request: web.Request, _seen: Seen) -> web.StreamResponse:
+        assert request.transport is not None
+        transports[request.path] = request.transport
+        subject = request.transport.get_extra_info("peercert")["subject"]
+        name = dict(pair for part in subject for pair in part)["commonName"]
+        if request.path == "/watch":
+            response = await fake.stream(request)
+            await response.write(fake.line("ADDED", fake.thing(name, 1)))
+            await asyncio.sleep(600)
+        if request.path == "/slow":
+            await let_go.wait()
+        return answer({"who": name})
+
+    async def closed(path: str) -> None:
+        async with asyncio.timeout(20):
+            while not transports[path].is_closing():
+                await asyncio.sleep(0.01)
+
+    install("first")
+    async with serving(script, authority.server_context()) as server:
+        user = {"client-certificate": str(used[0]), "client-key": str(used[1])}
+        path = write_kubeconfig(tmp_path, server.url, {"certificate-authority": str(authority.path)}, user)
+        async with await client.connect(_from_kubeconfig(path), clock=lambda: now) as api:
+            assert (await api.get("/before")).json() == {"who": "first"}
+            slow = asyncio.create_task(api.get("/slow"))
+            async with api.stream("/watch", total=600, idle=600) as watch:
+                assert b"first" in await watch.chunk()
+                while "/slow" not in transports:
+                    await asyncio.sleep(0.01)
+                used[0].write_bytes(files["second"][0].read_bytes())
+                now += 61
+                # Half of the pair was not written yet.
+                assert (await api.get("/between")).json() == {"who": "first"}
+                install("second")
+                now += 61
+                assert (await api.get("/after")).json() == {"who": "second"}
+                with pytest.raises(ApiUnreachable):
+                    await asyncio.wait_for(watch.chunk(), 20)
+            assert (await api.post("/after", {})).json() == {"who": "second"}
+            let_go.set()
+            assert (await slow).json() == {"who": "first"}
+            for name in ("/before", "/slow", "/watch"):
+                await closed(name)
+            assert not transports["/after"].is_closing()
 
 
 def _unusable(folder: pathlib.Path, case: str) -> tuple[dict[str, Any], dict[str, Any], str]:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import logging
 import platform
 import time
 import types
@@ -32,9 +33,11 @@ import tenacity
 import yarl
 
 from trireme.framework import release
-from trireme.kube import credentials, errors, ratelimit, write_pool
+from trireme.kube import credentials, errors, ratelimit, session, write_pool
 from trireme.kube.content_types import JSON
 from trireme.kube.errors import ApiError, ApiSilent, ApiUnreachable, KubeconfigError
+
+log = logging.getLogger(__name__)
 
 STRATEGIC_MERGE = "application/strategic-merge-patch+json"
 MERGE = "application/merge-patch+json"
@@ -125,7 +128,7 @@ class ApiClient:
         self._observer = observer
         self._clock = clock
         self._bucket = ratelimit.TokenBucket(settings.qps, settings.burst)
-        self._sessions: list[aiohttp.ClientSession] = []
+        self._sessions: list[session.Session] = []  # the last one is in use, the others end with their requests
         self._writes: write_pool.WritePool | None = None
         self._extra: dict[str, Any] = {}
         self._headers: dict[tuple[str, str], credentials.Headers] = {}
@@ -169,8 +172,8 @@ class ApiClient:
         """Closes all connections; requests under way fail."""
         if self._writes is not None:
             self._writes.close()
-        for session in self._sessions:
-            await session.close()
+        for each in self._sessions:
+            await each.close()
 
     async def get(
         self,
@@ -288,30 +291,30 @@ class ApiClient:
         headers = self._headers_for(JSON, accept)
         self._requests += 1
         started = self._clock()
-        try:
-            response = await self._sessions[-1].request(
-                "GET",
-                self._url(_target(path, params)),
-                headers=headers,
-                timeout=aiohttp.ClientTimeout(total=total, sock_connect=idle, sock_read=idle),
-                **self._extra,
-            )
-        except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            self._failures += 1
-            self._observe("GET", 0, started, waited)
-            raise _unreachable(error, self.host) from error
-        self._observe("GET", response.status, started, waited)
-        try:
-            stream = ByteStream(response, self.host)
-            if response.status >= 300:
+        current = self._sessions[-1]
+        async with current.in_use() as http:
+            try:
+                response = await http.request(
+                    "GET",
+                    self._url(_target(path, params)),
+                    headers=headers,
+                    timeout=aiohttp.ClientTimeout(total=total, sock_connect=idle, sock_read=idle),
+                    **self._extra,
+                )
+            except (aiohttp.ClientError, OSError, TimeoutError) as error:
                 self._failures += 1
-                body = await stream.all()
-                if response.status == 401:
-                    await self._refresh(headers)  # for the next attempt, which is the caller's
-                raise errors.from_response(response.status, response.reason or "", response.headers, body)
-            yield stream
-        finally:
-            _break_off(response)
+                self._observe("GET", 0, started, waited)
+                raise _unreachable(error, self.host) from error
+            self._observe("GET", response.status, started, waited)
+            async with current.streaming(response):
+                stream = ByteStream(response, self.host)
+                if response.status >= 300:
+                    self._failures += 1
+                    body = await stream.all()
+                    if response.status == 401:
+                        await self._refresh(headers)  # for the next attempt, which is the caller's
+                    raise errors.from_response(response.status, response.reason or "", response.headers, body)
+                yield stream
 
     async def _send(
         self, method: str, target: str, headers: credentials.Headers, body: bytes | None, end: float
@@ -343,14 +346,17 @@ class ApiClient:
     ) -> write_pool.Answer:
         """One request over the session."""
         try:
-            async with self._sessions[-1].request(
-                method,
-                self._url(target),
-                data=body,
-                headers=headers,
-                timeout=aiohttp.ClientTimeout(total=seconds, sock_connect=seconds),
-                **self._extra,
-            ) as response:
+            async with (
+                self._sessions[-1].in_use() as http,
+                http.request(
+                    method,
+                    self._url(target),
+                    data=body,
+                    headers=headers,
+                    timeout=aiohttp.ClientTimeout(total=seconds, sock_connect=seconds),
+                    **self._extra,
+                ) as response,
+            ):
                 content = await response.read()
                 return write_pool.Answer(response.status, response.reason or "", response.headers, content)
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
@@ -408,8 +414,19 @@ class ApiClient:
         if changed:
             self._headers.clear()
             if self._identity.certificate != certificate:
-                self._open_session()  # the old one stays for the requests under way until the client is closed
+                await self._replace_session()
         return changed
+
+    async def _replace_session(self) -> None:
+        """Use the new certificate from now on; the requests under way may end."""
+        old = self._sessions[-1]
+        try:
+            self._open_session()
+        except KubeconfigError as error:
+            log.warning("keeping the certificate in use: %s", error)
+            return
+        await old.retire()
+        self._sessions = [each for each in self._sessions if not each.closed]
 
     def _open_session(self) -> None:
         configuration = self._identity.configuration
@@ -419,7 +436,7 @@ class ApiClient:
             raise KubeconfigError(f"{self._identity.origin}: TLS: {error.strerror or error}") from error
         # trust_env would look up proxies and ~/.netrc for every request; the credentials did so once. Cookies: an API
         # server sets none, and a load balancer's would pin us. The buffer: events of a watch can be large.
-        session = aiohttp.ClientSession(
+        http = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=self._settings.max_connections, ssl=tls or True),
             trust_env=False,
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -427,8 +444,8 @@ class ApiClient:
         )
         # aiohttp would send a PUT or DELETE again, unseen, when a connection closes under it; the 409 or 404 that the
         # second one gets would then be reported for a write that happened.
-        session._retry_connection = False
-        self._sessions.append(session)
+        http._retry_connection = False
+        self._sessions.append(session.Session(http))
         self._extra = {"allow_redirects": False}
         if configuration.proxy:
             self._extra["proxy"] = configuration.proxy
@@ -459,7 +476,7 @@ class ByteStream:
 
     def close(self) -> None:
         """Breaks it off: a `chunk` under way raises."""
-        _break_off(self._response)
+        session.break_off(self._response)
 
     async def chunk(self) -> bytes:
         """All bytes that have come and were not yet read, at least one; b"" at the end.
@@ -492,15 +509,6 @@ async def connect(
       KubeconfigError: naming the file and the field at fault.
     """
     return ApiClient(await credentials.load(settings.source, clock), settings, observer, clock)
-
-
-def _break_off(response: aiohttp.ClientResponse) -> None:
-    """Drops the connection of an answer, unless it was read to its end."""
-    connection = response.connection
-    if connection is not None and connection.transport is not None:
-        # A mere close would wait up to 30 s for the server's part of the TLS farewell, with the socket open.
-        connection.transport.abort()
-    response.close()
 
 
 def _target(path: str, params: Params | None) -> str:

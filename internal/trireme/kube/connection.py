@@ -15,6 +15,8 @@ import ssl
 from collections.abc import Mapping
 from typing import Any
 
+_MEMORY = "/proc/self/fd/"
+
 
 @dataclasses.dataclass(slots=True)
 class Connection:
@@ -91,9 +93,14 @@ def _file(entry: Mapping[str, Any], field: str) -> str | None:
     return _in_memory(base64.b64decode(data)) if data else entry.get(field)
 
 
+def is_in_memory(path: str) -> bool:
+    """Whether a file is on no disk, so that nobody can renew it."""
+    return path.startswith(_MEMORY)
+
+
 @functools.cache
 def _in_memory(content: bytes) -> str:
     """A file with this content that is on no disk: OpenSSL reads certificates and keys from files only."""
     descriptor = os.memfd_create("kubeconfig")
     os.write(descriptor, content)
-    return f"/proc/self/fd/{descriptor}"
+    return f"{_MEMORY}{descriptor}"

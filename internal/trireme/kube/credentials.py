@@ -16,6 +16,7 @@ import asyncio
 import dataclasses
 import ipaddress
 import logging
+import pathlib
 import ssl
 import time
 import types
@@ -64,7 +65,8 @@ class Credentials:
         self._renewal = renewal
         self._extra_headers = extra_headers
         self._clock = clock
-        self._due = clock() + RENEWAL_SECONDS if renewal else float("inf")
+        self._files = _versions(configuration)
+        self._due = clock() + RENEWAL_SECONDS if renewal or self._files else float("inf")
         self._lock = asyncio.Lock()
         self.headers: Headers = self._make_headers()
 
@@ -74,9 +76,11 @@ class Credentials:
         return str(self.configuration.host).rstrip("/")
 
     @property
-    def certificate(self) -> tuple[str | None, str | None]:
-        """Files of the client certificate and its key; they change where a credential plugin gives certificates."""
-        return self.configuration.cert_file, self.configuration.key_file
+    def certificate(self) -> tuple[object, ...]:
+        """What TLS is spoken with: which files, and which versions of them. It changes where a credential plugin gives
+        another certificate, and where somebody else renews the files.
+        """
+        return self.configuration.cert_file, self.configuration.key_file, self._files
 
     def due(self) -> bool:
         """Whether `refresh` should be called before the next request."""
@@ -87,7 +91,7 @@ class Credentials:
 
         Returns whether the headers or the certificate changed. A failure keeps the old ones: they may still be good.
         """
-        if self._renewal is None:
+        if self._renewal is None and not self._files:
             return False
         async with self._lock:
             if rejected is not None and rejected != self.headers:
@@ -97,12 +101,23 @@ class Credentials:
             self._due = self._clock() + RENEWAL_SECONDS
             before = (self.headers, self.certificate)
             try:
-                await self._renewal(rejected is not None)
+                if self._renewal is not None:
+                    await self._renewal(rejected is not None)
+                self._look_at_files()
             except (KubeconfigError, OSError, ValueError) as error:
                 log.warning("credentials of %s could not be renewed: %s", self.origin, error)
                 return False
             self.headers = self._make_headers()
             return (self.headers, self.certificate) != before
+
+    def _look_at_files(self) -> None:
+        """Take note of certificates that were renewed. Raises: OSError for a pair that does not fit, as one half of it
+        was not written yet.
+        """
+        files = _versions(self.configuration)
+        if files != self._files:
+            self.configuration.tls()
+            self._files = files
 
     def _make_headers(self) -> Headers:
         headers = multidict.CIMultiDict(self._extra_headers)
@@ -111,6 +126,22 @@ class Credentials:
             # Token files often end with a newline, which no header may contain.
             headers["Authorization"] = token.strip()
         return headers
+
+
+def _versions(configuration: connection.Connection) -> tuple[object, ...]:
+    """Which versions of certificates and keys there are on disk; empty where the connection needs none."""
+    named = (configuration.ssl_ca_cert, configuration.cert_file, configuration.key_file)
+    if not configuration.host.startswith("https"):
+        return ()
+    return tuple(_version(pathlib.Path(path)) for path in named if path and not connection.is_in_memory(path))
+
+
+def _version(path: pathlib.Path) -> tuple[object, ...]:
+    try:
+        found = path.stat()
+    except OSError:
+        return (path,)
+    return path, found.st_ino, found.st_mtime_ns, found.st_size
 
 
 async def load(source: Source, clock: Callable[[], float] = time.monotonic) -> Credentials:
