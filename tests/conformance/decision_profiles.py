@@ -5,6 +5,7 @@ plugin arguments that a case names. Plugins that are not there are left out and 
 is not counted as a difference. Cases with other feature gates have a configuration of their own (`Setups`).
 """
 
+import contextlib
 import json
 import zlib
 from collections.abc import Iterable, Mapping
@@ -114,8 +115,12 @@ def make(arguments: Iterable[Arguments] = (), flipped: Gates = DEFAULT_GATES) ->
     Raises: ConfigurationError where a default plugin does not exist.
     """
     chosen = feature_gates(flipped)
-    completed = {named: completed_profile(named, chosen) for named in sorted({DEFAULTS, *arguments})}
-    default = completed[DEFAULTS]
+    default = completed_profile(DEFAULTS, chosen)
+    completed = {DEFAULTS: default}
+    for named in sorted(set(arguments) - {DEFAULTS}):
+        # Arguments may belong to a gate that is off: then only the cases that name them cannot be decided.
+        with contextlib.suppress(loading.ConfigurationError):
+            completed[named] = completed_profile(named, chosen)
     features = chosen.all()
     order = default.names(ExtensionPoint.FILTER)
     scoring = default.names(ExtensionPoint.SCORE)

@@ -26,6 +26,7 @@ MERGE_KEYS = {
     "hostAliases": "ip",
     "imagePullSecrets": "name",
     "initContainers": "name",
+    "nodeAllocatableResourceClaimStatuses": "resourceClaimName",
     "ownerReferences": "uid",
     "podIPs": "ip",
     "hostIPs": "ip",

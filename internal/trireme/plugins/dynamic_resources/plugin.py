@@ -252,7 +252,9 @@ class DynamicResources:
         claims += [node_allocatable.found(claim, one) for claim, one in zip(own, solutions, strict=False)]
         uids = {each.name: each.claim.metadata.uid for each in state.stated}
         there = node_allocatable.NodeDevices(state.known, snap.nodes, slot)
-        return node_allocatable.statuses(pod_class.pod, claims, uids, there)
+        # Of a claim that the pod names twice, what is found last counts.
+        once = {each.claim.metadata.uid: each for each in claims}
+        return node_allocatable.statuses(pod_class.pod, once.values(), uids, there)
 
     def unavailable_claims(
         self,
