@@ -500,3 +500,21 @@ async def test_a_list_that_was_begun_is_taken_up(streams: bool) -> None:
     assert log.all == [("LIST_START", None), ("LISTED", "a"), ("LIST_END", None)]
     assert sum("sendInitialEvents" in seen.query for seen in server.seen) == 1
     assert sum("watch" not in seen.query for seen in server.seen) == (not streams)
+
+
+async def test_json_is_requested_from_then_on() -> None:
+    """If this fails, a plugin that comes late and wants nodes as JSON gets none of those that were read before."""
+
+    async def script(request: web.Request, seen: Seen) -> web.StreamResponse:
+        return await _open_for_ever(request) if _is_watch(seen) else listing(100, thing("a", 1))
+
+    async with _following(script, decode_protobuf=lambda raw: "never") as (server, followed, log):
+        await log.until(lambda: followed.synced)
+        while not followed.statistics().watches:  # nobody tells of a watch that brings nothing
+            await asyncio.sleep(0.01)
+        followed.request_json()
+        before = len(server.seen)
+        await followed.relist()
+        assert log.kinds.count("LISTED") == 2
+    assert {seen.headers["Accept"] for seen in server.seen[:before]} == {ACCEPT}
+    assert {seen.headers["Accept"] for seen in server.seen[before:]} == {content_types.JSON}

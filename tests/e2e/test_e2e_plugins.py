@@ -262,6 +262,33 @@ async def test_a_plugin_that_dies_has_its_failure_policy(
             await here.bound(1)
 
 
+@pytest.mark.parametrize("late", [False, True], ids=["there at the start", "comes later"])
+async def test_a_plugin_reads_nodes_as_json(cluster: clusters.OpenCluster, tmp_path: pathlib.Path, late: bool) -> None:
+    """A plugin with NODE_DATA_JSON gets of each node what the API server says, also where it comes late."""
+    script = pathlib.Path(__file__).parent / "annotated.py"
+    async with cluster(nodes=3) as here, contextlib.AsyncExitStack() as stack:
+        names = [node["metadata"]["name"] for node in await here.nodes()]
+        await _annotate(here, names[0])
+        address = f"unix:{tmp_path}/plugin.sock"
+        if not late:
+            await stack.enter_async_context(plugin(tmp_path, script))
+        await here.start(configuration=profile("Annotated", "filter"), own=remote("Annotated", address, "filter"))
+        await here.create_pods([pod("p")])
+        if late:
+            await stack.enter_async_context(plugin(tmp_path, script))
+        (bound,) = await here.bound(1)
+        assert bound["spec"]["nodeName"] == names[0]
+        await here.create_pods([pod("q", nodeSelector={"kubernetes.io/hostname": names[1]})])
+        await here.condition("q", "1 no rack")
+        await _annotate(here, names[1])
+        await here.bound(2)
+
+
+async def _annotate(here: installation.Installation, node: str) -> None:
+    patch = {"metadata": {"annotations": {"example.com/rack": "1"}}}
+    await here.request("PATCH", f"/api/v1/nodes/{node}", patch, "application/merge-patch+json")
+
+
 @pytest.mark.parametrize("elects", [True, False], ids=["with election", "without election"])
 async def test_plugins_and_phases_outlive_a_cluster(tmp_path: pathlib.Path, elects: bool) -> None:
     """The scheduler of a cluster that was made anew is served by what served the one before, whose epochs were higher;
@@ -275,7 +302,7 @@ async def test_plugins_and_phases_outlive_a_cluster(tmp_path: pathlib.Path, elec
     async with plugin(tmp_path, script) as address, _small_cluster(folders[0]) as old:
         await old.create_pods(pod(f"p{number}") for number in range(200))
         own = remote("Maintenance", address, "filter", "score")
-        await old.start(configuration=configuration, own=own)
+        await old.start(1, 1, 0, configuration=configuration, own=own)
         await old.bound(200)
         async with _small_cluster(folders[1]) as new:
             endpoints = {phase: {"endpoints": [old.socket(phase, 0)]} for phase in ("filter", "score")}

@@ -38,6 +38,7 @@ from trireme.frontend.cluster import (
     cluster_cache,
     cluster_informers,
     cluster_watch,
+    node_json,
     object_kinds,
     object_waits,
 )
@@ -118,6 +119,7 @@ class Frontend:
         self.plugin_rows: Callable[[], list[dict[str, Any]]] = list
         self._seen = remote_plugins.pods_seen(infos)
         self._pod_paths = set(self._seen.paths)
+        self._node_json = node_json.NodeJson(remote_plugins.want_node_json(infos))
         self.registry = class_registry.ClassRegistry(
             all_labels=self._seen.label_keys is None,
             rules=amounts.rules_of(completed.gates.all()),
@@ -195,6 +197,7 @@ class Frontend:
             None if self._groups is None else self._groups.queue,
             self.observed.placed_pod_updated,
             self.observed.clock,
+            self._node_json.take,
         )
 
     def _registrations(self) -> dict[str, Sequence[queue_hints.Registration]]:
@@ -230,6 +233,7 @@ class Frontend:
             self._on_pods,
             self._on_nodes,
             self._on_objects,
+            self._node_json,
         )
 
     def _make_phases(self) -> None:
@@ -499,6 +503,7 @@ class Frontend:
         waited for a plugin are scheduled.
         """
         await self._see_more_of_pods(infos)
+        await self._see_more_of_nodes(infos)
         self._infos = infos
         self._configuration = phase_configuration.configuration(self._completed, infos)
         self._config_hash = phase_configuration.config_hash(self._configuration)
@@ -524,6 +529,15 @@ class Frontend:
             self.registry.select_by(seen.label_keys)
         log.info("reading all pods again: remote plugins read more of them than before")
         await self.informers[0].relist()
+
+    async def _see_more_of_nodes(self, infos: Mapping[str, plugin_pb2.PluginInfo]) -> None:
+        """Have the cache hold the nodes' JSON, before a plugin that wants it is called."""
+        if self._node_json.wanted or not remote_plugins.want_node_json(infos):
+            return
+        self._node_json.wanted = True
+        log.info("reading all nodes again, as JSON: a remote plugin wants them so")
+        self.informers[1].request_json()
+        await self.informers[1].relist()
 
     def begin(self, term: Term) -> None:
         """From now on phases know us; nothing is scheduled yet."""

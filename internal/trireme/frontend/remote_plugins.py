@@ -60,6 +60,11 @@ def pods_seen(infos: Mapping[str, plugin_pb2.PluginInfo]) -> PodsSeen:
     return PodsSeen(keys, frozenset(paths))
 
 
+def want_node_json(infos: Mapping[str, plugin_pb2.PluginInfo]) -> bool:
+    """Whether one of them wants the nodes as the API server's JSON."""
+    return any(info.node_data == plugin_pb2.NODE_DATA_JSON for info in infos.values())
+
+
 def missing_required(
     completed: commandline.CompletedConfig, infos: Mapping[str, plugin_pb2.PluginInfo]
 ) -> dict[str, str]:

@@ -47,7 +47,8 @@ class BegunList:
         """`accept` names encodings, best first; `seconds` is how long the watch may last."""
         self._api = api
         self._resource = resource
-        self._accept = accept
+        #: The encodings that were asked for.
+        self.accept = accept
         self._seconds = seconds
         self._chunks: collections.deque[bytes] = collections.deque()
         self._stack = contextlib.AsyncExitStack()
@@ -108,13 +109,13 @@ class BegunList:
             stream_parameters(self._resource, "", self._seconds),
             total=self._seconds + GRACE_SECONDS,
             idle=IDLE_SECONDS,
-            accept=self._accept,
+            accept=self.accept,
         )
         try:
             stream = await self._stack.enter_async_context(opening)
         except (ApiError, ApiUnreachable) as error:
             if isinstance(error, ApiError) and not (error.not_found or error.status == TOO_MANY_REQUESTS):
-                self.pages = pages.Pages(self._api, self._resource, self._accept, self._resource.page)
+                self.pages = pages.Pages(self._api, self._resource, self.accept, self._resource.page)
             self._opened.set_exception(error)
             return
         self._opened.set_result(stream)

@@ -84,6 +84,7 @@ class Informer(Generic[T]):
         self._api = api
         self._decode = decode
         self._decode_protobuf = decode_protobuf
+        self._accept = content_types.JSON if decode_protobuf is None else api.accept
         self._consumers = tuple(consumers)
         self._clock = clock
         self._protocol = listwatch.ListWatch(resource, rng)
@@ -129,6 +130,9 @@ class Informer(Generic[T]):
     async def run(self) -> None:
         """Follows the collection until it is cancelled."""
         self._running = True
+        if self._begun is not None and self._begun.accept != self._accept:
+            await self._begun.end()
+            self._begun = None
         try:
             while True:
                 step = self._protocol.next_step()
@@ -144,6 +148,10 @@ class Informer(Generic[T]):
             await self._end_list()
             if self._begun is not None:
                 await self._begun.end()
+
+    def request_json(self) -> None:
+        """Ask for objects in JSON from the next request on; `relist` has all of them come so."""
+        self._accept = content_types.JSON
 
     async def relist(self) -> None:
         """Reads the whole collection again, because objects are decoded otherwise from now on, and returns when all of
@@ -217,7 +225,7 @@ class Informer(Generic[T]):
             self._pages = self._begun.pages
             self._begun = None
         if self._pages is None:
-            self._pages = pages.Pages(self._api, self.resource, self._accept(), step.limit)
+            self._pages = pages.Pages(self._api, self.resource, self._accept, step.limit)
         try:
             items, metadata = await self._pages.next()
         except (ApiError, ApiUnreachable) as error:
@@ -233,9 +241,6 @@ class Informer(Generic[T]):
         ended, self._pages = self._pages, None
         if ended is not None:
             await ended.close()
-
-    def _accept(self) -> str:
-        return content_types.JSON if self._decode_protobuf is None else self._api.accept
 
     def _open(
         self, step: listwatch.StreamList | listwatch.OpenWatch
@@ -254,7 +259,7 @@ class Informer(Generic[T]):
             }
         total = step.seconds + begun_list.GRACE_SECONDS
         idle = begun_list.IDLE_SECONDS
-        return self._api.stream(self.resource.path, params, total=total, idle=idle, accept=self._accept())
+        return self._api.stream(self.resource.path, params, total=total, idle=idle, accept=self._accept)
 
     async def _watch(self, step: listwatch.StreamList | listwatch.OpenWatch) -> None:
         started = self._clock()

@@ -1,8 +1,8 @@
 """The informers of the cluster: what of it is followed, how each kind is read, and who hears of it.
 
 Everything is read in the encodings that `clientConnection` names, protobuf by default: an object's bytes then become
-its message in one call, where JSON takes a step of Python for each field. Only what extenders are sent whole is read in
-JSON, because that is what they get.
+its message in one call, where JSON takes a step of Python for each field. Only what extenders and plugins are sent
+whole is read in JSON, because that is what they get.
 """
 
 import functools
@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from google.protobuf.message import Message
 
-from trireme.frontend.cluster import object_kinds, pod_projection
+from trireme.frontend.cluster import node_json, object_kinds, pod_projection
 from trireme.frontend.extenders import extender_objects
 from trireme.kube import begun_list, client, decode, informer, protobuf, resources
 from trireme.v1 import core_pb2
@@ -34,11 +34,12 @@ def make(
     on_pods: OnEvents,
     on_nodes: OnEvents,
     on_objects: Callable[[object_kinds.ObjectKind, Sequence[Any]], None],
+    json: node_json.NodeJson,
 ) -> list[informer.Informer[Any]]:
     """The informers of pods, of nodes and of each kind whose feature gates are on.
 
     `begun` are lists that were asked for already, `paths` fields of pods that plugins read beside, which may
-    grow; `kept` keeps objects for extenders.
+    grow; `kept` keeps objects for extenders, and `json` the JSON of nodes for plugins.
     """
     pods: Decoders = (
         functools.partial(pod_projection.parse, extra=paths),
@@ -53,12 +54,15 @@ def make(
     if kept is not None and kept.keeps_nodes:
         nodes = kept.node_decoder(nodes[0]), None
         node_consumers.append(_Consumer(kept.on_nodes))
+    nodes = json.decoder(nodes[0]), nodes[1]
     make_one = functools.partial(_informer, api, begun)
     made = [make_one(resources.PODS, pods, pod_consumers), make_one(resources.NODES, nodes, node_consumers)]
     for kind in object_kinds.KINDS:
         if all(gate(name) for name in kind.gates):
             consumer = _Consumer(functools.partial(on_objects, kind))
             made.append(make_one(kind.watched, _decoders(kind.message), [consumer]))
+    if json.wanted:
+        made[1].request_json()
     return made
 
 

@@ -91,10 +91,11 @@ class ClusterWatch:
         groups: "GroupWatcher | None" = None,
         placed_updated: Callable[[float], None] = lambda started: None,
         clock: Callable[[], float] = time.perf_counter,
+        json_of: Callable[[core_pb2.Node], bytes] = lambda node: b"",
     ) -> None:
         """`carry_out` gets what the queue wants done; `deleted` the UID of each pending pod that is gone; `groups`
         hears of pod groups, where there are any; `placed_updated` is told, with when that began by `clock`, that the
-        update of a pod that has a node was worked in.
+        update of a pod that has a node was worked in; `json_of` answers the JSON of a node that plugins want, once.
         """
         self._cache = cache
         self._registry = cache.registry
@@ -106,6 +107,7 @@ class ClusterWatch:
         self._groups = groups
         self._placed_updated = placed_updated
         self._clock = clock
+        self._json_of = json_of
         self._pending: dict[str, PendingPod] = {}
         # Pending pods that another scheduler is responsible for, by UID: namespace/name and spec.schedulerName.
         self._foreign: dict[str, tuple[str, str]] = {}
@@ -367,6 +369,7 @@ class ClusterWatch:
     def on_nodes(self, events: Sequence[Event[core_pb2.Node]]) -> None:
         """Nodes were listed, added, changed or deleted."""
         for kind, node in events:
+            json = b"" if node is None else self._json_of(node)
             if node is None:
                 self._on_list(kind, "nodes", lambda: set(self._cache.node_names()), self._drop_node)
             elif kind == EventKind.DELETED:
@@ -374,10 +377,10 @@ class ClusterWatch:
             else:
                 if kind == EventKind.LISTED:
                     self._listed.setdefault("nodes", set()).add(node.metadata.name)
-                self._set_node(node)
+                self._set_node(node, json)
 
-    def _set_node(self, node: core_pb2.Node) -> None:
-        changed, before = self._cache.set_node(node)
+    def _set_node(self, node: core_pb2.Node, json: bytes) -> None:
+        changed, before = self._cache.set_node(node, json)
         if not changed:
             return
         event_log.node_changed(before, node)

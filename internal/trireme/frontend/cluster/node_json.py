@@ -1,0 +1,44 @@
+"""Nodes as JSON, for plugins that want them so (NODE_DATA_JSON): as long as no such plugin takes part, nothing is kept.
+
+An informer decodes an object before anybody hears of it, so its JSON waits here until the event is handled. From then
+on the cluster cache has it.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import orjson
+
+from trireme.v1 import core_pb2
+
+Json = Mapping[str, Any]
+NodeT = TypeVar("NodeT", bound=core_pb2.Node)
+
+
+class NodeJson:
+    """The JSON of nodes whose events are being delivered. `wanted`: whether some plugin wants it."""
+
+    def __init__(self, wanted: bool = False) -> None:
+        self.wanted = wanted
+        self._by_version: dict[tuple[str, str], bytes] = {}
+
+    def decoder(self, decode: Callable[[Json], NodeT]) -> Callable[[Json], NodeT]:
+        """Decode as `decode` does, and keep the node's JSON until `take`."""
+
+        def keeping(raw: Json) -> NodeT:
+            node = decode(raw)
+            if self.wanted:
+                # Objects of a list come without these two, objects of a watch with them.
+                whole = {"kind": "Node", "apiVersion": "v1", **raw}
+                self._by_version[_version(node)] = orjson.dumps(whole)
+            return node
+
+        return keeping
+
+    def take(self, node: core_pb2.Node) -> bytes:
+        """The JSON of this version of the node, which is kept no longer; empty where it is not wanted."""
+        return self._by_version.pop(_version(node), b"") if self._by_version else b""
+
+
+def _version(node: core_pb2.Node) -> tuple[str, str]:
+    return node.metadata.name, node.metadata.resource_version

@@ -1,0 +1,41 @@
+"""The JSON of nodes on its way from the informer into the cache."""
+
+from typing import Any
+
+import orjson
+
+from trireme.frontend.cluster import node_json
+from trireme.kube import decode
+from trireme.v1 import core_pb2
+
+
+def _raw(name: str, version: str, **fields: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name, "resourceVersion": version, "labels": {"v": version}}, **fields}
+
+
+def _decode(raw: Any) -> core_pb2.Node:
+    return decode.decode(raw, core_pb2.Node)
+
+
+def test_each_version_of_a_node_has_its_own_json() -> None:
+    """Else a plugin is called with another version of the node than the scheduler decides about."""
+    nodes = node_json.NodeJson(wanted=True)
+    read = nodes.decoder(_decode)
+    # Events are decoded many at a time, before the first of them is handled.
+    decoded = [read(_raw("a", "1")), read(_raw("a", "2", kind="Node", apiVersion="v1")), read(_raw("b", "1"))]
+    found = [orjson.loads(nodes.take(node)) for node in decoded]
+    assert [(each["metadata"]["name"], each["metadata"]["labels"]["v"]) for each in found] == [
+        ("a", "1"),
+        ("a", "2"),
+        ("b", "1"),
+    ]
+    # A list leaves kind and version out; both ways the JSON of one version is the same.
+    assert {(each["kind"], each["apiVersion"]) for each in found} == {("Node", "v1")}
+    assert not nodes.take(decoded[0])
+
+
+def test_nothing_is_kept_where_no_plugin_wants_it() -> None:
+    """Else every installation pays for a second copy of its nodes."""
+    nodes = node_json.NodeJson()
+    node = nodes.decoder(_decode)(_raw("a", "1"))
+    assert nodes.take(node) == b""
