@@ -8,6 +8,7 @@ Each plugin is asked every few seconds, so one that starts late, or starts again
 """
 
 import asyncio
+import functools
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from google.protobuf import message
 from grpc import aio
 
 from trireme.config import commandline, own
+from trireme.framework import supervision
 from trireme.framework.registry import ExtensionPoint
 from trireme.frontend import phase_configuration, plugin_checks
 from trireme.replica import dialing, plugin_control, remote_client, remote_connection
@@ -118,7 +120,8 @@ class PluginMonitor:
         async with asyncio.TaskGroup() as group:
             lock = asyncio.Lock()
             for plugin in self._plugins:
-                group.create_task(self._watch(plugin, lock, changed), name=plugin.where)
+                work = functools.partial(self._watch, plugin, lock, changed)
+                group.create_task(supervision.supervise(plugin.where, work), name=plugin.where)
 
     async def close(self) -> None:
         """Disconnect."""

@@ -37,7 +37,7 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
-from trireme.framework import clocks
+from trireme.framework import clocks, supervision
 from trireme.kube import client, election, lease_candidate
 from trireme.kube.election import ElectionSettings, Leading, LeaseRecord, Lost, Notice
 from trireme.kube.errors import ApiError, ApiUnreachable, KubeconfigError
@@ -177,13 +177,12 @@ class LeaseElector:
             return
         async with await client.connect(self._candidacy.connection) as api:
             self._candidate = lease_candidate.LeaseCandidate(api, self._candidacy.candidacy, self._wall)
-            standing = asyncio.create_task(self._candidate.run())
-            try:
-                yield
-            finally:
-                standing.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await standing
+            async with asyncio.TaskGroup() as group:
+                standing = group.create_task(supervision.supervise("lease candidate", self._candidate.run))
+                try:
+                    yield
+                finally:
+                    standing.cancel()
 
     async def _unless_stopped(self, work: Coroutine[Any, Any, election.Outcome]) -> tuple[bool, election.Outcome]:
         """Runs `work` to its outcome, or breaks it off when somebody asks to stop."""

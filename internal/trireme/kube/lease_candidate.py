@@ -15,6 +15,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from trireme.framework import supervision
 from trireme.kube import client, informer, json_values, resources, timestamps
 from trireme.kube.errors import ApiError, ApiUnreachable
 from trireme.kube.watch import Event, EventKind
@@ -81,8 +82,8 @@ class LeaseCandidate:
     async def run(self) -> None:
         """Keeps it until it is cancelled."""
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._informer.run())
-            tasks.create_task(self._write())
+            tasks.create_task(supervision.supervise("informer of the lease candidate", self._informer.run))
+            tasks.create_task(supervision.supervise("renewals of the lease candidate", self._write))
 
     async def _write(self) -> None:
         await self._listed.wait()
