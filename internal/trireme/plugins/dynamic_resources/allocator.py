@@ -530,9 +530,14 @@ class Search:
             known = self._selectable[key] = (
                 self._selected(f"class {device_class.metadata.name}", device_class.spec.selectors, device)
                 and self._selected(f"claim {_name(claim)}", wanted.stated.selectors, device)
-                and (not device.slice.per_device or self._reachable(device))
+                and (not device.slice.per_device or self._is_reached(device))
             )
         return known
+
+    def _is_reached(self, device: devices.Device) -> bool:
+        if device.placement.problem:
+            raise AllocationError(device.placement.problem)
+        return self._reachable(device)
 
     def _selected(self, where: str, selectors: Sequence[resource_pb2.DeviceSelector], device: devices.Device) -> bool:
         for at, selector in enumerate(selectors):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trireme.framework import quantity, selectors, semver
-from trireme.plugins.dynamic_resources import expressions
+from trireme.plugins.dynamic_resources import expressions, node_selectors
 from trireme.plugins.dynamic_resources.cel import amounts
 from trireme.plugins.dynamic_resources.cel import values as cel_values
 from trireme.v1 import core_pb2, meta_pb2, resource_pb2
@@ -47,12 +47,15 @@ class Capacity:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where devices are: on one node, on nodes that match, everywhere; nowhere where nothing is set."""
+    """Where devices are: on one node, on nodes that match, everywhere; nowhere where nothing is set. `problem` is why
+    the selector cannot be read, if it cannot.
+    """
 
     node_name: str
     all_nodes: bool
     selector: core_pb2.NodeSelector | None
     terms: tuple[selectors.NodeTerm, ...] = ()
+    problem: str = ""
 
     @property
     def stated(self) -> bool:
@@ -222,8 +225,10 @@ def _applies(spec: resource_pb2.DeviceTaintRuleSpec, pool: PoolId) -> bool:
 
 def _placement(spec: resource_pb2.ResourceSliceSpec | resource_pb2.Device) -> Placement:
     selector = spec.node_selector if spec.HasField("node_selector") else None
-    terms = () if selector is None else selectors.parse_terms(selector.node_selector_terms)
-    return Placement(spec.node_name, spec.all_nodes, selector, terms)
+    if selector is None or spec.node_name or spec.all_nodes:
+        return Placement(spec.node_name, spec.all_nodes, selector)
+    terms = selectors.parse_terms(selector.node_selector_terms)
+    return Placement("", False, selector, terms, node_selectors.problem(selector))
 
 
 def _amounts(counters: Mapping[str, resource_pb2.Counter]) -> Amounts:

@@ -9,7 +9,7 @@ others. Nodes that see the same slices share one `View`, and so whatever is foun
 import logging
 import weakref
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,6 +40,8 @@ class View:
     pool_ids: frozenset[devices.PoolId]
     # Whether the nodes support slices that skip steps on the node.
     skips_operations: bool = False
+    # Why it cannot be told which slices the nodes see; empty: it can.
+    problem: str = ""
     pools: "tuple[pools.Pool, ...] | None" = field(default=None)
 
     def reaches(self, device: devices.Device) -> bool:
@@ -47,7 +49,7 @@ class View:
         return device.id in self.reachable
 
 
-_Key = tuple[tuple[str, ...], frozenset[devices.DeviceId], bool]
+_Key = tuple[tuple[str, ...], frozenset[devices.DeviceId], bool, str]
 
 
 class Inventory:
@@ -238,6 +240,8 @@ class Inventory:
             return
         names: dict[int, list[str]] = {slot: [] for slot in slots.tolist()}
         reached: dict[int, list[devices.DeviceId]] = {}
+        # Of several problems that of the first slice by name counts.
+        problems: dict[int, tuple[str, str]] = {}
         everywhere = []
         for name, entry in self._slices.items():
             if not pools.usable(entry, self._on):
@@ -245,15 +249,19 @@ class Inventory:
             on_all = entry.placement.all_nodes and not entry.placement.node_name
             if on_all or pools.seen_everywhere(entry, self._on):
                 everywhere.append(name)
+            elif entry.placement.problem:
+                text = f"failed to perform node selection for slice {name}: {entry.placement.problem}"
+                _note(problems, names, name, text)
             elif entry.placement.stated:
                 for slot in self._where(entry.placement, slots, names):
                     names[slot].append(name)
             else:
-                self._look_at_devices(entry, slots, names, reached)
+                self._look_at_devices(entry, slots, names, reached, problems)
         supporting = self._supporting(slots) if self._on.optional_node_operations else frozenset[int]()
         for slot in slots.tolist():
             seen = tuple(sorted([*names[slot], *everywhere]))
-            self._views[slot] = self._view((seen, frozenset(reached.get(slot, ())), slot in supporting))
+            reaches = frozenset(reached.get(slot, ()))
+            self._views[slot] = self._view((seen, reaches, slot in supporting, problems.get(slot, ("", ""))[1]))
 
     def _supporting(self, slots: arrays.SlotArray) -> frozenset[int]:
         """Those of the slots whose nodes support slices that skip steps on the node."""
@@ -266,10 +274,16 @@ class Inventory:
         slots: arrays.SlotArray,
         names: Mapping[int, list[str]],
         reached: dict[int, list[devices.DeviceId]],
+        problems: dict[int, tuple[str, str]],
     ) -> None:
-        """A slice is seen where any of its devices is."""
-        seen = set()
+        """A slice is seen where any of its devices is. One that cannot be told of is a problem where none before it is
+        seen.
+        """
+        seen: set[int] = set()
         for device in entry.devices:
+            if device.placement.problem:
+                where = f"failed to perform node selection for device {device.id[2]} in slice {entry.name}"
+                _note(problems, names.keys() - seen, entry.name, f"{where}: {device.placement.problem}")
             for slot in self._where(device.placement, slots, names):
                 reached.setdefault(slot, []).append(device.id)
                 seen.add(slot)
@@ -294,8 +308,15 @@ class Inventory:
         view = self._view_of.get(key)
         if view is None:
             slices = tuple(self._slices[name] for name in key[0])
-            view = self._view_of[key] = View(slices, key[1], frozenset(entry.pool for entry in slices), key[2])
+            pool_ids = frozenset(entry.pool for entry in slices)
+            view = self._view_of[key] = View(slices, key[1], pool_ids, key[2], key[3])
         return view
+
+
+def _note(problems: dict[int, tuple[str, str]], slots: Iterable[int], name: str, text: str) -> None:
+    for slot in slots:
+        if slot not in problems or name < problems[slot][0]:
+            problems[slot] = name, text
 
 
 def _age(entry: resource_pb2.DeviceClass) -> tuple[int, int]:

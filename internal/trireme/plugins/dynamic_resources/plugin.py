@@ -522,6 +522,8 @@ class DynamicResources:
         self, pod_class: classes.PodClass, state: demand.Demand, snap: snapshot.Snapshot, kind: _Kind, slot: int
     ) -> _Outcome:
         view, lacking = kind
+        if view.problem:
+            return self._failed(f"gather pool information: {view.problem}")
         claims = state.to_allocate
         if state.resources:
             requests, _ = extended.requests(pod_class.pod, lacking, state.known.class_of_resource)

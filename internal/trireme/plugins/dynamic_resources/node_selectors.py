@@ -1,0 +1,41 @@
+"""What kube-scheduler says of a node selector that cannot be read.
+
+Source: k8s.io/dynamic-resource-allocation/structured (NodeMatches), k8s.io/component-helpers (nodeaffinity).
+"""
+
+from collections.abc import Sequence
+
+from trireme.framework import selectors
+from trireme.v1 import core_pb2
+
+
+def problem(selector: core_pb2.NodeSelector) -> str:
+    """Why the selector cannot be read; empty: it can."""
+    found = [
+        text
+        for at, term in enumerate(selector.node_selector_terms)
+        for text in selectors.problems(term, f"nodeSelectorTerms[{at}]")
+    ]
+    if not found:
+        return ""
+    distinct = list(dict.fromkeys(found))
+    why = distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"
+    return f"failed to parse node selector {_written(selector)}: {why}"
+
+
+def _written(selector: core_pb2.NodeSelector) -> str:
+    """The selector as its Go type writes itself."""
+    terms = "".join(
+        f"NodeSelectorTerm{{MatchExpressions:{_requirements(term.match_expressions)},"
+        f"MatchFields:{_requirements(term.match_fields)},}},"
+        for term in selector.node_selector_terms
+    )
+    return f"&NodeSelector{{NodeSelectorTerms:[]NodeSelectorTerm{{{terms}}},}}"
+
+
+def _requirements(stated: Sequence[core_pb2.NodeSelectorRequirement]) -> str:
+    written = "".join(
+        f"NodeSelectorRequirement{{Key:{each.key},Operator:{each.operator},Values:[{' '.join(each.values)}],}},"
+        for each in stated
+    )
+    return f"[]NodeSelectorRequirement{{{written}}}"
