@@ -98,6 +98,10 @@ sig-scheduling: $(STAMP) ## Kubernetes' own end-to-end tests of scheduling, 15 m
 	@if command -v go >/dev/null; then $(BIN)/python tests/controlplane/build_controlplane.py; fi
 	@$(BIN)/python tests/sige2e/sig_scheduling.py $(if $(SCHEDULER),--scheduler $(SCHEDULER)) $(if $(FOCUS),--focus "$(FOCUS)")
 
+.PHONY: clients
+clients: $(STAMP) ## Clients of Kubernetes against the embedded cluster (CLIENTS="helm rust"; takes what each is built with)
+	@$(BIN)/python tests/clients/run_clients.py $(CLIENTS)
+
 .PHONY: presubmit
 presubmit: test ## Says whether a change is good
 
