@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from trireme.frontend.cluster import assumed_objects, class_registry, delta_chunks
+from trireme.frontend.cluster import assumed_objects, class_registry, delta_chunks, label_keys
 from trireme.frontend.cluster.placed_pod import NO_SLOT, PlacedPod
 from trireme.frontend.cluster.pod_projection import PREEMPTED, TERMINATING, Labels, ParsedPod
 from trireme.v1 import core_pb2, snapshot_pb2
@@ -50,6 +50,7 @@ class ClusterCache:
         self._free_slots: list[int] = []
         self._next_slot = 0
         self._pods: dict[str, PlacedPod] = {}  # by UID
+        self._label_keys = label_keys.LabelKeys()
         self._on_node: dict[str, set[PlacedPod]] = {}  # node name, of a node that is known or not → its pods
         self._free_rows: list[int] = []
         self._next_row = 0
@@ -197,6 +198,7 @@ class ClusterCache:
         self._assumed.discard(uid)
         self._leave(pod)
         self.registry.release(pod.class_id)
+        self._label_keys.remove(uid, pod.labels)
         if len(self._overlay):
             self.forget_objects(uid)
         self._goes(uid)
@@ -267,10 +269,9 @@ class ClusterCache:
 
     def reclassify(self, keys: frozenset[str]) -> None:
         """Somebody selects by these label keys now: pods that carry one get their class anew."""
-        if keys:
-            for pod in list(self._pods.values()):
-                if any(key in keys for key, _ in pod.labels):
-                    self._reclassify(pod, pod.base, pod.labels, self.registry.intern(pod.base, pod.labels))
+        for uid in self._label_keys.carrying(keys):
+            pod = self._pods[uid]
+            self._reclassify(pod, pod.base, pod.labels, self.registry.intern(pod.base, pod.labels))
 
     # Other objects
 
@@ -463,6 +464,7 @@ class ClusterCache:
     def _place(self, key: str, uid: str, node_name: str, base: int, labels: Labels, class_id: int) -> PlacedPod:
         pod = PlacedPod(key, uid, node_name, base, labels, class_id)
         self._pods[uid] = pod
+        self._label_keys.add(uid, labels)
         self._enter(pod, node_name)
         return pod
 
@@ -518,6 +520,9 @@ class ClusterCache:
     def _reclassify(self, pod: PlacedPod, base: int, labels: Labels, class_id: int) -> None:
         """Give the pod a class that was interned for it; the hold on the old one is released."""
         self.registry.release(pod.class_id)
+        if labels != pod.labels:
+            self._label_keys.remove(pod.uid, pod.labels)
+            self._label_keys.add(pod.uid, labels)
         pod.base, pod.labels = base, labels
         if pod.class_id != class_id:
             pod.class_id = class_id

@@ -17,6 +17,7 @@ from trireme.frontend.cluster import (
     class_registry,
     cluster_cache,
     event_log,
+    label_keys,
     object_kinds,
     pod_projection,
 )
@@ -109,6 +110,7 @@ class ClusterWatch:
         self._clock = clock
         self._json_of = json_of
         self._pending: dict[str, PendingPod] = {}
+        self._label_keys = label_keys.LabelKeys()  # of these, and of pods whose resize is deferred
         # Pending pods that another scheduler is responsible for, by UID: namespace/name and spec.schedulerName.
         self._foreign: dict[str, tuple[str, str]] = {}
         # Pods that run and wait for room for a resize, which are in the queue, too.
@@ -214,6 +216,7 @@ class ClusterWatch:
             return
         new = self._intern(parsed)
         self._pending[parsed.uid] = new
+        self._index_labels(parsed, pending)
         record = self._record(new)
         if pending is None:
             self._carry_out(self._queue.add(record, self._now()))
@@ -246,6 +249,7 @@ class ClusterWatch:
         # It is no member of a group: it is tried alone.
         alone = parsed._replace(base=pod_projection.base_of_resize(parsed), group="")
         new = self._resized[parsed.uid] = self._intern(alone)
+        self._index_labels(parsed, known)
         if known is None:
             self._carry_out(self._queue.add(self._record(new), self._now()))
             return
@@ -262,6 +266,7 @@ class ClusterWatch:
     def _leave_resized(self, uid: str) -> None:
         gone = self._resized.pop(uid, None)
         if gone is not None:
+            self._label_keys.remove(uid, gone.parsed.labels)
             self._carry_out(self._queue.delete(gone.parsed.key, uid, self._now()))
             self._deleted(uid)
             if gone.class_id:
@@ -276,6 +281,7 @@ class ClusterWatch:
             if new.class_id:
                 self._registry.release(new.class_id)
             return
+        self._index_labels(parsed, pending)
         before, pending.parsed = pending.class_id, parsed
         pending.base, pending.class_id = new.base, new.class_id
         self._registry.release(before)
@@ -305,6 +311,7 @@ class ClusterWatch:
     def _leave_pending(self, parsed: ParsedPod) -> None:
         pending = self._pending.pop(parsed.uid, None)
         if pending is not None:
+            self._label_keys.remove(parsed.uid, pending.parsed.labels)
             self._carry_out(self._queue.delete(parsed.key, parsed.uid, self._now(), BOUND))
             if pending.class_id:
                 self._registry.release(pending.class_id)
@@ -313,6 +320,7 @@ class ClusterWatch:
         self._foreign.pop(uid, None)
         pending = self._pending.pop(uid, None)
         if pending is not None:
+            self._label_keys.remove(uid, pending.parsed.labels)
             self._carry_out(self._queue.delete(pending.parsed.key, uid, self._now()))
             self._deleted(uid)
             if pending.parsed.nominated_node:
@@ -348,13 +356,22 @@ class ClusterWatch:
                 )
             )
 
+    def _index_labels(self, parsed: ParsedPod, before: PendingPod | None) -> None:
+        """The pod's labels are these from now on. `before`: as it was known; None: it was not."""
+        if before is None:
+            self._label_keys.add(parsed.uid, parsed.labels)
+        elif before.parsed.labels != parsed.labels:
+            self._label_keys.remove(parsed.uid, before.parsed.labels)
+            self._label_keys.add(parsed.uid, parsed.labels)
+
     def _intern_again(self) -> None:
         """More label keys are selected by than before: pods that carry one belong to another class now."""
         keys = self._registry.take_new_keys()
         while keys:
             self._cache.reclassify(keys)
-            for uid, pending in (*self._pending.items(), *self._resized.items()):
-                if pending.class_id and any(key in keys for key, _ in pending.parsed.labels):
+            for uid in self._label_keys.carrying(keys):
+                pending = self._pending.get(uid) or self._resized[uid]
+                if pending.class_id:
                     class_id = self._registry.intern(pending.base, pending.parsed.labels)
                     self._registry.release(pending.class_id)
                     pending.class_id = class_id
