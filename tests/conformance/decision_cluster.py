@@ -92,8 +92,7 @@ class DecisionCluster:
     def class_of(self, pod: Json) -> int:
         """The class of a pod that waits."""
         parsed = pod_projection.parse(pod)
-        resized = self.registry.keep_deferred and parsed.deferred
-        base = self.registry.base_of(pod_projection.base_of_resize(parsed) if resized else parsed.base)
+        base = self.registry.base_of(pod_projection.base_of_resize(parsed) if parsed.node_name else parsed.base)
         class_id = self.registry.intern(base, parsed.labels)
         while self._intern_again():
             # Keys that the pod itself selects by make its own class finer.

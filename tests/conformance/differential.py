@@ -149,7 +149,7 @@ def _outcome(row: Row) -> str:
     if "preFilter" in expect:
         return "refused outright"
     refused = bool(expect.get("filter"))
-    return ("some nodes fit" if refused else "all nodes fit") if expect["feasible"] else "no node fits"
+    return ("some nodes fit" if refused else "all nodes fit") if expect.get("feasible") else "no node fits"
 
 
 def _from_scratch(draw: random.Random, name: str, source: str) -> Row:

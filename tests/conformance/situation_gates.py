@@ -4,11 +4,13 @@ A run of situations has the same gates, because the framework reads them once. T
 the gate is on: what is off must have no effect.
 """
 
+import copy
 import random
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from trireme.config import gates, versions
+from trireme.framework import resizes
 
 Json = dict[str, Any]
 
@@ -102,7 +104,9 @@ def drawn_gates(draw: random.Random, *, devices: bool = False) -> dict[str, bool
 def add(draw: random.Random, case: Json, flipped: Mapping[str, bool]) -> None:
     """Have the case's objects use fields that belong to gates: mostly those that are on."""
     for gate, use in _USES.items():
-        if draw.random() < (0.9 if flipped.get(gate) else 0.1):
+        # Without the gate nobody asks about a pod that runs.
+        rarely = 0.0 if gate == resizes.GATE else 0.1
+        if draw.random() < (0.9 if flipped.get(gate) else rarely):
             use(draw, case)
 
 
@@ -237,6 +241,38 @@ def _comparisons(draw: random.Random, case: Json) -> None:
     case["pod"]["spec"].setdefault("tolerations", []).append(toleration)
 
 
+def _resizes(draw: random.Random, case: Json) -> None:
+    """A pod that runs is asked about, because its resize is deferred; the node may let none of those preempt."""
+    for node in case["nodes"]:
+        if draw.random() < 0.2:
+            policy = {"disableResizePreemption": draw.choice((["an-operator"], []))}
+            node.setdefault("spec", {})["podPreemptionPolicy"] = policy
+    names = {node["metadata"]["name"] for node in case["nodes"]}
+    running = [pod for pod in case.get("pods", ()) if pod["spec"].get("nodeName") in names]
+    pending = {"type": "PodResizePending", "status": "True", "reason": draw.choice(("Deferred", "Deferred", "Error"))}
+    if not running or draw.random() < 0.1:
+        case["pod"].setdefault("status", {})["conditions"] = [pending]
+        return
+    chosen = draw.choice(running)
+    resized = copy.deepcopy(chosen)
+    # The framework's fake API server has each pod once; that both are one is told by their UID.
+    resized["metadata"]["name"] = "resized"
+    # What runs elsewhere is of no concern; how the pod is spread, and what it likes, is that of the one drawn before.
+    if draw.random() < 0.5:
+        spec = {**copy.deepcopy(case["pod"]["spec"]), "nodeName": chosen["spec"]["nodeName"]}
+        resized["spec"] = spec
+    resized["spec"]["priority"] = draw.choice((10, 100, 1000))
+    for container in resized["spec"].get("containers", ()):
+        if draw.random() < 0.6:
+            requests = container.setdefault("resources", {}).setdefault("requests", {})
+            requests[draw.choice(("cpu", "memory", "example.com/gpu"))] = draw.choice(("0", "1", "2", "6", "64Mi"))
+    resized.setdefault("status", {})["conditions"] = [pending]
+    if draw.random() < 0.5:
+        # The cache has seen the change, too.
+        chosen["spec"], chosen["status"] = copy.deepcopy(resized["spec"]), copy.deepcopy(resized["status"])
+    case["pod"] = resized
+
+
 _USES: Mapping[str, Callable[[random.Random, Json], None]] = {
     "DRAListTypeAttributes": _lists,
     "DRADeviceCompatibilityGroups": _groups,
@@ -244,4 +280,5 @@ _USES: Mapping[str, Callable[[random.Random, Json], None]] = {
     "DRANodeAllocatableResources": _node_allocatable,
     "DRAOptionalNodeOperations": _operations,
     "TaintTolerationComparisonOperators": _comparisons,
+    resizes.GATE: _resizes,
 }

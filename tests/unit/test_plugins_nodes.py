@@ -26,6 +26,7 @@ def test_a_pod_that_names_a_node_runs_there_or_nowhere() -> None:
     """Else a pod that was given to one node is placed on another."""
     builder = _cluster(n0={}, n1={})
     answers = Answers(builder, node_name.NodeName(), pod_of({"nodeName": "n1"}))
+    assert answers.pre_filter.nodes == {"n1"}
     assert {name: refusal.code for name, refusal in answers.refusals().items()} == {"n0": UNRESOLVABLE}
     assert answers.messages() == {"n0": ("node(s) didn't match the requested node name",)}
     nowhere = Answers(builder, node_name.NodeName(), pod_of({"nodeName": "gone"}))

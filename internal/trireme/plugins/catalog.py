@@ -85,7 +85,8 @@ def _limits(args: Args, features: Features) -> node_volume_limits.NodeVolumeLimi
 
 
 def _volume_binding(args: Args, features: Features) -> volume_binding.VolumeBinding:
-    return volume_binding.VolumeBinding(volume_binding.args_of(args, features.get("StorageCapacityScoring", True)))
+    scoring, resizing = features.get("StorageCapacityScoring", True), features.get(resizes.GATE, False)
+    return volume_binding.VolumeBinding(volume_binding.args_of(args, scoring, resizing))
 
 
 def _spread(args: Args, features: Features) -> pod_topology_spread.PodTopologySpread:

@@ -24,8 +24,9 @@ class NodeName:
     def pre_filter(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, table: interfaces.StatusTable
     ) -> interfaces.PreFilterResult:
-        """A pending pod names no node."""
-        return interfaces.PreFilterResult(skip=not pod_class.pod.spec.node_name)
+        """A pending pod names no node; one that is resized is looked at on its own alone."""
+        wanted = pod_class.pod.spec.node_name
+        return interfaces.PreFilterResult(nodes=frozenset({wanted})) if wanted else interfaces.SKIPPED
 
     def filter(
         self,

@@ -48,9 +48,12 @@ _FULL = 100
 
 @dataclass(frozen=True, slots=True)
 class Args:
-    """Points of the scoring function: utilization and score, both 0 to 100, by utilization. None: it does not score."""
+    """`shape` is points of the scoring function: utilization and score, both 0 to 100, by utilization; None: it does
+    not score. `resizing`: the gate InPlacePodVerticalScalingSchedulerPreemption is on.
+    """
 
     shape: tuple[tuple[int, int], ...] | None = None
+    resizing: bool = False
 
 
 class VolumeBinding:
@@ -63,6 +66,7 @@ class VolumeBinding:
 
     def __init__(self, args: Args) -> None:
         self._shape = args.shape
+        self._resizing = args.resizing
 
     def pre_filter(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, table: interfaces.StatusTable
@@ -123,6 +127,9 @@ class VolumeBinding:
         """The claims; a pod without any gets 0 on every node."""
         if self._shape is None:
             return None
+        if self._resizing and pod_class.resize_deferred:
+            # Its PreFilter passed over the pod and left nothing; whoever fits on one node alone is never scored.
+            return status.error(self.name, f'running PreScore plugin "{self.name}": not found')
         if not volumes_claims.claims_of(pod_class):
             return volumes_matching.PodClaims()
         try:
@@ -319,9 +326,11 @@ def _bound(
     return out
 
 
-def args_of(args: Mapping[str, Any], scoring: bool) -> Args:
-    """The plugin's arguments from those of the configuration; `scoring`: the gate StorageCapacityScoring."""
+def args_of(args: Mapping[str, Any], scoring: bool, resizing: bool = False) -> Args:
+    """The plugin's arguments from those of the configuration; `scoring`: the gate StorageCapacityScoring; `resizing`:
+    the gate InPlacePodVerticalScalingSchedulerPreemption.
+    """
     if not scoring:
-        return Args()
+        return Args(resizing=resizing)
     shape = args.get("shape") or ({"utilization": 0, "score": 10}, {"utilization": _FULL, "score": 0})
-    return Args(tuple((point.get("utilization", 0), point.get("score", 0) * 10) for point in shape))
+    return Args(tuple((point.get("utilization", 0), point.get("score", 0) * 10) for point in shape), resizing)
