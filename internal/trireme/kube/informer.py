@@ -84,7 +84,7 @@ class Informer(Generic[T]):
         self._api = api
         self._decode = decode
         self._decode_protobuf = decode_protobuf
-        self._accept = content_types.JSON if decode_protobuf is None else api.accept
+        self._wants_json = decode_protobuf is None
         self._consumers = tuple(consumers)
         self._clock = clock
         self._protocol = listwatch.ListWatch(resource, rng)
@@ -149,9 +149,14 @@ class Informer(Generic[T]):
             if self._begun is not None:
                 await self._begun.end()
 
+    @property
+    def _accept(self) -> str:
+        """The encodings to ask for."""
+        return content_types.JSON if self._wants_json else self._api.accept
+
     def request_json(self) -> None:
         """Ask for objects in JSON from the next request on; `relist` has all of them come so."""
-        self._accept = content_types.JSON
+        self._wants_json = True
 
     async def relist(self) -> None:
         """Reads the whole collection again, because objects are decoded otherwise from now on, and returns when all of
