@@ -77,12 +77,16 @@ types: $(STAMP) ## Types
 
 .PHONY: unit
 unit: $(STAMP) ## Unit tests
-	@$(BIN)/pytest tests/unit
+	@$(BIN)/pytest tests/unit --numprocesses 2
 
 .PHONY: test
 test: $(STAMP) lint types ## Everything that CI checks (with Go: on the real control plane too)
 	@if command -v go >/dev/null; then $(BIN)/python tests/controlplane/build_controlplane.py && $(BIN)/python tests/conformance/real_framework.py; fi
-	@$(BIN)/pytest tests
+	@status=0; $(BIN)/pytest tests/unit --numprocesses 2 || status=1; $(BIN)/pytest tests --ignore tests/unit || status=1; exit $$status
+
+.PHONY: flaky
+flaky: $(STAMP) ## Run the tests that start processes 20 times under load, and name those that failed (ROUNDS=20 TESTS=tests/contract)
+	@$(BIN)/python tests/flaky.py --rounds $(or $(ROUNDS),20) $(or $(TESTS),tests)
 
 .PHONY: conformance
 conformance: $(STAMP) ## Agreement with kube-scheduler's decisions (CASES=file for another set, ANSWERS=1: print ours)

@@ -1,0 +1,65 @@
+"""Runs the tests that start processes again and again on a machine that is busy, and names those that failed.
+
+    python tests/flaky.py --rounds 20 tests/contract
+
+Ends with 0 if none failed in any round. The load is two processes for each processor that do nothing else than count.
+"""
+
+import argparse
+import collections
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator
+from pathlib import Path
+
+_BUSY = "while True: pass"
+_NO_TESTS = 5
+
+
+@contextlib.contextmanager
+def load(processes: int) -> Iterator[None]:
+    """So many processes that keep a processor busy."""
+    busy = [subprocess.Popen([sys.executable, "-c", _BUSY]) for _ in range(processes)]
+    try:
+        yield
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
+
+
+def failures(report: Path) -> Iterator[str]:
+    """The tests that a JUnit report says have failed."""
+    for case in ElementTree.parse(report).iter("testcase"):
+        if case.find("failure") is not None or case.find("error") is not None:
+            yield f"{case.get('classname')}::{case.get('name')}"
+
+
+def main() -> int:
+    """Run all rounds. Returns the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("tests", nargs="*", default=["tests"], help="folders or files, as for pytest")
+    options = parser.parse_args()
+    failed: collections.Counter[str] = collections.Counter()
+    with tempfile.TemporaryDirectory() as folder, load(2 * (os.cpu_count() or 1)):
+        for number in range(1, options.rounds + 1):
+            report = Path(folder, f"{number}.xml")
+            command = [sys.executable, "-m", "pytest", "-q", "-m", "processes", f"--junitxml={report}", *options.tests]
+            code = subprocess.run(command, check=False).returncode
+            if code == _NO_TESTS:
+                print("no test there starts processes")
+                return 2
+            failed.update(failures(report))
+            print(f"round {number} of {options.rounds}: exit code {code}", flush=True)
+    for name, times in failed.most_common():
+        print(f"{times:>3} of {options.rounds}  {name}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
