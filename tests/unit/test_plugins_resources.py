@@ -9,7 +9,7 @@ from plugin_answers import Answers
 from snapshot_views import Json, SnapshotBuilder, pod_of, requesting
 
 from trireme.framework import status
-from trireme.plugins import interfaces, node_ports, node_resources_balanced_allocation, node_resources_fit
+from trireme.plugins import catalog, interfaces, node_ports, node_resources_balanced_allocation, node_resources_fit
 from trireme.v1 import core_pb2, meta_pb2, resource_pb2, snapshot_pb2
 
 FIT = node_resources_fit.NodeResourcesFit(node_resources_fit.Args())
@@ -143,6 +143,9 @@ def test_a_resource_backed_by_devices_is_left_to_them_where_the_node_has_none() 
     builder.apply(objects=[snapshot_pb2.ClusterObject(device_class=entry)])
     assert set(answers.refusals()) == {"n1"}
     assert answers.copies() == {"n0": 5, "n1": 0, "n2": 1}
+    without = catalog.filter_plugin("NodeResourcesFit", b"", {"DRAExtendedResource": False})
+    refused = Answers(builder, without, pod_of(requesting(**{"example.com/gpu": "2"}))).refusals()
+    assert set(refused) == {"n0", "n1"}, "no devices stand for it in an emulated version without the gate"
 
 
 def test_a_pod_that_asks_for_very_many_resources_is_told_about_each() -> None:

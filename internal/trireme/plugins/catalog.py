@@ -63,6 +63,7 @@ def _fit(args: Args, features: Features) -> node_resources_fit.NodeResourcesFit:
             ignored_resources=frozenset(args.get("ignoredResources") or ()),
             ignored_groups=frozenset(args.get("ignoredResourceGroups") or ()),
             resizing=features.get(resizes.GATE, False),
+            device_backed=features.get("DRAExtendedResource", True),
         )
     )
 

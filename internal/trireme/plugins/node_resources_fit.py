@@ -27,7 +27,8 @@ _CLASS_RESOURCE_PREFIX = "deviceclass.resource.kubernetes.io/"
 
 @dataclass(frozen=True, slots=True)
 class Args:
-    """NodeResourcesFitArgs, and whether the gate InPlacePodVerticalScalingSchedulerPreemption is on (`resizing`).
+    """NodeResourcesFitArgs, and whether the gates InPlacePodVerticalScalingSchedulerPreemption (`resizing`) and
+    DRAExtendedResource (`device_backed`) are on.
     `shape` is the points (utilization, score 0 to 10) of RequestedToCapacityRatio.
     """
 
@@ -37,6 +38,7 @@ class Args:
     ignored_resources: frozenset[str] = frozenset()
     ignored_groups: frozenset[str] = frozenset()
     resizing: bool = False
+    device_backed: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,7 @@ class NodeResourcesFit:
         """State: what the class asks for."""
         if pod_class.invalid is not None:
             return interfaces.PreFilterResult(status=status.error(self.name, pod_class.invalid))
-        backed = _device_backed(snap)
+        backed = _device_backed(snap) if self._args.device_backed else frozenset[str]()
         asked = [
             (name, amount)
             for name, amount in pod_class.amounts.filtering.items()
