@@ -100,6 +100,23 @@ async def test_a_replica_that_comes_back_gets_everything_again(tmp_path: pathlib
         await frontend.links.close()
 
 
+async def test_a_replica_that_is_added_again_is_taken_for_another_one(tmp_path: pathlib.Path) -> None:
+    """Else a patch of the new one is applied to an answer of the old one, whose numbers mean something else."""
+    frontend = Frontend()
+    frontend.add_nodes(5)
+    identities = set()
+    async with replica(tmp_path, 0) as (address, _):
+        for _ in range(2):
+            frontend.links.set_endpoints([address])
+            await frontend.follows()
+            (link,) = frontend.links.preferred("p", 1)
+            assert link.statistics().full_syncs == 1
+            identities.add(link.identity)
+            frontend.links.set_endpoints([])
+        await frontend.links.close()
+    assert len(identities) == 2
+
+
 async def test_a_call_ends_at_the_deadline_of_its_phase(tmp_path: pathlib.Path) -> None:
     """A replica that acknowledges deltas and yet never answers would hold its pods for ever."""
     frontend = Frontend(deadline_seconds=0.4)

@@ -6,6 +6,7 @@ nobody. Where it falls too far behind, the stream is given up and opened again w
 
 import asyncio
 import collections
+import itertools
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -39,6 +40,8 @@ CHANNEL_OPTIONS = [
     ("grpc.max_reconnect_backoff_ms", 2_000),
     ("grpc.enable_retries", 0),
 ]
+
+_stream_numbers = itertools.count(1)
 
 _SYNC = "/trireme.v1.SnapshotService/Sync"
 
@@ -95,6 +98,7 @@ class ReplicaLink:
         self._unheard_since = 0.0
         self._sent_bytes = 0
         self._full_syncs = 0
+        self._stream_number = 0
         self._full_sync_bytes = 0  # of the last one
         self._last_error = ""
         self._failures = failure_log.FailureLog(log, logging.INFO)
@@ -110,8 +114,10 @@ class ReplicaLink:
 
     @property
     def identity(self) -> tuple[str, int]:
-        """This replica, and which of its streams: what it knew before the last full sync it has forgotten."""
-        return self.address, self._full_syncs
+        """This replica, and which of all streams it follows: what it knew before the last full sync it has forgotten.
+        The number is unique, since a replica at an address may be another one than before.
+        """
+        return self.address, self._stream_number
 
     @property
     def streaming(self) -> bool:
@@ -251,6 +257,7 @@ class ReplicaLink:
         self._streaming = True
         self._unheard_since = self._clock()
         self._full_syncs += 1
+        self._stream_number = next(_stream_numbers)
         self._full_sync_bytes = sum(map(len, chunks))
         async with asyncio.timeout(FULL_SYNC_SECONDS):
             await call.write(hello)
