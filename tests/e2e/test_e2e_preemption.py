@@ -1,6 +1,7 @@
 """Preemption by the four processes: pods that have to go, the pod that comes instead, and what is told of both."""
 
 import asyncio
+import functools
 import pathlib
 from typing import Any
 
@@ -9,8 +10,6 @@ import installation
 import pytest
 import witness
 from installation import pod
-
-from trireme.frontend import status_outbox
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -62,6 +61,26 @@ async def test_a_pod_that_matters_more_takes_the_place_of_others(cluster: cluste
             "0/2 nodes are available: 2 Insufficient cpu. preemption: found a potential placement for pod on node "
             f"{node}, preempting 1 victims"
         )
+
+
+async def test_preemptors_are_nominated_before_they_are_bound(cluster: clusters.OpenCluster) -> None:
+    """Others see for whom room is made, as with kube-scheduler, also where the victims go at once; and no bound pod is
+    said to be unschedulable.
+    """
+    async with cluster(nodes=6, cpu="2") as here:
+        await _priorities(here)
+        await here.start()
+        await here.create_pods([_victim(f"low{number}", cpu="1500m") for number in range(6)])
+        await here.bound(6)
+        names = [f"vip{number}" for number in range(6)]
+        await here.create_pods([pod(name, cpu="1500m", priorityClassName="high") for name in names])
+        for name in names:
+            node = await _on_a_node(here, name)
+            uid = (await here.pod(name))["metadata"]["uid"]
+            seen = functools.partial(here.witness.node_of.__contains__, uid)
+            await installation.until(seen, 10, lambda: "the witness lags")
+            assert here.witness.nominated.get(uid) == node, name
+        assert here.witness.denied == []
 
 
 async def test_a_pod_that_nobody_makes_room_for_is_told_so(cluster: clusters.OpenCluster) -> None:
@@ -181,7 +200,7 @@ async def test_without_asynchronous_preemption_the_attempt_says_what_became_of_i
         async def nominated() -> bool:
             return bool((await here.pod("vip"))["status"].get("nominatedNodeName") == node)
 
-        await installation.until(nominated, status_outbox.EVICTING_SECONDS / 2, lambda: "the nomination")
+        await installation.until(nominated, 10, lambda: "the nomination")
         free = {"metadata": {"finalizers": []}}
         await here.request("PATCH", "/api/v1/namespaces/default/pods/low", free, "application/merge-patch+json")
         await _on_a_node(here, "vip")

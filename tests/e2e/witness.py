@@ -30,6 +30,10 @@ class Witness:
         """When the binding was seen, by the monotonic clock."""
         self.moved: list[str] = []
         """Every change of a node once set, in words."""
+        self.nominated: dict[str, str] = {}
+        """The node that each pod was last nominated for before it had one."""
+        self.denied: list[str] = []
+        """Pods whose status said, when they had a node, that they have none."""
         self.names: dict[str, str] = {}
         """The names of the pods that exist."""
         self.failure = ""
@@ -57,6 +61,12 @@ class Witness:
         if node and not known:
             self.node_of[uid] = node
             self.bound_at[uid] = time.monotonic()
+        status = pod.get("status", {})
+        if not node and status.get("nominatedNodeName"):
+            self.nominated[uid] = status["nominatedNodeName"]
+        conditions = status.get("conditions", ())
+        if node and any(each["type"] == "PodScheduled" and each["status"] == "False" for each in conditions):
+            self.denied.append(name)
         if event["type"] == "DELETED":
             self.names.pop(uid, None)
         else:

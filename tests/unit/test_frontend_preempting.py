@@ -42,7 +42,6 @@ class World:
         self.go = asyncio.Event()
         self.activated: list[tuple[str, str]] = []
         self.told: list[str] = []
-        self.evicted: list[str] = []
         self.lagging = False
         self.held: dict[str, str] = {}
         self.patience = 0.0
@@ -57,7 +56,7 @@ class World:
             self.nominations,
             self.waiting,
             SimpleNamespace(  # type: ignore[arg-type]
-                preempted=self._preempted, not_preempted=self._not_preempted, evicted=self.evicted.append
+                preempted=self._preempted, not_preempted=self._not_preempted
             ),
             self._apply,
             self.activated.extend,
@@ -252,7 +251,6 @@ async def test_the_victim_of_an_attempt_that_failed_says_nothing_of_a_later_one(
     world.go.set()
     world.start("a", "b")
     await world.settle()
-    assert world.evicted == ["vip"]
     assert world.held == {}
     world.go.clear()
     world.start("c")

@@ -53,6 +53,14 @@ def _go(world: World, name: str) -> None:
     world.answer(question, "good")
 
 
+def _write(world: World, name: str) -> None:
+    """The API server takes the pod's condition and nomination."""
+    for question in [each for each in world.questions if each.rpc == "Apply" and not _evicts(each.request)]:
+        if question.request.pod.name == name:
+            world.answer(question, "good")
+    world.deliver("pods", 1000)
+
+
 def _where(world: World) -> dict[str, str]:
     return {name: raw["spec"].get("nodeName", "") for name, raw in sorted(world.api.pods.items())}
 
@@ -68,6 +76,10 @@ def test_who_is_woken_before_the_others_victims_are_gone_preempts_nobody_else(wo
     assert _victims(world) == ["b", "d"]
     _go(world, "d")
     _decide(world, written=written)
+    if not written:
+        assert not _where(world)["q"], "its nomination is written first, as kube-scheduler does it"
+        _write(world, "q")
+        _decide(world, written=False)
     assert _where(world)["q"] == "n1"
     _go(world, "b")
     # p is tried again; but r was promised the room of b and a, and a is still there.

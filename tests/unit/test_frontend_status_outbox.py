@@ -1,10 +1,9 @@
-"""StatusOutbox: the newest for each pod, once; and of a pod that is about to be bound nothing."""
+"""StatusOutbox: the newest for each pod, once, and before the pod is bound."""
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 
-import pytest
 from virtual_time import on_virtual_time
 
 from trireme.framework import status
@@ -16,29 +15,36 @@ from trireme.wire import status as wire_status
 class Written:
     """What bind was asked to write: name, message, nomination."""
 
-    def __init__(self) -> None:
+    def __init__(self, seconds: float) -> None:
         self.all: list[tuple[str, str, str | None]] = []
+        self.seconds = seconds
 
-    async def apply(self, actions: Sequence[bind_pb2.Action]) -> list[bind_pb2.BindResult]:
+    async def apply(self, actions: Sequence[bind_pb2.Action], tell: Callable[[int, bind_pb2.BindResult], None]) -> None:
         """Take them all."""
+        await asyncio.sleep(self.seconds)
         for action in actions:
             said = action.set_condition
             nomination = said.nominated_node_name if said.HasField("nominated_node_name") else None
             self.all.append((action.pod.name, said.condition.message, nomination))
         done = wire_status.to_message(status.SUCCESS)
-        return [bind_pb2.BindResult(index=index, status=done) for index in range(len(actions))]
+        for index in range(len(actions)):
+            tell(index, bind_pb2.BindResult(index=index, status=done))
 
 
 @contextlib.asynccontextmanager
-async def _outbox() -> AsyncIterator[tuple[status_outbox.StatusOutbox, Written]]:
-    written = Written()
+async def _outbox(
+    seconds: float = 0.0, running: bool = True
+) -> AsyncIterator[tuple[status_outbox.StatusOutbox, Written]]:
+    """`seconds` that a call takes."""
+    written = Written(seconds)
     outbox = status_outbox.StatusOutbox(written.apply)
-    task = asyncio.create_task(outbox.run())
+    task = asyncio.create_task(outbox.run()) if running else None
     try:
         yield outbox, written
     finally:
-        task.cancel()
-        await asyncio.wait([task])
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
 
 
 def _condition(name: str, message: str, nomination: str | None = None) -> bind_pb2.Action:
@@ -65,38 +71,52 @@ async def test_the_newest_of_a_pod_is_written_and_what_it_was_promised() -> None
 
 
 @on_virtual_time
-async def test_of_a_pod_that_is_bound_as_soon_as_there_is_room_nothing_is_written() -> None:
-    """If this fails, each preemptor costs the API server a write that its binding makes void, or that is refused."""
+async def test_what_is_sent_is_written_at_once() -> None:
+    """If this fails, nobody learns which node a preemptor waits for before it is bound, as kube-scheduler tells it."""
     async with _outbox() as (outbox, written):
-        outbox.send_unless_bound(_condition("a", "no room", "node"))
-        outbox.evicted("u-a")
+        outbox.send(_condition("a", "no room", "node"))
+        assert outbox.has("u-a")
+        await outbox.written("u-a")
+        assert not outbox.has("u-a")
+        assert written.all == [("a", "no room", "node")]
+
+
+@on_virtual_time
+async def test_who_waits_for_a_pod_waits_until_the_last_write_about_it() -> None:
+    """If this fails, a pod is bound and then said to be unschedulable."""
+    async with _outbox(seconds=1.0) as (outbox, written):
+        outbox.send(_condition("a", "first"))
+        outbox.send(_condition("b", "other"))
+        await asyncio.sleep(0.5)
+        outbox.send(_condition("a", "second"))
+        outbox.send(_condition("a", "third"))
+        await outbox.written("u-b")
+        assert [name for name, *_ in written.all] == ["a", "b"]
+        assert outbox.has("u-a")
+        await outbox.written("u-a")
+        assert written.all[2:] == [("a", "third", None)]
+
+
+@on_virtual_time
+async def test_who_waits_for_a_pod_that_is_deleted_goes_on() -> None:
+    """If this fails, the binding of a pod that was deleted meanwhile stays under way for ever."""
+    async with _outbox(running=False) as (outbox, _):
+        outbox.send(_condition("a", "first"))
+        waiting = asyncio.create_task(outbox.written("u-a"))
+        await asyncio.sleep(1.0)
         outbox.drop("u-a")
-        await asyncio.sleep(2 * status_outbox.EVICTING_SECONDS)
-        assert len(outbox) == 0
-    assert written.all == []
-
-
-@pytest.mark.parametrize("evicted", [pytest.param(True, id="after-the-eviction"), pytest.param(False, id="during-it")])
-@on_virtual_time
-async def test_of_a_pod_that_is_not_bound_in_time_it_is_written(evicted: bool) -> None:
-    """If this fails, nobody learns which node a pod waits for whose victims take their grace period."""
-    async with _outbox() as (outbox, written):
-        outbox.send_unless_bound(_condition("a", "no room", "node"))
-        if evicted:
-            outbox.evicted("u-a")
-        patience = status_outbox.EVICTED_SECONDS if evicted else status_outbox.EVICTING_SECONDS
-        await asyncio.sleep(0.9 * patience)
-        assert written.all == []
-        assert len(outbox) == 1
-        await asyncio.sleep(0.2 * patience)
-    assert written.all == [("a", "no room", "node")]
+        await waiting
 
 
 @on_virtual_time
-async def test_a_pod_that_fails_again_has_no_more_time() -> None:
-    """If this fails, the condition of a pod whose room went to another one is written late or twice."""
-    async with _outbox() as (outbox, written):
-        outbox.send_unless_bound(_condition("a", "no room", "node"))
-        outbox.send(_condition("a", "still none"))
-        await asyncio.sleep(2 * status_outbox.EVICTING_SECONDS)
-    assert written.all == [("a", "still none", "node")]
+async def test_only_so_many_are_under_way_and_all_are_written() -> None:
+    """If this fails, a newer condition cannot take the place of one that waits, or one is forgotten."""
+    async with _outbox(seconds=1.0) as (outbox, written):
+        names = [f"p{number}" for number in range(3 * status_outbox.MAX_UNDER_WAY)]
+        for name in names:
+            outbox.send(_condition(name, "x"))
+        await asyncio.sleep(0.5)
+        assert len(outbox) == 2 * status_outbox.MAX_UNDER_WAY
+        for name in names:
+            await outbox.written(f"u-{name}")
+    assert sorted(name for name, *_ in written.all) == sorted(names)

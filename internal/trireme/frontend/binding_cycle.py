@@ -249,6 +249,7 @@ class BindingCycle:
 
     async def _tell_expected(self, one: Assumed) -> None:
         """What follows may take long: the pod's status names the node meanwhile."""
+        await self._results.written(one.pod.uid)  # an earlier nomination must not come after this one
         if await self._pre_binding.nominate(one.item):
             self._results.expected(one.pod, one.node_name)
 
@@ -277,8 +278,19 @@ class BindingCycle:
         self._take_back(cycle, one, status.error("", text))
 
     async def _bind_prepared(self, cycle: cycle_pb2.Cycle, assumed: list[Assumed]) -> None:
-        for one in assumed:
-            self._results.binding(one.pod.uid)
+        """Bind pods. One whose earlier attempt is still being written to its status is bound after that, by itself."""
+        later = [one for one in assumed if self._results.has_unwritten(one.pod.uid)]
+        for one in later:
+            self.background.start(self._bind_when_written(cycle, one))
+        now = [one for one in assumed if one not in later] if later else assumed
+        if now:
+            await self._bind_now(cycle, now)
+
+    async def _bind_when_written(self, cycle: cycle_pb2.Cycle, one: Assumed) -> None:
+        await self._results.written(one.pod.uid)
+        await self._bind_now(cycle, [one])
+
+    async def _bind_now(self, cycle: cycle_pb2.Cycle, assumed: list[Assumed]) -> None:
         if self._extension is not None and self._extension.binds(cycle.pod_class):
             await asyncio.gather(*(self._bind_by_extender(cycle, one) for one in assumed))
             return

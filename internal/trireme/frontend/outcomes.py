@@ -29,16 +29,13 @@ _EMPTY: frozenset[str] = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why an attempt failed. Without `rejectors`: by error. `nominated_node` None: leave it; empty: clear it.
-    `making_room`: pods are evicted for it, so it should be bound in a moment.
-    """
+    """Why an attempt failed. Without `rejectors`: by error. `nominated_node` None: leave it; empty: clear it."""
 
     message: str
     rejectors: frozenset[str] = _EMPTY
     pending_plugins: frozenset[str] = _EMPTY
     nominated_node: str | None = None
     unschedulable: bool = False
-    making_room: bool = False
 
     @property
     def reason(self) -> str:
@@ -123,9 +120,13 @@ class Outcomes:
             regarding = _reference(pending.parsed)
             self._recorder.record(regarding, WARNING, "FailedScheduling", "Scheduling", text, pod.record.profile)
 
-    def binding(self, uid: str) -> None:
-        """The pod is being bound: what waits to be said of earlier attempts is void, or else of the past."""
-        self._outbox.drop(uid)
+    def has_unwritten(self, uid: str) -> bool:
+        """Whether the condition or nomination of an earlier attempt of the pod is still to be written."""
+        return self._outbox.has(uid)
+
+    async def written(self, uid: str) -> None:
+        """Return when condition and nomination of the pod's earlier attempts are written."""
+        await self._outbox.written(uid)
 
     def bound(self, pod: queue_pod.QueuedPod, node_name: str, looked_at: tuple[int, int]) -> None:
         """The pod is on the node. `looked_at`: how many nodes were, and how many of them would have done."""
@@ -150,10 +151,6 @@ class Outcomes:
         self._outbox.drop(uid)
         self._asked.pop(uid, None)
         self._expected.pop(uid, None)
-
-    def evicted(self, uid: str) -> None:
-        """Room has been made for the pod, as far as it can be."""
-        self._outbox.evicted(uid)
 
     def preempted(self, victim: ObjectReference, message: str, profile: str) -> None:
         """The victim is deleted to make room."""
@@ -206,10 +203,7 @@ class Outcomes:
                 conditionReason=condition.reason,
                 nominatedNodeName=nominated or "",
             )
-        if failure.making_room:
-            self._outbox.send_unless_bound(action)
-        else:
-            self._outbox.send(action)
+        self._outbox.send(action)
 
 
 def _log_failure(key: str, failure: Failure) -> None:

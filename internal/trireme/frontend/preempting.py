@@ -249,7 +249,6 @@ class Preempting:
             if failed or in_memory or known.unheard or not self._stands(known.last):
                 del self._preemptions[pod.uid]
                 self._let_go(pod.key, pod.uid)
-            self._results.evicted(pod.uid)
             self._observed.preempted(_kind(pod, node_name), not failed, self._observed.clock() - started)
             result = "error" if failed else "success"
             text = "Async Preemption finished completely"

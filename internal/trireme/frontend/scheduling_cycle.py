@@ -390,7 +390,6 @@ class SchedulingCycle:
             pending_plugins,
             way.nominated_node,
             unschedulable=True,
-            making_room=bool(way.actions),
         )
 
     def _preemptors(self, profile: str, pods: list[queue_pod.QueuedPod]) -> list[core_pb2.Pod]:

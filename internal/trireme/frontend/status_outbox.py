@@ -1,98 +1,96 @@
 """Conditions and nominations on their way to bind, the newest for each pod, in batches.
 
 An attempt does not wait for its condition to be written, and a pod that fails again before it is needs only the newest.
-A pod for which room is being made will most likely be bound in a moment, and its binding makes its condition void: what
-is to be written about it is held until then, but not for long. In a crowd of preemptors that spares one write in seven.
-kube-scheduler has that too: a binding takes the place of a status patch that was not sent yet.
-Source: pkg/scheduler/backend/api_dispatcher (relevance of calls).
+But a pod is not bound before what its earlier attempts say of it is written: kube-scheduler writes both in this order,
+others look for the nomination, and a condition that arrives after the binding would say that a bound pod is not
+scheduled. In a crowd of preemptors that costs one write for each.
+Source: pkg/scheduler/schedule_one.go handleSchedulingFailure, updatePod (without the gate SchedulerAsyncAPICalls).
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 
 from trireme.framework import status
+from trireme.frontend import call_batches
 from trireme.v1 import bind_pb2
 from trireme.wire import status as wire_status
 
 log = logging.getLogger(__name__)
 
 BATCH = 128
-
-# How long a pod's condition is held while its victims are evicted, and from when that is done until it is bound.
-EVICTING_SECONDS = 10.0
-EVICTED_SECONDS = 1.0
-
-Apply = Callable[[Sequence[bind_pb2.Action]], Awaitable[list[bind_pb2.BindResult]]]
+# Actions under way; the others wait here, where a newer one can take their place.
+MAX_UNDER_WAY = 256
 
 
 class StatusOutbox:
-    """Actions that wait to be carried out; at most one a pod."""
+    """Actions to carry out; at most one a pod waits, and at most one is under way."""
 
-    def __init__(self, apply: Apply) -> None:
+    def __init__(self, apply: call_batches.Send[bind_pb2.Action, bind_pb2.BindResult]) -> None:
         self._apply = apply
-        self._waiting: dict[str, bind_pb2.Action] = {}
-        self._held: dict[str, tuple[bind_pb2.Action, asyncio.TimerHandle]] = {}
+        self._waiting: dict[str, bind_pb2.Action] = {}  # by the pod's UID
+        self._under_way: set[str] = set()
+        self._written: dict[str, asyncio.Event] = {}  # by the UID of pods that somebody waits for
         self._ready = asyncio.Event()
 
     def __len__(self) -> int:
-        return len(self._waiting) + len(self._held)
+        return len(self._waiting)
 
     def send(self, action: bind_pb2.Action) -> None:
         """Carry this out soon; it replaces what waits for the same pod, but for a nomination it says nothing of."""
-        self._replace(action)
+        before = self._waiting.pop(action.pod.uid, None)
+        if before is not None and _nominates(before) and action.HasField("set_condition") and not _nominates(action):
+            action.set_condition.nominated_node_name = before.set_condition.nominated_node_name
         self._waiting[action.pod.uid] = action
         self._ready.set()
 
-    def send_unless_bound(self, action: bind_pb2.Action) -> None:
-        """As `send`, but room is being made for the pod: there is time until it is bound, or `evicted`."""
-        self._replace(action)
-        self._hold(action, EVICTING_SECONDS)
-
-    def evicted(self, uid: str) -> None:
-        """There is room for the pod, or will not be: it should be bound in a moment."""
-        held = self._held.get(uid)
-        if held is not None:
-            held[1].cancel()
-            self._hold(held[0], EVICTED_SECONDS)
-
     def drop(self, uid: str) -> None:
-        """The pod is gone, or being bound: nothing is to be written about it any more."""
-        self._take(uid)
+        """The pod is gone, or bound: nothing more is to be written about it."""
+        self._waiting.pop(uid, None)
+        self._notify(uid)
+
+    def has(self, uid: str) -> bool:
+        """Whether something about the pod is still to be written, or being written."""
+        return uid in self._waiting or uid in self._under_way
+
+    async def written(self, uid: str) -> None:
+        """Return when nothing about the pod waits or is under way."""
+        while self.has(uid):
+            await self._written.setdefault(uid, asyncio.Event()).wait()
 
     async def run(self) -> None:
         """Carry out what comes, until cancelled."""
-        while True:
-            await self._ready.wait()
-            batch = [self._waiting.pop(uid) for uid in list(self._waiting)[:BATCH]]
-            if not self._waiting:
+        async with asyncio.TaskGroup() as group:
+            while True:
+                await self._ready.wait()
                 self._ready.clear()
-            if not batch:
-                continue
-            for action, result in zip(batch, await self._apply(batch), strict=True):
-                said = wire_status.from_message(result.status)
-                if said.code != status.Code.SUCCESS:
-                    log.info("status of pod %s/%s: %s", action.pod.namespace, action.pod.name, said.message)
+                while batch := self._next():
+                    group.create_task(self._send(batch))
 
-    def _replace(self, action: bind_pb2.Action) -> None:
-        """Nothing else waits for the pod; what it was promised by that is to be written with what comes now."""
-        before = self._take(action.pod.uid)
-        if before is None or not before.set_condition.HasField("nominated_node_name"):
-            return
-        if action.HasField("set_condition") and not action.set_condition.HasField("nominated_node_name"):
-            action.set_condition.nominated_node_name = before.set_condition.nominated_node_name
+    def _next(self) -> list[bind_pb2.Action]:
+        """What can be sent now: of a pod one action at a time."""
+        room = min(BATCH, MAX_UNDER_WAY - len(self._under_way))
+        uids = [uid for uid in self._waiting if uid not in self._under_way][: max(room, 0)]
+        self._under_way.update(uids)
+        return [self._waiting.pop(uid) for uid in uids]
 
-    def _take(self, uid: str) -> bind_pb2.Action | None:
-        held = self._held.pop(uid, None)
-        if held is not None:
-            held[1].cancel()
-            return held[0]
-        return self._waiting.pop(uid, None)
+    async def _send(self, batch: Sequence[bind_pb2.Action]) -> None:
+        def on_result(index: int, result: bind_pb2.BindResult) -> None:
+            action, said = batch[index], wire_status.from_message(result.status)
+            if said.code != status.Code.SUCCESS:
+                log.info("status of pod %s/%s: %s", action.pod.namespace, action.pod.name, said.message)
+            self._under_way.discard(action.pod.uid)
+            self._notify(action.pod.uid)
+            if self._waiting:
+                self._ready.set()
 
-    def _hold(self, action: bind_pb2.Action, seconds: float) -> None:
-        timer = asyncio.get_running_loop().call_later(seconds, self._let_go, action.pod.uid)
-        self._held[action.pod.uid] = action, timer
+        await self._apply(batch, on_result)
 
-    def _let_go(self, uid: str) -> None:
-        self._waiting[uid] = self._held.pop(uid)[0]
-        self._ready.set()
+    def _notify(self, uid: str) -> None:
+        """Wake who waits for the pod, where nothing about it is left."""
+        if not self.has(uid) and (event := self._written.pop(uid, None)) is not None:
+            event.set()
+
+
+def _nominates(action: bind_pb2.Action) -> bool:
+    return action.HasField("set_condition") and action.set_condition.HasField("nominated_node_name")
