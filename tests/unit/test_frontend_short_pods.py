@@ -167,6 +167,8 @@ def _resident_bytes() -> int:
     return int(statm.split()[1]) * resource.getpagesize()
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(600)  # half a minute alone
 @pytest.mark.parametrize("leads", [False, True], ids=["standby", "leader"])
 @pytest.mark.parametrize(
     ("objects", "total"), [pytest.param(False, 200_000, id="pods"), pytest.param(True, 50_000, id="pods with objects")]
