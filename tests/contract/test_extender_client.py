@@ -211,6 +211,29 @@ async def test_https_with_authority_and_client_certificate(session: aiohttp.Clie
         assert _filter_of(await client.send("filter", b"{}")).names == ("scheduler",)
 
 
+async def test_a_renewed_client_certificate_is_used(session: aiohttp.ClientSession, tls: _Tls, tmp_path: Path) -> None:
+    """Certificates live for hours: an extender would refuse the scheduler as soon as the first one has run out."""
+    now = 0.0
+    certificate, key = tls.authority.issue("first").write(tmp_path, "client")
+    settings = model.ExtenderTLS(ca_data=tls.authority.certificate, cert_file=str(certificate), key_file=str(key))
+    async with _Server(_subject, tls.server) as url:
+        config = model.Extender(url_prefix=url, enable_https=True, tls_config=settings, http_timeout=TIMEOUT)
+        client = extender_client.ExtenderClient(session, config, lambda: now)
+
+        async def caller() -> tuple[str, ...]:
+            return tuple(_filter_of(await client.send("filter", b"{}")).names)
+
+        assert await caller() == ("first",)
+        renewed = tls.authority.issue("second")
+        Path(certificate).write_bytes(renewed.certificate)
+        now += 2
+        # Half of the pair was not written yet.
+        assert await caller() == ("first",)
+        Path(key).write_bytes(renewed.key)
+        now += 2
+        assert await caller() == ("second",)
+
+
 async def test_https_without_authority_trusts_anybody(session: aiohttp.ClientSession, tls: _Tls) -> None:
     """As in kube-scheduler, enableHTTPS without an authority checks nothing; an unknown one named is refused."""
     async with _Server(_subject, tls.server) as url:

@@ -133,10 +133,11 @@ def _versions(configuration: connection.Connection) -> tuple[object, ...]:
     named = (configuration.ssl_ca_cert, configuration.cert_file, configuration.key_file)
     if not configuration.host.startswith("https"):
         return ()
-    return tuple(_version(pathlib.Path(path)) for path in named if path and not connection.is_in_memory(path))
+    return tuple(file_version(pathlib.Path(path)) for path in named if path and not connection.is_in_memory(path))
 
 
-def _version(path: pathlib.Path) -> tuple[object, ...]:
+def file_version(path: pathlib.Path) -> tuple[object, ...]:
+    """Another value whenever somebody has written the file anew."""
     try:
         found = path.stat()
     except OSError:

@@ -9,10 +9,12 @@ Source: pkg/scheduler/extender.go (send, makeTransport).
 import asyncio
 import contextlib
 import errno
+import logging
 import socket
 import ssl
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +24,14 @@ from trireme.config import golang, model
 from trireme.frontend.extenders import extender_wire
 from trireme.kube import credentials
 
+log = logging.getLogger(__name__)
+
 # More than the nodes of any cluster take as JSON.
 MAX_ANSWER_BYTES = 512 << 20
 _CHUNK_BYTES = 1 << 20
 _MAX_REDIRECTS = 10
+# How often the files of certificates are looked at.
+LOOK_SECONDS = 1.0
 # What is read in a moment, whatever it is.
 _LONG_BYTES = 1 << 20
 
@@ -33,13 +39,18 @@ _LONG_BYTES = 1 << 20
 class ExtenderClient:
     """Calls one extender."""
 
-    def __init__(self, session: aiohttp.ClientSession, config: model.Extender) -> None:
+    def __init__(
+        self,
+        session: aiohttp.ClientSession,
+        config: model.Extender,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         """Raises: OSError or ValueError: a certificate or key cannot be used."""
         self._session = session
         self._prefix = config.url_prefix.rstrip("/")
         self._timeout = aiohttp.ClientTimeout(total=config.http_timeout.seconds)
         self._server_name = config.tls_config.server_name if config.tls_config is not None else ""
-        self._tls = tls_context(config)
+        self._tls = _Tls(config, clock)
         self._proxy = credentials.proxy_from_environment(config.url_prefix)
 
     async def send(self, verb: str, body: bytes) -> Any:
@@ -52,7 +63,7 @@ class ExtenderClient:
                 data=body,
                 headers={"Content-Type": "application/json"},
                 timeout=self._timeout,
-                ssl=self._tls,
+                ssl=self._tls.context(),
                 server_hostname=self._server_name or None,
                 proxy=self._proxy,
                 max_redirects=_MAX_REDIRECTS,
@@ -73,6 +84,46 @@ class ExtenderClient:
             if answered:
                 raise extender_wire.ExtenderError("unexpected EOF") from error
             raise extender_wire.ExtenderError(f'Post "{url}": {_reason(error)}') from error
+
+
+class _Tls:
+    """How connections of one extender are secured; files of certificates are read again when they change.
+
+    A connection belongs to the context that it was made with, so requests after a renewal use new connections.
+    Source: client-go transport.TLSConfigFor (cachingCertificateLoader).
+    """
+
+    def __init__(self, config: model.Extender, clock: Callable[[], float]) -> None:
+        """Raises: OSError or ValueError: a certificate or key cannot be used."""
+        self._config = config
+        self._clock = clock
+        self._stamp = _stamp(config)
+        self._looked_at = clock()
+        self._context = tls_context(config)
+
+    def context(self) -> ssl.SSLContext:
+        """The context for the next request."""
+        now = self._clock()
+        if now - self._looked_at >= LOOK_SECONDS:
+            self._looked_at = now
+            stamp = _stamp(self._config)
+            if stamp != self._stamp:
+                self._stamp = stamp
+                self._renew()
+        return self._context
+
+    def _renew(self) -> None:
+        try:
+            self._context = tls_context(self._config)
+        except (OSError, ValueError) as error:  # one of the files may not be written yet
+            log.warning("extender %s: keeping the certificate in use: %s", self._config.url_prefix, error)
+
+
+def _stamp(config: model.Extender) -> tuple[object, ...]:
+    """Which versions of the files there are."""
+    tls = config.tls_config or model.ExtenderTLS()
+    named = ((tls.ca_data, tls.ca_file), (tls.cert_data, tls.cert_file), (tls.key_data, tls.key_file))
+    return tuple(credentials.file_version(Path(file)) for data, file in named if file and not data)
 
 
 async def _value(body: bytes) -> Any:
