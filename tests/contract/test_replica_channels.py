@@ -144,6 +144,11 @@ class _Bind(bind_pb2_grpc.BindServiceServicer):
         self.items = 0
         self._let_go = let_go
 
+    async def Permit(self, request: bind_pb2.PermitRequest, context: Any) -> bind_pb2.PermitResponse:
+        self.items += len(request.items)
+        await self._let_go.wait()
+        return bind_pb2.PermitResponse(results=[bind_pb2.PermitResult() for _ in request.items])
+
     async def Fence(self, request: Any, context: Any) -> bind_pb2.FenceResponse:
         return bind_pb2.FenceResponse(epoch=1)
 
@@ -156,17 +161,17 @@ class _Bind(bind_pb2_grpc.BindServiceServicer):
         yield bind_pb2.BindResponse(results=results)
 
 
-async def test_a_bind_batch_survives_that_its_endpoint_is_removed() -> None:
-    """As a rolling update does: the pods of the batch would stay assumed for ever, and nobody would hear of it."""
-    let_go = asyncio.Event()
-    leaving, staying = _Bind(let_go), _Bind(let_go)
+@contextlib.asynccontextmanager
+async def _binders(*servicers: _Bind) -> AsyncIterator[tuple[bind_replicas.BindReplicas, list[str], list[aio.Server]]]:
+    """The frontend's side of these bind replicas, of which the first is an endpoint; their addresses and servers."""
     async with contextlib.AsyncExitStack() as stack:
-        addresses = []
-        for servicer in (leaving, staying):
+        addresses, servers = [], []
+        for servicer in servicers:
             server = aio.server()
             bind_pb2_grpc.add_BindServiceServicer_to_server(servicer, server)
             addresses.append(f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}")
             await server.start()
+            servers.append(server)
             stack.push_async_callback(server.stop, 0)
         binders = bind_replicas.BindReplicas(
             cycle_pb2.Fence, bind_pb2.FenceRequest, dialing.Dialer(), 60.0, lambda: None
@@ -174,17 +179,45 @@ async def test_a_bind_batch_survives_that_its_endpoint_is_removed() -> None:
         stack.push_async_callback(binders.close)
         binders.set_endpoints(addresses[:1])
         await asyncio.wait_for(binders.announced(0.1), 20)
-        request = bind_pb2.BindRequest(items=[bind_pb2.BindItem(node_name="n"), bind_pb2.BindItem(node_name="m")])
+        yield binders, addresses, servers
+
+
+async def _busy(servicer: _Bind) -> None:
+    async with asyncio.timeout(20):
+        while not servicer.items:
+            await asyncio.sleep(0.005)
+
+
+async def test_a_bind_batch_survives_that_its_endpoint_is_removed() -> None:
+    """As a rolling update does: the pods of the batch would stay assumed for ever, and nobody would hear of it."""
+    let_go = asyncio.Event()
+    leaving, staying = _Bind(let_go), _Bind(let_go)
+    request = bind_pb2.BindRequest(items=[bind_pb2.BindItem(node_name="n"), bind_pb2.BindItem(node_name="m")])
+    async with _binders(leaving, staying) as (binders, addresses, _):
 
         async def bind() -> list[int]:
             return [result.index async for result in binders.bind(request)]
 
         binding = asyncio.create_task(bind())
-        async with asyncio.timeout(20):
-            while not leaving.items:
-                await asyncio.sleep(0.005)
+        await _busy(leaving)
         binders.set_endpoints(addresses[1:])
         assert binders.answering() == []
         let_go.set()
         assert await asyncio.wait_for(binding, 20) == [0, 1]
         assert (leaving.items, staying.items) == (2, 0)
+
+
+async def test_permit_is_called_elsewhere_when_a_replica_goes() -> None:
+    """Else each rollout of bind fails pods by an error that is none of theirs."""
+    never, at_once = asyncio.Event(), asyncio.Event()
+    at_once.set()
+    leaving, staying = _Bind(never), _Bind(at_once)
+    request = bind_pb2.PermitRequest(items=[bind_pb2.BindItem(node_name="n")])
+    async with _binders(leaving, staying) as (binders, addresses, servers):
+        asking = asyncio.create_task(binders.permit(request))
+        await _busy(leaving)
+        binders.set_endpoints(addresses[1:])
+        await servers[0].stop(0)
+        response = await asyncio.wait_for(asking, 20)
+    assert len(response.results) == 1
+    assert (leaving.items, staying.items) == (1, 1)

@@ -12,9 +12,9 @@ import asyncio
 import functools
 import itertools
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import grpc
 from grpc import aio
@@ -26,6 +26,8 @@ from trireme.v1 import bind_pb2, bind_pb2_grpc, cycle_pb2
 
 log = logging.getLogger(__name__)
 
+Answer = TypeVar("Answer")
+
 FENCE_SECONDS = 5.0
 RETRY_SECONDS = 0.1
 MAX_RETRY_SECONDS = 2.0
@@ -34,6 +36,10 @@ SILENCE_SECONDS = 5.0
 # The deadline of a call that streams results. Silence ends it long before; with a deadline it is waited for when its
 # endpoint goes.
 STREAM_SECONDS = 3600.0
+# How many replicas are called one after the other where a call is answered by a single message.
+UNARY_TRIES = 3
+# How such a call ends when its replica does, which cancels what it has under way.
+_GONE = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED)
 # How often Fence is repeated while calls are open. Less than the shortest Lease in use is valid for.
 RENEW_SECONDS = 2.0
 
@@ -207,11 +213,14 @@ class BindReplicas:
         return [results[index] for index in range(len(actions))]
 
     async def permit(self, request: bind_pb2.PermitRequest) -> bind_pb2.PermitResponse:
-        """Ask the Permit plugins. Raises: AioRpcError."""
-        link = await self._next()
-        self._update(request.cycle)
-        response: bind_pb2.PermitResponse = await link.stub.Permit(request, timeout=self._deadline)
-        return response
+        """Call the Permit plugins. Raises: AioRpcError."""
+
+        async def call(stub: Any) -> bind_pb2.PermitResponse:
+            self._update(request.cycle)
+            response: bind_pb2.PermitResponse = await stub.Permit(request, timeout=self._deadline)
+            return response
+
+        return await self._unary(call)
 
     async def pre_bind(
         self,
@@ -254,10 +263,13 @@ class BindReplicas:
         return request
 
     async def post_bind(self, request: bind_pb2.PostBindRequest) -> None:
-        """Tell the PostBind plugins. Raises: AioRpcError."""
-        link = await self._next()
-        self._update(request.cycle)
-        await link.stub.PostBind(request, timeout=self._deadline)
+        """Call the PostBind plugins. Raises: AioRpcError."""
+
+        async def call(stub: Any) -> None:
+            self._update(request.cycle)
+            await stub.PostBind(request, timeout=self._deadline)
+
+        await self._unary(call)
 
     def restart(self) -> None:
         """Announce the leader again, because the configuration changed."""
@@ -281,6 +293,22 @@ class BindReplicas:
         await self.supervisor.close()
         for link in self._links.values():
             await link.line.close()
+
+    async def _unary(self, call: Callable[[Any], Awaitable[Answer]]) -> Answer:
+        """The answer of the next replica, and of another one while the last is unavailable. Raises: AioRpcError."""
+        for tries_left in reversed(range(UNARY_TRIES)):
+            link = await self._next()
+            link.in_flight += 1
+            try:
+                return await call(link.stub)
+            except aio.AioRpcError as error:
+                _unless_cancelled(error)
+                if error.code() not in _GONE or not tries_left:
+                    raise
+                self._broke(link, error)
+            finally:
+                link.in_flight -= 1
+        raise AssertionError("the last try answers or raises")
 
     async def _stream(
         self, call: Callable[[Any], Any], choose: Callable[[], _BindLink | None] | None = None
