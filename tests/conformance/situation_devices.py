@@ -7,6 +7,7 @@ and something to fail at: counters that run out, shares that are left, constrain
 import random
 from typing import Any
 
+import situation_arguments
 import situation_device_oddities
 from golden_rows import Row
 
@@ -72,6 +73,9 @@ def situation(draw: random.Random, name: str) -> Row:
         pod["spec"]["priority"] = draw.choice((0, 100))
         case["pods"] = [_placed(draw, f"p{number:02}", names) for number in range(draw.choice((1, 2, 5)))]
     add(draw, case)
+    if draw.random() < 0.2:
+        # Extended resources are scored, too.
+        case["pluginConfig"] = draw.choice(situation_arguments.ARGUMENTS["resources"])
     return {"name": case["name"], "case": case}
 
 

@@ -4,7 +4,7 @@ Arguments come as the JSON of the configuration API with all defaults filled in;
 configuration was read, so what is missing here is a fault of the caller and named as such.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import orjson
@@ -31,6 +31,7 @@ from trireme.plugins import (
     volume_restrictions,
     volume_zone,
 )
+from trireme.plugins.dynamic_resources import device_counts
 from trireme.plugins.dynamic_resources import features as device_features
 from trireme.plugins.dynamic_resources import plugin as dynamic_resources
 from trireme.v1 import core_pb2
@@ -53,25 +54,40 @@ def _unschedulable(args: Args, features: Features) -> node_unschedulable.NodeUns
 
 
 def _fit(args: Args, features: Features) -> node_resources_fit.NodeResourcesFit:
+    return node_resources_fit.NodeResourcesFit(_fit_args(args, features))
+
+
+def _scoring_fit(args: Args, features: Features) -> node_resources_fit.NodeResourcesFit:
+    made = _fit_args(args, features)
+    return node_resources_fit.NodeResourcesFit(made, _counted_devices(made.resources, features))
+
+
+def _fit_args(args: Args, features: Features) -> node_resources_fit.Args:
     strategy = args.get("scoringStrategy") or {}
     ratio = strategy.get("requestedToCapacityRatio") or {}
-    return node_resources_fit.NodeResourcesFit(
-        node_resources_fit.Args(
-            strategy=strategy.get("type", node_resources_fit.LEAST_ALLOCATED),
-            resources=_resources(strategy),
-            shape=tuple((point.get("utilization", 0), point.get("score", 0)) for point in ratio.get("shape") or ()),
-            ignored_resources=frozenset(args.get("ignoredResources") or ()),
-            ignored_groups=frozenset(args.get("ignoredResourceGroups") or ()),
-            resizing=features.get(resizes.GATE, False),
-            device_backed=features.get("DRAExtendedResource", True),
-        )
+    return node_resources_fit.Args(
+        strategy=strategy.get("type", node_resources_fit.LEAST_ALLOCATED),
+        resources=_resources(strategy),
+        shape=tuple((point.get("utilization", 0), point.get("score", 0)) for point in ratio.get("shape") or ()),
+        ignored_resources=frozenset(args.get("ignoredResources") or ()),
+        ignored_groups=frozenset(args.get("ignoredResourceGroups") or ()),
+        resizing=features.get(resizes.GATE, False),
+        device_backed=features.get("DRAExtendedResource", True),
     )
 
 
 def _balanced(args: Args, features: Features) -> node_resources_balanced_allocation.NodeResourcesBalancedAllocation:
+    scored = _resources(args)
     return node_resources_balanced_allocation.NodeResourcesBalancedAllocation(
-        node_resources_balanced_allocation.Args(_resources(args))
+        node_resources_balanced_allocation.Args(scored), _counted_devices(scored, features)
     )
+
+
+def _counted_devices(scored: Iterable[tuple[str, int]], features: Features) -> device_counts.DeviceCounts | None:
+    """Devices count where an extended resource is scored; None: there is none."""
+    if not features.get("DRAExtendedResource", True) or not any(device_counts.countable(name) for name, _ in scored):
+        return None
+    return device_counts.DeviceCounts(device_features.of_gates(features))
 
 
 def _resources(args: Args) -> tuple[tuple[str, int], ...]:
@@ -147,7 +163,7 @@ _FILTERS: dict[str, Callable[[Args, Features], interfaces.FilterPlugin]] = {
 _SCORES: dict[str, Callable[[Args, Features], interfaces.AnyScorePlugin]] = {
     "TaintToleration": _taints,
     "NodeAffinity": _node_affinity,
-    "NodeResourcesFit": _fit,
+    "NodeResourcesFit": _scoring_fit,
     "PodTopologySpread": _spread,
     "InterPodAffinity": _inter_pod,
     "NodeResourcesBalancedAllocation": _balanced,

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from trireme.plugins import interfaces, resource_usage
+from trireme.plugins.dynamic_resources import device_counts
 from trireme.snapshot import arrays, classes, snapshot
 
 
@@ -20,12 +21,15 @@ class NodeResourcesBalancedAllocation:
     """Source: pkg/scheduler/framework/plugins/noderesources/balanced_allocation."""
 
     name = "NodeResourcesBalancedAllocation"
-    depends_on = interfaces.Dependency.NODE_PODS
     normalization = interfaces.Normalization.NONE
     reads: tuple[str, ...] = ()
 
-    def __init__(self, args: Args) -> None:
+    def __init__(self, args: Args, devices: device_counts.DeviceCounts | None = None) -> None:
+        """`devices`: scores count devices where a node has none of an extended resource."""
         self._args = args
+        self._devices = devices
+        cluster = devices is not None
+        self.depends_on = interfaces.Dependency.CLUSTER if cluster else interfaces.Dependency.NODE_PODS
 
     def pre_score(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> Any:
         """The resources that count; None for a pod that asks for none of them."""
@@ -47,8 +51,7 @@ class NodeResourcesBalancedAllocation:
         before = []
         counts = []
         for entry in scored:
-            capacity = snap.nodes.allocatable[entry.number, slots][:, None]
-            used = resource_usage.requested(snap.nodes, entry, slots, copies, nonzero=False)
+            capacity, used = resource_usage.on_nodes(snap, entry, slots, copies, nonzero=False, devices=self._devices)
             divisor = np.maximum(capacity, 1).astype(np.float64)
             after.append(np.minimum(used / divisor, 1.0))
             before.append(np.minimum((used - entry.own) / divisor, 1.0))

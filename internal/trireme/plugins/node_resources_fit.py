@@ -12,6 +12,7 @@ import numpy as np
 
 from trireme.framework import amounts, status
 from trireme.plugins import interfaces, resource_usage
+from trireme.plugins.dynamic_resources import device_counts
 from trireme.snapshot import arrays, classes, snapshot
 
 LEAST_ALLOCATED = "LeastAllocated"
@@ -73,12 +74,15 @@ class NodeResourcesFit:
     """Source: pkg/scheduler/framework/plugins/noderesources (fit, least_allocated, most_allocated, requested_to_…)."""
 
     name = "NodeResourcesFit"
-    depends_on = interfaces.Dependency.NODE_PODS
     normalization = interfaces.Normalization.NONE
     reads: tuple[str, ...] = ("device_class",)
 
-    def __init__(self, args: Args) -> None:
+    def __init__(self, args: Args, devices: device_counts.DeviceCounts | None = None) -> None:
+        """`devices`: scores count devices where a node has none of an extended resource."""
         self._args = args
+        self._devices = devices
+        cluster = devices is not None
+        self.depends_on = interfaces.Dependency.CLUSTER if cluster else interfaces.Dependency.NODE_PODS
         self._shape = interpolated(args.shape) if args.strategy == REQUESTED_TO_CAPACITY_RATIO else None
 
     def pre_filter(
@@ -166,8 +170,9 @@ class NodeResourcesFit:
         total = np.zeros((slots.shape[0], copies), dtype=np.int64)
         weights = np.zeros((slots.shape[0], copies), dtype=np.int64)
         for entry in scored:
-            capacity = snap.nodes.allocatable[entry.number, slots][:, None]
-            requested = resource_usage.requested(snap.nodes, entry, slots, copies, nonzero=True)
+            capacity, requested = resource_usage.on_nodes(
+                snap, entry, slots, copies, nonzero=True, devices=self._devices
+            )
             score = self._score(requested, np.maximum(capacity, 1))
             counts = np.broadcast_to(capacity > 0, score.shape)
             if self._shape is not None:

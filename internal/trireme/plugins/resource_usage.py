@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from trireme.framework import amounts
+from trireme.plugins.dynamic_resources import device_counts
 from trireme.snapshot import arrays, classes, nodes, resources, snapshot
 
 
@@ -51,6 +52,30 @@ def scored(
             out.append(Scored(number, weight, placed, placed, own, own))
     snap.nodes.reserve_resources()
     return tuple(out)
+
+
+def on_nodes(
+    snap: snapshot.Snapshot,
+    entry: Scored,
+    slots: arrays.SlotArray,
+    copies: int,
+    *,
+    nonzero: bool,
+    devices: device_counts.DeviceCounts | None,
+) -> tuple[arrays.Int64Array, arrays.Int64Array]:
+    """What nodes have of the resource, and what is in use with one copy, two, … on them. Where a node has none of an
+    extended resource, `devices` may stand for it. Shapes: (slot, 1) and (slot, copy).
+    """
+    has = snap.nodes.allocatable[entry.number, slots]
+    used = requested(snap.nodes, entry, slots, copies, nonzero=nonzero)
+    name = snap.nodes.resource_names.names[entry.number]
+    if devices is None or not device_counts.countable(name):
+        return has[:, None], used
+    count, taken = devices.of(snap, name, slots)
+    by_device = (has == 0) & (count > 0)
+    more = np.arange(copies, dtype=np.int64) * entry.placed + entry.own
+    used = np.where(by_device[:, None], taken[:, None] + more, used)
+    return np.where(by_device, count, has)[:, None], used
 
 
 def requested(

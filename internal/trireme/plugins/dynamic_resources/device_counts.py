@@ -1,0 +1,93 @@
+"""How many devices stand for an extended resource on nodes, and how many of these are taken: what the resource scorers
+look at where a node's device plugin has none of the resource.
+
+All slices count, complete or not, of whatever generation.
+
+Source: pkg/scheduler/framework/plugins/noderesources/resource_allocation.go (calculateDRAResourceTotals).
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from trireme.framework import amounts
+from trireme.plugins.dynamic_resources import devices, expressions, features, inventory
+from trireme.snapshot import arrays, node_selection, snapshot
+from trireme.v1 import resource_pb2
+
+
+def countable(resource: str) -> bool:
+    """Whether devices may stand for the resource."""
+    return amounts.is_extended(resource) or resource.startswith(inventory.CLASS_RESOURCE_PREFIX)
+
+
+class DeviceCounts:
+    """Counts devices as they are at the snapshot's generation."""
+
+    def __init__(self, on: features.Features) -> None:
+        self._on = on
+
+    def of(
+        self, snap: snapshot.Snapshot, resource: str, slots: arrays.SlotArray
+    ) -> tuple[arrays.Int64Array, arrays.Int64Array]:
+        """Devices that stand for the resource, and those of them that a claim holds. Shapes: both (slot,)."""
+        known = inventory.of(snap, self._on)
+        device_class = known.class_of_resource.get(resource)
+        total = np.zeros((2, slots.shape[0]), dtype=np.int64)
+        if device_class is None:
+            return total[0], total[1]
+        failed = np.zeros(slots.shape[0], dtype=np.bool_)
+        for entry in (entry for of_pool in known.by_pool.values() for entry in of_pool):
+            if not entry.per_device:
+                _count(known, device_class, entry.devices, _at(snap, entry, entry.placement, slots), total, failed)
+                # A selector that cannot be read ends the count.
+                failed |= bool(entry.placement.problem)
+                continue
+            for device in entry.devices:
+                _count(known, device_class, [device], _at(snap, None, device.placement, slots), total, failed)
+                failed |= bool(device.placement.problem)
+        total[:, failed] = 0
+        return total[0], total[1]
+
+
+def _at(
+    snap: snapshot.Snapshot, entry: devices.Slice | None, placement: devices.Placement, slots: arrays.SlotArray
+) -> arrays.BoolArray:
+    """Which of the slots have the devices; all of them where a slice (`entry`) states nothing. Shape: (slot,)."""
+    if placement.all_nodes or (entry is not None and not placement.stated):
+        return np.ones(slots.shape[0], dtype=np.bool_)
+    out = np.zeros(slots.shape[0], dtype=np.bool_)
+    if placement.node_name:
+        out |= slots == snap.nodes.slots.get(placement.node_name, -1)
+    elif placement.terms:
+        out |= node_selection.matches_any(snap.nodes, placement.terms, slots)
+    return out
+
+
+def _count(
+    known: inventory.Inventory,
+    device_class: resource_pb2.DeviceClass,
+    there: Sequence[devices.Device],
+    at: arrays.BoolArray,
+    total: arrays.Int64Array,
+    failed: arrays.BoolArray,
+) -> None:
+    """Add these devices to the total of the slots; where a selector of the class fails, the slots have failed."""
+    if not at.any():
+        return
+    try:
+        chosen = [device for device in there if _matches(known, device_class, device)]
+    except (expressions.CompileError, expressions.EvaluationError):
+        failed |= at
+        return
+    total[0, at] += len(chosen)
+    total[1, at] += sum(known.taken.allocated(device.id) for device in chosen)
+
+
+def _matches(known: inventory.Inventory, device_class: resource_pb2.DeviceClass, device: devices.Device) -> bool:
+    selectors = [each.cel.expression for each in device_class.spec.selectors if each.HasField("cel")]
+    return all(device.matches(expression, known.selectors, _never) for expression in selectors)
+
+
+def _never() -> bool:
+    return False
