@@ -97,6 +97,10 @@ differential: $(STAMP) ## Random input, given to kube-scheduler too (KIND=decisi
 	@$(BIN)/python tests/conformance/differential.py --kind $(or $(KIND),decisions) --count $(or $(N),500) --seed $(or $(SEED),1) \
 		--from $(or $(FROM),both)
 
+.PHONY: mutation
+mutation: $(STAMP) ## Whether tests notice each small change of the queueing hints, some minutes (MODULES="pods nodes")
+	@$(BIN)/python tests/mutation/mutation_run.py $(MODULES)
+
 .PHONY: sig-scheduling
 sig-scheduling: $(STAMP) ## Kubernetes' own end-to-end tests of scheduling, 15 minutes (SCHEDULER=kube-scheduler; needs Go)
 	@if command -v go >/dev/null; then $(BIN)/python tests/controlplane/build_controlplane.py; fi

@@ -80,13 +80,9 @@ class Hints:
             rules=amounts.rules_of(chosen.all()), keep_deferred=chosen.enabled(resizes.GATE)
         )
         cache = cluster_cache.ClusterCache(self._registry)
+        self._cache = cache
         for each in objects:
-            kind = _KINDS[each["kind"]]
-            message = decode.decode(each, kind.message)
-            self._registry.select_by(kind.selected_keys(message))
-            changed = snapshot_pb2.ClusterObject()
-            getattr(changed, kind.field).CopyFrom(message)
-            cache.set_object(changed)
+            self.add(each)
         profile, chosen = configuration(features, **({plugin: args} if args else {}))
         self.registrations = [
             registration
@@ -94,6 +90,15 @@ class Hints:
             if registration.plugin == plugin
         ]
         self._table = queue_hints.HintTable({"": self.registrations})
+
+    def add(self, raw: Json) -> None:
+        """The object is there from now on."""
+        kind = _KINDS[raw["kind"]]
+        message = decode.decode(raw, kind.message)
+        self._registry.select_by(kind.selected_keys(message))
+        changed = snapshot_pb2.ClusterObject()
+        getattr(changed, kind.field).CopyFrom(message)
+        self._cache.set_object(changed)
 
     @property
     def events(self) -> set[str]:

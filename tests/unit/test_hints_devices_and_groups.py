@@ -125,6 +125,9 @@ def _group(name: str, minimum: int | None = 2) -> Json:
         pytest.param(_member("g"), "scheduling.k8s.io/PodGroup", _group("g", 3), _group("g"), QUEUE, id="fewer-do"),
         pytest.param(_member("g"), "scheduling.k8s.io/PodGroup", _group("g", 2), _group("g"), SKIP, id="as-many"),
         pytest.param(_member("g"), "scheduling.k8s.io/PodGroup", _group("g", None), _group("g"), SKIP, id="no-gang"),
+        pytest.param(
+            _member("g"), "scheduling.k8s.io/PodGroup", _group("g", 3), _group("g", None), SKIP, id="gang-no-more"
+        ),
         pytest.param(_member("g"), "scheduling.k8s.io/PodGroup", _group("h", 3), _group("h"), SKIP, id="of-another"),
     ],
 )

@@ -52,6 +52,7 @@ BOTH = (_term({"app": "db"}), _term({"tier": "x"}))
         pytest.param(_dislikes(*BOTH), _placed(), None, QUEUE, id="one-disliked-by-one-term-left"),
         pytest.param(_dislikes(), _placed({"app": "web"}), None, SKIP, id="another-left"),
         pytest.param(_likes(), _placed(), None, SKIP, id="liked-one-left"),
+        pytest.param(_dislikes(), pod("q", labels={"app": "db"}), None, SKIP, id="disliked-one-without-a-node-left"),
         pytest.param(
             pod(labels={"app": "db"}), on("n", _dislikes(name="q")), None, QUEUE, id="one-that-disliked-it-left"
         ),
@@ -224,3 +225,15 @@ def test_a_selector_that_cannot_be_read_wakes_the_pod(plugin: str) -> None:
     waiting = _likes({"labelSelector": odd, "topologyKey": "zone"})
     waiting["spec"]["topologySpreadConstraints"] = [_spread(labelSelector=odd)]
     assert Hints(plugin).about(waiting, "AssignedPod", "Add", None, _placed()) == ERROR
+
+
+def test_a_service_that_comes_makes_default_constraints_count() -> None:
+    """Else what was read of a pod's default constraints once holds for ever."""
+    constraint = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
+    # Another service selects by the same key, so that the pod's class stays as it is.
+    other = entry("Service", "web", "ns", spec={"selector": {"app": "web"}})
+    hints = Hints("PodTopologySpread", [other], args={"defaultConstraints": [constraint], "defaultingType": "List"})
+    waiting, gone = pod(labels={"app": "db"}), _placed()
+    assert hints.about(waiting, "AssignedPod", "Delete", gone, None) == SKIP
+    hints.add(entry("Service", "db", "ns", spec={"selector": {"app": "db"}}))
+    assert hints.about(waiting, "AssignedPod", "Delete", gone, None) == QUEUE

@@ -14,6 +14,7 @@ def _has(**allocatable: str) -> Json:
 
 
 GPU = "example_com__gpu"
+ONE, NO_PODS = _has(cpu="1", memory="1Gi"), node(status={"allocatable": {"cpu": "2"}})
 DEVICES = [entry("DeviceClass", "gpus", spec={"extendedResourceName": "example.com/gpu"})]
 
 
@@ -23,6 +24,14 @@ DEVICES = [entry("DeviceClass", "gpus", spec={"extendedResourceName": "example.c
         pytest.param(asking(cpu="2"), None, _has(cpu="2"), QUEUE, id="new-and-large-enough"),
         pytest.param(asking(cpu="2"), None, _has(cpu="1900m"), SKIP, id="new-and-too-small"),
         pytest.param(asking(cpu="2"), None, _has(cpu="2", pods="0"), SKIP, id="takes-no-pods"),
+        pytest.param(asking(cpu="2"), None, _has(cpu="2", pods="1"), QUEUE, id="takes-one-pod"),
+        pytest.param(asking(cpu="2"), None, NO_PODS, SKIP, id="says-nothing-of-pods"),
+        pytest.param(asking(cpu="2"), NO_PODS, _has(cpu="2", pods="1"), QUEUE, id="takes-pods-now"),
+        pytest.param(asking(cpu="2", **{GPU: "0"}), None, _has(cpu="2"), QUEUE, id="needs-none-of-what-it-lacks"),
+        pytest.param(asking(cpu="0", memory="1Gi"), ONE, _has(cpu="2", memory="1Gi"), SKIP, id="more-of-no-need"),
+        pytest.param(asking(cpu="0", memory="1Gi"), ONE, _has(cpu="1", memory="2Gi"), QUEUE, id="more-of-the-second"),
+        pytest.param(asking(cpu="1", memory="0"), ONE, _has(cpu="2", memory="1Gi"), QUEUE, id="more-of-the-first"),
+        pytest.param(asking(**{GPU: "1"}), _has(cpu="1"), _has(cpu="1", **{GPU: "1"}), QUEUE, id="one-where-was-none"),
         pytest.param(asking(cpu="2"), _has(cpu="1"), _has(cpu="2"), QUEUE, id="more-of-it"),
         pytest.param(asking(cpu="2"), _has(cpu="3"), _has(cpu="2"), SKIP, id="less-of-it"),
         pytest.param(asking(cpu="2"), _has(cpu="2"), _has(cpu="2", memory="1Gi"), SKIP, id="more-of-something-else"),
@@ -44,6 +53,7 @@ def test_a_node(waiting: Json, old: Json | None, new: Json, expected: str) -> No
         pytest.param(DEVICES, {}, _has(cpu="1"), QUEUE, id="devices-may-stand-for-it"),
         pytest.param(DEVICES, {}, _has(**{GPU: "1"}), SKIP, id="not-where-the-node-has-some-of-its-own"),
         pytest.param([], {}, _has(cpu="1"), SKIP, id="no-class-stands-for-it"),
+        pytest.param(DEVICES, {"DRAExtendedResource": False}, _has(cpu="1"), SKIP, id="not-without-the-gate"),
     ],
 )
 def test_a_resource_that_devices_stand_for(objects: list[Json], features: Json, new: Json, expected: str) -> None:
@@ -51,6 +61,13 @@ def test_a_resource_that_devices_stand_for(objects: list[Json], features: Json, 
     hints = Hints("NodeResourcesFit", objects, features)
     assert hints.about(asking(**{GPU: "2"}), "Node", "Add", None, new) == expected
     assert hints.about(asking(**{GPU: "2"}), "Node", "UpdateNodeAllocatable", _has(cpu="1"), new) == expected
+
+
+def test_devices_do_not_stand_for_what_the_node_has() -> None:
+    """Else a pod is tried at each change of a node that has what it asks for, and none free."""
+    hints = Hints("NodeResourcesFit", DEVICES)
+    old, new = _has(**{GPU: "1"}), _has(cpu="1", **{GPU: "1"})
+    assert hints.about(asking(**{GPU: "1"}), "Node", "UpdateNodeAllocatable", old, new) == SKIP
 
 
 OTHER = asking("q", cpu="1")
@@ -82,6 +99,49 @@ def test_scaling_down(waiting: Json, new: Json, expected: str) -> None:
     old = on("n", asking("q", cpu="1", memory="1Gi"))
     assert Hints("NodeResourcesFit").about(waiting, "AssignedPod", "UpdatePodScaleDown", old, new) == expected
     assert Hints("NodeResourcesFit").about(waiting, "TargetPod", "UpdatePodScaleDown", old, new) == QUEUE
+
+
+@pytest.mark.parametrize(("before", "expected"), [("1", QUEUE), ("0", SKIP)], ids=["its-last-one", "none"])
+def test_giving_up_a_resource(before: str, expected: str) -> None:
+    """Else the last of a resource that a pod gives back goes unnoticed."""
+    old, new = (on("n", asking("q", cpu="1", **more)) for more in ({GPU: before}, {}))
+    waiting = asking(**{GPU: "1"})
+    assert Hints("NodeResourcesFit").about(waiting, "AssignedPod", "UpdatePodScaleDown", old, new) == expected
+
+
+def _resized(node_name: str) -> Json:
+    """A pod that runs there and waits for room to grow."""
+    condition = {"type": "PodResizePending", "status": "True", "reason": "Deferred"}
+    one = asking(cpu="2")
+    return {**one, "spec": {**one["spec"], "nodeName": node_name}, "status": {"conditions": [condition]}}
+
+
+@pytest.mark.parametrize(
+    ("resource", "action", "old", "new"),
+    [
+        pytest.param("AssignedPod", "Delete", on("n", asking("q", cpu="1")), None, id="a-pod-left"),
+        pytest.param(
+            "AssignedPod",
+            "UpdatePodScaleDown",
+            on("n", asking("q", cpu="2")),
+            on("n", asking("q", cpu="1")),
+            id="shrank",
+        ),
+        pytest.param(
+            "AssignedPod", "UpdatePodScaleUp", on("n", asking("q", cpu="1")), on("n", asking("q", cpu="2")), id="grew"
+        ),
+        pytest.param("Node", "Add", None, _has(cpu="2"), id="a-node-came"),
+        pytest.param("Node", "UpdateNodeAllocatable", _has(cpu="1"), _has(cpu="2"), id="a-node-has-more"),
+    ],
+)
+def test_a_pod_that_is_resized_looks_at_its_own_node(resource: str, action: str, old: Json, new: Json) -> None:
+    """Else a deferred resize is tried for what happens elsewhere, or not for what happens on its node."""
+    hints = Hints("NodeResourcesFit", features={"InPlacePodVerticalScalingSchedulerPreemption": True})
+    assert hints.about(_resized("n"), resource, action, old, new) == QUEUE
+    assert hints.about(_resized("m"), resource, action, old, new) == SKIP
+    # A pod that is yet to be placed takes any node, but is not helped by one that grows.
+    expected = SKIP if action == "UpdatePodScaleUp" else QUEUE
+    assert hints.about(asking(cpu="2"), resource, action, old, new) == expected
 
 
 def _class(name: str, resource: str | None = None) -> Json:

@@ -17,6 +17,7 @@ def _using(claim: str, name: str = "p", **more: Any) -> Json:
 
 
 EPHEMERAL = pod(volumes=[_volume(ephemeral={})])
+OF_Q = {"metadata": pod("q")["metadata"]}
 DISK = pod(volumes=[_volume(gcePersistentDisk={"pdName": "d"})])
 INLINE = pod(volumes=[_volume(awsElasticBlockStore={"volumeID": "vol-1"})])
 AZURE_FILE = pod(volumes=[_volume(azureFile={"secretName": "s", "shareName": "s"})])
@@ -62,6 +63,8 @@ def test_claims(plugin: str, action: str, ephemeral: bool) -> None:
             DISK, on("n", pod("q", volumes=[_volume(gcePersistentDisk={"pdName": "e"})])), SKIP, id="other-disk"
         ),
         pytest.param(_using("c"), on("n", pod("q")), SKIP, id="no-volumes"),
+        pytest.param(_using("q-v"), on("n", {**EPHEMERAL, **OF_Q}), SKIP, id="a-claim-that-was-made-for-it"),
+        pytest.param(EPHEMERAL, on("n", _using("p-v", "q")), SKIP, id="a-claim-that-was-made-for-the-pod"),
     ],
 )
 def test_restrictions(waiting: Json, gone: Json, expected: str) -> None:
@@ -91,6 +94,12 @@ def test_limits_and_pods_that_end(gone: Json, expected: str) -> None:
         pytest.param(INLINE, "ebs.csi.aws.com", QUEUE, id="inline-of-the-driver"),
         pytest.param(INLINE, "pd.csi.storage.gke.io", SKIP, id="inline-of-another-driver"),
         pytest.param(AZURE_FILE, "file.csi.azure.com", QUEUE, id="inline-not-counted-but-migrated"),
+        pytest.param(
+            pod(volumes=[_volume(csi={"driver": "d"}), *INLINE["spec"]["volumes"]]),
+            "ebs.csi.aws.com",
+            QUEUE,
+            id="the-second",
+        ),
         pytest.param(EPHEMERAL, "any", SKIP, id="ephemeral"),
         pytest.param(pod(), "any", SKIP, id="no-volumes"),
         pytest.param(
@@ -159,6 +168,7 @@ CSI = pod(volumes=[_volume(csi={"driver": "d"})])
         pytest.param(_using("c"), "CSINode", None, _migrated("a"), QUEUE, id="new-csi-node"),
         pytest.param(_using("c"), "CSINode", _migrated("a"), _migrated("a,b"), QUEUE, id="migrated"),
         pytest.param(_using("c"), "CSINode", _migrated("a"), _migrated("a"), SKIP, id="not-migrated"),
+        pytest.param(_using("c"), "CSINode", _csi_node(), _migrated(""), SKIP, id="says-that-none-is-migrated"),
         pytest.param(CSI, "CSIDriver", _driver(True), _driver(False), QUEUE, id="driver-says-no-capacity-more"),
         pytest.param(CSI, "CSIDriver", _driver(True), _driver(None), QUEUE, id="driver-is-silent-now"),
         pytest.param(CSI, "CSIDriver", _driver(False), _driver(True), SKIP, id="driver-says-capacity-now"),
