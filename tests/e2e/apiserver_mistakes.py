@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from apiserver_requests import APPS, BATCH, MERGE, SPACE, STRATEGIC, Step, pod
+from apiserver_requests import APPS, BATCH, MERGE, POLICY, SPACE, STORAGE, STRATEGIC, Step, pod
 
 Object = dict[str, Any]
 
@@ -18,6 +18,92 @@ def _workload(name: str, plural: str, spec: Object) -> Step:
 
 
 _TEMPLATE = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+_SELECTOR = {"matchLabels": {"a": "b"}}
+_NETWORK = "/apis/networking.k8s.io/v1"
+
+
+def _rolling(**numbers: Any) -> Object:
+    spec = {"strategy": {"rollingUpdate": numbers}, "selector": _SELECTOR, "template": _TEMPLATE}
+    return {"metadata": {"name": "q"}, "spec": spec}
+
+
+_OF_KINDS: tuple[tuple[str, Object], ...] = tuple(
+    (path, {"metadata": {"name": "q"}, **body})
+    for path, body in (
+        (f"{APPS}/deployments", _rolling(maxSurge="x")),
+        (f"{APPS}/deployments", _rolling(maxSurge=0, maxUnavailable=0)),
+        (
+            f"{APPS}/deployments",
+            {"spec": {"selector": {"matchExpressions": [{"key": "a", "operator": "Foo"}]}, "template": _TEMPLATE}},
+        ),
+        (
+            f"{APPS}/statefulsets",
+            {
+                "spec": {
+                    "podManagementPolicy": "Foo",
+                    "updateStrategy": {"type": "Foo"},
+                    "selector": _SELECTOR,
+                    "template": _TEMPLATE,
+                }
+            },
+        ),
+        (
+            f"{APPS}/daemonsets",
+            {"spec": {"updateStrategy": {"type": "Foo"}, "selector": _SELECTOR, "template": _TEMPLATE}},
+        ),
+        (f"{POLICY}/poddisruptionbudgets", {"spec": {"minAvailable": "x%", "selector": {}}}),
+        (f"{POLICY}/poddisruptionbudgets", {"spec": {"minAvailable": -1, "unhealthyPodEvictionPolicy": "Foo"}}),
+        (f"{SPACE}/replicationcontrollers", {}),
+        (
+            f"{SPACE}/replicationcontrollers",
+            {"spec": {"replicas": -1, "selector": {"a": "c"}, "template": _TEMPLATE}},
+        ),
+        (f"{STORAGE}/storageclasses", {}),
+        (f"{STORAGE}/storageclasses", {"provisioner": "p", "reclaimPolicy": "Foo", "volumeBindingMode": "Bar"}),
+        ("/api/v1/persistentvolumes", {}),
+        (
+            "/api/v1/persistentvolumes",
+            {
+                "spec": {
+                    "capacity": {"storage": "-1"},
+                    "accessModes": ["Foo"],
+                    "hostPath": {"path": "/x"},
+                    "persistentVolumeReclaimPolicy": "Foo",
+                }
+            },
+        ),
+        (f"{_NETWORK}/namespaces/space/ingresses", {}),
+        (
+            f"{_NETWORK}/namespaces/space/ingresses",
+            {
+                "spec": {
+                    "rules": [
+                        {"host": "A_B", "http": {"paths": [{"path": "x", "backend": {"service": {"name": "s"}}}]}}
+                    ]
+                }
+            },
+        ),
+        (f"{_NETWORK}/ingressclasses", {}),
+        ("/apis/node.k8s.io/v1/runtimeclasses", {}),
+        ("/apis/node.k8s.io/v1/runtimeclasses", {"handler": "A_B"}),
+        ("/apis/certificates.k8s.io/v1/certificatesigningrequests", {}),
+        (f"{SPACE}/configmaps", {"metadata": {"name": "q", "creationTimestamp": "yesterday"}}),
+        (f"{BATCH}/cronjobs", {}),
+        (
+            f"{BATCH}/cronjobs",
+            {
+                "spec": {
+                    "schedule": "* * *",
+                    "timeZone": "Mars/Olympus",
+                    "concurrencyPolicy": "Maybe",
+                    "startingDeadlineSeconds": -1,
+                    "successfulJobsHistoryLimit": -1,
+                    "jobTemplate": {"spec": {"template": _TEMPLATE}},
+                }
+            },
+        ),
+    )
+)
 MISTAKES: tuple[Step, ...] = (
     _pods("no containers", containers=[], restartPolicy="Foo", tolerations=[{"key": "a", "effect": "Foo"}]),
     _pods(
@@ -111,4 +197,5 @@ MISTAKES: tuple[Step, ...] = (
         STRATEGIC,
     ),
     Step("mistakes: grace period", "DELETE", f"{SPACE}/pods/nobody?gracePeriodSeconds=soon"),
+    *(Step(f"mistakes: {path} {number}", "POST", path, body) for number, (path, body) in enumerate(_OF_KINDS)),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import signal
 import subprocess
@@ -287,4 +288,9 @@ def test_exec_is_left_out(cluster: Running) -> None:
     assert "the embedded cluster has no pods/exec" in cluster.kubectl("exec", "target", "--", "ls", check=False)
 
 
-_REQUEST = {"signerName": "kubernetes.io/kube-apiserver-client", "request": "Zm9v", "usages": ["client auth"]}
+_PEM = b"-----BEGIN CERTIFICATE REQUEST-----\nMA==\n-----END CERTIFICATE REQUEST-----\n"
+_REQUEST = {
+    "signerName": "kubernetes.io/kube-apiserver-client",
+    "request": base64.b64encode(_PEM).decode(),
+    "usages": ["client auth"],
+}

@@ -72,7 +72,7 @@ def test_scaling_down_gives_up_the_least_useful_pods() -> None:
 
 @pytest.mark.parametrize(
     ("surge", "unavailable", "most", "least"),
-    [("25%", "25%", 10, 6), (1, 0, 9, 8), (0, 1, 8, 7), (0, 0, 8, 7)],
+    [("25%", "25%", 10, 6), (1, 0, 9, 8), (0, 1, 8, 7), (0, "1%", 8, 7)],
 )
 def test_a_rolling_update_keeps_its_bounds(surge: Any, unavailable: Any, most: int, least: int) -> None:
     """Never more pods than replicas + maxSurge, never fewer available than replicas - maxUnavailable."""

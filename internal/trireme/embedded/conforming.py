@@ -21,6 +21,8 @@ _ANYTHING = frozenset({"runtime.RawExtension", "meta.v1.FieldsV1", "apiextension
 _TEXT = frozenset({"meta.v1.Time", "meta.v1.MicroTime", "meta.v1.Duration"})
 _LIST_OF_TEXT = frozenset({"authentication.v1.ExtraValue", "authorization.v1.ExtraValue"})
 _TYPE_META = frozenset({"kind", "apiVersion"})
+_LAYOUTS = {"meta.v1.Time": "2006-01-02T15:04:05Z07:00", "meta.v1.MicroTime": "2006-01-02T15:04:05.000000Z07:00"}
+_TIME = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$")
 _INDEX = re.compile(r"\[\d+\]")
 
 _Fields = dict[str, tuple[str, str]]
@@ -117,6 +119,9 @@ class _Check:
         if code in _TEXT:
             if not isinstance(value, str):
                 raise self._mismatch(value, path, code.rpartition(".")[2], owner)
+            if code in _LAYOUTS and not _TIME.match(value):
+                text = f'parsing time "{value}" as "{_LAYOUTS[code]}": cannot parse "{value}" as "2006"'
+                raise problems.bad_request(text)
             return value
         if code in _LIST_OF_TEXT:
             return self._list("s", value, path, owner)

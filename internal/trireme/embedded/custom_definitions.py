@@ -48,7 +48,7 @@ def check(obj: Object) -> list[Cause]:
         causes.append(problems.unsupported("spec.scope", spec["scope"], _SCOPES))
     wanted = f"{names.get('plural', '')}.{spec.get('group', '')}"
     if obj["metadata"].get("name") != wanted:
-        detail = "must be spec.names.plural+'.'+spec.group"
+        detail = 'must be spec.names.plural+"."+spec.group'
         causes.append(problems.invalid("metadata.name", obj["metadata"].get("name", ""), detail))
     causes += _check_versions(spec.get("versions") or [])
     if not causes and spec["conversion"].get("strategy") == "Webhook":
@@ -60,14 +60,14 @@ def check(obj: Object) -> list[Cause]:
 def _check_versions(versions: list[Any]) -> list[Cause]:
     if sum(bool(one.get("storage")) for one in versions) != 1:
         detail = "must have exactly one version marked as storage version"
-        return [Cause("FieldValueInvalid", "spec.versions", f"Invalid value: {detail}")]
+        return [problems.invalid("spec.versions", versions or None, detail)]
     causes: list[Cause] = []
     for index, one in enumerate(versions):
         if not one.get("name"):
             causes.append(problems.required(f"spec.versions[{index}].name"))
         if not (one.get("schema") or {}).get("openAPIV3Schema"):
             path = f"spec.versions[{index}].schema.openAPIV3Schema"
-            causes.append(problems.required(path, "schemas are required"))
+            causes.append(problems.required(path))
     return causes
 
 

@@ -7,18 +7,24 @@ Source: k8s.io/kubernetes, pkg/apis/core/validation, and k8s.io/apimachinery, pk
 
 from __future__ import annotations
 
+import base64
+import binascii
 from collections.abc import Callable
 
-from trireme.embedded import cron, custom_definitions, group_validation, names, problems, quantities, selection
+from trireme.embedded import custom_definitions, group_validation, names, problems, quantities, workload_validation
 from trireme.embedded.pod_validation import EFFECTS, PROTOCOLS, RANGE_TEXT, amounts, pod_spec
 from trireme.embedded.problems import Cause
 from trireme.embedded.resources import Resource
 from trireme.embedded.store import Object
 
-_STRATEGIES = ("Recreate", "RollingUpdate")
 _SERVICE_TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
+_RECLAIM = ("Delete", "Recycle", "Retain")
+_BINDING = ("Immediate", "WaitForFirstConsumer")
+_EVICTION = ("AlwaysAllow", "IfHealthyBudget")
+_PATH_TYPES = ("Exact", "ImplementationSpecific", "Prefix")
+# What of a volume's spec is an object and says nothing about where the data is.
+_NO_VOLUME_TYPES = frozenset({"capacity", "claimRef", "nodeAffinity"})
 _ACCESS = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
-_CONCURRENCY = ("Allow", "Forbid", "Replace")
 _UPDATABLE = (
     "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,"
     "`spec.tolerations` (only additions to existing tolerations),"
@@ -42,59 +48,6 @@ def _node(obj: Object) -> list[Cause]:
     status = obj.get("status") or {}
     for part in ("capacity", "allocatable"):
         causes += amounts(f"status.{part}", status.get(part))
-    return causes
-
-
-def _not_negative(path: str, spec: Object, *parts: str) -> list[Cause]:
-    return [
-        problems.invalid(f"{path}.{part}", spec[part], "must be greater than or equal to 0")
-        for part in parts
-        if isinstance(spec.get(part), int) and spec[part] < 0
-    ]
-
-
-def _workload(obj: Object) -> list[Cause]:
-    """Deployments, ReplicaSets, StatefulSets, DaemonSets: a selector, and a template that it matches."""
-    spec = obj.get("spec") or {}
-    template = spec.get("template") or {}
-    causes = _not_negative("spec", spec, "replicas")
-    if not spec.get("selector"):
-        causes.append(problems.required("spec.selector"))
-    labels = (template.get("metadata") or {}).get("labels")
-    selector = spec.get("selector")
-    # A selector that is not there selects nothing.
-    if selector is None or not selection.compile_selector(selector)(labels or {}):
-        detail = "`selector` does not match template `labels`"
-        causes.append(problems.invalid("spec.template.metadata.labels", labels, detail))
-    causes += names.labels("spec.template.metadata.labels", labels)
-    causes += pod_spec("spec.template.spec", template.get("spec"))
-    policy = (template.get("spec") or {}).get("restartPolicy")
-    if policy in ("OnFailure", "Never"):
-        causes.append(problems.unsupported("spec.template.spec.restartPolicy", policy, ("Always",)))
-    return causes
-
-
-def _deployment(obj: Object) -> list[Cause]:
-    spec, causes = obj.get("spec") or {}, _workload(obj)
-    kind = (spec.get("strategy") or {}).get("type")
-    if kind not in _STRATEGIES:
-        known = ", ".join(f'"{one}"' for one in _STRATEGIES)
-        shown = f'{{"Type":"{kind}","RollingUpdate":null}}'
-        text = f"Unsupported value: {shown}: supported values: {known}"
-        causes.append(Cause("FieldValueNotSupported", "spec.strategy", text))
-    return causes + _not_negative("spec", spec, "minReadySeconds", "revisionHistoryLimit")
-
-
-def _job(obj: Object) -> list[Cause]:
-    spec = obj.get("spec") or {}
-    pods = (spec.get("template") or {}).get("spec") or {}
-    causes = _not_negative("spec", spec, "parallelism", "completions", "activeDeadlineSeconds", "backoffLimit")
-    causes += _not_negative("spec", spec, "ttlSecondsAfterFinished")
-    if spec.get("completionMode") == "Indexed" and spec.get("completions") is None:
-        causes.append(problems.required("spec.completions", "when completion mode is Indexed"))
-    causes += pod_spec("spec.template.spec", pods)
-    if pods.get("restartPolicy", "Always") == "Always":
-        causes.append(problems.required("spec.template.spec.restartPolicy", 'valid values: "OnFailure", "Never"'))
     return causes
 
 
@@ -135,29 +88,6 @@ def _service_port(path: str, port: Object, *, needs_name: bool) -> list[Cause]:
     return causes
 
 
-def _cron_job(obj: Object) -> list[Cause]:
-    spec = obj.get("spec") or {}
-    causes: list[Cause] = []
-    if not spec.get("schedule"):
-        causes.append(problems.required("spec.schedule"))
-    else:
-        try:
-            cron.parse(spec["schedule"])
-        except cron.ScheduleError as error:
-            causes.append(problems.invalid("spec.schedule", spec["schedule"], str(error)))
-    if spec.get("timeZone") is not None:
-        try:
-            cron.zone_of(spec["timeZone"])
-        except cron.ScheduleError as error:
-            causes.append(problems.invalid("spec.timeZone", spec["timeZone"], str(error)))
-    if spec.get("concurrencyPolicy") not in _CONCURRENCY:
-        causes.append(problems.unsupported("spec.concurrencyPolicy", spec["concurrencyPolicy"], _CONCURRENCY))
-    job = {"spec": (spec.get("jobTemplate") or {}).get("spec") or {}}
-    for cause in _job(job):
-        causes.append(Cause(cause.kind, cause.field.replace("spec", "spec.jobTemplate.spec", 1), cause.body))
-    return causes
-
-
 def _claim(obj: Object) -> list[Cause]:
     spec = obj.get("spec") or {}
     modes = spec.get("accessModes") or ()
@@ -173,6 +103,107 @@ def _claim(obj: Object) -> list[Cause]:
     return causes
 
 
+def _volume(obj: Object) -> list[Cause]:
+    spec = obj.get("spec") or {}
+    modes, capacity = spec.get("accessModes") or (), spec.get("capacity")
+    causes = [] if modes else [problems.required("spec.accessModes")]
+    causes += [problems.unsupported("spec.accessModes", one, _ACCESS) for one in modes if one not in _ACCESS]
+    if not capacity:
+        causes.append(problems.required("spec.capacity"))
+        text = 'Unsupported value: null: supported values: "storage"'
+        causes.append(Cause("FieldValueNotSupported", "spec.capacity", text))
+    for name, amount in (capacity or {}).items():
+        if quantities.value(amount) < 0:
+            text = f"Invalid value: {amount}: must be a valid resource quantity"
+            causes.append(Cause("FieldValueInvalid", f"spec.capacity[{name}]", text))
+        if quantities.value(amount) <= 0:
+            causes.append(problems.invalid(f"spec.capacity[{name}]", str(amount), "must be greater than zero"))
+    policy = spec.get("persistentVolumeReclaimPolicy")
+    if policy not in _RECLAIM:
+        causes.append(problems.unsupported("spec.persistentVolumeReclaimPolicy", str(policy), _RECLAIM))
+    if not any(isinstance(value, dict) for key, value in spec.items() if key not in _NO_VOLUME_TYPES):
+        causes.append(problems.required("spec", "must specify a volume type"))
+    return causes
+
+
+def _budget(obj: Object) -> list[Cause]:
+    spec = obj.get("spec") or {}
+    causes: list[Cause] = []
+    for part in ("minAvailable", "maxUnavailable"):
+        causes += workload_validation.number_or_percentage(f"spec.{part}", spec.get(part))
+    causes += workload_validation.label_selector("spec.selector", spec.get("selector"))
+    policy = spec.get("unhealthyPodEvictionPolicy")
+    if policy is not None and policy not in _EVICTION:
+        causes.append(problems.unsupported("spec.unhealthyPodEvictionPolicy", policy, _EVICTION))
+    return causes
+
+
+def _storage_class(obj: Object) -> list[Cause]:
+    causes = [] if obj.get("provisioner") else [problems.required("provisioner")]
+    for part, known in (("reclaimPolicy", ("Delete", "Retain")), ("volumeBindingMode", _BINDING)):
+        if obj.get(part) not in known:
+            causes.append(problems.unsupported(part, str(obj.get(part)), known))
+    return causes
+
+
+def _ingress(obj: Object) -> list[Cause]:
+    spec = obj.get("spec") or {}
+    causes: list[Cause] = []
+    if not spec.get("rules") and spec.get("defaultBackend") is None:
+        causes.append(problems.invalid("spec", None, "either `defaultBackend` or `rules` must be specified"))
+    if spec.get("defaultBackend") is not None:
+        causes += _backend("spec.defaultBackend", spec["defaultBackend"])
+    for index, rule in enumerate(spec.get("rules") or ()):
+        path = f"spec.rules[{index}]"
+        if rule.get("host"):
+            causes += names.subdomain(f"{path}.host", rule["host"].removeprefix("*."))
+        for number, one in enumerate((rule.get("http") or {}).get("paths") or ()):
+            where = f"{path}.http.paths[{number}]"
+            if not one.get("pathType"):
+                causes.append(problems.required(f"{where}.pathType", "pathType must be specified"))
+                continue
+            if one["pathType"] not in _PATH_TYPES:
+                causes.append(problems.unsupported(f"{where}.pathType", one["pathType"], _PATH_TYPES))
+            elif not one.get("path", "").startswith("/") and (one.get("path") or one["pathType"] != _PATH_TYPES[1]):
+                causes.append(problems.invalid(f"{where}.path", one.get("path", ""), "must be an absolute path"))
+            causes += _backend(f"{where}.backend", one.get("backend") or {})
+    return causes
+
+
+def _backend(path: str, backend: Object) -> list[Cause]:
+    service = backend.get("service")
+    if service is None:
+        text = "resource or service backend is required"
+        return [] if backend.get("resource") else [problems.invalid(path, "", text)]
+    name, port = service.get("name", ""), service.get("port") or {}
+    causes = names.label(f"{path}.service.name", name) if name else [problems.required(f"{path}.service.name")]
+    if not port.get("name") and not port.get("number"):
+        causes.append(problems.required(path, "port name or number is required"))
+    return causes
+
+
+def _ingress_class(obj: Object) -> list[Cause]:
+    return [] if (obj.get("spec") or {}).get("controller") else [problems.required("spec.controller")]
+
+
+def _runtime_class(obj: Object) -> list[Cause]:
+    handler = obj.get("handler")
+    return names.label("handler", handler) if handler else [problems.required("handler")]
+
+
+def _signing_request(obj: Object) -> list[Cause]:
+    spec = obj.get("spec") or {}
+    causes: list[Cause] = []
+    try:
+        text = base64.b64decode(spec.get("request") or "", validate=True)
+    except binascii.Error:
+        text = b""
+    if b"-----BEGIN CERTIFICATE REQUEST-----" not in text:
+        detail = "PEM block type must be CERTIFICATE REQUEST"
+        causes.append(problems.invalid("spec.request", spec.get("request"), detail))
+    return causes + [problems.required(f"spec.{part}") for part in ("usages", "signerName") if not spec.get(part)]
+
+
 def _priority_class(obj: Object) -> list[Cause]:
     name, value = obj["metadata"]["name"], obj["value"]
     if not name.startswith("system-") and isinstance(value, int) and value > 1_000_000_000:
@@ -185,15 +216,17 @@ _CREATE: dict[str, Callable[[Object], list[Cause]]] = {
     "pods": _pod,
     "nodes": _node,
     "services": _service,
-    "deployments.apps": _deployment,
-    "replicasets.apps": _workload,
-    "statefulsets.apps": _workload,
-    "daemonsets.apps": _workload,
-    "jobs.batch": _job,
-    "cronjobs.batch": _cron_job,
     "persistentvolumeclaims": _claim,
     "priorityclasses.scheduling.k8s.io": _priority_class,
     "customresourcedefinitions.apiextensions.k8s.io": custom_definitions.check,
+    "persistentvolumes": _volume,
+    "poddisruptionbudgets.policy": _budget,
+    "storageclasses.storage.k8s.io": _storage_class,
+    "ingresses.networking.k8s.io": _ingress,
+    "ingressclasses.networking.k8s.io": _ingress_class,
+    "runtimeclasses.node.k8s.io": _runtime_class,
+    "certificatesigningrequests.certificates.k8s.io": _signing_request,
+    **workload_validation.CREATE,
     **group_validation.CREATE,
 }
 
