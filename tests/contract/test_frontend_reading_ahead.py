@@ -8,11 +8,12 @@ import pytest
 from aiohttp import web
 from kube_fake_server import Seen, end_of_list, line, listing, serving, stream, thing, without_streams
 
+from trireme.config import gates
 from trireme.frontend import reading_ahead
 from trireme.kube import resources, watch
 
 
-def _completed(url: str, delayed: bool, extenders: int) -> Any:
+def _completed(url: str, delayed: bool, extenders: int, *, streams: bool = True) -> Any:
     connection = types.SimpleNamespace(kubeconfig="", qps=-1.0, burst=1, accept_content_types="", content_type="")
     return types.SimpleNamespace(
         configuration=types.SimpleNamespace(
@@ -20,6 +21,7 @@ def _completed(url: str, delayed: bool, extenders: int) -> Any:
         ),
         options=types.SimpleNamespace(master=url),
         version="v1.37.0",
+        gates=gates.FeatureGates(chosen={"WatchListClient": streams}),
     )
 
 
@@ -58,10 +60,16 @@ async def test_what_was_begun_and_nobody_read_ends_with_the_frontend() -> None:
         assert sum("sendInitialEvents" in seen.query for seen in server.seen) == 2
 
 
-@pytest.mark.parametrize(("delayed", "extenders"), [(True, 0), (False, 1)], ids=["delayCacheUntilActive", "extenders"])
-async def test_what_is_wanted_later_or_otherwise_is_not_begun(delayed: bool, extenders: int) -> None:
-    """If this fails, a standby reads the cluster against its orders, or extenders get pods without their JSON."""
+@pytest.mark.parametrize(
+    ("delayed", "extenders", "streams"),
+    [(True, 0, True), (False, 1, True), (False, 0, False)],
+    ids=["delayCacheUntilActive", "extenders", "without-streams"],
+)
+async def test_what_is_wanted_later_or_otherwise_is_not_begun(delayed: bool, extenders: int, streams: bool) -> None:
+    """If this fails, a standby reads the cluster against its orders, extenders get pods without their JSON, or lists
+    are streamed though the gate for that is off.
+    """
     async with serving(_script) as server:
-        async with reading_ahead.begun(_completed(server.url, delayed, extenders)) as ahead:
+        async with reading_ahead.begun(_completed(server.url, delayed, extenders, streams=streams)) as ahead:
             assert not ahead.lists
         assert not server.seen

@@ -64,6 +64,20 @@ def _kinds(deliveries: list[listwatch.Delivery]) -> list[EventKind]:
     return [delivery.kind for delivery in deliveries]
 
 
+def test_without_streams_every_list_comes_in_pages() -> None:
+    """Who switches WatchListClient off, because the API server is slow with streams, gets them all the same."""
+    protocol = ListWatch(resources.PODS, random=lambda: 0.0, streams=False)
+    for version in (100, 200):
+        assert protocol.next_step() == ListPage(500)
+        protocol.page([_object("a", 1)], {"continue": "T"})
+        assert protocol.next_step() == ListPage(500)
+        deliveries = protocol.page([], {"resourceVersion": str(version)})
+        assert _kinds(deliveries) == [EventKind.LIST_END]
+        assert protocol.next_step() == OpenWatch(str(version), SECONDS)
+        protocol.opened()
+        protocol.relist()
+
+
 def test_a_list_comes_in_pages_and_is_whole_at_its_end() -> None:
     """If this fails, consumers believe a half list, or the watch starts from a wrong version."""
     protocol = _paging()

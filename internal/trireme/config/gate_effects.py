@@ -140,7 +140,7 @@ _PROCESS = Section(
 _CLIENT = Section(
     "The connection to the API server",
     (
-        _unheeded("WatchListClient", value=True, text="informers list and then watch"),
+        _obeyed("WatchListClient", text="the API server streams what it lists; off: it is listed in pages"),
         _unheeded(
             "ClientsAllowCBOR",
             "ClientsPreferCBOR",

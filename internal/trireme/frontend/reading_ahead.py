@@ -51,7 +51,8 @@ async def begun(completed: commandline.CompletedConfig) -> AsyncIterator[Ahead]:
     def note(*request: *tuple[str, int, float, float]) -> None:
         requests.append(request)
 
-    at_once = not configuration.delay_cache_until_active and not configuration.extenders
+    streams = completed.gates.enabled(listwatch.STREAMS_GATE)
+    at_once = streams and not configuration.delay_cache_until_active and not configuration.extenders
     async with await client.connect(settings, note) as api, contextlib.AsyncExitStack() as stack:
         lists = {}
         for resource in (resources.PODS, resources.NODES) if at_once else ():

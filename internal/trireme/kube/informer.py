@@ -74,11 +74,12 @@ class Informer(Generic[T]):
         *,
         decode_protobuf: Callable[[bytes], T] | None = None,
         begun: begun_list.BegunList | None = None,
+        streams: bool = True,
         rng: Callable[[], float] = random.random,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`decode_protobuf` is `decode` for an object's bytes: with it the client's encodings are asked for, without it
-        JSON. `begun` is the first list where it was begun already.
+        JSON. `begun` is the first list where it was begun already. `streams`: lists may come as streams.
         """
         self.resource = resource
         self._api = api
@@ -87,7 +88,7 @@ class Informer(Generic[T]):
         self._wants_json = decode_protobuf is None
         self._consumers = tuple(consumers)
         self._clock = clock
-        self._protocol = listwatch.ListWatch(resource, rng)
+        self._protocol = listwatch.ListWatch(resource, rng, streams=streams)
         self._hurry = asyncio.Event()
         self._begun = begun
         self._pages: pages.Pages | None = None  # of the list under way

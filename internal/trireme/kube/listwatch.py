@@ -33,6 +33,8 @@ from trireme.kube import errors, resources, watch
 from trireme.kube.errors import ApiError, ApiUnreachable
 from trireme.kube.watch import EventKind, Raw, RawEvent
 
+STREAMS_GATE = "WatchListClient"
+
 FIRST_PAUSE_SECONDS = 0.8
 LONGEST_PAUSE_SECONDS = 30.0
 # A collection that is not served is looked for again so often, and up to half as much later.
@@ -111,9 +113,12 @@ class Counters:
 
 
 class ListWatch:
-    """The protocol for one collection. `random` answers numbers in [0, 1)."""
+    """The protocol for one collection. `random` answers numbers in [0, 1). `streams`: lists come as streams where the
+    server has them (gate WatchListClient); else always in pages.
+    """
 
-    def __init__(self, resource: resources.Resource, random: Callable[[], float]) -> None:
+    def __init__(self, resource: resources.Resource, random: Callable[[], float], *, streams: bool = True) -> None:
+        self._streams = streams
         self._resource = resource
         self._random = random
         self._fresh = True  # the next page, or the next event of a stream, is the first of a list
@@ -141,6 +146,8 @@ class ListWatch:
         if self._pause > 0:
             seconds, self._pause = self._pause, 0.0
             return Pause(seconds)
+        if self.state is not State.WATCHING and not self._streams:
+            self._paging = True
         if self._paging:
             return ListPage(0 if self._page_expirations >= PAGED_LIST_TRIES else self._resource.page)
         if self.state is not State.WATCHING:

@@ -14,7 +14,7 @@ from google.protobuf.message import Message
 
 from trireme.frontend.cluster import node_json, object_kinds, pod_projection
 from trireme.frontend.extenders import extender_objects
-from trireme.kube import begun_list, client, decode, informer, protobuf, resources
+from trireme.kube import begun_list, client, decode, informer, listwatch, protobuf, resources
 from trireme.v1 import core_pb2
 
 log = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ def make(
         nodes = kept.node_decoder(nodes[0]), None
         node_consumers.append(_Consumer(kept.on_nodes))
     nodes = json.decoder(nodes[0]), nodes[1]
-    make_one = functools.partial(_informer, api, begun)
+    make_one = functools.partial(_informer, api, begun, gate(listwatch.STREAMS_GATE))
     made = [make_one(resources.PODS, pods, pod_consumers), make_one(resources.NODES, nodes, node_consumers)]
     for kind in object_kinds.KINDS:
         if all(gate(name) for name in kind.gates):
@@ -83,9 +83,12 @@ def _decoders(message: type[M]) -> Decoders:
 def _informer(
     api: client.ApiClient,
     begun: Mapping[resources.Resource, begun_list.BegunList],
+    streams: bool,
     watched: resources.Resource,
     decoders: Decoders,
     consumers: Sequence[_Consumer],
 ) -> informer.Informer[Any]:
     read, read_protobuf = decoders
-    return informer.Informer(api, watched, read, consumers, decode_protobuf=read_protobuf, begun=begun.get(watched))
+    return informer.Informer(
+        api, watched, read, consumers, decode_protobuf=read_protobuf, begun=begun.get(watched), streams=streams
+    )
