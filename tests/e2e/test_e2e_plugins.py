@@ -1,6 +1,7 @@
 """Plugins that are services of their own, in profiles of the whole scheduler."""
 
 import asyncio
+import collections
 import contextlib
 import pathlib
 import sys
@@ -260,6 +261,40 @@ async def test_a_plugin_that_dies_has_its_failure_policy(
         assert condition["reason"] == "SchedulerError"
         async with plugin(tmp_path, script):
             await here.bound(1)
+
+
+async def test_a_plugin_follows_the_cluster(cluster: clusters.OpenCluster, tmp_path: pathlib.Path) -> None:
+    """A plugin with NODE_DATA_SNAPSHOT counts the pods on nodes: none gets more than it may, also after the plugin
+    started anew and knew nothing.
+    """
+    script = ROOT / "examples/plugin-python/pod_limit.py"
+    async with cluster(nodes=3) as here:
+        for node in await here.nodes():
+            await _label(here, node["metadata"]["name"], "example.com/pod-limit", "2")
+        async with plugin(tmp_path, script) as address:
+            own = remote("PodLimit", address, "filter")
+            await here.start(filters=2, configuration=profile("PodLimit", "filter"), own=own)
+            await here.create_pods(pod(f"p{number}") for number in range(5))
+            await here.bound(5)
+        async with plugin(tmp_path, script):
+            await here.create_pods(pod(f"q{number}") for number in range(5))
+            await here.bound(6)
+            waiting = [each for each in await here.pods() if not each["spec"].get("nodeName")]
+            await here.condition(waiting[0]["metadata"]["name"], "3 node(s) had as many pods as they may")
+            assert sorted(await _pods_per_node(here)) == [2, 2, 2]
+            gone = next(each for each in await here.pods() if each["spec"].get("nodeName"))["metadata"]["name"]
+            await here.request("DELETE", f"/api/v1/namespaces/default/pods/{gone}?gracePeriodSeconds=0")
+
+            async def replaced() -> bool:
+                there = {each["metadata"]["name"] for each in await here.pods()}
+                return gone not in there and sorted(await _pods_per_node(here)) == [2, 2, 2]
+
+            await installation.until(replaced, 60, lambda: here.frontends[0].said[-3000:])
+
+
+async def _pods_per_node(here: installation.Installation) -> list[int]:
+    names = [each["spec"]["nodeName"] for each in await here.pods() if each["spec"].get("nodeName")]
+    return list(collections.Counter(names).values())
 
 
 @pytest.mark.parametrize("late", [False, True], ids=["there at the start", "comes later"])

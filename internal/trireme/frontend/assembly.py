@@ -53,7 +53,15 @@ from trireme.frontend.queueing import (
     queue_remote,
     scheduling_queue,
 )
-from trireme.frontend.replicas import bind_replicas, children, class_answers, phases, publishing, replicas
+from trireme.frontend.replicas import (
+    bind_replicas,
+    children,
+    class_answers,
+    phases,
+    plugin_streams,
+    publishing,
+    replicas,
+)
 from trireme.frontend.serving import metrics_observed
 from trireme.frontend.term import Term
 from trireme.kube import begun_list, client, events, resources
@@ -141,6 +149,7 @@ class Frontend:
         self._make_informers()
         self._make_phases()
         self.publisher.phases = (self.filters, self.scores)
+        self.plugin_streams = plugin_streams.PluginStreams(self.publisher, self._clock)
         self._make_cycles()
 
     # What it is made of
@@ -509,6 +518,8 @@ class Frontend:
         self._config_hash = phase_configuration.config_hash(self._configuration)
         self.calls.set_config_hash(self._config_hash)
         self.remote_queue.configure(self._configuration)
+        if self._term is not None:
+            self.plugin_streams.configure(self._configuration)
         for phase in (self.filters, self.scores, self.binders):
             phase.restart()
         self._missing_plugins = remote_plugins.missing_required(self._completed, infos)
@@ -540,14 +551,15 @@ class Frontend:
         await self.informers[1].relist()
 
     def begin(self, term: Term) -> None:
-        """From now on phases know us; nothing is scheduled yet."""
+        """From now on phases know us, and plugins that follow the cluster; nothing is scheduled yet."""
         self._term = term
+        self.plugin_streams.configure(self._configuration)
         log.info("leading with epoch %d", term.epoch)
 
     async def failed(self) -> None:
         """Raise what fails beside scheduling, whenever it does."""
         links = [phase.supervisor for phase in (self.filters, self.scores, self.binders)]
-        await supervision.failure_of([*self._beside, *links])
+        await supervision.failure_of([*self._beside, *links, self.plugin_streams.supervisor])
 
     async def close(self) -> None:
         """End what is under way: what was not bound is somebody else's to schedule."""
@@ -557,6 +569,7 @@ class Frontend:
             await self._extender_calls.close()
         with contextlib.suppress(asyncio.CancelledError):
             await self.recorder.flush(2.0)
+        await self.plugin_streams.close()
         await self.filters.close()
         await self.scores.close()
         await self.binders.close()

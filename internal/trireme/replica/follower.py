@@ -9,9 +9,9 @@ missing or asks elsewhere.
 import asyncio
 import logging
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Container
+from collections.abc import AsyncIterator, Awaitable, Callable, Container, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import grpc
 from grpc import aio
@@ -42,16 +42,46 @@ class FollowerStatistics:
     refused: int  # calls refused because the snapshot or the configuration is not what the caller needs
 
 
+class State(Protocol):
+    """What a follower brings up to date. `apply` raises OutOfStepError where a full sync is needed."""
+
+    @property
+    def generation(self) -> int:
+        """The generation of the last delta applied."""
+        ...
+
+    @property
+    def synced(self) -> bool:
+        """Whether a full sync is complete."""
+        ...
+
+    @property
+    def classes(self) -> Mapping[int, Any]:
+        """The pod classes by number."""
+        ...
+
+    def apply(self, delta: snapshot_pb2.Delta) -> None:
+        """Go to the delta's generation."""
+        ...
+
+
 class Follower(snapshot_pb2_grpc.SnapshotServiceServicer):
     """One replica's end of the stream. `configured` is called with each new configuration, before anything else of
     it; where it raises ValueError, it has changed nothing.
     """
 
     def __init__(
-        self, snap: snapshot.Snapshot, configured: Callable[[snapshot_pb2.Configuration], None], instance: str = ""
+        self,
+        snap: State,
+        configured: Callable[[snapshot_pb2.Configuration], None],
+        instance: str = "",
+        *,
+        requires_configuration: bool = True,
     ) -> None:
+        """`requires_configuration`: calls must name the configuration that the stream brought."""
         self._snap = snap
         self._configured = configured
+        self._requires_configuration = requires_configuration
         self._guard = fencing.EpochGuard()
         self._config_hash = 0
         # Whose snapshot this is: the leader whose full sync came last. A new leader counts generations anew, so what
@@ -136,7 +166,7 @@ class Follower(snapshot_pb2_grpc.SnapshotServiceServicer):
                 f"cycle.generation: {cycle.generation} of epoch {cycle.fence.epoch} is not reached, the snapshot is at "
                 f"{self._snap.generation} of epoch {self._synced_by.epoch}",
             )
-        if cycle.config_hash != self._config_hash:
+        if self._requires_configuration and cycle.config_hash != self._config_hash:
             self._refused += 1
             await grpc_server.refuse(
                 context,

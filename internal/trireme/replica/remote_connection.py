@@ -23,13 +23,16 @@ import grpc
 from google.protobuf import message
 from grpc import aio
 
-from trireme.replica import call_durations, dialing, plugin_control, remote_breaker
-from trireme.v1 import snapshot_pb2
+from trireme.replica import call_durations, dialing, fencing, plugin_control, remote_breaker
+from trireme.v1 import plugin_pb2, snapshot_pb2
 
 log = logging.getLogger(__name__)
 
 # An endpoint that failed is passed over for so long while there are others.
 AVOID_SECONDS = 5.0
+
+# How long to wait before a plugin is called again that follows the cluster and is behind.
+BEHIND_SECONDS = 0.02
 
 # Longer texts of a plugin are cut: they go into events.
 MAX_DETAIL = 300
@@ -189,6 +192,7 @@ class PluginConnection:
         self._clock = clock
         self._configurations = tuple(config.configurations)
         self._config_hash = config_hash
+        self._follows = config.info.node_data == plugin_pb2.NODE_DATA_SNAPSHOT
         self._breaker = remote_breaker.Breaker(config.breaker_failures, config.breaker_open_ms / 1000, clock)
         max_calls = config.info.max_concurrent_calls
         dialer = dialing.Dialer(dialing.remote_settings(config))
@@ -317,13 +321,25 @@ class PluginConnection:
         started = self._clock()
         try:
             try:
-                return await endpoint.call(method)(request, timeout=seconds)
+                return await self._call_in_step(endpoint, method, request, seconds)
             except aio.AioRpcError as error:
                 left = seconds - (self._clock() - started)
                 await self._configure(endpoint, error, left)
-            return await endpoint.call(method)(request, timeout=left)
+            return await self._call_in_step(endpoint, method, request, left)
         finally:
             self._durations.observe(self._clock() - started)
+
+    async def _call_in_step(self, endpoint: _Endpoint, method: Method[Any], request: bytes, seconds: float) -> bytes:
+        """One call; where the plugin follows the cluster and is behind, again until it has come up."""
+        end = self._clock() + seconds
+        while True:
+            try:
+                answer: bytes = await endpoint.call(method)(request, timeout=end - self._clock())
+                return answer
+            except aio.AioRpcError as error:
+                if not (self._follows and _is_behind(error)) or end - self._clock() < BEHIND_SECONDS * 2:
+                    raise
+            await asyncio.sleep(BEHIND_SECONDS)
 
     async def _configure(self, endpoint: _Endpoint, error: aio.AioRpcError, seconds: float) -> None:
         """Bring the plugin its configuration if a call failed for lack of it.
@@ -389,6 +405,13 @@ class PluginConnection:
         elif first:
             log.warning("plugin %s failed: %s", self.name, self._last_error)
         return PluginError(self._last_error)
+
+
+def _is_behind(error: aio.AioRpcError) -> bool:
+    """Whether a plugin that follows the cluster has not seen yet what the call is about."""
+    if error.code() is not grpc.StatusCode.FAILED_PRECONDITION:
+        return False
+    return fencing.REASON_METADATA not in dict(error.trailing_metadata() or ())
 
 
 def check_target(target: str, field: str) -> None:

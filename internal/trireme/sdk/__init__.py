@@ -38,6 +38,10 @@ The steps are methods with the framework's names; a plugin has those it needs, a
     bind(call, item)                    None: bound; `SKIP`: somebody else shall; a status
     post_bind(call, item)               nothing
 
+With `NodeData.SNAPSHOT` the plugin follows the cluster as the scheduler's own phases do: `node.message` and `node.pods`
+are the node and the pods on it, bound or about to be, and `call.cluster` has everything else. A call waits until what
+it is about has come, so a method never sees an older cluster than the scheduler; it must not change what it sees.
+
 `Info` says what the answers depend on, which decides how often the plugin is asked: with `Dependency.NODE` once per
 node and class of pods. An exception is an error of the plugin: the scheduler treats the pod as the plugin's failure
 policy says. `max_concurrent_calls` is kept here: calls beyond it wait. A method that is not `async` has the process for
@@ -45,6 +49,7 @@ itself while it runs; one that waits for something should be.
 """
 
 from trireme.sdk.calls import Call, Node
+from trireme.sdk.cluster_state import ClusterState, PlacedPod
 from trireme.sdk.configuring import Configuration, InvalidArguments
 from trireme.sdk.description import Event, Info, describe
 from trireme.sdk.handle import Handle
@@ -55,6 +60,7 @@ from trireme.sdk.values import Dependency, NodeData, Normalization
 __all__ = [
     "SKIP",
     "Call",
+    "ClusterState",
     "Configuration",
     "Dependency",
     "Event",
@@ -64,6 +70,7 @@ __all__ = [
     "Node",
     "NodeData",
     "Normalization",
+    "PlacedPod",
     "PreFilter",
     "Status",
     "Verdict",

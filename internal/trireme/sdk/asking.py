@@ -16,11 +16,12 @@ import grpc
 from grpc import aio
 
 from trireme.framework import status
-from trireme.replica import fencing, grpc_server
-from trireme.sdk import calls
+from trireme.replica import fencing, follower, grpc_server
+from trireme.sdk import calls, cluster_state
 from trireme.sdk.calls import Call, Node
 from trireme.sdk.configuring import Configurations
 from trireme.sdk.description import Plugin
+from trireme.sdk.values import NodeData
 from trireme.v1 import cycle_pb2, status_pb2
 from trireme.wire import status as wire_status
 
@@ -41,6 +42,12 @@ class Asking:
         self._turns = asyncio.Semaphore(limit) if limit else None
         self.configurations = Configurations()
         self._epochs = fencing.SchedulerEpochs()
+        #: What the plugin follows of the cluster, and how; None where it does not.
+        self.cluster: cluster_state.ClusterState | None = None
+        self.follow: follower.Follower | None = None
+        if plugin.info.node_data is NodeData.SNAPSHOT:
+            self.cluster = cluster_state.ClusterState()
+            self.follow = follower.Follower(self.cluster, lambda configuration: None, requires_configuration=False)
 
     def method(self, name: str) -> Callable[..., Any] | None:
         """The method, or None where the plugin has none of that name."""
@@ -60,8 +67,10 @@ class Asking:
         except fencing.Refusal as refusal:
             await grpc_server.refuse(context, refusal)
         await self.require_configuration(cycle.config_hash, context)
+        if self.follow is not None:
+            await self.follow.ready_for(cycle, context)
         config = self.configurations.get(cycle.config_hash, cycle.profile)
-        return dataclasses.replace(calls.from_cycle(cycle, count), config=config)
+        return dataclasses.replace(calls.from_cycle(cycle, count), config=config, cluster=self.cluster)
 
     async def require_configuration(self, config_hash: int, context: aio.ServicerContext[Any, Any]) -> None:
         """End the call with FAILED_PRECONDITION where the plugin has arguments and this configuration did not come.

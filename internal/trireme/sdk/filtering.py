@@ -9,7 +9,7 @@ from grpc import aio
 
 from trireme.framework import status
 from trireme.plugins import interfaces
-from trireme.sdk import calls
+from trireme.sdk import calls, cluster_state
 from trireme.sdk.asking import Asking, WrongAnswer
 from trireme.sdk.results import PreFilter
 from trireme.v1 import filter_pb2, filter_pb2_grpc
@@ -51,7 +51,7 @@ class FilterServicer(filter_pb2_grpc.FilterServiceServicer):
             if request.dry_runs:
                 verdicts = await self._dry_runs(call, request.dry_runs)
             else:
-                verdicts = await self._verdicts(call, calls.from_views(request.nodes.nodes))
+                verdicts = await self._verdicts(call, calls.from_selection(request.nodes, call.cluster))
             response.columns.CopyFrom(self._columns(verdicts, request.cycle.generation))
         return response
 
@@ -98,8 +98,12 @@ class FilterServicer(filter_pb2_grpc.FilterServiceServicer):
     async def _dry_runs(self, call: calls.Call, runs: Sequence[filter_pb2.DryRun]) -> Sequence[object]:
         verdicts: list[object] = []
         for run in runs:
-            as_if = dataclasses.replace(call, removed_pods=run.removed_pods, added_pods=run.added_pods)
-            verdicts += await self._verdicts(as_if, calls.from_views([run.node]))
+            if call.cluster is None:
+                as_if = dataclasses.replace(call, removed_pods=run.removed_pods, added_pods=run.added_pods)
+                nodes = calls.from_views([run.node])
+            else:
+                as_if, nodes = _following(call, run, call.cluster)
+            verdicts += await self._verdicts(as_if, nodes)
         return verdicts
 
     async def _verdicts(self, call: calls.Call, nodes: Sequence[calls.Node]) -> Sequence[object]:
@@ -126,3 +130,15 @@ class FilterServicer(filter_pb2_grpc.FilterServiceServicer):
             else:
                 raise WrongAnswer(f"filter returned {verdict!r}: must be None, a number above 0, or a status")
         return node_columns.pack(generation, 0, len(verdicts), None, list(table), index.astype(np.int16), capacity)
+
+
+def _following(
+    call: calls.Call, run: filter_pb2.DryRun, cluster: cluster_state.ClusterState
+) -> tuple[calls.Call, list[calls.Node]]:
+    """A dry run for a plugin that follows the cluster: its pods are rows and classes. What is gone by now is left out;
+    the host notices that the cluster has changed.
+    """
+    removed = [placed.pod for placed in map(cluster.pod, run.removed_rows) if placed is not None]
+    added = [cluster.classes[number] for number in run.added_classes if number in cluster.classes]
+    as_if = dataclasses.replace(call, removed_pods=removed, added_pods=added)
+    return as_if, [calls.from_slot(run.slot, cluster)]

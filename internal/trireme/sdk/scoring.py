@@ -27,8 +27,9 @@ class ScoreServicer(score_pb2_grpc.ScoreServiceServicer):
         """The plugin's pre_score; without one it scores every pod."""
         response = score_pb2.PreScoreResponse()
         async with self._asking.turn(context):
-            nodes = calls.from_views(request.nodes.nodes)
-            answer = await self._asking.call("pre_score", await self._asking.call_of(request.cycle, context), nodes)
+            call = await self._asking.call_of(request.cycle, context)
+            nodes = calls.from_selection(request.nodes, call.cluster)
+            answer = await self._asking.call("pre_score", call, nodes)
             if isinstance(answer, bytes):
                 response.state = answer
                 answer = None
@@ -43,7 +44,7 @@ class ScoreServicer(score_pb2_grpc.ScoreServiceServicer):
         response = score_pb2.ScoreResponse(status=wire_status.to_message(status.SUCCESS))
         async with self._asking.turn(context):
             call = await self._asking.call_of(request.cycle, context)
-            nodes = calls.from_views(request.nodes.nodes)
+            nodes = calls.from_selection(request.nodes, call.cluster)
             if self._asking.method("score_nodes") is None:
                 scores = await self._asking.each("score", call, nodes)
             else:
@@ -58,11 +59,11 @@ class ScoreServicer(score_pb2_grpc.ScoreServiceServicer):
         await self._asking.require(context, "normalize_scores")
         response = score_pb2.NormalizeScoreResponse(status=wire_status.to_message(status.SUCCESS))
         async with self._asking.turn(context):
-            nodes = calls.from_views(request.nodes.nodes)
+            call = await self._asking.call_of(request.cycle, context)
+            nodes = calls.from_selection(request.nodes, call.cluster)
             for column in request.columns:
                 if column.plugin != self._asking.name:
                     continue
-                call = await self._asking.call_of(request.cycle, context)
                 scores = await self._asking.call("normalize_scores", call, nodes, list(column.scores))
                 response.columns.add(
                     plugin=self._asking.name, scores=_checked("normalize_scores", scores, len(column.scores))

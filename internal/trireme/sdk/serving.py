@@ -27,6 +27,8 @@ from trireme.v1 import (
     queue_pb2_grpc,
     score_pb2,
     score_pb2_grpc,
+    snapshot_pb2,
+    snapshot_pb2_grpc,
 )
 
 
@@ -80,6 +82,9 @@ def services(plugin: description.Plugin) -> Sequence[grpc_server.Service]:
     for methods, module, name, add, servicer in _SERVICES:
         if any(hasattr(plugin, method) for method in methods):
             out.append(_service(module, name, add, servicer(asking)))
+    if asking.follow is not None:
+        add_snapshot = snapshot_pb2_grpc.add_SnapshotServiceServicer_to_server
+        out.append(_service(snapshot_pb2, "SnapshotService", add_snapshot, asking.follow))
     return out
 
 

@@ -23,6 +23,8 @@ class NodeData(enum.IntEnum):
     MESSAGES = 2
     #: Also `node.json()`, the object as the API server sent it.
     JSON = 3
+    #: Also `node.message` and `node.pods`: the plugin follows the whole cluster (`Call.cluster`), as a phase does.
+    SNAPSHOT = 4
 
 
 class Normalization(enum.IntEnum):

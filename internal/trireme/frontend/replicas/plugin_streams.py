@@ -1,0 +1,72 @@
+"""The snapshot stream to remote plugins that follow the cluster (NODE_DATA_SNAPSHOT): the one that phases get.
+
+The frontend opens it, and not the phases that call the plugin: they are several, and a plugin follows one. It is sent
+what filter and score are sent, at the same moment, so a call of theirs is at most a moment ahead of it; the plugin lets
+such a call wait or refuses it, and then the phase calls again.
+"""
+
+from collections.abc import Callable, Sequence
+
+from trireme.framework import supervision
+from trireme.frontend.replicas import publishing, replica_link, replicas
+from trireme.replica import dialing
+from trireme.v1 import plugin_pb2, snapshot_pb2
+
+
+class PluginStreams:
+    """The streams to all such plugins. Nothing is opened before the first `configure`."""
+
+    def __init__(self, publisher: publishing.Publisher, clock: Callable[[], float]) -> None:
+        self._publisher = publisher
+        self._clock = clock
+        self._phases = tuple(publisher.phases)
+        self._streams: dict[bytes, replicas.Replicas] = {}
+        #: Fails where the work of a stream does.
+        self.supervisor = supervision.Supervisor()
+
+    def statistics(self) -> Sequence[replica_link.LinkStatistics]:
+        """How each stream stands."""
+        return [link for stream in self._streams.values() for link in stream.statistics()]
+
+    def configure(self, configuration: snapshot_pb2.Configuration) -> None:
+        """These plugins take part from now on. Streams that exist begin anew, as the configuration has changed."""
+        before, self._streams = self._streams, {}
+        for config in configuration.remote_plugins:
+            if config.info.node_data != plugin_pb2.NODE_DATA_SNAPSHOT:
+                continue
+            key = config.SerializeToString(deterministic=True)
+            stream = before.pop(key, None)
+            if stream is None:
+                stream = self._opened(config)
+            else:
+                stream.restart()
+            self._streams[key] = stream
+        self._publisher.phases = (*self._phases, *self._streams.values())
+        for stream in before.values():
+            self.supervisor.start(stream.close())
+
+    async def close(self) -> None:
+        """End all streams."""
+        await self.supervisor.close()
+        for stream in self._streams.values():
+            await stream.close()
+
+    def hello(self) -> snapshot_pb2.Hello:
+        """The first message to a plugin: a phase's, but for how to reach the other plugins, which is none of its
+        business.
+        """
+        hello = self._publisher.hello()
+        hello.configuration.ClearField("remote_plugins")
+        return hello
+
+    def full_sync(self) -> Sequence[bytes]:
+        """As a phase gets it."""
+        return self._publisher.full_sync()
+
+    def _opened(self, config: snapshot_pb2.RemotePlugin) -> replicas.Replicas:
+        dialer = dialing.Dialer(dialing.remote_settings(config))
+        seconds = config.deadline_ms / 1000
+        stream = replicas.Replicas(f"plugin {config.name}", self, dialer, seconds, self._clock, lambda: None)
+        stream.set_endpoints(list(config.endpoints))
+        self.supervisor.start(supervision.failure_of([stream.supervisor]))
+        return stream

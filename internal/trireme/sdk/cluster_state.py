@@ -1,0 +1,120 @@
+"""The cluster as a plugin with NodeData.SNAPSHOT follows it: nodes, the pods on them, and all other objects.
+
+It is plain Python: a plugin looks at some nodes at a time. Deltas change it between calls; a method that is not `async`
+sees one generation, one that awaits may see the next one afterwards.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from trireme.snapshot import snapshot
+from trireme.v1 import core_pb2, snapshot_pb2
+
+TERMINATING = 3  # bits: 1 terminating, 2 terminating because the scheduler preempted it
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedPod:
+    """One pod on a node, bound or about to be. `pod` is what all pods of its class share: its namespace, labels that
+    somebody selects by, and what decides about scheduling. `start_time` in seconds since 1970; 0: not started.
+    """
+
+    uid: str
+    name: str
+    pod: core_pb2.Pod
+    slot: int
+    start_time: int = 0
+    terminating: bool = False
+
+
+class ClusterState:
+    """The cluster at `generation`."""
+
+    def __init__(self) -> None:
+        self.generation = 0
+        self.synced = False
+        self._clear()
+
+    def _clear(self) -> None:
+        self.generation, self.synced = 0, False
+        self.nodes: dict[int, core_pb2.Node] = {}
+        self.classes: dict[int, core_pb2.Pod] = {}
+        self._pods: dict[int, PlacedPod] = {}
+        self._on: dict[int, dict[int, PlacedPod]] = {}
+        self._objects: dict[str, dict[tuple[str, str], Any]] = {}
+
+    def pods_on(self, slot: int) -> Collection[PlacedPod]:
+        """The pods on the node at the slot."""
+        return self._on.get(slot, {}).values()
+
+    def pod(self, row: int) -> PlacedPod | None:
+        """The pod of a row of the pod table."""
+        return self._pods.get(row)
+
+    def objects(self, kind: str) -> Mapping[tuple[str, str], Any]:
+        """All other objects of a kind, e.g. `persistent_volume_claim`, by namespace and name."""
+        return self._objects.get(kind, {})
+
+    def apply(self, delta: snapshot_pb2.Delta) -> None:
+        """Go to the delta's generation.
+
+        Raises: OutOfStepError where it does not begin at this one, or names what is not there.
+        """
+        if delta.reset:
+            self._clear()
+        elif delta.from_generation != self.generation:
+            raise snapshot.OutOfStepError(f"at generation {self.generation}, not {delta.from_generation}")
+        try:
+            self._apply(delta)
+        except (LookupError, ValueError) as error:
+            self._clear()
+            raise snapshot.OutOfStepError(f"the delta does not fit: {error!r}") from error
+        self.generation = delta.to_generation
+        self.synced = not delta.partial
+
+    def _apply(self, delta: snapshot_pb2.Delta) -> None:
+        for row in delta.removed_pods:
+            self._remove_pod(row)
+        for slot in delta.removed_slots:
+            del self.nodes[slot]
+        for entry in delta.classes:
+            self.classes[entry.id] = entry.pod
+        for node in delta.nodes:
+            self.nodes[node.slot] = node.node
+        self._set_pods(delta.pods)
+        for number in delta.removed_classes:
+            del self.classes[number]
+        for changed in delta.objects:
+            kind = changed.WhichOneof("object")
+            if kind is not None:
+                entry = getattr(changed, kind)
+                self._objects.setdefault(kind, {})[entry.metadata.namespace, entry.metadata.name] = entry
+        for gone in delta.removed_objects:
+            self._objects.get(gone.kind, {}).pop((gone.namespace, gone.name), None)
+
+    def _set_pods(self, columns: snapshot_pb2.PodColumns) -> None:
+        entries = zip(
+            columns.row,
+            columns.pod_class,
+            columns.slot,
+            columns.uid,
+            columns.name,
+            columns.start_time_s,
+            columns.flags,
+            strict=True,
+        )
+        for row, number, slot, uid, name, start, flags in entries:
+            old = self._pods.get(row)
+            if old is not None:
+                uid, name = uid or old.uid, name or old.name
+                self._remove_pod(row)
+            pod = PlacedPod(uid, name, self.classes[number], slot, start, bool(flags & TERMINATING))
+            self._pods[row] = self._on.setdefault(slot, {})[row] = pod
+
+    def _remove_pod(self, row: int) -> None:
+        pod = self._pods.pop(row)
+        on = self._on[pod.slot]
+        del on[row]
+        if not on:
+            del self._on[pod.slot]
