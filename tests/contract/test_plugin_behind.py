@@ -1,0 +1,54 @@
+"""A plugin that follows the cluster and is behind: whoever calls it calls again until it has come up."""
+
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from plugin_servers import FILTER, ScriptedPlugin, remote, scripted
+
+from trireme.replica import remote_connection
+from trireme.v1 import filter_pb2, plugin_pb2
+
+METHOD = remote_connection.Method(FILTER, filter_pb2.FilterResponse)
+FOLLOWS = {"node_data": plugin_pb2.NODE_DATA_SNAPSHOT}
+BEHIND = (grpc.StatusCode.FAILED_PRECONDITION, "cycle.generation: 4 is not reached")
+STALE = (grpc.StatusCode.FAILED_PRECONDITION, "epoch 1 is over", (("trireme-reason", "stale-epoch"),))
+
+
+async def _call(folder: Path, answers: list[Any], **fields: Any) -> tuple[str, int]:
+    """What a call ended with, and how often the plugin was called; the last of the answers goes on for ever."""
+    target = f"unix:{folder}/plugin.sock"
+    plugin = ScriptedPlugin({FILTER: lambda request: answers.pop(0) if len(answers) > 1 else answers[0]})
+    connection = remote_connection.PluginConnection(remote(target, **fields))
+    async with scripted(target, plugin):
+        try:
+            outcome = await connection.ask(METHOD, b"", lambda response: "answered")
+        except remote_connection.PluginError as error:
+            outcome = str(error).removeprefix(f"{target}: ")
+        finally:
+            await connection.close()
+    return outcome, len(plugin.requests)
+
+
+async def test_a_plugin_that_is_a_moment_behind_is_called_again(tmp_path: Path) -> None:
+    """Broken, pods fail by error whenever a call overtakes the change that it is about."""
+    answers = [BEHIND, BEHIND, filter_pb2.FilterResponse()]
+    assert await _call(tmp_path, answers, info=FOLLOWS) == ("answered", 3)
+
+
+async def test_a_plugin_that_stays_behind_fails_within_the_deadline(tmp_path: Path) -> None:
+    """Broken, one plugin that lost its stream holds up scheduling."""
+    outcome, calls = await _call(tmp_path, [BEHIND], info=FOLLOWS, deadline_ms=300)
+    assert outcome == "FAILED_PRECONDITION: cycle.generation: 4 is not reached"
+    assert calls > 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "info"), [(STALE, FOLLOWS), (BEHIND, {})], ids=["a deposed leader", "a plugin that does not follow"]
+)
+async def test_no_other_refusal_is_tried_again(tmp_path: Path, answer: Any, info: Any) -> None:
+    """Broken, a refusal that time does not change costs each pod the whole deadline."""
+    outcome, calls = await _call(tmp_path, [answer], info=info)
+    assert outcome.startswith("FAILED_PRECONDITION")
+    assert calls == 1
