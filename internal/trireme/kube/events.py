@@ -4,8 +4,8 @@ An event never delays scheduling: `record` puts it into a bounded queue and retu
 with a rate limit and a connection pool of their own. Bindings and evictions want the same API server and come first:
 one event is written at a time, and one more for each `LATE_SECONDS` that the oldest has waited. So an API server with
 time to spare gets events as they come, and in a burst of pods, where bindings alone would keep it busy, events are
-written as fast as bindings once they are one and a half seconds late. If the API server cannot keep up the oldest are
-dropped and counted. The frequent one, `Scheduled`, costs one POST and one dictionary.
+written as fast as bindings once they are a second late. If the API server cannot keep up the oldest are dropped and
+counted. The frequent one, `Scheduled`, costs one POST and one dictionary.
 
 Events are objects of events.k8s.io/v1 where the server serves that (asked once, at start), else of core/v1; the event
 on the Lease is core/v1 always, as kube-scheduler's is. What repeats becomes a series (`event_series`); of core/v1
@@ -49,7 +49,7 @@ QUEUE_LIMIT = 100_000
 # Writes under way, at most: as many as bind has bindings under way. With fewer, bindings would get the larger part of a
 # busy API server for as long as a burst lasts. And how late the next one has to be for one more of them.
 WRITERS = 64
-LATE_SECONDS = 1.5 / WRITERS
+LATE_SECONDS = 1.0 / WRITERS
 # With a low rate limit writes wait for that, up to their deadline: no more of them than it lets through in so long.
 MAX_DELAY_SECONDS = 1.0
 # A write that takes longer does not keep others from being begun.
