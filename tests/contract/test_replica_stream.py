@@ -134,3 +134,24 @@ async def test_a_call_ends_at_the_deadline_of_its_phase(tmp_path: pathlib.Path) 
                 await frontend.links.ask("p", 1, unanswered)
         assert time.monotonic() - began >= 0.4
         await frontend.links.close()
+
+
+async def test_a_replica_that_ends_does_not_wait_for_its_stream(tmp_path: pathlib.Path) -> None:
+    """A stream goes on for as long as the leader lives: each pod of a rollout would take the whole grace period, and
+    the leader would call it all the while.
+    """
+    frontend = Frontend()
+    frontend.add_nodes(10)
+    snap = snapshot.Snapshot()
+    follow = follower.Follower(snap, lambda configuration: None)
+    hosted = phase_process.HostedPlugins("i", plugin_pb2.EXTENSION_POINT_FILTER, dict)
+    address = f"unix:{tmp_path}/replica.sock"
+    server = grpc_server.ReplicaServer(listening.make_listener(address), phase_process.shared_services(follow, hosted))
+    await server.start()
+    frontend.links.set_endpoints([address])
+    await until_at(snap, 1)
+    async with asyncio.timeout(10):
+        await server.stop(60)
+        while frontend.links.answering():
+            await asyncio.sleep(0.01)
+    await frontend.links.close()

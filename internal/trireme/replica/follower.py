@@ -7,6 +7,7 @@ missing or asks elsewhere.
 """
 
 import asyncio
+import contextlib
 import logging
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Container, Mapping
@@ -89,6 +90,8 @@ class Follower(snapshot_pb2_grpc.SnapshotServiceServicer):
         self._synced_by = cycle_pb2.Fence()
         self._advanced = asyncio.Event()
         self._stream = 0
+        self._streams: set[aio.ServicerContext[Any, Any]] = set()
+        self._ending: list[asyncio.Task[None]] = []
         self._acknowledged = False
         self._deltas = 0
         self._refused = 0
@@ -111,6 +114,7 @@ class Follower(snapshot_pb2_grpc.SnapshotServiceServicer):
         A stream replaces the one before it with its Hello, once that is accepted: one that is refused changes nothing.
         """
         stream = 0
+        self._streams.add(context)
         leader = cycle_pb2.Fence()
         acknowledging: asyncio.Task[None] | None = None
         try:
@@ -133,8 +137,13 @@ class Follower(snapshot_pb2_grpc.SnapshotServiceServicer):
                     delay = ACK_SECONDS if self._acknowledged else 0
                     acknowledging = asyncio.create_task(self._acknowledge(context, stream, delay))
         finally:
+            self._streams.discard(context)
             if acknowledging is not None:
                 acknowledging.cancel()
+
+    def end_streams(self) -> None:
+        """The process ends: who follows is told now, and not when the time for calls under way is over."""
+        self._ending = [asyncio.create_task(_end(context)) for context in self._streams]
 
     async def _acknowledge(self, context: aio.ServicerContext[Any, Any], stream: int, delay: float) -> None:
         """Acknowledge all that was applied, what comes while it writes included: nothing else may follow for long, and
@@ -237,3 +246,8 @@ async def in_step(asked: Awaitable[Answer], context: aio.ServicerContext[Any, An
     except snapshot.OutOfStepError as error:
         await context.abort(grpc.StatusCode.FAILED_PRECONDITION, f"cycle.generation: {error}")
         raise AssertionError("abort does not return") from error
+
+
+async def _end(context: aio.ServicerContext[Any, Any]) -> None:
+    with contextlib.suppress(aio.AbortError):
+        await context.abort(grpc.StatusCode.UNAVAILABLE, "the process ends")

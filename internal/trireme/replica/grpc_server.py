@@ -61,6 +61,8 @@ class Service:
 
     descriptor: ServiceDescriptor
     add_to: Callable[[aio.Server], None]
+    #: Ends streams that would go on for as long as their caller lives, when the process is told to end.
+    end_streams: Callable[[], None] = lambda: None
 
 
 Lifespan = Callable[[supervision.Supervisor], AbstractAsyncContextManager[Sequence[Service]]]
@@ -94,6 +96,7 @@ class ReplicaServer:
         max_concurrent_calls: int = MAX_CONCURRENT_CALLS,
     ) -> None:
         self._listener = listener
+        self._services = services
         self._names = [service.descriptor.full_name for service in services]
         self._health = health.aio.HealthServicer()
         interceptors = [_IdentityInterceptor(listener.identities)] if listener.identities else []
@@ -136,7 +139,10 @@ class ReplicaServer:
     async def stop(self, grace: float = GRACE_SECONDS) -> None:
         """Takes no new calls, waits for those under way, and cancels what is left after `grace` seconds."""
         await self._health.enter_graceful_shutdown()
-        await self._server.stop(grace)
+        stopped = asyncio.ensure_future(self._server.stop(grace))  # first, so that no stream begins again
+        for service in self._services:
+            service.end_streams()
+        await stopped
 
     def _add_port(self, address: Address) -> int:
         if self._listener.tls is None:

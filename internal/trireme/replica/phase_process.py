@@ -112,6 +112,7 @@ def shared_services(follow: follower.Follower, hosted: HostedPlugins) -> tuple[g
         grpc_server.Service(
             snapshot_pb2.DESCRIPTOR.services_by_name["SnapshotService"],
             lambda server: snapshot_pb2_grpc.add_SnapshotServiceServicer_to_server(follow, server),
+            follow.end_streams,
         ),
         grpc_server.Service(
             plugin_pb2.DESCRIPTOR.services_by_name["PluginService"],

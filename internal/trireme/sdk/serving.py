@@ -1,6 +1,7 @@
 """Serving a plugin: the services of the steps it has, the handshake, health and reflection, on one address."""
 
 import argparse
+import dataclasses
 import logging
 import sys
 import uuid
@@ -84,7 +85,8 @@ def services(plugin: description.Plugin) -> Sequence[grpc_server.Service]:
             out.append(_service(module, name, add, servicer(asking)))
     if asking.follow is not None:
         add_snapshot = snapshot_pb2_grpc.add_SnapshotServiceServicer_to_server
-        out.append(_service(snapshot_pb2, "SnapshotService", add_snapshot, asking.follow))
+        snapshots = _service(snapshot_pb2, "SnapshotService", add_snapshot, asking.follow)
+        out.append(dataclasses.replace(snapshots, end_streams=asking.follow.end_streams))
     return out
 
 
