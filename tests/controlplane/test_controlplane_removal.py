@@ -41,7 +41,7 @@ async def test_the_lease_is_given_up(
         await here.start(configuration={"leaderElection": ELECTION})
         await here.logged(here.frontends[0], "Successfully acquired lease")
         cluster.kubectl("delete", "-f", "-", "--wait=false", stdin=manifests)
-        await here.logged(here.frontends[0], "Gave up the Lease", 10)
+        await here.logged(here.frontends[0], "Stopped leading", 10)
 
         def holder() -> str:
             lease = cluster.kubectl("get", "lease", "kube-scheduler", "--namespace", "kube-system", "-o", "json")

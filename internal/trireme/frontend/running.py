@@ -153,7 +153,7 @@ async def _until_stopped(
     await elector.stop()
     if leaving in done:
         name = frontend.own_namespace.name
-        klog.info(log, 0, "Gave up the Lease, because this pod's namespace is being deleted", namespace=name)
+        klog.info(log, 0, "Stopped leading, because this pod's namespace is being deleted", namespace=name)
         await stopping.wait()  # a pod that ended now would be started again, to be deleted all the same
     for result in results:
         if isinstance(result, BaseException) and not isinstance(result, asyncio.CancelledError):
