@@ -74,6 +74,18 @@ def test_wide_shows_more_of_replicas() -> None:
     assert "FULL SYNCS" not in display.as_text(status_command.render(_status()))
 
 
+def test_what_is_wrong_with_a_plugin_is_readable() -> None:
+    """In the last of nine columns it would be cut off."""
+    problem = "plugin Lonely at 127.0.0.1:9000: extensionPoints: score is not among those that it serves, filter"
+    plugin = {
+        "name": "Lonely", "address": "127.0.0.1:9000", "version": "", "failurePolicy": "Fail", "breaker": "closed",
+        "calls": 1, "failedCalls": 1, "p99Seconds": None, "health": "rejected", "problem": problem,
+    }  # fmt: skip
+    shown = display.as_text(status_command.render(_status(plugins=[plugin])), 80)
+    assert problem in " ".join(line.strip() for line in shown.splitlines())
+    assert max(map(len, shown.splitlines())) <= 80
+
+
 def test_explanation_of_a_bound_pod() -> None:
     """It says where and since when, and its history does not end with a deletion."""
     story = [{"at": NOW, "uid": "u", "to": "gone", "cause": "bound"}]

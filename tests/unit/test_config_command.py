@@ -65,6 +65,7 @@ def _run(capsys: pytest.CaptureFixture[str], *arguments: str) -> Run:
         ),
         (["none"], 1, "", "none: open none: no such file or directory\n"),
         (["mine", "--trireme-config=own-mine"], 0, "mine: valid\n", ""),
+        (["mine", "own-mine"], 0, "mine: valid\nown-mine: valid\n", ""),
         (
             ["never"],
             1,
@@ -73,7 +74,7 @@ def _run(capsys: pytest.CaptureFixture[str], *arguments: str) -> Run:
         ),
         (["good", "--feature-gates=Bogus=true"], 1, "", "good: unrecognized feature gate: Bogus\n"),
     ],
-    ids=["valid", "several", "bad", "strict", "own", "missing", "remote-plugin", "election", "gate"],
+    ids=["valid", "several", "bad", "strict", "own", "missing", "remote-plugin", "both-files", "election", "gate"],
 )
 def test_files_are_checked(
     files: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, out: str, err: str

@@ -63,6 +63,9 @@ def _add_surroundings(parser: argparse.ArgumentParser) -> None:
 def run_validate(options: argparse.Namespace) -> int:
     """Check files. Returns the exit code."""
     code = 0
+    if not options.trireme_config:
+        # The remote plugins of one file are what the profiles of another may name.
+        options.trireme_config = next((file for file in options.files if _is_own(file)), "")
     for file in options.files:
         problems = _problems(partial(_validate, file, options))
         for problem in problems:
@@ -73,6 +76,13 @@ def run_validate(options: argparse.Namespace) -> int:
         if not problems:
             print(f"{file}: valid")
     return code
+
+
+def _is_own(path: str) -> bool:
+    try:
+        return inspection.is_own(loading.read_file(path))
+    except ConfigurationError:
+        return False
 
 
 def _place(path: str, problem: str) -> str:

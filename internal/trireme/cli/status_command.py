@@ -94,12 +94,11 @@ def _phases(replicas: Report, wide: bool) -> console.RenderableType:
 
 
 def _plugins(plugins: Sequence[Report]) -> console.RenderableType:
-    """The remote plugins."""
+    """The remote plugins, and below the table what is wrong with which."""
     headers = ["PLUGIN", "ADDRESS", "VERSION", "POLICY", "BREAKER", "CALLS", "FAILED", "P99", "STATE"]
     entries: list[Sequence[str | text.Text]] = []
     for plugin in plugins:
         p99 = plugin["p99Seconds"]
-        state = f"{plugin['health']}: {plugin['problem']}" if plugin["problem"] else plugin["health"]
         entries.append(
             [
                 plugin["name"],
@@ -110,10 +109,11 @@ def _plugins(plugins: Sequence[Report]) -> console.RenderableType:
                 str(plugin["calls"]),
                 str(plugin["failedCalls"]),
                 "-" if p99 is None else f"{p99 * 1000:.1f}ms",
-                text.Text(state, display.GOOD if plugin["health"] == "ok" else display.BAD),
+                text.Text(plugin["health"], display.GOOD if plugin["health"] == "ok" else display.BAD),
             ]
         )
-    return display.rows(headers, entries, right=("CALLS", "FAILED", "P99"))
+    problems = [text.Text(plugin["problem"], display.BAD) for plugin in plugins if plugin["problem"]]
+    return console.Group(display.rows(headers, entries, right=("CALLS", "FAILED", "P99")), *problems)
 
 
 def _number(replica: Report, name: str) -> str:
