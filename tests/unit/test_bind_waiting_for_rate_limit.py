@@ -210,6 +210,50 @@ async def test_a_second_call_for_a_pod_waits_for_the_first() -> None:
 
 
 @on_virtual_time
+async def test_a_release_ends_the_job_under_way_and_all_that_wait_behind_it() -> None:
+    """Else a call that was repeated hides the first one, which writes after the release and beside the next attempt."""
+    world = World()
+    world.seconds = {"a": 5.0}
+    calls = []
+    for _ in range(3):
+        calls.append(asyncio.create_task(world.results("a")))
+        await asyncio.sleep(0.1)
+    release = asyncio.create_task(world.jobs.cancel("a"))
+    await asyncio.sleep(0)
+    calls.append(asyncio.create_task(world.results("a")))  # comes while the jobs are being ended
+    await release
+    assert world.running == []
+    assert [await call for call in calls] == [{"a": "PreBind was interrupted"}] * 4
+    assert await world.results("a") == {"a": ""}
+    assert world.log == ["begin a", "begin a", "end a"]
+
+
+@on_virtual_time
+async def test_a_call_that_goes_while_it_waits_lets_no_other_begin_beside_the_first() -> None:
+    """Else a third call begins beside the first when the second, which waited for the first, has been given up."""
+    world = World()
+    world.seconds = {"a": 5.0}
+    first = asyncio.create_task(world.results("a"))
+    await asyncio.sleep(0.1)
+    second = asyncio.create_task(world.results("a"))
+    await asyncio.sleep(0.1)
+    second.cancel()
+    await asyncio.wait((second,))
+    third = asyncio.create_task(world.results("a"))
+    assert [await first, await third] == [{"a": ""}] * 2
+    assert world.log == ["begin a", "end a"] * 2
+    # The third, then the first: each order in which those that wait may go.
+    first, second, third = (asyncio.create_task(world.results("a")) for _ in range(3))
+    await asyncio.sleep(0.1)
+    first.cancel()
+    await asyncio.sleep(0.1)
+    assert world.running == ["a"]
+    third.cancel()
+    assert await second == {"a": ""}
+    assert world.log[4:] == ["begin a", "begin a", "end a"]
+
+
+@on_virtual_time
 async def test_a_call_that_is_gone_ends_its_jobs() -> None:
     """Else they write for a frontend that has asked another replica, or for none."""
     world = World()

@@ -1,7 +1,8 @@
 """PreBind of many pods: one job a pod, so that each result is sent as it is known.
 
-Invariants: of one pod there is one job under way; a second one begins when the first has ended. A job ends with the
-call that wants it, and before anything that it wrote is released (`cancel`). Each plugin that writes takes a turn
+Invariants: of one pod there is one job under way; another one begins when all earlier ones have ended, also those whose
+callers are gone. A job ends with the call that wants it, and all of a pod's jobs before anything that they wrote is
+released (`cancel`). Each plugin that writes takes a turn
 (`write_turns`) and begins only while the leader that asked is in office, so jobs wait here for the rate limit rather
 than in the client, where they would reach their deadlines.
 """
@@ -47,7 +48,8 @@ class PreBinder:
         self._turns = turns
         self._in_flight = in_flight
         self._clock = clock
-        self._jobs: dict[str, asyncio.Task[bind_pb2.PreBindResult]] = {}  # by the pod's UID: the latest
+        # By the pod's UID: its jobs that have not ended, in the order of their calls; only the first can be under way.
+        self._jobs: dict[str, list[asyncio.Task[bind_pb2.PreBindResult]]] = {}
 
     async def run(
         self, classes: Sequence[PodsOfClass], timeout: float
@@ -74,11 +76,11 @@ class PreBinder:
                 task.cancel()
 
     async def cancel(self, uid: str) -> None:
-        """Ends the pod's job; returns when it has ended."""
-        task = self._jobs.get(uid)
-        if task is not None:
-            task.cancel()
-            await asyncio.wait((task,))
+        """Ends the pod's jobs, those that come meanwhile too; returns when all have ended."""
+        while jobs := self._jobs.get(uid):
+            for task in jobs:
+                task.cancel()
+            await asyncio.wait(tuple(jobs))
 
     def _start(
         self,
@@ -89,15 +91,17 @@ class PreBinder:
         timeout: float,
     ) -> asyncio.Task[bind_pb2.PreBindResult]:
         uid = item.pod.uid
-        before = self._jobs.get(uid)
+        jobs = self._jobs.setdefault(uid, [])
+        before = tuple(jobs)
 
         async def job() -> bind_pb2.PreBindResult:
-            if before is not None:
-                await asyncio.wait((before,))
+            if before:
+                await asyncio.wait(before)
             return await self._pre_bind(pods, item, timeout)
 
         def ended(task: asyncio.Task[bind_pb2.PreBindResult]) -> None:
-            if self._jobs.get(uid) is task:
+            jobs.remove(task)
+            if not jobs:
                 del self._jobs[uid]
             if task.cancelled():
                 results.put(index, _error("", "PreBind was interrupted"))
@@ -107,7 +111,8 @@ class PreBinder:
             else:
                 results.put(index, task.result())
 
-        task = self._jobs[uid] = asyncio.get_running_loop().create_task(job())
+        task = asyncio.get_running_loop().create_task(job())
+        jobs.append(task)
         task.add_done_callback(ended)
         return task
 
