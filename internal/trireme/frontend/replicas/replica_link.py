@@ -176,7 +176,9 @@ class ReplicaLink:
     def heard(self) -> None:
         """It answered a call: it is alive, and what it has not acknowledged is on its way."""
         if self._unheard_since:
+            was_in_step = self.in_step
             self._unheard_since = self._clock()
+            self._notify_if_in_step_again(was_in_step)
 
     async def run(self) -> None:
         """Keep the stream up."""
@@ -206,6 +208,13 @@ class ReplicaLink:
     async def close(self) -> None:
         """Close the channel."""
         await self._line.close()
+
+    def _notify_if_in_step_again(self, was_in_step: bool) -> None:
+        """Time alone takes a silent replica out of step and notifies nobody, so its return must: whoever found no
+        replica in step waits for that.
+        """
+        if self.in_step and not was_in_step:
+            self._changed()
 
     def _silent(self, seconds: float) -> bool:
         return bool(self._unheard_since) and self.silent_for > seconds
@@ -289,6 +298,7 @@ class ReplicaLink:
             async for answer in call:
                 if self._restarting:
                     continue
+                was_in_step = self.in_step
                 first, self._synced = not self._synced, True
                 self._acknowledged = answer.applied_generation
                 self._unheard_since = 0.0 if self._acknowledged >= self._published else self._clock()
@@ -296,7 +306,7 @@ class ReplicaLink:
                     self._last_error = ""
                     self._failures.worked()
                     log.info("%s: in step at generation %d", self.address, self._acknowledged)
-                    self._changed()
+                self._notify_if_in_step_again(was_in_step)
         finally:
             # However the stream ended, the writer must learn of it: without changes it would wait for ever.
             self._wake.set()

@@ -1,0 +1,167 @@
+"""When a link tells the frontend that its replica can be called again, and when it opens another stream."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+from trireme.frontend.replicas import replica_link
+from trireme.replica import dialing
+from trireme.v1 import snapshot_pb2
+
+DEADLINE = 20.0
+"""Seconds that a test waits for what happens at once on an idle machine."""
+
+
+class Stream:
+    """A stream to a replica that answers what the test says."""
+
+    def __init__(self) -> None:
+        self.written: list[snapshot_pb2.SyncRequest] = []
+        self._answers: asyncio.Queue[snapshot_pb2.SyncResponse | None] = asyncio.Queue()
+
+    async def write(self, message: bytes) -> None:
+        self.written.append(snapshot_pb2.SyncRequest.FromString(message))
+
+    def cancel(self) -> None:
+        self.end()
+
+    def acknowledge(self, generation: int) -> None:
+        self._answers.put_nowait(snapshot_pb2.SyncResponse(applied_generation=generation))
+
+    def end(self) -> None:
+        self._answers.put_nowait(None)
+
+    async def __aiter__(self) -> AsyncIterator[snapshot_pb2.SyncResponse]:
+        while (answer := await self._answers.get()) is not None:
+            yield answer
+
+
+class Channel:
+    """Opens streams."""
+
+    def __init__(self) -> None:
+        self.opened: asyncio.Queue[Stream] = asyncio.Queue()
+
+    def stream_stream(self, method: str, **serializers: Any) -> Any:
+        def open_stream(requests: None) -> Stream:
+            stream = Stream()
+            self.opened.put_nowait(stream)
+            return stream
+
+        return open_stream
+
+
+class Line:
+    """A line to one replica."""
+
+    def __init__(self) -> None:
+        self.channel = Channel()
+
+    def renew(self) -> bool:
+        return False
+
+
+class Dialer(dialing.Dialer):
+    """Has one line."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.only = Line()
+
+    def line(self, address: str, options: Sequence[tuple[str, Any]]) -> Any:
+        return self.only
+
+
+class Source:
+    """An empty cluster; each Hello has the configuration of its moment."""
+
+    def __init__(self) -> None:
+        self.config_hash = 1
+
+    def hello(self) -> snapshot_pb2.Hello:
+        return snapshot_pb2.Hello(config_hash=self.config_hash)
+
+    def full_sync(self) -> Sequence[bytes]:
+        return []
+
+
+class Setting:
+    """A link with its replica and a clock that the test moves."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.source = Source()
+        self.notified: asyncio.Queue[bool] = asyncio.Queue()
+        dialer = Dialer()
+        self.opened = dialer.only.channel.opened
+        self.link = replica_link.ReplicaLink("replica", self.source, dialer, lambda: self.now, self._changed)
+
+    def _changed(self) -> None:
+        self.notified.put_nowait(self.link.in_step)
+
+    async def in_step(self) -> Stream:
+        """The next stream, once its full sync is acknowledged."""
+        stream = await self.opened.get()
+        stream.acknowledge(0)
+        while not await self.notified.get():
+            pass
+        return stream
+
+
+@contextlib.asynccontextmanager
+async def running() -> AsyncIterator[Setting]:
+    """A link that runs until the test ends."""
+    setting = Setting()
+    task = asyncio.create_task(setting.link.run())
+    try:
+        async with asyncio.timeout(DEADLINE):
+            yield setting
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+
+
+async def test_an_acknowledgement_that_ends_a_silence_is_notified() -> None:
+    """Else the scheduler, which found no replica in step, waits for some other event though pods could be placed."""
+    async with running() as setting:
+        stream = await setting.in_step()
+        setting.link.publish(snapshot_pb2.SyncRequest().SerializeToString(), 1)
+        setting.now += replica_link.SILENCE_SECONDS + 0.5
+        assert not setting.link.in_step
+        stream.acknowledge(1)
+        assert await setting.notified.get()
+
+
+async def test_an_acknowledgement_of_a_part_ends_a_silence() -> None:
+    """What else is on its way is given its time anew."""
+    async with running() as setting:
+        stream = await setting.in_step()
+        for generation in (1, 2):
+            setting.link.publish(snapshot_pb2.SyncRequest().SerializeToString(), generation)
+        setting.now += replica_link.SILENCE_SECONDS + 0.5
+        stream.acknowledge(1)
+        assert await setting.notified.get()
+
+
+async def test_an_answer_that_ends_a_silence_is_notified() -> None:
+    """A call made before the silence may be answered before anything is acknowledged."""
+    async with running() as setting:
+        await setting.in_step()
+        setting.link.publish(snapshot_pb2.SyncRequest().SerializeToString(), 1)
+        setting.now += replica_link.SILENCE_SECONDS + 0.5
+        setting.link.heard()
+        assert setting.notified.get_nowait()
+
+
+async def test_an_acknowledgement_in_time_is_not_notified() -> None:
+    """There is one for each batch of deltas: the scheduler would look for work each time."""
+    async with running() as setting:
+        stream = await setting.in_step()
+        for generation in (1, 2):
+            setting.link.publish(snapshot_pb2.SyncRequest().SerializeToString(), generation)
+            stream.acknowledge(generation)
+            setting.now += 0.1
+            while setting.link.statistics().acknowledged < generation:
+                await asyncio.sleep(0)
+        assert setting.notified.empty()
