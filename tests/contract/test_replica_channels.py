@@ -221,3 +221,60 @@ async def test_permit_is_called_elsewhere_when_a_replica_goes() -> None:
         response = await asyncio.wait_for(asking, 20)
     assert len(response.results) == 1
     assert (leaving.items, staying.items) == (1, 1)
+
+
+def _refuse(answer: bytes) -> None:
+    raise ValueError(f"{answer!r} is no message")
+
+
+async def _undecodable_unary(channel: channels.DrainingChannel) -> None:
+    await channel.unary_unary("/s/Unary", response_deserializer=_refuse)(b"", timeout=30.0)
+
+
+async def _undecodable_stream(channel: channels.DrainingChannel) -> None:
+    call = channel.unary_stream("/s/Stream", response_deserializer=_refuse)(b"", timeout=30.0)
+    await call.read()
+
+
+@pytest.mark.parametrize("call", [_undecodable_unary, _undecodable_stream], ids=["unary", "stream"])
+async def test_an_answer_that_cannot_be_decoded_is_a_failed_call(call: Callable[..., Any]) -> None:
+    """grpc.aio returns None for it, and the caller's next line raises AttributeError, which ends the scheduler."""
+    server = _Server()
+    async with server.channel() as channel:
+        server.let_go.set()
+        with pytest.raises(aio.AioRpcError) as raised:
+            await call(channel)
+        assert raised.value.code() is grpc.StatusCode.INTERNAL
+        assert "is no message" in str(raised.value.details())
+        async with asyncio.timeout(20):
+            while channel.in_flight:
+                await asyncio.sleep(0.005)
+
+
+async def test_a_bind_replica_that_answers_fence_with_nonsense_is_not_used() -> None:
+    """Broken, one such replica ends the frontend."""
+    asked = asyncio.Event()
+
+    async def fence(request: bytes, _: Any) -> bytes:
+        asked.set()
+        return b"\xff\xff\xff"
+
+    server = aio.server()
+    handlers = {"Fence": grpc.unary_unary_rpc_method_handler(fence)}
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("trireme.v1.BindService", handlers),))
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    replicas = bind_replicas.BindReplicas(cycle_pb2.Fence, bind_pb2.FenceRequest, dialing.Dialer(), 60.0, lambda: None)
+    replicas.set_endpoints([f"127.0.0.1:{port}"])
+    try:
+        failing = asyncio.create_task(replicas.supervisor.failure())
+        async with asyncio.timeout(20):
+            while not any("decoded" in str(each) for each in replicas.statistics()):
+                assert not failing.done(), failing
+                await asyncio.sleep(0.005)
+        assert asked.is_set()
+        assert not replicas.available
+        failing.cancel()
+    finally:
+        await replicas.close()
+        await server.stop(0)

@@ -24,7 +24,9 @@ Json = dict[str, Any]
 
 _METHOD = "/trireme.v1.PluginService/GetPluginStatistics"
 # From good to bad: of several processes the worst counts.
-_BREAKERS = (remote_breaker.State.CLOSED, remote_breaker.State.HALF_OPEN, remote_breaker.State.OPEN)
+_BREAKERS = [
+    state.value for state in (remote_breaker.State.CLOSED, remote_breaker.State.HALF_OPEN, remote_breaker.State.OPEN)
+]
 
 
 class PluginCalls:
@@ -88,7 +90,8 @@ def _row(status: plugin_monitor.PluginStatus, found: Sequence[plugin_pb2.PluginS
     durations = call_durations.CallDurations()
     for entry in found:
         durations.add(entry.durations)
-    breakers = [remote_breaker.State(entry.breaker) for entry in found]
+    # A phase of another version may know states that we do not.
+    breakers = [entry.breaker for entry in found if entry.breaker in _BREAKERS]
     failed = sum(entry.failed for entry in found)
     return {
         "name": status.name,
@@ -97,7 +100,7 @@ def _row(status: plugin_monitor.PluginStatus, found: Sequence[plugin_pb2.PluginS
         "health": _health(status),
         "problem": status.problem,
         "failurePolicy": status.failure_policy,
-        "breaker": max(breakers, key=_BREAKERS.index, default=remote_breaker.State.CLOSED).value,
+        "breaker": max(breakers, key=_BREAKERS.index, default=_BREAKERS[0]),
         "calls": failed + sum(entry.answered for entry in found),
         "failedCalls": failed,
         "p99Seconds": durations.quantile(0.99),

@@ -1,11 +1,13 @@
 """The channel that every call to a phase or a plugin goes through: it drains before it closes.
 
-Two things about grpc.aio make a plain channel unsafe where endpoints come and go:
+Three things about grpc.aio make a plain channel unsafe where endpoints come and go and may be of any version:
 
 - Calls under way on a channel that is closed raise CancelledError in their callers, which reads as the cancellation of
   the caller's own task and ends that in silence. Here they fail with UNAVAILABLE, as if the server had gone, so that
   the caller goes on with another replica. Only the cancellation of the caller's task is still raised as such.
 - A call on a closed channel raises UsageError. Here it fails with UNAVAILABLE, too.
+- An answer that cannot be decoded becomes None, which the caller takes for a message. Here the call fails with
+  INTERNAL.
 
 An interceptor could do the same, but costs a task and two futures for each call.
 """
@@ -13,7 +15,7 @@ An interceptor could do the same, but costs a task and two futures for each call
 import asyncio
 import functools
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import grpc
 from grpc import aio
@@ -22,7 +24,11 @@ from trireme.framework import supervision
 
 Answer = TypeVar("Answer")
 
+Decode: TypeAlias = Callable[[bytes], Any] | None
+"""Makes a message of an answer; None: the bytes are the answer."""
+
 CLOSED = "the connection was closed"
+UNDECODABLE = "the answer cannot be decoded"
 
 
 class DrainingChannel(aio.Channel):
@@ -76,21 +82,33 @@ class DrainingChannel(aio.Channel):
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    def unary_unary(self, *arguments: Any, **named: Any) -> Any:
+    def unary_unary(
+        self, method: str, request_serializer: Any = None, response_deserializer: Decode = None, **named: Any
+    ) -> Any:
         """As aio.Channel's; the callable returns a coroutine."""
-        return functools.partial(self._call, self._channel.unary_unary(*arguments, **named))
+        call: Any = self._channel.unary_unary(method, request_serializer, None, **named)
+        return functools.partial(self._call, call, response_deserializer)
 
-    def stream_unary(self, *arguments: Any, **named: Any) -> Any:
+    def stream_unary(
+        self, method: str, request_serializer: Any = None, response_deserializer: Decode = None, **named: Any
+    ) -> Any:
         """As aio.Channel's; the callable returns a coroutine."""
-        return functools.partial(self._call, self._channel.stream_unary(*arguments, **named))
+        call: Any = self._channel.stream_unary(method, request_serializer, None, **named)
+        return functools.partial(self._call, call, response_deserializer)
 
-    def unary_stream(self, *arguments: Any, **named: Any) -> Any:
+    def unary_stream(
+        self, method: str, request_serializer: Any = None, response_deserializer: Decode = None, **named: Any
+    ) -> Any:
         """As aio.Channel's; the callable returns a Stream."""
-        return functools.partial(self._stream, self._channel.unary_stream(*arguments, **named))
+        call: Any = self._channel.unary_stream(method, request_serializer, None, **named)
+        return functools.partial(self._stream, call, response_deserializer)
 
-    def stream_stream(self, *arguments: Any, **named: Any) -> Any:
+    def stream_stream(
+        self, method: str, request_serializer: Any = None, response_deserializer: Decode = None, **named: Any
+    ) -> Any:
         """As aio.Channel's; the callable returns a Stream."""
-        return functools.partial(self._stream, self._channel.stream_stream(*arguments, **named))
+        call: Any = self._channel.stream_stream(method, request_serializer, None, **named)
+        return functools.partial(self._stream, call, response_deserializer)
 
     async def guard(self, awaitable: Awaitable[Answer]) -> Answer:
         """Await a part of a call.
@@ -108,14 +126,14 @@ class DrainingChannel(aio.Channel):
                 raise _unavailable() from error
             raise
 
-    async def _call(self, method: Callable[..., Any], request: Any = None, **named: Any) -> Any:
+    async def _call(self, method: Callable[..., Any], decode: Decode, request: Any = None, **named: Any) -> Any:
         self._begin(named.get("timeout"))
         try:
-            return await self.guard(method(request, **named))
+            return _decoded(await self.guard(method(request, **named)), decode)
         finally:
             self._end(named.get("timeout"))
 
-    def _stream(self, method: Callable[..., Any], request: Any = None, **named: Any) -> "Stream":
+    def _stream(self, method: Callable[..., Any], decode: Decode, request: Any = None, **named: Any) -> "Stream":
         timeout = named.get("timeout")
         self._begin(timeout)
         try:
@@ -124,7 +142,7 @@ class DrainingChannel(aio.Channel):
             self._end(timeout)
             raise
         call.add_done_callback(lambda _: self._end(timeout))
-        return Stream(self, call)
+        return Stream(self, call, decode)
 
     def _begin(self, timeout: float | None) -> None:
         if self._refusing:
@@ -144,15 +162,23 @@ class DrainingChannel(aio.Channel):
 class Stream:
     """A call that is answered by a stream. Messages are read by `read` or by iteration."""
 
-    __slots__ = ("_call", "_channel")
+    __slots__ = ("_call", "_channel", "_decode")
 
-    def __init__(self, channel: DrainingChannel, call: Any) -> None:
+    def __init__(self, channel: DrainingChannel, call: Any, decode: Decode) -> None:
         self._channel = channel
         self._call = call
+        self._decode = decode
 
     async def read(self) -> Any:
-        """The next message, `aio.EOF` after the last. Raises: AioRpcError."""
-        return await self._channel.guard(self._call.read())
+        """The next message, `aio.EOF` after the last. Raises: AioRpcError, which ends the call."""
+        answer = await self._channel.guard(self._call.read())
+        if answer is aio.EOF:
+            return answer
+        try:
+            return _decoded(answer, self._decode)
+        except aio.AioRpcError:
+            self._call.cancel()
+            raise
 
     async def write(self, message: Any) -> None:
         """Send a message. Raises: AioRpcError; InvalidStateError where the call has ended."""
@@ -166,6 +192,18 @@ class Stream:
     async def __aiter__(self) -> AsyncIterator[Any]:
         while (message := await self.read()) is not aio.EOF:
             yield message
+
+
+def _decoded(answer: bytes, decode: Decode) -> Any:
+    """The message of an answer. Raises: AioRpcError with INTERNAL, as gRPC's other clients do, where it is none."""
+    if decode is None:
+        return answer
+    try:
+        return decode(answer)
+    except Exception as error:  # a decoder may raise anything
+        raise aio.AioRpcError(
+            grpc.StatusCode.INTERNAL, aio.Metadata(), aio.Metadata(), details=f"{UNDECODABLE}: {error}"
+        ) from error
 
 
 def _unavailable() -> aio.AioRpcError:

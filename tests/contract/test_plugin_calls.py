@@ -1,0 +1,88 @@
+"""What phases answer to GetPluginStatistics is shown to people, and ends nothing."""
+
+import asyncio
+import contextlib
+import types
+from collections.abc import AsyncIterator
+from typing import Any, cast
+
+import grpc
+import pytest
+from grpc import aio
+
+from trireme.framework import supervision
+from trireme.frontend import plugin_calls, plugin_monitor
+from trireme.replica import channels, dialing
+from trireme.v1 import plugin_pb2
+
+
+class _Phase:
+    """A phase that answers these bytes."""
+
+    def __init__(self, answer: bytes) -> None:
+        self.answer = answer
+        self.requests = 0
+        self.channel: channels.DrainingChannel | None = None
+
+    def channels(self) -> list[tuple[str, Any]]:
+        return [] if self.channel is None else [("phase", self.channel)]
+
+    async def _statistics(self, request: bytes, _: Any) -> bytes:
+        self.requests += 1
+        return self.answer
+
+    @contextlib.asynccontextmanager
+    async def serving(self) -> AsyncIterator[None]:
+        server = aio.server()
+        handlers = {"GetPluginStatistics": grpc.unary_unary_rpc_method_handler(self._statistics)}
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("trireme.v1.PluginService", handlers),))
+        port = server.add_insecure_port("127.0.0.1:0")
+        await server.start()
+        self.channel = dialing.Dialer().channel(f"127.0.0.1:{port}", (), 0)
+        try:
+            await asyncio.wait_for(self.channel.channel_ready(), 20)
+            yield
+        finally:
+            await self.channel.close()
+            await server.stop(0)
+
+
+class _Monitor:
+    def statuses(self) -> list[plugin_monitor.PluginStatus]:
+        return [plugin_monitor.PluginStatus("P", "a", "1", "Ignore", True, True, "")]
+
+
+def _calls(phase: _Phase) -> plugin_calls.PluginCalls:
+    none = types.SimpleNamespace(channels=list)
+    queue = types.SimpleNamespace(statistics=dict)
+    frontend = types.SimpleNamespace(filters=phase, scores=none, binders=none, remote_queue=queue)
+    return plugin_calls.PluginCalls(cast(Any, _Monitor()), cast(Any, frontend))
+
+
+@pytest.mark.parametrize(
+    ("breakers", "shown"),
+    [(None, "closed"), ([""], "closed"), (["melted"], "closed"), (["", "open", "closed"], "open")],
+    ids=["no message", "unset", "unknown", "of several"],
+)
+async def test_whatever_a_phase_answers_is_shown_as_far_as_it_is_known(
+    monkeypatch: pytest.MonkeyPatch, breakers: list[str] | None, shown: str
+) -> None:
+    """Broken, an answer of another version of a phase ends the frontend, or `trireme status`."""
+    monkeypatch.setattr(plugin_calls, "POLL_SECONDS", 0.01)
+    entries = [plugin_pb2.PluginStatistics(plugin="P", breaker=each, answered=2) for each in breakers or ()]
+    answer = plugin_pb2.GetPluginStatisticsResponse(plugins=entries).SerializeToString()
+    phase = _Phase(b"\xff\xff\xff" if breakers is None else answer)
+    async with phase.serving():
+        calls = _calls(phase)
+        supervisor = supervision.Supervisor()
+        polling = supervisor.keep("calls", calls.run)
+        try:
+            async with asyncio.timeout(20):
+                while phase.requests < 3:
+                    await asyncio.sleep(0.005)
+            assert not polling.done()
+            (row,) = calls.rows()
+            assert (row["breaker"], row["calls"]) == (shown, 2 * len(entries))
+            assert plugin_calls.one_line(row).startswith("plugin P ok: a, version 1")
+        finally:
+            await supervisor.close()
