@@ -5,12 +5,22 @@ what filter and score are sent, at the same moment, so a call of theirs is at mo
 such a call wait or refuses it, and then the phase calls again.
 """
 
+import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from trireme.framework import supervision
 from trireme.frontend.replicas import publishing, replica_link, replicas
 from trireme.replica import dialing
 from trireme.v1 import plugin_pb2, snapshot_pb2
+
+
+@dataclass(frozen=True, slots=True)
+class _Stream:
+    """The stream to one plugin, and the task that fails where the stream's work does."""
+
+    replicas: replicas.Replicas
+    watch: asyncio.Task[None]
 
 
 class PluginStreams:
@@ -20,13 +30,13 @@ class PluginStreams:
         self._publisher = publisher
         self._clock = clock
         self._phases = tuple(publisher.phases)
-        self._streams: dict[bytes, replicas.Replicas] = {}
+        self._streams: dict[bytes, _Stream] = {}
         #: Fails where the work of a stream does.
         self.supervisor = supervision.Supervisor()
 
     def statistics(self) -> Sequence[replica_link.LinkStatistics]:
         """How each stream stands."""
-        return [link for stream in self._streams.values() for link in stream.statistics()]
+        return [link for stream in self._streams.values() for link in stream.replicas.statistics()]
 
     def configure(self, configuration: snapshot_pb2.Configuration) -> None:
         """These plugins take part from now on. Streams that exist begin anew, as the configuration has changed."""
@@ -39,17 +49,17 @@ class PluginStreams:
             if stream is None:
                 stream = self._opened(config)
             else:
-                stream.restart()
+                stream.replicas.restart()
             self._streams[key] = stream
-        self._publisher.phases = (*self._phases, *self._streams.values())
+        self._publisher.phases = (*self._phases, *(stream.replicas for stream in self._streams.values()))
         for stream in before.values():
-            self.supervisor.start(stream.close())
+            self.supervisor.start(self._end(stream))
 
     async def close(self) -> None:
         """End all streams."""
         await self.supervisor.close()
         for stream in self._streams.values():
-            await stream.close()
+            await stream.replicas.close()
 
     def hello(self) -> snapshot_pb2.Hello:
         """The first message to a plugin: a phase's, but for how to reach the other plugins, which is none of its
@@ -63,10 +73,14 @@ class PluginStreams:
         """As a phase gets it."""
         return self._publisher.full_sync()
 
-    def _opened(self, config: snapshot_pb2.RemotePlugin) -> replicas.Replicas:
+    def _opened(self, config: snapshot_pb2.RemotePlugin) -> _Stream:
         dialer = dialing.Dialer(dialing.remote_settings(config))
         seconds = config.deadline_ms / 1000
         stream = replicas.Replicas(f"plugin {config.name}", self, dialer, seconds, self._clock, lambda: None)
         stream.set_endpoints(list(config.endpoints))
-        self.supervisor.start(supervision.failure_of([stream.supervisor]))
-        return stream
+        return _Stream(stream, self.supervisor.keep(stream.phase, stream.supervisor.failure))
+
+    async def _end(self, stream: _Stream) -> None:
+        """Close a stream to a plugin that left, or describes itself otherwise."""
+        await self.supervisor.stop(stream.watch)
+        await stream.replicas.close()
