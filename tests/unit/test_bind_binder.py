@@ -264,16 +264,33 @@ def test_a_fault_of_the_writer_is_an_open_fate_and_spares_the_rest() -> None:
     run(main, concurrency=1)
 
 
-def test_too_much_at_once_is_refused_before_anything_begins() -> None:
+def test_who_comes_while_too_much_waits_is_refused_before_anything_begins() -> None:
     """The queue is bounded; the caller goes to another replica."""
 
     async def main(setup: _Setup) -> None:
-        with pytest.raises(Busy):
-            await setup.bind([target(f"u{number}") for number in range(WAITING_LIMIT + 1)])
-        assert setup.pods.posts == []
-        assert setup.binder.statistics().waiting == 0
+        first = asyncio.create_task(setup.bind([target(f"u{number}") for number in range(WAITING_LIMIT + 2)]))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        waiting = setup.binder.statistics().waiting
+        assert waiting >= WAITING_LIMIT
+        with pytest.raises(Busy, match=f"{waiting} bindings wait already"):
+            await setup.bind([target("late")])
+        assert "late" not in dict(setup.pods.posts)
+        assert setup.binder.statistics().waiting == waiting
+        await first
+        assert await setup.bind([target("late")]) == [BOUND]
 
-    run(main)
+    run(main, concurrency=2)
+
+
+def test_an_idle_binder_takes_a_call_of_any_size() -> None:
+    """Else a call of more pods than may wait is refused for ever, and its pods are never bound."""
+
+    async def main(setup: _Setup) -> None:
+        outcomes = await setup.bind([target(f"u{number}") for number in range(WAITING_LIMIT + 1)])
+        assert outcomes == [BOUND] * (WAITING_LIMIT + 1)
+
+    run(main, concurrency=1000)
 
 
 @pytest.mark.parametrize("bound", [True, False], ids=["bound before", "not bound"])

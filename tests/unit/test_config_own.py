@@ -108,6 +108,7 @@ remotePlugins:
         ("tls: {certFile: /c, keyFile: /k}", "tls.caFile: Required value: TLS between the services is mutual"),
         ("tls: {allowedIdentities: [x]}", "tls.caFile: Required value: identities are those of certificates"),
         ("batch: {maxPods: 0}", "batch.maxPods: Invalid value: 0: must be greater than zero"),
+        ("batch: {maxPods: 5001}", "batch.maxPods: Invalid value: 5001: must not be greater than 5000"),
         ("batch: {linger: -1s}", 'batch.linger: Invalid value: "-1s": must be zero or positive'),
         ("columnCacheClasses: 0", "columnCacheClasses: Invalid value: 0: must be greater than zero"),
         (

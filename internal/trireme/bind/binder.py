@@ -28,7 +28,9 @@ from trireme.telemetry import klog
 log = logging.getLogger(__name__)
 
 WAITING_LIMIT = 20_000
-"""Bindings that wait for a turn; beyond it a call is refused and goes to another replica."""
+"""Once so many bindings wait for a turn a call is refused and goes to another replica. While fewer wait a call of any
+size is taken: one that was refused for its own size would be refused for ever.
+"""
 
 
 class PodWriter(Protocol):
@@ -128,7 +130,7 @@ class Binder:
         Raises:
             Busy: too many bindings wait already.
         """
-        if len(self._turns) + len(targets) > WAITING_LIMIT:
+        if len(self._turns) >= WAITING_LIMIT:
             raise Busy(f"{len(self._turns)} bindings wait already")
         results: Results[Outcome] = Results()
         try:

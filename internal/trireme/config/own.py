@@ -20,6 +20,8 @@ KIND = "TriremeConfiguration"
 
 PHASES = ("filter", "score", "bind")
 FALLBACKS = ("local", "none")
+#: The upper bound of `batch.maxPods`: a batch goes to bind in one message of at most 16 MiB, some 3 KiB for each pod.
+MAX_BATCH_PODS = 5_000
 #: Where remote plugins may take part: what the protocol has an RPC for. A QueueSort plugin is refused later, with the
 #: profile that names it.
 REMOTE_POINTS = frozenset(ExtensionPoint) - {
@@ -129,7 +131,7 @@ class RemotePlugin:
 class Batch:
     """How pods of one class are scheduled together."""
 
-    #: Most pods in a batch.
+    #: Most pods in a batch; at most 5000.
     max_pods: int = 100
     #: How long a pod waits at most, under load, for more pods of its class to share its batch.
     linger: Duration = _LINGER

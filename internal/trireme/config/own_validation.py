@@ -9,7 +9,15 @@ from collections.abc import Sequence
 
 from trireme.config.field_errors import Problem, child, duplicate, index, invalid, not_supported, required
 from trireme.config.golang import Duration
-from trireme.config.own import FAILURE_POLICIES, FALLBACKS, PHASES, TLS, RemotePlugin, TriremeConfiguration
+from trireme.config.own import (
+    FAILURE_POLICIES,
+    FALLBACKS,
+    MAX_BATCH_PODS,
+    PHASES,
+    TLS,
+    RemotePlugin,
+    TriremeConfiguration,
+)
 from trireme.framework.registry import ExtensionPoint
 
 _HOST_PORT = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?):([0-9]{1,5})")
@@ -44,6 +52,9 @@ def validate(config: TriremeConfiguration) -> list[Problem]:
     problems.extend(_handle_problems(config))
     if config.batch.max_pods <= 0:
         problems.append(invalid("batch.maxPods", config.batch.max_pods, "must be greater than zero"))
+    if config.batch.max_pods > MAX_BATCH_PODS:
+        limit = f"must not be greater than {MAX_BATCH_PODS}"
+        problems.append(invalid("batch.maxPods", config.batch.max_pods, limit))
     if config.batch.linger < Duration():
         problems.append(invalid("batch.linger", config.batch.linger, "must be zero or positive"))
     if config.admin_socket and not config.admin_socket.startswith("/"):

@@ -31,6 +31,8 @@ Answer = TypeVar("Answer")
 FENCE_SECONDS = 5.0
 RETRY_SECONDS = 0.1
 MAX_RETRY_SECONDS = 2.0
+# After how long a call is repeated that a replica refused because too much waits there already.
+BUSY_SECONDS = 0.5
 # A replica that has sent nothing for so long, no heartbeat either, is not waited for. Bind sends one every second.
 SILENCE_SECONDS = 5.0
 # The deadline of a call that streams results. Silence ends it long before; with a deadline it is waited for when its
@@ -76,6 +78,21 @@ class _BindLink:
         self.last_error = ""
         self.failures = failure_log.FailureLog(log)
         self.broken = asyncio.Event()
+
+    def failed(self, error: BaseException) -> None:
+        """A call failed."""
+        self.last_error = str(error) or type(error).__name__
+        kind = type(error).__name__
+        if isinstance(error, aio.AioRpcError):
+            kind = error.code().name
+            self.last_error = f"{kind}: {error.details()}"
+        self.failures.failed(kind, f"bind {self.address}: {self.last_error}")
+
+    def answered(self) -> None:
+        """A call was answered to its end."""
+        if self.fenced and self.last_error:
+            self.last_error = ""
+            self.failures.worked()
 
     def renew(self) -> None:
         """Before it is asked again after a failure."""
@@ -319,24 +336,30 @@ class BindReplicas:
         link = await self._next(choose)
         link.in_flight += 1
         answered = False
+        delay = RETRY_SECONDS
         try:
             answers = call(link.stub)
             while True:
                 async with asyncio.timeout(SILENCE_SECONDS):  # unlike wait_for it needs no task of its own
                     response = await answers.read()
                 if response is aio.EOF:
+                    link.answered()
                     break
                 for result in response.results:
                     answered = True
                     yield result
         except (aio.AioRpcError, TimeoutError) as error:
             _unless_cancelled(error)
-            self._broke(link, error)
+            if isinstance(error, aio.AioRpcError) and error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED:
+                link.failed(error)  # it refuses this call alone: the others go on, and it still knows this leader
+                delay = BUSY_SECONDS
+            else:
+                self._broke(link, error)
             answered = False
         finally:
             link.in_flight -= 1
         if not answered:  # who ends without a word is not asked again at once
-            await asyncio.sleep(RETRY_SECONDS)
+            await asyncio.sleep(delay)
 
     async def _next(self, choose: Callable[[], _BindLink | None] | None = None) -> _BindLink:
         """The next replica that knows this leader; waits for one."""
@@ -358,11 +381,7 @@ class BindReplicas:
         return link if link is not None and link.fenced else self._any()
 
     def _broke(self, link: _BindLink, error: BaseException) -> None:
-        link.last_error = str(error) or type(error).__name__
-        if isinstance(error, aio.AioRpcError):
-            link.last_error = f"{error.code().name}: {error.details()}"
-        kind = error.code().name if isinstance(error, aio.AioRpcError) else type(error).__name__
-        link.failures.failed(kind, f"bind {link.address}: {link.last_error}")
+        link.failed(error)
         link.fenced = False
         link.broken.set()
         self._changed()
