@@ -2,8 +2,11 @@
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
+
+import pytest
 
 from trireme.frontend.replicas import replica_link
 from trireme.replica import dialing
@@ -16,12 +19,22 @@ DEADLINE = 20.0
 class Stream:
     """A stream to a replica that answers what the test says."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int | None) -> None:
+        """`most`: how many messages are written before `proceed` is called; None: all."""
         self.written: list[snapshot_pb2.SyncRequest] = []
+        self.full = asyncio.Event()
+        self._most = most
+        self._proceeding = asyncio.Event()
         self._answers: asyncio.Queue[snapshot_pb2.SyncResponse | None] = asyncio.Queue()
 
     async def write(self, message: bytes) -> None:
         self.written.append(snapshot_pb2.SyncRequest.FromString(message))
+        if len(self.written) == self._most:
+            self.full.set()
+            await self._proceeding.wait()
+
+    def proceed(self) -> None:
+        self._proceeding.set()
 
     def cancel(self) -> None:
         self.end()
@@ -42,10 +55,12 @@ class Channel:
 
     def __init__(self) -> None:
         self.opened: asyncio.Queue[Stream] = asyncio.Queue()
+        #: How many messages the next stream takes before the test has it proceed.
+        self.most: int | None = None
 
     def stream_stream(self, method: str, **serializers: Any) -> Any:
         def open_stream(requests: None) -> Stream:
-            stream = Stream()
+            stream, self.most = Stream(self.most), None
             self.opened.put_nowait(stream)
             return stream
 
@@ -78,12 +93,13 @@ class Source:
 
     def __init__(self) -> None:
         self.config_hash = 1
+        self.chunks: list[bytes] = []
 
     def hello(self) -> snapshot_pb2.Hello:
         return snapshot_pb2.Hello(config_hash=self.config_hash)
 
     def full_sync(self) -> Sequence[bytes]:
-        return []
+        return self.chunks
 
 
 class Setting:
@@ -94,7 +110,8 @@ class Setting:
         self.source = Source()
         self.notified: asyncio.Queue[bool] = asyncio.Queue()
         dialer = Dialer()
-        self.opened = dialer.only.channel.opened
+        self.channel = dialer.only.channel
+        self.opened = self.channel.opened
         self.link = replica_link.ReplicaLink("replica", self.source, dialer, lambda: self.now, self._changed)
 
     def _changed(self) -> None:
@@ -165,3 +182,69 @@ async def test_an_acknowledgement_in_time_is_not_notified() -> None:
             while setting.link.statistics().acknowledged < generation:
                 await asyncio.sleep(0)
         assert setting.notified.empty()
+
+
+async def test_a_change_of_the_configuration_opens_another_stream_at_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing failed: with a delay that doubles, each plugin that joins would stop scheduling for longer."""
+    for name in ("RECONNECT_SECONDS", "MAX_RECONNECT_SECONDS"):
+        monkeypatch.setattr(replica_link, name, 3600.0)
+    caplog.set_level(logging.INFO)
+    async with running() as setting:
+        await setting.in_step()
+        for config_hash in range(2, 6):
+            setting.source.config_hash = config_hash
+            setting.link.restart()
+            assert not setting.link.in_step
+            stream = await setting.in_step()
+            assert stream.written[0].hello.config_hash == config_hash
+    assert "closed by the replica" not in caplog.text
+    assert caplog.text.count("the configuration changed: opening another snapshot stream") == 4
+
+
+async def test_a_new_configuration_is_sent_before_the_delay_after_a_failure_is_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The replica may have refused the configuration as it was."""
+    for name in ("RECONNECT_SECONDS", "MAX_RECONNECT_SECONDS"):
+        monkeypatch.setattr(replica_link, name, 3600.0)
+    async with running() as setting:
+        stream = await setting.in_step()
+        stream.end()
+        assert not await setting.notified.get()
+        setting.source.config_hash = 2
+        setting.link.restart()
+        stream = await setting.in_step()
+        assert stream.written[0].hello.config_hash == 2
+
+
+async def test_a_change_of_the_configuration_during_a_full_sync_ends_it() -> None:
+    """The rest of it would be of no use: the next stream begins with all of the cluster."""
+    async with running() as setting:
+        setting.source.chunks = [snapshot_pb2.SyncRequest().SerializeToString()] * 2
+        setting.channel.most = 2
+        stream = await setting.opened.get()
+        await stream.full.wait()
+        setting.source.config_hash = 2
+        setting.link.restart()
+        stream.proceed()
+        again = await setting.in_step()
+        assert again.written[0].hello.config_hash == 2
+        assert len(stream.written) == 2
+
+
+async def test_a_replica_that_ends_its_stream_is_called_again_after_a_delay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that does so each time would be called without pause."""
+    delays: list[float] = []
+
+    async def wait(self: replica_link.ReplicaLink, seconds: float) -> bool:
+        delays.append(seconds)
+        return False
+
+    monkeypatch.setattr(replica_link.ReplicaLink, "_restarted_within", wait)
+    async with running() as setting:
+        for _ in range(7):
+            (await setting.opened.get()).end()
+        await setting.in_step()
+    assert delays == [0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]

@@ -92,7 +92,8 @@ class ReplicaLink:
         self._wake = asyncio.Event()
         self._streaming = False
         self._synced = False
-        self._restarting = False
+        # The configuration changed since the stream began.
+        self._restarting = asyncio.Event()
         self._acknowledged = 0
         self._published = 0
         self._unheard_since = 0.0
@@ -166,9 +167,13 @@ class ReplicaLink:
             self.publish(snapshot_pb2.SyncRequest(delta=delta).SerializeToString(), generation)
 
     def restart(self) -> None:
-        """Open another stream, because the configuration changed; the replica is out of step until it follows."""
+        """Open another stream at once, because the configuration changed; the replica is out of step until it follows.
+
+        A replica that is called again later because it failed is called at once as well: it may have refused the
+        configuration as it was.
+        """
+        self._restarting.set()
         if self._streaming:
-            self._restarting = True
             self._synced = False
             self._wake.set()
             self._changed()
@@ -185,6 +190,7 @@ class ReplicaLink:
         delay = RECONNECT_SECONDS
         while True:
             started = self._clock()
+            self._restarting.clear()
             try:
                 await self._follow()
             except (aio.AioRpcError, asyncio.InvalidStateError, TimeoutError, OSError) as error:
@@ -192,14 +198,27 @@ class ReplicaLink:
                 kind = error.code().name if isinstance(error, aio.AioRpcError) else type(error).__name__
                 self._failures.failed(kind, f"{self.address}: the snapshot stream ended: {self._last_error}")
             else:
+                if self._restarting.is_set():
+                    self._last_error = "the configuration changed"
+                    log.info("%s: the configuration changed: opening another snapshot stream", self.address)
+                    delay = RECONNECT_SECONDS
+                    continue
                 self._failures.failed("closed", f"{self.address}: the snapshot stream was closed by the replica")
             finally:
                 self._down()
             if self._clock() - started > MAX_RECONNECT_SECONDS:
                 delay = RECONNECT_SECONDS
-            await asyncio.sleep(delay)
-            delay = min(delay * 2, MAX_RECONNECT_SECONDS)
+            delay = RECONNECT_SECONDS if await self._restarted_within(delay) else min(delay * 2, MAX_RECONNECT_SECONDS)
             self._line.renew()
+
+    async def _restarted_within(self, seconds: float) -> bool:
+        """Wait so long, or until the configuration changes."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._restarting.wait()
+        except TimeoutError:
+            return False
+        return True
 
     async def drain(self) -> None:
         """Refuse new calls, and return once those under way have ended or reached their deadlines."""
@@ -221,7 +240,7 @@ class ReplicaLink:
 
     def _down(self) -> None:
         was = self._streaming
-        self._streaming = self._synced = self._restarting = False
+        self._streaming = self._synced = False
         self._acknowledged = 0
         self._pending.clear()
         self._pending_bytes = 0
@@ -240,14 +259,13 @@ class ReplicaLink:
             while True:
                 await self._wake.wait()
                 self._wake.clear()
-                if self._restarting:
-                    self._last_error = "the configuration changed"
-                    return
-                while self._pending:
+                while self._pending and not self._restarting.is_set():
                     request = self._pending.popleft()
                     await self._write(call, request, reader)
                     self._pending_bytes -= len(request)
                     self._sent_bytes += len(request)
+                if self._restarting.is_set():
+                    return
                 if reader.done():
                     await reader
                     return
@@ -271,6 +289,8 @@ class ReplicaLink:
         async with asyncio.timeout(FULL_SYNC_SECONDS):
             await call.write(hello)
             for chunk in chunks:
+                if self._restarting.is_set():
+                    return
                 await call.write(chunk)
 
     async def _write(self, call: Any, request: bytes, reader: asyncio.Task[None]) -> None:
@@ -282,6 +302,8 @@ class ReplicaLink:
                 if reader.done() and not writing.done():
                     await reader
                     raise ConnectionResetError("closed by the replica")
+                if self._restarting.is_set():
+                    return
                 if self._is_behind():
                     raise TimeoutError("it does not follow; it will be synchronised anew")
             await writing
@@ -296,7 +318,7 @@ class ReplicaLink:
     async def _read(self, call: Any) -> None:
         try:
             async for answer in call:
-                if self._restarting:
+                if self._restarting.is_set():
                     continue
                 was_in_step = self.in_step
                 first, self._synced = not self._synced, True
