@@ -168,7 +168,9 @@ class Frontend:
             completed.profiles,
             self._pod_of,
             self._pre_enqueue_answered,
+            self._repeat_pre_enqueue,
             self._hint_answered,
+            self._now,
         )
         self._groups: pod_group_assembly.PodGroupAssembly | None = None
         make_queue: Callable[..., scheduling_queue.SchedulingQueue] = metrics_observed.TimedQueue
@@ -418,6 +420,9 @@ class Frontend:
 
     def _pre_enqueue_answered(self, ask_id: int, gated_by: str) -> None:
         self._carry_out(self.queue.pre_enqueue_answered(ask_id, gated_by, self._now()))
+
+    def _repeat_pre_enqueue(self, ask_id: int) -> bool:
+        return self.queue.repeat_pre_enqueue(ask_id)
 
     def _hint_answered(self, ask_id: int, said: Sequence[queue_hints.Hint] | None) -> None:
         self._carry_out(self.queue.hint_answered(ask_id, said, self._now()))

@@ -11,8 +11,9 @@ import orjson
 from google.protobuf import message
 
 from trireme.config import commandline, model
-from trireme.framework import cluster_event, status, supervision
+from trireme.framework import cluster_event, supervision
 from trireme.framework.registry import ExtensionPoint
+from trireme.frontend import pre_enqueue_calls
 from trireme.frontend.cluster import cluster_watch
 from trireme.frontend.queueing import queue_hints, queue_pod, queue_remote
 from trireme.kube import encode
@@ -107,16 +108,23 @@ class RemoteQueue:
         profiles: Sequence[model.CompletedProfile],
         pod_of: Callable[[queue_pod.QueuedPod], core_pb2.Pod],
         pre_enqueue_answered: Callable[[int, str], None],
+        repeat_pre_enqueue: Callable[[int], bool],
         hint_answered: Callable[[int, Sequence[queue_hints.Hint] | None], None],
+        now: Callable[[], float],
     ) -> None:
-        """`configuration` names the plugins, `config_hash` is its hash; the last two tell the queue."""
+        """`configuration` names the plugins, `config_hash` is its hash; `now` is the queue's clock.
+
+        The three functions before `now` tell the queue, as its methods of these names do.
+        """
         self._config_hash = config_hash
         self._profiles = profiles
         self._clients: dict[bytes, remote_client.PluginClient] = {}
         self._plugins: dict[str, remote_stages.RemoteQueuePlugin] = {}
         self._gates: dict[str, list[remote_stages.RemoteQueuePlugin]] = {}
         self._pod_of = pod_of
-        self._pre_enqueue_answered = pre_enqueue_answered
+        self.pre_enqueue_calls = pre_enqueue_calls.PreEnqueueCalls(
+            lambda profile: self._gates.get(profile, ()), pod_of, pre_enqueue_answered, repeat_pre_enqueue, now
+        )
         self._hint_answered = hint_answered
         self.background = supervision.Supervisor()
         self.configure(configuration)
@@ -139,6 +147,7 @@ class RemoteQueue:
         }
         for client in before.values():
             self.background.start(client.connection.close())
+        self.pre_enqueue_calls.try_now()
 
     def statistics(self) -> dict[str, remote_connection.ConnectionStatistics]:
         """How the calls to each plugin went, by name."""
@@ -156,19 +165,9 @@ class RemoteQueue:
         """Ask, beside everything else."""
         for instruction in instructions:
             if isinstance(instruction, queue_remote.AskPreEnqueue):
-                self.background.start(self._ask_pre_enqueue(instruction))
+                self.background.start(self.pre_enqueue_calls.ask(instruction))
             else:
                 self.background.start(self._ask_hint(instruction))
-
-    async def _ask_pre_enqueue(self, asked: queue_remote.AskPreEnqueue) -> None:
-        pod = self._pod_of(asked.pod)
-        for plugin in self._gates[asked.pod.record.profile]:
-            (said,) = await plugin.pre_enqueue(asked.pod.record.profile, [pod])
-            if said.code != status.Code.SUCCESS:
-                log.info("pod %s waits: %s: %s", asked.pod.key, plugin.name, said.message)
-                self._pre_enqueue_answered(asked.ask_id, plugin.name)
-                return
-        self._pre_enqueue_answered(asked.ask_id, "")
 
     async def _ask_hint(self, asked: queue_remote.AskHint) -> None:
         event = plugin_pb2.ClusterEvent(

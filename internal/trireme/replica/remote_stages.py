@@ -41,6 +41,8 @@ class RemoteQueuePlugin:
 
     def __init__(self, client: remote_client.PluginClient) -> None:
         self.name = client.name
+        #: What the message of an error of PreEnqueue begins with.
+        self.pre_enqueue_words = f'running PreEnqueue plugin "{client.name}"'
         self._client = client
 
     async def pre_enqueue(self, profile: str, pods: Sequence[core_pb2.Pod]) -> list[status.Status]:
@@ -48,8 +50,7 @@ class RemoteQueuePlugin:
         request = queue_pb2.PreEnqueueRequest(
             profile=profile, pods=self._client.own_pods(pods), config_hash=self._client.config_hash
         )
-
-        words = f'running PreEnqueue plugin "{self.name}"'
+        words = self.pre_enqueue_words
 
         def read(response: queue_pb2.PreEnqueueResponse) -> list[status.Status]:
             _check_count("statuses", response.statuses, len(pods))

@@ -29,7 +29,7 @@ from trireme.frontend.groups.pod_group_forest import Group, GroupKey, key_of
 from trireme.frontend.groups.pod_group_seats import ADDED, CHANGED, Seats
 from trireme.frontend.groups.pod_groups import GroupState, PodGroups, group_of
 from trireme.frontend.queueing.queue_places import Gate, PreEnqueue
-from trireme.frontend.queueing.queue_pod import NOBODY, Flight, Place, PodRecord, QueuedPod
+from trireme.frontend.queueing.queue_pod import NOBODY, Asking, Flight, Place, PodRecord, QueuedPod
 from trireme.frontend.queueing.queue_remote import Instructions
 from trireme.frontend.queueing.queue_statistics import QueueStatistics, Whereabouts
 from trireme.frontend.queueing.queue_story import DELETED, ImpossibleTransition
@@ -352,6 +352,10 @@ class PodGroupQueue(metrics_observed.TimedQueue):
                 group.told = True
                 self._tell(group, self.groups.missing(group) if group.tree is None else "")
         return super().flush_unschedulable(now)
+
+    def _asking(self, pod: QueuedPod) -> Asking | None:
+        group = self.groups.of_member(pod.uid)
+        return super()._asking(pod) if group is None else group.entry.open.get(pod.uid)
 
     def pre_enqueue_answered(self, ask_id: int, gated_by: str, now: float) -> Instructions:
         """As the queue's; a group enters when all of its members have passed."""

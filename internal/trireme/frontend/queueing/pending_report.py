@@ -15,7 +15,7 @@ from trireme.frontend.groups import pod_group_forest
 from trireme.frontend.queueing import pre_enqueue, queue_places, queue_pod, queue_statistics
 
 if TYPE_CHECKING:
-    from trireme.frontend import assembly
+    from trireme.frontend import assembly, pre_enqueue_calls
 
 Json = dict[str, Any]
 # What it waits for, and the same in words.
@@ -89,8 +89,10 @@ class PendingReport:
             return pod.uid
         pending: cluster_watch.PendingPod = pod.record.pod
         parsed = pending.parsed
-        until = int(pod.expiry) if pod.place is Place.BACKOFF else 0
-        return pod.record.class_id, pod.place, until, pod.gated_by, pod.rejectors, parsed.gates, parsed.group
+        failed = self._failed_call(pod) if pod.place is Place.ASKED else None
+        until = int(pod.expiry if pod.place is Place.BACKOFF else 0 if failed is None else failed.until)
+        error = failed[:2] if failed is not None else ()
+        return pod.record.class_id, pod.place, until, error, pod.gated_by, pod.rejectors, parsed.gates, parsed.group
 
     def _waits(self, pod: queue_pod.QueuedPod, where: queue_statistics.Whereabouts) -> Waits:
         match where.place:
@@ -106,6 +108,11 @@ class PendingReport:
                 return self._gate(pod, where)
             case Place.UNSCHEDULABLE:
                 return self._event(pod, where)
+            case Place.ASKED if failed := self._failed_call(pod):
+                until = self._frontend.to_wall(failed.until)
+                waits = {"for": "plugin", "plugin": failed.plugin, "because": failed.error, "until": until}
+                text = f"plugin {failed.plugin} could not be called: {failed.error}; is tried again at {_clock(until)}"
+                return waits, text
             case Place.ASKED:
                 plugins = self._frontend.remote_queue.gates(pod.record.profile)
                 return {"for": "preEnqueue", "plugins": plugins}, f"may enter the queue if {_any(plugins)} agrees"
@@ -116,6 +123,10 @@ class PendingReport:
                 return {"for": "group", "group": where.group}, text
             case _:
                 return self._under_way(pod)
+
+    def _failed_call(self, pod: queue_pod.QueuedPod) -> "pre_enqueue_calls.FailedCall | None":
+        """Of a pod that a remote plugin is asked about: the call that failed, unless it is under way again."""
+        return self._frontend.remote_queue.pre_enqueue_calls.failure(pod.uid)
 
     def _turn(self) -> Waits:
         frontend = self._frontend

@@ -33,7 +33,7 @@ from trireme.frontend.queueing.queue_events import DEFAULT_LIMIT, EventLog, Happ
 from trireme.frontend.queueing.queue_hints import Decision, Hint, HintTable
 from trireme.frontend.queueing.queue_judge import Judge
 from trireme.frontend.queueing.queue_places import Places, PreEnqueue
-from trireme.frontend.queueing.queue_pod import NOBODY, Flight, Place, PodRecord, QueuedPod
+from trireme.frontend.queueing.queue_pod import NOBODY, Asking, Flight, Place, PodRecord, QueuedPod
 from trireme.frontend.queueing.queue_remote import GroupTarget, Instructions, PodTarget, Questions, Target
 from trireme.frontend.queueing.queue_statistics import QueueStatistics, Whereabouts
 from trireme.frontend.queueing.queue_story import DELETED, ImpossibleTransition, Move
@@ -303,8 +303,21 @@ class SchedulingQueue:
 
     # --- answers of remote plugins -----------------------------------------------------------------------------------
 
+    def repeat_pre_enqueue(self, ask_id: int) -> bool:
+        """The call failed and is made again now: its answer will know of all that has happened before.
+
+        False: the answer is not wanted any more.
+        """
+        pod = self._questions.asked_about(ask_id)
+        asking = None if pod is None else self._asking(pod)
+        if asking is None:
+            return False
+        self._log.close(asking.cell)
+        asking.cell = self._log.open(1)
+        return True
+
     def pre_enqueue_answered(self, ask_id: int, gated_by: str, now: float) -> Instructions:
-        """Remote plugins let the pod in (empty), or this one did not, or could not be asked. Old answers are void."""
+        """Remote plugins let the pod in (empty), or this one refused it. Old answers are void."""
         pod = self._questions.close_pre_enqueue(ask_id)
         if pod is None or pod.asking is None:
             return ()
@@ -424,6 +437,10 @@ class SchedulingQueue:
         )
 
     # --- within ------------------------------------------------------------------------------------------------------
+
+    def _asking(self, pod: QueuedPod) -> Asking | None:
+        """The question about the pod that is open."""
+        return pod.asking
 
     def _popped(self, uid: str) -> QueuedPod | None:
         """The pod, if it is in flight or done."""

@@ -1,0 +1,143 @@
+"""Pods whose PreEnqueue call to a remote plugin fails: called about again, by the clock and when the plugin answers."""
+
+from collections.abc import Iterator, Sequence
+
+import pytest
+from frontend_world import World, one_node
+from frontend_world_api import PROFILE
+
+from trireme.framework import status
+from trireme.framework.cluster_event import ActionType, ClusterEvent, Resource
+from trireme.frontend.queueing import queue_hints, queue_pod, queue_remote
+from trireme.frontend.serving import status_report
+from trireme.v1 import core_pb2
+
+ERROR = 'running PreEnqueue plugin "Far": far:1: UNAVAILABLE: refused'
+NODE_CHANGE = ClusterEvent(Resource.NODE, ActionType.UPDATE_NODE_LABEL)
+
+
+class Far:
+    """A plugin that answers as the test says; `failing` are the names of pods whose calls fail."""
+
+    name = "Far"
+    pre_enqueue_words = 'running PreEnqueue plugin "Far"'
+
+    def __init__(self) -> None:
+        self.failing = {"p", "q", "r"}
+        self.refused: set[str] = set()
+        self.calls: list[str] = []
+
+    async def pre_enqueue(self, profile: str, pods: Sequence[core_pb2.Pod]) -> list[status.Status]:
+        """As RemoteQueuePlugin has it."""
+        self.calls += [pod.metadata.name for pod in pods]
+        return [self._answer(pod.metadata.name) for pod in pods]
+
+    def _answer(self, name: str) -> status.Status:
+        if name in self.failing:
+            return status.error(self.name, ERROR)
+        if name in self.refused:
+            return status.Status(status.Code.UNSCHEDULABLE, self.name, ("held",))
+        return status.SUCCESS
+
+
+@pytest.fixture(name="world")
+def _world() -> Iterator[World]:
+    with one_node() as world:
+        yield world
+
+
+@pytest.fixture(name="far")
+def _far(world: World, monkeypatch: pytest.MonkeyPatch) -> Far:
+    far = Far()
+    monkeypatch.setattr(world.frontend.remote_queue, "_gates", {PROFILE: [far]})
+    return far
+
+
+def _place(world: World, name: str) -> queue_pod.Place:
+    found = world.frontend.queue.get(f"ns/{name}")
+    assert found is not None
+    return found.place
+
+
+def test_a_failed_call_is_made_again_after_a_growing_back_off(world: World, far: Far) -> None:
+    """Broken, a pod stays gated for minutes after its plugin is back, or a plugin that is down has no rest."""
+    world.create("p", 1)
+    assert (far.calls, _place(world, "p")) == (["p"], queue_pod.Place.ASKED)
+    for seconds, calls in ((0.5, 1), (0.6, 2), (1.5, 2), (0.6, 3), (4.1, 4), (8.1, 5), (10.1, 6), (10.1, 7)):
+        world.loop.advance(seconds)
+        assert len(far.calls) == calls, world.now()
+    far.failing.clear()
+    world.loop.advance(10.1)
+    assert _place(world, "p") is queue_pod.Place.IN_FLIGHT
+    world.loop.advance(60)
+    assert len(far.calls) == 8
+
+
+def test_an_answer_about_another_pod_ends_the_back_off(world: World, far: Far) -> None:
+    """Broken, pods wait for their own back-off though the plugin is known to be back."""
+    world.create("p", 1)
+    world.loop.advance(16)
+    far.failing.clear()
+    calls = len(far.calls)
+    world.create("s", 1)
+    world.loop.advance(0)
+    assert far.calls[calls:] == ["s", "p"]
+    assert _place(world, "p") is not queue_pod.Place.ASKED
+
+
+def test_one_pod_that_always_fails_is_not_called_about_without_pause(world: World, far: Far) -> None:
+    """Broken, one wrong answer about one pod makes a call for each call about others."""
+    world.create("p", 1)
+    for number in range(20):
+        world.create(f"s{number}", 1)
+    assert far.calls.count("p") == 1
+
+
+def test_an_event_asks_no_hint_for_a_pod_whose_call_failed(
+    world: World, far: Far, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Broken, a plugin that never saw a pod decides by its hint that the pod goes on waiting."""
+    frontend = world.frontend
+    asked: list[queue_remote.Instruction] = []
+    frontend._hints.replace({PROFILE: [queue_hints.Registration("Far", NODE_CHANGE, remote=True)]})
+    world.create("p", 1)
+    instructions = frontend.queue.on_event(NODE_CHANGE, None, None, world.now())
+    asked += instructions
+    assert not asked
+    far.failing.clear()
+    world.loop.advance(1.1)
+    assert _place(world, "p") is queue_pod.Place.IN_FLIGHT
+
+
+def test_a_plugin_that_refuses_after_its_failure_is_not_called_again(world: World, far: Far) -> None:
+    """Broken, an event from before the call that was answered has the plugin called once more."""
+    world.frontend._hints.replace({PROFILE: [queue_hints.Registration("Far", NODE_CHANGE)]})
+    world.create("p", 1)
+    world.frontend.queue.on_event(NODE_CHANGE, None, None, world.now())
+    far.failing, far.refused = set(), {"p"}
+    world.loop.advance(30)
+    assert far.calls == ["p", "p"]
+    assert _place(world, "p") is queue_pod.Place.UNSCHEDULABLE
+
+
+def test_a_pod_that_is_gone_is_not_called_about_again(world: World, far: Far) -> None:
+    """Broken, a deleted pod is asked about for ever."""
+    world.create("p", 1)
+    world.api.remove("pods", "p")
+    world.deliver("pods", 1000)
+    world.loop.advance(60)
+    assert far.calls == ["p"]
+    assert world.frontend.remote_queue.pre_enqueue_calls.failure("uid-p") is None
+
+
+def test_the_error_and_the_next_call_are_shown(world: World, far: Far) -> None:
+    """Broken, a user sees that a plugin is waited for, and not that it cannot be called."""
+    for name in ("p", "q"):
+        world.create(name, 1)
+    explained = status_report.explain(world.frontend, "ns/p")
+    assert explained is not None
+    assert explained["summary"] == (
+        "plugin Far could not be called: far:1: UNAVAILABLE: refused; is tried again at 13:46:41 UTC"
+    )
+    (alike,) = status_report.status(world.frontend)["pendingAlike"]
+    assert (alike["pods"], alike["waitsFor"]["because"]) == (2, "far:1: UNAVAILABLE: refused")
