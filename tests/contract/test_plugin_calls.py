@@ -49,7 +49,7 @@ class _Phase:
 
 class _Monitor:
     def statuses(self) -> list[plugin_monitor.PluginStatus]:
-        return [plugin_monitor.PluginStatus("P", "a", "1", "Ignore", True, True, "")]
+        return [plugin_monitor.PluginStatus("P", "a", "1", "Ignore", True, True, "", False)]
 
 
 def _calls(phase: _Phase) -> plugin_calls.PluginCalls:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 from collections.abc import AsyncIterator, Callable, Mapping
 from io import StringIO
 from pathlib import Path
@@ -124,10 +125,22 @@ async def test_a_plugin_that_comes_late_joins(tmp_path: Path, monkeypatch: pytes
         served = ScriptedPlugin({GET_PLUGIN_INFO: described(), CONFIGURE: accept})
         async with scripted(f"unix:{tmp_path}/plugin.sock", served):
             await changes.until(1)
-            assert changes.infos[0]["P"].version == "1"
+            assert monitor.statuses()[0].version == "1"
             expected = phase_configuration.config_hash(phase_configuration.configuration(config, changes.infos[0]))
-            (sent,) = [each for each in served.requests if isinstance(each, plugin_pb2.ConfigureRequest)]
+            (sent,) = configured(served)
             assert (sent.config_hash, sent.profile, sent.args_json) == (expected, "first", b"{}")
+
+
+def configured(served: ScriptedPlugin) -> list[plugin_pb2.ConfigureRequest]:
+    """The configurations that the plugin was sent."""
+    return [each for each in served.requests if isinstance(each, plugin_pb2.ConfigureRequest)]
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Return once it holds."""
+    async with asyncio.timeout(60):
+        while not condition():
+            await asyncio.sleep(0.02)
 
 
 async def test_another_instance_is_configured_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,14 +150,77 @@ async def test_another_instance_is_configured_again(tmp_path: Path, monkeypatch:
     async with scripted(f"unix:{tmp_path}/plugin.sock", served):
         monitor = plugin_monitor.PluginMonitor(config)
         await monitor.start(20)
-        assert monitor.infos()["P"].version == "1"
+        assert monitor.statuses()[0].version == "1"
         served.requests.clear()
         async with running(monitor, monkeypatch) as changes:
-            served.answers[GET_PLUGIN_INFO] = described(version="2", instance="two")
+            served.answers[GET_PLUGIN_INFO] = described(version="2", instance="two", max_concurrent_calls=3)
             await changes.until(1)
-            assert changes.infos[0]["P"].version == "2"
-            sent = [each for each in served.requests if isinstance(each, plugin_pb2.ConfigureRequest)]
-            assert [each.args_json for each in sent] == [b'{"a":1}']
+            assert changes.infos[0]["P"].max_concurrent_calls == 3
+            assert monitor.statuses()[0].version == "2"
+            assert [each.args_json for each in configured(served)] == [b'{"a":1}']
+
+
+async def test_a_description_that_means_the_same_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Broken, a plugin without `instance`, whose version or order differs, has all phases begin anew all the time."""
+    config = await asyncio.to_thread(completed, tmp_path)
+    events = [{"resource": "Node", "actions": ["Add", "UpdateNodeTaint"]}, {"resource": "Pod", "actions": ["Delete"]}]
+    fields = {"pod_fields": ["spec.nodeSelector", "metadata.labels"], "events_to_register": events}
+    served = ScriptedPlugin({GET_PLUGIN_INFO: described(instance="", **fields), CONFIGURE: accept})
+    async with scripted(f"unix:{tmp_path}/plugin.sock", served):
+        monitor = plugin_monitor.PluginMonitor(config)
+        await monitor.start(20)
+        in_force = monitor.infos()
+        (sent,) = configured(served)
+        served.requests.clear()
+        async with running(monitor, monkeypatch) as changes:
+            served.answers[GET_PLUGIN_INFO] = described(
+                instance="",
+                version="2",
+                extension_points=[PERMIT_POINT, FILTER_POINT, FILTER_POINT],
+                pod_fields=["metadata.labels", "spec.nodeSelector"],
+                events_to_register=[
+                    {"resource": "Pod", "actions": ["Delete"]},
+                    {"resource": "Node", "actions": ["UpdateNodeTaint", "Add"]},
+                ],
+                node_data=plugin_pb2.NODE_DATA_NAMES,
+                depends_on=plugin_pb2.DEPENDENCY_CLUSTER,
+                normalization=plugin_pb2.NORMALIZATION_NONE,
+            )
+            await until(lambda: monitor.statuses()[0].version == "2" and len(configured(served)) > 2)
+            assert not changes.infos
+            assert monitor.infos() == in_force
+            assert {each.config_hash for each in configured(served)} == {sent.config_hash}
+            assert (monitor.statuses()[0].problem, monitor.statuses()[0].changing) == ("", False)
+
+
+async def test_descriptions_that_differ_again_and_again_count_after_a_back_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Broken, one plugin keeps the scheduler from scheduling, whatever its failure policy."""
+    config = await asyncio.to_thread(completed, tmp_path, "Ignore")
+    served = ScriptedPlugin({GET_PLUGIN_INFO: described(), CONFIGURE: accept})
+    answers = itertools.count(1)
+
+    def changing(request: Any) -> plugin_pb2.GetPluginInfoResponse:
+        number = next(answers)
+        return described(instance=str(number), max_concurrent_calls=number)(request)
+
+    async with scripted(f"unix:{tmp_path}/plugin.sock", served):
+        monitor = plugin_monitor.PluginMonitor(config)
+        await monitor.start(20)
+        async with running(monitor, monkeypatch) as changes:
+            served.answers[GET_PLUGIN_INFO] = changing
+            await until(lambda: len(configured(served)) > 5)
+            assert len(changes.infos) == 1
+            assert monitor.infos() == changes.infos[0]
+            (status,) = monitor.statuses()
+            assert (status.takes_part, status.reachable, status.changing) == (True, True, True)
+            assert status.problem.startswith("describes itself otherwise again and again: ")
+            in_force = phase_configuration.config_hash(phase_configuration.configuration(config, changes.infos[0]))
+            assert {each.config_hash for each in configured(served)[1:]} == {in_force}
+    assert len([each for each in caplog.records if "again and again" in each.message]) == 1
 
 
 async def test_another_instance_that_lacks_a_step_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

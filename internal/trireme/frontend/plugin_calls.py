@@ -111,4 +111,6 @@ def _row(status: plugin_monitor.PluginStatus, found: Sequence[plugin_pb2.PluginS
 def _health(status: plugin_monitor.PluginStatus) -> str:
     if not status.reachable:
         return "unreachable"
+    if status.changing:
+        return "changing"
     return "ok" if status.takes_part and not status.problem else "rejected"

@@ -4,12 +4,14 @@ A plugin takes part once it has described itself in terms that fit the profiles 
 Until then its failure policy decides: with Ignore its profiles are scheduled without it, with Fail they wait. A plugin
 that took part once stays: how single calls to it fail is the matter of whoever calls it.
 
-Each plugin is asked every few seconds, so one that starts late, or starts again as another version, is noticed.
+Each plugin is asked every few seconds, so one that starts late, or starts again as another version, is noticed. Another
+instance gets its configuration; scheduling begins anew only where the plugin is to be called otherwise than before.
 """
 
 import asyncio
 import functools
 import logging
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
@@ -19,8 +21,8 @@ from grpc import aio
 from trireme.config import commandline, own
 from trireme.framework import supervision
 from trireme.framework.registry import ExtensionPoint
-from trireme.frontend import phase_configuration, plugin_checks
-from trireme.replica import dialing, plugin_control, remote_client, remote_connection
+from trireme.frontend import phase_configuration, plugin_changes, plugin_checks
+from trireme.replica import dialing, plugin_control, plugin_info, remote_client, remote_connection
 from trireme.telemetry import klog
 from trireme.v1 import plugin_pb2
 
@@ -44,7 +46,8 @@ class PluginStatus:
     failure_policy: str
     takes_part: bool
     reachable: bool  # at the last check
-    problem: str  # why it does not take part or was not reached; empty else
+    problem: str  # why it does not take part, was not reached or goes by an older description; empty else
+    changing: bool  # its description differs again and again, and a new one does not count for a while
 
 
 class _Plugin:
@@ -53,7 +56,9 @@ class _Plugin:
     def __init__(self, config: own.RemotePlugin, line: dialing.Line) -> None:
         self.config = config
         self.line = line
-        self.info: plugin_pb2.PluginInfo | None = None
+        self.info: plugin_pb2.PluginInfo | None = None  # in its normal form
+        self.version = ""
+        self.changes = plugin_changes.DescriptionChanges(time.monotonic)
         self.instance = ""
         self.reachable = False
         self.problem = ""
@@ -63,16 +68,17 @@ class _Plugin:
         return f"plugin {self.config.name} at {self.config.address}"
 
     def status(self) -> PluginStatus:
-        version = "" if self.info is None else remote_connection.one_line(self.info.version)
         config = self.config
+        changing = self.reachable and not self.problem and self.changes.repeating
         return PluginStatus(
             config.name,
             config.address,
-            version,
+            self.version,
             config.failure_policy,
             self.info is not None,
             self.reachable,
-            self.problem,
+            self.changes.problem() if changing else self.problem,
+            changing,
         )
 
 
@@ -91,7 +97,7 @@ class PluginMonitor:
         self._plugins = [_Plugin(config, self._line(config)) for config in completed.trireme.remote_plugins]
 
     def infos(self) -> dict[str, plugin_pb2.PluginInfo]:
-        """What the plugins that take part say of themselves, by name."""
+        """How the plugins that take part are called, by name: their descriptions in the normal form."""
         return {plugin.config.name: plugin.info for plugin in self._plugins if plugin.info is not None}
 
     def statuses(self) -> list[PluginStatus]:
@@ -150,7 +156,8 @@ class PluginMonitor:
         except TimeoutError:
             plugin.problem = plugin.problem or f"no answer within {seconds:g} s"
             return
-        plugin.info, plugin.instance = self._checked(plugin, response), response.instance
+        plugin.info, plugin.version = self._checked(plugin, response)
+        plugin.instance = response.instance
         plugin.reachable, plugin.problem = True, ""
 
     async def _watch(
@@ -183,14 +190,29 @@ class PluginMonitor:
 
         Raises: HandshakeError, _Unreachable: it cannot take part.
         """
-        info = self._checked(plugin, response)
+        info, plugin.version = self._checked(plugin, response)
+        before, instance = plugin.info, response.instance
+        if before is not None and info != before and not self._change_counts(plugin):
+            info, instance = before, plugin.instance
         infos = {**self.infos(), plugin.config.name: info}
         configuration = phase_configuration.configuration(self._completed, infos)
         await self._configure(plugin, phase_configuration.config_hash(configuration))
-        before, plugin.info, plugin.instance = plugin.info, info, response.instance
-        if info != before:
-            await changed(infos)
-            log.info("%s takes part%s", plugin.where, "" if before is None else " as another version")
+        plugin.info, plugin.instance = info, instance
+        if info == before:
+            return
+        if before is not None:
+            plugin.changes.begin_back_off()
+        await changed(infos)
+        log.info("%s takes part%s", plugin.where, "" if before is None else " as it describes itself now")
+
+    def _change_counts(self, plugin: _Plugin) -> bool:
+        """Whether the plugin may be called by a new description from now on."""
+        known = plugin.changes.repeating
+        if plugin.changes.admits():
+            return True
+        if not known:
+            log.warning("%s %s", plugin.where, plugin.changes.problem())
+        return False
 
     def _failed(self, plugin: _Plugin, error: Exception) -> None:
         was = plugin.reachable, plugin.problem
@@ -224,13 +246,16 @@ class PluginMonitor:
             return _Unreachable(text)
         return remote_client.HandshakeError(f"{self._profiles(plugin)}{plugin.where}: {text}")
 
-    def _checked(self, plugin: _Plugin, response: plugin_pb2.GetPluginInfoResponse) -> plugin_pb2.PluginInfo:
+    def _checked(
+        self, plugin: _Plugin, response: plugin_pb2.GetPluginInfoResponse
+    ) -> tuple[plugin_pb2.PluginInfo, str]:
+        """How the plugin is to be called, and its version. Raises: HandshakeError."""
         try:
             info = remote_client.hosted(plugin.config.name, response)
             plugin_checks.check_profiles(info, self._completed.profiles)
         except ValueError as error:
             raise remote_client.HandshakeError(f"{self._profiles(plugin)}{plugin.where}: {error}") from error
-        return info
+        return plugin_info.normal_form(info), remote_connection.one_line(info.version)
 
     def _profiles(self, plugin: _Plugin) -> str:
         profiles = self._completed.profiles

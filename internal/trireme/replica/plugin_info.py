@@ -59,6 +59,28 @@ def check(info: plugin_pb2.PluginInfo) -> None:
     remote_pod.PodFields(info.pod_fields)
 
 
+def normal_form(info: plugin_pb2.PluginInfo) -> plugin_pb2.PluginInfo:
+    """The description as far as it decides how the plugin is called: equal for any two that mean the same.
+
+    It has no version, lists are sorted and without duplicates, and what is unset has its default. `info` is one that
+    `check` accepts.
+    """
+    normal = plugin_pb2.PluginInfo()
+    normal.CopyFrom(info)
+    normal.DiscardUnknownFields()
+    normal.ClearField("version")
+    normal.extension_points[:] = sorted(set(info.extension_points))
+    normal.pod_fields[:] = sorted(set(info.pod_fields))
+    events = {(each.resource, tuple(sorted(set(each.actions))), each.hint) for each in info.events_to_register}
+    normal.ClearField("events_to_register")
+    for resource, actions, hint in sorted(events):
+        normal.events_to_register.add(resource=resource, actions=actions, hint=hint)
+    normal.node_data = info.node_data or plugin_pb2.NODE_DATA_NAMES
+    normal.depends_on = info.depends_on or plugin_pb2.DEPENDENCY_CLUSTER
+    normal.normalization = info.normalization or plugin_pb2.NORMALIZATION_NONE
+    return normal
+
+
 def point_name(point: plugin_pb2.ExtensionPoint.ValueType) -> str:
     """The extension point as profiles write it, e.g. preFilter."""
     words = plugin_pb2.ExtensionPoint.Name(point).removeprefix("EXTENSION_POINT_").lower().split("_")

@@ -1,0 +1,79 @@
+"""How often a remote plugin may have scheduling begin anew by describing itself otherwise."""
+
+import itertools
+
+from trireme.frontend import plugin_changes
+
+
+class _Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def _counted(changes: plugin_changes.DescriptionChanges, clock: _Clock, seconds: float) -> list[float]:
+    """When changes counted, where every answer of so many seconds, each 5 s, differs from what is in force."""
+    out = []
+    end = clock.now + seconds
+    while clock.now < end:
+        if changes.admits():
+            out.append(clock.now)
+            changes.begin_back_off()
+        clock.now += 5
+    return out
+
+
+def test_changes_that_repeat_count_ever_less_often() -> None:
+    """Broken, a plugin that never describes itself as before keeps the scheduler from scheduling."""
+    clock = _Clock()
+    changes = plugin_changes.DescriptionChanges(clock)
+    counted = _counted(changes, clock, 3600)
+    gaps = [after - before for before, after in itertools.pairwise(counted)]
+    assert gaps[:5] == [30, 60, 120, 240, 300]
+    assert set(gaps[5:]) == {300}
+
+
+def test_an_update_now_and_then_counts_at_once() -> None:
+    """Broken, a plugin is called by the description of its old version after an update."""
+    clock = _Clock()
+    changes = plugin_changes.DescriptionChanges(clock)
+    for _ in range(20):
+        assert changes.admits()
+        changes.begin_back_off()
+        assert not changes.repeating
+        clock.now += plugin_changes.STEADY_SECONDS + 1
+
+
+def test_a_steady_time_ends_the_back_offs() -> None:
+    """Broken, one restless hour slows every later update of the plugin."""
+    clock = _Clock()
+    changes = plugin_changes.DescriptionChanges(clock)
+    _counted(changes, clock, 3600)
+    assert changes.repeating
+    clock.now += plugin_changes.STEADY_SECONDS + 1
+    assert not changes.repeating
+    assert _counted(changes, clock, 60) == [clock.now - 60, clock.now - 30]
+
+
+def test_the_problem_says_how_long_a_new_description_does_not_count() -> None:
+    """Broken, nobody knows when the plugin is called as it describes itself."""
+    clock = _Clock()
+    changes = plugin_changes.DescriptionChanges(clock)
+    assert changes.admits()
+    assert not changes.repeating
+    changes.begin_back_off()
+    clock.now += 10
+    assert not changes.admits()
+    assert changes.repeating
+    assert "for another 20 s" in changes.problem()
+
+
+def test_a_change_that_could_not_be_made_begins_no_back_off() -> None:
+    """Broken, a plugin that was updated and could not be configured at once waits for half a minute."""
+    clock = _Clock()
+    changes = plugin_changes.DescriptionChanges(clock)
+    assert changes.admits()
+    clock.now += 5
+    assert changes.admits()
