@@ -21,7 +21,7 @@ from grpc import aio
 
 from trireme.framework import supervision
 from trireme.frontend.replicas import failure_log, replica_link
-from trireme.replica import dialing
+from trireme.replica import dialing, fencing
 from trireme.v1 import bind_pb2, bind_pb2_grpc, cycle_pb2
 
 log = logging.getLogger(__name__)
@@ -312,7 +312,9 @@ class BindReplicas:
             await link.line.close()
 
     async def _unary(self, call: Callable[[Any], Awaitable[Answer]]) -> Answer:
-        """The answer of the next replica, and of another one while the last is unavailable. Raises: AioRpcError."""
+        """The answer of the next replica, and of another one while the last is unavailable or has another
+        configuration. Raises: AioRpcError.
+        """
         for tries_left in reversed(range(UNARY_TRIES)):
             link = await self._next()
             link.in_flight += 1
@@ -320,9 +322,11 @@ class BindReplicas:
                 return await call(link.stub)
             except aio.AioRpcError as error:
                 _unless_cancelled(error)
-                if error.code() not in _GONE or not tries_left:
+                if error.code() not in _GONE and not _lacks_configuration(error):
                     raise
                 self._broke(link, error)
+                if not tries_left:
+                    raise
             finally:
                 link.in_flight -= 1
         raise AssertionError("the last try answers or raises")
@@ -391,6 +395,9 @@ class BindReplicas:
         delay = RETRY_SECONDS
         try:
             while True:
+                # What breaks the link from here on, a new configuration among it, makes the answer one to another
+                # question: the leader is announced again.
+                link.broken.clear()
                 try:
                     answer = await link.stub.Fence(self._fence_request(), timeout=FENCE_SECONDS)
                 except aio.AioRpcError as error:
@@ -402,8 +409,9 @@ class BindReplicas:
                     delay = min(delay * 2, MAX_RETRY_SECONDS)
                     link.renew()
                     continue
+                if link.broken.is_set():
+                    continue
                 link.drain_seconds = answer.drain_ms / 1000
-                link.broken.clear()
                 link.fenced = True
                 link.last_error = ""
                 delay = RETRY_SECONDS
@@ -456,3 +464,9 @@ def _unless_cancelled(error: BaseException) -> None:
     """
     if supervision.is_being_cancelled():
         raise asyncio.CancelledError from error
+
+
+def _lacks_configuration(error: aio.AioRpcError) -> bool:
+    """The replica refused the call because it has another configuration: Fence brings ours."""
+    reason = dict(error.trailing_metadata() or ()).get(fencing.REASON_METADATA)
+    return reason == fencing.RefusalReason.CONFIG_MISMATCH
