@@ -54,7 +54,8 @@ func (f *fence) admit(caller *triremev1.Fence) error {
 	defer f.mu.Unlock()
 	highest, seen := f.highest[scheduler]
 	if epoch < highest {
-		return fmt.Errorf("epoch %d is over: a leader of epoch %d has been seen", epoch, highest)
+		return fmt.Errorf("epoch %d is over: a leader of epoch %d has been seen; "+
+			"restart this process if the cluster was restored from a backup", epoch, highest)
 	}
 	if !seen {
 		log.Printf("called by scheduler %q with epoch %d", scheduler, epoch)

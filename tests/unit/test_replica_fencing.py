@@ -83,6 +83,24 @@ def test_another_scheduler_resets_the_fence_with_a_log_line(caplog: pytest.LogCa
     assert len(caplog.messages) == 2
 
 
+def test_a_refusal_says_what_to_do_where_a_backup_was_restored() -> None:
+    """Else every leader after a restore is refused, by epochs that its cluster no longer has, and nobody knows why."""
+    hint = "; restart this process if the cluster was restored from a backup"
+    guard, epochs = EpochGuard(), SchedulerEpochs()
+    for admit in (guard.admit, epochs.admit):
+        admit(9000, "lease")
+        with pytest.raises(Refusal) as caught:
+            admit(8500, "lease")
+        assert str(caught.value) == f"epoch 8500 is over: a leader of epoch 9000 has been seen{hint}"
+        assert caught.value.reason is RefusalReason.STALE_EPOCH
+    # The backup may also be of a time before the Lease was deleted and made anew.
+    guard.admit(9500, "lease-2")
+    with pytest.raises(Refusal) as caught:
+        guard.admit(8600, "lease")
+    seen = "a leader of epoch 9000 has been seen, and scheduler 'lease-2' has replaced scheduler 'lease'"
+    assert str(caught.value) == f"epoch 8600 is over: {seen}{hint}"
+
+
 def test_a_tenure_ends_with_another_scheduler() -> None:
     """Else bind goes on for a scheduler whose successor has a lower epoch."""
     guard = EpochGuard()

@@ -91,7 +91,8 @@ func (c *cluster) accept(caller *triremev1.Fence) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if caller.GetSchedulerId() == c.leader.GetSchedulerId() && caller.GetEpoch() < c.leader.GetEpoch() {
-		return 0, fmt.Errorf("epoch %d is over: a leader of epoch %d has been seen", caller.GetEpoch(), c.leader.GetEpoch())
+		return 0, fmt.Errorf("epoch %d is over: a leader of epoch %d has been seen; "+
+			"restart this process if the cluster was restored from a backup", caller.GetEpoch(), c.leader.GetEpoch())
 	}
 	c.stream++
 	c.leader, c.synced = caller, false

@@ -27,6 +27,11 @@ REASON_METADATA = "trireme-reason"
 """The trailing metadata of a gRPC error that holds a `RefusalReason`."""
 
 
+# A restore gives the same Lease lower versions again. Filter, score and plugins do not read the Lease, so they cannot
+# tell its new leader from one that was deposed: the epoch that they remember must go, and it goes with the process.
+_IF_RESTORED = "restart this process if the cluster was restored from a backup"
+
+
 class RefusalReason(enum.StrEnum):
     """Why work is refused; the caller acts on it."""
 
@@ -111,11 +116,15 @@ class EpochGuard:
                 return
             seen = f"a leader of epoch {self._epoch} has been seen"
         else:
-            if epoch > self._replaced.get(scheduler_id, 0):
+            highest = self._replaced.get(scheduler_id, 0)
+            if epoch > highest:
                 return
-            seen = f"scheduler {self._scheduler_id!r} has replaced scheduler {scheduler_id!r}"
+            seen = (
+                f"a leader of epoch {highest} has been seen, "
+                f"and scheduler {self._scheduler_id!r} has replaced scheduler {scheduler_id!r}"
+            )
         self._refused += 1
-        raise Refusal(RefusalReason.STALE_EPOCH, f"epoch {epoch} is over: {seen}")
+        raise Refusal(RefusalReason.STALE_EPOCH, f"epoch {epoch} is over: {seen}; {_IF_RESTORED}")
 
     def admit(self, epoch: int, scheduler_id: str = "") -> bool:
         """Puts an epoch in force; answers whether it is a new one.
@@ -159,7 +168,7 @@ class SchedulerEpochs:
             return
         highest = self._highest.get(scheduler_id)
         if highest is not None and epoch < highest:
-            text = f"epoch {epoch} is over: a leader of epoch {highest} has been seen"
+            text = f"epoch {epoch} is over: a leader of epoch {highest} has been seen; {_IF_RESTORED}"
             raise Refusal(RefusalReason.STALE_EPOCH, text)
         if highest is None:
             others = f", beside other schedulers ({len(self._highest)})" if self._highest else ""
