@@ -223,22 +223,63 @@ async def test_descriptions_that_differ_again_and_again_count_after_a_back_off(
     assert len([each for each in caplog.records if "again and again" in each.message]) == 1
 
 
-async def test_another_instance_that_lacks_a_step_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Broken, nobody sees why calls to a plugin fail after its update."""
-    config = await asyncio.to_thread(completed, tmp_path)
+@pytest.mark.parametrize("policy", ["Fail", "Ignore"])
+@pytest.mark.parametrize("wrong", ["a step that it lacks", "refused arguments"])
+async def test_another_instance_that_does_not_fit_takes_part_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policy: str, wrong: str
+) -> None:
+    """Broken, a plugin is called that does not have what its profile wants of it, and nobody sees why calls fail."""
+    config = await asyncio.to_thread(completed, tmp_path, policy)
+    served = ScriptedPlugin({GET_PLUGIN_INFO: described(), CONFIGURE: accept})
+    async with scripted(f"unix:{tmp_path}/plugin.sock", served):
+        monitor = plugin_monitor.PluginMonitor(config)
+        await monitor.start(20)
+        in_force = monitor.infos()
+        async with running(monitor, monkeypatch) as changes:
+            if wrong == "refused arguments":
+                served.answers[CONFIGURE] = lambda _: plugin_pb2.ConfigureResponse(
+                    errors=[{"field": "args.a", "message": "too large"}]
+                )
+                served.answers[GET_PLUGIN_INFO] = described(instance="two")
+            else:
+                served.answers[GET_PLUGIN_INFO] = described(extension_points=[FILTER_POINT], instance="two")
+            await changes.until(1)
+            # Under Fail the pods being scheduled still need it.
+            assert changes.infos == [in_force if policy == "Fail" else {}]
+            assert monitor.rejected() == {"P"}
+            await until(lambda: bool(monitor.statuses()[0].problem))
+            (status,) = monitor.statuses()
+            assert (
+                "enables the plugin at permit" if wrong == "a step that it lacks" else "too large"
+            ) in status.problem
+            assert (status.takes_part, status.reachable) == (False, True)
+            served.answers.update({GET_PLUGIN_INFO: described(instance="three"), CONFIGURE: accept})
+            await changes.until(2)
+            assert changes.infos[1:] == [in_force]
+            assert monitor.rejected() == frozenset()
+            await until(lambda: not monitor.statuses()[0].problem)
+            assert monitor.statuses()[0].takes_part
+
+
+async def test_a_plugin_that_is_rejected_again_and_again_is_left_out_for_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Broken, all phases begin anew whenever calls reach the other of two versions that serve one address."""
+    config = await asyncio.to_thread(completed, tmp_path, "Ignore")
     served = ScriptedPlugin({GET_PLUGIN_INFO: described(), CONFIGURE: accept})
     async with scripted(f"unix:{tmp_path}/plugin.sock", served):
         monitor = plugin_monitor.PluginMonitor(config)
         await monitor.start(20)
         async with running(monitor, monkeypatch) as changes:
-            served.answers[GET_PLUGIN_INFO] = described(extension_points=[FILTER_POINT], instance="two")
-            async with asyncio.timeout(30):
-                while not monitor.statuses()[0].problem:
-                    await asyncio.sleep(0.02)
-            (status,) = monitor.statuses()
-            assert "profile first enables the plugin at permit" in status.problem
-            assert status.takes_part
-            assert not changes.infos
+            for count in (1, 3):
+                served.answers[GET_PLUGIN_INFO] = described(extension_points=[FILTER_POINT], instance="two")
+                await changes.until(count)
+                served.answers[GET_PLUGIN_INFO] = described(instance="three")
+                if count == 1:
+                    await changes.until(2)
+            await until(lambda: "again and again" in monitor.statuses()[0].problem)
+            assert len(changes.infos) == 3
+            assert monitor.infos() == {}
 
 
 @pytest.mark.parametrize(

@@ -421,3 +421,22 @@ def test_a_pod_group_that_goes_takes_the_questions_along() -> None:
     again = _asked(queue.set_group(pod_group("g", uid="another"), T0))
     queue.pre_enqueue_answered(again["p0"], "", T0)
     assert names(popped(queue)[1]) == ["p0"]
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_a_group_that_waits_is_gated_again(asked: bool) -> None:
+    """Else a group is scheduled though a plugin that its members need was rejected meanwhile."""
+    gates: list[Gate | str] = [Gate.ASK if asked else Gate.OPEN]
+    queue = grouping_queue(registrations=(Registration("Remote", NODE_ADD),), pre_enqueue=lambda pod: gates[0])
+    queue.set_group(pod_group("g"), T0)
+    questions = _asked(queue.add(member("p0", "g"), T0))
+    assert place(queue, "p0") is (Place.ASKED if asked else Place.ACTIVE)
+    assert all(queue.repeat_pre_enqueue(ask_id) for ask_id in questions.values())
+    gates[0] = "Remote"
+    assert not queue.gate_again(member("p0", "g").profile, NODE_ADD, T0)
+    assert place(queue, "p0") is Place.UNSCHEDULABLE
+    assert not any(queue.repeat_pre_enqueue(ask_id) for ask_id in questions.values())
+    assert queue.pop(T0, 100) is None
+    gates[0] = Gate.OPEN
+    queue.on_event(NODE_ADD, None, object(), T0)
+    assert names(popped(queue)[1]) == ["p0"]

@@ -246,3 +246,31 @@ def test_many_remote_events_during_one_attempt_simply_try_again() -> None:
         q.on_event(NODE_ADD, None, "node", T0)
     assert q.put_back(pods[0], T0, rejectors=frozenset({"Far"})) == ()
     assert place(q, "p") is Place.BACKOFF
+
+
+def test_pods_that_wait_are_gated_again() -> None:
+    """Else pods of a profile whose plugin is rejected are scheduled, or ask it, because they came before that."""
+    gates = dict.fromkeys(("asked", "backing", "parked"), Gate.ASK)
+    q = queue(pre_enqueue=lambda pod: gates.get(pod.key.removeprefix("ns/"), Gate.OPEN))
+    q.add(record("backing"), T0)
+    q.pre_enqueue_answered(1, "", T0)
+    popped_pod = popped(q, T0, 1)[0]
+    q.pre_enqueue_answered(ask_id(q.put_back(popped_pod, T0)), "", T0)
+    asked = ask_id(q.add(record("asked"), T0))
+    q.add(record("active"), T0)
+    q.add(record("other")._replace(profile="another"), T0)
+    assert [place(q, name) for name in ("backing", "asked", "active", "other")] == [
+        Place.BACKOFF,
+        Place.ASKED,
+        Place.ACTIVE,
+        Place.ACTIVE,
+    ]
+    q._places._pre_enqueue = lambda pod: "Far"
+    assert q.gate_again(record("active").profile, NODE_ADD, T0) == ()
+    assert [(place(q, name), pod(q, name).gated_by) for name in ("backing", "asked", "active")] == [
+        (Place.UNSCHEDULABLE, "Far")
+    ] * 3
+    assert place(q, "other") is Place.ACTIVE
+    assert not q.repeat_pre_enqueue(asked)
+    assert q.pre_enqueue_answered(asked, "", T0) == ()
+    assert place(q, "asked") is Place.UNSCHEDULABLE

@@ -125,6 +125,8 @@ class Frontend:
         self._missing_plugins = remote_plugins.missing_required(completed, infos)
         #: The remote plugins as `trireme status` shows them.
         self.plugin_rows: Callable[[], list[dict[str, Any]]] = list
+        #: Those that took part and are rejected now; under Fail they stay in the phases' configuration.
+        self.rejected_plugins: Callable[[], frozenset[str]] = frozenset
         self._seen = remote_plugins.pods_seen(infos)
         self._pod_paths = set(self._seen.paths)
         self._node_json = node_json.NodeJson(remote_plugins.want_node_json(infos))
@@ -218,7 +220,7 @@ class Frontend:
             profile.scheduler_name: self.observed.timed_hints(
                 [
                     *hints.registrations(profile, completed.gates, self._view),
-                    *remote_plugins.registrations(profile, self._infos, missing),
+                    *remote_plugins.registrations(profile, self._taking_part(), missing),
                     *(hints.of_extenders(completed.gates) if completed.configuration.extenders else ()),
                 ]
             )
@@ -512,25 +514,36 @@ class Frontend:
         """The remote plugin that the profile's pods wait for; empty: none."""
         return self._missing_plugins.get(profile, "")
 
+    def _taking_part(self) -> dict[str, plugin_pb2.PluginInfo]:
+        rejected = self.rejected_plugins()
+        return {name: info for name, info in self._infos.items() if name not in rejected}
+
     async def plugins_changed(self, infos: Mapping[str, plugin_pb2.PluginInfo]) -> None:
-        """Remote plugins joined, or describe themselves otherwise: phases get the new configuration, and pods that
-        waited for a plugin are scheduled.
+        """Remote plugins joined, describe themselves otherwise, or are rejected: phases get the new configuration, pods
+        that waited for a plugin are scheduled, and those that need one that was rejected wait.
         """
         await self._see_more_of_pods(infos)
         await self._see_more_of_nodes(infos)
         self._infos = infos
-        self._configuration = phase_configuration.configuration(self._completed, infos)
-        self._config_hash = phase_configuration.config_hash(self._configuration)
-        self.calls.set_config_hash(self._config_hash)
-        self.remote_queue.configure(self._configuration)
-        if self._term is not None:
-            self.plugin_streams.configure(self._configuration)
-        for phase in (self.filters, self.scores, self.binders):
-            phase.restart()
-        self._missing_plugins = remote_plugins.missing_required(self._completed, infos)
+        self._configure_phases(phase_configuration.configuration(self._completed, infos))
+        self._missing_plugins = remote_plugins.missing_required(self._completed, self._taking_part())
         self._carry_out(self.queue.on_event(remote_plugins.PLUGIN_JOINED, None, None, self._now()))
         self._hints.replace(self._registrations())
+        for profile in self._missing_plugins:
+            self._carry_out(self.queue.gate_again(profile, remote_plugins.PLUGIN_REJECTED, self._now()))
         self.wake()
+
+    def _configure_phases(self, configuration: snapshot_pb2.Configuration) -> None:
+        config_hash = phase_configuration.config_hash(configuration)
+        if config_hash == self._config_hash:
+            return
+        self._configuration, self._config_hash = configuration, config_hash
+        self.calls.set_config_hash(config_hash)
+        self.remote_queue.configure(configuration)
+        if self._term is not None:
+            self.plugin_streams.configure(configuration)
+        for phase in (self.filters, self.scores, self.binders):
+            phase.restart()
 
     async def _see_more_of_pods(self, infos: Mapping[str, plugin_pb2.PluginInfo]) -> None:
         """Have pods' classes hold all that the plugins read, before they are asked."""

@@ -2,7 +2,8 @@
 
 A plugin takes part once it has described itself in terms that fit the profiles and has accepted its configuration.
 Until then its failure policy decides: with Ignore its profiles are scheduled without it, with Fail they wait. A plugin
-that took part once stays: how single calls to it fail is the matter of whoever calls it.
+that took part once stays: how single calls to it fail is the matter of whoever calls it. But where another instance of
+it does not fit the profiles, or refuses its configuration, it is rejected, and the failure policy decides again.
 
 Each plugin is asked every few seconds, so one that starts late, or starts again as another version, is noticed. Another
 instance gets its configuration; scheduling begins anew only where the plugin is to be called otherwise than before.
@@ -61,7 +62,18 @@ class _Plugin:
         self.changes = plugin_changes.DescriptionChanges(time.monotonic)
         self.instance = ""
         self.reachable = False
+        #: It took part, and its newest instance must not.
+        self.rejected = False
         self.problem = ""
+
+    @property
+    def takes_part(self) -> bool:
+        return self.info is not None and not self.rejected
+
+    @property
+    def in_configuration(self) -> bool:
+        """Whether phases have it in their configuration: where pods wait for it, those under way still need it."""
+        return self.info is not None and not (self.rejected and self.config.failure_policy == "Ignore")
 
     @property
     def where(self) -> str:
@@ -75,7 +87,7 @@ class _Plugin:
             config.address,
             self.version,
             config.failure_policy,
-            self.info is not None,
+            self.takes_part,
             self.reachable,
             self.changes.problem() if changing else self.problem,
             changing,
@@ -97,8 +109,16 @@ class PluginMonitor:
         self._plugins = [_Plugin(config, self._line(config)) for config in completed.trireme.remote_plugins]
 
     def infos(self) -> dict[str, plugin_pb2.PluginInfo]:
-        """How the plugins that take part are called, by name: their descriptions in the normal form."""
-        return {plugin.config.name: plugin.info for plugin in self._plugins if plugin.info is not None}
+        """How the plugins that take part, or are rejected under Fail, are called: descriptions in the normal form."""
+        return {
+            plugin.config.name: plugin.info
+            for plugin in self._plugins
+            if plugin.info is not None and plugin.in_configuration
+        }
+
+    def rejected(self) -> frozenset[str]:
+        """The plugins that took part and whose newest instance does not fit its profiles or its configuration."""
+        return frozenset(plugin.config.name for plugin in self._plugins if plugin.rejected)
 
     def statuses(self) -> list[PluginStatus]:
         """How each plugin is, as configured."""
@@ -122,7 +142,7 @@ class PluginMonitor:
                 self._log_missing(plugin)
 
     async def run(self, changed: Callable[[Mapping[str, plugin_pb2.PluginInfo]], Awaitable[None]]) -> None:
-        """Check all plugins until cancelled. `changed` gets the new descriptions when a plugin joins, or is another."""
+        """Check all plugins until cancelled. `changed` gets `infos` when a plugin joins, is another, or is rejected."""
         async with asyncio.TaskGroup() as group:
             lock = asyncio.Lock()
             for plugin in self._plugins:
@@ -167,18 +187,33 @@ class PluginMonitor:
         changed: Callable[[Mapping[str, plugin_pb2.PluginInfo]], Awaitable[None]],
     ) -> None:
         while True:
-            await asyncio.sleep(CHECK_SECONDS if plugin.reachable and plugin.info is not None else MISSING_SECONDS)
+            await asyncio.sleep(CHECK_SECONDS if plugin.reachable and plugin.takes_part else MISSING_SECONDS)
             try:
                 response = await self._ask(plugin, CHECK_TIMEOUT_SECONDS)
-                if response.instance != plugin.instance or not plugin.instance or plugin.info is None:
+                if response.instance != plugin.instance or not plugin.instance or not plugin.takes_part:
                     async with lock:
-                        await self._admit(plugin, response, changed)
+                        await self._admit_or_reject(plugin, response, changed)
             except (_Unreachable, remote_client.HandshakeError) as error:
                 self._failed(plugin, error)
             else:
                 if not plugin.reachable:
                     log.info("%s answers", plugin.where)
                 plugin.reachable, plugin.problem = True, ""
+
+    async def _admit_or_reject(
+        self,
+        plugin: _Plugin,
+        response: plugin_pb2.GetPluginInfoResponse,
+        changed: Callable[[Mapping[str, plugin_pb2.PluginInfo]], Awaitable[None]],
+    ) -> None:
+        """As `_admit`; a plugin that took part and cannot any more is rejected, so its failure policy decides."""
+        try:
+            await self._admit(plugin, response, changed)
+        except remote_client.HandshakeError:
+            if plugin.takes_part:
+                plugin.rejected = True
+                await changed(self.infos())
+            raise
 
     async def _admit(
         self,
@@ -194,11 +229,14 @@ class PluginMonitor:
         before, instance = plugin.info, response.instance
         if before is not None and info != before and not self._change_counts(plugin):
             info, instance = before, plugin.instance
+        if not plugin.in_configuration and before is not None and not plugin.changes.admits():
+            raise remote_client.HandshakeError(f"{plugin.where}: was rejected again and again; takes part again later")
         infos = {**self.infos(), plugin.config.name: info}
         configuration = phase_configuration.configuration(self._completed, infos)
         await self._configure(plugin, phase_configuration.config_hash(configuration))
         plugin.info, plugin.instance = info, instance
-        if info == before:
+        was_rejected, plugin.rejected = plugin.rejected, False
+        if info == before and not was_rejected:
             return
         if before is not None:
             plugin.changes.begin_back_off()

@@ -24,6 +24,8 @@ log = logging.getLogger(__name__)
 
 #: A remote plugin that was missing takes part now: the pods that wait for it may be scheduled.
 PLUGIN_JOINED = cluster_event.ClusterEvent("trireme.dev/RemotePlugin", cluster_event.ActionType.ADD)
+#: A remote plugin that took part is rejected: the pods that need it wait.
+PLUGIN_REJECTED = cluster_event.ClusterEvent("trireme.dev/RemotePlugin", cluster_event.ActionType.DELETE)
 
 _WILDCARD = cluster_event.ClusterEvent(cluster_event.Resource.WILDCARD, cluster_event.ActionType.ALL)
 
@@ -69,7 +71,7 @@ def want_node_json(infos: Mapping[str, plugin_pb2.PluginInfo]) -> bool:
 def missing_required(
     completed: commandline.CompletedConfig, infos: Mapping[str, plugin_pb2.PluginInfo]
 ) -> dict[str, str]:
-    """By profile the first plugin with the failure policy Fail that does not take part yet: its pods wait for that."""
+    """By profile the first plugin with the failure policy Fail that does not take part: its pods wait for that."""
     out: dict[str, str] = {}
     for profile in completed.profiles:
         for plugin in completed.trireme.remote_plugins:
@@ -174,8 +176,11 @@ class RemoteQueue:
             resource=asked.event.resource, actions=cluster_event.action_names(asked.event.action), hint=True
         )
         pods = [self._pod_of(pod) for pod in asked.pods]
-        plugin = self._plugins[asked.plugin]
-        answers = await plugin.queueing_hint(event, _json(asked.old), _json(asked.new), pods)
+        plugin = self._plugins.get(asked.plugin)
+        # One that was rejected meanwhile cannot be asked.
+        answers = None
+        if plugin is not None:
+            answers = await plugin.queueing_hint(event, _json(asked.old), _json(asked.new), pods)
         if answers is None:
             self._hint_answered(asked.ask_id, None)
             return

@@ -107,6 +107,7 @@ async def _run(
             gc.set_threshold(*GC_THRESHOLDS)
             calls = plugin_calls.PluginCalls(monitor, frontend)
             frontend.plugin_rows = calls.rows
+            frontend.rejected_plugins = monitor.rejected
             if completed.trireme.remote_plugins:
                 supervisor.keep("remote plugins", functools.partial(monitor.run, frontend.plugins_changed))
                 supervisor.keep("calls to remote plugins", calls.run)

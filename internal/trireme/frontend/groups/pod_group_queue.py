@@ -353,6 +353,19 @@ class PodGroupQueue(metrics_observed.TimedQueue):
                 self._tell(group, self.groups.missing(group) if group.tree is None else "")
         return super().flush_unschedulable(now)
 
+    def gate_again(self, profile: str, event: ClusterEvent, now: float) -> Instructions:
+        """As the queue's; a group is held back for its members."""
+        instructions = super().gate_again(profile, event, now)
+        for group in self.groups:
+            entity = group.entity
+            waits = entity is not None and entity.place in (Place.ACTIVE, Place.BACKOFF, Place.ASKED)
+            if waits and entity is not None and entity.record.profile == profile and group.attempt is None:
+                self._seats.seat(group, entity.place, event.label, now)
+        return [*instructions, *self._questions.take_instructions()]
+
+    def _by_itself(self, pod: QueuedPod) -> bool:
+        return not isinstance(pod.record.pod, GroupState)
+
     def _asking(self, pod: QueuedPod) -> Asking | None:
         group = self.groups.of_member(pod.uid)
         return super()._asking(pod) if group is None else group.entry.open.get(pod.uid)

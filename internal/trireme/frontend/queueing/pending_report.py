@@ -149,7 +149,8 @@ class PendingReport:
             preemptor = where.root or pod.uid
             return self._preemption(self._frontend.preemptions.victims_of(preemptor), self._promised(pod))
         if where.gate == self._frontend.missing_plugin(pod.record.profile):
-            text = f"waits for the plugin {where.gate}, which does not take part yet"
+            why = "was rejected" if where.gate in self._frontend.rejected_plugins() else "does not take part yet"
+            text = f"waits for the plugin {where.gate}, which {why}"
             return {"for": "plugin", "plugin": where.gate}, text
         pending: cluster_watch.PendingPod = pod.record.pod
         waits: Json = {"for": "gate", "plugin": where.gate, "events": list(where.events)}

@@ -25,7 +25,7 @@ def gate_of(
 
     `preempting` says of a UID whether victims of the pod are still to be deleted; `lacks_claims` of a class whether a
     claim for devices is missing that its pods name; `missing_plugin` names for a profile the remote plugin that its
-    pods cannot be scheduled without and that does not take part yet.
+    pods cannot be scheduled without and that does not take part.
     """
     points = {profile.scheduler_name: profile.names(ExtensionPoint.PRE_ENQUEUE) for profile in profiles}
     gated_profiles = frozenset(name for name, plugins in points.items() if SCHEDULING_GATES in plugins)

@@ -301,6 +301,16 @@ class SchedulingQueue:
             self._wake(pod, Decision.AFTER_BACKOFF, cluster_event.UNSCHEDULABLE_TIMEOUT, now)
         return self._questions.take_instructions()
 
+    def gate_again(self, profile: str, event: ClusterEvent, now: float) -> Instructions:
+        """PreEnqueue may refuse now pods of the profile that it let in, or that it was asked about."""
+        places = self._places
+        for pod in [pod for pod in places.queued.values() if pod.record.profile == profile and self._by_itself(pod)]:
+            if pod.place in (Place.ACTIVE, Place.BACKOFF, Place.ASKED):
+                place = pod.place if pod.asking is None else pod.asking.destination
+                places.leave(pod)
+                places.enter(pod, place, event.label, now, counted=False)
+        return self._questions.take_instructions()
+
     # --- answers of remote plugins -----------------------------------------------------------------------------------
 
     def repeat_pre_enqueue(self, ask_id: int) -> bool:
@@ -441,6 +451,10 @@ class SchedulingQueue:
     def _asking(self, pod: QueuedPod) -> Asking | None:
         """The question about the pod that is open."""
         return pod.asking
+
+    def _by_itself(self, pod: QueuedPod) -> bool:
+        """It is a pod, and not queued for others."""
+        return True
 
     def _popped(self, uid: str) -> QueuedPod | None:
         """The pod, if it is in flight or done."""

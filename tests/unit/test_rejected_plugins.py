@@ -1,0 +1,67 @@
+"""A remote plugin that took part and is rejected: its failure policy decides about the pods of its profiles."""
+
+from collections.abc import Iterator, Sequence
+
+import pytest
+from frontend_world import GUARD, World, one_node
+from frontend_world_api import PROFILE
+
+from trireme.frontend import remote_plugins
+from trireme.frontend.queueing import queue_pod
+from trireme.frontend.serving import status_report
+from trireme.v1 import plugin_pb2
+
+INFO = plugin_pb2.PluginInfo(name=GUARD, extension_points=[plugin_pb2.EXTENSION_POINT_PERMIT])
+
+
+@pytest.fixture(name="world")
+def _world() -> Iterator[World]:
+    with one_node() as world:
+        yield world
+
+
+def _reject(world: World, names: Sequence[str]) -> None:
+    world.frontend.rejected_plugins = lambda: frozenset(names)
+    world.loop.run_until_complete(world.frontend.plugins_changed({GUARD: INFO}))
+    world.loop.settle()
+
+
+def test_pods_wait_while_a_plugin_under_fail_is_rejected(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Broken, pods are scheduled by a plugin that does not have what their profile wants of it."""
+    (profile,) = (each for each in world.frontend._completed.profiles if each.scheduler_name == PROFILE)
+    assert GUARD in profile.all_names()
+    monkeypatch.setattr(
+        remote_plugins, "missing_required", lambda completed, infos: {} if GUARD in infos else {PROFILE: GUARD}
+    )
+    monkeypatch.setattr(world.frontend, "_configure_phases", lambda configuration: None)
+    world.create("before", 1)
+    assert world.asked() == ["Filter"]
+    world.create("queued", 1, 1)
+    _reject(world, [GUARD])
+    world.create("after", 1)
+    for name in ("queued", "after"):
+        found = world.frontend.queue.get(f"ns/{name}")
+        assert found is not None
+        assert (found.place, found.gated_by) == (queue_pod.Place.UNSCHEDULABLE, GUARD)
+        explained = status_report.explain(world.frontend, f"ns/{name}")
+        assert explained is not None
+        assert explained["summary"] == f"waits for the plugin {GUARD}, which was rejected"
+    world.answer_all()
+    assert not world.asked()
+    _reject(world, [])
+    for name in ("queued", "after"):
+        found = world.frontend.queue.get(f"ns/{name}")
+        assert found is not None
+        assert found.place is not queue_pod.Place.UNSCHEDULABLE
+
+
+def test_no_hint_is_asked_of_a_rejected_plugin(world: World) -> None:
+    """Broken, it decides how long pods wait."""
+    info = plugin_pb2.PluginInfo(
+        name=GUARD, events_to_register=[plugin_pb2.ClusterEvent(resource="Node", actions=["Add"], hint=True)]
+    )
+    frontend = world.frontend
+    frontend._infos = {GUARD: info}
+    assert any(each.remote for each in frontend._registrations()[PROFILE])
+    frontend.rejected_plugins = lambda: frozenset({GUARD})
+    assert not any(each.remote for each in frontend._registrations()[PROFILE])
