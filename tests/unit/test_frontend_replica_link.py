@@ -16,6 +16,10 @@ DEADLINE = 20.0
 """Seconds that a test waits for what happens at once on an idle machine."""
 
 
+def _delta(generation: int) -> bytes:
+    return snapshot_pb2.SyncRequest(delta=snapshot_pb2.Delta(to_generation=generation)).SerializeToString()
+
+
 class Stream:
     """A stream to a replica that answers what the test says."""
 
@@ -23,12 +27,14 @@ class Stream:
         """`most`: how many messages are written before `proceed` is called; None: all."""
         self.written: list[snapshot_pb2.SyncRequest] = []
         self.full = asyncio.Event()
+        self._received = asyncio.Event()
         self._most = most
         self._proceeding = asyncio.Event()
         self._answers: asyncio.Queue[snapshot_pb2.SyncResponse | None] = asyncio.Queue()
 
     async def write(self, message: bytes) -> None:
         self.written.append(snapshot_pb2.SyncRequest.FromString(message))
+        self._received.set()
         if len(self.written) == self._most:
             self.full.set()
             await self._proceeding.wait()
@@ -40,6 +46,7 @@ class Stream:
         self.end()
 
     def acknowledge(self, generation: int) -> None:
+        """As soon as it is received."""
         self._answers.put_nowait(snapshot_pb2.SyncResponse(applied_generation=generation))
 
     def end(self) -> None:
@@ -47,7 +54,13 @@ class Stream:
 
     async def __aiter__(self) -> AsyncIterator[snapshot_pb2.SyncResponse]:
         while (answer := await self._answers.get()) is not None:
+            while not self._has(answer.applied_generation):
+                self._received.clear()
+                await self._received.wait()
             yield answer
+
+    def _has(self, generation: int) -> bool:
+        return any(one.HasField("delta") and one.delta.to_generation >= generation for one in self.written)
 
 
 class Channel:
@@ -93,7 +106,7 @@ class Source:
 
     def __init__(self) -> None:
         self.config_hash = 1
-        self.chunks: list[bytes] = []
+        self.chunks = [_delta(0)]
 
     def hello(self) -> snapshot_pb2.Hello:
         return snapshot_pb2.Hello(config_hash=self.config_hash)
@@ -143,7 +156,7 @@ async def test_an_acknowledgement_that_ends_a_silence_is_notified() -> None:
     """Else the scheduler, which found no replica in step, waits for some other event though pods could be placed."""
     async with running() as setting:
         stream = await setting.in_step()
-        setting.link.publish(snapshot_pb2.SyncRequest().SerializeToString(), 1)
+        setting.link.publish(_delta(1), 1)
         setting.now += replica_link.SILENCE_SECONDS + 0.5
         assert not setting.link.in_step
         stream.acknowledge(1)
@@ -155,7 +168,7 @@ async def test_an_acknowledgement_of_a_part_ends_a_silence() -> None:
     async with running() as setting:
         stream = await setting.in_step()
         for generation in (1, 2):
-            setting.link.publish(snapshot_pb2.SyncRequest().SerializeToString(), generation)
+            setting.link.publish(_delta(generation), generation)
         setting.now += replica_link.SILENCE_SECONDS + 0.5
         stream.acknowledge(1)
         assert await setting.notified.get()
@@ -165,7 +178,7 @@ async def test_an_answer_that_ends_a_silence_is_notified() -> None:
     """A call made before the silence may be answered before anything is acknowledged."""
     async with running() as setting:
         await setting.in_step()
-        setting.link.publish(snapshot_pb2.SyncRequest().SerializeToString(), 1)
+        setting.link.publish(_delta(1), 1)
         setting.now += replica_link.SILENCE_SECONDS + 0.5
         setting.link.heard()
         assert setting.notified.get_nowait()
@@ -176,7 +189,7 @@ async def test_an_acknowledgement_in_time_is_not_notified() -> None:
     async with running() as setting:
         stream = await setting.in_step()
         for generation in (1, 2):
-            setting.link.publish(snapshot_pb2.SyncRequest().SerializeToString(), generation)
+            setting.link.publish(_delta(generation), generation)
             stream.acknowledge(generation)
             setting.now += 0.1
             while setting.link.statistics().acknowledged < generation:
@@ -222,7 +235,7 @@ async def test_a_new_configuration_is_sent_before_the_delay_after_a_failure_is_o
 async def test_a_change_of_the_configuration_during_a_full_sync_ends_it() -> None:
     """The rest of it would be of no use: the next stream begins with all of the cluster."""
     async with running() as setting:
-        setting.source.chunks = [snapshot_pb2.SyncRequest().SerializeToString()] * 2
+        setting.source.chunks *= 2
         setting.channel.most = 2
         stream = await setting.opened.get()
         await stream.full.wait()

@@ -14,9 +14,11 @@ class FailureLog:
         self._level = level
         self._kind = ""
 
-    def failed(self, kind: str, text: str) -> None:
-        """It failed. The line `text` is logged unless the last failure was of the same kind, with no success since."""
-        level = logging.DEBUG if kind == self._kind else self._level
+    def failed(self, kind: str, text: str, level: int | None = None) -> None:
+        """It failed. The line `text` is logged unless the last failure was of the same kind, with no success since.
+        `level`: where it is not that of other failures.
+        """
+        level = logging.DEBUG if kind == self._kind else self._level if level is None else level
         self._kind = kind
         self._log.log(level, text, stacklevel=2)
 

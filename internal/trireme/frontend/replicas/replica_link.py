@@ -6,6 +6,7 @@ nobody. Where it falls too far behind, the stream is given up and opened again w
 
 import asyncio
 import collections
+import contextlib
 import itertools
 import logging
 from collections.abc import Callable, Sequence
@@ -28,6 +29,8 @@ SILENCE_SECONDS = 3.0
 FULL_SYNC_SECONDS = 60.0
 RECONNECT_SECONDS = 0.2
 MAX_RECONNECT_SECONDS = 5.0
+# Least time between two looks at whether a replica acknowledges what it is sent.
+CHECK_SECONDS = 0.1
 
 CHANNEL_OPTIONS = [
     ("grpc.max_receive_message_length", 64 << 20),
@@ -54,8 +57,12 @@ class Source(Protocol):
         ...
 
     def full_sync(self) -> Sequence[bytes]:
-        """All of the cluster as serialised SyncRequests, at the generation of the last delta published."""
+        """All of the cluster as one or more serialised SyncRequests, at the generation of the last delta published."""
         ...
+
+
+class AcknowledgementError(Exception):
+    """A replica acknowledged what it was not sent: its generations say nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +94,7 @@ class ReplicaLink:
         self._source = source
         self._clock = clock
         self._changed = changed
-        self._pending: collections.deque[bytes] = collections.deque()
+        self._pending: collections.deque[tuple[bytes, int]] = collections.deque()  # with the generation it leads to
         self._pending_bytes = 0
         self._wake = asyncio.Event()
         self._streaming = False
@@ -96,6 +103,8 @@ class ReplicaLink:
         self._restarting = asyncio.Event()
         self._acknowledged = 0
         self._published = 0
+        self._sent = 0  # generation
+        self._full_sync_generation: int | None = None  # of this stream's, from when its last chunk is written
         self._unheard_since = 0.0
         self._sent_bytes = 0
         self._full_syncs = 0
@@ -153,7 +162,7 @@ class ReplicaLink:
         self._published = generation
         if not self._streaming:
             return
-        self._pending.append(request)
+        self._pending.append((request, generation))
         self._pending_bytes += len(request)
         if not self._unheard_since:
             self._unheard_since = self._clock()
@@ -197,6 +206,9 @@ class ReplicaLink:
                 self._last_error = _reason(error)
                 kind = error.code().name if isinstance(error, aio.AioRpcError) else type(error).__name__
                 self._failures.failed(kind, f"{self.address}: the snapshot stream ended: {self._last_error}")
+            except AcknowledgementError as error:
+                self._last_error = str(error)
+                self._failures.failed("acknowledgement", f"{self.address}: {error}", logging.ERROR)
             else:
                 if self._restarting.is_set():
                     self._last_error = "the configuration changed"
@@ -242,6 +254,7 @@ class ReplicaLink:
         was = self._streaming
         self._streaming = self._synced = False
         self._acknowledged = 0
+        self._full_sync_generation = None
         self._pending.clear()
         self._pending_bytes = 0
         self._unheard_since = 0.0
@@ -257,10 +270,10 @@ class ReplicaLink:
         try:
             await self._write_full_sync(call)
             while True:
-                await self._wake.wait()
+                await self._wait_for_work()
                 self._wake.clear()
-                while self._pending and not self._restarting.is_set():
-                    request = self._pending.popleft()
+                while self._pending and not (self._restarting.is_set() or reader.done()):
+                    request, self._sent = self._pending.popleft()
                     await self._write(call, request, reader)
                     self._pending_bytes -= len(request)
                     self._sent_bytes += len(request)
@@ -277,6 +290,17 @@ class ReplicaLink:
             if not reader.cancelled():
                 reader.exception()  # it is known by now, or of no interest any more
 
+    async def _wait_for_work(self) -> None:
+        """Return once there is something to do. Raises: TimeoutError where meanwhile the replica does not acknowledge
+        what it was sent; where it has acknowledged everything, nothing is looked at.
+        """
+        while not self._wake.is_set():
+            self._check_behind()
+            left = max(self._patience - self.silent_for, CHECK_SECONDS) if self._unheard_since else None
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(left):
+                    await self._wake.wait()
+
     async def _write_full_sync(self, call: Any) -> None:
         """The cluster as it is now; what changes while it is written is queued behind it."""
         hello = snapshot_pb2.SyncRequest(hello=self._source.hello()).SerializeToString()
@@ -286,12 +310,20 @@ class ReplicaLink:
         self._full_syncs += 1
         self._stream_number = next(_stream_numbers)
         self._full_sync_bytes = sum(map(len, chunks))
+        # What was published since the full sync was made follows it, so the two may differ.
+        generation, self._sent = _generation(chunks[0]), _generation(chunks[-1])
+        self._published = self._sent
         async with asyncio.timeout(FULL_SYNC_SECONDS):
             await call.write(hello)
-            for chunk in chunks:
+            for number, chunk in enumerate(chunks, 1):
                 if self._restarting.is_set():
                     return
+                if number == len(chunks):
+                    # The acknowledgement may come before the call that writes the last chunk returns.
+                    self._full_sync_generation = generation
                 await call.write(chunk)
+        if not self._synced:
+            self._unheard_since = self._clock()
 
     async def _write(self, call: Any, request: bytes, reader: asyncio.Task[None]) -> None:
         """Write a delta. Raises: OSError or TimeoutError where the stream is of no use any more."""
@@ -304,16 +336,21 @@ class ReplicaLink:
                     raise ConnectionResetError("closed by the replica")
                 if self._restarting.is_set():
                     return
-                if self._is_behind():
-                    raise TimeoutError("it does not follow; it will be synchronised anew")
+                self._check_behind()
             await writing
         finally:
             writing.cancel()
 
-    def _is_behind(self) -> bool:
-        if self._pending_bytes > max(MAX_BACKLOG_BYTES, self._full_sync_bytes):
-            return True
-        return self._silent(SILENCE_SECONDS * 2 if self._synced else FULL_SYNC_SECONDS)
+    @property
+    def _patience(self) -> float:
+        """How long the replica may acknowledge nothing before it is synchronised anew, in seconds."""
+        return SILENCE_SECONDS * 2 if self._synced else FULL_SYNC_SECONDS
+
+    def _check_behind(self) -> None:
+        """Raises: TimeoutError where a full sync is the way to bring the replica up to date."""
+        too_much = self._pending_bytes > max(MAX_BACKLOG_BYTES, self._full_sync_bytes)
+        if too_much or self._silent(self._patience):
+            raise TimeoutError("it does not follow; it will be synchronised anew")
 
     async def _read(self, call: Any) -> None:
         try:
@@ -321,17 +358,37 @@ class ReplicaLink:
                 if self._restarting.is_set():
                     continue
                 was_in_step = self.in_step
-                first, self._synced = not self._synced, True
-                self._acknowledged = answer.applied_generation
-                self._unheard_since = 0.0 if self._acknowledged >= self._published else self._clock()
-                if first:
-                    self._last_error = ""
-                    self._failures.worked()
-                    log.info("%s: in step at generation %d", self.address, self._acknowledged)
+                self._take_acknowledgement(answer.applied_generation)
                 self._notify_if_in_step_again(was_in_step)
         finally:
             # However the stream ended, the writer must learn of it: without changes it would wait for ever.
             self._wake.set()
+
+    def _take_acknowledgement(self, generation: int) -> None:
+        """Raises: AcknowledgementError."""
+        if generation > self._sent:
+            self._synced = False
+            raise AcknowledgementError(
+                f"it acknowledged generation {generation}, but was sent {self._sent} at most; "
+                "it will be synchronised anew"
+            )
+        if self._full_sync_generation is None or generation < self._full_sync_generation:
+            return  # it has not all of the cluster yet
+        first, self._synced = not self._synced, True
+        if generation >= self._published:
+            self._unheard_since = 0.0
+        elif first or generation > self._acknowledged:
+            self._unheard_since = self._clock()
+        self._acknowledged = max(generation, self._acknowledged)
+        if first:
+            self._last_error = ""
+            self._failures.worked()
+            log.info("%s: in step at generation %d", self.address, generation)
+            self._wake.set()  # less patience from now on
+
+
+def _generation(request: bytes) -> int:
+    return snapshot_pb2.SyncRequest.FromString(request).delta.to_generation
 
 
 def _identity(message: bytes) -> bytes:

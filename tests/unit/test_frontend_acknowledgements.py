@@ -1,0 +1,238 @@
+"""ReplicaLink: which acknowledgements count, and what becomes of a replica that sends none, on virtual time."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, cast
+
+import pytest
+from virtual_time import on_virtual_time
+
+from trireme.frontend.replicas import replica_link
+from trireme.replica import dialing
+from trireme.v1 import snapshot_pb2
+
+CHUNKS = 3
+"""Of each full sync."""
+
+
+class Stream:
+    """One Sync call; the test plays the replica. gRPC's end of the call."""
+
+    def __init__(self) -> None:
+        self.received: list[snapshot_pb2.SyncRequest] = []
+        self._answers: asyncio.Queue[snapshot_pb2.SyncResponse] = asyncio.Queue()
+
+    def acknowledge(self, generation: int) -> None:
+        self._answers.put_nowait(snapshot_pb2.SyncResponse(applied_generation=generation, instance="i"))
+
+    async def write(self, request: bytes) -> None:
+        self.received.append(snapshot_pb2.SyncRequest.FromString(request))
+
+    async def __aiter__(self) -> AsyncIterator[snapshot_pb2.SyncResponse]:
+        while True:
+            yield await self._answers.get()
+
+    def cancel(self) -> None:
+        """Nothing more is written by then."""
+
+
+class Frontend:
+    """A link whose channel opens `Stream`s, and the cluster that they begin with."""
+
+    def __init__(self, generation: int, chunks: int = CHUNKS) -> None:
+        self.generation = generation
+        self.chunks = chunks
+        self.streams: list[Stream] = []
+        dialer = cast("dialing.Dialer", self)
+        self.link = replica_link.ReplicaLink("r:1", self, dialer, asyncio.get_running_loop().time, lambda: None)
+
+    @property
+    def channel(self) -> "Frontend":
+        return self
+
+    def line(self, *_: Any) -> "Frontend":
+        return self
+
+    def renew(self) -> bool:
+        return False
+
+    def stream_stream(self, *_: Any, **__: Any) -> Any:
+        self.streams.append(Stream())
+        return lambda _: self.streams[-1]
+
+    def hello(self) -> snapshot_pb2.Hello:
+        return snapshot_pb2.Hello(config_hash=1)
+
+    def full_sync(self) -> Sequence[bytes]:
+        at = self.generation
+        first = snapshot_pb2.Delta(reset=True, partial=True, to_generation=at)
+        rest = [
+            snapshot_pb2.Delta(from_generation=at, to_generation=at, partial=number < self.chunks - 1)
+            for number in range(1, self.chunks)
+        ]
+        return [snapshot_pb2.SyncRequest(delta=delta).SerializeToString() for delta in (first, *rest)]
+
+    def publish(self) -> None:
+        self.generation += 1
+        delta = snapshot_pb2.Delta(from_generation=self.generation - 1, to_generation=self.generation)
+        self.link.publish(snapshot_pb2.SyncRequest(delta=delta).SerializeToString(), self.generation)
+
+    async def in_step(self) -> Stream:
+        """Acknowledge the full sync; the stream."""
+        await asyncio.sleep(0.1)
+        self.streams[-1].acknowledge(self.generation)
+        await asyncio.sleep(0.1)
+        assert self.link.in_step
+        return self.streams[-1]
+
+
+@contextlib.asynccontextmanager
+async def frontend(generation: int) -> AsyncIterator[Frontend]:
+    """With its link at work."""
+    made = Frontend(generation)
+    task = asyncio.create_task(made.link.run())
+    try:
+        yield made
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+        assert task.cancelled()
+
+
+@on_virtual_time
+async def test_a_replica_that_stops_acknowledging_is_synchronised_anew_while_nothing_changes() -> None:
+    """Broken, the last change before a quiet night is not known to it until the next one in the morning."""
+    async with frontend(7) as front:
+        await front.in_step()
+        front.publish()
+        await asyncio.sleep(2 * replica_link.SILENCE_SECONDS + 1)
+        assert len(front.streams) == 2
+        assert front.link.statistics().last_error == "it does not follow; it will be synchronised anew"
+        await front.in_step()
+
+
+@on_virtual_time
+async def test_a_replica_that_never_acknowledges_its_full_sync_gets_another() -> None:
+    """Broken, it is never in step where the cluster does not change."""
+    async with frontend(7) as front:
+        await asyncio.sleep(replica_link.FULL_SYNC_SECONDS - 1)
+        assert len(front.streams) == 1
+        await asyncio.sleep(2)
+        assert len(front.streams) == 2
+
+
+@on_virtual_time
+async def test_an_acknowledgement_that_says_nothing_new_does_not_count() -> None:
+    """Broken, a replica that repeats its last acknowledgement for ever is taken for one that follows."""
+    async with frontend(7) as front:
+        stream = await front.in_step()
+        front.publish()
+        front.publish()
+        await asyncio.sleep(1)
+        for generation in (8, 7, 8, 7, 8, 7, 8, 8):
+            stream.acknowledge(generation)
+            await asyncio.sleep(1)
+        assert len(front.streams) == 2
+
+
+@on_virtual_time
+async def test_a_slow_replica_that_goes_on_acknowledging_keeps_its_stream() -> None:
+    """Broken, one that needs long for much is sent everything again, and needs longer."""
+    async with frontend(7) as front:
+        stream = await front.in_step()
+        for _ in range(20):
+            front.publish()
+        for generation in range(8, 28):
+            await asyncio.sleep(2)
+            stream.acknowledge(generation)
+        await asyncio.sleep(60)
+        assert len(front.streams) == 1
+        assert front.link.in_step
+
+
+@on_virtual_time
+async def test_nobody_wakes_up_while_everything_is_acknowledged() -> None:
+    """Broken, each replica of an idle cluster costs processor time."""
+    async with frontend(7) as front:
+        stream = await front.in_step()
+        front.publish()
+        await asyncio.sleep(0.1)
+        stream.acknowledge(8)
+        await asyncio.sleep(10)  # the timer of what was unacknowledged has run off
+        loop = asyncio.get_running_loop()
+        assert not [timer for timer in loop._scheduled if not timer.cancelled()]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("synced", [False, True], ids=["the first", "a later one"])
+def test_an_acknowledgement_of_what_was_not_sent_ends_the_stream(
+    synced: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Broken, a replica whose generations are wrong is called as if it had what it does not have."""
+
+    @on_virtual_time
+    async def check() -> None:
+        async with frontend(7) as front:
+            if synced:
+                await front.in_step()
+            await asyncio.sleep(0.1)
+            front.streams[0].acknowledge(1044)
+            await asyncio.sleep(0.1)
+            assert not front.link.in_step
+            await asyncio.sleep(1)
+            assert len(front.streams) == 2
+            await front.in_step()
+
+    with caplog.at_level(logging.INFO):
+        check()
+    lines = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
+    assert lines == ["r:1: it acknowledged generation 1044, but was sent 7 at most; it will be synchronised anew"]
+    assert "in step at generation 1044" not in caplog.text
+
+
+@on_virtual_time
+async def test_an_acknowledgement_below_the_full_sync_does_not_put_a_replica_in_step() -> None:
+    """Broken, a replica that says that it has nothing yet is called as if it had everything."""
+    async with frontend(7) as front:
+        await asyncio.sleep(0.1)
+        for generation in (0, 6):
+            front.streams[0].acknowledge(generation)
+            await asyncio.sleep(0.1)
+            assert not front.link.in_step
+        await front.in_step()
+        assert len(front.streams) == 1
+
+
+@on_virtual_time
+async def test_a_replica_that_never_completes_its_full_sync_is_synchronised_anew() -> None:
+    """Broken, a replica that goes on saying that it has nothing is waited for for ever."""
+    async with frontend(7) as front:
+        for _ in range(62):
+            await asyncio.sleep(1)
+            front.streams[0].acknowledge(0)
+        assert len(front.streams) == 2
+
+
+@on_virtual_time
+async def test_a_replica_of_an_empty_cluster_is_in_step_at_generation_0() -> None:
+    """Broken, the first pods of a new cluster wait for a node."""
+    async with frontend(0) as front:
+        await front.in_step()
+        await asyncio.sleep(120)
+        assert len(front.streams) == 1
+        assert front.link.in_step
+
+
+@on_virtual_time
+async def test_a_replica_that_came_late_is_probed_at_its_generation() -> None:
+    """Broken, a probe does not begin where the replica is, and it ends the stream."""
+    async with frontend(7) as front:
+        stream = await front.in_step()
+        front.link.probe()
+        await asyncio.sleep(0.1)
+        assert stream.received[-1].delta == snapshot_pb2.Delta(from_generation=7, to_generation=7)
+        stream.acknowledge(7)
+        await asyncio.sleep(10)
+        assert len(front.streams) == 1
+        assert front.link.in_step
