@@ -59,13 +59,17 @@ def _place(world: World, name: str) -> queue_pod.Place:
     return found.place
 
 
-def test_a_failed_call_is_made_again_after_a_growing_back_off(world: World, far: Far) -> None:
+def test_a_failed_call_is_made_again_after_a_growing_back_off(
+    world: World, far: Far, caplog: pytest.LogCaptureFixture
+) -> None:
     """Broken, a pod stays gated for minutes after its plugin is back, or a plugin that is down has no rest."""
+    caplog.set_level("INFO")
     world.create("p", 1)
     assert (far.calls, _place(world, "p")) == (["p"], queue_pod.Place.ASKED)
     for seconds, calls in ((0.5, 1), (0.6, 2), (1.5, 2), (0.6, 3), (4.1, 4), (8.1, 5), (10.1, 6), (10.1, 7)):
         world.loop.advance(seconds)
         assert len(far.calls) == calls, world.now()
+    assert len([each for each in caplog.records if "pod ns/p waits" in each.message]) == 1, "one line a pod, not a call"
     far.failing.clear()
     world.loop.advance(10.1)
     assert _place(world, "p") is queue_pod.Place.IN_FLIGHT

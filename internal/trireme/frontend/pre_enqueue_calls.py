@@ -67,6 +67,8 @@ class PreEnqueueCalls:
         try:
             while (failed := await self._ask_once(asked)) is not None:
                 plugin, error = failed
+                if backoff == FIRST_BACKOFF_SECONDS:
+                    log.info("pod %s waits, plugin %s could not be called: %s", asked.pod.key, plugin, error)
                 failure = self._failed[uid] = FailedCall(plugin, error, self._now() + backoff)
                 await self._wait(plugin, backoff)
                 # A later question about the pod may have failed meanwhile.
@@ -86,7 +88,6 @@ class PreEnqueueCalls:
         for plugin in self._gates(profile):
             (answer,) = await plugin.pre_enqueue(profile, [pod])
             if answer.code is status.Code.ERROR:
-                log.info("pod %s waits: %s", asked.pod.key, answer.message)
                 self._recoveries.setdefault(plugin.name, asyncio.Event())
                 return plugin.name, answer.message.removeprefix(f"{plugin.pre_enqueue_words}: ")
             self._recovered(plugin.name)
