@@ -44,6 +44,14 @@ class Replicas:
         return self.links
 
 
+class Results:
+    """Attempts that failed: none."""
+
+    def last_failure(self, _uid: str) -> str:
+        """Why a pod's last attempt failed."""
+        return ""
+
+
 class Binding:
     """Pods being bound: none."""
 
@@ -102,6 +110,7 @@ class FakeFrontend:
         self.scheduler = Scheduling()
         self.preemptions = Preemptions()
         self.informers: list[Any] = []
+        self.results = Results()
         self.plugin_rows: Callable[[], list[dict[str, Any]]] = list
         self.lease, self.lease_holder = "kube-system/kube-scheduler", "other"
         self.watch = cluster_watch.ClusterWatch(

@@ -11,10 +11,17 @@ def test_a_failure_is_logged_when_it_begins_or_changes(caplog: pytest.LogCapture
     """A fallback of an hour would write a line for each replica and retry."""
     caplog.set_level(logging.INFO)
     failures = FailureLog(logging.getLogger("phase"))
-    for _ in range(3):
-        failures.failed("UNAVAILABLE", "refused")
+    for port in range(3):
+        failures.failed("UNAVAILABLE", f"refused by port {port}")
+    failures.failed("UNAVAILABLE", "certificate has expired")
     failures.failed("DEADLINE_EXCEEDED", "slow")
     failures.failed("UNAVAILABLE", "refused")
     failures.worked()
     failures.failed("UNAVAILABLE", "refused")
-    assert [record.getMessage() for record in caplog.records] == ["refused", "slow", "refused", "refused"]
+    assert [record.getMessage() for record in caplog.records] == [
+        "refused by port 0",
+        "certificate has expired",
+        "slow",
+        "refused",
+        "refused",
+    ]

@@ -56,8 +56,10 @@ def test_a_time(world: World) -> None:
     world.create("p", 1)
     world.answer(world.questions[0], "down")
     waits, text = _waits(world, "p")
+    why = waits.pop("because")
     assert waits == {"for": "time", "until": float(int(T0) + 1)}
-    assert text == "backs off after a failed attempt, until 13:46:41 UTC"
+    assert why
+    assert text == f"backs off after a failed attempt, until 13:46:41 UTC: {why}"
 
 
 def test_events(world: World) -> None:
@@ -127,6 +129,8 @@ def test_victims_that_cannot_be_deleted(world: World) -> None:
             world.answer(world.questions[0], "good")
         (eviction,) = (each for each in world.questions if each.rpc == "Apply" and each.request.HasField("evict"))
         world.answer(eviction, "bad")
+    for question in [each for each in world.questions if each.request.HasField("set_condition")]:
+        world.answer(question, "good")  # the condition and the nomination of the attempt
     waits, text = _waits(world, "strong")
     why = "pod ns/weak could not be preempted: the API server says no"
     assert waits == {"for": "time", "until": world.now() + 1.0, "because": why}

@@ -38,7 +38,9 @@ def run(options: argparse.Namespace) -> int:
 
 def render(report: Report, wide: bool = False, *, one_by_one: bool = False) -> console.Group:
     """A status as people read it; the pending pods by name, or those that wait for the same together."""
-    parts: list[console.RenderableType] = [display.fields(_summary(report)), "", _phases(report["replicas"], wide)]
+    parts: list[console.RenderableType] = [display.fields(_summary(report))]
+    if any(report["replicas"].values()):  # a standby has none
+        parts += ["", _phases(report["replicas"], wide)]
     if report.get("plugins"):
         parts += ["", _plugins(report["plugins"])]
     pending, named = _one_by_one(report, wide) if one_by_one else _alike(report, wide)
@@ -122,7 +124,9 @@ def _number(replica: Report, name: str) -> str:
 
 def _state(replica: Report) -> text.Text:
     if not replica["inStep"]:
-        return text.Text(f"not in step: {replica['lastError'] or 'not reached yet'}", display.BAD)
+        # One that was in step and says nothing is another matter than one that never was.
+        silent = "it does not answer" if replica.get("fullSyncs") else "not reached yet"
+        return text.Text(f"not in step: {replica['lastError'] or silent}", display.BAD)
     behind = replica.get("behind")
     return text.Text(f"in step, {behind} generations behind" if behind else "in step", display.GOOD)
 
@@ -132,7 +136,7 @@ def _one_by_one(report: Report, wide: bool) -> tuple[console.RenderableType, int
     entries = [
         [
             pod["pod"],
-            display.age(pod["since"]),
+            display.age(pod["firstQueued"]),
             str(pod["attempts"]),
             *([str(pod["priority"]), pod["profile"]] if wide else []),
             pod["summary"],
@@ -154,7 +158,7 @@ def _alike(report: Report, wide: bool) -> tuple[console.RenderableType, int]:
             [
                 str(alike["pods"]),
                 alike["example"],
-                display.age(alike["since"]),
+                display.age(alike["firstQueued"]),
                 attempts,
                 *([str(alike["class"])] if wide else []),
                 status,

@@ -100,6 +100,10 @@ class Outcomes:
         self._recorder.record(regarding, WARNING, "FailedScheduling", "Scheduling", failure.message, pod.record.profile)
         self._set_condition(pending, failure)
 
+    def last_failure(self, uid: str) -> str:
+        """The message of the pod's last failed attempt, written or not; empty: none of this frontend's failed."""
+        return self._asked.get(uid, ("", "", 0))[1]
+
     def expected(self, pod: queue_pod.QueuedPod, node_name: str) -> None:
         """The pod's status names the node by now, whether or not its object shows it."""
         self._expected[pod.uid] = node_name

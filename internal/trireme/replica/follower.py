@@ -249,5 +249,6 @@ async def in_step(asked: Awaitable[Answer], context: aio.ServicerContext[Any, An
 
 
 async def _end(context: aio.ServicerContext[Any, Any]) -> None:
-    with contextlib.suppress(aio.AbortError):
+    # The second where the caller has gone meanwhile.
+    with contextlib.suppress(aio.AbortError, aio.InternalError):
         await context.abort(grpc.StatusCode.UNAVAILABLE, "the process ends")

@@ -49,6 +49,7 @@ class PendingReport:
             "place": where.place.value,
             "waitsFor": waits,
             "summary": summary,
+            "firstQueued": round(self._frontend.to_wall(_first_queued(pod)), 3),
             "since": round(self._frontend.to_wall(where.since), 3),
             "attempts": where.attempts,
         }
@@ -74,6 +75,7 @@ class PendingReport:
                 "place": same[0].place.value,
                 "waitsFor": waits[class_id, summary],
                 "summary": summary,
+                "firstQueued": round(self._frontend.to_wall(min(map(_first_queued, same))), 3),
                 "since": round(self._frontend.to_wall(min(pod.timestamp for pod in same)), 3),
                 "attempts": [min(pod.attempts for pod in same), max(pod.attempts for pod in same)],
             }
@@ -100,7 +102,9 @@ class PendingReport:
                 return self._turn()
             case Place.BACKOFF:
                 until = self._frontend.to_wall(where.until)
-                return {"for": "time", "until": until}, f"backs off after a failed attempt, until {_clock(until)}"
+                why = self._frontend.results.last_failure(pod.uid)
+                text = f"backs off after a failed attempt, until {_clock(until)}"
+                return {"for": "time", "until": until, "because": why}, f"{text}: {why}" if why else text
             case Place.UNSCHEDULABLE if retry := self._frontend.preemptions.retries.waiting(where.root or pod.uid):
                 why, until = retry[0], self._frontend.to_wall(retry[1])
                 return {"for": "time", "until": until, "because": why}, f"{why}; is tried again at {_clock(until)}"
@@ -212,6 +216,11 @@ class PendingReport:
                 if placed.flags & pod_projection.PREEMPTED:
                     self._leaving.setdefault(placed.node_name, []).append(placed.key)
         return self._leaving.get(node, ())
+
+
+def _first_queued(pod: queue_pod.QueuedPod) -> float:
+    """When the pod could be tried for the first time; of one that is held back since it came, when it came."""
+    return pod.initial_attempt_timestamp or pod.timestamp
 
 
 def _any(names: Sequence[str]) -> str:

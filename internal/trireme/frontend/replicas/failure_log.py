@@ -4,6 +4,9 @@ A phase that is away for an hour is asked again every few seconds; a line for ea
 """
 
 import logging
+import re
+
+_NUMBER = re.compile(r"\d+")
 
 
 class FailureLog:
@@ -15,9 +18,10 @@ class FailureLog:
         self._kind = ""
 
     def failed(self, kind: str, text: str, level: int | None = None) -> None:
-        """It failed. The line `text` is logged unless the last failure was of the same kind, with no success since.
-        `level`: where it is not that of other failures.
+        """It failed. The line `text` is logged unless the last failure was of the same kind and said the same but for
+        numbers, such as ports and times, with no success since. `level`: where it is not that of other failures.
         """
+        kind = f"{kind} {_NUMBER.sub('', text)}"
         level = logging.DEBUG if kind == self._kind else self._level if level is None else level
         self._kind = kind
         self._log.log(level, text, stacklevel=2)
