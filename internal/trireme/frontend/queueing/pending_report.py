@@ -93,7 +93,9 @@ class PendingReport:
         parsed = pending.parsed
         failed = self._failed_call(pod) if pod.place is Place.ASKED else None
         until = int(pod.expiry if pod.place is Place.BACKOFF else 0 if failed is None else failed.until)
-        error = failed[:2] if failed is not None else ()
+        error: tuple[str, ...] = failed[:2] if failed is not None else ()
+        if pod.place is Place.BACKOFF:
+            error = (self._frontend.results.last_failure(pod.uid),)
         return pod.record.class_id, pod.place, until, error, pod.gated_by, pod.rejectors, parsed.gates, parsed.group
 
     def _waits(self, pod: queue_pod.QueuedPod, where: queue_statistics.Whereabouts) -> Waits:
