@@ -37,7 +37,7 @@ _OF_VOLUMES = [
     for name in ("binder_cache_requests_total", "scheduling_stage_error_total")
 ]
 # Made anew for each answer, so they are no instruments.
-_OF_PODS = ("kube_pod_resource_request", "kube_pod_resource_limit")
+OF_PODS = ("kube_pod_resource_request", "kube_pod_resource_limit")
 
 # What follows it is written here; what is before it, by people.
 _MARK = "<!-- From here on written by `make docs`, of help texts in the code and docs/metrics_remarks.yaml. -->\n"

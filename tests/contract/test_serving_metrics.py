@@ -33,7 +33,7 @@ def test_the_remarks_are_about_metrics_of_kube_scheduler() -> None:
 
 def test_the_document_says_what_is_served(site: serving_site.FrontendSite) -> None:
     """The document would promise metrics that nobody serves, or deny some that are."""
-    served = _instruments(site).keys() | {"kube_pod_resource_request", "kube_pod_resource_limit"}
+    served = _instruments(site).keys() | set(metrics_document.OF_PODS)
     assert set(metrics_document.named("same")) == served & metrics_document.recorded().keys()
 
 
