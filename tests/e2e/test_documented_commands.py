@@ -128,11 +128,16 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
 
 
 def _pending_pod(reader: Reader) -> str:
-    status = subprocess.run(
-        ["trireme", "status", "-o", "json"], env=reader.environment, capture_output=True, check=True, timeout=60
-    )
-    pending: str = json.loads(status.stdout)["pending"][0]["pod"]
-    return pending
+    """One that the scheduler knows; the services listen before the frontend answers and has seen the sample pods."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        status = subprocess.run(
+            ["trireme", "status", "-o", "json"], env=reader.environment, capture_output=True, check=False, timeout=60
+        )
+        if status.returncode == 0 and (pending := json.loads(status.stdout)["pending"]):
+            return str(pending[0]["pod"])
+        assert time.monotonic() < deadline, status
+        time.sleep(0.2)
 
 
 @pytest.mark.slow
