@@ -25,7 +25,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from trireme.framework import clocks
+from trireme_kube.componentbase import clocks
 
 BENCH = Path(__file__).resolve().parent
 sys.path.append(str(BENCH.parent / "controlplane"))

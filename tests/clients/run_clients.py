@@ -152,7 +152,7 @@ def _wait_for(check: Callable[[], bool], log: Path, process: subprocess.Popen[st
 def _cluster(folder: Path) -> Iterator[Path]:
     """An embedded cluster of three nodes and Trireme; answers its kubeconfig."""
     kubeconfig, cluster_log, scheduler_log = folder / "kubeconfig", folder / "cluster.log", folder / "scheduler.log"
-    cluster = [sys.executable, "-u", "-m", "trireme.embedded", "--nodes", "3", "--kubeconfig", str(kubeconfig)]
+    cluster = [sys.executable, "-u", "-m", "trireme_kube.embedded", "--nodes", "3", "--kubeconfig", str(kubeconfig)]
     scheduler = [sys.executable, "-u", str(REPOSITORY / "cmd" / "trireme"), "up", "--kubeconfig", str(kubeconfig)]
     with _process(cluster, cluster_log) as serving:
         _wait_for(kubeconfig.exists, cluster_log, serving)

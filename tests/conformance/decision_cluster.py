@@ -15,8 +15,8 @@ from typing import Any
 from trireme.config import gates
 from trireme.framework import amounts, resizes
 from trireme.frontend.cluster import class_registry, cluster_cache, object_kinds, placed_pod, pod_projection
-from trireme.kube import decode
 from trireme.v1 import core_pb2, cycle_pb2, snapshot_pb2
+from trireme_kube.apimachinery import decode
 
 Json = dict[str, Any]
 

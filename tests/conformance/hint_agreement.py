@@ -17,8 +17,8 @@ from trireme.config import gates, model
 from trireme.framework import cluster_event
 from trireme.frontend.cluster import cluster_watch, object_kinds, pod_projection
 from trireme.frontend.queueing import hints, queue_hints, queue_pod
-from trireme.kube import decode
 from trireme.v1 import core_pb2
+from trireme_kube.apimachinery import decode
 
 Json = dict[str, Any]
 

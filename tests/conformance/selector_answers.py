@@ -14,8 +14,8 @@ import real_framework
 import selector_expressions
 
 from trireme.plugins.dynamic_resources import devices, expressions
-from trireme.plugins.dynamic_resources.cel import values
 from trireme.v1 import resource_pb2
+from trireme_kube.cel import values
 
 ROWS = Path(__file__).parent / "data" / "selectors.jsonl"
 

@@ -9,8 +9,9 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from trireme.config import gates, versions
+from trireme.config import gates
 from trireme.framework import resizes
+from trireme_kube.componentbase import versions
 
 Json = dict[str, Any]
 

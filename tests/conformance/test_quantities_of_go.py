@@ -6,7 +6,7 @@ import oracle_fixture
 import pytest
 import real_framework
 
-from trireme.framework import quantity
+from trireme_kube.apimachinery import quantity
 
 _SIGNS = ("", "", "", "+", "-")
 _SUFFIXES = ("", "", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")

@@ -11,12 +11,12 @@ import grpc
 from grpc import aio
 
 from trireme.bind import flags, process
-from trireme.embedded.cluster import EmbeddedCluster
-from trireme.framework import supervision
-from trireme.kube import client
-from trireme.kube.credentials import Source
 from trireme.replica.grpc_server import ReplicaServer
 from trireme.v1 import bind_pb2, bind_pb2_grpc, cycle_pb2, plugin_pb2, snapshot_pb2
+from trireme_kube.client import client
+from trireme_kube.client.credentials import Source
+from trireme_kube.componentbase import supervision
+from trireme_kube.embedded.cluster import EmbeddedCluster
 
 CONFIG_HASH = 77
 HOLDER = "host-a_1"

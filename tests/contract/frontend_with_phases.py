@@ -13,17 +13,17 @@ from typing import Any
 
 from trireme.config import commandline
 from trireme.filter import process as filter_process
-from trireme.framework import supervision
 from trireme.frontend import assembly, leading
 from trireme.frontend.cluster import pod_projection
 from trireme.frontend.replicas import children
 from trireme.frontend.serving import metrics_observed
 from trireme.frontend.term import Term
-from trireme.kube.watch import Event, EventKind
 from trireme.replica import grpc_server, listening, phase_process, remote_plugin
 from trireme.score import process as score_process
 from trireme.snapshot import snapshot
 from trireme.v1 import bind_pb2, bind_pb2_grpc, core_pb2, cycle_pb2, status_pb2
+from trireme_kube.client.watch import Event, EventKind
+from trireme_kube.componentbase import supervision
 
 _PHASES = {"filter": filter_process.PHASE, "score": score_process.PHASE}
 SUCCESS = status_pb2.Status(code=status_pb2.CODE_SUCCESS)

@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from trireme.framework import clocks
+from trireme_kube.componentbase import clocks
 
 
 @dataclasses.dataclass(frozen=True)

@@ -23,8 +23,8 @@ from trireme.frontend.serving import serving_site
 from trireme.replica import phase_metrics
 from trireme.score.service import ScoreService
 from trireme.snapshot.snapshot import Snapshot
-from trireme.telemetry import event_loop
-from trireme.telemetry.instruments import Instrument
+from trireme_kube.componentbase import event_loop
+from trireme_kube.componentbase.instruments import Instrument
 
 FOLDER = pathlib.Path(__file__).parents[2] / "docs"
 DOCUMENT = FOLDER / "metrics.md"

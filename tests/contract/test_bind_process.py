@@ -21,11 +21,11 @@ import pytest
 from bind_cluster import Bind
 from grpc import aio
 
-from trireme.embedded.cluster import EmbeddedCluster
-from trireme.embedded.faults import Action, Fault
-from trireme.kube import client
-from trireme.kube.credentials import Source
 from trireme.v1 import bind_pb2, bind_pb2_grpc, snapshot_pb2
+from trireme_kube.client import client
+from trireme_kube.client.credentials import Source
+from trireme_kube.embedded.cluster import EmbeddedCluster
+from trireme_kube.embedded.faults import Action, Fault
 
 COMMAND = [sys.executable, str(Path(__file__).parents[2] / "cmd" / "bind")]
 

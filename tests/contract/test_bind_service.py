@@ -12,9 +12,9 @@ from bind_cluster import Bind, details
 from grpc import aio
 
 from trireme.bind import binding
-from trireme.embedded.faults import Action, Fault
-from trireme.kube.errors import ApiError
 from trireme.v1 import bind_pb2, core_pb2, plugin_pb2, plugin_pb2_grpc, status_pb2
+from trireme_kube.client.errors import ApiError
+from trireme_kube.embedded.faults import Action, Fault
 
 BINDING = "/binding"
 

@@ -9,7 +9,6 @@ import bind_cluster
 import pytest
 from bind_cluster import CONFIG_HASH, Bind
 
-from trireme.embedded.faults import Action, Fault
 from trireme.framework import status
 from trireme.frontend import pre_binding
 from trireme.frontend.cluster import object_waits
@@ -17,6 +16,7 @@ from trireme.frontend.replicas import bind_replicas
 from trireme.replica import dialing
 from trireme.v1 import bind_pb2, core_pb2, cycle_pb2
 from trireme.wire import device_claims
+from trireme_kube.embedded.faults import Action, Fault
 
 QPS = 20
 SILENCE_SECONDS = 2.5

@@ -13,8 +13,9 @@ import launcher
 import pytest
 from aiohttp import web
 
-from trireme.config import golang, model
+from trireme.config import model
 from trireme.frontend.extenders import extender_client, extender_wire
+from trireme_kube.apimachinery import golang
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

@@ -9,7 +9,7 @@ from kube_fake_server import Seen, listing, serving
 
 from trireme.config import own
 from trireme.frontend import running, term
-from trireme.kube import client, credentials
+from trireme_kube.client import client, credentials
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ from typing import Any
 
 import orjson
 
-from trireme.embedded.cluster import EmbeddedCluster
 from trireme.frontend.replicas import endpoints
-from trireme.kube import client
-from trireme.kube.credentials import Source
+from trireme_kube.client import client
+from trireme_kube.client.credentials import Source
+from trireme_kube.embedded.cluster import EmbeddedCluster
 
 PATH = "/apis/discovery.k8s.io/v1/namespaces/kube-system/endpointslices"
 

@@ -51,7 +51,7 @@ def _run(pruned: pathlib.Path, program: str, *arguments: str) -> str:
         "trireme.filter.process",
         "trireme.score.process",
         "trireme.bind.process",
-        "trireme.kube.asked_credentials",
+        "trireme_kube.client.asked_credentials",
         "trireme.plugins.catalog",
         "trireme.sdk",
     ],
@@ -65,7 +65,7 @@ def test_device_selectors_are_compiled(pruned: pathlib.Path) -> None:
     """A claim would make its pod fail, days after the installation."""
     program = (
         "from trireme.plugins.dynamic_resources import expressions as e; import inspect; "
-        "from trireme.plugins.dynamic_resources.cel import environment; environment._environment(False)"
+        "from trireme_kube.cel import environment; environment._environment(False)"
     )
     _run(pruned, program)
 

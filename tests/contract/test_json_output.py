@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from trireme.telemetry import klog
+from trireme_kube.componentbase import klog
 
 REPOSITORY = pathlib.Path(__file__).parents[2]
 START_SECONDS = 60.0
@@ -54,7 +54,7 @@ def test_a_phase_that_cannot_start(phase: str, tmp_path: pathlib.Path) -> None:
 def test_an_uncaught_error_is_a_line() -> None:
     """A traceback is a dozen lines that no collector can put together again."""
     program = (
-        "import warnings; from trireme.telemetry import klog; klog.setup(klog.LogOptions('json')); "
+        "import warnings; from trireme_kube.componentbase import klog; klog.setup(klog.LogOptions('json')); "
         "warnings.warn('old', DeprecationWarning, stacklevel=1); 1 / 0"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False, timeout=60)

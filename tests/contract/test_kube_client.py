@@ -16,8 +16,8 @@ from kube_fake_server import Authority, Seen, answer, failure, serving, write_ku
 from kubernetes.aio.config import incluster_config
 
 from trireme.framework import release
-from trireme.kube import client, credentials
-from trireme.kube.errors import ApiError, ApiSilent, ApiUnreachable, KubeconfigError
+from trireme_kube.client import client, credentials
+from trireme_kube.client.errors import ApiError, ApiSilent, ApiUnreachable, KubeconfigError
 
 
 def _settings(server: str, **more: Any) -> client.ClientSettings:

@@ -10,8 +10,8 @@ import pytest
 from aiohttp import web
 from kube_fake_server import FakeServer, Script, Seen, answer, failure, serving
 
-from trireme.kube import client, credentials, event_series, events
-from trireme.kube.event_series import ObjectReference
+from trireme_kube.client import client, credentials, event_series, events
+from trireme_kube.client.event_series import ObjectReference
 
 POD = event_series.pod_reference("default", "web", "u1", "7")
 NODE_LEASE = ObjectReference("Lease", "kube-system", "kube-scheduler", "u2", "coordination.k8s.io/v1", "9")

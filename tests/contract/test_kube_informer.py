@@ -22,10 +22,20 @@ from kube_fake_server import (
     without_streams,
 )
 
-from trireme.kube import begun_list, client, content_types, credentials, envelope, informer, listwatch, resources, watch
-from trireme.kube.errors import ApiUnreachable
-from trireme.kube.watch import Event, EventKind
 from trireme.v1 import core_pb2, encoding_pb2
+from trireme_kube.client import (
+    begun_list,
+    client,
+    content_types,
+    credentials,
+    envelope,
+    informer,
+    listwatch,
+    resources,
+    watch,
+)
+from trireme_kube.client.errors import ApiUnreachable
+from trireme_kube.client.watch import Event, EventKind
 
 ACCEPT = content_types.accepted("", content_types.PROTOBUF)
 THINGS = resources.Resource("Thing", "/api/v1/things", field_selector="a!=b", page=2)

@@ -9,9 +9,9 @@ import pytest
 from aiohttp import web
 from kube_fake_server import FakeServer, Seen, answer, failure, serving, serving_in_a_thread
 
-from trireme.kube import client, credentials, lease
-from trireme.kube.election import ElectionSettings, Leading, Lost, Notice
-from trireme.kube.errors import ApiError
+from trireme_kube.client import client, credentials, lease
+from trireme_kube.client.election import ElectionSettings, Leading, Lost, Notice
+from trireme_kube.client.errors import ApiError
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler"
 

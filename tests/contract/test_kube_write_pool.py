@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from trireme.kube import write_pool
-from trireme.kube.errors import ApiUnreachable
+from trireme_kube.client import write_pool
+from trireme_kube.client.errors import ApiUnreachable
 
 OK = b"HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\n{}"
 

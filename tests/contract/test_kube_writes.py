@@ -9,8 +9,8 @@ import pytest
 from aiohttp import web
 from kube_fake_server import FakeServer, Seen, answer, failure, serving
 
-from trireme.kube import client, credentials, writes
-from trireme.kube.writes import Conflict, Gone, PodName, Refused, Unavailable, Uncertain, Written
+from trireme_kube.client import client, credentials, writes
+from trireme_kube.client.writes import Conflict, Gone, PodName, Refused, Unavailable, Uncertain, Written
 
 POD = PodName("default", "web", "u1")
 CREATED = {"kind": "Status", "status": "Success", "code": 201}

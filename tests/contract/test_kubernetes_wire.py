@@ -15,9 +15,6 @@ import pytest
 from google.protobuf.descriptor import FileDescriptor
 from google.protobuf.message import Message
 
-from trireme.framework.quantity import INT64_MAX, parse_quantity
-from trireme.kube.decode import decode, map_value
-from trireme.kube.encode import encode
 from trireme.v1 import (
     apps_pb2,
     coordination_pb2,
@@ -28,6 +25,9 @@ from trireme.v1 import (
     scheduling_pb2,
     storage_pb2,
 )
+from trireme_kube.apimachinery.decode import decode, map_value
+from trireme_kube.apimachinery.encode import encode
+from trireme_kube.apimachinery.quantity import INT64_MAX, parse_quantity
 
 DATA = Path(__file__).parent / "data" / "gotypes"
 MODULES = [meta_pb2, core_pb2, apps_pb2, policy_pb2, storage_pb2, coordination_pb2, scheduling_pb2, resource_pb2]

@@ -10,10 +10,10 @@ import grpc
 import pytest
 from grpc import aio
 
-from trireme.framework import supervision
 from trireme.frontend import plugin_calls, plugin_monitor
 from trireme.replica import channels, dialing
 from trireme.v1 import plugin_pb2
+from trireme_kube.componentbase import supervision
 
 
 class _Phase:

@@ -9,8 +9,8 @@ import pytest
 from frontend_with_phases import Cluster, Server, node
 
 from trireme.frontend import leading
-from trireme.kube.watch import EventKind
 from trireme.v1 import core_pb2
+from trireme_kube.client.watch import EventKind
 
 NODES = 20_000
 PER_PAGE = 500

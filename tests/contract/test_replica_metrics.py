@@ -11,12 +11,11 @@ import pytest
 from launcher import free_ports
 
 from trireme.filter.service import FilterService
-from trireme.framework import supervision
 from trireme.replica import listening, phase_metrics
 from trireme.score.service import ScoreService
 from trireme.snapshot.snapshot import Snapshot
-from trireme.telemetry import plain_server
-from trireme.telemetry.instruments import Registry
+from trireme_kube.componentbase import plain_server, supervision
+from trireme_kube.componentbase.instruments import Registry
 
 
 def _no_remote(plugin: Any) -> Any:

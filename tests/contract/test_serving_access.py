@@ -20,8 +20,8 @@ from trireme.cli import main
 from trireme.frontend import scheduler
 from trireme.frontend.cluster import pod_projection
 from trireme.frontend.serving import serving
-from trireme.kube.watch import Event, EventKind
-from trireme.telemetry import tls_contexts
+from trireme_kube.client.watch import Event, EventKind
+from trireme_kube.componentbase import tls_contexts
 
 
 async def _get(

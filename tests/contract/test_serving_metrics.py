@@ -11,9 +11,9 @@ from trireme.config import inspection, own_loading
 from trireme.framework import status
 from trireme.frontend.replicas import bind_replicas, phases, replica_link
 from trireme.frontend.serving import metrics_observed, metrics_resources, serving_site
-from trireme.telemetry import exposition, http_site
-from trireme.telemetry.instruments import Instrument, Registry
 from trireme.v1 import filter_pb2
+from trireme_kube.componentbase import exposition, http_site
+from trireme_kube.componentbase.instruments import Instrument, Registry
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ import launcher
 import pytest
 
 from trireme.bind import flags
-from trireme.kube import client
-from trireme.kube.credentials import Source
 from trireme.v1 import bind_pb2, bind_pb2_grpc, core_pb2, status_pb2
+from trireme_kube.client import client
+from trireme_kube.client.credentials import Source
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "contract"))
 import bind_cluster

@@ -16,8 +16,6 @@ import yaml
 from google.protobuf.message import Message
 
 from trireme.frontend.cluster import pod_projection
-from trireme.kube import content_types, envelope, protobuf, watch
-from trireme.kube.decode import decode
 from trireme.v1 import (
     apps_pb2,
     coordination_pb2,
@@ -27,6 +25,8 @@ from trireme.v1 import (
     scheduling_pb2,
     storage_pb2,
 )
+from trireme_kube.apimachinery.decode import decode
+from trireme_kube.client import content_types, envelope, protobuf, watch
 
 pytestmark = pytest.mark.controlplane
 

@@ -12,7 +12,7 @@ import controlplane_fixture
 import launcher
 import pytest
 
-from trireme.kube import (
+from trireme_kube.client import (
     client,
     content_types,
     credentials,
@@ -26,8 +26,8 @@ from trireme.kube import (
     watch,
     writes,
 )
-from trireme.kube.errors import ApiError
-from trireme.kube.watch import Event
+from trireme_kube.client.errors import ApiError
+from trireme_kube.client.watch import Event
 
 pytestmark = pytest.mark.controlplane
 

@@ -79,9 +79,9 @@ class Running:
 
 @contextlib.contextmanager
 def embedded_cluster(directory: Path, *flags: str) -> Iterator[Running]:
-    """`python -m trireme.embedded` with these flags, ready."""
+    """`python -m trireme_kube.embedded` with these flags, ready."""
     kubeconfig = directory / "kubeconfig"
-    command = [sys.executable, "-m", "trireme.embedded", "--kubeconfig", str(kubeconfig), *flags]
+    command = [sys.executable, "-m", "trireme_kube.embedded", "--kubeconfig", str(kubeconfig), *flags]
     with (
         (directory / "embedded.log").open("w") as log,
         program(command, stdout=subprocess.PIPE, stderr=log) as process,

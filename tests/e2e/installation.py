@@ -466,7 +466,7 @@ async def embedded(folder: pathlib.Path, *flags: str) -> AsyncIterator[Installat
     kubeconfig = folder / "kubeconfig"
     cluster = Process(
         "cluster",
-        [sys.executable, "-u", "-m", "trireme.embedded", "--kubeconfig", str(kubeconfig), "--faults", *flags],
+        [sys.executable, "-u", "-m", "trireme_kube.embedded", "--kubeconfig", str(kubeconfig), "--faults", *flags],
         folder / "cluster.log",
     )
     cluster.start()

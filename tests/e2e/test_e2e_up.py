@@ -13,7 +13,7 @@ import installation
 import launcher
 import pytest
 
-from trireme.framework import clocks
+from trireme_kube.componentbase import clocks
 
 REPOSITORY = pathlib.Path(__file__).parents[2]
 EXAMPLES = REPOSITORY / "examples"

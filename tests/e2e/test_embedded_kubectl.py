@@ -171,7 +171,7 @@ def test_discovery_and_identity(cluster: Running) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_the_process_ends_cleanly(tmp_path: Path, number: signal.Signals) -> None:
     """`trireme up` ends it by signal, with watches open, and expects exit code 0 and no traceback."""
-    command = [sys.executable, "-m", "trireme.embedded", "--nodes", "1"]
+    command = [sys.executable, "-m", "trireme_kube.embedded", "--nodes", "1"]
     with program(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stderr is not None
@@ -189,7 +189,7 @@ def test_a_port_that_is_taken(tmp_path: Path) -> None:
     """One line that names the flag, and exit code 1."""
     with embedded_cluster(tmp_path, "--nodes", "0") as running:
         port = running.url.rpartition(":")[2]
-        command = [sys.executable, "-m", "trireme.embedded", "--port", port]
+        command = [sys.executable, "-m", "trireme_kube.embedded", "--port", port]
         done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode == 1
     assert done.stderr.startswith(f"error: --port {port}: ")

@@ -9,8 +9,8 @@ import pytest
 from embedded_process import eventually
 from kubernetes.aio import client, config, watch
 
-from trireme.embedded.cluster import EmbeddedCluster
-from trireme.embedded.kubelets import Pace
+from trireme_kube.embedded.cluster import EmbeddedCluster
+from trireme_kube.embedded.kubelets import Pace
 
 DEADLINE = 20.0
 

@@ -6,10 +6,11 @@ from contextlib import chdir
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from trireme.config import gates, versions
+from trireme.config import gates
 from trireme.config.commandline import CompletedConfig, Outcome, Start
 from trireme.config.gates import FeatureGates
 from trireme.config.serving import Lookup
+from trireme_kube.componentbase import versions
 
 KUBECONFIG = """
 apiVersion: v1

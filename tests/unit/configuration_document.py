@@ -12,10 +12,11 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from trireme.config import golang, own
+from trireme.config import own
 from trireme.config.own_schema import CONFIGURATION
-from trireme.config.schema import Many, Struct, Type
 from trireme.framework.registry import ExtensionPoint
+from trireme_kube.apimachinery import golang
+from trireme_kube.apimachinery.schema import Many, Struct, Type
 
 DOCUMENT = pathlib.Path(__file__).parents[2] / "docs/configuration.md"
 

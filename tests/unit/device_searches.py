@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from typing import Any
 
-from trireme.kube import decode
 from trireme.plugins.dynamic_resources import allocator, devices, expressions, features, ledger, pools, results
 from trireme.v1 import resource_pb2
+from trireme_kube.apimachinery import decode
 
 Json = dict[str, Any]
 

@@ -12,11 +12,11 @@ from phase_calls import context
 from trireme.filter import service as filter_service
 from trireme.frontend.cluster import class_registry, cluster_cache, object_kinds, pod_projection
 from trireme.frontend.replicas import class_answers
-from trireme.kube import decode
 from trireme.score import service as score_service
 from trireme.snapshot import snapshot
 from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, plugin_pb2, score_pb2, snapshot_pb2
 from trireme.wire import node_columns
+from trireme_kube.apimachinery import decode
 
 Json = dict[str, Any]
 

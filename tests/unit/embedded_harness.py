@@ -5,14 +5,14 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from trireme.embedded import conforming, nodes, patches
-from trireme.embedded.controllers import Controllers
-from trireme.embedded.kubelets import Kubelets, Pace
-from trireme.embedded.registry import Registry
-from trireme.embedded.resources import BY_KEY, NAMESPACES, NODES, PODS
-from trireme.embedded.sources import Sources
-from trireme.embedded.store import ADDED, Event, Store
-from trireme.embedded.subresources import bind
+from trireme_kube.embedded import conforming, nodes, patches
+from trireme_kube.embedded.controllers import Controllers
+from trireme_kube.embedded.kubelets import Kubelets, Pace
+from trireme_kube.embedded.registry import Registry
+from trireme_kube.embedded.resources import BY_KEY, NAMESPACES, NODES, PODS
+from trireme_kube.embedded.sources import Sources
+from trireme_kube.embedded.store import ADDED, Event, Store
+from trireme_kube.embedded.subresources import bind
 
 START = 1_767_225_600.0  # 2026-01-01T00:00:00Z
 Object = dict[str, Any]

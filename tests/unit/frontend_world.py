@@ -31,12 +31,12 @@ from trireme.frontend.extenders import extender_calls, extender_objects, extende
 from trireme.frontend.replicas import bind_replicas, children, replicas
 from trireme.frontend.serving import metrics_observed
 from trireme.frontend.term import Term
-from trireme.kube import decode
-from trireme.kube.watch import Event, EventKind
 from trireme.snapshot import snapshot
 from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, filter_pb2, scheduling_pb2, score_pb2, snapshot_pb2, status_pb2
 from trireme.wire import node_columns
 from trireme.wire import status as wire_status
+from trireme_kube.apimachinery import decode
+from trireme_kube.client.watch import Event, EventKind
 
 Json = dict[str, Any]
 

@@ -3,8 +3,8 @@
 import copy
 from typing import Any
 
-from trireme.kube.watch import EventKind
 from trireme.v1 import bind_pb2, cycle_pb2
+from trireme_kube.client.watch import EventKind
 
 Json = dict[str, Any]
 

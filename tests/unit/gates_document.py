@@ -3,7 +3,8 @@
 import pathlib
 from collections.abc import Iterator
 
-from trireme.config import gate_effects, gates, versions
+from trireme.config import gate_effects, gates
+from trireme_kube.componentbase import versions
 
 DOCUMENT = pathlib.Path(__file__).parents[2] / "docs/feature-gates.md"
 

@@ -13,8 +13,8 @@ from trireme.framework import amounts, cluster_event, resizes
 from trireme.framework.registry import IN_TREE
 from trireme.frontend.cluster import class_registry, cluster_cache, cluster_watch, object_kinds, pod_projection
 from trireme.frontend.queueing import hints, queue_hints, queue_pod
-from trireme.kube import decode
 from trireme.v1 import core_pb2, snapshot_pb2
+from trireme_kube.apimachinery import decode
 
 Json = dict[str, Any]
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from trireme.kube import decode
 from trireme.snapshot import snapshot
 from trireme.v1 import core_pb2, snapshot_pb2
+from trireme_kube.apimachinery import decode
 
 Json = dict[str, Any]
 

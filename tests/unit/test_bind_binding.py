@@ -19,7 +19,7 @@ from trireme.bind.binding import (
     Read,
     Target,
 )
-from trireme.kube import writes
+from trireme_kube.client import writes
 
 TARGET = Target(writes.PodName("default", "web-1", "u1"), "node-a")
 CONFLICT = 'Operation cannot be fulfilled on pods/binding "web-1": pod web-1 is already assigned to node "node-b"'

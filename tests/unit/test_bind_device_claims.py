@@ -9,9 +9,9 @@ import pytest
 
 from trireme.bind import device_claims as binding
 from trireme.bind import extended_claims
-from trireme.kube import client, writes
 from trireme.v1 import bind_pb2, cycle_pb2, status_pb2
 from trireme.wire import device_claims
+from trireme_kube.client import client, writes
 
 Json = dict[str, Any]
 

@@ -8,10 +8,10 @@ import virtual_time
 
 from trireme.bind.in_flight import InFlight
 from trireme.bind.leadership import MAX_TRUST_SECONDS, Leadership, LeaseReader
-from trireme.kube.election import LeaseRecord
-from trireme.kube.errors import ApiError, ApiUnreachable
-from trireme.kube.lease import EpochClaim
 from trireme.replica.fencing import EpochGuard, Leader, Refusal, RefusalReason
+from trireme_kube.client.election import LeaseRecord
+from trireme_kube.client.errors import ApiError, ApiUnreachable
+from trireme_kube.client.lease import EpochClaim
 
 A = EpochClaim(100, "host-a_1")
 B = EpochClaim(200, "host-b_1")

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from trireme.bind import volume_binding
-from trireme.kube import client, writes
 from trireme.v1 import bind_pb2, cycle_pb2, status_pb2
 from trireme.wire import volume_bindings
+from trireme_kube.client import client, writes
 
 Json = dict[str, Any]
 

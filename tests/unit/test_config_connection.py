@@ -10,8 +10,8 @@ from trireme.config import connection, server_url
 from trireme.config.connection import Connection
 from trireme.config.loading import ConfigurationError
 from trireme.config.model import ClientConnection
-from trireme.config.self_signed import make_certificate
 from trireme.config.trust import ClientTLS
+from trireme_kube.componentbase.self_signed import make_certificate
 
 Value = dict[str, object]
 

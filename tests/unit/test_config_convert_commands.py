@@ -9,9 +9,9 @@ from config_conversions import ALWAYS, GROUP, OLD_SCORES, convert, filters, from
 
 from trireme.config.convert import command_lines
 from trireme.config.convert.reading import ConversionError
-from trireme.config.flags import FlagError
 from trireme.config.loading import ConfigurationError
 from trireme.config.old_flags import OLD_FLAGS
+from trireme_kube.componentbase.flags import FlagError
 
 POLICY = {"kind": "Policy", "apiVersion": "v1", "predicates": named("HostName"), "priorities": []}
 

@@ -5,10 +5,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trireme.config import json_document, yaml_document
-from trireme.config.json_document import MalformedJSONError, Number, Object
-from trireme.config.yaml_document import MalformedYAMLError
-from trireme.config.yaml_writer import write_yaml
+from trireme_kube.apimachinery import json_document, yaml_document
+from trireme_kube.apimachinery.json_document import MalformedJSONError, Number, Object
+from trireme_kube.apimachinery.yaml_document import MalformedYAMLError
+from trireme_kube.apimachinery.yaml_writer import write_yaml
 
 
 def _read(text: str) -> object:

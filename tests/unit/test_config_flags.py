@@ -2,10 +2,11 @@
 
 import pytest
 
-from trireme.config import command_flags, flag_values, flags
-from trireme.config.flags import FlagError, Parsed
-from trireme.config.golang import Duration
+from trireme.config import command_flags
 from trireme.config.old_flags import OLD_FLAGS, replacement
+from trireme_kube.apimachinery.golang import Duration
+from trireme_kube.componentbase import flag_values, flags
+from trireme_kube.componentbase.flags import FlagError, Parsed
 
 
 def _parse(*arguments: str) -> Parsed:

@@ -7,8 +7,9 @@ import gates_document
 import pytest
 from config_starts import feature_gates
 
-from trireme.config import gate_effects, gates, unheeded_gates, versions
+from trireme.config import gate_effects, gates, unheeded_gates
 from trireme.config.gates import GateError, GateResult, Stage
+from trireme_kube.componentbase import versions
 
 REPOSITORY = pathlib.Path(__file__).parents[2]
 

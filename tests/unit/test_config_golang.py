@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trireme.config import golang
-from trireme.config.golang import Duration
+from trireme_kube.apimachinery import golang
+from trireme_kube.apimachinery.golang import Duration
 
 
 @pytest.mark.parametrize(

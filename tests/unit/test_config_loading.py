@@ -4,9 +4,9 @@ import pytest
 from config_starts import HEADER, feature_gates
 
 from trireme.config import loading
-from trireme.config.golang import Duration
 from trireme.config.loading import ConfigurationError
 from trireme.config.model import SchedulerConfiguration
+from trireme_kube.apimachinery.golang import Duration
 
 
 def _load(text: str) -> SchedulerConfiguration:

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from trireme.config import own, own_loading, own_validation
-from trireme.config.golang import Duration
 from trireme.config.loading import ConfigurationError
 from trireme.config.own import TriremeConfiguration
 from trireme.framework.registry import IN_TREE, ExtensionPoint
+from trireme_kube.apimachinery.golang import Duration
 
 HEADER = "apiVersion: trireme.dev/v1alpha1\nkind: TriremeConfiguration\n"
 TLS = "tls: {certFile: /c, keyFile: /k, caFile: /a}"

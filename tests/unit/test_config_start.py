@@ -10,8 +10,8 @@ from config_starts import HEADER, Desk
 
 from trireme.config import commandline
 from trireme.config.commandline import CompletedConfig
-from trireme.config.golang import Duration
-from trireme.config.start_log import StartLog, parts
+from trireme_kube.apimachinery.golang import Duration
+from trireme_kube.componentbase.start_log import StartLog, parts
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import pathlib
 
 import yaml
 
-from trireme.framework import quantity
+from trireme_kube.apimachinery import quantity
 
 DEPLOY = pathlib.Path(__file__).parents[2] / "deploy/base"
 REPLICAS = 2  # of the frontend by its Deployment, of the phases by their autoscalers

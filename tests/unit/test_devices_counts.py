@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from snapshot_views import Json, SnapshotBuilder
 
-from trireme.kube import decode
 from trireme.plugins import catalog, interfaces
 from trireme.plugins.dynamic_resources import device_counts, features
 from trireme.v1 import resource_pb2, snapshot_pb2
+from trireme_kube.apimachinery import decode
 
 RESOURCE = "example.com/gpu"
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from trireme.framework import semver
 from trireme.plugins.dynamic_resources import expressions
-from trireme.plugins.dynamic_resources.cel import amounts
+from trireme_kube.apimachinery import semver
+from trireme_kube.cel import amounts
 
 HINT = (
     ". consider using CEL optional chaining (.? followed by orValue()) or guarding the check with has() for optional"

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from trireme.embedded.applying import Applied
-from trireme.embedded.problems import ApiError
+from trireme_kube.embedded.applying import Applied
+from trireme_kube.embedded.problems import ApiError
 
 
 def applied(manager: str, *, force: bool = False, **fields: Any) -> Applied:

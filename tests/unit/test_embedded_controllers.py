@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from embedded_harness import Cluster, pod, true_conditions, workload
 
-from trireme.embedded.controllers.tolerations import patience
-from trireme.embedded.kubelets import KUBELET_ANNOTATION, RUN_SECONDS_ANNOTATION, Pace
-from trireme.embedded.problems import ApiError
-from trireme.embedded.resources import BY_KEY, PODS
-from trireme.embedded.subresources import bind, evict
+from trireme_kube.embedded.controllers.tolerations import patience
+from trireme_kube.embedded.kubelets import KUBELET_ANNOTATION, RUN_SECONDS_ANNOTATION, Pace
+from trireme_kube.embedded.problems import ApiError
+from trireme_kube.embedded.resources import BY_KEY, PODS
+from trireme_kube.embedded.subresources import bind, evict
 
 Object = dict[str, Any]
 DEPLOYMENTS, REPLICA_SETS = "deployments.apps", "replicasets.apps"

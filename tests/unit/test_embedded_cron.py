@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from embedded_harness import Cluster, Object
 
-from trireme.embedded import cron
-from trireme.embedded.problems import ApiError
+from trireme_kube.embedded import cron
+from trireme_kube.embedded.problems import ApiError
 
 
 def moment(text: str, zone: str = "UTC") -> float:

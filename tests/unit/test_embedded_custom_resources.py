@@ -8,14 +8,14 @@ import orjson
 import pytest
 from embedded_harness import Cluster, Object
 
-from trireme.embedded import openapi_protobuf
-from trireme.embedded.discovery import Discovery
-from trireme.embedded.paths import Target
-from trireme.embedded.problems import ApiError
-from trireme.embedded.reads import Form, Reader
-from trireme.embedded.resources import Resource, stored_as
-from trireme.embedded.tables import table
-from trireme.embedded.writes import APPLY_PATCH, STRATEGIC_PATCH, Writer, patch_types
+from trireme_kube.embedded import openapi_protobuf
+from trireme_kube.embedded.discovery import Discovery
+from trireme_kube.embedded.paths import Target
+from trireme_kube.embedded.problems import ApiError
+from trireme_kube.embedded.reads import Form, Reader
+from trireme_kube.embedded.resources import Resource, stored_as
+from trireme_kube.embedded.tables import table
+from trireme_kube.embedded.writes import APPLY_PATCH, STRATEGIC_PATCH, Writer, patch_types
 
 NAME = "crontabs.stable.example.com"
 DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from embedded_harness import START, Cluster, create, make_registry
 
-from trireme.embedded.columns import columns_of
-from trireme.embedded.problems import ApiError
-from trireme.embedded.resources import BY_KEY
+from trireme_kube.embedded.columns import columns_of
+from trireme_kube.embedded.problems import ApiError
+from trireme_kube.embedded.resources import BY_KEY
 
 Object = dict[str, Any]
 

@@ -11,13 +11,13 @@ import pytest
 import yaml
 from embedded_harness import FakeTime
 
-from trireme.embedded import nodes
-from trireme.embedded.cluster import EmbeddedCluster
-from trireme.embedded.faults import Action, Fault, Faults
-from trireme.embedded.problems import Cause, invalid, rejected
-from trireme.embedded.reconciling import WorkQueue
-from trireme.embedded.resources import BY_PATH, RESOURCES, stored_as
-from trireme.embedded.sources import Sources, micro_timestamp, parse_timestamp, timestamp
+from trireme_kube.embedded import nodes
+from trireme_kube.embedded.cluster import EmbeddedCluster
+from trireme_kube.embedded.faults import Action, Fault, Faults
+from trireme_kube.embedded.problems import Cause, invalid, rejected
+from trireme_kube.embedded.reconciling import WorkQueue
+from trireme_kube.embedded.resources import BY_PATH, RESOURCES, stored_as
+from trireme_kube.embedded.sources import Sources, micro_timestamp, parse_timestamp, timestamp
 
 
 def make_queue(time: FakeTime, worked: list[str], fail: set[str] | None = None) -> WorkQueue[str]:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trireme.embedded.quantities import QuantityError, canonical, value
+from trireme_kube.embedded.quantities import QuantityError, canonical, value
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,12 @@ import orjson
 import pytest
 from embedded_harness import create, make_registry, pod
 
-from trireme.embedded.catalog import Catalog
-from trireme.embedded.paths import Target, parse
-from trireme.embedded.problems import ApiError
-from trireme.embedded.reads import Form, Reader
-from trireme.embedded.registry import Registry
-from trireme.embedded.resources import BY_KEY, PODS
+from trireme_kube.embedded.catalog import Catalog
+from trireme_kube.embedded.paths import Target, parse
+from trireme_kube.embedded.problems import ApiError
+from trireme_kube.embedded.reads import Form, Reader
+from trireme_kube.embedded.registry import Registry
+from trireme_kube.embedded.resources import BY_KEY, PODS
 
 PLAIN = Form()
 

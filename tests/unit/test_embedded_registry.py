@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from embedded_harness import create, make_registry, pod
 
-from trireme.embedded import patches
-from trireme.embedded.problems import ApiError
-from trireme.embedded.registry import Registry
-from trireme.embedded.resources import BY_KEY, NAMESPACES, NODES, PODS
-from trireme.embedded.store import DELETED, MODIFIED, Event
-from trireme.embedded.subresources import bind
+from trireme_kube.embedded import patches
+from trireme_kube.embedded.problems import ApiError
+from trireme_kube.embedded.registry import Registry
+from trireme_kube.embedded.resources import BY_KEY, NAMESPACES, NODES, PODS
+from trireme_kube.embedded.store import DELETED, MODIFIED, Event
+from trireme_kube.embedded.subresources import bind
 
 CONFIG_MAPS = BY_KEY["configmaps"]
 LEASES = BY_KEY["leases.coordination.k8s.io"]

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from trireme.embedded.problems import ApiError
-from trireme.embedded.resources import BY_KEY, NODES, PODS
-from trireme.embedded.selection import compile_selector, parse_fields, parse_labels, predicate
+from trireme_kube.embedded.problems import ApiError
+from trireme_kube.embedded.resources import BY_KEY, NODES, PODS
+from trireme_kube.embedded.selection import compile_selector, parse_fields, parse_labels, predicate
 
 LABELS = {"app": "web", "tier": "front", "n": "5", "empty": ""}
 

@@ -6,9 +6,9 @@ import dataclasses
 
 import pytest
 
-from trireme.embedded.problems import ApiError
-from trireme.embedded.resources import BY_KEY, PODS
-from trireme.embedded.store import ADDED, DELETED, MODIFIED, Event, Object, Store
+from trireme_kube.embedded.problems import ApiError
+from trireme_kube.embedded.resources import BY_KEY, PODS
+from trireme_kube.embedded.store import ADDED, DELETED, MODIFIED, Event, Object, Store
 
 CONFIG_MAPS = BY_KEY["configmaps"]
 

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from embedded_harness import START
 
-from trireme.embedded.columns import columns_of
-from trireme.embedded.durations import human, since
-from trireme.embedded.pod_cells import pod_ready, pod_status
-from trireme.embedded.resources import BY_KEY, RESOURCES
-from trireme.embedded.store import Record
-from trireme.embedded.tables import table
+from trireme_kube.embedded.columns import columns_of
+from trireme_kube.embedded.durations import human, since
+from trireme_kube.embedded.pod_cells import pod_ready, pod_status
+from trireme_kube.embedded.resources import BY_KEY, RESOURCES
+from trireme_kube.embedded.store import Record
+from trireme_kube.embedded.tables import table
 
 Object = dict[str, Any]
 

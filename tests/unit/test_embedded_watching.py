@@ -8,12 +8,12 @@ import orjson
 import pytest
 from embedded_harness import create, make_registry, pod
 
-from trireme.embedded import patches, selection
-from trireme.embedded.problems import ApiError
-from trireme.embedded.registry import Registry
-from trireme.embedded.resources import PODS
-from trireme.embedded.subresources import bind
-from trireme.embedded.watching import Watcher
+from trireme_kube.embedded import patches, selection
+from trireme_kube.embedded.problems import ApiError
+from trireme_kube.embedded.registry import Registry
+from trireme_kube.embedded.resources import PODS
+from trireme_kube.embedded.subresources import bind
+from trireme_kube.embedded.watching import Watcher
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from embedded_harness import Cluster, true_conditions, workload
 
-from trireme.embedded.controllers.jobs import index_text
-from trireme.embedded.kubelets import EXIT_CODE_ANNOTATION, Pace
-from trireme.embedded.subresources import bind
+from trireme_kube.embedded.controllers.jobs import index_text
+from trireme_kube.embedded.kubelets import EXIT_CODE_ANNOTATION, Pace
+from trireme_kube.embedded.subresources import bind
 
 Object = dict[str, Any]
 DEPLOYMENTS, REPLICA_SETS, JOBS = "deployments.apps", "replicasets.apps", "jobs.batch"

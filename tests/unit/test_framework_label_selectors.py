@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from trireme.framework import label_selectors
-from trireme.kube import decode
 from trireme.v1 import meta_pb2
+from trireme_kube.apimachinery import decode
 
 LABELS = {"app": "red", "tier": "", "a.io/b": "x"}
 

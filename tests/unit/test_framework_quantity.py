@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trireme.framework.quantity import INT64_MAX, WRONG_FORM, WRONG_SUFFIX, Format, Quantity, parse_quantity
+from trireme_kube.apimachinery.quantity import INT64_MAX, WRONG_FORM, WRONG_SUFFIX, Format, Quantity, parse_quantity
 
 FACTORS = {
     **{suffix: Fraction(10) ** power for suffix, power in zip("num", (-9, -6, -3), strict=True)},

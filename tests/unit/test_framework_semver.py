@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from trireme.framework import semver
+from trireme_kube.apimachinery import semver
 
 ASCENDING = (
     "0.0.1",

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from trireme.framework import supervision
-from trireme.framework.supervision import Supervisor, TaskEnded
+from trireme_kube.componentbase import supervision
+from trireme_kube.componentbase.supervision import Supervisor, TaskEnded
 
 
 async def _fail() -> None:

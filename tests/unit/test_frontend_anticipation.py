@@ -7,7 +7,7 @@ from frontend_world import GUARD, World, one_node
 from frontend_world_api import PROFILE
 
 from trireme.frontend import scheduler, scheduling_cycle
-from trireme.kube.watch import EventKind
+from trireme_kube.client.watch import EventKind
 
 
 @pytest.fixture(name="world")

@@ -5,8 +5,8 @@ import logging
 import pytest
 
 from trireme.frontend.cluster import event_log
-from trireme.telemetry import klog
 from trireme.v1 import core_pb2
+from trireme_kube.componentbase import klog
 
 
 def _node(name: str = "n", **labels: str) -> core_pb2.Node:

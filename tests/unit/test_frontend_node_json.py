@@ -5,8 +5,8 @@ from typing import Any
 import orjson
 
 from trireme.frontend.cluster import node_json
-from trireme.kube import decode
 from trireme.v1 import core_pb2
+from trireme_kube.apimachinery import decode
 
 
 def _raw(name: str, version: str, **fields: Any) -> dict[str, Any]:

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from trireme.framework import label_selectors, selectors
 from trireme.frontend.cluster import class_registry, pod_projection
-from trireme.kube import decode, field_error
 from trireme.v1 import core_pb2, meta_pb2
+from trireme_kube.apimachinery import decode, field_error
 
 Json = Any
 

@@ -19,9 +19,9 @@ from trireme.frontend import (
 from trireme.frontend.cluster import class_registry, cluster_cache, pod_projection
 from trireme.frontend.queueing import nominator, queue_pod
 from trireme.frontend.serving import metrics_observed
-from trireme.kube import event_series
 from trireme.v1 import bind_pb2, cycle_pb2
 from trireme.wire import status as wire_status
+from trireme_kube.client import event_series
 
 
 def _evict(uid: str) -> bind_pb2.Action:

@@ -13,10 +13,10 @@ import pytest
 from trireme.frontend import assembly
 from trireme.frontend.cluster import object_kinds, pod_projection
 from trireme.frontend.cluster.pod_projection import ParsedPod
-from trireme.kube import decode
-from trireme.kube.watch import Event, EventKind
 from trireme.snapshot import snapshot
 from trireme.v1 import core_pb2, snapshot_pb2
+from trireme_kube.apimachinery import decode
+from trireme_kube.client.watch import Event, EventKind
 
 NODES = 10
 PODS_PER_JOB = 5

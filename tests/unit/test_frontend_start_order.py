@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 import virtual_time
 
-from trireme.framework import supervision
 from trireme.frontend import leading
 from trireme.frontend.term import Term
-from trireme.kube import resources
-from trireme.kube.errors import ApiUnreachable
-from trireme.kube.event_series import ObjectReference
+from trireme_kube.client import resources
+from trireme_kube.client.errors import ApiUnreachable
+from trireme_kube.client.event_series import ObjectReference
+from trireme_kube.componentbase import supervision
 
 
 class _Over(Exception):

@@ -18,7 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from trireme.frontend.cluster.pod_projection import TERMINATING
 from trireme.frontend.queueing.queue_pod import Place
 from trireme.frontend.serving import status_report
-from trireme.kube.watch import EventKind
+from trireme_kube.client.watch import EventKind
 
 PODS = [f"p{index}" for index in range(6)]
 NODES = ["n0", "n1", "n2"]

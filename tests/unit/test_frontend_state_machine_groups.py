@@ -16,8 +16,8 @@ from test_frontend_state_machine import PODS, FrontendMachine
 
 from trireme.frontend.groups.pod_groups import GroupState, in_order
 from trireme.frontend.queueing.queue_pod import Place
-from trireme.kube.watch import EventKind
 from trireme.v1 import scheduling_pb2
+from trireme_kube.client.watch import EventKind
 
 GROUPS = ("g", "h")
 

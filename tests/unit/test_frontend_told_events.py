@@ -10,9 +10,9 @@ from trireme.frontend.cluster import class_registry, cluster_cache, cluster_watc
 from trireme.frontend.queueing import queue_hints
 from trireme.frontend.queueing.queue_places import Gate
 from trireme.frontend.queueing.scheduling_queue import SchedulingQueue
-from trireme.kube import decode
-from trireme.kube.watch import Event, EventKind
 from trireme.v1 import snapshot_pb2
+from trireme_kube.apimachinery import decode
+from trireme_kube.client.watch import Event, EventKind
 
 PROFILE = "default-scheduler"
 KINDS = {kind.message.DESCRIPTOR.name: kind for kind in object_kinds.KINDS}

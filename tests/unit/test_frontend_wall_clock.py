@@ -3,8 +3,8 @@
 import frontend_world
 import pytest
 
-from trireme.framework import clocks
 from trireme.frontend.queueing import pending_report, queue_pod
+from trireme_kube.componentbase import clocks
 
 HOUR = 3600.0
 

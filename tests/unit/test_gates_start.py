@@ -3,11 +3,12 @@
 import pytest
 from frontend_world import World
 
-from trireme.config import gates, versions
+from trireme.config import gates
 from trireme.filter.service import FilterService
 from trireme.frontend import phase_configuration
 from trireme.score.service import ScoreService
 from trireme.snapshot import snapshot
+from trireme_kube.componentbase import versions
 
 KNOWN = gates.table()
 FREE = sorted(

@@ -8,11 +8,11 @@ from google.protobuf.message import Message
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trireme.kube.decode import decode
-from trireme.kube.encode import encode
-from trireme.kube.field_error import FieldError
-from trireme.kube.soundness import INLINED, map_value
 from trireme.v1 import coordination_pb2, core_pb2, meta_pb2, policy_pb2, resource_pb2, storage_pb2
+from trireme_kube.apimachinery.decode import decode
+from trireme_kube.apimachinery.encode import encode
+from trireme_kube.apimachinery.field_error import FieldError
+from trireme_kube.apimachinery.soundness import INLINED, map_value
 
 
 def _pod(**spec: Any) -> core_pb2.Pod:

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trireme.kube import election, lease, timestamps
-from trireme.kube.election import (
+from trireme_kube.client import election, lease, timestamps
+from trireme_kube.client.election import (
     Create,
     Election,
     ElectionSettings,
@@ -27,7 +27,7 @@ from trireme.kube.election import (
     Update,
     Wait,
 )
-from trireme.kube.errors import ApiError, ApiUnreachable
+from trireme_kube.client.errors import ApiError, ApiUnreachable
 
 ME = ElectionSettings("me")
 NOT_FOUND = ApiError(404, "NotFound", "no such lease")

@@ -3,7 +3,7 @@
 import orjson
 import pytest
 
-from trireme.kube import errors
+from trireme_kube.client import errors
 
 
 def _status(code: int, reason: str, **more: object) -> bytes:

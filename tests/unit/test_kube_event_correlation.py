@@ -1,7 +1,7 @@
 """Similar core/v1 events, and too many of them."""
 
-from trireme.kube.event_correlation import COMBINED, SIMILAR_SECONDS, Correlator
-from trireme.kube.event_series import SeriesKey, pod_reference
+from trireme_kube.client.event_correlation import COMBINED, SIMILAR_SECONDS, Correlator
+from trireme_kube.client.event_series import SeriesKey, pod_reference
 
 
 def _key(message: str = "m", *, name: str = "p", version: str = "1", reason: str = "Failed") -> SeriesKey:

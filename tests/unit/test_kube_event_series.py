@@ -1,7 +1,7 @@
 """Repeated events become one series."""
 
-from trireme.kube import event_series
-from trireme.kube.event_series import ObjectReference, Series, SeriesCache, SeriesKey
+from trireme_kube.client import event_series
+from trireme_kube.client.event_series import ObjectReference, Series, SeriesCache, SeriesKey
 
 POD = event_series.pod_reference("default", "web", "u1", "7")
 KEY = SeriesKey("Warning", "Scheduling", "FailedScheduling", "default-scheduler", POD)

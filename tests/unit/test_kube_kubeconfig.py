@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
-from trireme.kube import kubeconfig
-from trireme.kube.errors import KubeconfigError
+from trireme_kube.client import kubeconfig
+from trireme_kube.client.errors import KubeconfigError
 
 PEM = "-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n"
 

@@ -3,9 +3,9 @@
 import asyncio
 from typing import Any
 
-from trireme.kube import lease_candidate
-from trireme.kube.errors import ApiUnreachable
-from trireme.kube.watch import Event, EventKind
+from trireme_kube.client import lease_candidate
+from trireme_kube.client.errors import ApiUnreachable
+from trireme_kube.client.watch import Event, EventKind
 
 Json = dict[str, Any]
 WALL = 1_767_322_800_123_456_789

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from trireme.kube import listwatch, resources
-from trireme.kube.errors import ApiError, ApiUnreachable
-from trireme.kube.listwatch import ListPage, ListWatch, OpenWatch, Pause, State, StreamList
-from trireme.kube.watch import BrokenStream, EventKind
+from trireme_kube.client import listwatch, resources
+from trireme_kube.client.errors import ApiError, ApiUnreachable
+from trireme_kube.client.listwatch import ListPage, ListWatch, OpenWatch, Pause, State, StreamList
+from trireme_kube.client.watch import BrokenStream, EventKind
 
 GONE = ApiError(410, "Expired", "too old")
 REFUSED = ApiError(422, "Invalid", "sendInitialEvents is forbidden for watch")

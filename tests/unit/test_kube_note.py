@@ -5,7 +5,7 @@ import uuid
 
 import pytest
 
-from trireme.kube import note
+from trireme_kube.client import note
 
 # Text, and what Go 1.26's fmt.Sprintf(text) answers.
 SPRINTF = [

@@ -7,8 +7,8 @@ from typing import Any
 import orjson
 import pytest
 
-from trireme.kube import client, content_types, pages, resources
-from trireme.kube.errors import ApiError
+from trireme_kube.client import client, content_types, pages, resources
+from trireme_kube.client.errors import ApiError
 
 THINGS = resources.Resource("Thing", "/api/v1/things", label_selector="a=b", page=4)
 

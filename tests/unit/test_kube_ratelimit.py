@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trireme.kube import ratelimit
+from trireme_kube.client import ratelimit
 
 
 def test_a_burst_goes_at_once_and_the_rest_at_the_rate() -> None:

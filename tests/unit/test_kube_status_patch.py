@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from trireme.kube import status_patch
-from trireme.kube.status_patch import Condition
+from trireme_kube.client import status_patch
+from trireme_kube.client.status_patch import Condition
 
 TIME = "2026-01-02T03:00:00Z"
 LATER = "2026-01-02T04:00:00Z"

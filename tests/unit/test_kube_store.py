@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trireme.kube import store, watch
-from trireme.kube.watch import Event, EventKind
+from trireme_kube.client import store, watch
+from trireme_kube.client.watch import Event, EventKind
 
 
 def _listing(*names: str) -> list[Event[str]]:

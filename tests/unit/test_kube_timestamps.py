@@ -2,7 +2,7 @@
 
 import pytest
 
-from trireme.kube import timestamps
+from trireme_kube.client import timestamps
 
 
 @pytest.mark.parametrize(

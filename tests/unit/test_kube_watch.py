@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trireme.kube import watch
+from trireme_kube.client import watch
 
 
 def _line(number: int) -> bytes:

@@ -13,7 +13,7 @@ from pod_group_builders import of_groups, pod_group
 from trireme.cli import display, status_command
 from trireme.frontend.queueing import queue_pod
 from trireme.frontend.serving import status_report
-from trireme.kube.watch import EventKind
+from trireme_kube.client.watch import EventKind
 
 
 @pytest.fixture(name="world")

@@ -7,9 +7,9 @@ from plugin_answers import Answers
 from snapshot_views import Json, SnapshotBuilder, pod_of
 
 from trireme.framework import status
-from trireme.kube import decode
 from trireme.plugins import image_locality, node_affinity, node_name, node_unschedulable, taint_toleration
 from trireme.v1 import core_pb2
+from trireme_kube.apimachinery import decode
 
 UNRESOLVABLE = status.Code.UNSCHEDULABLE_AND_UNRESOLVABLE
 MIB = 1024 * 1024

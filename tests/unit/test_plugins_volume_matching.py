@@ -9,10 +9,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trireme.kube import decode
 from trireme.plugins import interfaces, node_volume_limits, volume_binding, volumes_matching
 from trireme.snapshot import snapshot
 from trireme.v1 import core_pb2, snapshot_pb2, storage_pb2
+from trireme_kube.apimachinery import decode
 
 Json = dict[str, Any]
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from trireme.framework import cluster_event
-from trireme.kube.decode import decode
 from trireme.v1 import core_pb2
+from trireme_kube.apimachinery.decode import decode
 
 DATA = Path(__file__).parents[1] / "conformance" / "data" / "hints.jsonl.gz"
 

@@ -15,9 +15,9 @@ from trireme.filter import service
 from trireme.framework import resizes
 from trireme.frontend.cluster import pod_projection
 from trireme.frontend.queueing.queue_pod import Place
-from trireme.kube.watch import EventKind
 from trireme.plugins import deferred_pod_scheduling, node_resources_fit
 from trireme.v1 import core_pb2, filter_pb2
+from trireme_kube.client.watch import EventKind
 
 Json = dict[str, Any]
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from trireme.framework import supervision
 from trireme.frontend import running
 from trireme.replica import grpc_server, listening
+from trireme_kube.componentbase import supervision
 
 
 async def _forever(*_: Any) -> None:

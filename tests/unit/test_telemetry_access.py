@@ -9,9 +9,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from trireme.telemetry import authentication, authorization
-from trireme.telemetry.authentication import ANONYMOUS, ReviewError, Unauthenticated, User
-from trireme.telemetry.expiring import MAX_ENTRIES, Expiring
+from trireme_kube.componentbase import authentication, authorization
+from trireme_kube.componentbase.authentication import ANONYMOUS, ReviewError, Unauthenticated, User
+from trireme_kube.componentbase.expiring import MAX_ENTRIES, Expiring
 
 BEARER = (("Authorization", "Bearer secret"),)
 

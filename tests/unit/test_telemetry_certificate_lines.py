@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from trireme.telemetry import certificate_lines
+from trireme_kube.componentbase import certificate_lines
 
 _KEY = ec.generate_private_key(ec.SECP256R1())
 _NOW = datetime(2026, 3, 4, 5, 6, 7, 883560, tzinfo=UTC)

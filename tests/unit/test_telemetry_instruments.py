@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from trireme.telemetry import exposition, instruments, protobuf_exposition
-from trireme.telemetry.number_text import number_text
+from trireme_kube.componentbase import exposition, instruments, protobuf_exposition
+from trireme_kube.componentbase.number_text import number_text
 
 
 def _text(*made: instruments.Instrument) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from trireme.telemetry import klog
+from trireme_kube.componentbase import klog
 
 LOG = logging.getLogger("trireme.frontend.some_module")
 _HEADER = re.compile(r"([IWEF])\d{4} \d\d:\d\d:\d\d\.\d{6} +\d+ test_telemetry_klog\.py:\d+\] (.*)\Z", re.DOTALL)

@@ -4,7 +4,7 @@ import argparse
 
 import pytest
 
-from trireme.telemetry import klog, log_flags
+from trireme_kube.componentbase import klog, log_flags
 
 
 def _parse(*arguments: str) -> klog.LogOptions:

@@ -4,8 +4,7 @@ import ssl
 
 import pytest
 
-from trireme.config import tls_names
-from trireme.telemetry import tls_options
+from trireme_kube.componentbase import tls_names, tls_options
 
 
 @pytest.mark.parametrize(

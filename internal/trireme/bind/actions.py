@@ -17,9 +17,9 @@ from trireme.bind.results import Busy, Results
 from trireme.bind.write_turns import WriteTurns
 from trireme.framework import status
 from trireme.framework.status import Reason, Status
-from trireme.kube import timestamps, writes
 from trireme.replica.fencing import Tenure
 from trireme.v1 import bind_pb2
+from trireme_kube.client import timestamps, writes
 
 log = logging.getLogger(__name__)
 

@@ -21,9 +21,9 @@ from trireme.bind.in_flight import InFlight, Work
 from trireme.bind.results import Busy, Results
 from trireme.bind.write_turns import CONCURRENCY, UNLIMITED, RateLimit
 from trireme.framework.status import Reason
-from trireme.kube import writes
 from trireme.replica.fencing import Tenure
-from trireme.telemetry import klog
+from trireme_kube.client import writes
+from trireme_kube.componentbase import klog
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ size is taken: one that was refused for its own size would be refused for ever.
 
 
 class PodWriter(Protocol):
-    """What the binder needs of the API server; `trireme.kube.writes.Writer` is one. Deadlines in seconds."""
+    """What the binder needs of the API server; `trireme_kube.client.writes.Writer` is one. Deadlines in seconds."""
 
     async def bind(self, pod: writes.PodName, node: str, deadline: float) -> writes.Outcome:
         """POSTs the binding, with the repetitions that are safe."""

@@ -7,14 +7,14 @@ has bound the pod or will. Where the API server cannot even be read, the answer 
 must not take the pod for unbound.
 
 The shell (`trireme.bind.binder`) does what a step says and brings back the outcome; time and jitter come in as
-arguments. How often a request that certainly had no effect is repeated is `trireme.kube.writes`' matter.
+arguments. How often a request that certainly had no effect is repeated is `trireme_kube.client.writes`' matter.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from trireme.framework.status import Reason
-from trireme.kube import writes
+from trireme_kube.client import writes
 
 POST_DEADLINE_SECONDS = 10.0
 """For a binding with its repetitions. Then the connection is closed, which cancels the request in the API server."""

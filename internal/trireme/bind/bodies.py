@@ -9,8 +9,8 @@ Kubernetes 1.37; the writes of a real kube-scheduler as an API server recorded t
 from collections.abc import Mapping
 from typing import Any
 
-from trireme.kube import status_patch, timestamps
 from trireme.v1 import bind_pb2, cycle_pb2
+from trireme_kube.client import status_patch, timestamps
 
 DELETE_PROTECTION = "resource.kubernetes.io/delete-protection"
 DISRUPTION_TARGET = "DisruptionTarget"

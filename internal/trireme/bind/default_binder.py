@@ -12,10 +12,10 @@ from trireme.bind import host
 from trireme.bind.binder import Binder
 from trireme.bind.binding import Bound, Failed, Open, Target
 from trireme.framework import status
-from trireme.kube.writes import PodName
 from trireme.replica.fencing import Tenure
 from trireme.v1 import bind_pb2, status_pb2
 from trireme.wire.status import to_message
+from trireme_kube.client.writes import PodName
 
 NAME = "DefaultBinder"
 

@@ -22,12 +22,13 @@ import orjson
 from google.protobuf import duration_pb2
 
 from trireme.bind import bodies, extended_claims, host
-from trireme.framework import durations, status
-from trireme.kube import client, decode, timestamps, writes
+from trireme.framework import status
 from trireme.plugins.dynamic_resources import features, readiness
 from trireme.v1 import bind_pb2, cycle_pb2, resource_pb2, snapshot_pb2, status_pb2
 from trireme.wire import device_claims, profiles
 from trireme.wire.status import to_message
+from trireme_kube.apimachinery import decode, durations
+from trireme_kube.client import client, timestamps, writes
 
 NAME = "DynamicResources"
 

@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import orjson
 
-from trireme.kube import writes
 from trireme.v1 import cycle_pb2
 from trireme.wire import device_claims
+from trireme_kube.client import writes
 
 EXTENDED_CLAIM: Final = "resource.kubernetes.io/extended-resource-claim"
 

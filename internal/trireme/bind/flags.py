@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from trireme.bind import write_turns
-from trireme.kube.client import ClientSettings, user_agent
-from trireme.kube.credentials import Source
 from trireme.replica import listening
-from trireme.telemetry import klog, log_flags
+from trireme_kube.client.client import ClientSettings, user_agent
+from trireme_kube.client.credentials import Source
+from trireme_kube.componentbase import klog, log_flags
 
 
 class FlagError(ValueError):

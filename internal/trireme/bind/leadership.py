@@ -7,7 +7,7 @@ paused process or a broken network keeps it for as long as it likes, with the va
 The invariant that keeps a deposed leader from binding: work for an epoch begins only within one Lease duration after
 the *start* of a reading that showed its holder. At the start of such a reading no successor had the Lease, and a
 successor that cannot reach a replica (Fence is not answered) waits one Lease duration after it acquired the Lease. So
-no clock but each process's own monotonic one takes part. What a claim is checked against: see `trireme.kube.lease`.
+no clock but each process's own monotonic one takes part. What a claim is checked against: see `trireme_kube.client.lease`.
 
 All work of one epoch shares a tenure, which each call of that epoch extends: work that waits, for instance for the
 client's rate limit, may begin as long as the leader keeps calling. That is no more than the leader could do by sending
@@ -21,10 +21,10 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from trireme.kube.election import LeaseRecord
-from trireme.kube.errors import ApiError, ApiUnreachable
-from trireme.kube.lease import MAX_TRUST_SECONDS, EpochClaim, Verdict, judge
 from trireme.replica.fencing import EpochGuard, Refusal, RefusalReason, Tenure
+from trireme_kube.client.election import LeaseRecord
+from trireme_kube.client.errors import ApiError, ApiUnreachable
+from trireme_kube.client.lease import MAX_TRUST_SECONDS, EpochClaim, Verdict, judge
 
 log = logging.getLogger(__name__)
 

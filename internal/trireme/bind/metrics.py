@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 
 from trireme.bind.remote import RemotePlugins
 from trireme.bind.service import BindService
-from trireme.kube import client
 from trireme.replica import phase_metrics
-from trireme.telemetry.instruments import CountedElsewhere, Gauge, Instrument, Reading
+from trireme_kube.client import client
+from trireme_kube.componentbase.instruments import CountedElsewhere, Gauge, Instrument, Reading
 
 
 def not_ready(service: BindService) -> str:

@@ -19,14 +19,14 @@ from trireme.bind.pre_binder import PreBinder
 from trireme.bind.remote import RemotePlugins
 from trireme.bind.service import BindService, HostedPlugins
 from trireme.bind.write_turns import RateLimit, WriteTurns
-from trireme.framework import clocks, supervision
-from trireme.kube import client, lease
-from trireme.kube.election import LeaseRecord
-from trireme.kube.errors import KubeconfigError
-from trireme.kube.writes import Writer
 from trireme.replica import grpc_server, listening, parent_death, phase_metrics
 from trireme.replica.fencing import EpochGuard
 from trireme.v1 import bind_pb2, bind_pb2_grpc, plugin_pb2, plugin_pb2_grpc, snapshot_pb2
+from trireme_kube.client import client, lease
+from trireme_kube.client.election import LeaseRecord
+from trireme_kube.client.errors import KubeconfigError
+from trireme_kube.client.writes import Writer
+from trireme_kube.componentbase import clocks, supervision
 
 LEASE_DEADLINE_SECONDS = 5.0
 """For reading the Lease, with repetitions."""

@@ -14,13 +14,13 @@ from contextlib import aclosing
 
 from trireme.bind import binding, host, in_flight
 from trireme.framework import status
-from trireme.kube import writes
 from trireme.replica.fencing import Leader, Tenure
 from trireme.replica.remote_client import PluginClient
 from trireme.replica.remote_connection import ConnectionStatistics, PluginConnection, PluginError
 from trireme.replica.remote_stages import RemoteBindPlugin
 from trireme.v1 import bind_pb2, cycle_pb2, plugin_pb2, snapshot_pb2, status_pb2
 from trireme.wire.status import to_message
+from trireme_kube.client import writes
 
 
 class RemotePlugins:

@@ -20,12 +20,13 @@ from google.protobuf import duration_pb2
 
 from trireme.bind import host
 from trireme.framework import selectors, status
-from trireme.kube import client, decode, writes
 from trireme.plugins import volumes_objects, volumes_translation
-from trireme.telemetry import klog
 from trireme.v1 import bind_pb2, core_pb2, snapshot_pb2, status_pb2
 from trireme.wire import profiles, volume_bindings
 from trireme.wire.status import to_message
+from trireme_kube.apimachinery import decode
+from trireme_kube.client import client, writes
+from trireme_kube.componentbase import klog
 
 log = logging.getLogger(__name__)
 

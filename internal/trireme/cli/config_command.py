@@ -10,13 +10,14 @@ import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from trireme.config import flags, inspection, loading, locating, own_loading
+from trireme.config import inspection, loading, locating, own_loading
 from trireme.config.convert import command_lines, writing
 from trireme.config.convert.drafts import Cluster, Sources
 from trireme.config.loading import ConfigurationError
-from trireme.config.yaml_writer import write_yaml
-from trireme.kube import client, credentials
-from trireme.kube.errors import ApiError, ApiUnreachable, KubeconfigError
+from trireme_kube.apimachinery.yaml_writer import write_yaml
+from trireme_kube.client import client, credentials
+from trireme_kube.client.errors import ApiError, ApiUnreachable, KubeconfigError
+from trireme_kube.componentbase import flags
 
 _DEADLINE_SECONDS = 10.0
 #: No argument of `convert` is for argparse: old flags are read as the old schedulers read them.

@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 from rich import console, live, table, text
 
-from trireme.framework import clocks
+from trireme_kube.componentbase import clocks
 
 Report = Mapping[str, Any]
 # What shows a report as text; `wide` asks for more columns.

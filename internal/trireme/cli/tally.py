@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from trireme.kube import client, credentials, informer, resources
-from trireme.kube.watch import Event, EventKind
+from trireme_kube.client import client, credentials, informer, resources
+from trireme_kube.client.watch import Event, EventKind
 
 PERIOD_SECONDS = 0.5
 

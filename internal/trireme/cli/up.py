@@ -22,8 +22,8 @@ import yaml
 
 from trireme.cli import demo, frontend_connection, numbers_given, processes, tally
 from trireme.config import inspection, leader_election, loading, model, own_loading
-from trireme.kube import credentials
-from trireme.kube.errors import ApiError, ApiUnreachable, KubeconfigError
+from trireme_kube.client import credentials
+from trireme_kube.client.errors import ApiError, ApiUnreachable, KubeconfigError
 
 _READY = "listening on "
 _FRONTEND = "frontend"
@@ -223,7 +223,7 @@ def _processes(
     """In the order in which they are started: the cluster, then all the others together."""
     cluster = []
     if not options.kubeconfig:
-        command = [sys.executable, "-u", "-m", "trireme.embedded", "--nodes", str(options.nodes)]
+        command = [sys.executable, "-u", "-m", "trireme_kube.embedded", "--nodes", str(options.nodes)]
         command += ["--port", str(options.port), "--kubeconfig", str(layout.kubeconfig)]
         if inspection.feature_gates(options.feature_gates).enabled("GenericWorkload"):
             command.append("--pod-groups")

@@ -6,7 +6,7 @@ from rich import console
 
 from trireme.cli import display, frontend_connection
 from trireme.cli.display import Report
-from trireme.config import versions
+from trireme_kube.componentbase import versions
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:

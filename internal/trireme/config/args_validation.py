@@ -11,7 +11,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from trireme.config.field_errors import (
+from trireme.config.gates import FeatureGates
+from trireme_kube.apimachinery.field_errors import (
     Named,
     Problem,
     child,
@@ -26,8 +27,7 @@ from trireme.config.field_errors import (
     not_supported,
     required,
 )
-from trireme.config.gates import FeatureGates
-from trireme.config.golang import SECOND, parse_duration
+from trireme_kube.apimachinery.golang import SECOND, parse_duration
 
 Args = Mapping[str, Any]
 _MAX_SHAPE_SCORE = 10

@@ -6,13 +6,14 @@ have a section of their own at the end, so that what is not kube-scheduler's can
 
 from functools import cache
 
-from trireme.config import flag_values as kinds
-from trireme.config import gates, tls_names, versions
-from trireme.config.flags import Flag, FlagSet, Section
+from trireme.config import gates
 from trireme.config.gates import Stage
-from trireme.config.golang import MINUTE, SECOND, Duration
-from trireme.config.versions import Effective
-from trireme.framework.quantity import Quantity
+from trireme_kube.apimachinery.golang import MINUTE, SECOND, Duration
+from trireme_kube.apimachinery.quantity import Quantity
+from trireme_kube.componentbase import flag_values as kinds
+from trireme_kube.componentbase import tls_names, versions
+from trireme_kube.componentbase.flags import Flag, FlagSet, Section
+from trireme_kube.componentbase.versions import Effective
 
 PROGRAM = "kube-scheduler"
 

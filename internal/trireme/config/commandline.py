@@ -17,23 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
-from trireme.config import (
-    command_flags,
-    conversion,
-    flags,
-    golang,
-    options,
-    own,
-    own_loading,
-    serving,
-    start_log,
-    validation,
-    versions,
-)
+from trireme.config import command_flags, conversion, options, own, own_loading, serving, validation
 from trireme.config.connection import Connection, check, connect
-from trireme.config.flags import FlagError, Parsed
 from trireme.config.gates import FeatureGates, GateError, aggregate, from_flags
-from trireme.config.golang import quote, quote_list
 from trireme.config.leader_election import check_lock, check_timing
 from trireme.config.loading import ConfigurationError, default_configuration, load_file, os_error
 from trireme.config.model import CompletedProfile, SchedulerConfiguration
@@ -42,8 +28,12 @@ from trireme.config.options import LoggingOptions, Options
 from trireme.config.own import TriremeConfiguration
 from trireme.config.profiles import construct
 from trireme.config.serving import Lookup, Serving
-from trireme.config.yaml_writer import write_yaml
 from trireme.framework.registry import IN_TREE, ExtensionPoint, Registry
+from trireme_kube.apimachinery import golang
+from trireme_kube.apimachinery.golang import quote, quote_list
+from trireme_kube.apimachinery.yaml_writer import write_yaml
+from trireme_kube.componentbase import flags, start_log, versions
+from trireme_kube.componentbase.flags import FlagError, Parsed
 
 Log = Callable[[str], None]
 

@@ -11,15 +11,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from trireme.config import server_url, yaml_document
-from trireme.config.decoding import DecodeError, decode
+from trireme.config import server_url
 from trireme.config.gates import aggregate
-from trireme.config.golang import quote
-from trireme.config.json_document import Object
 from trireme.config.kubeconfig_schema import CONFIG
 from trireme.config.loading import ConfigurationError, interpret, not_registered, os_error, read_file
 from trireme.config.model import ClientConnection
 from trireme.config.trust import ClientTLS, check_client, check_files
+from trireme_kube.apimachinery import yaml_document
+from trireme_kube.apimachinery.decoding import DecodeError, decode
+from trireme_kube.apimachinery.golang import quote
+from trireme_kube.apimachinery.json_document import Object
 
 Log = Callable[[str], None]
 Value = Mapping[str, Any]

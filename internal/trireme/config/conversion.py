@@ -8,10 +8,6 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from trireme.config import json_document
-from trireme.config.decoding import encode
-from trireme.config.golang import Duration
-from trireme.config.json_document import Number, Object
 from trireme.config.model import (
     API_VERSION,
     KIND,
@@ -29,6 +25,10 @@ from trireme.config.model import (
 )
 from trireme.config.scheduler_schema import ARGS, CONFIGURATION, MULTI_POINT
 from trireme.framework.registry import ExtensionPoint
+from trireme_kube.apimachinery import json_document
+from trireme_kube.apimachinery.decoding import encode
+from trireme_kube.apimachinery.golang import Duration
+from trireme_kube.apimachinery.json_document import Number, Object
 
 Value = Mapping[str, Any]
 

@@ -10,11 +10,11 @@ Source: pkg/scheduler/apis/config/v1 of Kubernetes 1.37.
 from collections.abc import Callable
 from typing import Any
 
-from trireme.config import golang
 from trireme.config.gates import FeatureGates
-from trireme.config.golang import Duration
 from trireme.config.scheduler_schema import ARGS, MULTI_POINT
 from trireme.framework.registry import ExtensionPoint
+from trireme_kube.apimachinery import golang
+from trireme_kube.apimachinery.golang import Duration
 
 #: Marks arguments that say all there is to say already.
 SPELT_OUT = "spelt out"

@@ -16,8 +16,9 @@ from importlib import resources
 
 import orjson
 
-from trireme.config import golang, versions
-from trireme.config.versions import Effective
+from trireme_kube.apimachinery import golang
+from trireme_kube.componentbase import versions
+from trireme_kube.componentbase.versions import Effective
 
 ALL_ALPHA = "AllAlpha"
 ALL_BETA = "AllBeta"

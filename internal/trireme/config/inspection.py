@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trireme.config import conversion, gates, loading, own, validation, versions
+from trireme.config import conversion, gates, loading, own, validation
 from trireme.config.commandline import without_secrets
 from trireme.config.gates import FeatureGates, aggregate
 from trireme.config.leader_election import check_lock, check_timing
@@ -17,6 +17,7 @@ from trireme.config.model import CompletedProfile, SchedulerConfiguration
 from trireme.config.own import TriremeConfiguration
 from trireme.config.profiles import construct
 from trireme.framework.registry import IN_TREE, ExtensionPoint
+from trireme_kube.componentbase import versions
 
 
 @dataclass(frozen=True, slots=True)

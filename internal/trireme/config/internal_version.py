@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from trireme.config.golang import Duration
 from trireme.config.scheduler_schema import NODE_AFFINITY, SPREAD_CONSTRAINT
-from trireme.config.schema import Field, Kind, Many, Scalar, Struct, Type, zero
+from trireme_kube.apimachinery.golang import Duration
+from trireme_kube.apimachinery.schema import Field, Kind, Many, Scalar, Struct, Type, zero
 
 VERSION = "__internal"
 

@@ -3,7 +3,19 @@
 Source: k8s.io/client-go/tools/clientcmd/api/v1.
 """
 
-from trireme.config.schema import BOOL, BYTES, RAW, STRING, Field, Kind, Many, Scalar, StringMap, Struct, struct
+from trireme_kube.apimachinery.schema import (
+    BOOL,
+    BYTES,
+    RAW,
+    STRING,
+    Field,
+    Kind,
+    Many,
+    Scalar,
+    StringMap,
+    Struct,
+    struct,
+)
 
 _EXTENSIONS = Field("extensions", Many(struct("v1", "NamedExtension", Field("name", STRING), Field("extension", RAW))))
 

@@ -4,9 +4,9 @@ The rules of a configuration file catch most of it earlier, but flags without a 
 checked before anything connects, so that an instance which could never lead does not stand by either.
 """
 
-from trireme.config.golang import Duration
 from trireme.config.loading import ConfigurationError
 from trireme.config.model import LeaderElection
+from trireme_kube.apimachinery.golang import Duration
 
 _REMOVED = {
     "endpoints": "migrate",

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trireme.config import conversion, defaults, golang, internal_version, json_document, yaml_document
-from trireme.config.decoding import DecodeError, decode, describe
+from trireme.config import conversion, defaults, internal_version
 from trireme.config.gates import FeatureGates
-from trireme.config.json_document import Node, Number, Object
 from trireme.config.model import API_GROUP, API_VERSION, KIND, SchedulerConfiguration
 from trireme.config.scheduler_schema import ARGS, KINDS
+from trireme_kube.apimachinery import golang, json_document, yaml_document
+from trireme_kube.apimachinery.decoding import DecodeError, decode, describe
+from trireme_kube.apimachinery.json_document import Node, Number, Object
 
 #: Where kube-scheduler's messages say that the kinds are registered.
 _SCHEME = "pkg/runtime/scheme.go:111"

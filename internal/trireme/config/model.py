@@ -15,8 +15,8 @@ from typing import Any
 
 import orjson
 
-from trireme.config.golang import SECOND, Duration
 from trireme.framework.registry import ExtensionPoint
+from trireme_kube.apimachinery.golang import SECOND, Duration
 
 API_GROUP = "kubescheduler.config.k8s.io"
 API_VERSION = f"{API_GROUP}/v1"

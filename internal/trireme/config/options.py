@@ -11,15 +11,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from trireme.config import versions, yaml_document
-from trireme.config.field_errors import child, forbidden, invalid
-from trireme.config.flag_values import NamedCertKey, VModule
-from trireme.config.flags import Parsed
 from trireme.config.gates import FeatureGates
-from trireme.config.golang import Duration, quote
 from trireme.config.loading import ConfigurationError, read_file
 from trireme.config.model import ClientConnection, LeaderElection, SchedulerConfiguration
-from trireme.framework.quantity import Quantity
+from trireme_kube.apimachinery import yaml_document
+from trireme_kube.apimachinery.field_errors import child, forbidden, invalid
+from trireme_kube.apimachinery.golang import Duration, quote
+from trireme_kube.apimachinery.quantity import Quantity
+from trireme_kube.componentbase import versions
+from trireme_kube.componentbase.flag_values import NamedCertKey, VModule
+from trireme_kube.componentbase.flags import Parsed
 
 Log = Callable[[str], None]
 

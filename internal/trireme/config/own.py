@@ -10,9 +10,9 @@ This is what the settings are; `own_loading` reads them and `own_validation` say
 
 from dataclasses import dataclass
 
-from trireme.config.golang import MILLISECOND, SECOND, Duration
 from trireme.config.loading import ConfigurationError
 from trireme.framework.registry import ExtensionPoint, PluginDescription, Registry
+from trireme_kube.apimachinery.golang import MILLISECOND, SECOND, Duration
 
 API_GROUP = "trireme.dev"
 API_VERSION = f"{API_GROUP}/v1alpha1"

@@ -10,8 +10,6 @@ from dataclasses import replace
 from typing import Any
 
 from trireme.config import loading
-from trireme.config.decoding import DecodeError, decode
-from trireme.config.field_errors import Problem, child, index, not_supported, required
 from trireme.config.gates import aggregate
 from trireme.config.loading import ConfigurationError, interpret, not_registered, read_file
 from trireme.config.own import (
@@ -29,6 +27,8 @@ from trireme.config.own import (
 from trireme.config.own_schema import CONFIGURATION
 from trireme.config.own_validation import validate
 from trireme.framework.registry import ExtensionPoint
+from trireme_kube.apimachinery.decoding import DecodeError, decode
+from trireme_kube.apimachinery.field_errors import Problem, child, index, not_supported, required
 
 Value = Mapping[str, Any]
 

@@ -1,6 +1,6 @@
 """The types of `trireme.dev/v1alpha1`."""
 
-from trireme.config.schema import DURATION, INT32, STRING, Field, Many, struct
+from trireme_kube.apimachinery.schema import DURATION, INT32, STRING, Field, Many, struct
 
 _TLS_FIELDS = (
     Field("certFile", STRING),

@@ -7,8 +7,6 @@ with mutual TLS or not at all.
 import re
 from collections.abc import Sequence
 
-from trireme.config.field_errors import Problem, child, duplicate, index, invalid, not_supported, required
-from trireme.config.golang import Duration
 from trireme.config.own import (
     FAILURE_POLICIES,
     FALLBACKS,
@@ -19,6 +17,8 @@ from trireme.config.own import (
     TriremeConfiguration,
 )
 from trireme.framework.registry import ExtensionPoint
+from trireme_kube.apimachinery.field_errors import Problem, child, duplicate, index, invalid, not_supported, required
+from trireme_kube.apimachinery.golang import Duration
 
 _HOST_PORT = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?):([0-9]{1,5})")
 _SLICE = re.compile(r"endpointslice:///[a-z0-9]([-a-z0-9]*[a-z0-9])?/[a-z0-9]([-a-z0-9]*[a-z0-9])?:[A-Za-z0-9-]+")

@@ -14,7 +14,6 @@ from types import MappingProxyType
 
 from trireme.config import args_validation
 from trireme.config.gates import FeatureGates, aggregate
-from trireme.config.golang import SECOND, Duration, json_text, quote
 from trireme.config.loading import ConfigurationError
 from trireme.config.model import (
     CompletedProfile,
@@ -28,6 +27,7 @@ from trireme.config.model import (
 from trireme.config.scheduler_schema import ARGS
 from trireme.config.trust import check_extender
 from trireme.framework.registry import ExtensionPoint, Registry
+from trireme_kube.apimachinery.golang import SECOND, Duration, json_text, quote
 
 Log = Callable[[str], None]
 _MAX_NODE_SCORE = 100

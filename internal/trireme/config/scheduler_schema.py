@@ -4,7 +4,8 @@ Source: k8s.io/kube-scheduler/config/v1, k8s.io/component-base/config/v1alpha1, 
 plugin arguments contain.
 """
 
-from trireme.config.schema import (
+from trireme.framework.registry import IN_TREE, ExtensionPoint
+from trireme_kube.apimachinery.schema import (
     BOOL,
     BYTES,
     DURATION,
@@ -26,7 +27,6 @@ from trireme.config.schema import (
     Struct,
     struct,
 )
-from trireme.framework.registry import IN_TREE, ExtensionPoint
 
 TYPE_META = (
     Field("kind", STRING, embedded_in="TypeMeta"),

@@ -8,7 +8,7 @@ Source: k8s.io/client-go/rest.
 import re
 from dataclasses import dataclass
 
-from trireme.config.golang import quote
+from trireme_kube.apimachinery.golang import quote
 
 _SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*\Z")
 _HOST_CHARACTER = re.compile(r"[A-Za-z0-9\-_.~!$&'()*+,;=:\[\]<>\"%]|[^\x00-\x7f]")

@@ -14,13 +14,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from trireme.config import tls_names
 from trireme.config.connection import Connection, check, from_kubeconfig, in_cluster
-from trireme.config.golang import quote
 from trireme.config.loading import ConfigurationError, os_error, read_file
 from trireme.config.options import AuthenticationOptions, AuthorizationOptions, ServingOptions
-from trireme.config.self_signed import make_certificate
 from trireme.config.trust import check_bundle, check_pair, readable
+from trireme_kube.apimachinery.golang import quote
+from trireme_kube.componentbase import tls_names
+from trireme_kube.componentbase.self_signed import make_certificate
 
 Log = Callable[[str], None]
 #: Reads the ConfigMap kube-system/extension-apiserver-authentication through a connection: its data. Raises

@@ -10,18 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from trireme.config import args_validation
-from trireme.config.field_errors import (
-    Named,
-    Problem,
-    child,
-    duplicate,
-    index,
-    invalid,
-    label_key_problems,
-    required,
-)
 from trireme.config.gates import FeatureGates
-from trireme.config.golang import Duration, quote
 from trireme.config.model import (
     ClientConnection,
     Extender,
@@ -32,6 +21,17 @@ from trireme.config.model import (
     SchedulerConfiguration,
 )
 from trireme.framework.registry import ExtensionPoint
+from trireme_kube.apimachinery.field_errors import (
+    Named,
+    Problem,
+    child,
+    duplicate,
+    index,
+    invalid,
+    label_key_problems,
+    required,
+)
+from trireme_kube.apimachinery.golang import Duration, quote
 
 #: Plugins that were removed; each names the version in which it went.
 _REMOVED = dict.fromkeys(("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"), "v1")

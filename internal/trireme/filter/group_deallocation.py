@@ -14,13 +14,13 @@ from collections.abc import Iterator, MutableSequence, Sequence
 
 from trireme.filter import deallocation, evaluation
 from trireme.framework import status
-from trireme.kube import decode
 from trireme.plugins.dynamic_resources import plugin as dynamic_resources
 from trireme.plugins.dynamic_resources import pod_claims
 from trireme.snapshot import snapshot
 from trireme.v1 import bind_pb2, filter_pb2, resource_pb2, scheduling_pb2
 from trireme.wire import device_claims, node_columns
 from trireme.wire import status as wire_status
+from trireme_kube.apimachinery import decode
 
 _LOOKED_AT = "deallocation and deletion of ResourceClaims completed"
 _FREED = "deallocation of PodGroup ResourceClaim completed"

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from trireme.framework import quantity, selectors
+from trireme.framework import selectors
 from trireme.v1 import core_pb2, meta_pb2
+from trireme_kube.apimachinery import quantity
 
 CPU = "cpu"
 MEMORY = "memory"

@@ -14,8 +14,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from trireme.framework import amounts, quantity
+from trireme.framework import amounts
 from trireme.v1 import core_pb2, meta_pb2
+from trireme_kube.apimachinery import quantity
 
 
 class ActionType(enum.IntFlag):

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from trireme.config import commandline
-from trireme.framework import amounts, clocks, resizes, supervision
+from trireme.framework import amounts, resizes
 from trireme.framework.registry import ExtensionPoint
 from trireme.frontend import (
     binding_cycle,
@@ -64,9 +64,10 @@ from trireme.frontend.replicas import (
 )
 from trireme.frontend.serving import metrics_observed
 from trireme.frontend.term import Term
-from trireme.kube import begun_list, client, events, resources
 from trireme.replica import dialing
 from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, plugin_pb2, snapshot_pb2
+from trireme_kube.client import begun_list, client, events, resources
+from trireme_kube.componentbase import clocks, supervision
 
 if TYPE_CHECKING:
     from trireme.frontend.groups import pod_group_assembly

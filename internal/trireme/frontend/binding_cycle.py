@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 
 from grpc import aio
 
-from trireme.framework import cluster_event, status, supervision
+from trireme.framework import cluster_event, status
 from trireme.frontend import (
     cycle_parts,
     fit_error,
@@ -28,6 +28,7 @@ from trireme.frontend.queueing.pre_enqueue import DYNAMIC_RESOURCES
 from trireme.frontend.replicas import bind_replicas
 from trireme.v1 import bind_pb2, cycle_pb2, filter_pb2, resource_pb2
 from trireme.wire import status as wire_status
+from trireme_kube.componentbase import supervision
 
 log = logging.getLogger(__name__)
 

@@ -12,13 +12,12 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from trireme.config import commandline
-from trireme.framework import supervision
 from trireme.frontend import assembly
 from trireme.frontend.replicas import children, endpoints, fallback
 from trireme.frontend.term import Term
-from trireme.kube import client, events, informer, resources
-from trireme.kube.errors import ApiError, ApiUnreachable
-from trireme.telemetry import klog
+from trireme_kube.client import client, events, informer, resources
+from trireme_kube.client.errors import ApiError, ApiUnreachable
+from trireme_kube.componentbase import klog, supervision
 
 log = logging.getLogger(__name__)
 

@@ -13,11 +13,12 @@ from trireme.frontend.cluster import cluster_watch, pod_projection
 from trireme.frontend.queueing import queue_pod, queue_remote, scheduling_queue
 from trireme.frontend.replicas import class_answers
 from trireme.frontend.serving import metrics_observed
-from trireme.kube import json_values, note
-from trireme.kube.event_series import ObjectReference, pod_reference
-from trireme.kube.events import NORMAL, WARNING, EventRecorder
-from trireme.telemetry import klog
 from trireme.v1 import bind_pb2, core_pb2, cycle_pb2
+from trireme_kube.apimachinery import json_values
+from trireme_kube.client import note
+from trireme_kube.client.event_series import ObjectReference, pod_reference
+from trireme_kube.client.events import NORMAL, WARNING, EventRecorder
+from trireme_kube.componentbase import klog
 
 log = logging.getLogger(__name__)
 

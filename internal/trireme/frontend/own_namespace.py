@@ -9,8 +9,8 @@ import asyncio
 import os
 from collections.abc import Iterable, Mapping
 
-from trireme.kube.watch import Event
 from trireme.v1 import core_pb2
+from trireme_kube.client.watch import Event
 
 VARIABLE = "POD_NAMESPACE"
 

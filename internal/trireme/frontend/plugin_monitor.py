@@ -20,12 +20,11 @@ from google.protobuf import message
 from grpc import aio
 
 from trireme.config import commandline, own
-from trireme.framework import supervision
 from trireme.framework.registry import ExtensionPoint
 from trireme.frontend import phase_configuration, plugin_changes, plugin_checks
 from trireme.replica import dialing, plugin_control, plugin_info, remote_client, remote_connection
-from trireme.telemetry import klog
 from trireme.v1 import plugin_pb2
+from trireme_kube.componentbase import klog, supervision
 
 log = logging.getLogger(__name__)
 

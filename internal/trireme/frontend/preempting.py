@@ -25,16 +25,16 @@ import logging
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 
-from trireme.framework import status, supervision
+from trireme.framework import status
 from trireme.frontend import call_batches, outcomes, pods_in_pre_bind, preemption_retries, waiting_pods
 from trireme.frontend.cluster import cluster_cache
 from trireme.frontend.cluster.pod_projection import TERMINATING
 from trireme.frontend.queueing import nominator, queue_pod
 from trireme.frontend.serving import metrics_observed
-from trireme.kube.event_series import pod_reference
-from trireme.telemetry import klog
 from trireme.v1 import bind_pb2, cycle_pb2
 from trireme.wire import status as wire_status
+from trireme_kube.client.event_series import pod_reference
+from trireme_kube.componentbase import klog, supervision
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ import random
 from collections.abc import AsyncIterator, Mapping
 
 from trireme.config import commandline
-from trireme.kube import begun_list, client, content_types, credentials, listwatch, resources
+from trireme_kube.client import begun_list, client, content_types, credentials, listwatch, resources
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

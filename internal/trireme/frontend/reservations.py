@@ -7,11 +7,12 @@ later gives its reservation back too.
 import logging
 from collections.abc import Callable, Collection, Sequence
 
-from trireme.framework import status, supervision
+from trireme.framework import status
 from trireme.frontend.cluster import assumed_objects, cluster_cache
 from trireme.frontend.replicas import phases, replicas
 from trireme.v1 import cycle_pb2, filter_pb2
 from trireme.wire import status as wire_status
+from trireme_kube.componentbase import supervision
 
 log = logging.getLogger(__name__)
 

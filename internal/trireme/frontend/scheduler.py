@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from grpc import aio
 
-from trireme.framework import supervision
 from trireme.frontend import binding_cycle, cycle_parts, pacing, scheduling_cycle
 from trireme.frontend.queueing import scheduling_queue
 from trireme.frontend.replicas import class_answers
+from trireme_kube.componentbase import supervision
 
 log = logging.getLogger(__name__)
 

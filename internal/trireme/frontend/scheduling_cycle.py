@@ -18,8 +18,8 @@ from trireme.frontend.cluster import placed_pod
 from trireme.frontend.extenders import extenders
 from trireme.frontend.queueing import queue_pod, scheduling_queue
 from trireme.frontend.replicas import phases, replicas
-from trireme.telemetry import klog
 from trireme.v1 import core_pb2, cycle_pb2, filter_pb2
+from trireme_kube.componentbase import klog
 
 log = logging.getLogger(__name__)
 

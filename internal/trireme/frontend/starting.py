@@ -14,9 +14,9 @@ from trireme.config.connection import Connection
 from trireme.config.options import LoggingOptions
 from trireme.frontend import ending, reading_ahead
 from trireme.frontend.replicas import children
-from trireme.kube.errors import KubeconfigError
 from trireme.replica import nursery
-from trireme.telemetry import klog
+from trireme_kube.client.errors import KubeconfigError
+from trireme_kube.componentbase import klog
 
 log = logging.getLogger(__name__)
 

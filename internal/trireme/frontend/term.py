@@ -3,8 +3,8 @@
 import dataclasses
 from collections.abc import Callable
 
-from trireme.kube import event_series
 from trireme.v1 import cycle_pb2
+from trireme_kube.client import event_series
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

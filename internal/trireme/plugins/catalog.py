@@ -9,8 +9,7 @@ from typing import Any
 
 import orjson
 
-from trireme.framework import durations, resizes, tolerations
-from trireme.kube import decode
+from trireme.framework import resizes, tolerations
 from trireme.plugins import (
     deferred_pod_scheduling,
     image_locality,
@@ -35,6 +34,7 @@ from trireme.plugins.dynamic_resources import device_counts
 from trireme.plugins.dynamic_resources import features as device_features
 from trireme.plugins.dynamic_resources import plugin as dynamic_resources
 from trireme.v1 import core_pb2
+from trireme_kube.apimachinery import decode, durations
 
 Args = Mapping[str, Any]
 Features = Mapping[str, bool]

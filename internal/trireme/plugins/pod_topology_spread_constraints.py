@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from trireme.framework import label_selectors
-from trireme.kube import decode
 from trireme.snapshot import classes, snapshot
 from trireme.v1 import core_pb2
+from trireme_kube.apimachinery import decode
 
 HOSTNAME = "kubernetes.io/hostname"
 

@@ -8,8 +8,8 @@ Source: k8s.io/component-helpers/storage.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from trireme.framework import quantity
 from trireme.v1 import core_pb2, meta_pb2
+from trireme_kube.apimachinery import quantity
 
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"

@@ -20,7 +20,7 @@ from typing import Any, TypeAlias, TypeVar
 import grpc
 from grpc import aio
 
-from trireme.framework import supervision
+from trireme_kube.componentbase import supervision
 
 Answer = TypeVar("Answer")
 

@@ -24,10 +24,9 @@ from grpc import aio
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from trireme.framework import supervision
 from trireme.replica import fencing
 from trireme.replica.listening import Address, Listener, ListenError
-from trireme.telemetry import klog
+from trireme_kube.componentbase import klog, supervision
 
 log = logging.getLogger(__name__)
 

@@ -9,11 +9,10 @@ import dataclasses
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import Any
 
-from trireme.framework import supervision
 from trireme.replica import follower, remote_breaker, remote_connection
 from trireme.replica.listening import ListenError
-from trireme.telemetry import event_loop, own_process
-from trireme.telemetry.instruments import CountedElsewhere, Gauge, Instrument, Reading, Registry
+from trireme_kube.componentbase import event_loop, own_process, supervision
+from trireme_kube.componentbase.instruments import CountedElsewhere, Gauge, Instrument, Reading, Registry
 
 Remotes = Callable[[], Mapping[str, remote_connection.ConnectionStatistics]]
 
@@ -34,7 +33,7 @@ async def serve(
         yield
         return
     # An HTTP server, which takes longer to load than the phase itself, and is nothing to a frontend's own phases.
-    from trireme.telemetry import plain_server
+    from trireme_kube.componentbase import plain_server
 
     registry = Registry()
     registry.add(*instruments, *own_process.instruments())

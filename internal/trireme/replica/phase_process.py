@@ -15,7 +15,6 @@ import grpc
 from google.protobuf.descriptor import ServiceDescriptor
 from grpc import aio
 
-from trireme.framework import supervision
 from trireme.replica import (
     follower,
     grpc_server,
@@ -27,8 +26,8 @@ from trireme.replica import (
     remote_plugin,
 )
 from trireme.snapshot import snapshot
-from trireme.telemetry import klog, log_flags
 from trireme.v1 import cycle_pb2, plugin_pb2, plugin_pb2_grpc, snapshot_pb2, snapshot_pb2_grpc
+from trireme_kube.componentbase import klog, log_flags, supervision
 
 
 class _Plugin(Protocol):

@@ -29,14 +29,15 @@ from typing import Any
 import yaml
 from config import live
 
-from trireme.config import command_flags, server_url, versions
+from trireme.config import command_flags, server_url
 from trireme.config.commandline import Outcome, Start
 from trireme.config.connection import Connection
-from trireme.config.flags import FlagSet
 from trireme.config.loading import ConfigurationError
 from trireme.config.model import CompletedProfile
-from trireme.config.self_signed import make_certificate
 from trireme.framework.registry import ExtensionPoint
+from trireme_kube.componentbase import versions
+from trireme_kube.componentbase.flags import FlagSet
+from trireme_kube.componentbase.self_signed import make_certificate
 
 Case = dict[str, Any]
 #: What is compared, per kind of file.

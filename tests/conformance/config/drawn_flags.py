@@ -8,8 +8,9 @@ import random
 
 from config.drawn_files import Case
 
-from trireme.config import command_flags, tls_names
+from trireme.config import command_flags
 from trireme.config.gates import FeatureGates
+from trireme_kube.componentbase import tls_names
 
 Draw = random.Random
 

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from trireme.config import start_log
+from trireme_kube.componentbase import start_log
 
 FRONTEND = Path(__file__).parents[3] / "cmd" / "frontend"
 RUNS_SECONDS = 60.0
@@ -49,7 +49,7 @@ def kubeconfig() -> Path:
     log = Path(folder.name, "log")
     with log.open("wb") as output:
         cluster = subprocess.Popen(
-            [sys.executable, "-u", "-m", "trireme.embedded", "--kubeconfig", str(path), "--nodes", "0"],
+            [sys.executable, "-u", "-m", "trireme_kube.embedded", "--kubeconfig", str(path), "--nodes", "0"],
             env=environment(Path(folder.name)),
             stdout=output,
             stderr=output,

@@ -7,14 +7,15 @@ import shlex
 from collections.abc import Sequence
 from functools import cache
 
-from trireme.config import command_flags, flag_values, flags, gates
+from trireme.config import command_flags, gates
 from trireme.config.convert import configurations, profiles
 from trireme.config.convert.bygone import DEFAULT_PROVIDER
 from trireme.config.convert.drafts import Draft, Profile, Sources
 from trireme.config.convert.profiles import older
 from trireme.config.convert.reading import ConversionError, Reader
-from trireme.config.flags import Flag, FlagSet, Parsed, Section
 from trireme.config.old_flags import LOG_FLAGS, UNUSED_FLAGS
+from trireme_kube.componentbase import flag_values, flags
+from trireme_kube.componentbase.flags import Flag, FlagSet, Parsed, Section
 
 PROGRAM = "trireme config convert"
 

@@ -8,8 +8,8 @@ from trireme.config.convert.drafts import Draft, Profile, Sources
 from trireme.config.convert.plugin_lists import Plugins
 from trireme.config.convert.profiles import VERSIONS, older
 from trireme.config.convert.reading import ConversionError, Reader, read_document
-from trireme.config.golang import quote
 from trireme.config.model import API_GROUP, KIND
+from trireme_kube.apimachinery.golang import quote
 
 #: Where a ConfigMap holds a Policy.
 POLICY_KEY = "policy.cfg"

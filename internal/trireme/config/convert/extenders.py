@@ -3,7 +3,7 @@
 from typing import Any
 
 from trireme.config.convert.reading import ConversionError, Note, Reader
-from trireme.config.golang import Duration
+from trireme_kube.apimachinery.golang import Duration
 
 _FIELDS = (
     "urlPrefix",

@@ -8,13 +8,14 @@ Kubernetes got later are in it as they are by default: a Policy could neither na
 from dataclasses import dataclass, field
 from typing import Any
 
-from trireme.config import defaults, gates, versions
+from trireme.config import defaults, gates
 from trireme.config.convert import bygone, extenders, node_labels
 from trireme.config.convert.node_labels import NodeLabels
 from trireme.config.convert.plugin_lists import ALL, FILTER, MULTI_POINT, PRE_SCORE, SCORE, Plugins
 from trireme.config.convert.reading import ConversionError, Note, Reader
-from trireme.config.golang import quote
 from trireme.framework.registry import IN_TREE, ExtensionPoint
+from trireme_kube.apimachinery.golang import quote
+from trireme_kube.componentbase import versions
 
 _FIT, _SPREAD, _AFFINITY = "NodeResourcesFit", "PodTopologySpread", "NodeAffinity"
 #: What a Policy decided about.

@@ -20,8 +20,8 @@ from trireme.config.convert.bygone import (
 from trireme.config.convert.node_labels import NodeLabels
 from trireme.config.convert.plugin_lists import FILTER, MULTI_POINT, PRE_SCORE, SCORE, Plugins
 from trireme.config.convert.reading import ConversionError, Note, Reader
-from trireme.config.golang import quote, quote_list
 from trireme.framework.registry import IN_TREE, ExtensionPoint
+from trireme_kube.apimachinery.golang import quote, quote_list
 
 VERSIONS = ("v1alpha1", "v1alpha2", "v1beta1", "v1beta2", "v1beta3", "v1")
 _LEAST = "NodeResourcesLeastAllocated"

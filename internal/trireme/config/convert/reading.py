@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from trireme.config import golang, json_document
-from trireme.config.field_errors import child, index
 from trireme.config.loading import ConfigurationError, parse
+from trireme_kube.apimachinery import golang, json_document
+from trireme_kube.apimachinery.field_errors import child, index
 
 
 class ConversionError(ConfigurationError):

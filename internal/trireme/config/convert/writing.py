@@ -6,15 +6,16 @@ wrong in ways that nobody noticed then, and it is better to hear of that here th
 
 import textwrap
 
-from trireme.config import gates, loading, profiles, validation, versions
+from trireme.config import gates, loading, profiles, validation
 from trireme.config.convert import command_lines
 from trireme.config.convert.drafts import Draft, Sources
 from trireme.config.convert.reading import ConversionError
 from trireme.config.gates import FeatureGates, aggregate
 from trireme.config.loading import ConfigurationError
 from trireme.config.model import SchedulerConfiguration
-from trireme.config.yaml_writer import write_yaml
 from trireme.framework.registry import IN_TREE, ExtensionPoint, PluginDescription
+from trireme_kube.apimachinery.yaml_writer import write_yaml
+from trireme_kube.componentbase import versions
 
 _WIDTH = 100
 

@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 from trireme.framework import amounts, resizes
 from trireme.frontend.cluster.pod_projection import Labels
-from trireme.kube import soundness
 from trireme.v1 import core_pb2
+from trireme_kube.apimachinery import soundness
 
 # Classes without pods that are kept, and bases kept with them.
 IDLE_CLASSES = 1024

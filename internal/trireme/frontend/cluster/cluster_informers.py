@@ -14,8 +14,9 @@ from google.protobuf.message import Message
 
 from trireme.frontend.cluster import node_json, object_kinds, pod_projection
 from trireme.frontend.extenders import extender_objects
-from trireme.kube import begun_list, client, decode, informer, listwatch, protobuf, resources
 from trireme.v1 import core_pb2
+from trireme_kube.apimachinery import decode
+from trireme_kube.client import begun_list, client, informer, listwatch, protobuf, resources
 
 log = logging.getLogger(__name__)
 

@@ -24,8 +24,8 @@ from trireme.frontend.cluster import (
 from trireme.frontend.cluster.pod_projection import ParsedPod
 from trireme.frontend.queueing import queue_pod, queue_remote, scheduling_queue
 from trireme.frontend.queueing.queue_story import BOUND
-from trireme.kube.watch import Event, EventKind
 from trireme.v1 import core_pb2, resource_pb2, scheduling_pb2, snapshot_pb2
+from trireme_kube.client.watch import Event, EventKind
 
 ActionType = cluster_event.ActionType
 

@@ -7,8 +7,8 @@ Source: pkg/scheduler/eventhandlers.go, pkg/scheduler/backend/cache/node_tree.go
 
 import logging
 
-from trireme.telemetry import klog
 from trireme.v1 import core_pb2
+from trireme_kube.componentbase import klog
 
 log = logging.getLogger(__name__)
 

@@ -9,8 +9,8 @@ from typing import Any
 from google.protobuf import message
 
 from trireme.framework import cluster_event
-from trireme.kube import resources
 from trireme.v1 import apps_pb2, core_pb2, meta_pb2, policy_pb2, resource_pb2, scheduling_pb2, storage_pb2
+from trireme_kube.client import resources
 
 Resource = cluster_event.Resource
 

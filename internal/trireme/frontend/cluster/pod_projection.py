@@ -16,9 +16,10 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from trireme.framework import resizes
-from trireme.kube import decode, json_values, protobuf, soundness
-from trireme.kube.field_error import FieldError
 from trireme.v1 import core_pb2, meta_pb2, projection_pb2
+from trireme_kube.apimachinery import decode, json_values, soundness
+from trireme_kube.apimachinery.field_error import FieldError
+from trireme_kube.client import protobuf
 
 Json = Mapping[str, Any]
 Labels = tuple[tuple[str, str], ...]

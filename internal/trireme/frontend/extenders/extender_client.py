@@ -20,9 +20,10 @@ from typing import Any
 
 import aiohttp
 
-from trireme.config import golang, model
+from trireme.config import model
 from trireme.frontend.extenders import extender_wire
-from trireme.kube import credentials
+from trireme_kube.apimachinery import golang
+from trireme_kube.client import credentials
 
 log = logging.getLogger(__name__)
 

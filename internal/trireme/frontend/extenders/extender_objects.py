@@ -11,8 +11,8 @@ from typing import Any, Protocol, TypeVar
 import orjson
 
 from trireme.frontend.cluster.pod_projection import ParsedPod
-from trireme.kube.watch import Event, EventKind
 from trireme.v1 import core_pb2
+from trireme_kube.client.watch import Event, EventKind
 
 T = TypeVar("T")
 

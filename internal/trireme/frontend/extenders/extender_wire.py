@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from trireme.config import json_document
+from trireme_kube.apimachinery import json_document
 
 Json = dict[str, Any]
 

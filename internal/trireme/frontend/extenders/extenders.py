@@ -18,12 +18,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from trireme.config import golang, model
+from trireme.config import model
 from trireme.framework import status
 from trireme.frontend.cluster import class_registry, cluster_cache
 from trireme.frontend.extenders import extender_objects, extender_wire
 from trireme.frontend.replicas import class_answers, phases
 from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, filter_pb2
+from trireme_kube.apimachinery import golang
 
 log = logging.getLogger(__name__)
 

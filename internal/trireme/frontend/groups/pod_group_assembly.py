@@ -18,8 +18,8 @@ from trireme.frontend.groups import (
     pod_groups,
 )
 from trireme.frontend.queueing import scheduling_queue
-from trireme.kube import events
 from trireme.v1 import bind_pb2
+from trireme_kube.client import events
 
 
 class PodGroupAssembly:

@@ -11,10 +11,10 @@ from collections.abc import Callable
 
 from trireme.frontend.groups import pod_groups
 from trireme.frontend.groups.pod_group_forest import Group
-from trireme.kube import note
-from trireme.kube.event_series import ObjectReference, pod_reference
-from trireme.kube.events import WARNING, EventRecorder
 from trireme.v1 import bind_pb2, cycle_pb2, meta_pb2
+from trireme_kube.client import note
+from trireme_kube.client.event_series import ObjectReference, pod_reference
+from trireme_kube.client.events import WARNING, EventRecorder
 
 INITIALLY_SCHEDULED = "PodGroupInitiallyScheduled"
 

@@ -34,8 +34,8 @@ from trireme.frontend.groups.pod_group_results import (
 )
 from trireme.frontend.groups.pod_group_trial import PodGroupTrials
 from trireme.frontend.queueing import queue_pod, scheduling_queue
-from trireme.telemetry import klog
 from trireme.v1 import bind_pb2, core_pb2, cycle_pb2
+from trireme_kube.componentbase import klog
 
 log = logging.getLogger(__name__)
 

@@ -19,10 +19,10 @@ from typing import Any, TypeVar
 import grpc
 from grpc import aio
 
-from trireme.framework import supervision
 from trireme.frontend.replicas import failure_log, replica_link
 from trireme.replica import dialing, fencing
 from trireme.v1 import bind_pb2, bind_pb2_grpc, cycle_pb2
+from trireme_kube.componentbase import supervision
 
 log = logging.getLogger(__name__)
 

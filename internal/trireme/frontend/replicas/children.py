@@ -22,8 +22,8 @@ from typing import Any
 import orjson
 
 from trireme.config import commandline, leader_election
-from trireme.framework import supervision
 from trireme.replica import nursery
+from trireme_kube.componentbase import supervision
 
 log = logging.getLogger(__name__)
 

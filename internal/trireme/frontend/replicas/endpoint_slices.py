@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trireme.kube import client, informer, resources, store
+from trireme_kube.client import client, informer, resources, store
 
 SCHEME = "endpointslice:///"
 

@@ -8,9 +8,9 @@ import logging
 import socket
 from collections.abc import Callable, Sequence
 
-from trireme.framework import supervision
 from trireme.frontend.replicas import endpoint_slices, failure_log
-from trireme.kube import client
+from trireme_kube.client import client
+from trireme_kube.componentbase import supervision
 
 log = logging.getLogger(__name__)
 

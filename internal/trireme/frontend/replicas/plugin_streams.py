@@ -9,10 +9,10 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from trireme.framework import supervision
 from trireme.frontend.replicas import publishing, replica_link, replicas
 from trireme.replica import dialing
 from trireme.v1 import plugin_pb2, snapshot_pb2
+from trireme_kube.componentbase import supervision
 
 
 @dataclass(frozen=True, slots=True)

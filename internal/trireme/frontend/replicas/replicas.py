@@ -13,9 +13,9 @@ from typing import TypeVar
 import grpc
 from grpc import aio
 
-from trireme.framework import supervision
 from trireme.frontend.replicas import replica_link
 from trireme.replica import dialing
+from trireme_kube.componentbase import supervision
 
 log = logging.getLogger(__name__)
 

@@ -7,10 +7,20 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from trireme.config import commandline, gates, versions
+from trireme.config import commandline, gates
 from trireme.frontend.replicas import children
-from trireme.kube import resources
-from trireme.telemetry.instruments import BETA, STABLE, CountedElsewhere, Gauge, Instrument, Reading, Registry, Values
+from trireme_kube.client import resources
+from trireme_kube.componentbase import versions
+from trireme_kube.componentbase.instruments import (
+    BETA,
+    STABLE,
+    CountedElsewhere,
+    Gauge,
+    Instrument,
+    Reading,
+    Registry,
+    Values,
+)
 
 if TYPE_CHECKING:
     from trireme.frontend import assembly

@@ -21,8 +21,8 @@ from trireme.framework.registry import ExtensionPoint
 from trireme.frontend.queueing import queue_hints, queue_places, queue_pod, scheduling_queue
 from trireme.frontend.queueing.queue_remote import Instructions
 from trireme.frontend.queueing.queue_story import DELETED
-from trireme.telemetry.instruments import BETA, STABLE, Counter, Histogram, Instrument, exponential
 from trireme.v1 import filter_pb2
+from trireme_kube.componentbase.instruments import BETA, STABLE, Counter, Histogram, Instrument, exponential
 
 if TYPE_CHECKING:
     from trireme.frontend.replicas import phases

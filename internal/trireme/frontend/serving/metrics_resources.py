@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from prometheus_client.core import Metric
 
-from trireme.framework import quantity
 from trireme.frontend.cluster import cluster_watch
 from trireme.v1 import core_pb2, meta_pb2
+from trireme_kube.apimachinery import quantity
 
 if TYPE_CHECKING:
     from trireme.frontend import assembly

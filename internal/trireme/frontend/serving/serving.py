@@ -16,10 +16,17 @@ from aiohttp import web
 
 from trireme.config import commandline
 from trireme.config import serving as serving_config
-from trireme.framework import supervision
 from trireme.frontend.serving import serving_site, serving_trust
-from trireme.kube import client, credentials
-from trireme.telemetry import authentication, authorization, klog, tls_acceptor, tls_contexts, tls_options
+from trireme_kube.client import client, credentials
+from trireme_kube.componentbase import (
+    authentication,
+    authorization,
+    klog,
+    supervision,
+    tls_acceptor,
+    tls_contexts,
+    tls_options,
+)
 
 if TYPE_CHECKING:
     from trireme.frontend import assembly

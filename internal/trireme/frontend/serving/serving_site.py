@@ -11,14 +11,15 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from trireme.config import command_flags, commandline, golang, versions
-from trireme.config.yaml_writer import write_yaml
-from trireme.framework import clocks
+from trireme.config import command_flags, commandline
 from trireme.frontend import plugin_calls
 from trireme.frontend.serving import liveness, metrics_collector, metrics_resources, status_report
-from trireme.kube import lease_candidate
-from trireme.telemetry import (
+from trireme_kube.apimachinery import golang
+from trireme_kube.apimachinery.yaml_writer import write_yaml
+from trireme_kube.client import lease_candidate
+from trireme_kube.componentbase import (
     access_metrics,
+    clocks,
     event_loop,
     exposition,
     health,
@@ -27,9 +28,10 @@ from trireme.telemetry import (
     own_process,
     profiling,
     status_documents,
+    versions,
 )
-from trireme.telemetry.http_site import Asked, Page, Reply
-from trireme.telemetry.instruments import ALPHA, BETA, CountedElsewhere, Registry
+from trireme_kube.componentbase.http_site import Asked, Page, Reply
+from trireme_kube.componentbase.instruments import ALPHA, BETA, CountedElsewhere, Registry
 
 if TYPE_CHECKING:
     from trireme.frontend import assembly

@@ -20,10 +20,10 @@ from cryptography import x509
 from trireme.config.connection import Connection
 from trireme.config.loading import ConfigurationError
 from trireme.config.options import AuthenticationOptions
-from trireme.kube import client, credentials
-from trireme.kube.errors import ApiError, ApiUnreachable, KubeconfigError
-from trireme.telemetry.authentication import RequestHeaders, ReviewError, Trust, User
-from trireme.telemetry.authorization import Verdict
+from trireme_kube.client import client, credentials
+from trireme_kube.client.errors import ApiError, ApiUnreachable, KubeconfigError
+from trireme_kube.componentbase.authentication import RequestHeaders, ReviewError, Trust, User
+from trireme_kube.componentbase.authorization import Verdict
 
 log = logging.getLogger(__name__)
 

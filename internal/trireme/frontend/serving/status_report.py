@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trireme.config import versions
 from trireme.frontend import fit_error
 from trireme.frontend.cluster import cluster_cache, cluster_watch, placed_pod
 from trireme.frontend.queueing import pending_report, queue_pod
 from trireme.frontend.replicas import class_answers
+from trireme_kube.componentbase import versions
 
 if TYPE_CHECKING:
     from trireme.frontend import assembly

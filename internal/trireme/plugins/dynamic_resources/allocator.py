@@ -12,7 +12,6 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from trireme.framework import quantity
 from trireme.plugins.dynamic_resources import (
     capacity,
     compatibility,
@@ -23,9 +22,10 @@ from trireme.plugins.dynamic_resources import (
     ledger,
     pools,
 )
-from trireme.plugins.dynamic_resources.cel import program
 from trireme.plugins.dynamic_resources.requests import ALL, EXACT_COUNT, Wanted, amounts, tolerated
 from trireme.v1 import resource_pb2
+from trireme_kube.apimachinery import quantity
+from trireme_kube.cel import program
 
 # An allocation holds so many devices.
 MAX_DEVICES = 32

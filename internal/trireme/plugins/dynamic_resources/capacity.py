@@ -8,8 +8,8 @@ Source: k8s.io/dynamic-resource-allocation/structured/internal/incubating/consum
 
 from collections.abc import Mapping
 
-from trireme.framework import quantity
 from trireme.plugins.dynamic_resources import devices
+from trireme_kube.apimachinery import quantity
 
 _INT64_MAX = quantity.INT64_MAX
 _NANOS = quantity.NANOS_PER_UNIT

@@ -5,9 +5,9 @@ Source: k8s.io/dynamic-resource-allocation/cel (valToDeviceAttribute).
 
 from typing import Any, Final
 
-from trireme.framework import semver
-from trireme.plugins.dynamic_resources.cel import values
 from trireme.v1 import resource_pb2
+from trireme_kube.apimachinery import semver
+from trireme_kube.cel import values
 
 # By type: the field of an attribute for one value, that for a list, and what Kubernetes calls the type.
 _FIELDS: Final[dict[type, tuple[str, str, str]]] = {

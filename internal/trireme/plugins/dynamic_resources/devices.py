@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from trireme.framework import quantity, selectors, semver
+from trireme.framework import selectors
 from trireme.plugins.dynamic_resources import expressions, node_selectors
-from trireme.plugins.dynamic_resources.cel import amounts
-from trireme.plugins.dynamic_resources.cel import values as cel_values
 from trireme.v1 import core_pb2, meta_pb2, resource_pb2
+from trireme_kube.apimachinery import quantity, semver
+from trireme_kube.cel import amounts
+from trireme_kube.cel import values as cel_values
 
 DeviceId = tuple[str, str, str]  # driver, pool, device
 PoolId = tuple[str, str]  # driver, pool

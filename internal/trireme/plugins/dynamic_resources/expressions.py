@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from trireme.plugins.dynamic_resources import derived
-from trireme.plugins.dynamic_resources.cel import costs, environment, program, values
 from trireme.v1 import resource_pb2
+from trireme_kube.cel import costs, environment, program, values
 
 # Compiled expressions kept; a cluster has a handful.
 _MAX_KEPT: Final = 1024

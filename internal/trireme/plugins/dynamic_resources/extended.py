@@ -10,10 +10,11 @@ Source: pkg/scheduler/framework/plugins/dynamicresources/extendeddynamicresource
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from trireme.framework import amounts, quantity
+from trireme.framework import amounts
 from trireme.plugins.dynamic_resources import inventory
 from trireme.snapshot import classes
 from trireme.v1 import core_pb2, resource_pb2
+from trireme_kube.apimachinery import quantity
 
 # A claim that exists in memory alone; the pod's UID follows, for there is one for each pod.
 IN_MEMORY = "<extended-resources>"

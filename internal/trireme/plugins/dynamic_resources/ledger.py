@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from trireme.framework import quantity
 from trireme.plugins.dynamic_resources import devices
 from trireme.v1 import resource_pb2
+from trireme_kube.apimachinery import quantity
 
 
 @dataclass(frozen=True, slots=True)

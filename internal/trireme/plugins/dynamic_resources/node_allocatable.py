@@ -11,10 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trireme.framework import amounts, quantity, status
+from trireme.framework import amounts, status
 from trireme.plugins.dynamic_resources import allocator, demand, devices, inventory
 from trireme.snapshot import node_selection, nodes
 from trireme.v1 import core_pb2, meta_pb2, resource_pb2
+from trireme_kube.apimachinery import quantity
 
 Status = core_pb2.NodeAllocatableResourceClaimStatus
 

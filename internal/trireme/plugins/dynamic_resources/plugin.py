@@ -19,8 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from trireme.framework import amounts, clocks, pausing, status
-from trireme.kube import encode
+from trireme.framework import amounts, pausing, status
 from trireme.plugins import interfaces
 from trireme.plugins.dynamic_resources import (
     allocator,
@@ -39,6 +38,8 @@ from trireme.plugins.dynamic_resources import (
 from trireme.snapshot import arrays, classes, snapshot
 from trireme.v1 import core_pb2, cycle_pb2, resource_pb2, snapshot_pb2
 from trireme.wire import device_claims
+from trireme_kube.apimachinery import encode
+from trireme_kube.componentbase import clocks
 
 NAME = demand.NAME
 

@@ -7,9 +7,9 @@ kube-scheduler refuses it.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from trireme.framework import quantity
 from trireme.plugins.dynamic_resources import devices
 from trireme.v1 import resource_pb2
+from trireme_kube.apimachinery import quantity
 
 EXACT_COUNT = "ExactCount"
 ALL = "All"

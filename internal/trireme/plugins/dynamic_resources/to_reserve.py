@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from trireme.kube import encode
 from trireme.plugins.dynamic_resources import extended, pod_claims
 from trireme.v1 import core_pb2, cycle_pb2, resource_pb2
 from trireme.wire import device_claims
+from trireme_kube.apimachinery import encode
 
 
 def known(

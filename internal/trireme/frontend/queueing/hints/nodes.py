@@ -9,10 +9,10 @@ from typing import Any
 
 from trireme.framework import resizes, selectors, tolerations
 from trireme.frontend.queueing.hints.wanted import Helps, Setting, Wanted, always, everybody, nobody
-from trireme.kube import decode
 from trireme.plugins import node_affinity, node_declared_features
 from trireme.snapshot import classes
 from trireme.v1 import core_pb2
+from trireme_kube.apimachinery import decode
 
 _FORBIDS = (tolerations.NO_SCHEDULE, tolerations.NO_EXECUTE)
 

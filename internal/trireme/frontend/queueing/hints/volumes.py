@@ -6,7 +6,6 @@ Source: pkg/scheduler/framework/plugins volumerestrictions, nodevolumelimits, vo
 from collections.abc import Sequence
 from typing import Any
 
-from trireme.framework import quantity
 from trireme.frontend.queueing.hints.wanted import Helps, Setting, Wanted, everybody, nobody, on_node
 from trireme.plugins import (
     volume_restrictions,
@@ -18,6 +17,7 @@ from trireme.plugins import (
 )
 from trireme.snapshot import classes
 from trireme.v1 import core_pb2, storage_pb2
+from trireme_kube.apimachinery import quantity
 
 _MIGRATED = "storage.alpha.kubernetes.io/migrated-plugins"
 _CLAIM = "PersistentVolumeClaim"

@@ -1,0 +1,245 @@
+"""Kubernetes JSON to messages of `trireme.v1`.
+
+Objects arrive from the API server as JSON and live here as messages that are wire-compatible subsets of the Kubernetes
+types; this module is the only way in (`trireme_kube.apimachinery.encode` is the way out). It is driven by the messages' descriptors:
+each field is found under its JSON name, so a field added to a .proto file needs no code here. What a descriptor cannot
+say is in two tables: the types written as a single value (`trireme_kube.apimachinery.json_values`) and `INLINED` below.
+
+`decode` reads as the API server's own clients do: null is absent, unknown fields are ignored, a null in a list or map
+is an empty element. What does not fit raises FieldError, which names the field by its path; nothing else is raised,
+whatever the input. For a message type a plan is made once, one function per JSON name, so that an object costs a dict
+lookup and a call for each of its fields. `apiVersion` and `kind` are no part of the messages.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar, cast
+
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.message import Message
+
+from trireme_kube.apimachinery import soundness
+from trireme_kube.apimachinery.field_error import FieldError
+from trireme_kube.apimachinery.json_values import JSON_VALUES
+from trireme_kube.apimachinery.soundness import INLINED, map_value
+
+M = TypeVar("M", bound=Message)
+
+Fill = Callable[[Any, Any], None]
+"""Puts a JSON value, never null, into a message."""
+Convert = Callable[[Any], Any]
+"""A JSON value, never null, as a scalar."""
+
+
+def decode(value: Any, message_class: type[M]) -> M:
+    """The message that a JSON object states.
+
+    Raises: FieldError.
+    """
+    message = read(value, message_class)
+    soundness.settle(message)
+    return message
+
+
+def read(value: Any, message_class: type[M]) -> M:
+    """As decode, but that amounts are not looked at: for who wants an object even if they are none.
+
+    Raises: FieldError.
+    """
+    message = message_class()
+    try:
+        _fill_of(cast(Descriptor, message_class.DESCRIPTOR))(message, value)
+    except FieldError:
+        raise
+    except (TypeError, ValueError) as error:
+        raise FieldError("", str(error)) from error
+    return message
+
+
+_fills: dict[str, Fill] = {}
+
+
+def _fill_of(descriptor: Descriptor) -> Fill:
+    """What fills a message of this type; made once."""
+    fill = _fills.get(descriptor.full_name)
+    if fill is None:
+        special = JSON_VALUES.get(descriptor.full_name)
+        fill = _fills[descriptor.full_name] = special.read if special else _object_fill(_setters(descriptor))
+    return fill
+
+
+def _setters(descriptor: Descriptor) -> dict[str, Fill]:
+    """By JSON name, what sets that field of a message of this type."""
+    setters: dict[str, Fill] = {}
+    for field in descriptor.fields:
+        if field.full_name in INLINED and field.message_type is not None:
+            for name, setter in _setters(field.message_type).items():
+                setters[name] = _inlined_setter(field.name, setter)
+        else:
+            setters[field.json_name] = _setter(field)
+    return setters
+
+
+def _object_fill(setters: Mapping[str, Fill]) -> Fill:
+    find = setters.get
+
+    def fill(message: Any, value: Any) -> None:
+        if not isinstance(value, dict):
+            raise TypeError(f"expected an object, not {type(value).__name__}")
+        for name, item in value.items():
+            if item is None:
+                continue
+            setter = find(name)
+            if setter is None:
+                continue
+            try:
+                setter(message, item)
+            except FieldError as error:
+                error.within(name)
+                raise
+            except (TypeError, ValueError) as error:
+                raise FieldError(name, str(error)) from error
+
+    return fill
+
+
+def _inlined_setter(name: str, setter: Fill) -> Fill:
+    def set_inlined(message: Any, value: Any) -> None:
+        inlined = getattr(message, name)
+        setter(inlined, value)
+        if not inlined.ListFields():
+            message.ClearField(name)  # fields that are empty do not make it be there: it has no name of its own in JSON
+
+    return set_inlined
+
+
+def _setter(field: FieldDescriptor) -> Fill:
+    name = field.name
+    if (value := map_value(field)) is not None:
+        return _map_setter(name, value)
+    if field.message_type is not None:
+        fill = _fill_of(field.message_type)
+        return _messages_setter(name, fill) if field.is_repeated else _message_setter(name, fill)
+    convert = _READERS[field.type]
+    return _scalars_setter(name, convert, _zero(field)) if field.is_repeated else _scalar_setter(name, convert)
+
+
+def _scalar_setter(name: str, convert: Convert) -> Fill:
+    def set_scalar(message: Any, value: Any) -> None:
+        setattr(message, name, convert(value))
+
+    return set_scalar
+
+
+def _message_setter(name: str, fill: Fill) -> Fill:
+    def set_message(message: Any, value: Any) -> None:
+        inner = getattr(message, name)
+        # An empty object is not an absent one: an empty selector matches everything.
+        inner.SetInParent()
+        fill(inner, value)
+
+    return set_message
+
+
+def _scalars_setter(name: str, convert: Convert, zero: Any) -> Fill:
+    def set_scalars(message: Any, value: Any) -> None:
+        elements = getattr(message, name)
+        for index, item in enumerate(_list(value)):
+            try:
+                elements.append(zero if item is None else convert(item))
+            except (TypeError, ValueError) as error:
+                raise FieldError(f"[{index}]", str(error)) from error
+
+    return set_scalars
+
+
+def _messages_setter(name: str, fill: Fill) -> Fill:
+    def set_messages(message: Any, value: Any) -> None:
+        elements = getattr(message, name)
+        for index, item in enumerate(_list(value)):
+            element = elements.add()
+            if item is None:
+                continue
+            try:
+                fill(element, item)
+            except FieldError as error:
+                error.within(f"[{index}]")
+                raise
+            except (TypeError, ValueError) as error:
+                raise FieldError(f"[{index}]", str(error)) from error
+
+    return set_messages
+
+
+def _map_setter(name: str, values: FieldDescriptor) -> Fill:
+    if values.message_type is not None:
+        put = _message_entry(_fill_of(values.message_type))
+    else:
+        put = _scalar_entry(_READERS[values.type], _zero(values))
+
+    def set_map(message: Any, value: Any) -> None:
+        if not isinstance(value, dict):
+            raise TypeError(f"expected an object, not {type(value).__name__}")
+        entries = getattr(message, name)
+        for key, item in value.items():
+            try:
+                put(entries, key, item)
+            except FieldError as error:
+                error.within(str(key))
+                raise
+            except (TypeError, ValueError) as error:
+                raise FieldError(str(key), str(error)) from error
+
+    return set_map
+
+
+def _message_entry(fill: Fill) -> Callable[[Any, str, Any], None]:
+    def put(entries: Any, key: str, item: Any) -> None:
+        entry = entries[key]
+        if item is not None:
+            fill(entry, item)
+
+    return put
+
+
+def _scalar_entry(convert: Convert, zero: Any) -> Callable[[Any, str, Any], None]:
+    def put(entries: Any, key: str, item: Any) -> None:
+        entries[key] = zero if item is None else convert(item)
+
+    return put
+
+
+def _list(value: Any) -> list[Any]:
+    if isinstance(value, list):
+        return value
+    raise TypeError(f"expected a list, not {type(value).__name__}")
+
+
+def _string(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    raise TypeError(f"expected a string, not {type(value).__name__}")
+
+
+def _boolean(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    raise TypeError(f"expected true or false, not {type(value).__name__}")
+
+
+def _integer(value: Any) -> int:
+    # Its range is checked where it is set.
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    raise TypeError(f"expected an integer, not {type(value).__name__}")
+
+
+_READERS: Mapping[int, Convert] = {
+    FieldDescriptor.TYPE_STRING: _string,
+    FieldDescriptor.TYPE_BOOL: _boolean,
+    FieldDescriptor.TYPE_INT32: _integer,
+    FieldDescriptor.TYPE_INT64: _integer,
+}
+
+
+def _zero(field: FieldDescriptor) -> Any:
+    return {FieldDescriptor.TYPE_STRING: "", FieldDescriptor.TYPE_BOOL: False}.get(field.type, 0)

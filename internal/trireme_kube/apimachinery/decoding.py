@@ -1,0 +1,339 @@
+"""Strict decoding: a JSON tree and a schema in, plain values and everything that is wrong out.
+
+What is wrong comes in two strengths, as in kube-scheduler. A value of the wrong type ends the decoding (the first one
+found is reported, `DecodeError`). Unknown and duplicate fields are collected, because they are reported together with
+those of the plugins' arguments (`Decoded.strict`).
+
+Source: sigs.k8s.io/json, whose order of visiting decides which mistake comes first.
+"""
+
+import base64
+import binascii
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from trireme_kube.apimachinery import golang
+from trireme_kube.apimachinery.json_document import Node, Number, Object
+from trireme_kube.apimachinery.schema import STRING, Field, Kind, Many, Scalar, StringMap, Struct, Type
+
+_MOST_ERRORS = 100
+_INTEGER = re.compile(r"-?[0-9]+")
+_BITS = {Kind.INT32: 31, Kind.INT64: 63}
+
+
+class DecodeError(ValueError):
+    """A value has the wrong type or cannot be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """A decoded struct, and the unknown and duplicate fields met on the way."""
+
+    value: dict[str, Any]
+    strict: tuple[str, ...] = ()
+
+
+def decode(node: Node, into: Struct) -> Decoded:
+    """Decodes an object into a struct; `null` is an empty one.
+
+    Raises:
+        DecodeError: a value has the wrong type.
+    """
+    decoder = _Decoder()
+    value = decoder.value(node, into, "")
+    if decoder.type_error:
+        raise DecodeError(decoder.type_error)
+    return Decoded(value if isinstance(value, dict) else {}, tuple(decoder.strict))
+
+
+def describe(node: Node) -> str:
+    """What a value is, as messages name it."""
+    if isinstance(node, Object):
+        return "object"
+    if isinstance(node, list):
+        return "array"
+    if isinstance(node, bool):
+        return "bool"
+    if isinstance(node, Number):
+        return "number"
+    return "null" if node is None else "string"
+
+
+@dataclass(slots=True)
+class _Decoder:
+    type_error: str = ""
+    strict: list[str] = field(default_factory=list)
+    #: Where we are, for type errors: the struct that has the field, and the path of fields without indices.
+    owner: str = ""
+    stack: list[str] = field(default_factory=list)
+
+    def mismatch(self, what: str, type_name: str) -> str:
+        """The message for a value of the wrong type here."""
+        where = "value"
+        if self.owner or self.stack:
+            where = f"struct field {self.owner}.{'.'.join(self.stack)}"
+        return f"json: cannot unmarshal {what} into Go {where} of type {type_name}"
+
+    def save(self, what: str, type_name: str) -> None:
+        """Notes a type error; the first one is reported when all else is read."""
+        if not self.type_error:
+            self.type_error = self.mismatch(what, type_name)
+
+    def report(self, kind: str, path: str) -> None:
+        """Notes an unknown or duplicate field."""
+        text = f"{kind} field {golang.quote(path)}"
+        if len(self.strict) < _MOST_ERRORS and text not in self.strict:
+            self.strict.append(text)
+
+    def value(self, node: Node, into: Type, path: str, before: Any = None) -> Any:
+        """Decodes one value; `None` where there is none. `before` is what an earlier field of that name left."""
+        if isinstance(into, Scalar):
+            return self.scalar(node, into)
+        if node is None:
+            # Into a struct that is always there, null changes nothing.
+            return before if isinstance(into, Struct) and not into.optional else None
+        if isinstance(into, Struct):
+            return self.struct(node, into, path, before)
+        if isinstance(into, Many):
+            if not isinstance(node, list):
+                self.save(describe(node), into.type_name)
+                return None
+            return [self.element(item, into.of, f"{path}[{index}]") for index, item in enumerate(node)]
+        return self.string_map(node, into, path)
+
+    def element(self, node: Node, into: Type, path: str) -> Any:
+        """An element of a list: there is no element that is absent."""
+        value = self.value(node, into, path)
+        if value is None and isinstance(into, Struct):
+            return {}
+        if value is None and isinstance(into, Scalar) and into.kind is Kind.STRING:
+            return ""
+        return value
+
+    def struct(self, node: Node, into: Struct, path: str, before: Any) -> dict[str, Any]:
+        """Decodes an object field by field, in the order of the text."""
+        out: dict[str, Any] = dict(before) if isinstance(before, dict) else {}
+        if not isinstance(node, Object):
+            self.save(describe(node), into.type_name)
+            return out
+        owner, depth = self.owner, len(self.stack)
+        seen: set[str] = set()
+        for name, member in node.members:
+            member_path = f"{path}.{name}" if path else name
+            entry = into.fields.get(name)
+            if entry is None:
+                self.report("unknown", member_path)
+                continue
+            if name in seen:
+                self.report("duplicate", member_path)
+            seen.add(name)
+            self.enter(into, entry)
+            value = self.value(member, entry.type, member_path, out.get(name))
+            if value is None:
+                out.pop(name, None)
+            else:
+                out[name] = value
+            self.owner = owner
+            del self.stack[depth:]
+        return out
+
+    def enter(self, owner: Struct, entry: Field) -> None:
+        """Moves into a field."""
+        if entry.embedded_in:
+            self.stack.append(entry.embedded_in)
+        self.owner = owner.name
+        self.stack.append(entry.name)
+
+    def string_map(self, node: Node, into: StringMap, path: str) -> dict[str, Any]:
+        """Decodes a map of strings."""
+        out: dict[str, Any] = {}
+        if not isinstance(node, Object):
+            self.save(describe(node), into.type_name)
+            return out
+        for key, member in node.members:
+            if key in out:
+                self.report("duplicate", f"{path}.{key}")
+            if into.lists:
+                out[key] = self.value(member, Many(STRING), f"{path}.{key}") or []
+            elif isinstance(member, str) and not isinstance(member, Number):
+                out[key] = member
+            else:
+                if member is not None:
+                    self.save(describe(member), "string")
+                out[key] = ""
+        return out
+
+    def scalar(self, node: Node, into: Scalar) -> Any:
+        """Decodes a scalar; `None` where null leaves it as it was."""
+        if into.kind is Kind.RAW:
+            return node
+        if into.kind is Kind.DURATION:
+            return self.duration(node, into)
+        if node is None:
+            return None
+        if isinstance(node, Number):
+            return self.number(node, into)
+        if isinstance(node, str):
+            if into.kind is Kind.STRING:
+                return node
+            if into.kind is Kind.BYTES:
+                return self.bytes(node)
+        if isinstance(node, bool) and into.kind is Kind.BOOL:
+            return node
+        self.save(describe(node), into.type_name)
+        return None
+
+    def number(self, node: Number, into: Scalar) -> Any:
+        """A number of the right size, or a type error that names it."""
+        bits = _BITS.get(into.kind)
+        if bits is not None:
+            value = int(node) if _INTEGER.fullmatch(node) else None
+            if value is not None and -(1 << bits) <= value < 1 << bits:
+                return value
+            self.save(f"number {node}", into.type_name)
+            return None
+        if into.kind is Kind.FLOAT32:
+            try:
+                return golang.to_float32(float(node))
+            except OverflowError:
+                self.save(f"number {node}", into.type_name)
+                return None
+        self.save("number", into.type_name)
+        return None
+
+    def bytes(self, text: str) -> bytes | None:
+        """Base64 data."""
+        try:
+            return decode_base64(text)
+        except ValueError as error:
+            if not self.type_error:
+                self.type_error = str(error)
+            return None
+
+    def duration(self, node: Node, into: Scalar) -> golang.Duration | None:
+        """A duration. It is read by a parser of its own, so what is wrong with it ends the decoding at once."""
+        if node is None and into.optional:
+            return None
+        if node is not None and (not isinstance(node, str) or isinstance(node, Number)):
+            raise DecodeError(self.mismatch(describe(node), "string"))
+        try:
+            return golang.parse_duration(node or "")
+        except ValueError as error:
+            raise DecodeError(str(error)) from error
+
+
+_BASE64 = re.compile(r"[A-Za-z0-9+/]")
+
+
+def decode_base64(text: str) -> bytes:
+    """Standard base64; line breaks are ignored.
+
+    Raises:
+        ValueError: with Go's message, which names the offending byte.
+    """
+    quantum: list[str] = []
+    position, length = 0, len(text)
+    while position < length:
+        char = text[position]
+        if char in "\r\n":
+            position += 1
+            continue
+        if _BASE64.match(char):
+            quantum.append(char)
+            position += 1
+            continue
+        filled = len(quantum) % 4
+        if char != "=" or filled < 2:
+            raise ValueError(f"illegal base64 data at input byte {len(text[:position].encode())}")
+        return _finish(text, position, quantum, filled)
+    if len(quantum) % 4:
+        raise ValueError(f"illegal base64 data at input byte {len(text.encode()) - len(quantum) % 4}")
+    return _bytes("".join(quantum))
+
+
+def _finish(text: str, position: int, quantum: list[str], filled: int) -> bytes:
+    """The padding at a position and what follows it."""
+    position += 1
+    if filled == 2:
+        while position < len(text) and text[position] in "\r\n":
+            position += 1
+        if position == len(text):
+            raise ValueError(f"illegal base64 data at input byte {len(text.encode())}")
+        if text[position] != "=":
+            raise ValueError(f"illegal base64 data at input byte {len(text[:position].encode()) - 1}")
+        position += 1
+    while position < len(text) and text[position] in "\r\n":
+        position += 1
+    if position < len(text):
+        raise ValueError(f"illegal base64 data at input byte {len(text[:position].encode())}")
+    return _bytes("".join(quantum) + "=" * (4 - filled))
+
+
+def _bytes(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except binascii.Error as error:
+        raise ValueError(f"illegal base64 data at input byte {len(text)}") from error
+
+
+def encode(value: Mapping[str, Any], schema: Struct, *, keep_given: bool = False) -> dict[str, Any]:
+    """A struct as JSON has it: durations as text, data as base64, empty fields left out where the schema says so.
+
+    With `keep_given`, an empty field that was given stays: rules tell an empty list from none.
+    """
+    out: dict[str, Any] = {}
+    for name, entry in schema.fields.items():
+        item = value.get(name)
+        if isinstance(entry.type, Struct):
+            if item is not None or not entry.type.optional:
+                out[name] = encode(item or {}, entry.type, keep_given=keep_given)
+            elif not entry.omitempty:
+                out[name] = None
+            continue
+        if entry.omitempty and _empty(item, entry.type) and not (keep_given and name in value):
+            continue
+        out[name] = _encode(item, entry.type, keep_given=keep_given)
+    return out
+
+
+def _empty(item: Any, of: Type) -> bool:
+    if isinstance(of, Scalar):
+        if of.optional or of.kind is Kind.RAW:
+            return item is None
+        if of.kind is Kind.DURATION:
+            return False  # a struct in Go, and no struct is empty
+    return not item
+
+
+def _encode(item: Any, of: Type, *, keep_given: bool) -> Any:
+    if isinstance(of, Many):
+        if item is None:
+            return None
+        return [
+            encode(element, of.of, keep_given=keep_given)
+            if isinstance(of.of, Struct)
+            else _encode(element, of.of, keep_given=keep_given)
+            for element in item
+        ]
+    if isinstance(of, Scalar):
+        if item is None:
+            return None if of.optional or of.kind is Kind.RAW else _zero_json(of)
+        if of.kind is Kind.DURATION:
+            return str(item)
+        if of.kind is Kind.BYTES:
+            return base64.b64encode(item).decode()
+        if of.kind is Kind.FLOAT32:
+            return _shortest(item)
+    return item
+
+
+def _zero_json(of: Scalar) -> Any:
+    return {Kind.STRING: "", Kind.BOOL: False, Kind.DURATION: "0s", Kind.BYTES: None}.get(of.kind, 0)
+
+
+def _shortest(value: float) -> float | int:
+    """The number whose text is the shortest that reads back as this one of single precision."""
+    shortest = float(golang.json_float(value, 32))
+    return int(shortest) if shortest.is_integer() and abs(shortest) < 1e21 else shortest

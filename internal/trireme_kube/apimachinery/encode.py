@@ -1,0 +1,89 @@
+"""Messages of `trireme.v1` to Kubernetes JSON: the reverse of `trireme_kube.apimachinery.decode`.
+
+Used for what is shown to people, kept in files, or sent to an API server. Fields that are unset or empty are left out,
+as the API server's own clients do; a message that is present stays present, as an empty object if need be. `apiVersion`
+and `kind` are no part of the messages: who sends an object adds them. And the messages are subsets: an object read,
+decoded, encoded and put back would lose what the subset leaves out, so objects are changed by patches.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.message import Message
+
+from trireme_kube.apimachinery.field_error import FieldError
+from trireme_kube.apimachinery.json_values import JSON_VALUES
+from trireme_kube.apimachinery.soundness import INLINED, map_value
+
+Write = Callable[[Any], Any]
+"""The JSON value of a field's value."""
+
+
+def encode(message: Message) -> Any:
+    """The JSON of a message: an object, or a single value for the types that are one.
+
+    Raises: FieldError, where bytes from elsewhere hold what JSON cannot say, such as a time past the year 9999.
+    """
+    try:
+        return _write_of(cast(Descriptor, message.DESCRIPTOR))(message)
+    except FieldError:
+        raise
+    except ValueError as error:
+        raise FieldError("", str(error)) from error
+
+
+_writes: dict[str, Write] = {}
+
+
+def _write_of(descriptor: Descriptor) -> Write:
+    """What writes a message of this type; made once."""
+    write = _writes.get(descriptor.full_name)
+    if write is None:
+        special = JSON_VALUES.get(descriptor.full_name)
+        write = _writes[descriptor.full_name] = special.write if special else _object_write(descriptor)
+    return write
+
+
+def _object_write(descriptor: Descriptor) -> Write:
+    fields: Mapping[int, tuple[str | None, Write]] = {
+        field.number: (None if field.full_name in INLINED else field.json_name, _field_write(field))
+        for field in descriptor.fields
+    }
+
+    def write(message: Any) -> dict[str, Any]:
+        value: dict[str, Any] = {}
+        for field, content in message.ListFields():
+            name, write_content = fields[field.number]
+            try:
+                if name is None:
+                    value.update(write_content(content))
+                else:
+                    value[name] = write_content(content)
+            except FieldError as error:
+                if name is not None:
+                    error.within(name)
+                raise
+            except ValueError as error:
+                raise FieldError(field.json_name, str(error)) from error
+        return value
+
+    return write
+
+
+def _field_write(field: FieldDescriptor) -> Write:
+    if (values := map_value(field)) is not None:
+        return _map_write(_write_of(values.message_type) if values.message_type is not None else _scalar)
+    if field.message_type is not None:
+        write = _write_of(field.message_type)
+        return (lambda elements: [write(element) for element in elements]) if field.is_repeated else write
+    return list if field.is_repeated else _scalar
+
+
+def _map_write(write: Write) -> Write:
+    # Messages keep their maps in no order at all; the API server's clients sort them.
+    return lambda entries: {key: write(entries[key]) for key in sorted(entries)}
+
+
+def _scalar(value: Any) -> Any:
+    return value

@@ -1,0 +1,153 @@
+"""Validation messages in the form that every Kubernetes component uses: path, what is wrong, the value, the rule.
+
+Source: k8s.io/apimachinery/pkg/util/validation/field and .../api/validate/content.
+"""
+
+import re
+from collections.abc import Iterable
+
+from trireme_kube.apimachinery import golang
+
+#: A message; several make an aggregate (`gates.aggregate`).
+Problem = str
+
+
+class Named(str):
+    """A string whose type has a name of its own: messages show it as JSON, not as `%q`."""
+
+    __slots__ = ()
+
+
+def child(path: str, *names: str) -> str:
+    """The path of a field below another."""
+    return ".".join(part for part in (path, *names) if part)
+
+
+def index(path: str, position: int) -> str:
+    """The path of an element of a list."""
+    return f"{path}[{position}]"
+
+
+def key(path: str, name: str) -> str:
+    """The path of an entry of a map."""
+    return f"{path}[{name}]"
+
+
+def _prefix(path: str) -> str:
+    return f"{path or '<nil>'}: "
+
+
+def show(value: object) -> str:
+    """A bad value as messages show it."""
+    if isinstance(value, str) and not isinstance(value, Named):
+        return golang.quote(value)
+    return golang.json_text(value)
+
+
+def _detailed(text: str, detail: str) -> Problem:
+    return f"{text}: {detail}" if detail else text
+
+
+def invalid(path: str, value: object, detail: str) -> Problem:
+    """A value that breaks a rule."""
+    return _detailed(f"{_prefix(path)}Invalid value: {show(value)}", detail)
+
+
+def required(path: str, detail: str = "") -> Problem:
+    """A value that is missing."""
+    return _detailed(f"{_prefix(path)}Required value", detail)
+
+
+def duplicate(path: str, value: object) -> Problem:
+    """A value that is there twice."""
+    return f"{_prefix(path)}Duplicate value: {show(value)}"
+
+
+def forbidden(path: str, detail: str) -> Problem:
+    """A value that must not be given here."""
+    return _detailed(f"{_prefix(path)}Forbidden", detail)
+
+
+def not_supported(path: str, value: str, supported: Iterable[str]) -> Problem:
+    """A value that is none of those there are."""
+    known = ", ".join(golang.quote(name) for name in supported)
+    return _detailed(f"{_prefix(path)}Unsupported value: {show(value)}", f"supported values: {known}" if known else "")
+
+
+# Names.
+
+_LABEL_KEY = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
+_LABEL_VALUE = f"({_LABEL_KEY})?"
+_DNS_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN = f"{_DNS_LABEL}(\\.{_DNS_LABEL})*"
+_LONGEST_NAME, _LONGEST_SUBDOMAIN = 63, 253
+
+
+def _regex(rule: str, pattern: str, *examples: str) -> str:
+    shown = " or ".join(f"'{example}', " for example in examples)
+    return f"{rule} (e.g. {shown}regex used for validation is '{pattern}')"
+
+
+def _too_long(length: int) -> str:
+    return f"must be no more than {length} bytes"
+
+
+def _size(text: str) -> int:
+    return len(text.encode("utf-8", "surrogateescape"))
+
+
+def subdomain_problems(text: str) -> list[str]:
+    """What is wrong with a DNS subdomain."""
+    found: list[str] = []
+    if _size(text) > _LONGEST_SUBDOMAIN:
+        found.append(_too_long(_LONGEST_SUBDOMAIN))
+    if not re.fullmatch(_SUBDOMAIN, text):
+        rule = (
+            "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
+            "and must start and end with an alphanumeric character"
+        )
+        found.append(_regex(rule, _SUBDOMAIN, "example.com"))
+    return found
+
+
+def label_key_problems(text: str) -> list[str]:
+    """What is wrong with a qualified name, such as a label's key or a resource's name."""
+    rule = (
+        "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an "
+        "alphanumeric character"
+    )
+    form = _regex(rule, _LABEL_KEY, "MyName", "my.name", "123-abc")
+    found: list[str] = []
+    parts = text.split("/")
+    if len(parts) > 2:
+        return [f"a valid label key {form} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"]
+    if len(parts) == 2:
+        problems = subdomain_problems(parts[0]) if parts[0] else ["must be non-empty"]
+        found.extend(f"prefix part {problem}" for problem in problems)
+    name = parts[-1]
+    if not name:
+        found.append("name part must be non-empty")
+    elif _size(name) > _LONGEST_NAME:
+        found.append(f"name part {_too_long(_LONGEST_NAME)}")
+    if not re.fullmatch(_LABEL_KEY, name):
+        found.append(f"name part {form}")
+    return found
+
+
+def label_value_problems(text: str) -> list[str]:
+    """What is wrong with a label's value."""
+    found: list[str] = []
+    if _size(text) > _LONGEST_NAME:
+        found.append(_too_long(_LONGEST_NAME))
+    if not re.fullmatch(_LABEL_VALUE, text):
+        rule = (
+            "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', "
+            "and must start and end with an alphanumeric character"
+        )
+        found.append(_regex(rule, _LABEL_VALUE, "MyValue", "my_value", "12345"))
+    return found
+
+
+def label_name(path: str, text: str) -> list[Problem]:
+    """The messages for a qualified name at a path."""
+    return [invalid(path, text, problem) for problem in label_key_problems(text)]

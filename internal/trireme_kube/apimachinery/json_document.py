@@ -1,0 +1,244 @@
+"""JSON text to a tree that forgets nothing: order, duplicate keys and how a number was written.
+
+The standard library's parsers drop duplicates and normalise numbers, and strict decoding has to report both. Messages
+for malformed text are those of Go's `encoding/json`, which is what operators know from kube-scheduler.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from trireme_kube.apimachinery import golang
+
+
+class Number(str):
+    """A number as it was written."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Object:
+    """A JSON object: its members in order, duplicates included."""
+
+    members: tuple[tuple[str, "Node"], ...]
+
+
+#: `list` is an array, `str` a string (check for `Number` first).
+Node: TypeAlias = "Object | list[Node] | Number | str | bool | None"
+
+
+class MalformedJSONError(ValueError):
+    """The text is no JSON; the message is Go's."""
+
+
+_MAX_DEPTH = 10_000
+_TOO_DEEP = "exceeded max depth"
+_SPACE = re.compile(r"[ \t\r\n]*")
+_PLAIN = re.compile(r'[^"\\\x00-\x1f]*')
+_SIMPLE_ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\", "/": "/"}
+_LITERALS: dict[str, tuple[str, bool | None]] = {"t": ("true", True), "f": ("false", False), "n": ("null", None)}
+_DIGITS = re.compile(r"[0-9]*")
+_HEX = frozenset("0123456789abcdefABCDEF")
+
+
+def parse(text: str) -> Node:
+    """Parses JSON text.
+
+    Raises:
+        MalformedJSONError: with Go's message.
+    """
+    scanner = _Scanner(text)
+    node = scanner.first()
+    end = scanner.skip(scanner.at)
+    if end < len(text):
+        scanner.reject(end, "after top-level value")
+    return node
+
+
+def first(text: str) -> Node:
+    """Parses the first value of the text, and does not look at what follows it.
+
+    Raises:
+        MalformedJSONError: with Go's message.
+    """
+    return _Scanner(text).first()
+
+
+def _character(char: str) -> str:
+    """How Go shows an offending byte: of a character beyond ASCII, its first byte taken as Latin-1."""
+    if char == "'":
+        return "'\\''"
+    if char == '"':
+        return "'\"'"
+    first = char.encode("utf-8", "surrogateescape")[0]
+    return "'" + golang.quote(chr(first))[1:-1] + "'"
+
+
+class _Scanner:
+    """A recursive descent over the text; `at` is where the value read last ended."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+
+    def first(self) -> Node:
+        """Reads the value that the text begins with."""
+        try:
+            return self.value(self.skip(0), 0)
+        except RecursionError:
+            # Deeper than this process can follow, though perhaps not than Go would.
+            raise MalformedJSONError(f"invalid character '[' {_TOO_DEEP}") from None
+
+    def skip(self, at: int) -> int:
+        """The next position that is not white space."""
+        found = _SPACE.match(self.text, at)
+        return found.end() if found else at
+
+    def reject(self, at: int, context: str) -> None:
+        """Raises for the character at a position, or for the end of the text."""
+        if at >= len(self.text):
+            raise MalformedJSONError("unexpected end of JSON input")
+        raise MalformedJSONError(f"invalid character {_character(self.text[at])} {context}")
+
+    def value(self, at: int, depth: int) -> Node:
+        """Reads the value that starts here."""
+        if depth > _MAX_DEPTH:
+            self.reject(at, _TOO_DEEP)
+        char = self.text[at : at + 1]
+        if char == "{":
+            return self._object(at + 1, depth + 1)
+        if char == "[":
+            return self._array(at + 1, depth + 1)
+        if char == '"':
+            return self._string(at + 1)
+        if char in _LITERALS and char:
+            return self._literal(at)
+        if char and char in "-0123456789":
+            return self._number(at)
+        self.reject(at, "looking for beginning of value")
+        return None
+
+    def _object(self, at: int, depth: int) -> Object:
+        members: list[tuple[str, Node]] = []
+        at = self.skip(at)
+        if self.text[at : at + 1] == "}":
+            self.at = at + 1
+            return Object(())
+        while True:
+            if self.text[at : at + 1] != '"':
+                self.reject(at, "looking for beginning of object key string")
+            key = self._string(at + 1)
+            at = self.skip(self.at)
+            if self.text[at : at + 1] != ":":
+                self.reject(at, "after object key")
+            members.append((key, self.value(self.skip(at + 1), depth)))
+            at = self.skip(self.at)
+            if self.text[at : at + 1] == "}":
+                self.at = at + 1
+                return Object(tuple(members))
+            if self.text[at : at + 1] != ",":
+                self.reject(at, "after object key:value pair")
+            at = self.skip(at + 1)
+
+    def _array(self, at: int, depth: int) -> list[Node]:
+        items: list[Node] = []
+        at = self.skip(at)
+        if self.text[at : at + 1] == "]":
+            self.at = at + 1
+            return items
+        while True:
+            items.append(self.value(at, depth))
+            at = self.skip(self.at)
+            if self.text[at : at + 1] == "]":
+                self.at = at + 1
+                return items
+            if self.text[at : at + 1] != ",":
+                self.reject(at, "after array element")
+            at = self.skip(at + 1)
+
+    def _literal(self, at: int) -> bool | None:
+        word, value = _LITERALS[self.text[at]]
+        for offset in range(1, len(word)):
+            if self.text[at + offset : at + offset + 1] != word[offset]:
+                self.reject(at + offset, f"in literal {word} (expecting '{word[offset]}')")
+        self.at = at + len(word)
+        return value
+
+    def _digits(self, at: int, context: str) -> int:
+        found = _DIGITS.match(self.text, at)
+        end = found.end() if found else at
+        if end == at:
+            self.reject(at, context)
+        return end
+
+    def _number(self, start: int) -> Number:
+        at = start
+        if self.text[at] == "-":
+            at += 1
+        if self.text[at : at + 1] == "0":
+            at += 1
+        else:
+            at = self._digits(at, "in numeric literal")
+        if self.text[at : at + 1] == ".":
+            at = self._digits(at + 1, "after decimal point in numeric literal")
+        if self.text[at : at + 1] in ("e", "E"):
+            at += 1
+            if self.text[at : at + 1] in ("+", "-"):
+                at += 1
+            at = self._digits(at, "in exponent of numeric literal")
+        self.at = at
+        return Number(self.text[start:at])
+
+    def _hex(self, at: int) -> int:
+        for offset in range(4):
+            if self.text[at + offset : at + offset + 1] not in _HEX:
+                self.reject(at + offset, "in \\u hexadecimal character escape")
+        return int(self.text[at : at + 4], 16)
+
+    def _unicode(self, at: int) -> tuple[str, int]:
+        """The character of a `\\u` escape whose digits start here, and where what follows starts."""
+        code = self._hex(at)
+        at += 4
+        if 0xD800 <= code < 0xDC00 and self.text[at : at + 2] == "\\u":
+            low = self._hex(at + 2)
+            if 0xDC00 <= low < 0xE000:
+                return chr(0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00)), at + 6
+        return ("\ufffd" if 0xD800 <= code < 0xE000 else chr(code)), at
+
+    def _string(self, at: int) -> str:
+        parts: list[str] = []
+        while True:
+            found = _PLAIN.match(self.text, at)
+            assert found is not None  # the pattern may be empty
+            parts.append(found.group())
+            at = found.end()
+            char = self.text[at : at + 1]
+            if char == '"':
+                self.at = at + 1
+                return "".join(parts)
+            if char != "\\":
+                self.reject(at, "in string literal")
+            escape = self.text[at + 1 : at + 2]
+            if escape == "u":
+                decoded, at = self._unicode(at + 2)
+                parts.append(decoded)
+            elif escape in _SIMPLE_ESCAPES and escape:
+                parts.append(_SIMPLE_ESCAPES[escape])
+                at += 2
+            else:
+                self.reject(at + 1, "in string escape code")
+
+
+def plain(node: Node) -> object:
+    """The tree as ordinary dicts, lists and numbers; of duplicate keys the last wins."""
+    if isinstance(node, Object):
+        return {key: plain(value) for key, value in node.members}
+    if isinstance(node, list):
+        return [plain(item) for item in node]
+    if isinstance(node, Number):
+        try:
+            return int(node)
+        except ValueError:
+            return float(node)
+    return node

@@ -1,0 +1,123 @@
+"""The messages that Kubernetes writes as a single JSON value: times, quantities, int-or-string, raw JSON.
+
+The general conversion in `trireme_kube.apimachinery.decode` follows descriptors; these five types are the ones whose JSON does not
+follow from them. Each has a reader (JSON value into a message) and a writer (message to JSON value) here, and nothing
+else knows their form. Readers refuse what the API server would refuse, with ValueError or TypeError and no other; what
+a quantity's text is worth is looked at afterwards (`trireme_kube.apimachinery.soundness`).
+
+Source: MarshalJSON and UnmarshalJSON of apimachinery's metav1.Time, metav1.MicroTime, resource.Quantity,
+intstr.IntOrString and runtime.RawExtension.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Any
+
+import orjson
+
+from trireme_kube.apimachinery.quantity import WRONG_FORM
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_RFC3339 = re.compile(
+    r"([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2})(?:\.([0-9]+))?(Z|[+-][0-9]{2}:[0-9]{2})", re.ASCII
+)
+_NOT_A_TIME = "times must be written as in RFC 3339, such as 2006-01-02T15:04:05Z"
+
+
+@dataclass(frozen=True, slots=True)
+class JsonValue:
+    """How one message type reads and writes its JSON value."""
+
+    read: Callable[[Any, Any], None]
+    """Fills the (empty) message given first from the JSON value given second."""
+    write: Callable[[Any], Any]
+    """The JSON value of a message."""
+
+
+@lru_cache(maxsize=8192)
+def parse_time(text: str) -> tuple[int, int]:
+    """Seconds since 1970 and nanoseconds of an RFC 3339 time.
+
+    Raises: ValueError.
+    """
+    form = _RFC3339.fullmatch(text)
+    if form is None:
+        raise ValueError(_NOT_A_TIME)
+    try:
+        # The standard library alone would read a good deal more than RFC 3339.
+        moment = datetime.fromisoformat(form.group(1) + ("+00:00" if form.group(3) == "Z" else form.group(3)))
+    except ValueError as error:
+        raise ValueError(f"{_NOT_A_TIME}: {error}") from error
+    since = moment - _EPOCH
+    seconds = since.days * 86400 + since.seconds
+    # An offset can lead out of the years there are.
+    _moment(seconds, 0)
+    return seconds, int((form.group(2) or "0")[:9].ljust(9, "0"))
+
+
+def format_time(seconds: int) -> str:
+    """A moment in RFC 3339, to the second."""
+    return _moment(seconds, 0).isoformat()[:19] + "Z"
+
+
+def format_micro_time(seconds: int, nanos: int) -> str:
+    """A moment in RFC 3339, to the microsecond."""
+    return _moment(seconds, nanos).isoformat(timespec="microseconds")[:26] + "Z"
+
+
+def _moment(seconds: int, nanos: int) -> datetime:
+    try:
+        return _EPOCH + timedelta(seconds=seconds, microseconds=nanos // 1000)
+    except OverflowError as error:
+        raise ValueError("a time must lie between the years 1 and 9999") from error
+
+
+def _read_time(message: Any, value: Any) -> None:
+    if not isinstance(value, str):
+        raise _wrong_type("a time as a string", value)
+    message.seconds, message.nanos = parse_time(value)
+
+
+def _read_quantity(message: Any, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise _wrong_type("a quantity as a string or a number", value)
+    text = str(value).strip()
+    if not text:
+        raise ValueError(WRONG_FORM)
+    message.string = text
+
+
+def _read_int_or_string(message: Any, value: Any) -> None:
+    if isinstance(value, str):
+        message.type, message.str_val = 1, value
+    elif isinstance(value, int) and not isinstance(value, bool):
+        message.type, message.int_val = 0, value
+    else:
+        raise _wrong_type("an integer or a string", value)
+
+
+def _read_raw(message: Any, value: Any) -> None:
+    message.raw = orjson.dumps(value)
+
+
+def _write_raw(message: Any) -> Any:
+    return orjson.loads(message.raw) if message.raw else None
+
+
+def _wrong_type(wanted: str, value: object) -> TypeError:
+    return TypeError(f"expected {wanted}, not {type(value).__name__}")
+
+
+JSON_VALUES: Mapping[str, JsonValue] = {
+    "trireme.v1.Time": JsonValue(_read_time, lambda message: format_time(message.seconds)),
+    "trireme.v1.MicroTime": JsonValue(_read_time, lambda message: format_micro_time(message.seconds, message.nanos)),
+    "trireme.v1.Quantity": JsonValue(_read_quantity, lambda message: message.string or "0"),
+    "trireme.v1.IntOrString": JsonValue(
+        _read_int_or_string, lambda message: message.str_val if message.type == 1 else message.int_val
+    ),
+    "trireme.v1.RawExtension": JsonValue(_read_raw, _write_raw),
+}
+"""By full name of the message."""

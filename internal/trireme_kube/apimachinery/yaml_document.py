@@ -1,0 +1,481 @@
+"""YAML text to the tree that its JSON would have, with the rules of the YAML library that Kubernetes uses.
+
+Those rules are neither YAML 1.1's nor 1.2's: `yes`, `on` and `y` are booleans, `0o17` and `0x1F` and `1_000` are
+integers, timestamps stay text, base 60 does not exist, and of several documents the first one counts. A later key
+replaces an earlier one when decoding leniently and is an error when decoding strictly; both results are wanted, because
+what is wrong with the values is reported before what is wrong with the form.
+
+PyYAML does the parsing (with libyaml underneath where it has it, whose messages are those of the Go port); composing
+and resolving are done here, because PyYAML's constructors forget duplicates and resolve scalars differently.
+"""
+
+import base64
+import binascii
+import itertools
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import yaml
+
+from trireme_kube.apimachinery import golang
+from trireme_kube.apimachinery.json_document import Node, Number, Object
+
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_LONG_TAG = "tag:yaml.org,2002:"
+
+
+class MalformedYAMLError(ValueError):
+    """The text is no YAML that can become JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A parsed document and what strict decoding has against it."""
+
+    node: Node
+    #: One message with all duplicate keys, or empty.
+    duplicates: str = ""
+
+
+@dataclass(slots=True)
+class _Scalar:
+    value: str
+    tag: str
+    implicit: bool
+    line: int
+
+
+@dataclass(slots=True)
+class _Sequence:
+    line: int
+    items: list["_Node"] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Mapping:
+    line: int
+    pairs: list[tuple["_Node", "_Node"]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Alias:
+    name: str
+    target: "_Node"
+    line: int
+
+
+_Node = _Scalar | _Sequence | _Mapping | _Alias
+
+
+def parse(data: bytes) -> Document:
+    """Parses the first document.
+
+    Raises:
+        MalformedYAMLError: it is malformed, or has something that JSON has not.
+    """
+    root = _compose(data)
+    if root is None:
+        return Document(None)
+    value = _Decoder(strict=False).decode(root)
+    node = _to_json(value)
+    strict = _Decoder(strict=True)
+    strict.decode(root)
+    duplicates = ""
+    if strict.duplicates:
+        duplicates = "yaml: unmarshal errors:\n" + "\n".join(f"  {text}" for text in strict.duplicates)
+    return Document(node, duplicates)
+
+
+def parse_string_map(data: bytes) -> dict[str, str]:
+    """Parses a document that is a map of strings; scalars of any kind count as the text they are.
+
+    Raises:
+        MalformedYAMLError: it is malformed, or something else.
+    """
+    root = _compose(data)
+    if root is None:
+        return {}
+    problems: list[str] = []
+    found: dict[str, str] = {}
+    target = _target(root)
+    if isinstance(target, _Mapping):
+        for key_node, value_node in target.pairs:
+            key, value = _string(key_node, problems), _string(value_node, problems)
+            if key is not None and value is not None:
+                found[key] = value
+    elif not _is_null(target):
+        problems.append(_mismatch(target, "map[string]string"))
+    if problems:
+        raise MalformedYAMLError("yaml: unmarshal errors:\n" + "\n".join(f"  {text}" for text in problems))
+    return found
+
+
+def _target(node: "_Node") -> "_Node":
+    while isinstance(node, _Alias):
+        node = node.target
+    return node
+
+
+def _is_null(node: "_Node") -> bool:
+    return isinstance(node, _Scalar) and node.implicit and resolve(node.tag, node.value, plain=True) is None
+
+
+def _string(node: "_Node", problems: list[str]) -> str | None:
+    target = _target(node)
+    if isinstance(target, _Scalar):
+        return "" if _is_null(target) else target.value
+    problems.append(_mismatch(target, "string"))
+    return None
+
+
+def _mismatch(node: "_Node", type_name: str) -> str:
+    if isinstance(node, _Scalar):
+        value = resolve(node.tag, node.value, plain=node.implicit or bool(node.tag))
+        shown = f"{node.value[:7]}..." if len(node.value) > 10 else node.value
+        what = f"{_kind(value, node.value)} `{shown}`"
+    else:
+        what = "!!seq" if isinstance(node, _Sequence) else "!!map"
+    return f"line {node.line}: cannot unmarshal {what} into {type_name}"
+
+
+# Composing: events to nodes.
+
+
+def _compose(data: bytes) -> _Node | None:
+    events: Iterator[Any] = yaml.parse(data, Loader=_LOADER)
+    try:
+        for event in events:
+            if isinstance(event, yaml.DocumentStartEvent):
+                _check_version(event.version, event.start_mark)
+                anchors: dict[str, _Node] = {}
+                root = _node(next(events), events, anchors)
+                next(events)  # the document's end, where trailing rubbish is noticed
+                return root
+            if isinstance(event, yaml.StreamEndEvent):
+                return None
+    except yaml.YAMLError as error:
+        if getattr(error, "problem", None) == "did not find expected <document start>":
+            # What directives say counts before what follows them.
+            for token in itertools.takewhile(_is_directive, yaml.scan(data, Loader=_LOADER)):
+                if isinstance(token, yaml.DirectiveToken) and token.name == "YAML":
+                    _check_version(token.value, token.start_mark)
+        raise MalformedYAMLError(_problem(error)) from error
+    return None
+
+
+def _is_directive(token: Any) -> bool:
+    return isinstance(token, yaml.StreamStartToken | yaml.DirectiveToken)
+
+
+def _check_version(version: tuple[int, int] | None, mark: Any) -> None:
+    if version not in (None, (1, 1)):
+        where = f"line {mark.line}: " if mark and mark.line else ""
+        raise MalformedYAMLError(f"yaml: {where}found incompatible YAML document")
+
+
+def _node(event: Any, events: Iterator[Any], anchors: dict[str, _Node]) -> _Node:
+    line = event.start_mark.line + 1
+    if isinstance(event, yaml.AliasEvent):
+        name = str(event.anchor)
+        target = anchors.get(name)
+        if target is None:
+            raise MalformedYAMLError(f"yaml: unknown anchor '{name}' referenced")
+        return _Alias(name, target, line)
+    if isinstance(event, yaml.ScalarEvent):
+        tag = event.tag or ""
+        # A lone "!" makes text of whatever follows it.
+        scalar = _Scalar(event.value, "" if tag == "!" else tag, bool(event.implicit[0]) and tag != "!", line)
+        if event.anchor is not None:
+            anchors[event.anchor] = scalar
+        return scalar
+    if isinstance(event, yaml.SequenceStartEvent):
+        sequence = _Sequence(line)
+        if event.anchor is not None:
+            anchors[event.anchor] = sequence
+        while not isinstance(event := next(events), yaml.SequenceEndEvent):
+            sequence.items.append(_node(event, events, anchors))
+        return sequence
+    mapping = _Mapping(line)
+    if event.anchor is not None:
+        anchors[event.anchor] = mapping
+    while not isinstance(event := next(events), yaml.MappingEndEvent):
+        key = _node(event, events, anchors)
+        mapping.pairs.append((key, _node(next(events), events, anchors)))
+    return mapping
+
+
+def _problem(error: yaml.YAMLError) -> str:
+    """The library's message: the problem and its line, where that is not the first."""
+    if isinstance(error, yaml.reader.ReaderError):
+        return f"yaml: {error.reason}"
+    if not isinstance(error, yaml.MarkedYAMLError):
+        return f"yaml: {error}"
+    line = error.problem_mark.line if error.problem_mark else 0
+    if line:
+        # Of a scanner's problem the line is counted from one, of a parser's from zero.
+        line += isinstance(error, yaml.scanner.ScannerError)
+    elif error.context_mark:
+        line = error.context_mark.line
+    where = f"line {line}: " if line else ""
+    return f"yaml: {where}{error.problem or 'unknown problem parsing YAML content'}"
+
+
+# Decoding: nodes to values.
+
+
+class _Decoder:
+    """Resolves scalars, aliases and merges; counts what an alias bomb would multiply."""
+
+    def __init__(self, *, strict: bool) -> None:
+        self.strict = strict
+        self.duplicates: list[str] = []
+        self._open: set[int] = set()
+        self._decoded = 0
+        self._through_aliases = 0
+        self._depth = 0
+
+    def _count(self) -> None:
+        self._decoded += 1
+        if self._depth:
+            self._through_aliases += 1
+        allowed = 0.99
+        if self._decoded > 400_000:
+            allowed = max(0.10, 0.99 - 0.89 * (self._decoded - 400_000) / 3_600_000)
+        if self._through_aliases > 100 and self._decoded > 1000 and self._through_aliases / self._decoded > allowed:
+            raise MalformedYAMLError("yaml: document contains excessive aliasing")
+
+    def decode(self, node: _Node, into: dict[Any, Any] | None = None) -> Any:
+        """The value of a node; `into` is the map that a merge adds to."""
+        self._count()
+        if isinstance(node, _Alias):
+            if id(node) in self._open:
+                raise MalformedYAMLError(f"yaml: anchor '{node.name}' value contains itself")
+            self._open.add(id(node))
+            self._depth += 1
+            value = self.decode(node.target, into)
+            self._depth -= 1
+            self._open.discard(id(node))
+            return value
+        if isinstance(node, _Scalar):
+            return resolve(node.tag, node.value, plain=node.implicit or bool(node.tag))
+        if isinstance(node, _Sequence):
+            return [self.decode(item) for item in node.items]
+        return self._mapping(node, {} if into is None else into)
+
+    def _mapping(self, node: _Mapping, out: dict[Any, Any]) -> dict[Any, Any]:
+        for key_node, value_node in node.pairs:
+            if _is_merge(key_node):
+                self._merge(value_node, out)
+                continue
+            key = self.decode(key_node)
+            if isinstance(key, dict | list):
+                raise MalformedYAMLError(f"yaml: invalid map key: {_go_syntax(key)}")
+            value = self.decode(value_node)
+            # Python holds 1, 1.0 and True for one key; YAML does not.
+            slot = (type(key), key)
+            if self.strict and slot in out:
+                self.duplicates.append(f"line {value_node.line}: key {_go_syntax(key)} already set in map")
+                continue
+            out[slot] = value
+        return out
+
+    def _merge(self, node: _Node, out: dict[Any, Any]) -> None:
+        wanted = "yaml: map merge requires map or sequence of maps as the value"
+        sources = [node]
+        if isinstance(node, _Sequence):
+            sources = list(reversed(node.items))  # what comes first has precedence, so it is written last
+        for source in sources:
+            target = source.target if isinstance(source, _Alias) else source
+            if not isinstance(target, _Mapping):
+                raise MalformedYAMLError(wanted)
+            self.decode(source, out)
+
+
+def _is_merge(node: _Node) -> bool:
+    return isinstance(node, _Scalar) and node.value == "<<" and (node.implicit or node.tag == _LONG_TAG + "merge")
+
+
+def _go_syntax(value: Any) -> str:
+    """A value as `%#v` prints it."""
+    if value is None:
+        return "<nil>"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return golang.quote(value)
+    if isinstance(value, float):
+        return golang.format_float(value)
+    if isinstance(value, list):
+        return "[]interface {}{" + ", ".join(_go_item(item) for item in value) + "}"
+    if isinstance(value, dict):
+        inner = ", ".join(sorted(f"{_go_item(key)}:{_go_item(item)}" for (_, key), item in value.items()))
+        return "map[interface {}]interface {}{" + inner + "}"
+    return f"{value:#x}" if value >= 1 << 63 else str(value)
+
+
+def _go_item(value: Any) -> str:
+    return "interface {}(nil)" if value is None else _go_syntax(value)
+
+
+# Resolving: what a plain scalar is.
+
+_WORDS: dict[str, Any] = {
+    **dict.fromkeys(("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"), True),
+    **dict.fromkeys(("n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"), False),
+    **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
+    **dict.fromkeys((".nan", ".NaN", ".NAN"), float("nan")),
+    **dict.fromkeys((".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF"), float("inf")),
+    **dict.fromkeys(("-.inf", "-.Inf", "-.INF"), float("-inf")),
+    "<<": "<<",
+}
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_DATE = re.compile(r"[0-9]{4}-")
+_DATE_FORMATS = (
+    re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})[Tt](\d{1,2}):(\d{1,2}):(\d{1,2})([.,]\d+)?(Z|[-+]\d{2}:\d{2})"),
+    re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2}) (\d{1,2}):(\d{1,2}):(\d{1,2})([.,]\d+)?"),
+    re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})"),
+)
+_GO_INTEGER = re.compile(r"([-+]?)(0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO]?[0-7]+|0|[1-9][0-9]*)")
+
+
+def _is_timestamp(text: str) -> bool:
+    if not _DATE.match(text):
+        return False
+    for pattern in _DATE_FORMATS:
+        found = pattern.fullmatch(text)
+        if found:
+            numbers = [int(part) for part in found.groups()[:6] if part is not None and part.isdigit()]
+            try:
+                datetime(*numbers)  # type: ignore[arg-type]  # noqa: DTZ001 - only whether there is such a time
+            except ValueError:
+                return False
+            return True
+    return False
+
+
+def _integer(text: str) -> int | None:
+    """An integer as Go's ParseInt reads it with base 0, up to 64 bits without sign."""
+    found = _GO_INTEGER.fullmatch(text)
+    if not found:
+        return None
+    sign, digits = found.groups()
+    if digits[:2].lower() in ("0x", "0b", "0o"):
+        value = int(digits, 0)
+    elif len(digits) > 1 and digits[0] == "0":
+        value = int(digits, 8)
+    else:
+        value = int(digits)
+    if sign == "-":
+        return -value if value <= 1 << 63 else None
+    if sign == "+":
+        return value if value < 1 << 63 else None
+    return value if value < 1 << 64 else None
+
+
+def _resolve_plain(text: str, tag: str) -> Any:
+    """The value and the short tag of a plain scalar."""
+    hint = text[:1]
+    if hint == "" or hint in "+-0123456789yYnNtTfFoO~.<" or text in _WORDS:
+        if text in _WORDS:
+            return _WORDS[text]
+        if hint == ".":
+            return _float_or_text(text)
+        if hint in "+-0123456789" and hint:
+            if tag in ("", _LONG_TAG + "timestamp") and _is_timestamp(text):
+                return text
+            digits = text.replace("_", "")
+            integer = _integer(digits)
+            if integer is not None:
+                return integer
+            if _FLOAT.fullmatch(digits):
+                return _float_or_text(digits, text)
+    return text
+
+
+def _float_or_text(digits: str, text: str | None = None) -> Any:
+    try:
+        value = float(digits)
+    except ValueError:
+        return digits if text is None else text
+    if value in (float("inf"), float("-inf")):
+        return digits if text is None else text
+    return value
+
+
+_RESOLVABLE = frozenset({"", *(_LONG_TAG + name for name in ("str", "bool", "int", "float", "null", "timestamp"))})
+
+
+def _kind(value: Any, text: str) -> str:
+    """The short tag of a resolved value."""
+    if value is None:
+        return "!!null"
+    if isinstance(value, bool):
+        return "!!bool"
+    if isinstance(value, int):
+        return "!!int"
+    if isinstance(value, float):
+        return "!!float"
+    return "!!timestamp" if value == text and _is_timestamp(text) else "!!str"
+
+
+def resolve(tag: str, text: str, *, plain: bool) -> Any:
+    """The value of a scalar; `plain` is false for a quoted one without a tag.
+
+    Raises:
+        MalformedYAMLError: its tag says that it is something else.
+    """
+    if not plain or tag == _LONG_TAG + "str":
+        return text
+    if tag == _LONG_TAG + "binary":
+        try:
+            return base64.b64decode("".join(text.split()), validate=True).decode("utf-8", "replace")
+        except (binascii.Error, ValueError) as error:
+            raise MalformedYAMLError("yaml: !!binary value contains invalid base64 data") from error
+    if tag not in _RESOLVABLE:
+        return text
+    value = _resolve_plain(text, tag)
+    kind = _kind(value, text)
+    short = tag.replace(_LONG_TAG, "!!")
+    if tag == _LONG_TAG + "float" and kind == "!!int":
+        return float(value)
+    if tag and short != kind:
+        raise MalformedYAMLError(f"yaml: cannot decode {kind} `{text}` as a {short}")
+    return value
+
+
+# Converting: values to the tree that JSON would have, keys sorted.
+
+
+def _key(key: Any, value: Any) -> str:
+    if isinstance(key, bool):
+        return "true" if key else "false"
+    if isinstance(key, str):
+        return key
+    if isinstance(key, int) and key < 1 << 63:
+        return str(key)
+    if isinstance(key, float):
+        rounded = golang.format_float(key, 32)
+        return {"+Inf": ".inf", "-Inf": "-.inf", "NaN": ".nan"}.get(rounded, rounded)
+    kind = "%!s(<nil>)" if key is None else "uint64"
+    raise MalformedYAMLError(f"unsupported map key of type: {kind}, key: {_go_syntax(key)}, value: {_go_syntax(value)}")
+
+
+def _to_json(value: Any) -> Node:
+    if isinstance(value, dict):
+        members = {_key(key, item): item for (_, key), item in value.items()}
+        return Object(
+            tuple((key, _to_json(members[key])) for key in sorted(members, key=lambda text: text.encode("utf-8")))
+        )
+    if isinstance(value, list):
+        return [_to_json(item) for item in value]
+    if isinstance(value, bool) or value is None or isinstance(value, str):
+        return value
+    if isinstance(value, int):
+        return Number(value)
+    try:
+        return Number(golang.json_float(value))
+    except ValueError as error:
+        raise MalformedYAMLError(str(error)) from error

@@ -1,0 +1,41 @@
+"""YAML that every reader of Kubernetes' files reads as it was meant.
+
+The readers differ in what a plain scalar is (`y`, `0o17`, `1_000`), so a string that any of them could take for
+something else is quoted.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+from trireme_kube.apimachinery import golang
+from trireme_kube.apimachinery.yaml_document import resolve
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes what would not come back as text."""
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    ambiguous = resolve("", text, plain=True) != text or text in ("<<", "=")
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"' if ambiguous else None)
+
+
+def _float(dumper: yaml.SafeDumper, value: float) -> yaml.ScalarNode:
+    """As kube-scheduler writes it: whoever compares the files must not find `1e-07` and `1.0e-07`."""
+    return dumper.represent_scalar("tag:yaml.org,2002:float", golang.format_float(value))
+
+
+_Dumper.add_representer(str, _text)
+_Dumper.add_representer(float, _float)
+# Else `1e-07` would get a tag that says that it is a number.
+_Dumper.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(r"-?[0-9.]+e[-+][0-9]+"), list("-0123456789"))
+
+
+def write_yaml(document: Mapping[str, Any]) -> str:
+    """A document with sorted keys."""
+    return str(
+        yaml.dump(document, Dumper=_Dumper, default_flow_style=False, allow_unicode=True, sort_keys=True, width=4096)
+    )

@@ -1,0 +1,162 @@
+"""Quantities and versions in expressions.
+
+Source: k8s.io/apiserver/pkg/cel/library (quantity, semverlib).
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Final, TypeVar
+
+from trireme_kube.apimachinery import quantity, semver
+from trireme_kube.cel import values
+
+_NANOS: Final = quantity.NANOS_PER_UNIT
+_DIGITS = re.compile(r"[+-]?[0-9]*\.?([0-9]*)(?:([num])|[eE]([+-]?[0-9]{1,2})|)")
+_THOUSANDTHS: Final[Mapping[str | None, int]] = {"n": 9, "u": 6, "m": 3}
+_Read = TypeVar("_Read")
+
+
+def quantity_of(text: str) -> values.Amount:
+    """quantity(string)."""
+    nanos = _read(quantity.parse_quantity, text).nanos
+    found = _DIGITS.match(text)
+    written, suffix, exponent = found.groups() if found else ("", None, None)
+    return values.Amount(nanos, max(0, len(written or "") + _THOUSANDTHS.get(suffix, 0) - int(exponent or 0)))
+
+
+def is_quantity(text: str) -> bool:
+    """isQuantity(string)."""
+    return succeeds(quantity.parse_quantity, text)
+
+
+def sign(value: values.Amount) -> int:
+    """sign(quantity)."""
+    return (value.nanos > 0) - (value.nanos < 0)
+
+
+def compare_to(value: values.Amount, other: values.Amount) -> int:
+    """x.compareTo(y)."""
+    return (value.nanos > other.nanos) - (value.nanos < other.nanos)
+
+
+def is_greater_than(value: values.Amount, other: values.Amount) -> bool:
+    """x.isGreaterThan(y)."""
+    return value.nanos > other.nanos
+
+
+def is_less_than(value: values.Amount, other: values.Amount) -> bool:
+    """x.isLessThan(y)."""
+    return value.nanos < other.nanos
+
+
+def is_integer(value: values.Amount) -> bool:
+    """quantity.isInteger()."""
+    return _whole(value) is not None
+
+
+def as_integer(value: values.Amount) -> int:
+    """quantity.asInteger()."""
+    whole = _whole(value)
+    if whole is None:
+        raise values.EvaluationError("cannot convert value to integer")
+    return whole
+
+
+def as_float(value: values.Amount) -> float:
+    """quantity.asApproximateFloat()."""
+    return value.nanos / _NANOS
+
+
+def add(value: values.Amount, other: values.Amount) -> values.Amount:
+    """quantity.add(quantity)."""
+    if not value.nanos or not other.nanos:
+        return other if other.nanos else value
+    return values.Amount(value.nanos + other.nanos, max(value.digits, other.digits))
+
+
+def add_int(value: values.Amount, other: int) -> values.Amount:
+    """quantity.add(int)."""
+    return add(value, values.Amount(other * _NANOS))
+
+
+def sub(value: values.Amount, other: values.Amount) -> values.Amount:
+    """quantity.sub(quantity)."""
+    return add(value, values.Amount(-other.nanos, other.digits))
+
+
+def sub_int(value: values.Amount, other: int) -> values.Amount:
+    """quantity.sub(int)."""
+    # The least number has no opposite in 64 bits: in Kubernetes it is its own.
+    return add_int(value, other if other == values.MIN_INT else -other)
+
+
+def _whole(value: values.Amount) -> int | None:
+    """The number, where it is one of 64 bits and was never written as less than one: 2000m is none."""
+    whole, rest = divmod(value.nanos, _NANOS)
+    return None if rest or value.digits or not values.MIN_INT <= whole <= values.MAX_INT else whole
+
+
+def version_of(text: str) -> semver.Version:
+    """semver(string)."""
+    return _read(semver.parse, text)
+
+
+def normalized_version_of(text: str, normalize: bool) -> semver.Version:
+    """semver(string, bool)."""
+    return version_of(_read(semver.normalized, text) if normalize else text)
+
+
+def is_version(text: str) -> bool:
+    """isSemver(string)."""
+    return succeeds(semver.parse, text)
+
+
+def is_normalized_version(text: str, normalize: bool) -> bool:
+    """isSemver(string, bool)."""
+    return succeeds(lambda each: semver.parse(semver.normalized(each) if normalize else each), text)
+
+
+def compare_versions(value: semver.Version, other: semver.Version) -> int:
+    """x.compareTo(y)."""
+    return (value > other) - (value < other)
+
+
+def is_later(value: semver.Version, other: semver.Version) -> bool:
+    """x.isGreaterThan(y)."""
+    return value > other
+
+
+def is_earlier(value: semver.Version, other: semver.Version) -> bool:
+    """x.isLessThan(y)."""
+    return value < other
+
+
+def major(value: semver.Version) -> int:
+    """semver.major()."""
+    return value.major
+
+
+def minor(value: semver.Version) -> int:
+    """semver.minor()."""
+    return value.minor
+
+
+def patch(value: semver.Version) -> int:
+    """semver.patch()."""
+    return value.patch
+
+
+def succeeds(parse: Callable[[str], object], text: str) -> bool:
+    """Whether it can be parsed."""
+    try:
+        parse(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _read(parse: Callable[[str], _Read], text: str) -> _Read:
+    try:
+        return parse(text)
+    except ValueError as error:
+        raise values.EvaluationError(str(error)) from error

@@ -1,0 +1,75 @@
+"""Types as the checker finds them, and as messages write them.
+
+Source: github.com/google/cel-spec/proto/cel/expr (checked.proto), github.com/google/cel-go/checker (format).
+"""
+
+import functools
+from typing import Final
+
+from trireme_kube.cel import wire
+
+_PRIMITIVES: Final = {1: "bool", 2: "int", 3: "uint", 4: "double", 5: "string", 6: "bytes"}
+_WELL_KNOWN: Final = {1: "any", 2: "timestamp", 3: "duration"}
+# Those that a message of clauses for `format` can tell apart; as values they have other names than in messages.
+RUNTIME_NAMES: Final = {
+    "timestamp": "google.protobuf.Timestamp",
+    "duration": "google.protobuf.Duration",
+    "null": "null_type",
+}
+
+
+@functools.lru_cache(maxsize=1024)
+def written(encoded: bytes) -> str:
+    """The type in words."""
+    for number, value in wire.fields(encoded):
+        if number == 1:
+            return "dyn"
+        if number == 2:
+            return "null"
+        if number == 3:
+            return _PRIMITIVES.get(value, "")
+        if number == 4:
+            return f"wrapper({_PRIMITIVES.get(value, '')})"
+        if number == 5:
+            return _WELL_KNOWN.get(value, "")
+        if number in (6, 7):
+            inner = dict(wire.fields(value))
+            parts = [written(inner.get(at, b"\n\x00")) for at in range(1, number - 4)]
+            return f"{'list' if number == 6 else 'map'}({', '.join(parts)})"
+        if number in (9, 10):
+            return str(value.decode())
+        if number == 11:
+            return f"type({written(value)})" if value else "type"
+        if number == 14:
+            name, parameters = "", []
+            for part, each in wire.fields(value):
+                if part == 1:
+                    name = each.decode()
+                else:
+                    parameters.append(written(each))
+            return f"{name}({', '.join(parameters)})" if parameters else name
+    return "dyn"
+
+
+def element(encoded: bytes) -> bytes:
+    """What an optional or a list is of; the type itself where it is neither."""
+    for number, value in wire.fields(encoded):
+        if number == 14:
+            return next((each for part, each in wire.fields(value) if part == 2), encoded)
+        if number == 6:
+            return next((each for _, each in wire.fields(value)), encoded)
+    return encoded
+
+
+def taken_apart(encoded: bytes) -> tuple[str, list[bytes]]:
+    """The name of the type, and the types that it is of."""
+    name = written(encoded).partition("(")[0]
+    for number, value in wire.fields(encoded):
+        if number in (6, 7):
+            inner = dict(wire.fields(value))
+            return name, [inner.get(at, b"\n\x00") for at in range(1, number - 4)]
+        if number == 11:
+            return name, [value] if value else []
+        if number == 14:
+            return name, [each for part, each in wire.fields(value) if part == 2]
+    return name, []

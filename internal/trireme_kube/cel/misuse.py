@@ -1,0 +1,86 @@
+"""Functions that are called with too few or too many arguments, or on nothing: what Kubernetes says of that.
+
+The library takes such a call for one of a function that it does not know, where Kubernetes knows the function and says
+which types it is not for. So an expression of which the library says that is checked once more, in an environment where
+every function has an overload of every other shape. What those take nothing is of, so that the library itself says what
+they are not for; where it knows too little of the types to say so, or there are no arguments, the call is found here.
+
+Source: github.com/google/cel-go/checker (resolveOverload).
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from trireme_kube.cel import checked_types, functions, syntax, wording
+
+#: What the library says of a function that it does not know in this shape.
+UNKNOWN: Final = "undeclared reference to "
+_PREFIX: Final = "misused "
+_MOST_ARGUMENTS: Final = 5
+_ANYTHING: Final = "*T"
+_UNDECLARED: Final = re.compile(
+    r"(ERROR: <input>:([0-9]+):([0-9]+): )undeclared reference to '(\w+)' \(in container ''\)"
+)
+_METHOD: Final = re.compile(r"\.\s*\w+\s*$")
+_WITH_NOTHING: Final = re.compile(r"\(\s*\)")
+
+
+def shapes(name: str) -> Iterator[tuple[str, int, bool]]:
+    """How else it might be called: the overload's name, with how many arguments, whether on the first of them."""
+    known = functions.BY_NAME[name]
+    for count in range(_MOST_ARGUMENTS + 1):
+        alike = [each for each in known if len(functions.parts(each.parameters)) == count]
+        for member in (False, True):
+            # What is called with nothing is told by its text; but a name of several parts would not be one.
+            possible = count > 0 or (not member and "." in name)
+            if possible and not any(_is_so(each, member) for each in alike):
+                yield f"{_PREFIX}{name} {count} {member}", count, member
+
+
+def _is_so(overload: functions.Overload, member: bool) -> bool:
+    """Whether it stands in the way of an overload of this shape: of the language's own only if it takes anything."""
+    if overload.declared:
+        return overload.member == member
+    return not overload.parameters or any(part[-1] in _ANYTHING for part in functions.parts(overload.parameters))
+
+
+def with_nothing(expression: str, said: str) -> str:
+    """What the library said, with functions that it does not know because they are called with nothing."""
+    lines = expression.split("\n")
+
+    def known(found: re.Match[str]) -> str:
+        place, row, column, name = found.groups()
+        line, at = lines[int(row) - 1], int(column) - 1
+        if name in functions.BY_NAME and _WITH_NOTHING.match(line, at) and not _METHOD.search(line[:at]):
+            return f"{place}found no matching overload for '{name}' applied to '()'"
+        return found.group()
+
+    return _UNDECLARED.sub(known, said)
+
+
+def problems(expression: str, checked: syntax.Checked) -> str:
+    """What is said of the calls of these shapes; empty where there is none."""
+    found = []
+    for node in _calls(checked.root):
+        if checked.overload(node.id).startswith(_PREFIX):
+            types = [_type(checked, each) for each in node.arguments]
+            target = f"{types.pop(0)}." if node.member else ""
+            message = f"found no matching overload for '{node.function}' applied to '{target}({', '.join(types)})'"
+            found.append(wording.placed(expression, checked.positions.get(node.id, 0), message))
+    return "\n".join(text for _, text in sorted(found, key=lambda problem: problem[0]))
+
+
+def _type(checked: syntax.Checked, node: syntax.Node) -> str:
+    if checked.overload(node.id).startswith(_PREFIX):
+        return "!error!"
+    return checked_types.written(checked.type(node.id))
+
+
+def _calls(root: syntax.Node) -> Iterator[syntax.Call]:
+    waiting = [root]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, syntax.Call):
+            yield each
+        waiting.extend(syntax.children(each))

@@ -1,0 +1,215 @@
+"""Expressions that are deeper than the CEL library reads at once, read in parts.
+
+The library parses and checks each part as an expression of its own. In its text, something of the same type stands for
+a part that was taken out of it, bound to a name that says which; around it are the variables that macros declared,
+bound to something of their types. Then the trees are put together, each in its place.
+
+The library's limit is 32, that of Kubernetes 250: `outline` says what is too deep even for it.
+"""
+
+import bisect
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from trireme_kube.cel import checked_types, outline, syntax, wording
+
+# How deep a part may be, of brackets and operators. Each may be several levels to the library.
+DEEPEST_PART: Final = 8
+
+# What stands for a part has this name with the part's number.
+_STANDS_FOR: Final = "_trireme_part_"
+
+_DYNAMIC: Final = b"\n\x00"
+_INT: Final = b"\x18\x02"
+
+_SAMPLES: Final = {
+    "dyn": "dyn(0)",
+    "null": "null",
+    "bool": "true",
+    "int": "0",
+    "uint": "0u",
+    "double": "0.0",
+    "string": '""',
+    "bytes": 'b""',
+    "timestamp": "timestamp(0)",
+    "duration": 'duration("0s")',
+    "kubernetes.Quantity": 'quantity("0")',
+    "kubernetes.Semver": 'semver("0.0.0")',
+    "kubernetes.URL": 'url("/")',
+    "kubernetes.NamedFormat": "format.date()",
+    "kubernetes.DRADevice": "device",
+    "net.IP": 'ip("::")',
+    "net.CIDR": 'cidr("::/0")',
+}
+_HOLDING: Final = {"list": "[{}]", "map": "{{{}: {}}}", "optional_type": "optional.of({})"}
+_DEEPEST_TYPE: Final = 12
+
+
+class RefusedError(Exception):
+    """What the compiler says of the parts, in the order of the text."""
+
+
+@dataclass(slots=True)
+class _Text:
+    """The text of a part as the library gets it, with where its pieces come from."""
+
+    text: str = ""
+    # Where each piece begins, here and in the expression, and whether it is the same there.
+    _pieces: list[tuple[int, int, bool]] = field(default_factory=list)
+
+    def add(self, text: str, start: int, *, same: bool = False) -> None:
+        """Goes on with a piece."""
+        self._pieces.append((len(self.text), start, same))
+        self.text += text
+
+    def original(self, at: int) -> int:
+        """Where in the expression that is which is here at that place."""
+        here, there, same = self._pieces[bisect.bisect_right(self._pieces, at, key=lambda piece: piece[0]) - 1]
+        return there + at - here if same else there
+
+
+def read(expression: str, compile_: Callable[[str], Any], deepest_part: int = DEEPEST_PART) -> tuple[Any, str]:
+    """The checked expression (`syntax.Checked`), and the name of its type. `compile_` is the library's.
+
+    Raises: RefusedError, outline.UnreadableError, outline.TooDeepError.
+    """
+    whole = outline.of(expression, deepest_part)
+    joined = _Joined(expression, compile_)
+    root = joined.read(whole)
+    if joined.problems:
+        raise RefusedError("\n".join(text for _, text in sorted(set(joined.problems))))
+    joined.checked.root = root.tree
+    return joined.checked, root.type_name
+
+
+@dataclass(slots=True)
+class _Part:
+    tree: syntax.Node
+    type: bytes
+    type_name: str
+
+
+class _Joined:
+    """The parts of one expression, and what is known of all their nodes."""
+
+    def __init__(self, expression: str, compile_: Callable[[str], Any]) -> None:
+        self._expression = expression
+        self._compile = compile_
+        self._parts: dict[outline.Piece, _Part] = {}
+        self._numbers: list[outline.Piece] = []
+        self._last_id = 0
+        self.problems: list[tuple[tuple[int, int], str]] = []
+        self.checked = syntax.Checked(syntax.Literal(0, None))
+
+    def read(self, piece: outline.Piece) -> _Part:
+        """The part, and before it those in it."""
+        known = self._parts.get(piece)
+        if known is None:
+            known = self._parts[piece] = self._read(piece)
+        return known
+
+    def _read(self, piece: outline.Piece) -> _Part:
+        text = _Text()
+        bound = self._bind(piece, text)
+        at = piece.start
+        for part in outline.parts_in(piece):
+            text.add(self._expression[at : part.start], at, same=True)
+            name = f"{_STANDS_FOR}{self._number(part)}"
+            text.add(f"cel.bind({name}, {sample(self.read(part).type)}, {name})", part.start)
+            at = part.end
+        text.add(self._expression[at : piece.end], at, same=True)
+        if bound:
+            # On a line of its own: there may be a comment before it.
+            text.add("\n" + ")" * bound, piece.end)
+        try:
+            found = self._compile(text.text)
+        except RuntimeError as error:
+            self.problems += wording.problems(str(error), text.text, self._expression, text.original)
+            return _Part(syntax.Literal(0, None), _DYNAMIC, "DYN")
+        checked = syntax.read(found.serialize())
+        root = checked.root
+        for _ in range(bound):
+            assert isinstance(root, syntax.Comprehension)
+            root = root.result
+        return _Part(self._take(checked, root, text), checked.type(root.id), found.return_type().name())
+
+    def _bind(self, piece: outline.Piece, text: _Text) -> int:
+        """The variables that the part may speak of; answers how many they are."""
+        names = outline.names_in(self._expression[piece.start : piece.end]) if piece.variables else frozenset()
+        known = {variable.name: variable for variable in piece.variables if variable.name in names}
+        for variable in known.values():
+            kind = _of(self.read(variable.source).type, variable.what)
+            text.add(f"cel.bind({variable.name}, {sample(kind)}, ", piece.start)
+        return len(known)
+
+    def _number(self, part: outline.Piece) -> int:
+        self._numbers.append(part)
+        return len(self._numbers) - 1
+
+    def _take(self, checked: syntax.Checked, root: syntax.Node, text: _Text) -> syntax.Node:
+        """The tree with the parts in their places, and all that is known of it, under numbers of its own."""
+        first = self._last_id
+        self._last_id += 1 + max([*checked.types, *checked.positions], default=0)
+        own = self.checked
+        own.overloads.update((first + key, value) for key, value in checked.overloads.items())
+        own.names.update((first + key, value) for key, value in checked.names.items())
+        own.types.update((first + key, value) for key, value in checked.types.items())
+        own.positions.update((first + key, text.original(value)) for key, value in checked.positions.items())
+        return self._placed(root, first)
+
+    def _placed(self, node: syntax.Node, first: int) -> syntax.Node:
+        def each(inner: syntax.Node) -> syntax.Node:
+            return self._placed(inner, first)
+
+        number = first + node.id
+        if isinstance(node, syntax.Call):
+            return dataclasses.replace(node, id=number, arguments=[each(one) for one in node.arguments])
+        if isinstance(node, syntax.Select):
+            return dataclasses.replace(node, id=number, operand=each(node.operand))
+        if isinstance(node, syntax.ListOf):
+            return dataclasses.replace(node, id=number, elements=[each(one) for one in node.elements])
+        if isinstance(node, syntax.MapOf):
+            entries = [dataclasses.replace(one, key=each(one.key), value=each(one.value)) for one in node.entries]
+            return dataclasses.replace(node, id=number, entries=entries)
+        if isinstance(node, syntax.Comprehension):
+            if node.result_variable.startswith(_STANDS_FOR):
+                return self._parts[self._numbers[int(node.result_variable.removeprefix(_STANDS_FOR))]].tree
+            return dataclasses.replace(
+                node,
+                id=number,
+                over=each(node.over),
+                start=each(node.start),
+                condition=each(node.condition),
+                step=each(node.step),
+                result=each(node.result),
+            )
+        return dataclasses.replace(node, id=number)
+
+
+def sample(kind: bytes, within: int = 0) -> str:
+    """Something of the type, as an expression. It is of the dynamic type so far within the type that the library would
+    not read it.
+    """
+    name, of = checked_types.taken_apart(kind)
+    inner = [sample(each, within + 1) for each in of] if within < _DEEPEST_TYPE else []
+    if name in _HOLDING:
+        return _HOLDING[name].format(*inner) if inner else _SAMPLES["dyn"]
+    if name == "type":
+        return f"type({inner[0]})" if inner else "type(type(0))"
+    return _SAMPLES.get(name, _SAMPLES["dyn"])
+
+
+def _of(kind: bytes, what: str) -> bytes:
+    """The type of what a macro declares over something of this type."""
+    name, of = checked_types.taken_apart(kind)
+    if what == outline.ITSELF:
+        return kind
+    if what == outline.CONTENT:
+        return of[0] if name == "optional_type" else _DYNAMIC
+    if name == "list":
+        return _INT if what == outline.FIRST else of[0]
+    if name == "map":
+        return of[1] if what == outline.SECOND else of[0]
+    return _DYNAMIC

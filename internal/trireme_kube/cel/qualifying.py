@@ -1,0 +1,122 @@
+"""Selecting from values: fields of maps and elements of lists, one after the other.
+
+A chain of selections is one step of a program: it costs one for where it begins and one for each that was found. With
+an optional selection in it, what is not there ends the chain, and the result is an optional.
+
+Source: github.com/google/cel-go/interpreter (attributes).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from trireme_kube.cel import values
+from trireme_kube.cel.values import EvaluationError, Map, Optional, Uint
+
+
+@dataclass(frozen=True, slots=True)
+class Qualifier:
+    """One selection. `run`: what computes the key, where it is none that is written down."""
+
+    key: Any
+    run: Callable[[Any], Any] | None = None
+    optional: bool = False
+    test_only: bool = False
+
+
+class Attribute:
+    """A value, and what is selected from it."""
+
+    __slots__ = ("_base", "_qualifiers")
+
+    def __init__(self, base: Callable[[Any], Any]) -> None:
+        """`base`: computes the value in a frame."""
+        self._base = base
+        self._qualifiers: list[Qualifier] = []
+
+    def qualify(self, qualifier: Qualifier) -> None:
+        """Selects from what this is."""
+        self._qualifiers.append(qualifier)
+
+    def resolve(self, frame: Any) -> Any:
+        """What is selected; the beginning of the chain is not paid for. Raises: EvaluationError."""
+        value = self._base(frame)
+        optional = isinstance(value, Optional)
+        if optional:
+            if not value.present:
+                return value
+            value = value.value
+        for qualifier in self._qualifiers:
+            optional = optional or qualifier.optional
+            key = qualifier.key if qualifier.run is None else _key(qualifier.run(frame))
+            # What is not there is paid for, except where that is no error.
+            frame.cost += not optional
+            found, value = _select(value, key, presence=optional or qualifier.test_only)
+            if qualifier.test_only and not optional:
+                value = found
+            elif not found:
+                return Optional()
+            frame.cost += optional
+        return Optional(value, True) if optional else value
+
+
+class Choice:
+    """One of two attributes; what is selected from it is selected from both."""
+
+    __slots__ = ("_condition", "_sides")
+
+    def __init__(self, condition: Callable[[Any], Any], chosen: "Side", other: "Side") -> None:
+        """`condition`: whether it is the first."""
+        self._condition = condition
+        self._sides = (chosen, other)
+
+    def qualify(self, qualifier: Qualifier) -> None:
+        """Selects from what this is."""
+        for side in self._sides:
+            side.qualify(qualifier)
+
+    def resolve(self, frame: Any) -> Any:
+        """What is selected. Raises: EvaluationError."""
+        value = self._condition(frame)
+        if value is True:
+            return self._sides[0].resolve(frame)
+        if value is False:
+            return self._sides[1].resolve(frame)
+        raise values.no_such_overload()
+
+
+Side = Attribute | Choice
+
+
+def _key(value: Any) -> Any:
+    if type(value) in (bool, int, Uint, float, str):
+        return value
+    raise EvaluationError(f"invalid qualifier type: {values.go_type(value)}")
+
+
+def _select(value: Any, key: Any, *, presence: bool) -> tuple[bool, Any]:
+    """Whether it is there, and what. Raises: EvaluationError; with `presence`, not just because it is not there."""
+    if type(value) is Map:
+        found, selected = value.find(key)
+        if found or presence:
+            return found, selected
+    elif type(value) is list:
+        index = _index(key)
+        if 0 <= index < len(value):
+            return True, value[index]
+        if presence:
+            return False, None
+        raise EvaluationError(f"index out of bounds: {values.written(key)}")
+    elif presence:
+        return False, None
+    raise EvaluationError(f"no such key: {values.written(key)}")
+
+
+def _index(key: Any) -> int:
+    if type(key) in (int, Uint):
+        return int(key)
+    if type(key) is float:
+        if key.is_integer():
+            return int(key)
+        raise EvaluationError(f"unsupported index value {values.written(key)} in list")
+    raise EvaluationError(f"unsupported index type '{values.type_name(key)}' in list")

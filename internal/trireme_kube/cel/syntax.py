@@ -1,0 +1,285 @@
+"""What the CEL library found in an expression: its tree, checked, as the library writes it down.
+
+That is an encoded `cel.expr.CheckedExpr`. It is taken apart here, field by field: a parser of messages refuses trees
+that are as deep as expressions may be.
+
+Source: github.com/google/cel-spec/proto/cel/expr (syntax.proto, checked.proto).
+"""
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from trireme_kube.cel import wire
+from trireme_kube.cel.values import Uint
+
+# The dynamic type: google.protobuf.Empty in field 1.
+_DYNAMIC: Final = b"\n\x00"
+# A type of types: field 11.
+_TYPE: Final = b"\x5a"
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A constant."""
+
+    id: int
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A variable, or a type."""
+
+    id: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    """operand.name, or has(operand.name)."""
+
+    id: int
+    operand: "Node"
+    name: str
+    test_only: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function or an operator; what a method is called on is the first argument."""
+
+    id: int
+    function: str
+    arguments: "Sequence[Node]"
+    member: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ListOf:
+    """A list; some of its elements may be optional."""
+
+    id: int
+    elements: "Sequence[Node]"
+    optional: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One entry of a map, or a field of a message."""
+
+    key: "Node"
+    value: "Node"
+    optional: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MapOf:
+    """A map; a message, where it has a name."""
+
+    id: int
+    name: str
+    entries: Sequence[Entry]
+
+
+@dataclass(frozen=True, slots=True)
+class Comprehension:
+    """A loop: what macros become."""
+
+    id: int
+    variable: str
+    second_variable: str
+    over: "Node"
+    result_variable: str
+    start: "Node"
+    condition: "Node"
+    step: "Node"
+    result: "Node"
+
+
+Node = Literal | Name | Select | Call | ListOf | MapOf | Comprehension
+
+
+@dataclass(slots=True)
+class Checked:
+    """An expression's tree, with what is known of its nodes by their number."""
+
+    root: Node
+    # Of a call, the names of all overloads that it may be.
+    overloads: dict[int, Sequence[str]] = field(default_factory=dict)
+    # Of a name, what it refers to.
+    names: dict[int, str] = field(default_factory=dict)
+    # Encoded: types that are the same are equal.
+    types: dict[int, bytes] = field(default_factory=dict)
+    # Where in the text a node begins, in characters.
+    positions: dict[int, int] = field(default_factory=dict)
+
+    def overload(self, node: int) -> str:
+        """The one overload that a call can be, or nothing where there are several."""
+        found = self.overloads.get(node, ())
+        return found[0] if len(found) == 1 else ""
+
+    def is_type(self, node: int) -> bool:
+        """Whether it is the name of a type."""
+        return self.types.get(node, b"").startswith(_TYPE)
+
+    def type(self, node: int) -> bytes:
+        """The type, encoded."""
+        return self.types.get(node, _DYNAMIC)
+
+
+def children(node: Node) -> Sequence[Node]:
+    """What a node is made of."""
+    if isinstance(node, Select):
+        return [node.operand]
+    if isinstance(node, Call):
+        return node.arguments
+    if isinstance(node, ListOf):
+        return node.elements
+    if isinstance(node, MapOf):
+        return [each for entry in node.entries for each in (entry.key, entry.value)]
+    if isinstance(node, Comprehension):
+        return [node.over, node.start, node.condition, node.step, node.result]
+    return []
+
+
+def read(serialized: bytes) -> Checked:
+    """The tree in what the library wrote: a message of a stated type, with it in the second field."""
+    content = next(value for number, value in wire.fields(serialized) if number == 2)
+    out: Checked | None = None
+    maps: list[tuple[int, bytes]] = []
+    for number, value in wire.fields(content):
+        if number == 4:
+            out = Checked(_node(value))
+        elif number in (2, 3):
+            maps.append((number, value))
+        elif number == 5:
+            maps.extend((number, entry) for part, entry in wire.fields(value) if part == 4)
+    if out is None:
+        raise ValueError("the library wrote no expression")
+    for number, value in maps:
+        key, stated = _pair(value)
+        if number == 3:
+            out.types[key] = stated
+        elif number == 5:
+            out.positions[key] = stated
+        else:
+            _read_reference(out, key, stated)
+    return out
+
+
+def _read_reference(out: Checked, key: int, content: bytes) -> None:
+    overloads = []
+    for number, value in wire.fields(content):
+        if number == 1:
+            out.names[key] = value.decode()
+        elif number == 3:
+            overloads.append(value.decode())
+    if overloads:
+        out.overloads[key] = overloads
+
+
+def _pair(content: bytes) -> tuple[int, Any]:
+    key, stated = 0, None
+    for number, value in wire.fields(content):
+        key, stated = (value, stated) if number == 1 else (key, value)
+    # A number that is zero is not written.
+    return key, 0 if stated is None else stated
+
+
+def _node(content: bytes) -> Node:
+    id_ = 0
+    for number, value in wire.fields(content):
+        if number == 2:
+            id_ = value
+        else:
+            kind, inner = number, value
+    return _READERS[kind](id_, inner)
+
+
+def _literal(id_: int, content: bytes) -> Node:
+    for number, value in wire.fields(content):
+        return Literal(id_, _CONSTANTS[number](value))
+    return Literal(id_, None)
+
+
+def _name(id_: int, content: bytes) -> Node:
+    return Name(id_, _only(content).decode())
+
+
+def _select(id_: int, content: bytes) -> Node:
+    found = dict(wire.fields(content))
+    return Select(id_, _node(found[1]), found[2].decode(), bool(found.get(3)))
+
+
+def _call(id_: int, content: bytes) -> Node:
+    function, member, arguments = "", False, []
+    for number, value in wire.fields(content):
+        if number == 2:
+            function = value.decode()
+        else:
+            # The target is written first, having the lowest number.
+            member = member or number == 1
+            arguments.append(_node(value))
+    return Call(id_, function, arguments, member)
+
+
+def _list(id_: int, content: bytes) -> Node:
+    elements, optional = [], set()
+    for number, value in wire.fields(content):
+        if number == 1:
+            elements.append(_node(value))
+        elif isinstance(value, int):
+            optional.add(value)
+        else:
+            optional.update(wire.packed(value))
+    return ListOf(id_, elements, frozenset(optional))
+
+
+def _map(id_: int, content: bytes) -> Node:
+    name, entries = "", []
+    for number, value in wire.fields(content):
+        if number == 1:
+            name = value.decode()
+        else:
+            found = dict(wire.fields(value))
+            key = _node(found[3]) if 3 in found else Literal(found.get(1, 0), found.get(2, b"").decode())
+            entries.append(Entry(key, _node(found[4]), bool(found.get(5))))
+    return MapOf(id_, name, entries)
+
+
+def _comprehension(id_: int, content: bytes) -> Node:
+    found = dict(wire.fields(content))
+    return Comprehension(
+        id_,
+        found.get(1, b"").decode(),
+        found.get(8, b"").decode(),
+        _node(found[2]),
+        found.get(3, b"").decode(),
+        *(_node(found[number]) for number in range(4, 8)),
+    )
+
+
+_READERS: Final = {
+    3: _literal,
+    4: _name,
+    5: _select,
+    6: _call,
+    7: _list,
+    8: _map,
+    9: _comprehension,
+}
+_CONSTANTS: Final[Mapping[int, Any]] = {
+    1: lambda value: None,
+    2: bool,
+    3: lambda value: value - 2**64 if value >= 2**63 else value,
+    4: Uint,
+    5: lambda value: struct.unpack("<d", value)[0],
+    6: lambda value: value.decode(),
+    7: bytes,
+}
+
+
+def _only(content: bytes) -> Any:
+    return next((value for _, value in wire.fields(content)), b"")

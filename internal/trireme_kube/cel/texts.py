@@ -1,0 +1,218 @@
+"""The functions of texts: those of the language, CEL's strings extension, and regular expressions.
+
+Regular expressions are those of RE2, as in Go. It takes time in proportion to the text whatever the pattern is, and
+patterns come from anybody who may write a claim: Python's own could be made to search for hours.
+
+Source: github.com/google/cel-go/ext (strings), k8s.io/apiserver/pkg/cel/library (regex), regexp of Go.
+"""
+
+import functools
+from collections.abc import Iterator
+from typing import Any, Final
+
+import re2
+
+from trireme_kube.cel import values
+from trireme_kube.cel.values import EvaluationError
+
+_ESCAPES: Final = {
+    "\a": "\\a",
+    "\b": "\\b",
+    "\f": "\\f",
+    "\n": "\\n",
+    "\r": "\\r",
+    "\t": "\\t",
+    "\v": "\\v",
+    "\\": "\\\\",
+    '"': '\\"',
+}
+# What unicode.IsSpace of Go takes for a space.
+_SPACES: Final = (
+    "\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
+)
+# What RE2 says and Go says otherwise.
+_WORDS_OF_GO: Final = {
+    "missing ]": "missing closing ]",
+    "missing )": "missing closing )",
+    "no argument for repetition operator": "missing argument to repetition operator",
+    "bad repetition operator": "invalid nested repetition operator",
+    "invalid repetition size": "invalid repeat count",
+    "trailing \\": "trailing backslash at end of expression",
+    "invalid perl operator": "invalid or unsupported Perl syntax",
+    "invalid named capture group": "invalid named capture",
+}
+
+
+class PatternError(ValueError):
+    """It is no regular expression; the text is Go's."""
+
+
+def text_contains(text: Any, wanted: Any) -> bool:
+    """string.contains(string)."""
+    return _text(wanted) in _text(text)
+
+
+def starts_with(text: Any, wanted: Any) -> bool:
+    """string.startsWith(string)."""
+    return _text(text).startswith(_text(wanted))
+
+
+def ends_with(text: Any, wanted: Any) -> bool:
+    """string.endsWith(string)."""
+    return _text(text).endswith(_text(wanted))
+
+
+def _text(value: Any) -> str:
+    if type(value) is not str:
+        raise values.no_such_overload()
+    return value
+
+
+def char_at(text: str, at: int) -> str:
+    """string.charAt(index)."""
+    _check_index(at, 0 <= at <= len(text))
+    return text[at : at + 1]
+
+
+def index_of(text: str, wanted: str, start: int = 0) -> int:
+    """string.indexOf(string), string.indexOf(string, offset)."""
+    _check_index(start, start >= 0)
+    return min(start, len(text)) if not wanted else text.find(wanted, start)
+
+
+def last_index_of(text: str, wanted: str) -> int:
+    """string.lastIndexOf(string)."""
+    return text.rfind(wanted)
+
+
+def last_index_before(text: str, wanted: str, start: int) -> int:
+    """string.lastIndexOf(string, offset): no match that starts behind the offset."""
+    _check_index(start, start >= 0)
+    if not wanted:
+        return min(start, len(text))
+    return -1 if start >= len(text) else text.rfind(wanted, 0, start + len(wanted))
+
+
+def lower_ascii(text: str) -> str:
+    """string.lowerAscii()."""
+    return "".join(letter.lower() if letter.isascii() else letter for letter in text)
+
+
+def upper_ascii(text: str) -> str:
+    """string.upperAscii()."""
+    return "".join(letter.upper() if letter.isascii() else letter for letter in text)
+
+
+def replaced(text: str, old: str, new: str, limit: int = -1) -> str:
+    """string.replace(string, string), string.replace(string, string, limit): a limit below zero is none."""
+    return text.replace(old, new, limit if limit >= 0 else -1)
+
+
+def split(text: str, separator: str, limit: int = -1) -> list[str]:
+    """string.split(string), string.split(string, limit): a limit below zero is none."""
+    if limit == 0:
+        return []
+    if not separator:
+        parts = list(text)
+        return parts if limit < 0 or len(parts) <= limit else [*parts[: limit - 1], "".join(parts[limit - 1 :])]
+    return text.split(separator, limit - 1 if limit > 0 else -1)
+
+
+def substring(text: str, start: int) -> str:
+    """string.substring(start)."""
+    _check_index(start, 0 <= start <= len(text))
+    return text[start:]
+
+
+def substring_to(text: str, start: int, end: int) -> str:
+    """string.substring(start, end)."""
+    if start > end:
+        raise EvaluationError(f"invalid substring range. start: {start}, end: {end}")
+    _check_index(start, 0 <= start <= len(text))
+    _check_index(end, 0 <= end <= len(text))
+    return text[start:end]
+
+
+def trimmed(text: str) -> str:
+    """string.trim()."""
+    return text.strip(_SPACES)
+
+
+def joined(parts: list[Any], separator: str = "") -> str:
+    """list.join(), list.join(string)."""
+    for part in parts:
+        if type(part) is not str:
+            raise EvaluationError(f"join: invalid input: {values.written(part)}")
+    return separator.join(parts)
+
+
+def quoted(text: str) -> str:
+    """strings.quote(string)."""
+    return '"' + "".join(_ESCAPES.get(letter, letter) for letter in text) + '"'
+
+
+def _check_index(index: int, inside: bool) -> None:
+    if not inside:
+        raise EvaluationError(f"index out of range: {index}")
+
+
+@functools.lru_cache(maxsize=1024)
+def pattern(text: str) -> Any:
+    """The pattern, compiled. Raises: PatternError."""
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return re2.compile(text, options)
+    except re2.error as error:
+        raise PatternError(_go_error(error)) from None
+
+
+def matches(text: Any, wanted: Any) -> bool:
+    """matches(string, pattern), string.matches(pattern)."""
+    return _compiled(_text(wanted), "").search(text) is not None
+
+
+def matches_whatever(text: Any, wanted: Any) -> bool:
+    """The same, where what is asked about may be no text."""
+    if type(text) is not str:
+        raise EvaluationError("no such overload: matches")
+    return matches(text, wanted)
+
+
+def find(text: str, wanted: str) -> str:
+    """string.find(pattern): the first match, or nothing."""
+    found = _compiled(wanted, "Illegal regex: ").search(text)
+    return str(found.group()) if found else ""
+
+
+def find_all(text: str, wanted: str, limit: int = -1) -> list[str]:
+    """string.findAll(pattern), string.findAll(pattern, limit): a limit below zero is none."""
+    out: list[str] = []
+    for each in _found(_compiled(wanted, "Illegal regex: "), text):
+        if 0 <= limit <= len(out):
+            break
+        out.append(each)
+    return out
+
+
+def _found(compiled: Any, text: str) -> Iterator[str]:
+    end = -1
+    for found in compiled.finditer(text):
+        # Nothing right behind a match is no match of its own.
+        if found.group() or found.start() != end:
+            yield found.group()
+        end = found.end()
+
+
+def _compiled(text: str, lead: str) -> Any:
+    try:
+        return pattern(text)
+    except PatternError as error:
+        raise EvaluationError(f"{lead}{error}") from None
+
+
+def _go_error(error: Exception) -> str:
+    said = error.args[0] if error.args else ""
+    text = said.decode(errors="replace") if isinstance(said, bytes) else str(said)
+    why, colon, where = text.partition(": ")
+    return f"error parsing regexp: {_WORDS_OF_GO.get(why, why)}" + (f": `{where}`" if colon else "")

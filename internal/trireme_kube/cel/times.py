@@ -1,0 +1,170 @@
+"""Durations and timestamps: how they are written, and what can be asked of them.
+
+Source: time of Go, github.com/google/cel-go/common/types (duration, timestamp).
+"""
+
+import datetime
+import re
+import zoneinfo
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Final
+
+from trireme_kube.cel import values
+from trireme_kube.cel.values import Duration, EvaluationError, Timestamp
+
+SECOND: Final = 10**9
+_UNITS: Final = {
+    "ns": 1,
+    "us": 10**3,
+    "µs": 10**3,
+    "μs": 10**3,
+    "ms": 10**6,
+    "s": SECOND,
+    "m": 60 * SECOND,
+    "h": 3600 * SECOND,
+}
+_PART = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
+# Go takes hours of one digit.
+_STAMP = re.compile(
+    r"([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{1,2}):([0-9]{2}):([0-9]{2})(?:[.,]([0-9]+))?(?:Z|([+-])([0-9]{2}):([0-9]{2}))"
+)
+_OFFSET = re.compile(r"([+-]?[0-9]+):([+-]?[0-9]+)")
+_FIRST: Final = -62135596800
+_LAST: Final = 253402300799
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_MINUTES: Final = 60
+
+
+def duration(nanos: int) -> Duration:
+    """The duration. Raises: EvaluationError."""
+    if not values.MIN_INT <= nanos <= values.MAX_INT:
+        raise EvaluationError("duration overflow")
+    return Duration(nanos)
+
+
+def timestamp(nanos: int, offset: int = 0) -> Timestamp:
+    """The timestamp. Raises: EvaluationError."""
+    if not _FIRST <= nanos // SECOND <= _LAST:
+        raise EvaluationError("timestamp overflow")
+    return Timestamp(nanos, offset)
+
+
+def moved(start: Timestamp, nanos: int) -> Timestamp:
+    """The point in time so long after."""
+    return timestamp(start.nanos + nanos, start.offset)
+
+
+def parse_duration(text: str) -> int | None:
+    """As Go reads one; None where it is none."""
+    sign, bare = (-1, text[1:]) if text[:1] == "-" else (1, text.removeprefix("+"))
+    if bare == "0":
+        return 0
+    at, total = 0, 0
+    while at < len(bare):
+        part = _PART.match(bare, at)
+        if part is None or len(part.group(1)) > 400:
+            return None
+        total += int(Fraction(part.group(1).rstrip(".")) * _UNITS[part.group(2)])
+        at = part.end()
+    return sign * total if bare and values.MIN_INT <= sign * total <= values.MAX_INT else None
+
+
+def parse_timestamp(text: str) -> Timestamp | None:
+    """As RFC 3339 has it; None where it is none. Raises: EvaluationError."""
+    found = _STAMP.fullmatch(text)
+    if found is None:
+        return None
+    year, month, day, hour, minute, second = map(int, found.groups()[:6])
+    fraction, sign, hours, minutes = found.groups()[6:]
+    offset = (int(hours) * 3600 + int(minutes) * 60) * (-1 if sign == "-" else 1) if sign else 0
+    if sign and (int(hours) > 24 or int(minutes) > _MINUTES):
+        return None
+    try:
+        # There is no year zero here; of that, only what is too early remains to be said.
+        moment = datetime.datetime(year or 4, month, day, hour, minute, second, tzinfo=datetime.UTC)
+    except ValueError:
+        return None
+    if not year:
+        raise EvaluationError("timestamp overflow")
+    whole = moment - _EPOCH
+    nanos = int(((fraction or "") + "000000000")[:9])
+    return timestamp((whole.days * 86400 + whole.seconds - offset) * SECOND + nanos, offset)
+
+
+def duration_text(value: Duration) -> str:
+    """string(duration): seconds."""
+    return values.plain_float(value.nanos // SECOND + value.nanos % SECOND / SECOND) + "s"
+
+
+def timestamp_text(value: Timestamp) -> str:
+    """string(timestamp)."""
+    moment = _in(value, datetime.timezone(datetime.timedelta(seconds=value.offset)))
+    nanos = value.nanos % SECOND
+    fraction = f".{nanos:09d}".rstrip("0") if nanos else ""
+    sign, minutes = ("-" if value.offset < 0 else "+"), abs(value.offset) // 60
+    zone = f"{sign}{minutes // 60:02d}:{minutes % 60:02d}" if value.offset else "Z"
+    return f"{moment.year:04d}-{moment.month:02d}-{moment.day:02d}T{moment:%H:%M:%S}{fraction}{zone}"
+
+
+_PARTS: Final[dict[str, Callable[[datetime.datetime], int]]] = {
+    "getFullYear": lambda moment: moment.year,
+    "getMonth": lambda moment: moment.month - 1,
+    "getDayOfYear": lambda moment: moment.timetuple().tm_yday - 1,
+    "getDayOfMonth": lambda moment: moment.day - 1,
+    "getDate": lambda moment: moment.day,
+    "getDayOfWeek": lambda moment: moment.isoweekday() % 7,
+    "getHours": lambda moment: moment.hour,
+    "getMinutes": lambda moment: moment.minute,
+    "getSeconds": lambda moment: moment.second,
+    "getMilliseconds": lambda moment: moment.microsecond // 1000,
+}
+_LENGTHS: Final = {
+    "getHours": 3600 * SECOND,
+    "getMinutes": 60 * SECOND,
+    "getSeconds": SECOND,
+    "getMilliseconds": 10**6,
+}
+PARTS: Final = tuple(_PARTS)
+LENGTHS: Final = tuple(_LENGTHS)
+
+
+def part_of(name: str, value: Timestamp, zone: str = "UTC") -> int:
+    """timestamp.getHours() and its like. Raises: EvaluationError."""
+    return _PARTS[name](_in(value, _zone(zone)))
+
+
+def length_of(name: str, value: Duration) -> int:
+    """duration.getHours() and its like: all of it in that unit, cut off towards zero."""
+    whole = abs(value.nanos) // _LENGTHS[name]
+    return whole if value.nanos >= 0 else -whole
+
+
+def _in(value: Timestamp, zone: datetime.tzinfo) -> datetime.datetime:
+    seconds, nanos = divmod(value.nanos, SECOND)
+    try:
+        return (_EPOCH + datetime.timedelta(seconds=seconds, microseconds=nanos // 1000)).astimezone(zone)
+    except OverflowError:
+        raise EvaluationError("timestamp overflow") from None
+
+
+def _zone(name: str) -> datetime.tzinfo:
+    if name in ("", "UTC"):
+        return datetime.UTC
+    if ":" not in name:
+        try:
+            return zoneinfo.ZoneInfo(name)
+        except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+            raise EvaluationError(f"unknown time zone {name}") from None
+    found = _OFFSET.fullmatch(name)
+    if found is None:
+        wrong = next(part for part in name.split(":", 1) if re.fullmatch(r"[+-]?[0-9]+", part) is None)
+        raise EvaluationError(f"strconv.Atoi: parsing {values.quoted(wrong)}: invalid syntax")
+    hours, minutes = int(found.group(1)), int(found.group(2))
+    if not 0 <= minutes < _MINUTES:
+        raise EvaluationError(f"timezone offset minutes out of range [0, 59]: {name}")
+    offset = hours * 60 - minutes if name.startswith("-") else hours * 60 + minutes
+    try:
+        return datetime.timezone(datetime.timedelta(minutes=offset))
+    except ValueError:
+        raise EvaluationError(f"timezone offset out of range: {name}") from None

@@ -1,0 +1,123 @@
+"""Credentials that somebody must be asked for: a program, an identity provider, or the pod's service account.
+
+Asking, and asking again before they end, is `kubernetes.aio`'s; a failure of that package, which raises whatever
+exception a mistake happens to cause, is told here in one line that names the file and the field. The package is loaded
+with this module, and only where it is needed (`credentials`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from kubernetes.aio import config as kube_config
+from kubernetes.aio.config import incluster_config
+from kubernetes.aio.config import kube_config as kube_config_loader
+
+from trireme_kube.client import connection, kubeconfig
+from trireme_kube.client.errors import KubeconfigError
+
+if TYPE_CHECKING:
+    from trireme_kube.client.credentials import Renewal
+
+# The package's config module has no type hints.
+_package: Any = kube_config_loader
+_in_cluster_package: Any = incluster_config
+
+# A credential plugin may ask a person or a cloud; longer than this it hangs.
+PLUGIN_DEADLINE_SECONDS = 60.0
+
+
+def in_cluster() -> tuple[connection.Connection, Renewal]:
+    """The pod's service account. Raises: KubeconfigError: there is none."""
+    made = connection.Connection()
+    try:
+        _in_cluster_package.load_incluster_config(made)
+    except (kube_config.ConfigException, OSError) as error:
+        # kube-scheduler's words for having nothing at all to go by.
+        raise KubeconfigError(
+            "no kubeconfig and no master given, and no service account found "
+            f"({incluster_config.SERVICE_TOKEN_FILENAME}: {str(error).rstrip('.')})"
+        ) from error
+
+    async def renew(_: bool) -> None:
+        # The package's hook reads the token file again when its copy is older than a minute.
+        with _told_as_ours():
+            made.refresh_api_key_hook(made)
+
+    return made, renew
+
+
+async def load(context: kubeconfig.Context) -> tuple[connection.Connection, Renewal]:
+    """What the context's program or identity provider gives. Raises: KubeconfigError: nothing that can be used."""
+    made = connection.Connection()
+    loader = await _load_context(context, made)
+
+    async def renew(rejected: bool) -> None:
+        with _told_as_ours():
+            await _renew(context, loader, made, rejected)
+
+    return made, renew
+
+
+async def _load_context(context: kubeconfig.Context, made: connection.Connection) -> Any:
+    reports: list[str] = []
+    try:
+        with _library_reports(reports):
+            async with asyncio.timeout(PLUGIN_DEADLINE_SECONDS):
+                loader = await _package.load_kube_config_from_dict(context.document, client_configuration=made)
+    except TimeoutError as error:
+        raise context.error(
+            "user", f"the credential plugin took longer than {PLUGIN_DEADLINE_SECONDS:.0f} s"
+        ) from error
+    except Exception as error:  # the package raises whatever a wrong field leads to
+        raise context.error("user", " ".join(str(error).split()) or type(error).__name__) from error
+    if context.has_plugin and not (loader.__dict__.get("token") or loader.__dict__.get("cert_file")):
+        raise context.error("user.exec", "; ".join(reports) or "the credential plugin gave no credentials")
+    return loader
+
+
+async def _renew(context: kubeconfig.Context, loader: Any, made: connection.Connection, rejected: bool) -> None:
+    if context.has_plugin:
+        known_expiry = hasattr(loader, "exec_plugin_expiry")
+        if rejected and known_expiry:
+            del loader.exec_plugin_expiry
+        elif not rejected and not known_expiry:
+            return  # a plugin that gives no expiry is asked again only when its answer was rejected
+        async with asyncio.timeout(PLUGIN_DEADLINE_SECONDS):
+            await loader.load_from_exec_plugin()
+        made.cert_file = getattr(loader, "cert_file", made.cert_file)
+        made.key_file = getattr(loader, "key_file", made.key_file)
+    else:
+        await loader._load_authentication()  # asks the identity provider again
+    if "token" in loader.__dict__:
+        made.api_key["BearerToken"] = loader.token
+
+
+@contextlib.contextmanager
+def _told_as_ours() -> Iterator[None]:
+    try:
+        yield
+    except kube_config.ConfigException as error:
+        raise KubeconfigError(str(error)) from error
+
+
+@contextlib.contextmanager
+def _library_reports(into: list[str]) -> Iterator[None]:
+    """Collects what the package logs as errors: it swallows a credential plugin's failure and only logs why."""
+
+    class Collector(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            into.append(" ".join(record.getMessage().split()))
+
+    logger, collector = kube_config_loader.logger, Collector(logging.ERROR)
+    propagate, logger.propagate = logger.propagate, False
+    logger.addHandler(collector)
+    try:
+        yield
+    finally:
+        logger.removeHandler(collector)
+        logger.propagate = propagate

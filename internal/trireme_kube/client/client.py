@@ -1,0 +1,538 @@
+"""Raw requests to an API server, over a session of aiohttp.
+
+Why not the `kubernetes` package's calls: a generated call costs half a millisecond and its models three milliseconds a
+pod. Writes, of which every pod needs two, go over connections of our own (`write_pool`) unless a proxy stands between.
+Bodies are bytes, or plain JSON values encoded by orjson, and answers are bytes, in JSON unless something else is asked
+for.
+
+Every request has a deadline, waits for the client's rate limit, and ends in an `ApiResponse`, an `ApiError` or an
+`ApiUnreachable`. Nothing is repeated here but reads (`read`; and a GET once, where a kept connection turned out to be
+closed) and any request that the server rejected with 401 before it did anything, once, with renewed credentials. Writes
+are repeated by those who know what a repetition means.
+
+One client belongs to one event loop and is one budget (`qps`, `burst`): the frontend has one for its informers, one
+for events and one, in another thread, for its Lease.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+import platform
+import time
+import types
+import urllib.parse
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Self
+
+import aiohttp
+import orjson
+import tenacity
+import yarl
+
+from trireme.framework import release
+from trireme_kube.client import credentials, errors, ratelimit, session, write_pool
+from trireme_kube.client.content_types import JSON
+from trireme_kube.client.errors import ApiError, ApiSilent, ApiUnreachable, KubeconfigError
+
+log = logging.getLogger(__name__)
+
+STRATEGIC_MERGE = "application/strategic-merge-patch+json"
+MERGE = "application/merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
+
+DEFAULT_DEADLINE_SECONDS = 30.0
+
+Body = bytes | Mapping[str, Any] | None
+Params = Mapping[str, str | int]
+Observer = Callable[[str, int, float, float], None]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ClientSettings:
+    """All that makes a client. Units: qps in requests a second (negative: unlimited). `accept`: the encodings that
+    informers ask for; everything else is asked for in JSON.
+    """
+
+    source: credentials.Source
+    user_agent: str = "trireme"
+    qps: float = 50.0
+    burst: int = 100
+    max_connections: int = 64
+    accept: str = JSON
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ApiResponse:
+    """A successful answer."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    def json(self) -> Any:
+        """The body, decoded.
+
+        Raises:
+          ApiError: the body is not JSON, so what answered is no API server.
+        """
+        try:
+            return orjson.loads(self.body)
+        except orjson.JSONDecodeError as error:
+            text = " ".join(self.body[:100].decode("utf-8", "replace").split())
+            raise ApiError(502, "", f"the answer is not JSON: {text!r}") from error
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ClientStatistics:
+    """What a client did since it was made."""
+
+    requests: int  # requests sent, watches and repetitions included
+    failures: int  # requests that ended in an error
+    in_flight: int  # requests under way
+    throttled: int  # requests that waited for the rate limit
+    throttled_seconds: float  # how long they waited, together
+
+
+def user_agent(purpose: str = "", version: str = release.KUBERNETES) -> str:
+    """The User-Agent header of kube-scheduler: `kube-scheduler/v1.37.0 (linux/amd64) kubernetes/<build>/<purpose>`.
+
+    Where other builds name their commit, this one names itself: `trireme-<version>`. `purpose` is `scheduler` or
+    `leader-election`, as kube-scheduler has it; `bind` for what it does over the connection of the former and we in a
+    process of its own; empty where kube-scheduler asks on behalf of its HTTPS endpoints.
+    Source: client-go rest/config.go (DefaultKubernetesUserAgent, AddUserAgent).
+    """
+    machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
+    agent = (
+        f"kube-scheduler/{version.partition('-')[0]} ({platform.system().lower()}/{machine}) "
+        f"kubernetes/trireme-{release.TRIREME}"
+    )
+    return f"{agent}/{purpose}" if purpose else agent
+
+
+class ApiClient:
+    """A connection pool to one API server, with one identity and one rate limit. Make it with `connect`."""
+
+    def __init__(
+        self,
+        identity: credentials.Credentials,
+        settings: ClientSettings,
+        observer: Observer | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`observer` gets method, status (0: no answer), seconds and seconds waited for the rate limit, a request."""
+        self._identity = identity
+        self._settings = settings
+        self._observer = observer
+        self._clock = clock
+        self._bucket = ratelimit.TokenBucket(settings.qps, settings.burst)
+        self._sessions: list[session.Session] = []  # the last one is in use, the others end with their requests
+        self._writes: write_pool.WritePool | None = None
+        self._extra: dict[str, Any] = {}
+        self._headers: dict[tuple[str, str], credentials.Headers] = {}
+        self._requests = self._failures = self._in_flight = self._throttled = 0
+        self._throttled_seconds = 0.0
+        self._open_session()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: types.TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @property
+    def host(self) -> str:
+        """The API server's URL."""
+        return self._identity.host
+
+    @property
+    def accept(self) -> str:
+        """The encodings that informers ask for."""
+        return self._settings.accept
+
+    def observe(self, observer: Observer) -> None:
+        """Tell `observer` of requests from now on, and whoever was told before no more."""
+        self._observer = observer
+
+    def statistics(self) -> ClientStatistics:
+        """A snapshot of the counters."""
+        return ClientStatistics(
+            self._requests, self._failures, self._in_flight, self._throttled, self._throttled_seconds
+        )
+
+    def rate_limit_delay(self) -> float:
+        """How many seconds a request sent now would wait for the rate limit."""
+        return self._bucket.delay(self._clock())
+
+    async def close(self) -> None:
+        """Closes all connections; requests under way fail."""
+        if self._writes is not None:
+            self._writes.close()
+        for each in self._sessions:
+            await each.close()
+
+    async def get(
+        self,
+        path: str,
+        params: Params | None = None,
+        *,
+        accept: str = JSON,
+        deadline: float = DEFAULT_DEADLINE_SECONDS,
+    ) -> ApiResponse:
+        """One GET, not repeated."""
+        return await self.request("GET", path, params=params, accept=accept, deadline=deadline)
+
+    async def post(
+        self, path: str, body: Body, params: Params | None = None, *, deadline: float = DEFAULT_DEADLINE_SECONDS
+    ) -> ApiResponse:
+        """One POST."""
+        return await self.request("POST", path, body, params, deadline=deadline)
+
+    async def put(
+        self, path: str, body: Body, params: Params | None = None, *, deadline: float = DEFAULT_DEADLINE_SECONDS
+    ) -> ApiResponse:
+        """One PUT."""
+        return await self.request("PUT", path, body, params, deadline=deadline)
+
+    async def patch(
+        self,
+        path: str,
+        body: Body,
+        params: Params | None = None,
+        *,
+        content_type: str = STRATEGIC_MERGE,
+        accept: str = JSON,
+        deadline: float = DEFAULT_DEADLINE_SECONDS,
+    ) -> ApiResponse:
+        """One PATCH."""
+        return await self.request(
+            "PATCH", path, body, params, content_type=content_type, accept=accept, deadline=deadline
+        )
+
+    async def delete(
+        self,
+        path: str,
+        body: Body = None,
+        params: Params | None = None,
+        *,
+        accept: str = JSON,
+        deadline: float = DEFAULT_DEADLINE_SECONDS,
+    ) -> ApiResponse:
+        """One DELETE; the body is its DeleteOptions."""
+        return await self.request("DELETE", path, body, params, accept=accept, deadline=deadline)
+
+    async def read(
+        self, path: str, params: Params | None = None, *, deadline: float = DEFAULT_DEADLINE_SECONDS
+    ) -> ApiResponse:
+        """A GET that is repeated, with jitter, while the server is busy or away and the deadline lasts."""
+        end = self._clock() + deadline
+        async for attempt in tenacity.AsyncRetrying(
+            retry=tenacity.retry_if_exception(_is_worth_repeating),
+            wait=lambda state: max(_asked_wait(state), _backoff(state)),
+            stop=lambda state: self._clock() + state.upcoming_sleep >= end,
+            reraise=True,
+        ):
+            with attempt:
+                return await self.get(path, params, deadline=max(end - self._clock(), 0.001))
+        raise AssertionError("tenacity ends with a result or an exception")
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        body: Body = None,
+        params: Params | None = None,
+        *,
+        content_type: str = JSON,
+        accept: str = JSON,
+        deadline: float = DEFAULT_DEADLINE_SECONDS,
+    ) -> ApiResponse:
+        """Sends one request and reads the whole answer. `path` is used as it is: callers quote its segments.
+
+        Raises:
+          ApiError: the server answered with a status of 400 or more.
+          ApiUnreachable: no complete answer came before the deadline.
+        """
+        if body is not None and not isinstance(body, bytes):
+            body = orjson.dumps(body)
+        target = _target(path, params)
+        end = self._clock() + deadline
+        for attempt in (1, 2):
+            if self._identity.due():
+                await self._refresh()
+            headers = self._headers_for(content_type, accept)
+            try:
+                return await self._send(method, target, headers, body, end)
+            except ApiError as error:
+                if error.status != 401 or attempt == 2 or not await self._refresh(headers):
+                    raise
+            except ApiUnreachable as error:
+                if method != "GET" or attempt == 2 or not error.dropped:
+                    raise
+        raise AssertionError("unreachable")
+
+    @asynccontextmanager
+    async def stream(
+        self, path: str, params: Params | None = None, *, total: float, idle: float, accept: str = JSON
+    ) -> AsyncIterator[ByteStream]:
+        """Opens an endless answer (a watch); it ends after `total` seconds, or `idle` seconds without a byte.
+
+        Raises:
+          ApiError: the server refused it.
+          ApiUnreachable: it could not be opened, or broke.
+        """
+        if self._identity.due():
+            await self._refresh()
+        waited = await self._throttle(idle)
+        headers = self._headers_for(JSON, accept)
+        self._requests += 1
+        started = self._clock()
+        current = self._sessions[-1]
+        async with current.in_use() as http:
+            try:
+                response = await http.request(
+                    "GET",
+                    self._url(_target(path, params)),
+                    headers=headers,
+                    timeout=aiohttp.ClientTimeout(total=total, sock_connect=idle, sock_read=idle),
+                    **self._extra,
+                )
+            except (aiohttp.ClientError, OSError, TimeoutError) as error:
+                self._failures += 1
+                self._observe("GET", 0, started, waited)
+                raise _unreachable(error, self.host) from error
+            self._observe("GET", response.status, started, waited)
+            async with current.streaming(response):
+                stream = ByteStream(response, self.host)
+                if response.status >= 300:
+                    self._failures += 1
+                    body = await stream.all()
+                    if response.status == 401:
+                        await self._refresh(headers)  # for the next attempt, which is the caller's
+                    raise errors.from_response(response.status, response.reason or "", response.headers, body)
+                yield stream
+
+    async def _send(
+        self, method: str, target: str, headers: credentials.Headers, body: bytes | None, end: float
+    ) -> ApiResponse:
+        waited = await self._throttle(end - self._clock())
+        started = self._clock()
+        left = max(end - started, 0.001)
+        self._requests += 1
+        self._in_flight += 1
+        status = 0
+        try:
+            if self._writes is None or method == "GET":
+                answer = await self._ask(method, target, headers, body, left)
+            else:
+                answer = await self._writes.send(method, target, headers, body or b"", left)
+            status = answer.status
+            if status >= 300:
+                raise errors.from_response(status, answer.reason, answer.headers, answer.body)
+            return ApiResponse(status, answer.headers, answer.body)
+        except (ApiError, ApiUnreachable):
+            self._failures += 1
+            raise
+        finally:
+            self._in_flight -= 1
+            self._observe(method, status, started, waited)
+
+    async def _ask(
+        self, method: str, target: str, headers: credentials.Headers, body: bytes | None, seconds: float
+    ) -> write_pool.Answer:
+        """One request over the session."""
+        try:
+            async with (
+                self._sessions[-1].in_use() as http,
+                http.request(
+                    method,
+                    self._url(target),
+                    data=body,
+                    headers=headers,
+                    timeout=aiohttp.ClientTimeout(total=seconds, sock_connect=seconds),
+                    **self._extra,
+                ) as response,
+            ):
+                content = await response.read()
+                return write_pool.Answer(response.status, response.reason or "", response.headers, content)
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            raise _unreachable(error, self.host) from error
+
+    async def _throttle(self, patience: float) -> float:
+        """Waits for the rate limit, if it lets us through within `patience`; answers how long it took."""
+        wait = self._bucket.take(self._clock())
+        if wait <= 0:
+            return 0.0
+        if wait >= patience:
+            self._bucket.give_back()
+            raise ApiUnreachable(
+                f"the client's own rate limit ({self._settings.qps:g} requests a second) would delay this request "
+                f"by {wait:.1f} s, beyond its deadline",
+                sent=False,
+            )
+        self._throttled += 1
+        self._throttled_seconds += wait
+        try:
+            await asyncio.sleep(wait)
+        except asyncio.CancelledError:
+            self._bucket.give_back()
+            raise
+        return wait
+
+    def _observe(self, method: str, status: int, started: float, waited: float) -> None:
+        if self._observer is not None:
+            self._observer(method, status, self._clock() - started, waited)
+
+    def _url(self, target: str) -> yarl.URL:
+        return yarl.URL(self._identity.host + target, encoded=True)
+
+    def _headers_for(self, content_type: str, accept: str) -> credentials.Headers:
+        headers = self._headers.get((content_type, accept))
+        if headers is None:
+            headers = self._identity.headers.copy()
+            headers["Accept"] = accept
+            # To compress a long list costs the API server more time than a cluster's network saves.
+            headers["Accept-Encoding"] = "identity"
+            headers["Content-Type"] = content_type
+            headers["User-Agent"] = self._settings.user_agent
+            self._headers[content_type, accept] = headers
+        return headers
+
+    async def _refresh(self, rejected: credentials.Headers | None = None) -> bool:
+        certificate = self._identity.certificate
+        sent = None
+        if rejected is not None:
+            # The credentials compare what was rejected with what they have: leave out what we added.
+            sent = rejected.copy()
+            for name in ("Accept", "Accept-Encoding", "Content-Type", "User-Agent"):
+                sent.popall(name, None)
+        changed = await self._identity.refresh(sent)
+        if changed:
+            self._headers.clear()
+            if self._identity.certificate != certificate:
+                await self._replace_session()
+        return changed
+
+    async def _replace_session(self) -> None:
+        """Use the new certificate from now on; the requests under way may end."""
+        old = self._sessions[-1]
+        try:
+            self._open_session()
+        except KubeconfigError as error:
+            log.warning("keeping the certificate in use: %s", error)
+            return
+        await old.retire()
+        self._sessions = [each for each in self._sessions if not each.closed]
+
+    def _open_session(self) -> None:
+        configuration = self._identity.configuration
+        try:
+            tls = configuration.tls()
+        except OSError as error:  # ssl.SSLError is one
+            raise KubeconfigError(f"{self._identity.origin}: TLS: {error.strerror or error}") from error
+        # trust_env would look up proxies and ~/.netrc for every request; the credentials did so once. Cookies: an API
+        # server sets none, and a load balancer's would pin us. The buffer: events of a watch can be large.
+        http = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=self._settings.max_connections, ssl=tls or True),
+            trust_env=False,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            read_bufsize=1 << 21,
+        )
+        # aiohttp would send a PUT or DELETE again, unseen, when a connection closes under it; the 409 or 404 that the
+        # second one gets would then be reported for a write that happened.
+        http._retry_connection = False
+        self._sessions.append(session.Session(http))
+        self._extra = {"allow_redirects": False}
+        if configuration.proxy:
+            self._extra["proxy"] = configuration.proxy
+        if configuration.tls_server_name:
+            self._extra["server_hostname"] = configuration.tls_server_name
+        if self._writes is not None:
+            self._writes.close()
+            self._writes = None
+        if not configuration.proxy:
+            self._writes = write_pool.WritePool(
+                self.host, tls, configuration.tls_server_name, self._settings.max_connections
+            )
+
+
+class ByteStream:
+    """The bytes of an open watch as they come."""
+
+    __slots__ = ("_host", "_response")
+
+    def __init__(self, response: aiohttp.ClientResponse, host: str) -> None:
+        self._response = response
+        self._host = host
+
+    @property
+    def content_type(self) -> str:
+        """The encoding it comes in."""
+        return self._response.headers.get("Content-Type", "")
+
+    def close(self) -> None:
+        """Breaks it off: a `chunk` under way raises."""
+        session.break_off(self._response)
+
+    async def chunk(self) -> bytes:
+        """All bytes that have come and were not yet read, at least one; b"" at the end.
+
+        Raises:
+          ApiSilent: nothing came for too long.
+          ApiUnreachable: the connection broke.
+        """
+        try:
+            return await self._response.content.readany()
+        except TimeoutError as error:
+            raise ApiSilent(f"{self._host}: nothing more came in time", sent=True) from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise _unreachable(error, self._host) from error
+
+    async def all(self) -> bytes:
+        """Everything up to the end."""
+        parts = []
+        while part := await self.chunk():
+            parts.append(part)
+        return b"".join(parts)
+
+
+async def connect(
+    settings: ClientSettings, observer: Observer | None = None, clock: Callable[[], float] = time.monotonic
+) -> ApiClient:
+    """Makes a client for the running event loop. Nothing is sent yet.
+
+    Raises:
+      KubeconfigError: naming the file and the field at fault.
+    """
+    return ApiClient(await credentials.load(settings.source, clock), settings, observer, clock)
+
+
+def _target(path: str, params: Params | None) -> str:
+    return f"{path}?{urllib.parse.urlencode(params)}" if params else path
+
+
+def _unreachable(error: Exception, host: str) -> ApiUnreachable:
+    connecting = isinstance(error, (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError))
+    refused = isinstance(error, aiohttp.ClientConnectorError) and errors.is_refused(error.os_error)
+    if isinstance(error, TimeoutError) and not connecting:
+        return ApiUnreachable(f"{host}: no answer in time", sent=True)
+    dropped = isinstance(error, (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError)) and not connecting
+    text = f"{host}: {error or type(error).__name__}"
+    return ApiUnreachable(text, sent=not connecting, refused=refused, dropped=dropped)
+
+
+def _is_worth_repeating(error: BaseException) -> bool:
+    return isinstance(error, ApiUnreachable) or (isinstance(error, ApiError) and error.transient)
+
+
+_backoff = tenacity.wait_random_exponential(multiplier=0.2, max=5.0)
+
+
+def _asked_wait(state: tenacity.RetryCallState) -> float:
+    """Units: seconds; how long the server's last answer asks to wait."""
+    error = state.outcome.exception() if state.outcome else None
+    return error.retry_after or 0.0 if isinstance(error, ApiError) else 0.0

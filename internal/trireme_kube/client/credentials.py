@@ -1,0 +1,233 @@
+"""Who we are to the API server, and where it is: kubeconfig, service account, `--master`.
+
+Credentials that a kubeconfig holds are read in `connection`; those that a program, an identity provider or a service
+account gives come by `kubernetes.aio`, in `asked_credentials`. Beside them stands here what both leave to their
+callers: a wrong file is reported in one line that names the file and the field, and credentials that change while we
+run are followed. Invariant: after `load` returned, everything the connection needs from disk was read and parsed once,
+so a mistake shows at start and not at the first request.
+
+How kube-scheduler chooses: a kubeconfig if one is named, with `--master` in place of its server; `--master` alone
+without credentials; neither: the pod's service account.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import ipaddress
+import logging
+import pathlib
+import ssl
+import time
+import types
+import urllib.parse
+import urllib.request
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeAlias
+
+import multidict
+
+from trireme_kube.client import connection, kubeconfig
+from trireme_kube.client.errors import KubeconfigError
+
+log = logging.getLogger(__name__)
+
+# A multidict because Impersonate-Group is repeated for each group.
+Headers: TypeAlias = "multidict.CIMultiDict[str]"
+
+Renewal: TypeAlias = Callable[[bool], Awaitable[None]]
+
+# How often rotating credentials are looked at again, as client-go does with token files.
+RENEWAL_SECONDS = 60.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Source:
+    """Where the connection is configured. Both empty: the pod's service account."""
+
+    kubeconfig: str = ""
+    master: str = ""
+
+
+class Credentials:
+    """The connection's configuration and the current proof of identity. Belongs to one event loop."""
+
+    def __init__(
+        self,
+        configuration: connection.Connection,
+        origin: str,
+        renewal: Renewal | None = None,
+        extra_headers: Sequence[tuple[str, str]] = (),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.configuration = configuration
+        self.origin = origin
+        self._renewal = renewal
+        self._extra_headers = extra_headers
+        self._clock = clock
+        self._files = _versions(configuration)
+        self._due = clock() + RENEWAL_SECONDS if renewal or self._files else float("inf")
+        self._lock = asyncio.Lock()
+        self.headers: Headers = self._make_headers()
+
+    @property
+    def host(self) -> str:
+        """The server's URL, without a slash at its end."""
+        return str(self.configuration.host).rstrip("/")
+
+    @property
+    def certificate(self) -> tuple[object, ...]:
+        """What TLS is spoken with: which files, and which versions of them. It changes where a credential plugin gives
+        another certificate, and where somebody else renews the files.
+        """
+        return self.configuration.cert_file, self.configuration.key_file, self._files
+
+    def due(self) -> bool:
+        """Whether `refresh` should be called before the next request."""
+        return self._clock() >= self._due
+
+    async def refresh(self, rejected: Headers | None = None) -> bool:
+        """Brings rotating credentials up to date, at once if the server rejected the given headers.
+
+        Returns whether the headers or the certificate changed. A failure keeps the old ones: they may still be good.
+        """
+        if self._renewal is None and not self._files:
+            return False
+        async with self._lock:
+            if rejected is not None and rejected != self.headers:
+                return True  # somebody else has refreshed them meanwhile
+            if rejected is None and not self.due():
+                return False
+            self._due = self._clock() + RENEWAL_SECONDS
+            before = (self.headers, self.certificate)
+            try:
+                if self._renewal is not None:
+                    await self._renewal(rejected is not None)
+                self._look_at_files()
+            except (KubeconfigError, OSError, ValueError) as error:
+                log.warning("credentials of %s could not be renewed: %s", self.origin, error)
+                return False
+            self.headers = self._make_headers()
+            return (self.headers, self.certificate) != before
+
+    def _look_at_files(self) -> None:
+        """Take note of certificates that were renewed. Raises: OSError for a pair that does not fit, as one half of it
+        was not written yet.
+        """
+        files = _versions(self.configuration)
+        if files != self._files:
+            self.configuration.tls()
+            self._files = files
+
+    def _make_headers(self) -> Headers:
+        headers = multidict.CIMultiDict(self._extra_headers)
+        token = self.configuration.api_key.get("BearerToken")
+        if token:
+            # Token files often end with a newline, which no header may contain.
+            headers["Authorization"] = token.strip()
+        return headers
+
+
+def _versions(configuration: connection.Connection) -> tuple[object, ...]:
+    """Which versions of certificates and keys there are on disk; empty where the connection needs none."""
+    named = (configuration.ssl_ca_cert, configuration.cert_file, configuration.key_file)
+    if not configuration.host.startswith("https"):
+        return ()
+    return tuple(file_version(pathlib.Path(path)) for path in named if path and not connection.is_in_memory(path))
+
+
+def file_version(path: pathlib.Path) -> tuple[object, ...]:
+    """Another value whenever somebody has written the file anew."""
+    try:
+        found = path.stat()
+    except OSError:
+        return (path,)
+    return path, found.st_ino, found.st_mtime_ns, found.st_size
+
+
+async def load(source: Source, clock: Callable[[], float] = time.monotonic) -> Credentials:
+    """Loads and checks the configuration that `source` names.
+
+    Raises:
+      KubeconfigError: naming the file and the field at fault.
+    """
+    if not source.kubeconfig and not source.master:
+        made, renewal = _asked().in_cluster()
+        return Credentials(made, "the pod's service account", renewal, clock=clock)
+    context = kubeconfig.read(source.kubeconfig, source.master)
+    if context.asks:
+        made, renewal = await _asked().load(context)
+    else:
+        made, renewal = _held(context)
+    credentials = Credentials(made, context.origin, renewal, context.impersonation, clock)
+    _check_tls(context, made)
+    made.proxy = made.proxy or proxy_from_environment(credentials.host)
+    return credentials
+
+
+def _asked() -> types.ModuleType:
+    # Loading the package behind it takes a fifth of a frontend's start, and most have no use for it.
+    from trireme_kube.client import asked_credentials
+
+    return asked_credentials
+
+
+def _held(context: kubeconfig.Context) -> tuple[connection.Connection, Renewal | None]:
+    try:
+        made = connection.of(context.document)
+    except (OSError, ValueError) as error:
+        raise context.error("user", " ".join(str(error).split())) from error
+
+    async def renew(_: bool) -> None:
+        connection.renew(made, context.document)
+
+    return made, renew if context.rotates else None
+
+
+def _check_tls(context: kubeconfig.Context, configuration: connection.Connection) -> None:
+    """Loads each file once by itself, so that the message can name the field."""
+    if not str(configuration.host).startswith("https"):
+        return
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    if configuration.ssl_ca_cert:
+        try:
+            tls.load_verify_locations(cafile=configuration.ssl_ca_cert)
+        except (ssl.SSLError, OSError) as error:
+            raise context.error(
+                "cluster.certificate-authority", f"not a PEM certificate ({_tls_reason(error)})"
+            ) from error
+    if configuration.cert_file:
+        try:
+            tls.load_cert_chain(configuration.cert_file, configuration.key_file, password=_no_password)
+        except (ssl.SSLError, OSError, ValueError) as error:
+            raise context.error(
+                "user.client-certificate and client-key", f"not a certificate and its key ({_tls_reason(error)})"
+            ) from error
+
+
+def _no_password() -> str:
+    # Without this callback OpenSSL asks on the terminal for an encrypted key's password, and the process hangs.
+    raise ValueError("the key is encrypted")
+
+
+def _tls_reason(error: Exception) -> str:
+    return str(getattr(error, "reason", None) or getattr(error, "strerror", None) or error)
+
+
+def proxy_from_environment(host: str) -> str | None:
+    """The proxy that the environment names for `host`, looked up once.
+
+    aiohttp would look it up (and read ~/.netrc) for every request, at 250 µs each: three times what the request costs.
+    """
+    url = urllib.parse.urlsplit(host)
+    name = url.hostname or ""
+    if name == "localhost" or _is_loopback(name) or urllib.request.proxy_bypass(name):
+        return None
+    return urllib.request.getproxies().get(url.scheme)
+
+
+def _is_loopback(name: str) -> bool:
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,410 @@
+"""Events: what happened to pods, written to the API beside everything else.
+
+An event never delays scheduling: `record` puts it into a bounded queue and returns, and writers send what is in it,
+with a rate limit and a connection pool of their own. Bindings and evictions want the same API server and come first:
+one event is written at a time, and one more for each `LATE_SECONDS` that the oldest has waited. So an API server with
+time to spare gets events as they come, and in a burst of pods, where bindings alone would keep it busy, events are
+written as fast as bindings once they are a second late. If the API server cannot keep up the oldest are dropped and
+counted. The frequent one, `Scheduled`, costs one POST and one dictionary.
+
+Events are objects of events.k8s.io/v1 where the server serves that (asked once, at start), else of core/v1; the event
+on the Lease is core/v1 always, as kube-scheduler's is. What repeats becomes a series (`event_series`); of core/v1
+events similar ones are one, and an object has only so many (`event_correlation`). A write that found no server is tried
+again up to 12 times, about ten seconds apart; a refusal by the server is final.
+Source: client-go tools/events and tools/record.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import dataclasses
+import functools
+import logging
+import random
+import socket
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import orjson
+
+from trireme_kube.client import client, event_correlation, event_series, note, timestamps
+from trireme_kube.client.errors import ApiError, ApiUnreachable
+from trireme_kube.client.event_series import ObjectReference, Series, SeriesCache, SeriesKey
+from trireme_kube.componentbase import clocks, supervision
+
+log = logging.getLogger(__name__)
+
+NORMAL = "Normal"
+WARNING = "Warning"
+
+EVENTS_GROUP = "/apis/events.k8s.io/v1"
+MAX_TRIES = 12
+RETRY_SECONDS = 10.0
+RETRY_JITTER = 0.25
+WRITE_DEADLINE_SECONDS = 30.0
+# Some 80 MB. At the default rate limit of 50 a second the events of so many pods take half an hour.
+QUEUE_LIMIT = 100_000
+# Writes under way, at most: as many as bind has bindings under way. With fewer, bindings would get the larger part of a
+# busy API server for as long as a burst lasts. And how late the next one has to be for one more of them.
+WRITERS = 64
+LATE_SECONDS = 1.0 / WRITERS
+# With a low rate limit writes wait for that, up to their deadline: no more of them than it lets through in so long.
+MAX_DELAY_SECONDS = 1.0
+# A write that takes longer does not keep others from being begun.
+SLOW_SECONDS = 0.25
+HOUSEKEEPING_SECONDS = 60.0
+
+
+@dataclasses.dataclass(slots=True)
+class Write:
+    """One write that waits in the queue. `series` set: the latest state of that series; else `body` is new."""
+
+    collection: str
+    body: bytes
+    series: Series | None = None
+    legacy: bool = False
+    since: float = 0.0  # when it was put there, by the recorder's clock
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class EventStatistics:
+    """What a recorder did."""
+
+    recorded: int  # events given to it
+    written: int  # writes that the server took
+    refused: int  # writes that the server refused for good
+    given_up: int  # writes that found no server in all their tries
+    dropped: int  # events that fell out of a full queue
+    queued: int  # writes that wait
+    series: int  # series in memory
+
+
+class EventRecorder:
+    """Writes events. `run` must be running for anything to be sent. Single-threaded."""
+
+    def __init__(
+        self,
+        api: client.ApiClient,
+        *,
+        hostname: str | None = None,
+        queue_limit: int = QUEUE_LIMIT,
+        writers: int = WRITERS,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], int] = clocks.wall_ns,
+        rng: Callable[[], float] = random.random,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._api = api
+        self._hostname = hostname if hostname is not None else socket.gethostname()
+        self._queue_limit = queue_limit
+        self._writers = writers
+        self._clock = clock
+        self._wall = wall
+        self._rng = rng
+        self._sleep = sleep
+        self._queue: collections.deque[Write] = collections.deque()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._waiting: collections.deque[asyncio.Future[None]] = collections.deque()  # writers without work
+        self._writing: set[int] = set()  # writers at work, but for those whose write takes long
+        self._unfinished = 0  # writes that were given to us and are not done
+        self._in_a_hurry = False
+        self._legacy_only: bool | None = None  # not known yet
+        self._series = SeriesCache()
+        self._legacy_series = SeriesCache(event_correlation.MAX_ENTRIES)
+        self._correlator = event_correlation.Correlator()
+        self._recorded = self._written = self._refused = self._given_up = self._dropped = 0
+        self._last_name_time = 0
+
+    def statistics(self) -> EventStatistics:
+        """A snapshot of the counters."""
+        return EventStatistics(
+            self._recorded,
+            self._written,
+            self._refused,
+            self._given_up,
+            self._dropped,
+            len(self._queue),
+            len(self._series),
+        )
+
+    def scheduled(self, pod: ObjectReference, node: str, controller: str) -> None:
+        """Records that a pod was bound: the one event that every pod has, and that never repeats."""
+        message = f"Successfully assigned {pod.namespace}/{pod.name} to {node}"
+        if self._legacy_only:
+            self.record_legacy(pod, NORMAL, "Scheduled", message, controller)
+            return
+        self._recorded += 1
+        _, _, body = self._event(pod, NORMAL, "Scheduled", "Binding", message, controller)
+        self._put(Write(_collection(pod.namespace), _encoded(body)))
+
+    def record(
+        self, regarding: ObjectReference, event_type: str, reason: str, action: str, message: str, controller: str
+    ) -> None:
+        """Records an event about an object; `controller` is the profile's scheduler name.
+
+        The message is cut to what the API takes, and a `%` in it comes out as Go's Sprintf would have it.
+        """
+        text = note.format_without_arguments(note.cut(message))
+        if self._legacy_only:
+            self.record_legacy(regarding, event_type, reason, text, controller)
+            return
+        self._recorded += 1
+        key = SeriesKey(event_type, action, reason, controller, regarding)
+        series = self._series.repeated(key, self._clock(), timestamps.micro(self._wall()))
+        if series is not None:
+            if series.count == 2:
+                self._put(Write(_collection(series.namespace), b"", series))
+            return
+        name, time_text, body = self._event(regarding, event_type, reason, action, text, controller)
+        namespace = regarding.namespace or "default"
+        self._series.begin(key, Series(name, namespace, body, self._clock(), time_text))
+        self._put(Write(_collection(namespace), _encoded(body)))
+
+    def record_legacy(
+        self, regarding: ObjectReference, event_type: str, reason: str, message: str, controller: str
+    ) -> None:
+        """Records a core/v1 event: for the Lease, and for all where the server serves nothing newer."""
+        self._recorded += 1
+        key, text = self._correlator.aggregated(
+            SeriesKey(event_type, "", reason, controller, regarding, message), self._clock()
+        )
+        spam = self._correlator.is_spam(key, self._clock())
+        series = self._legacy_series.repeated(key, self._clock(), timestamps.seconds(self._wall()))
+        if series is not None:
+            series.body = {**series.body, "message": text}
+            if not spam:
+                self._put(Write(_legacy_collection(series.namespace), b"", series, legacy=True))
+            return
+        name, time_text, body = self._legacy_event(regarding, event_type, reason, text, controller)
+        namespace = regarding.namespace or "default"
+        self._legacy_series.begin(key, Series(name, namespace, body, self._clock(), time_text))
+        if not spam:
+            self._put(Write(_legacy_collection(namespace), _encoded(body), legacy=True))
+
+    async def run(self) -> None:
+        """Writes until it is cancelled."""
+        await self.discover()
+        async with asyncio.TaskGroup() as group:
+            for number in range(self._writers):
+                name = f"event writer {number}"
+                group.create_task(
+                    supervision.supervise(name, functools.partial(self._write_forever, number)), name=name
+                )
+            group.create_task(supervision.supervise("event series", self._keep_house), name="event series")
+
+    async def discover(self) -> None:
+        """Finds out which API the server has; call it before the first event. Waits for a server that is away."""
+        if self._legacy_only is None:
+            self._legacy_only = not await self._serves_events_group()
+
+    async def flush(self, deadline: float) -> bool:
+        """Returns when nothing is queued or under way, or the deadline has come; says which (True: all written). All
+        that can write do from now on.
+        """
+        self._in_a_hurry = True
+        for _ in range(self._writers):
+            self._wake_writer()
+        try:
+            async with asyncio.timeout(deadline):
+                await self._idle.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    def _event(
+        self, regarding: ObjectReference, event_type: str, reason: str, action: str, message: str, controller: str
+    ) -> tuple[str, str, dict[str, Any]]:
+        """Name, time and body of a new event, the fields in the order of the API's own clients."""
+        now = self._unique_time()
+        name = note.event_name(regarding.name, now)
+        time_text = timestamps.micro(now)
+        body = {
+            "kind": "Event",
+            "apiVersion": "events.k8s.io/v1",
+            "metadata": {"name": name, "namespace": regarding.namespace or "default"},
+            "eventTime": time_text,
+            "reportingController": controller,
+            "reportingInstance": f"{controller}-{self._hostname}",
+            "action": action,
+            "reason": reason,
+            "regarding": regarding.as_json(),
+            "note": message,
+            "type": event_type,
+            "deprecatedSource": {},
+            "deprecatedFirstTimestamp": None,
+            "deprecatedLastTimestamp": None,
+        }
+        return name, time_text, body
+
+    def _legacy_event(
+        self, regarding: ObjectReference, event_type: str, reason: str, message: str, controller: str
+    ) -> tuple[str, str, dict[str, Any]]:
+        now = self._unique_time()
+        name = note.event_name(regarding.name, now)
+        time_text = timestamps.seconds(now)
+        body = {
+            "kind": "Event",
+            "apiVersion": "v1",
+            "metadata": {"name": name, "namespace": regarding.namespace or "default"},
+            "involvedObject": regarding.as_json(),
+            "reason": reason,
+            "message": message,
+            "source": {"component": controller},
+            "firstTimestamp": time_text,
+            "lastTimestamp": time_text,
+            "count": 1,
+            "type": event_type,
+            "eventTime": None,
+            "reportingComponent": controller,
+            "reportingInstance": "",
+        }
+        return name, time_text, body
+
+    def _unique_time(self) -> int:
+        """The time in nanoseconds; never the same twice, as names are made of it."""
+        self._last_name_time = max(self._wall(), self._last_name_time + 1)
+        return self._last_name_time
+
+    def _put(self, write: Write) -> None:
+        if len(self._queue) >= self._queue_limit:
+            self._queue.popleft()
+            self._unfinished -= 1
+            self._dropped += 1
+            if self._dropped == 1:
+                log.warning("events come faster than the API server takes them: the oldest are dropped")
+        write.since = self._clock()
+        self._queue.append(write)
+        self._unfinished += 1
+        self._idle.clear()
+        self._wake_writer()
+
+    async def _serves_events_group(self) -> bool:
+        delay = 0.5
+        while True:
+            try:
+                await self._api.read(EVENTS_GROUP, deadline=WRITE_DEADLINE_SECONDS)
+            except ApiError as error:
+                if error.not_found:
+                    return False
+                log.warning("cannot tell whether events.k8s.io/v1 is served: %s", error)
+            except ApiUnreachable as error:
+                log.warning("cannot tell whether events.k8s.io/v1 is served: %s", error)
+            else:
+                return True
+            await self._sleep(delay * (1 + self._rng()))
+            delay = min(delay * 2, RETRY_SECONDS)
+
+    def _another_may_write(self) -> bool:
+        if not self._queue:
+            return False
+        if self._writing and self._api.rate_limit_delay() > MAX_DELAY_SECONDS:
+            return False
+        late = self._clock() - self._queue[0].since
+        return self._in_a_hurry or len(self._writing) <= late / LATE_SECONDS
+
+    def _wake_writer(self) -> None:
+        if self._waiting and self._another_may_write():
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+
+    def _make_way(self, number: int) -> None:
+        """A write takes long: the events behind it do not wait for it."""
+        self._writing.discard(number)
+        self._wake_writer()
+
+    async def _write_forever(self, number: int) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            if not self._another_may_write():
+                turn = loop.create_future()
+                self._waiting.append(turn)
+                await turn
+                continue
+            self._writing.add(number)
+            write = self._queue.popleft()
+            self._wake_writer()
+            slow = loop.call_later(SLOW_SECONDS, self._make_way, number)
+            try:
+                await self._write(write)
+            finally:
+                slow.cancel()
+                self._writing.discard(number)
+            self._unfinished -= 1
+            if not self._unfinished:
+                self._idle.set()
+
+    async def _write(self, write: Write) -> None:
+        for attempt in range(1, MAX_TRIES + 1):
+            wait = RETRY_SECONDS * (1 + RETRY_JITTER * self._rng())
+            try:
+                await self._send(write)
+            except ApiError as error:
+                race = error.already_exists and write.series is not None
+                if not race and not (error.transient and error.retry_after is not None):
+                    self._refused += 1
+                    log.debug("the server refused an event: %s", error)
+                    return
+                wait = error.retry_after or wait
+            except ApiUnreachable as error:
+                log.debug("an event could not be written (try %d): %s", attempt, error)
+            else:
+                self._written += 1
+                return
+            if attempt < MAX_TRIES:
+                await self._sleep(wait)
+        self._given_up += 1
+        log.error("an event could not be written in %d tries and is given up", MAX_TRIES)
+
+    async def _send(self, write: Write) -> None:
+        series = write.series
+        if series is None:
+            await self._api.post(write.collection, write.body, deadline=WRITE_DEADLINE_SECONDS)
+            return
+        state = _legacy_series_patch(series) if write.legacy else _series_patch(series)
+        try:
+            await self._api.patch(
+                f"{write.collection}/{series.name}", orjson.dumps(state), deadline=WRITE_DEADLINE_SECONDS
+            )
+        except ApiError as error:
+            if not error.not_found:
+                raise
+            # The first event expired, or is still on its way: then this one exists a moment later, see `_write`.
+            body = orjson.dumps({**series.body, **state})
+            await self._api.post(write.collection, body, deadline=WRITE_DEADLINE_SECONDS)
+
+    async def _keep_house(self) -> None:
+        refresh_at = self._clock() + event_series.REFRESH_SECONDS
+        while True:
+            await self._sleep(HOUSEKEEPING_SECONDS)
+            now = self._clock()
+            due = list(self._series.finish(now))
+            if now >= refresh_at:
+                refresh_at = now + event_series.REFRESH_SECONDS
+                due.extend(self._series.repeating())
+            for series in due:
+                self._put(Write(_collection(series.namespace), b"", series))
+
+
+def _encoded(body: Mapping[str, Any]) -> bytes:
+    """The body as JSON, in as many bytes as it has: orjson's own object keeps 8 KB, and thousands may wait."""
+    return bytes(memoryview(orjson.dumps(body)))
+
+
+def _series_patch(series: Series) -> Mapping[str, Any]:
+    return {"series": {"count": series.count, "lastObservedTime": series.last_seen_text}}
+
+
+def _legacy_series_patch(series: Series) -> Mapping[str, Any]:
+    return {"count": series.count, "lastTimestamp": series.last_seen_text, "message": series.body["message"]}
+
+
+def _collection(namespace: str) -> str:
+    return f"{EVENTS_GROUP}/namespaces/{namespace or 'default'}/events"
+
+
+def _legacy_collection(namespace: str) -> str:
+    return f"/api/v1/namespaces/{namespace or 'default'}/events"

@@ -1,0 +1,374 @@
+"""Informers: each follows one collection of the API by list and watch, and tells its consumer what happens.
+
+This is the shell around `listwatch.ListWatch`: it sends the requests, cuts the bytes of the watch into events and
+hands them on. It keeps no object: what is listed or watched is decoded by the caller's function and given away, in
+order, all events of one network chunk together; a list is streamed, or goes page by page, so that even a collection of
+a hundred thousand nodes is never in memory as it was sent. It is asked for in the encodings that the caller has
+functions for, and read in the one that the server chose.
+
+A decode function that raises does so for one object: that event is counted, reported and skipped, and the others go
+on. A consumer that raises is a defect; `run` ends with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import logging
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, Protocol, TypeVar
+
+from trireme_kube.client import begun_list, client, content_types, listwatch, pages, protobuf, resources, watch
+from trireme_kube.client.errors import ApiError, ApiSilent, ApiUnreachable
+from trireme_kube.client.watch import Event, EventKind, Raw
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+T_contra = TypeVar("T_contra", contravariant=True)
+
+# How often it is looked whether a list was delivered.
+POLL_SECONDS = 0.02
+# Decoding takes some 20 to 60 µs an event: more in one go would hold up the event loop for too long.
+EVENTS_PER_TURN = 256
+
+
+class Consumer(Protocol[T_contra]):
+    """Who gets the events."""
+
+    def on_events(self, events: Sequence[Event[T_contra]]) -> None:
+        """Takes events in order. Must neither block nor raise."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class InformerStatistics:
+    """The state of one informer and what it did."""
+
+    name: str  # of the collection
+    state: str  # listing, watching or absent
+    synced: bool  # whether the first list was delivered whole
+    version: int  # every event up to this resourceVersion was delivered
+    lists: int  # lists that were delivered whole
+    pages: int  # pages of lists
+    watches: int  # watches opened
+    events: int  # events of watches
+    bookmarks: int  # bookmarks of watches
+    expirations: int  # times that the server had forgotten our version (410)
+    failures: int  # requests that failed, and watches that broke
+    undecodable: int  # events skipped because their object could not be decoded
+    last_error: str  # what failed last; "" once things go well again
+
+
+class Informer(Generic[T]):
+    """Follows one collection."""
+
+    def __init__(
+        self,
+        api: client.ApiClient,
+        resource: resources.Resource,
+        decode: Callable[[Mapping[str, Any]], T],
+        consumers: Sequence[Consumer[T]],
+        *,
+        decode_protobuf: Callable[[bytes], T] | None = None,
+        begun: begun_list.BegunList | None = None,
+        streams: bool = True,
+        rng: Callable[[], float] = random.random,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`decode_protobuf` is `decode` for an object's bytes: with it the client's encodings are asked for, without it
+        JSON. `begun` is the first list where it was begun already. `streams`: lists may come as streams.
+        """
+        self.resource = resource
+        self._api = api
+        self._decode = decode
+        self._decode_protobuf = decode_protobuf
+        self._wants_json = decode_protobuf is None
+        self._consumers = tuple(consumers)
+        self._clock = clock
+        self._protocol = listwatch.ListWatch(resource, rng, streams=streams)
+        self._hurry = asyncio.Event()
+        self._begun = begun
+        self._pages: pages.Pages | None = None  # of the list under way
+        self._synced = False
+        self._delivering = False
+        self._running = False
+        self._stream: client.ByteStream | begun_list.BegunList | None = None
+        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
+        self._undecodable = 0
+
+    @property
+    def synced(self) -> bool:
+        """Whether the first list was delivered whole."""
+        return self._synced
+
+    @property
+    def version(self) -> int:
+        """Every event up to this resourceVersion was delivered."""
+        return self._protocol.version
+
+    def statistics(self) -> InformerStatistics:
+        """A snapshot of the counters."""
+        protocol, counters = self._protocol, self._protocol.counters
+        return InformerStatistics(
+            name=self.resource.name,
+            state=protocol.state.value,
+            synced=self._synced,
+            version=protocol.version,
+            lists=counters.lists,
+            pages=counters.pages,
+            watches=counters.watches,
+            events=counters.events,
+            bookmarks=counters.bookmarks,
+            expirations=counters.expirations,
+            failures=counters.failures,
+            undecodable=self._undecodable,
+            last_error=protocol.last_error,
+        )
+
+    async def run(self) -> None:
+        """Follows the collection until it is cancelled."""
+        self._running = True
+        if self._begun is not None and self._begun.accept != self._accept:
+            await self._begun.end()
+            self._begun = None
+        try:
+            while True:
+                step = self._protocol.next_step()
+                self._hurry.clear()
+                match step:
+                    case listwatch.Pause():
+                        await self._pause(step.seconds)
+                    case listwatch.ListPage():
+                        await self._list(step)
+                    case listwatch.StreamList() | listwatch.OpenWatch():
+                        await self._watch(step)
+        finally:
+            await self._end_list()
+            if self._begun is not None:
+                await self._begun.end()
+
+    @property
+    def _accept(self) -> str:
+        """The encodings to ask for."""
+        return content_types.JSON if self._wants_json else self._api.accept
+
+    def request_json(self) -> None:
+        """Ask for objects in JSON from the next request on; `relist` has all of them come so."""
+        self._wants_json = True
+
+    async def relist(self) -> None:
+        """Reads the whole collection again, because objects are decoded otherwise from now on, and returns when all of
+        it was delivered. An informer that does not run yet has nothing to read again.
+        """
+        if not self._running:
+            return
+        while not self._idle():  # noqa: ASYNC110  # rare, and its parts change in many places
+            await asyncio.sleep(POLL_SECONDS)
+        before = self._protocol.counters.lists
+        self._protocol.relist()
+        self._hurry.set()
+        if self._stream is not None:
+            self._stream.close()
+        while self._protocol.counters.lists == before or not self._idle():  # noqa: ASYNC110  # as above
+            await asyncio.sleep(POLL_SECONDS)
+
+    def _idle(self) -> bool:
+        """Whether no list is under way or yet to be delivered."""
+        listing = self._protocol.state is listwatch.State.LISTING
+        return self._synced and not listing and not self._delivering
+
+    async def reach(self, version: int, deadline: float) -> None:
+        """Returns when every event up to `version` was delivered; an idle collection is asked rather than waited for.
+
+        Raises:
+          TimeoutError: not within `deadline` seconds.
+        """
+        if self._protocol.reached(version) and not self._delivering:
+            return
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((version, future))
+        if not self._protocol.reached(version):
+            self._protocol.want(version)
+            self._hurry.set()
+            # A list under way is waited for: breaking it off would only begin it again.
+            if self._stream is not None and not self._protocol.streaming:
+                self._stream.close()
+        try:
+            async with asyncio.timeout(deadline):
+                await future
+        finally:
+            self._waiting = [entry for entry in self._waiting if entry[1] is not future]
+
+    async def catch_up(self, deadline: float) -> int:
+        """Reads the collection's newest version from the server and returns it when that much was delivered.
+
+        Raises:
+          TimeoutError: not within `deadline` seconds.
+          ApiError, ApiUnreachable: the server did not say.
+        """
+        end = self._clock() + deadline
+        try:
+            version = await newest_version(self._api, self.resource, deadline)
+        except ApiError as error:
+            if error.not_found and self.resource.optional:
+                return 0
+            raise
+        await self.reach(version, max(end - self._clock(), 0.001))
+        return version
+
+    async def _pause(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._hurry.wait()
+        except TimeoutError:
+            pass
+
+    async def _list(self, step: listwatch.ListPage) -> None:
+        if self._begun is not None:
+            self._pages = self._begun.pages
+            self._begun = None
+        if self._pages is None:
+            self._pages = pages.Pages(self._api, self.resource, self._accept, step.limit)
+        try:
+            items, metadata = await self._pages.next()
+        except (ApiError, ApiUnreachable) as error:
+            await self._end_list()
+            await self._fail(error)
+            return
+        deliveries = self._protocol.page(items, metadata)
+        if not metadata.get("continue"):
+            await self._end_list()
+        await self._deliver(deliveries)
+
+    async def _end_list(self) -> None:
+        ended, self._pages = self._pages, None
+        if ended is not None:
+            await ended.close()
+
+    def _open(
+        self, step: listwatch.StreamList | listwatch.OpenWatch
+    ) -> contextlib.AbstractAsyncContextManager[client.ByteStream | begun_list.BegunList]:
+        if isinstance(step, listwatch.StreamList):
+            if self._begun is not None:
+                return self._begun
+            params = begun_list.stream_parameters(self.resource, step.version, step.seconds)
+        else:
+            params = {
+                **self.resource.selectors(),
+                "watch": "true",
+                "allowWatchBookmarks": "true",
+                "resourceVersion": step.version,
+                "timeoutSeconds": step.seconds,
+            }
+        total = step.seconds + begun_list.GRACE_SECONDS
+        idle = begun_list.IDLE_SECONDS
+        return self._api.stream(self.resource.path, params, total=total, idle=idle, accept=self._accept)
+
+    async def _watch(self, step: listwatch.StreamList | listwatch.OpenWatch) -> None:
+        started = self._clock()
+        try:
+            async with self._open(step) as stream:
+                self._begun = None
+                self._stream = stream
+                self._protocol.opened()
+                await self._follow(stream)
+        except ApiSilent:
+            self._protocol.closed(self._clock() - started)
+        except (ApiError, ApiUnreachable, watch.BrokenStream) as error:
+            if self._begun is not None and self._begun.pages is None:
+                self._begun = None  # it was refused, and is not to be listed in pages
+            broken_off = self._hurry.is_set() and not self._protocol.streaming  # by ourselves
+            if not (broken_off and isinstance(error, ApiUnreachable)):
+                await self._fail(error)
+        else:
+            if not self._hurry.is_set() or self._protocol.streaming:
+                self._protocol.closed(self._clock() - started)
+        finally:
+            self._stream = None
+
+    async def _follow(self, stream: client.ByteStream | begun_list.BegunList) -> None:
+        """Delivers the events of an open watch until it ends.
+
+        Raises:
+          ApiError: the server ended it with an error.
+          ApiUnreachable, watch.BrokenStream: it broke.
+        """
+        framed = content_types.is_protobuf(stream.content_type)
+        cut = protobuf.FrameDecoder() if framed else watch.LineDecoder()
+        while (self._protocol.streaming or not self._hurry.is_set()) and (chunk := await stream.chunk()):
+            listing = self._protocol.streaming
+            deliveries, error = self._protocol.events(cut.feed(chunk))
+            await self._deliver(deliveries)
+            if listing and not (self._protocol.streaming or self._protocol.behind):
+                self._hurry.clear()  # the list had what was wanted while it was under way
+            if error is not None:
+                raise error
+
+    async def _deliver(self, deliveries: Sequence[listwatch.Delivery]) -> None:
+        """Gives away what the protocol took note of; others have their turns meanwhile."""
+        self._delivering = True
+        for start in range(0, len(deliveries), EVENTS_PER_TURN):
+            if start:
+                await asyncio.sleep(0)
+            events = self._decoded(deliveries[start : start + EVENTS_PER_TURN])
+            if events:
+                for consumer in self._consumers:
+                    consumer.on_events(events)
+        self._delivering = False
+        self._synced = self._protocol.listed
+        for version, future in self._waiting:
+            if self._protocol.reached(version) and not future.done():
+                future.set_result(None)
+
+    def _decoded(self, deliveries: Sequence[listwatch.Delivery]) -> list[Event[T]]:
+        events: list[Event[T]] = []
+        for delivery in deliveries:
+            if delivery.kind in (EventKind.LIST_START, EventKind.LIST_END):
+                events.append(Event(delivery.kind, None))
+                continue
+            try:
+                decoded = self._decoded_object(delivery.raw)
+            except Exception as error:  # whatever is wrong with one object must not stop the others
+                self._report_undecodable(delivery.raw, error)
+                continue
+            events.append(Event(delivery.kind, decoded))
+        return events
+
+    def _decoded_object(self, raw: Raw) -> T:
+        if not isinstance(raw, bytes):
+            return self._decode(raw)
+        if self._decode_protobuf is None:
+            raise TypeError("the server sends protobuf, which was not asked for")
+        return self._decode_protobuf(raw)
+
+    def _report_undecodable(self, raw: Raw, error: Exception) -> None:
+        self._undecodable += 1
+        metadata = watch.metadata_of(raw)
+        log.warning("a %s cannot be decoded and is skipped: %s: %r", self.resource.kind, _name_of(metadata), error)
+
+    async def _fail(self, error: ApiError | ApiUnreachable | watch.BrokenStream) -> None:
+        first = not self._protocol.last_error
+        deliveries = self._protocol.failed(error)
+        if self._protocol.last_error:
+            log.log(logging.WARNING if first else logging.DEBUG, "%s: %s", self.resource.name, error)
+        await self._deliver(deliveries)
+
+
+async def newest_version(api: client.ApiClient, resource: resources.Resource, deadline: float) -> int:
+    """The collection's newest resourceVersion, by a quorum read.
+
+    Raises:
+      ApiError, ApiUnreachable: the server did not say.
+    """
+    response = await api.read(resource.path, {"limit": 1}, deadline=deadline)
+    _, metadata = pages.list_of(response)
+    return watch.version_of({"metadata": metadata})
+
+
+def _name_of(metadata: Mapping[str, Any]) -> str:
+    if not metadata:
+        return "without metadata"
+    return f"{metadata.get('namespace') or ''}/{metadata.get('name') or ''}".strip("/")

@@ -1,0 +1,287 @@
+"""Holding the Lease from a thread of its own, and checking what somebody says about it.
+
+The frontend's `LeaseElector` runs `election.Election` in a thread with its own event loop and its own connection, so
+that a main loop that is busy with a large list for many seconds cannot lose the Lease. It tells the main loop through
+a callback, and keeps `leading` for reading at any time from any thread. The GIL still lets it in within milliseconds.
+
+How bind checks an epoch. An epoch is the resourceVersion of the write that acquired the Lease. That number is written
+nowhere: an object cannot contain the version that storing it will give it, each renewal moves the Lease's version on,
+and recording it would take a write that kube-scheduler does not make. So a caller claims two things, its epoch and its
+holderIdentity, and bind reads the Lease (one GET, which the scheduler's role allows):
+
+1. An identity is used for one term only: it contains a random UUID, belongs to one `Election`, and that ends for good
+   with its term. So `holderIdentity == claim` says: at the moment of the read, the claimed term was the one in force.
+   A GET without resourceVersion is a quorum read, so a term that had ended before it cannot pass.
+2. The Lease's version must be at least the epoch, as every renewal comes after the acquisition. A lower one means that
+   the claim is about another cluster, or one restored from a backup.
+3. A later term's epoch is greater, as its acquisition is a later write to the same store. So once bind has checked an
+   epoch, it refuses every lower one without asking again, and reads the Lease only for a greater one (and after a
+   restart, when it has checked none).
+
+The times in the Lease are the holder's wall clock and prove nothing; how long the Lease is still valid travels with
+each call, measured by the holder on its monotonic clock from before its last renewal was sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import enum
+import logging
+import random
+import socket
+import threading
+import time
+import uuid
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any
+
+from trireme_kube.client import client, election, lease_candidate
+from trireme_kube.client.election import ElectionSettings, Leading, LeaseRecord, Lost, Notice
+from trireme_kube.client.errors import ApiError, ApiUnreachable, KubeconfigError
+from trireme_kube.componentbase import clocks, supervision
+
+log = logging.getLogger(__name__)
+
+MAX_TRUST_SECONDS = 60.0
+"""One reading of the Lease is good for the Lease's duration, but a mistaken duration shall not fence for an hour."""
+
+
+def new_identity() -> str:
+    """A holderIdentity for one term, in kube-scheduler's form: `<hostname>_<uuid>`."""
+    return f"{socket.gethostname()}_{uuid.uuid4()}"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Candidate:
+    """What makes us a candidate, and how the API server is reached for that."""
+
+    candidacy: lease_candidate.Candidacy
+    connection: client.ClientSettings
+
+
+class LeaseElector:
+    """Contends for the Lease until it lost it or is stopped. One term; make another for another."""
+
+    def __init__(
+        self,
+        settings: ElectionSettings,
+        connection: client.ClientSettings,
+        on_notice: Callable[[Notice], None],
+        *,
+        candidacy: Candidate | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], int] = clocks.wall_ns,
+        rng: Callable[[], float] = random.random,
+    ) -> None:
+        """`on_notice` is called in the event loop that called `start`, in order. `candidacy`: where the API server
+        chooses who leads, what it is told.
+
+        A Lost comes once we led, or if the election itself failed; it comes before the Lease is given back.
+        """
+        self.settings = settings
+        self._connection = connection
+        self._on_notice = on_notice
+        self._candidacy = candidacy
+        self._wall = wall
+        self._candidate: lease_candidate.LeaseCandidate | None = None
+        self._clock = clock
+        self._machine = election.Election(settings, rng, wall)
+        self._owner: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stopping: asyncio.Event | None = None
+        self._stop_asked = threading.Event()
+        self._ended: asyncio.Future[None] | None = None
+        self.leading: Leading | None = None
+
+    def start(self) -> None:
+        """Begins, in a new thread."""
+        self._owner = asyncio.get_running_loop()
+        self._ended = self._owner.create_future()
+        self._thread = threading.Thread(target=self._run, name="lease", daemon=True)
+        self._thread.start()
+
+    @property
+    def seconds_left(self) -> float:
+        """How long nobody else can have acquired the Lease; 0 if we do not lead. Safe to read from any thread."""
+        leading = self.leading
+        return max(leading.valid_until - self._clock(), 0.0) if leading is not None else 0.0
+
+    @property
+    def candidate_synced(self) -> bool:
+        """Whether our candidacy is known to the API server or about to be; True where none is needed."""
+        return self._candidacy is None or (self._candidate is not None and self._candidate.synced)
+
+    async def stop(self) -> None:
+        """Stops leading and gives the Lease back; returns when that is done or has failed.
+
+        It takes at most the renew deadline.
+        """
+        self._stop_asked.set()
+        loop, stopping = self._loop, self._stopping
+        if loop is not None and stopping is not None:
+            with contextlib.suppress(RuntimeError):  # the thread ended meanwhile
+                loop.call_soon_threadsafe(stopping.set)
+        await self.ended()
+
+    async def ended(self) -> None:
+        """Returns when the election is over."""
+        if self._ended is not None:
+            await asyncio.shield(self._ended)
+
+    def _run(self) -> None:
+        reason = ""
+        try:
+            with asyncio.Runner() as runner:
+                runner.run(self._contend())
+        except KubeconfigError as error:
+            reason = str(error)
+        except BaseException as error:  # a defect must end the leadership, not just this thread
+            log.exception("the election ended with an exception")
+            reason = f"the election failed: {error!r}"
+        finally:
+            self._publish(Lost(reason) if reason else None)
+            owner, ended = self._owner, self._ended
+            if owner is not None and ended is not None:
+                with contextlib.suppress(RuntimeError):  # the main loop was closed before us
+                    owner.call_soon_threadsafe(_set_done, ended)
+
+    async def _contend(self) -> None:
+        self._stopping = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        if self._stop_asked.is_set():  # asked before there was an event to set
+            self._stopping.set()
+        async with self._standing(), await client.connect(self._connection) as api:
+            turn = self._machine.start(self._clock())
+            stopped = False
+            while True:
+                for notice in turn.notices:
+                    self._publish(notice)
+                if isinstance(turn.instruction, election.End):
+                    return
+                work = self._carry_out(api, turn.instruction)
+                if stopped:
+                    turn = self._machine.done(self._clock(), await work)
+                    continue
+                stopped, outcome = await self._unless_stopped(work)
+                now = self._clock()
+                turn = self._machine.stop(now) if stopped else self._machine.done(now, outcome)
+
+    @contextlib.asynccontextmanager
+    async def _standing(self) -> AsyncIterator[None]:
+        """We are a candidate meanwhile, where that is needed."""
+        if self._candidacy is None:
+            yield
+            return
+        async with await client.connect(self._candidacy.connection) as api:
+            self._candidate = lease_candidate.LeaseCandidate(api, self._candidacy.candidacy, self._wall)
+            async with asyncio.TaskGroup() as group:
+                standing = group.create_task(supervision.supervise("lease candidate", self._candidate.run))
+                try:
+                    yield
+                finally:
+                    standing.cancel()
+
+    async def _unless_stopped(self, work: Coroutine[Any, Any, election.Outcome]) -> tuple[bool, election.Outcome]:
+        """Runs `work` to its outcome, or breaks it off when somebody asks to stop."""
+        assert self._stopping is not None
+        task = asyncio.ensure_future(work)
+        stop = asyncio.ensure_future(self._stopping.wait())
+        try:
+            await asyncio.wait((task, stop), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            stop.cancel()
+            if not task.done():
+                task.cancel()
+        if not task.done():
+            await asyncio.wait((task,))
+        if self._stopping.is_set():
+            return True, None
+        return False, task.result()
+
+    async def _carry_out(self, api: client.ApiClient, instruction: election.Instruction) -> election.Outcome:
+        match instruction:
+            case election.Wait(seconds):
+                await asyncio.sleep(seconds)
+                return None
+            case election.Read(deadline):
+                work = api.get(self.settings.path, _timeout(deadline), deadline=deadline)
+            case election.Create(body, deadline):
+                work = api.post(self.settings.collection, body, _timeout(deadline), deadline=deadline)
+            case election.Update(body, deadline):
+                work = api.put(self.settings.path, body, _timeout(deadline), deadline=deadline)
+            case _:
+                raise AssertionError(f"not an instruction to carry out: {instruction}")
+        try:
+            return election.record_of((await work).json())
+        except (ApiError, ApiUnreachable) as error:
+            if not (isinstance(error, ApiError) and error.not_found):
+                log.info("lease %s/%s: %s", self.settings.namespace, self.settings.name, error)
+            return error
+
+    def _publish(self, notice: Notice | None) -> None:
+        if isinstance(notice, Leading):
+            self.leading = notice
+        elif notice is None or isinstance(notice, Lost):
+            self.leading = None
+        owner = self._owner
+        if notice is not None and owner is not None:
+            with contextlib.suppress(RuntimeError):  # the main loop was closed before us
+                owner.call_soon_threadsafe(self._on_notice, notice)
+
+
+def _set_done(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+def _timeout(deadline: float) -> dict[str, str | int]:
+    """The request's own time limit, so that the server does not go on with what we have given up."""
+    return {"timeout": f"{max(int(deadline), 1)}s"}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class EpochClaim:
+    """What a caller says about itself."""
+
+    epoch: int
+    holder: str
+    # The scheduler that the epoch is of. The Lease need not confirm it: the holder's name says more, as a term has one
+    # of its own, and a leader goes on when somebody deletes its Lease and it makes another one.
+    scheduler_id: str = ""
+
+
+class Verdict(enum.Enum):
+    """Whether a claim is true, and if not, why; the values are for people."""
+
+    IN_FORCE = "it holds the Lease"
+    DEPOSED = "another one holds the Lease"
+    VACANT = "nobody holds the Lease"
+    IMPOSSIBLE = "the Lease was never written as the epoch says"
+
+
+def judge(claim: EpochClaim, lease: LeaseRecord | None) -> Verdict:
+    """Compares a claim with the Lease as just read (None: it does not exist). See above for why this suffices."""
+    if lease is None or not lease.holder:
+        return Verdict.VACANT
+    if lease.holder != claim.holder:
+        return Verdict.DEPOSED
+    return Verdict.IN_FORCE if lease.version >= claim.epoch > 0 else Verdict.IMPOSSIBLE
+
+
+async def read_lease(api: client.ApiClient, namespace: str, name: str, deadline: float) -> LeaseRecord | None:
+    """Reads the Lease by a quorum read; None if it does not exist.
+
+    Raises:
+      ApiError, ApiUnreachable: it cannot be told.
+    """
+    settings = ElectionSettings(identity="", namespace=namespace, name=name)
+    try:
+        response = await api.read(settings.path, deadline=deadline)
+    except ApiError as error:
+        if error.not_found:
+            return None
+        raise
+    return election.record_of(response.json())

@@ -1,0 +1,145 @@
+"""Candidacy for a Lease whose holder the API server chooses (gate CoordinatedLeaderElection).
+
+Whoever wants to lead keeps a LeaseCandidate of its own that says which versions it runs. The API server's controller
+compares the candidates, writes the one it prefers into the Lease as holder, and asks candidates whether they are still
+there by setting `pingTime`, which is answered by a new `renewTime`. The object is written anew every five minutes, too.
+
+Source: k8s.io/client-go/tools/leaderelection (leasecandidate.go), cmd/kube-scheduler/app/server.go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from trireme_kube.apimachinery import json_values
+from trireme_kube.client import client, informer, resources, timestamps
+from trireme_kube.client.errors import ApiError, ApiUnreachable
+from trireme_kube.client.watch import Event, EventKind
+from trireme_kube.componentbase import supervision
+
+log = logging.getLogger(__name__)
+
+GATE: Final = "CoordinatedLeaderElection"
+
+#: kube-scheduler is a candidate in this namespace and for this Lease, whatever Lease it is configured to hold.
+NAMESPACE: Final = "kube-system"
+LEASE_NAME: Final = "kube-scheduler"
+STRATEGY: Final = "OldestEmulationVersion"
+
+_COLLECTION: Final = f"/apis/coordination.k8s.io/v1beta1/namespaces/{NAMESPACE}/leasecandidates"
+_PERIOD_SECONDS: Final = 300.0
+_FIRST_PAUSE_SECONDS: Final = 0.005
+_LONGEST_PAUSE_SECONDS: Final = 1000.0
+
+Json = Mapping[str, Any]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Candidacy:
+    """Who wants to lead, and what it runs. Versions as `1.37.0`."""
+
+    identity: str
+    binary_version: str
+    emulation_version: str
+
+
+class LeaseCandidate:
+    """Keeps one LeaseCandidate."""
+
+    def __init__(self, api: client.ApiClient, candidacy: Candidacy, wall: Callable[[], int]) -> None:
+        """`wall` answers nanoseconds since 1970."""
+        self._api = api
+        self._candidacy = candidacy
+        self._wall = wall
+        self._known: Json | None = None
+        self._due = asyncio.Event()
+        self._listed = asyncio.Event()
+        own = resources.Resource(
+            "LeaseCandidate", _COLLECTION, field_selector=f"metadata.name={candidacy.identity}", page=1
+        )
+        self._informer = informer.Informer(api, own, dict, [self])
+
+    @property
+    def synced(self) -> bool:
+        """Whether it is known if the object is there."""
+        return self._informer.synced
+
+    def on_events(self, events: Sequence[Event[dict[str, Any]]]) -> None:
+        """The object was listed, changed or deleted."""
+        for kind, candidate in events:
+            if kind is EventKind.LIST_END:
+                self._listed.set()
+            elif kind is EventKind.LIST_START or kind is EventKind.DELETED or candidate is None:
+                self._known = None
+            else:
+                self._known = candidate
+                if kind is not EventKind.LISTED and _pinged(candidate):
+                    self._due.set()
+
+    async def run(self) -> None:
+        """Keeps it until it is cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(supervision.supervise("informer of the lease candidate", self._informer.run))
+            tasks.create_task(supervision.supervise("renewals of the lease candidate", self._write))
+
+    async def _write(self) -> None:
+        await self._listed.wait()
+        failures = 0
+        while True:
+            self._due.clear()
+            try:
+                await self._ensure()
+                failures, pause = 0, _PERIOD_SECONDS
+            except (ApiError, ApiUnreachable) as error:
+                log.warning("lease candidate %s/%s: %s", NAMESPACE, self._candidacy.identity, error)
+                pause = min(_FIRST_PAUSE_SECONDS * 2**failures, _LONGEST_PAUSE_SECONDS)
+                failures += 1
+            try:
+                async with asyncio.timeout(pause):
+                    await self._due.wait()
+            except TimeoutError:
+                pass
+
+    async def _ensure(self) -> None:
+        """Create the object, or renew it. Raises: ApiError, ApiUnreachable."""
+        renewed = timestamps.micro(self._wall())
+        known = self._known
+        if known is None:
+            await self._api.post(_COLLECTION, self._new(renewed))
+            return
+        body = {**known, "spec": {**(known.get("spec") or {}), "renewTime": renewed}}
+        await self._api.put(f"{_COLLECTION}/{self._candidacy.identity}", body)
+
+    def _new(self, renewed: str) -> dict[str, Any]:
+        return {
+            "apiVersion": "coordination.k8s.io/v1beta1",
+            "kind": "LeaseCandidate",
+            "metadata": {"name": self._candidacy.identity, "namespace": NAMESPACE},
+            "spec": {
+                "leaseName": LEASE_NAME,
+                "binaryVersion": self._candidacy.binary_version,
+                "emulationVersion": self._candidacy.emulation_version,
+                "strategy": STRATEGY,
+                "renewTime": renewed,
+            },
+        }
+
+
+def _pinged(candidate: Json) -> bool:
+    """Whether somebody asked, since it was renewed, if the candidate is still there."""
+    spec = candidate.get("spec") or {}
+    asked, renewed = (_moment(spec.get(name)) for name in ("pingTime", "renewTime"))
+    return asked is not None and (renewed is None or asked > renewed)
+
+
+def _moment(text: object) -> tuple[int, int] | None:
+    if not isinstance(text, str):
+        return None
+    try:
+        return json_values.parse_time(text)
+    except ValueError:
+        return None

@@ -1,0 +1,78 @@
+"""A plain cache of a small collection: key to decoded object, kept by an informer's events.
+
+For kinds with few objects, where a lookup by name is all that is wanted. Nodes and pods are not such: the cluster cache
+consumes their events itself. The store also shows what every consumer has to do about lists: objects that a list did
+not bring are gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Generic, NamedTuple, TypeVar
+
+from trireme_kube.client.watch import Event, EventKind
+
+T = TypeVar("T")
+
+
+class Change(NamedTuple, Generic[T]):
+    """One change of the store. `old` None: added; `new` None: deleted."""
+
+    key: str
+    old: T | None
+    new: T | None
+
+
+class Store(Generic[T]):
+    """Objects by key, `namespace/name` or `name`. Single-threaded."""
+
+    def __init__(
+        self, key_of: Callable[[T], str], on_changes: Callable[[Sequence[Change[T]]], None] | None = None
+    ) -> None:
+        """`on_changes` is called after the store has taken a batch of events, with what they changed."""
+        self._key_of = key_of
+        self._on_changes = on_changes
+        self._objects: dict[str, T] = {}
+        self._listed: set[str] | None = None  # keys of the list under way
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self._objects.values())
+
+    def get(self, key: str) -> T | None:
+        """The object, if it exists."""
+        return self._objects.get(key)
+
+    def by_key(self) -> Mapping[str, T]:
+        """All objects, live; do not keep it across an await."""
+        return self._objects
+
+    def on_events(self, events: Sequence[Event[T]]) -> None:
+        """Takes an informer's events."""
+        changes: list[Change[T]] = []
+        for kind, obj in events:
+            if kind is EventKind.LIST_START:
+                self._listed = set()
+            elif kind is EventKind.LIST_END:
+                changes.extend(self._drop_unlisted())
+            elif obj is not None:
+                changes.append(self._apply(kind, obj))
+        if self._on_changes is not None and changes:
+            self._on_changes(changes)
+
+    def _apply(self, kind: EventKind, obj: T) -> Change[T]:
+        key = self._key_of(obj)
+        if kind is EventKind.DELETED:
+            return Change(key, self._objects.pop(key, obj), None)
+        if kind is EventKind.LISTED and self._listed is not None:
+            self._listed.add(key)
+        old = self._objects.get(key)
+        self._objects[key] = obj
+        return Change(key, old, obj)
+
+    def _drop_unlisted(self) -> list[Change[T]]:
+        listed, self._listed = self._listed or set(), None
+        gone = [key for key in self._objects if key not in listed]
+        return [Change(key, self._objects.pop(key), None) for key in gone]

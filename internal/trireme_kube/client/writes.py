@@ -1,0 +1,301 @@
+"""The scheduler's writes of pods and claims, with the repetitions that are safe and outcomes that say what is certain.
+
+Used by bind alone. Each write ends in one of few outcomes, never in an exception for something the API server or the
+network did: the caller matches on them. `Uncertain` means that the write may have happened; whoever gets it reads the
+object back (for bindings: `settle_binding`) before it tells anybody anything.
+
+Repetition, as kube-scheduler has it: up to four tries, 10, 50 and 250 ms apart, when the server answers 500 or 503 or
+cannot be connected to; for status patches also on 409, as those carry no version. An answer of 429 asks to come back
+later and is obeyed. The first try costs nothing extra; tenacity comes in only when it failed. What an earlier try may
+have done is not forgotten: a 409 after a 500 is Uncertain, as the conflict may be with ourselves.
+
+Every write tells the server its deadline, so that a request that we gave up is not carried out long after.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import random
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import orjson
+import tenacity
+
+from trireme_kube.client import client
+from trireme_kube.client.content_types import METADATA
+from trireme_kube.client.errors import ApiError, ApiUnreachable
+
+TRIES = 4
+PAUSES_SECONDS = (0.01, 0.05, 0.25)
+PAUSE_JITTER = 0.1
+# A server that asks for more patience than this gets its answer passed on: the pod had better go back to the queue.
+LONGEST_WAIT_SECONDS = 2.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Written:
+    """It happened; `obj` is the object as it is now ({} where the answer has none)."""
+
+    obj: Mapping[str, Any]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Conflict:
+    """It did not happen: the object changed, exists already, is bound, or is another one of the same name."""
+
+    message: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Gone:
+    """It did not happen: the object does not exist."""
+
+    message: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Refused:
+    """It did not happen, and will not if asked again so: invalid or forbidden."""
+
+    message: str
+    status: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Unavailable:
+    """It did not happen: the server was away or had too much to do. Worth another try later."""
+
+    message: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Uncertain:
+    """It may have happened: read the object back."""
+
+    message: str
+
+
+Outcome = Written | Conflict | Gone | Refused | Unavailable | Uncertain
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PodName:
+    """One pod, and no later one of its name."""
+
+    namespace: str
+    name: str
+    uid: str
+
+    @property
+    def path(self) -> str:
+        """Where the API has it."""
+        return f"/api/v1/namespaces/{self.namespace}/pods/{self.name}"
+
+
+@dataclasses.dataclass(slots=True)
+class _Tries:
+    """What is known about the tries of one write. `doubt`: one of them may have had an effect."""
+
+    repeatable: Callable[[Exception], bool]
+    doubt: bool = False
+
+
+class Writer:
+    """Writes through one client. Every deadline is in seconds and covers all tries."""
+
+    def __init__(
+        self,
+        api: client.ApiClient,
+        rng: Callable[[], float] = random.random,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._api = api
+        self._rng = rng
+        self._clock = clock
+
+    async def bind(self, pod: PodName, node: str, deadline: float) -> Outcome:
+        """Binds the pod to the node. Conflict: it is bound already, perhaps by an earlier call of ours."""
+        body = orjson.dumps(
+            {
+                "kind": "Binding",
+                "apiVersion": "v1",
+                "metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid},
+                "target": {"kind": "Node", "name": node},
+            }
+        )
+        path = f"{pod.path}/binding"
+        return await self._write(lambda left: self._api.post(path, body, _timeout(left), deadline=left), deadline)
+
+    async def settle_binding(self, pod: PodName, node: str, deadline: float) -> Outcome:
+        """Reads back what became of a binding that is Uncertain or in Conflict.
+
+        Written: the pod is on that node. Conflict: it is on another one. Gone: it does not exist any more. Unavailable:
+        it has no node, so the binding did not take place. Uncertain: it could not be read.
+        """
+        outcome = await self.get_pod(pod, deadline)
+        match outcome:
+            case Written(obj):
+                bound_to = (obj.get("spec") or {}).get("nodeName")
+                if bound_to == node:
+                    return outcome
+                if bound_to:
+                    return Conflict(f'pod {pod.name} is already assigned to node "{bound_to}"')
+                return Unavailable(f"pod {pod.namespace}/{pod.name} is not bound")
+            case Gone():
+                return outcome
+            case _:
+                return Uncertain(outcome.message)
+
+    async def get_pod(self, pod: PodName, deadline: float) -> Outcome:
+        """Reads the pod."""
+        outcome = await self.get(pod.path, deadline)
+        if isinstance(outcome, Written) and outcome.obj["metadata"].get("uid") != pod.uid:
+            return Gone(f"pod {pod.namespace}/{pod.name} is another one now")
+        return outcome
+
+    async def patch_pod_status(self, pod: PodName, patch: Mapping[str, Any], deadline: float) -> Outcome:
+        """Patches the pod's status (see `status_patch`). Written has the pod's metadata at least."""
+        path, body = f"{pod.path}/status", orjson.dumps(patch)
+        return await self._write(
+            lambda left: self._api.patch(path, body, _timeout(left), accept=METADATA, deadline=left),
+            deadline,
+            _is_busy_or_conflict,
+        )
+
+    async def delete_pod(self, pod: PodName, deadline: float) -> Outcome:
+        """Deletes the pod, unless another one has its name by now (Conflict)."""
+        return await self.delete(pod.path, pod.uid, deadline)
+
+    async def get(self, path: str, deadline: float) -> Outcome:
+        """Reads any object. Unavailable: it could not be read; never Uncertain."""
+        try:
+            return Written((await self._api.read(path, deadline=deadline)).json())
+        except ApiError as error:
+            return Unavailable(error.message) if error.transient else _outcome(error, doubt=False)
+        except ApiUnreachable as error:
+            return Unavailable(str(error))
+
+    async def create(self, collection: str, obj: Mapping[str, Any], deadline: float) -> Outcome:
+        """Posts any object. Tried again only where no server was reached: a second one may not be wanted."""
+        body = orjson.dumps(obj)
+        return await self._write(
+            lambda left: self._api.post(collection, body, _timeout(left), deadline=left), deadline, _is_unsent
+        )
+
+    async def put(self, path: str, obj: Mapping[str, Any], deadline: float) -> Outcome:
+        """Puts any object; its resourceVersion makes the write conditional (Conflict: read it again)."""
+        body = orjson.dumps(obj)
+        return await self._write(lambda left: self._api.put(path, body, _timeout(left), deadline=left), deadline)
+
+    async def patch(
+        self, path: str, patch: Mapping[str, Any], deadline: float, content_type: str = client.STRATEGIC_MERGE
+    ) -> Outcome:
+        """Patches any object."""
+        body = orjson.dumps(patch)
+        return await self._write(
+            lambda left: self._api.patch(path, body, _timeout(left), content_type=content_type, deadline=left), deadline
+        )
+
+    async def delete(self, path: str, uid: str, deadline: float) -> Outcome:
+        """Deletes any object, if it has that UID (else Conflict). Written has the object's metadata at least."""
+        body = orjson.dumps({"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": uid}})
+        return await self._write(
+            lambda left: self._api.delete(path, body, _timeout(left), accept=METADATA, deadline=left), deadline
+        )
+
+    async def _write(
+        self,
+        send: Callable[[float], Awaitable[client.ApiResponse]],
+        deadline: float,
+        repeatable: Callable[[Exception], bool] | None = None,
+    ) -> Outcome:
+        """Tries a write; `send` gets the seconds that are left."""
+        tries = _Tries(repeatable or _is_busy)
+        end = self._clock() + deadline
+        try:
+            try:
+                response = await send(deadline)
+            except (ApiError, ApiUnreachable) as error:
+                tries.doubt = _sows_doubt(error)
+                if not tries.repeatable(error):
+                    raise
+                response = await self._repeat(send, end, tries, error)
+            return Written(response.json() if response.body else {})
+        except (ApiError, ApiUnreachable) as error:
+            return _outcome(error, tries.doubt)
+
+    async def _repeat(
+        self,
+        send: Callable[[float], Awaitable[client.ApiResponse]],
+        end: float,
+        tries: _Tries,
+        first: ApiError | ApiUnreachable,
+    ) -> client.ApiResponse:
+        pause = self._pause(1, first)
+        if pause > LONGEST_WAIT_SECONDS or self._clock() + pause >= end:
+            raise first
+        await asyncio.sleep(pause)
+        async for attempt in tenacity.AsyncRetrying(
+            retry=tenacity.retry_if_exception(lambda error: isinstance(error, Exception) and tries.repeatable(error)),
+            wait=lambda state: self._pause(
+                state.attempt_number + 1, state.outcome.exception() if state.outcome else None
+            ),
+            stop=lambda state: (
+                state.attempt_number + 1 >= TRIES
+                or state.upcoming_sleep > LONGEST_WAIT_SECONDS
+                or self._clock() + state.upcoming_sleep >= end
+            ),
+            reraise=True,
+        ):
+            with attempt:
+                try:
+                    return await send(max(end - self._clock(), 0.001))
+                except (ApiError, ApiUnreachable) as error:
+                    tries.doubt = tries.doubt or _sows_doubt(error)
+                    raise
+        raise AssertionError("tenacity ends with a result or an exception")
+
+    def _pause(self, tried: int, error: BaseException | None) -> float:
+        """How long to wait after so many tries, the last of which ended with this error."""
+        asked = error.retry_after or 0.0 if isinstance(error, ApiError) else 0.0
+        planned = PAUSES_SECONDS[min(tried, len(PAUSES_SECONDS)) - 1]
+        return max(planned * (1 + PAUSE_JITTER * self._rng()), asked)
+
+
+def _timeout(deadline: float) -> dict[str, str | int]:
+    return {"timeout": f"{max(int(deadline), 1)}s"}
+
+
+def _sows_doubt(error: ApiError | ApiUnreachable) -> bool:
+    return error.sent if isinstance(error, ApiUnreachable) else error.maybe_applied
+
+
+def _is_unsent(error: Exception) -> bool:
+    """Nothing was sent, or the server turned it away before it did anything."""
+    if isinstance(error, ApiUnreachable):
+        return not error.sent
+    return isinstance(error, ApiError) and error.transient and not error.maybe_applied
+
+
+def _is_busy(error: Exception) -> bool:
+    return _is_unsent(error) or (isinstance(error, ApiError) and error.status in (500, 503))
+
+
+def _is_busy_or_conflict(error: Exception) -> bool:
+    return _is_busy(error) or (isinstance(error, ApiError) and error.conflict)
+
+
+def _outcome(error: ApiError | ApiUnreachable, doubt: bool) -> Outcome:
+    """What a write that ended with this error came to; `doubt`: it, or an earlier try, may have had an effect."""
+    if isinstance(error, ApiUnreachable):
+        return Uncertain(str(error)) if doubt else Unavailable(str(error))
+    if error.not_found:
+        return Gone(error.message)
+    if doubt:
+        return Uncertain(error.message)
+    if error.conflict:
+        return Conflict(error.message)
+    return Unavailable(error.message) if error.transient else Refused(error.message, error.status)

@@ -1,0 +1,74 @@
+"""The log's lines about certificates: which ones are served and believed from now on, until when they are valid.
+
+Operators search for them after a rotation.
+Source: k8s.io/apiserver/pkg/server/dynamiccertificates.
+"""
+
+import logging
+from datetime import datetime
+
+from cryptography import x509
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from trireme_kube.componentbase import clocks, klog
+
+_USAGES = {ExtendedKeyUsageOID.CLIENT_AUTH: "client", ExtendedKeyUsageOID.SERVER_AUTH: "serving"}
+
+
+def loaded(log: logging.Logger, message: str, name: str, pem: bytes, **values: object) -> None:
+    """Say that the first certificate of these is in use."""
+    if klog.enabled(log, 2):
+        certificate = x509.load_pem_x509_certificates(pem)[0]
+        klog.info(log, 2, message, **values, certName=name, certDetail=detail(certificate, clocks.utc_now()))
+
+
+def loaded_authorities(log: logging.Logger, name: str, pem: bytes) -> None:
+    """Say whose clients are believed."""
+    if klog.enabled(log, 2) and pem.strip():
+        now = clocks.utc_now()
+        for index, certificate in enumerate(x509.load_pem_x509_certificates(pem)):
+            klog.info(log, 2, "Loaded client CA", index=index, certName=name, certDetail=detail(certificate, now))
+
+
+def detail(certificate: x509.Certificate, now: datetime) -> str:
+    """A certificate in one line."""
+    subject, issuer = _common_name(certificate.subject), _common_name(certificate.issuer)
+    if subject == issuer:
+        issuer = "<self>"
+    served = _served(certificate)
+    serving = f" validServingFor=[{','.join(served)}]" if served else ""
+    organisations = [
+        str(entry.value) for entry in certificate.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
+    ]
+    groups = f" groups=[{','.join(organisations)}]" if organisations else ""
+    valid = f"{_time(certificate.not_valid_before_utc)} to {_time(certificate.not_valid_after_utc)}"
+    usages = ",".join(_usages(certificate))
+    return f'"{subject}" [{usages}]{groups}{serving} issuer="{issuer}" ({valid} (now={_time(now)}))'
+
+
+def _common_name(name: x509.Name) -> str:
+    found = name.get_attributes_for_oid(NameOID.COMMON_NAME)
+    return str(found[0].value) if found else ""
+
+
+def _usages(certificate: x509.Certificate) -> list[str]:
+    try:
+        found = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    except x509.ExtensionNotFound:
+        return []
+    return [_USAGES.get(usage, usage.dotted_string) for usage in found]
+
+
+def _served(certificate: x509.Certificate) -> list[str]:
+    """Addresses, then names."""
+    try:
+        found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return []
+    return [*map(str, found.get_values_for_type(x509.IPAddress)), *found.get_values_for_type(x509.DNSName)]
+
+
+def _time(moment: datetime) -> str:
+    """As Go prints one."""
+    fraction = f".{moment.microsecond:06d}".rstrip("0") if moment.microsecond else ""
+    return f"{moment:%Y-%m-%d %H:%M:%S}{fraction} +0000 UTC"

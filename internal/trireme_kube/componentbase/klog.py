@@ -1,0 +1,315 @@
+"""Logs in the form of Kubernetes' own components: klog's text, or JSON; `-v` levels and `--vmodule`.
+
+What reads kube-scheduler's logs today should read these. A line is a message and named values, written as `info(log, 2,
+"Successfully bound pod to node", pod="ns/name")`; lines of the standard library's kind (`log.warning("…: %s", error)`)
+come out as klog's unstructured ones. A level that is off costs one dictionary look-up.
+
+`--vmodule` raises the level of single modules, also of those that are loaded only later: every logger of this program
+asks for its level when it is made. Nobody's level is lowered by it.
+
+The verbosity n of klog is a level of the standard library below INFO, in steps of one, and DEBUG is 4. Nothing secret
+is logged: callers name what they log, and no request's headers or body is ever among it.
+"""
+
+import fnmatch
+import io
+import json
+import logging
+import os
+import sys
+import threading
+import time
+import types
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TextIO
+
+from trireme_kube.apimachinery import golang
+
+# The verbosity that the standard library's DEBUG stands for.
+_DEBUG_VERBOSITY = 4
+_ROOT = "trireme"
+
+_SEVERITIES = {logging.WARNING: "W", logging.ERROR: "E", logging.CRITICAL: "F"}
+
+
+@dataclass(frozen=True, slots=True)
+class LogOptions:
+    """What is logged, and how. `modules` are patterns of module names with a verbosity of their own.
+
+    `split`: errors go to stderr and the rest to stdout, of which up to `buffer_bytes` may be held back for
+    `flush_seconds`. `contextual`: lines name the part of the scheduler that they are of (gate ContextualLogging).
+    """
+
+    format: str = "text"
+    verbosity: int = 0
+    modules: Sequence[tuple[str, int]] = ()
+    split: bool = False
+    buffer_bytes: int = 0
+    flush_seconds: float = 5.0
+    contextual: bool = True
+
+
+class Ref(str):
+    """The name of an object, `namespace/name` or `name`: shown as it is in text, and as an object in JSON."""
+
+    __slots__ = ()
+
+    def parts(self) -> dict[str, str]:
+        """As kube-scheduler has it in JSON."""
+        namespace, _, name = self.rpartition("/")
+        return {"name": name, "namespace": namespace} if namespace else {"name": name}
+
+
+def level_of(verbosity: int) -> int:
+    """The standard library's level of a verbosity."""
+    if verbosity < _DEBUG_VERBOSITY:
+        return logging.INFO - verbosity
+    return max(logging.DEBUG - (verbosity - _DEBUG_VERBOSITY), 1)
+
+
+def verbosity_of(level: int) -> int:
+    """The verbosity of a level; 0 from INFO on."""
+    if level >= logging.INFO:
+        return 0
+    if level > logging.DEBUG:
+        return logging.INFO - level
+    return _DEBUG_VERBOSITY + logging.DEBUG - level
+
+
+def enabled(logger: logging.Logger, verbosity: int) -> bool:
+    """Whether `info` at this verbosity would write anything: to be asked before costly values are made."""
+    return logger.isEnabledFor(level_of(verbosity))
+
+
+def info(logger: logging.Logger, verbosity: int, message: str, /, **values: object) -> None:
+    """A structured line at a verbosity."""
+    level = level_of(verbosity)
+    if logger.isEnabledFor(level):
+        logger.log(level, message, extra={"values": values}, stacklevel=2)
+
+
+def error(logger: logging.Logger, message: str, /, **values: object) -> None:
+    """A structured error; name what went wrong `err`."""
+    logger.log(logging.ERROR, message, extra={"values": values}, stacklevel=2)
+
+
+def named(logger: logging.Logger, name: str) -> dict[str, str]:
+    """The value `logger`, for lines of plugins: kube-scheduler tells it from -v=4 on."""
+    return {"logger": name} if enabled(logger, 4) else {}
+
+
+def setup(options: LogOptions, stdout: TextIO | None = None, stderr: TextIO | None = None) -> None:
+    """Log as the options say from now on, whatever was set up before."""
+    errors = stderr or sys.stderr
+    formatter: logging.Formatter = _JsonFormatter() if options.format == "json" else _TextFormatter()
+    root = logging.getLogger()
+    for old in list(root.handlers):
+        root.removeHandler(old)
+        old.close()
+    if options.split:
+        rest = _Buffered(stdout or sys.stdout, options.buffer_bytes, options.flush_seconds)
+        rest.addFilter(lambda record: record.levelno < logging.ERROR)
+        only_errors: logging.Handler = logging.StreamHandler(errors)
+        only_errors.setLevel(logging.ERROR)
+        handlers: list[logging.Handler] = [rest, only_errors]
+    else:
+        handlers = [logging.StreamHandler(errors)]
+    for handler in handlers:
+        handler.setFormatter(formatter)
+        root.addHandler(handler)
+    root.setLevel(logging.WARNING)  # other people's libraries
+    _settings.modules = tuple(options.modules)
+    _settings.contextual = options.contextual
+    _settings.json = options.format == "json"
+    if _settings.json:
+        _keep_to_json()
+    logging.setLoggerClass(_Logger)
+    set_verbosity(options.verbosity)
+
+
+def announce(message: str) -> None:
+    """One line on stdout, whatever the verbosity, in the format of the logs: for whoever waits for this process."""
+    if _settings.json:
+        record = logging.LogRecord(_ROOT, logging.INFO, __file__, 0, message, (), None)
+        message = _JsonFormatter().format(record)
+    # In one write: several processes may share a stdout.
+    print(f"{message}\n", end="", flush=True)
+
+
+def fail(message: str) -> None:
+    """One line on stderr, in the format of the logs: why the process cannot start."""
+    line = " ".join(message.split())
+    if _settings.json:
+        logging.getLogger(_ROOT).error(line)
+    else:
+        print(f"Error: {line}", file=sys.stderr, flush=True)
+
+
+def set_verbosity(verbosity: int) -> None:
+    """Change the verbosity of all modules; those that were given a higher one keep it."""
+    _settings.verbosity = verbosity
+    logging.getLogger(_ROOT).setLevel(level_of(verbosity))
+    for name, logger in list(logging.root.manager.loggerDict.items()):
+        # What is no logger stands for a package, whose modules have loggers of their own.
+        if name.startswith(f"{_ROOT}.") and isinstance(logger, logging.Logger):
+            logger.setLevel(_settings.of(name))
+
+
+def _keep_to_json() -> None:
+    """Nothing else writes text of its own to stderr: no traceback, no warning, no line of the gRPC core."""
+
+    def log_uncaught(kind: type[BaseException], error: BaseException, trace: types.TracebackType | None) -> None:
+        logging.getLogger(_ROOT).critical("uncaught %s", kind.__name__, exc_info=(kind, error, trace))
+
+    sys.excepthook = log_uncaught
+    logging.captureWarnings(True)
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+
+
+@dataclass(slots=True)
+class _Settings:
+    """What was asked for last."""
+
+    json: bool = False
+    verbosity: int = 0
+    modules: Sequence[tuple[str, int]] = ()
+    contextual: bool = True
+
+    def of(self, name: str) -> int:
+        """The level of a logger, by the first of the patterns that match; NOTSET: that of all the others."""
+        own = next((verbosity for pattern, verbosity in self.modules if _matches(pattern, name)), 0)
+        return level_of(own) if own > self.verbosity else logging.NOTSET
+
+
+_settings = _Settings()
+
+
+class _Logger(logging.Logger):
+    """A logger that is made after the set-up."""
+
+    def __init__(self, name: str, level: int = logging.NOTSET) -> None:
+        if level == logging.NOTSET and name.startswith(f"{_ROOT}."):
+            level = _settings.of(name)
+        super().__init__(name, level)
+
+
+def _matches(pattern: str, logger: str) -> bool:
+    """A pattern without a slash is about the module's own name, one with a slash about its whole path."""
+    path = logger.replace(".", "/")
+    return fnmatch.fnmatchcase(path if "/" in pattern else path.rpartition("/")[2], pattern)
+
+
+def _values(record: logging.LogRecord) -> Mapping[str, object] | None:
+    values = getattr(record, "values", None)
+    if not isinstance(values, dict):
+        return None
+    if _settings.contextual or "logger" not in values:
+        return values
+    return {name: value for name, value in values.items() if name != "logger"}
+
+
+class _TextFormatter(logging.Formatter):
+    """klog's header, then `"message" key="value" …`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        moment = time.strftime("%m%d %H:%M:%S", time.localtime(record.created))
+        micros = int(record.created % 1 * 1_000_000)
+        severity = _SEVERITIES.get(record.levelno, "I" if record.levelno < logging.WARNING else "E")
+        header = f"{severity}{moment}.{micros:06d} {os.getpid():>7} {record.filename}:{record.lineno}]"
+        values = _values(record)
+        if values is None:
+            line = f"{header} {record.getMessage()}"
+        else:
+            named = "".join(f" {name}={_shown(value)}" for name, value in values.items())
+            line = f"{header} {_quoted(record.getMessage())}{named}"
+        if record.exc_info:
+            line += f"\n{self.formatException(record.exc_info)}"
+        return line
+
+
+class _JsonFormatter(logging.Formatter):
+    """One JSON object a line: ts in milliseconds, caller, msg, v (not for errors), then the values."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        folder, _, file = record.pathname.rpartition("/")
+        out: dict[str, Any] = {
+            "ts": round(record.created * 1000, 3),
+            "caller": f"{folder.rpartition('/')[2]}/{file}:{record.lineno}",
+            "msg": record.getMessage(),
+        }
+        if record.levelno < logging.ERROR:
+            out["v"] = verbosity_of(record.levelno)
+        for name, value in (_values(record) or {}).items():
+            out[name] = value.parts() if isinstance(value, Ref) else value
+        if record.exc_info:
+            out["stacktrace"] = self.formatException(record.exc_info)
+        return json.dumps(out, default=str, ensure_ascii=False)
+
+
+def _shown(value: object) -> str:
+    """A value as klog prints it: text in quotes, but text of several lines as a block; everything else bare."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if value is None:
+        return "null"
+    if isinstance(value, int | float):
+        return str(value)
+    if isinstance(value, Mapping | list | tuple):
+        return json.dumps(value, default=str, separators=(",", ":"), ensure_ascii=False)
+    text = str(value)
+    if "\n" in text:
+        lines = "".join(f"\t{line}\n" for line in text.splitlines())
+        return f"<\n{lines} >"
+    return _quoted(text)
+
+
+def _quoted(text: str) -> str:
+    if text.isprintable() and '"' not in text and "\\" not in text:
+        return f'"{text}"'
+    return golang.quote(text)
+
+
+class _Buffered(logging.Handler):
+    """Writes at once, or holds back up to so many bytes for so long. An error writes everything."""
+
+    def __init__(
+        self,
+        stream: TextIO,
+        size: int,
+        seconds: float,
+        later: Callable[[float, Callable[[], None]], threading.Timer] = threading.Timer,
+    ) -> None:
+        super().__init__()
+        self._stream = stream
+        self._size = size
+        self._seconds = seconds
+        self._later = later
+        self._held = io.StringIO()
+        self._timer: threading.Timer | None = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            self._held.write(self.format(record) + "\n")
+            if self._held.tell() >= self._size:
+                self.flush()
+            elif self._timer is None:
+                self._timer = self._later(self._seconds, self.flush)
+                self._timer.daemon = True
+                self._timer.start()
+        except Exception:
+            self.handleError(record)
+
+    def flush(self) -> None:
+        with self.lock or threading.RLock():
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+            text, self._held = self._held.getvalue(), io.StringIO()
+            if text:
+                self._stream.write(text)
+                self._stream.flush()
+
+    def close(self) -> None:
+        self.flush()
+        super().close()

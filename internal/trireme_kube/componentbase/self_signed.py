@@ -1,0 +1,64 @@
+"""A self-signed certificate for the HTTPS server, where the operator gave none.
+
+It lets a scraper talk to a scheduler that nobody prepared; a year long, with an authority of its own, as Kubernetes'
+components make it.
+"""
+
+import ipaddress
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from trireme_kube.componentbase import clocks
+
+_LIFETIME = timedelta(days=365)
+
+
+def _name(text: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
+
+
+def _alternative(text: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(text))
+    except ValueError:
+        return x509.DNSName(text)
+
+
+def make_certificate(host: str, alternatives: Sequence[str], now: datetime | None = None) -> tuple[bytes, bytes]:
+    """A certificate (followed by its authority's) and its private key, in PEM."""
+    # A clock that runs ahead elsewhere should not make it invalid.
+    start = (now or clocks.utc_now()) - timedelta(hours=1)
+    made = int(start.timestamp())
+    authority_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
+    authority_name = _name(f"{host}-ca@{made}")
+    builder = x509.CertificateBuilder().not_valid_before(start).not_valid_after(start + _LIFETIME)
+    authority = (
+        builder.subject_name(authority_name)
+        .issuer_name(authority_name)
+        .public_key(authority_key.public_key())
+        .serial_number(x509.random_serial_number())
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(authority_key, hashes.SHA256())
+    )
+    certificate = (
+        builder.subject_name(_name(f"{host}@{made}"))
+        .issuer_name(authority_name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(
+            x509.SubjectAlternativeName([_alternative(text) for text in dict.fromkeys((host, *alternatives))]),
+            critical=False,
+        )
+        .sign(authority_key, hashes.SHA256())
+    )
+    pem = serialization.Encoding.PEM
+    chain = certificate.public_bytes(pem) + authority.public_bytes(pem)
+    private = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    return chain, private

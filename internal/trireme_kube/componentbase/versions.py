@@ -1,0 +1,215 @@
+"""Versions as the compatibility flags spell them, and what this build says of itself.
+
+`--emulated-version` and `--min-compatibility-version` let a newer scheduler behave as an older one during an upgrade;
+`Effective` holds the three versions that result and checks that they can be emulated.
+
+Source: k8s.io/apimachinery/pkg/util/version, k8s.io/component-base/compatibility.
+"""
+
+import platform
+import re
+import sys
+from dataclasses import dataclass
+
+from trireme.framework import release
+from trireme_kube.apimachinery.golang import quote
+
+#: The kube-scheduler whose behaviour this is, and the oldest that can be emulated.
+KUBERNETES = release.KUBERNETES
+_FLOOR = (1, 34)
+_MAX_UINT = 1 << 64
+
+_MATCH = re.compile(r"[\t\n\f\r ]*v?([0-9]+(?:\.[0-9]+)*)(.*)")
+_IDENTIFIERS = r"[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*"
+_EXTRA = re.compile(rf"(?:-({_IDENTIFIERS}))?(?:\+({_IDENTIFIERS}))?[\t\n\f\r ]*")
+
+
+def installed() -> dict[str, str]:
+    """The versions of Trireme, of the kube-scheduler that it is like, and of Python, for `trireme version`."""
+    # Loaded only when somebody wants to know: it takes 20 ms.
+    from importlib import metadata
+
+    return {
+        "trireme": metadata.version("trireme"),
+        "kubernetes": KUBERNETES,
+        "python": platform.python_version(),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A parsed version."""
+
+    components: tuple[int, ...]
+    pre_release: str = ""
+    build_metadata: str = ""
+
+    @property
+    def minor(self) -> tuple[int, int]:
+        """Major and minor number."""
+        return self.components[0], self.components[1]
+
+    @property
+    def patch(self) -> int:
+        """The third number."""
+        return self.components[2] if len(self.components) > 2 else 0
+
+    def __str__(self) -> str:
+        text = ".".join(str(component) for component in self.components)
+        if self.pre_release:
+            text += f"-{self.pre_release}"
+        return text + (f"+{self.build_metadata}" if self.build_metadata else "")
+
+
+def _parse(text: str, *, semantic: bool) -> Version:
+    found = _MATCH.fullmatch(text)
+    if not found:
+        raise ValueError(f"could not parse {quote(text)} as version")
+    numbers, extra = found.groups()
+    parts = numbers.split(".")
+    if len(parts) != 3 if semantic else len(parts) < 2:
+        raise ValueError(f"illegal version string {quote(text)}")
+    for index, part in enumerate(parts):
+        if (index == 0 or semantic) and part.startswith("0") and part != "0":
+            raise ValueError(f"illegal zero-prefixed version component {quote(part)} in {quote(text)}")
+        if int(part) >= _MAX_UINT:
+            raise ValueError(
+                f"illegal non-numeric version component {quote(part)} in {quote(text)}: "
+                f"strconv.ParseUint: parsing {quote(part)}: value out of range"
+            )
+    components = tuple(int(part) for part in parts)
+    if not semantic or not extra:
+        return Version(components)
+    more = _EXTRA.fullmatch(extra)
+    if not more:
+        raise ValueError(f"could not parse pre-release/metadata ({extra}) in version {quote(text)}")
+    pre_release, build_metadata = more.group(1) or "", more.group(2) or ""
+    for part in pre_release.split("."):
+        if part.isdigit() and part.startswith("0") and part != "0":
+            raise ValueError(f"illegal zero-prefixed version component {quote(part)} in {quote(text)}")
+    return Version(components, pre_release, build_metadata)
+
+
+def parse(text: str) -> Version:
+    """Parses a version, as a semantic one where it is one.
+
+    Raises:
+        ValueError: it is none.
+    """
+    try:
+        return _parse(text, semantic=True)
+    except ValueError:
+        return _parse(text, semantic=False)
+
+
+def parse_semantic(text: str) -> Version:
+    """Parses a semantic version.
+
+    Raises:
+        ValueError: it is none.
+    """
+    return _parse(text, semantic=True)
+
+
+BINARY = parse(KUBERNETES)
+
+
+def _below(minor: tuple[int, int]) -> tuple[int, int]:
+    return minor[0], max(minor[1] - 1, 0)
+
+
+def _text(minor: tuple[int, int]) -> str:
+    return f"{minor[0]}.{minor[1]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Effective:
+    """The version behaved as, and the oldest that the rest of the control plane may have."""
+
+    emulated: tuple[int, int] = BINARY.minor
+    oldest_peer: tuple[int, int] = _below(BINARY.minor)
+
+    @staticmethod
+    def emulating(emulated: Version) -> "Effective":
+        """Behaving as an older version; its peers may be one minor older still."""
+        return Effective(emulated.minor, max(_below(emulated.minor), _FLOOR))
+
+    def with_oldest_peer(self, oldest: Version) -> "Effective":
+        """With another oldest peer."""
+        return Effective(self.emulated, oldest.minor)
+
+    def problems(self) -> list[str]:
+        """Why these versions cannot be had; empty where they can."""
+        found: list[str] = []
+        emulated, oldest, floor = _text(self.emulated), _text(self.oldest_peer), _text(_FLOOR)
+        if not _FLOOR <= self.emulated <= BINARY.minor:
+            binary = f"{_text(BINARY.minor)}.0"
+            found.append(f"emulation version {emulated} is not between [{floor}, {binary}]")
+        if not _FLOOR <= self.oldest_peer <= self.emulated:
+            found.append(f"minCompatibilityVersion version {oldest} is not between [{floor}, {emulated}]")
+        return found
+
+
+DEFAULT = Effective()
+
+
+def build_information() -> str:
+    """All that is known of this build, as `--version=raw` prints it."""
+    # Loads the standard library's mail parser, and nothing else asks for it.
+    from importlib import metadata
+
+    major, minor = BINARY.minor
+    implementation = sys.implementation.name
+    return (
+        f'version.Info{{Major:"{major}", Minor:"{minor}", GitVersion:"{KUBERNETES}", '
+        f'TriremeVersion:"{metadata.version("trireme")}", PythonVersion:"{platform.python_version()}", '
+        f'Implementation:"{implementation}", Platform:"{sys.platform}/{platform.machine()}"}}'
+    )
+
+
+def emulation_range() -> str:
+    """The versions that `--emulated-version` takes, as its help says it."""
+    return f"{_text(_FLOOR)}..{_text(BINARY.minor)}(default:{_text(BINARY.minor)})"
+
+
+def oldest_peer_range() -> str:
+    """The versions that `--min-compatibility-version` takes, as its help says it."""
+    return f"{_text(_FLOOR)}..{_text(BINARY.minor)}(default:{_text(_below(BINARY.minor))})"
+
+
+def parse_flag(values: tuple[str, ...]) -> dict[str, Version]:
+    """The versions of a flag by component; `kube` where none is named.
+
+    Raises:
+        ValueError: a version is malformed, has a patch, or is given twice.
+    """
+    found: dict[str, Version] = {}
+    for value in values:
+        component, text = "kube", value
+        if "=" in value:
+            component, _, text = value.partition("=")
+            component, text = component.strip(), text.strip()
+        version = parse(text)
+        if version.patch:
+            raise ValueError(f"patch version not allowed, got: {component}={version}")
+        if component in found:
+            raise ValueError(f"duplicate version flag, {component}={found[component]} and {component}={version}")
+        found[component] = version
+    for component in found:
+        if component != "kube":
+            raise ValueError(f"component not registered: {component}")
+    return found
+
+
+def effective(emulated: tuple[str, ...], oldest_peer: tuple[str, ...]) -> Effective:
+    """The versions that two flags ask for.
+
+    Raises:
+        ValueError: a flag is malformed.
+    """
+    result = DEFAULT
+    version = parse_flag(emulated).get("kube")
+    if version:
+        result = Effective.emulating(version)
+    oldest = parse_flag(oldest_peer).get("kube")
+    return result.with_oldest_peer(oldest) if oldest else result

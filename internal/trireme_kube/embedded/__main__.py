@@ -1,0 +1,100 @@
+"""Runs an embedded cluster as a process of its own: `python -m trireme_kube.embedded --nodes 100 --kubeconfig PATH`.
+
+Prints the address once it serves, and ends on SIGINT or SIGTERM.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import signal
+import sys
+
+import uvloop
+
+from trireme_kube.embedded.cluster import EmbeddedCluster
+from trireme_kube.embedded.kubelets import Pace
+from trireme_kube.embedded.nodes import Shape
+
+
+def _pair(text: str) -> tuple[str, str]:
+    key, found, value = text.partition("=")
+    if not found or not key:
+        raise argparse.ArgumentTypeError(f"{text!r} is not key=value")
+    return key, value
+
+
+def _arguments(argv: list[str]) -> argparse.Namespace:
+    shape, pace = Shape(), Pace()
+    parser = argparse.ArgumentParser(prog="trireme_kube.embedded", description="An in-memory Kubernetes cluster.")
+    parser.add_argument("--nodes", type=int, default=10, help="how many simulated nodes (default 10)")
+    parser.add_argument("--port", type=int, default=0, help="TCP port on loopback; 0 takes a free one (default)")
+    parser.add_argument("--kubeconfig", help="write a kubeconfig here once the API is served")
+    parser.add_argument("--cpu", default=shape.cpu, help=f"CPUs per node (default {shape.cpu})")
+    parser.add_argument("--memory", default=shape.memory, help=f"memory per node (default {shape.memory})")
+    parser.add_argument("--pods", type=int, default=shape.pods, help=f"pods per node (default {shape.pods})")
+    parser.add_argument("--zones", type=int, default=shape.zones, help=f"number of zones (default {shape.zones})")
+    parser.add_argument("--label", type=_pair, action="append", default=[], help="key=value, on every node; repeatable")
+    parser.add_argument(
+        "--resource", type=_pair, action="append", default=[], help="name=amount, an extended resource; repeatable"
+    )
+    parser.add_argument("--start-seconds", type=float, default=pace.start, help="from binding to Running")
+    parser.add_argument("--stop-seconds", type=float, default=pace.stop, help="from deletion to gone")
+    parser.add_argument("--run-seconds", type=float, default=pace.run, help="how long pods of Jobs run")
+    parser.add_argument("--watch-buffer", type=int, default=10_000, help="events waiting for one slow watcher")
+    parser.add_argument("--history", type=int, default=10_000, help="events kept per resource")
+    parser.add_argument("--bookmark-seconds", type=float, default=60.0, help="between two bookmarks of a watch")
+    parser.add_argument("--faults", action="store_true", help="let clients arm faults under /trireme/ (for tests)")
+    parser.add_argument("--pod-groups", action="store_true", help="serve PodGroups, CompositePodGroups and Workloads")
+    return parser.parse_args(argv)
+
+
+def _cluster(options: argparse.Namespace) -> EmbeddedCluster:
+    return EmbeddedCluster(
+        nodes=options.nodes,
+        port=options.port,
+        shape=Shape(
+            cpu=options.cpu,
+            memory=options.memory,
+            pods=options.pods,
+            zones=options.zones,
+            labels=dict(options.label),
+            extended=dict(options.resource),
+        ),
+        pace=Pace(start=options.start_seconds, stop=options.stop_seconds, run=options.run_seconds),
+        history=options.history,
+        watch_buffer=options.watch_buffer,
+        bookmark_interval=options.bookmark_seconds,
+        remote_faults=options.faults,
+        pod_groups=options.pod_groups,
+    )
+
+
+async def _serve(options: argparse.Namespace) -> None:
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stopping.set)
+    async with _cluster(options) as cluster:
+        if options.kubeconfig:
+            cluster.write_kubeconfig(options.kubeconfig)
+        print(f"embedded cluster with {options.nodes} nodes at {cluster.url}", flush=True)
+        await stopping.wait()
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Serves until told to stop; answers the exit code."""
+    options = _arguments(sys.argv[1:] if argv is None else argv)
+    # Stored objects live long and hold no cycles: collecting them again and again would cost more than all requests.
+    gc.set_threshold(50_000, 50, 50)
+    try:
+        uvloop.run(_serve(options))
+    except OSError as error:
+        print(f"error: --port {options.port}: {error.strerror or error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,158 @@
+"""The embedded cluster as a whole: store, API server, simulated nodes and controllers in one asynchronous context.
+
+`async with EmbeddedCluster(nodes=100) as cluster:` gives a cluster at `cluster.url`; `cluster.registry` and
+`cluster.faults` reach inside it for tests. `python -m trireme_kube.embedded` runs the same as a process of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import copy
+import logging
+from pathlib import Path
+from types import TracebackType
+
+import orjson
+
+from trireme_kube.embedded import nodes as node_shapes
+from trireme_kube.embedded.admission import DEFAULT_CLASS
+from trireme_kube.embedded.catalog import Catalog
+from trireme_kube.embedded.controllers import Controllers
+from trireme_kube.embedded.faults import Faults
+from trireme_kube.embedded.kubelets import Kubelets, Pace
+from trireme_kube.embedded.nodes import Shape
+from trireme_kube.embedded.registry import Registry
+from trireme_kube.embedded.resources import BY_KEY, NODES
+from trireme_kube.embedded.server import ApiServer
+from trireme_kube.embedded.sources import Sources
+from trireme_kube.embedded.store import Object, Store
+
+_LOG = logging.getLogger(__name__)
+# As in other clusters on one machine: claims without a class get volumes, where their first pod is placed.
+_STORAGE_CLASS: Object = {
+    "metadata": {"name": "standard", "annotations": {DEFAULT_CLASS: "true"}},
+    "provisioner": "trireme.dev/simulated",
+    "volumeBindingMode": "WaitForFirstConsumer",
+}
+_PRIORITY_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+# Nodes created at the start between two turns of the event loop.
+_NODES_AT_ONCE = 200
+
+
+def _tell_of_failure(task: asyncio.Task[None]) -> None:
+    """A cluster whose kubelets or controllers died goes on answering; somebody has to say so."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        _LOG.error("a part of the embedded cluster ended", exc_info=error)
+
+
+class EmbeddedCluster:
+    """An in-memory cluster that serves the Kubernetes API on a loopback address while its context is open."""
+
+    def __init__(
+        self,
+        nodes: int = 0,
+        *,
+        port: int = 0,
+        host: str = "127.0.0.1",
+        shape: Shape | None = None,
+        pace: Pace | None = None,
+        sources: Sources | None = None,
+        history: int = 10_000,
+        watch_buffer: int = 10_000,
+        bookmark_interval: float = 60.0,
+        remote_faults: bool = False,
+        pod_groups: bool = False,
+    ) -> None:
+        """`history` and `watch_buffer` are numbers of events: kept per resource, and waiting for one slow client.
+
+        `pod_groups` serves PodGroups, CompositePodGroups and Workloads, which the real server does not by default.
+        """
+        self._node_count = nodes
+        self._shape = shape or Shape()
+        self._pace = pace or Pace()
+        self._host = host
+        self._port = port
+        self.store = Store(history=history)
+        self.registry = Registry(self.store, sources or Sources(), Catalog(optional=pod_groups))
+        self.server = ApiServer(
+            self.registry,
+            watch_buffer=watch_buffer,
+            bookmark_interval=bookmark_interval,
+            remote_faults=remote_faults,
+        )
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def url(self) -> str:
+        """Where the API is served."""
+        return f"http://{self._host}:{self._port}"
+
+    @property
+    def faults(self) -> Faults:
+        """Faults to arm."""
+        return self.server.faults
+
+    async def __aenter__(self) -> EmbeddedCluster:
+        loop = asyncio.get_running_loop()
+        kubelets = Kubelets(self.registry, self._pace, loop.time)
+        controllers = Controllers(self.registry, loop.time)
+        self._port = await self.server.start(self._host, self._port)
+        controllers.system_objects.create(self._host, self._port)
+        self._bootstrap()
+        self._tasks = {loop.create_task(kubelets.run()), loop.create_task(controllers.run())}
+        for task in self._tasks:
+            task.add_done_callback(_tell_of_failure)
+        await self.add_nodes(self._node_count)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for task in self._tasks:
+            task.cancel()
+        for task in self._tasks:
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+        self._tasks.clear()
+        await self.server.stop()
+
+    def _bootstrap(self) -> None:
+        """What a cluster has before anybody uses it."""
+        for name, value in _PRIORITY_CLASSES.items():
+            body: Object = {"metadata": {"name": name}, "value": value}
+            self.registry.create(BY_KEY["priorityclasses.scheduling.k8s.io"], "", body)
+        self.registry.create(BY_KEY["storageclasses.storage.k8s.io"], "", copy.deepcopy(_STORAGE_CLASS))
+
+    async def add_nodes(self, count: int, shape: Shape | None = None) -> None:
+        """Adds simulated nodes, numbered after those that exist."""
+        shape = shape or self._shape
+        first = self.store.count(NODES)
+        for index in range(first, first + count):
+            self.registry.create(NODES, "", node_shapes.node(shape, index))
+            if index % _NODES_AT_ONCE == 0:
+                await asyncio.sleep(0)
+
+    def kubeconfig(self) -> Object:
+        """A kubeconfig for this cluster."""
+        name = "trireme"
+        # @kubernetes/client-node refuses plain HTTP unless this says that it is meant; all others ignore it then.
+        cluster = {"server": self.url, "insecure-skip-tls-verify": True}
+        return {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": name, "cluster": cluster}],
+            "users": [{"name": name, "user": {"token": "embedded"}}],
+            "contexts": [{"name": name, "context": {"cluster": name, "user": name, "namespace": "default"}}],
+            "current-context": name,
+        }
+
+    def write_kubeconfig(self, path: Path | str) -> Path:
+        """Writes a kubeconfig for this cluster (JSON, which is YAML too); readers never see half of it."""
+        path = Path(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = path.with_name(path.name + ".new")
+        unfinished.write_bytes(orjson.dumps(self.kubeconfig(), option=orjson.OPT_INDENT_2) + b"\n")
+        unfinished.chmod(0o600)
+        unfinished.replace(path)
+        return path

@@ -1,0 +1,78 @@
+"""The small controllers of the embedded cluster: as much of kube-controller-manager as a scheduler lives with.
+
+Each controller listens to the store and works off keys in a queue of its own; none looks through all objects on a
+timer. They write through the same registry as clients do, so their writes are seen, refused and defaulted alike.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from trireme_kube.embedded.controllers.children import Children
+from trireme_kube.embedded.controllers.cron_jobs import CronJobs
+from trireme_kube.embedded.controllers.custom_resources import CustomResources
+from trireme_kube.embedded.controllers.daemon_sets import DaemonSets
+from trireme_kube.embedded.controllers.deployments import REPLICA_SETS, Deployments
+from trireme_kube.embedded.controllers.device_claims import DeviceClaims
+from trireme_kube.embedded.controllers.disruption import Disruption
+from trireme_kube.embedded.controllers.endpoints import Endpoints
+from trireme_kube.embedded.controllers.garbage import GarbageCollector
+from trireme_kube.embedded.controllers.jobs import Jobs
+from trireme_kube.embedded.controllers.namespaces import Namespaces
+from trireme_kube.embedded.controllers.node_lifecycle import NodeLifecycle
+from trireme_kube.embedded.controllers.replica_sets import ReplicaSets
+from trireme_kube.embedded.controllers.stateful_sets import StatefulSets
+from trireme_kube.embedded.controllers.system_objects import SystemObjects
+from trireme_kube.embedded.controllers.taint_eviction import TaintEviction
+from trireme_kube.embedded.controllers.volumes import Volumes
+from trireme_kube.embedded.reconciling import WorkQueue
+from trireme_kube.embedded.registry import Registry
+from trireme_kube.embedded.resources import BY_KEY, PODS
+
+
+class Controller(Protocol):
+    """One control loop: what listens to the store and has queues to be worked off."""
+
+    @property
+    def queues(self) -> tuple[WorkQueue[Any], ...]:
+        """Where its work waits."""
+
+
+class Controllers:
+    """All control loops of a cluster."""
+
+    def __init__(self, registry: Registry, monotonic: Callable[[], float]) -> None:
+        pods = Children(registry.store, PODS)
+        self.system_objects = SystemObjects(registry, monotonic)
+        self._all: tuple[Controller, ...] = (
+            self.system_objects,
+            CustomResources(registry, monotonic),
+            NodeLifecycle(registry, monotonic),
+            ReplicaSets(registry, REPLICA_SETS, pods, monotonic),
+            ReplicaSets(registry, BY_KEY["replicationcontrollers"], pods, monotonic),
+            Deployments(registry, monotonic),
+            StatefulSets(registry, pods, monotonic),
+            DaemonSets(registry, pods, monotonic),
+            Jobs(registry, pods, monotonic),
+            CronJobs(registry, monotonic),
+            Disruption(registry, monotonic),
+            Endpoints(registry, monotonic),
+            GarbageCollector(registry, monotonic),
+            Namespaces(registry, monotonic),
+            Volumes(registry, monotonic),
+            DeviceClaims(registry, monotonic),
+            TaintEviction(registry, monotonic),
+        )
+
+    @property
+    def queues(self) -> tuple[WorkQueue[Any], ...]:
+        """Where the work of all of them waits."""
+        return tuple(queue for controller in self._all for queue in controller.queues)
+
+    async def run(self) -> None:
+        """Works until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            for queue in self.queues:
+                tasks.create_task(queue.run())

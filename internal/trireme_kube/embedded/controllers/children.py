@@ -1,0 +1,153 @@
+"""Which objects a workload owns, kept up to date by events: the controllers' only way to find their pods.
+
+Also here: making a pod from a workload's template, since every workload does it alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+import orjson
+
+from trireme_kube.embedded.reconciling import WorkQueue
+from trireme_kube.embedded.resources import Resource
+from trireme_kube.embedded.store import DELETED, Event, Object, Record, Store
+
+_FEW = 100
+_GATHER_SECONDS_EACH = 50e-6
+K = TypeVar("K")
+OwnerKey = tuple[str, str]
+"""Namespace and name of an owner."""
+_Label = tuple[str, str, str]
+"""Namespace, and key and value of a label; both empty for all objects."""
+
+
+def controller_of(obj: Object) -> Object | None:
+    """The owner reference of the managing controller."""
+    for reference in obj["metadata"].get("ownerReferences") or ():
+        if reference.get("controller"):
+            found: Object = reference
+            return found
+    return None
+
+
+def owner_reference(record: Record) -> Object:
+    """The reference by which a controller marks what it creates."""
+    return {
+        "apiVersion": record.object["apiVersion"],
+        "kind": record.object["kind"],
+        "name": record.name,
+        "uid": record.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+class Children:
+    """Index of one resource's objects by the uid of their managing controller; those without one by their labels."""
+
+    def __init__(self, store: Store, resource: Resource) -> None:
+        self.resource = resource
+        self._by_owner: dict[str, dict[OwnerKey, Record]] = {}
+        self._orphans: dict[_Label, dict[OwnerKey, Record]] = {}
+        self._told: dict[str, list[tuple[WorkQueue[OwnerKey], float]]] = {}
+        self._orphan_listeners: list[Callable[[Record], None]] = []
+        store.listen(resource, self._on_event)
+
+    def of(self, uid: str) -> list[Record]:
+        """The children of the owner of that uid, in order of creation."""
+        return list(self._by_owner.get(uid, {}).values())
+
+    def orphans(self, namespace: str, labels: Mapping[str, str]) -> list[Record]:
+        """The objects without a managing controller that have one of these labels, or any where there are none."""
+        keys = [(namespace, key, value) for key, value in labels.items()] or [(namespace, "", "")]
+        return list(min((self._orphans.get(key, {}) for key in keys), key=len).values())
+
+    def tell(self, kind: str, queue: WorkQueue[OwnerKey], least: float = 0.0) -> None:
+        """Queues the owner's key whenever a child of an owner of that kind changes, after `least` seconds or more."""
+        self._told.setdefault(kind, []).append((queue, least))
+
+    def listen_to_orphans(self, listener: Callable[[Record], None]) -> None:
+        """Calls `listener` with each object without a managing controller that appears or changes."""
+        self._orphan_listeners.append(listener)
+
+    def _on_event(self, event: Event) -> None:
+        record, before = event.record, event.before
+        reference = controller_of(record.object)
+        was = controller_of(before.object) if before is not None else None
+        if was is not None and (reference is None or was["uid"] != reference["uid"]):
+            self._remove(self._by_owner, was["uid"], record.key)
+            self._wake(was, record.namespace)
+        if before is not None and was is None:
+            for label in _labels(before):
+                self._remove(self._orphans, label, record.key)
+        if reference is None:
+            self._on_orphan(event)
+            return
+        if event.type == DELETED:
+            self._remove(self._by_owner, reference["uid"], record.key)
+        else:
+            self._by_owner.setdefault(reference["uid"], {})[record.key] = record
+        self._wake(reference, record.namespace)
+
+    def _on_orphan(self, event: Event) -> None:
+        if event.type == DELETED:
+            return
+        for label in _labels(event.record):
+            self._orphans.setdefault(label, {})[event.record.key] = event.record
+        for listener in self._orphan_listeners:
+            listener(event.record)
+
+    @staticmethod
+    def _remove(index: dict[K, dict[OwnerKey, Record]], at: K, key: OwnerKey) -> None:
+        records = index.get(at)
+        if records is not None:
+            records.pop(key, None)
+            if not records:
+                del index[at]
+
+    def _wake(self, reference: Object, namespace: str) -> None:
+        # A look at an owner takes as long as it has children, so the more there are, the more of their changes are
+        # gathered for one look.
+        count = len(self._by_owner.get(reference["uid"], ()))
+        gathering = count * _GATHER_SECONDS_EACH if count > _FEW else 0.0
+        for queue, least in self._told.get(reference["kind"], ()):
+            queue.add((namespace, reference["name"]), max(least, gathering))
+
+
+def _labels(record: Record) -> list[_Label]:
+    """Under which an object without a managing controller is found."""
+    labels = record.object["metadata"].get("labels") or {}
+    return [(record.namespace, "", ""), *((record.namespace, key, value) for key, value in labels.items())]
+
+
+def is_active(pod: Object) -> bool:
+    """Whether a pod is neither finished nor going."""
+    phase = (pod.get("status") or {}).get("phase")
+    return phase not in ("Succeeded", "Failed") and "deletionTimestamp" not in pod["metadata"]
+
+
+def pod_from(template: Object, owner: Record, *, name: str = "", generate_name: str = "") -> Object:
+    """A pod to be created from a template, sharing nothing with it."""
+    metadata = template.get("metadata") or {}
+    own: Object = {"ownerReferences": [owner_reference(owner)]}
+    if name:
+        own["name"] = name
+    else:
+        own["generateName"] = generate_name
+    for part in ("labels", "annotations", "finalizers"):
+        if metadata.get(part):
+            own[part] = metadata[part]
+    pod: Object = orjson.loads(orjson.dumps({"metadata": own, "spec": template["spec"]}))
+    return pod
+
+
+def template_hash(template: Object, collisions: int = 0) -> str:
+    """A short name for the content of a template, in the alphabet of generated names; another for each collision."""
+    alphabet = "bcdf456789vwxz2g"
+    value = 0xCBF29CE484222325
+    told_apart = str(collisions).encode() if collisions else b""
+    for byte in orjson.dumps(template, option=orjson.OPT_SORT_KEYS) + told_apart:
+        value = ((value ^ byte) * 0x100000001B3) & 0xFFFFFFFFFFFFFFFF
+    return "".join(alphabet[value >> shift & 15] for shift in range(0, 40, 4))

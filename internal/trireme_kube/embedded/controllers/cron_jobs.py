@@ -1,0 +1,177 @@
+"""CronJobs: a Job whenever the schedule says so.
+
+Source: k8s.io/kubernetes, pkg/controller/cronjob.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import orjson
+
+from trireme_kube.embedded import cron, problems
+from trireme_kube.embedded.controllers.children import Children, OwnerKey, owner_reference
+from trireme_kube.embedded.controllers.jobs import JOBS, outcome_of
+from trireme_kube.embedded.reconciling import WorkQueue
+from trireme_kube.embedded.recording import Recorder
+from trireme_kube.embedded.registry import Registry
+from trireme_kube.embedded.resources import BY_KEY
+from trireme_kube.embedded.sources import parse_timestamp, timestamp
+from trireme_kube.embedded.store import DELETED, Event, Object, Record
+
+CRON_JOBS = BY_KEY["cronjobs.batch"]
+SCHEDULED_AT = "batch.kubernetes.io/cronjob-scheduled-timestamp"
+
+
+class CronJobs:
+    """Runs CronJobs."""
+
+    def __init__(self, registry: Registry, monotonic: Callable[[], float]) -> None:
+        self._registry = registry
+        self._jobs = Children(registry.store, JOBS)
+        self._recorder = Recorder(registry, "cronjob-controller")
+        self._queue: WorkQueue[OwnerKey] = WorkQueue("cronjobs", self._sync, monotonic)
+        self.queues = (self._queue,)
+        registry.store.listen(CRON_JOBS, self._on_event)
+        self._jobs.tell(CRON_JOBS.kind, self._queue)
+
+    def _on_event(self, event: Event) -> None:
+        if event.type != DELETED:
+            self._queue.add(event.record.key)
+
+    def _sync(self, key: OwnerKey) -> None:
+        record = self._registry.store.get(CRON_JOBS, *key)
+        if record is None or "deletionTimestamp" in record.object["metadata"]:
+            return
+        self._clean_up(record)
+        spec = record.object["spec"]
+        last = (record.object.get("status") or {}).get("lastScheduleTime")
+        if not spec.get("suspend"):
+            try:
+                schedule = cron.parse(spec["schedule"], cron.zone_of(spec.get("timeZone")))
+            except cron.ScheduleError as error:  # stored before the text was checked
+                about = f'unparseable schedule: "{spec["schedule"]}" : {error}'
+                self._recorder.warning(record.object, "UnparseableSchedule", about)
+                return
+            last = self._run(record, schedule) or last
+        self._report(key, last)
+
+    def _children(self, record: Record) -> list[Record]:
+        return sorted(
+            self._jobs.of(record.uid), key=lambda one: (one.object["metadata"]["creationTimestamp"], one.name)
+        )
+
+    def _active(self, record: Record) -> list[Record]:
+        return [one for one in self._children(record) if not outcome_of(one.object)]
+
+    def _run(self, record: Record, schedule: cron.Schedule) -> str | None:
+        """Starts what is due; answers the time that it was due at."""
+        now = self._registry.sources.clock()
+        due = self._due(record, schedule, now)
+        following = schedule.next(now)
+        if following is not None:
+            self._queue.add(record.key, following - now)
+        if due is None:
+            return None
+        spec = record.object["spec"]
+        deadline = spec.get("startingDeadlineSeconds")
+        if deadline is not None and due + deadline < now:
+            about = f"Missed scheduled time to start a job: {timestamp(due)}"
+            self._recorder.warning(record.object, "MissSchedule", about)
+            return None
+        active = self._active(record)
+        if spec["concurrencyPolicy"] == "Forbid" and active:
+            about = "Not starting job because prior execution is running and concurrency policy is Forbid"
+            self._recorder.normal(record.object, "JobAlreadyActive", about)
+            return None
+        if spec["concurrencyPolicy"] == "Replace":
+            for job in active:
+                self._delete(record, job)
+        self._create(record, due)
+        return timestamp(due)
+
+    def _due(self, record: Record, schedule: cron.Schedule, now: float) -> float | None:
+        """The latest time that has come and was not acted upon."""
+        earliest = parse_timestamp(record.object["metadata"]["creationTimestamp"])
+        if last := (record.object.get("status") or {}).get("lastScheduleTime"):
+            earliest = parse_timestamp(last)
+        deadline = record.object["spec"].get("startingDeadlineSeconds")
+        if deadline is not None:
+            earliest = max(earliest, now - deadline)
+        due, candidate = None, schedule.next(earliest)
+        while candidate is not None and candidate <= now:
+            due, candidate = candidate, schedule.next(candidate)
+        return due
+
+    def _create(self, record: Record, due: float) -> None:
+        template = orjson.loads(orjson.dumps(record.object["spec"]["jobTemplate"]))
+        metadata = template.get("metadata") or {}
+        annotations = {**(metadata.get("annotations") or {}), SCHEDULED_AT: timestamp(due)}
+        body: Object = {
+            "metadata": {
+                "name": f"{record.name}-{int(due) // 60}",
+                "labels": metadata.get("labels") or {},
+                "annotations": annotations,
+                "ownerReferences": [owner_reference(record)],
+            },
+            "spec": template["spec"],
+        }
+        try:
+            job = self._registry.create(JOBS, record.namespace, body)
+        except problems.ApiError as error:
+            if error.reason == "AlreadyExists":
+                return  # started before its time was written down
+            self._recorder.warning(record.object, "FailedCreate", f"Error creating job: {error}")
+            raise
+        self._recorder.normal(record.object, "SuccessfulCreate", f"Created job {job.name}")
+
+    def _delete(self, record: Record, job: Record) -> None:
+        self._registry.delete(JOBS, *job.key, {"propagationPolicy": "Background"})
+        self._recorder.normal(record.object, "SuccessfulDelete", f"Deleted job {job.name}")
+
+    def _clean_up(self, record: Record) -> None:
+        """Deletes the oldest of the finished Jobs beyond the limits."""
+        spec = record.object["spec"]
+        finished = {
+            "Complete": spec.get("successfulJobsHistoryLimit"),
+            "Failed": spec.get("failedJobsHistoryLimit"),
+        }
+        for outcome, limit in finished.items():
+            jobs = [one for one in self._children(record) if outcome_of(one.object) == outcome]
+            for job in jobs[: max(len(jobs) - limit, 0)] if limit is not None else ():
+                self._delete(record, job)
+
+    def _report(self, key: OwnerKey, last: str | None) -> None:
+        record = self._registry.get(CRON_JOBS, *key)
+        before = record.object.get("status") or {}
+        active = self._active(record)
+        status: Object = {}
+        if active:
+            status["active"] = [_reference(job) for job in active]
+        if last:
+            status["lastScheduleTime"] = last
+        ended = [one.object["status"].get("completionTime") for one in self._children(record) if one not in active]
+        times = [one for one in (*ended, before.get("lastSuccessfulTime")) if one]
+        if times:
+            status["lastSuccessfulTime"] = max(times)
+        self._say_what_ended(record, before)
+        obj = {**record.object, "metadata": dict(record.object["metadata"]), "status": status}
+        self._registry.store_changed(CRON_JOBS, record, obj)
+
+    def _say_what_ended(self, record: Record, before: Object) -> None:
+        for reference in before.get("active") or ():
+            job = self._registry.store.get(JOBS, record.namespace, reference["name"])
+            if job is not None and (outcome := outcome_of(job.object)):
+                about = f"Saw completed job: {job.name}, condition: {outcome}"
+                self._recorder.normal(record.object, "SawCompletedJob", about)
+
+
+def _reference(job: Record) -> Object:
+    return {
+        "kind": JOBS.kind,
+        "namespace": job.namespace,
+        "name": job.name,
+        "uid": job.uid,
+        "apiVersion": JOBS.api_version,
+        "resourceVersion": str(job.revision),
+    }

@@ -1,0 +1,109 @@
+"""CustomResourceDefinitions: served once their names are accepted, and emptied before they go.
+
+Source: k8s.io/apiextensions-apiserver, pkg/controller/establish, .../status and .../finalizer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from trireme_kube.embedded import custom_definitions
+from trireme_kube.embedded.custom_definitions import CLEANUP, DEFINITIONS
+from trireme_kube.embedded.reconciling import WorkQueue
+from trireme_kube.embedded.registry import Registry
+from trireme_kube.embedded.resources import Resource
+from trireme_kube.embedded.store import DELETED, Event, Object, Record
+from trireme_kube.embedded.subresources import with_condition
+
+
+class CustomResources:
+    """Keeps the catalog as the definitions want it."""
+
+    def __init__(self, registry: Registry, monotonic: Callable[[], float]) -> None:
+        self._registry = registry
+        self._storage: dict[str, Resource] = {}
+        """By name of the definition."""
+        self._specs: dict[str, Object] = {}
+        """What is served now, by name of the definition."""
+        self._queue: WorkQueue[str] = WorkQueue("custom resources", self._sync, monotonic)
+        self.queues = (self._queue,)
+        registry.store.listen(DEFINITIONS, self._on_event)
+        registry.store.listen_to_all(self._on_any)
+
+    def _on_event(self, event: Event) -> None:
+        self._queue.add(event.record.name)
+
+    def _on_any(self, resource: Resource, event: Event) -> None:
+        """A definition that is being deleted waits for its last object."""
+        if event.type == DELETED and resource.custom:
+            self._queue.add(resource.key)
+
+    def _sync(self, name: str) -> None:
+        record = self._registry.store.get(DEFINITIONS, "", name)
+        if record is None:
+            self._withdraw(name)
+        elif "deletionTimestamp" in record.object["metadata"]:
+            self._empty(record)
+        else:
+            self._serve(record)
+
+    def _withdraw(self, name: str) -> None:
+        if self._specs.pop(name, None) is not None:
+            self._registry.catalog.replace(name, ())
+            del self._storage[name]
+
+    def _empty(self, record: Record) -> None:
+        storage = self._storage.get(record.name)
+        if storage is not None:
+            for one in self._registry.store.scan(storage):
+                if "deletionTimestamp" not in one.object["metadata"]:
+                    self._registry.delete(storage, *one.key, {"propagationPolicy": "Background"})
+            if self._registry.store.count(storage):
+                return
+        fresh = self._registry.get(DEFINITIONS, "", record.name)
+        metadata = dict(fresh.object["metadata"])
+        metadata["finalizers"] = [one for one in metadata.get("finalizers") or () if one != CLEANUP]
+        self._registry.store_changed(DEFINITIONS, fresh, {**fresh.object, "metadata": metadata})
+
+    def _serve(self, record: Record) -> None:
+        conflict = self._conflict(record)
+        spec = record.object["spec"]
+        if not conflict and self._specs.get(record.name) != spec:
+            storage = self._storage.get(record.name) or custom_definitions.storage_of(record.object)
+            self._storage[record.name] = storage
+            self._specs[record.name] = spec
+            self._registry.catalog.replace(record.name, custom_definitions.served_by(record.object, storage))
+        self._report(record, conflict)
+
+    def _conflict(self, record: Record) -> str:
+        """Which name is taken by another definition of the group, or by what is always served; empty where none is."""
+        spec = record.object["spec"]
+        for one in self._registry.catalog.resources():
+            if one.group != spec["group"] or one.key == record.name:
+                continue
+            if one.kind == spec["names"]["kind"]:
+                return f'"{one.kind}" is already in use'
+        if self._registry.catalog.fixed_group(spec["group"]):
+            return f'the group "{spec["group"]}" is served by the cluster itself'
+        return ""
+
+    def _report(self, record: Record, conflict: str) -> None:
+        obj, now = record.object, self._registry.sources.now()
+        status = dict(obj.get("status") or {})
+        accepted: Object = {"type": "NamesAccepted", "status": "True", "reason": "NoConflicts"}
+        accepted["message"] = "no conflicts found"
+        established: Object = {"type": "Established", "status": "True", "reason": "InitialNamesAccepted"}
+        established["message"] = "the initial names have been accepted"
+        if conflict:
+            accepted |= {"status": "False", "reason": "KindConflict", "message": conflict}
+            established |= {"status": "False", "reason": "NotAccepted", "message": "not all names are accepted"}
+        conditions = status.get("conditions")
+        for condition in (accepted, established):
+            conditions = with_condition(conditions, condition, now)
+        stored = next(one["name"] for one in obj["spec"]["versions"] if one["storage"])
+        versions = status.get("storedVersions") or []
+        status["conditions"] = conditions
+        status["acceptedNames"] = {"plural": "", "kind": ""} if conflict else obj["spec"]["names"]
+        status["storedVersions"] = versions if stored in versions else [*versions, stored]
+        status["observedGeneration"] = obj["metadata"].get("generation", 1)
+        self._registry.store_changed(DEFINITIONS, record, {**obj, "metadata": dict(obj["metadata"]), "status": status})

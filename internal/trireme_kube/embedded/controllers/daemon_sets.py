@@ -1,0 +1,175 @@
+"""DaemonSets: one pod for every node that the pod may run on.
+
+The pod is pinned to its node by node affinity and placed by the scheduler like any other.
+Source: k8s.io/kubernetes, pkg/controller/daemon.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from trireme_kube.embedded import selection
+from trireme_kube.embedded.controllers.children import Children, OwnerKey, is_active, pod_from, template_hash
+from trireme_kube.embedded.controllers.ownership import Ownership
+from trireme_kube.embedded.controllers.pod_control import PodControl
+from trireme_kube.embedded.controllers.tolerations import tolerates
+from trireme_kube.embedded.reconciling import WorkQueue
+from trireme_kube.embedded.registry import Registry
+from trireme_kube.embedded.resources import BY_KEY, NODES
+from trireme_kube.embedded.store import DELETED, Event, Object, Record
+from trireme_kube.embedded.subresources import pod_ready
+
+DAEMON_SETS = BY_KEY["daemonsets.apps"]
+REVISION = "controller-revision-hash"
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFIX = "node.kubernetes.io/"
+# Taints that every daemon's pod puts up with.
+_TOLERATIONS: tuple[Object, ...] = (
+    {"key": _PREFIX + "not-ready", "operator": "Exists", "effect": "NoExecute"},
+    {"key": _PREFIX + "unreachable", "operator": "Exists", "effect": "NoExecute"},
+    {"key": _PREFIX + "disk-pressure", "operator": "Exists", "effect": "NoSchedule"},
+    {"key": _PREFIX + "memory-pressure", "operator": "Exists", "effect": "NoSchedule"},
+    {"key": _PREFIX + "pid-pressure", "operator": "Exists", "effect": "NoSchedule"},
+    {"key": _PREFIX + "unschedulable", "operator": "Exists", "effect": "NoSchedule"},
+)
+# Nodes come and change in numbers; one look at them is enough.
+_GATHER_SECONDS = 0.1
+_AT_ONCE = 50
+
+
+def _matches_terms(terms: Any, node: Object) -> bool:
+    """Whether the node satisfies one of the terms of a required node affinity; numeric operators are not looked at."""
+    labels = node["metadata"].get("labels") or {}
+    for term in terms:
+        known = [one for one in term.get("matchExpressions") or () if one["operator"] not in ("Gt", "Lt")]
+        fields = term.get("matchFields") or ()
+        if not known and not fields:
+            continue
+        by_name = selection.compile_selector({"matchExpressions": fields})({"metadata.name": node["metadata"]["name"]})
+        if by_name and selection.compile_selector({"matchExpressions": known})(labels):
+            return True
+    return False
+
+
+def should_run(spec: Object, node: Object) -> bool:
+    """Whether a daemon's pod belongs on a node."""
+    labels = node["metadata"].get("labels") or {}
+    if any(labels.get(key) != value for key, value in (spec.get("nodeSelector") or {}).items()):
+        return False
+    required = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(_REQUIRED)
+    if required and not _matches_terms(required.get("nodeSelectorTerms") or (), node):
+        return False
+    tolerations = [*(spec.get("tolerations") or ()), *_TOLERATIONS]
+    hard = [one for one in node["spec"].get("taints") or () if one["effect"] in ("NoSchedule", "NoExecute")]
+    return all(any(tolerates(toleration, taint) for toleration in tolerations) for taint in hard)
+
+
+def _target(pod: Object) -> str:
+    """The node that a daemon's pod is for; empty for an adopted one that is for none."""
+    if pod["spec"].get("nodeName"):
+        return str(pod["spec"]["nodeName"])
+    required = ((pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}).get(_REQUIRED) or {}
+    for term in required.get("nodeSelectorTerms") or ():
+        for one in term.get("matchFields") or ():
+            if one["key"] == "metadata.name":
+                return str(one["values"][0])
+    return ""
+
+
+class DaemonSets:
+    """Keeps DaemonSets."""
+
+    def __init__(self, registry: Registry, pods: Children, monotonic: Callable[[], float]) -> None:
+        self._registry = registry
+        self._pods = pods
+        self._queue: WorkQueue[OwnerKey] = WorkQueue("daemonsets", self._sync, monotonic)
+        self.queues = (self._queue,)
+        self._ownership = Ownership(registry, DAEMON_SETS, pods, self._queue, lambda owner, pod: True)
+        self._control = PodControl(registry, "daemonset-controller")
+        registry.store.listen(DAEMON_SETS, self._on_event)
+        registry.store.listen(NODES, self._on_node)
+        pods.tell(DAEMON_SETS.kind, self._queue, _GATHER_SECONDS)
+
+    def _on_event(self, event: Event) -> None:
+        if event.type != DELETED:
+            self._queue.add(event.record.key)
+
+    def _on_node(self, event: Event) -> None:
+        node, before = event.record.object, event.before.object if event.before else None
+        if before is not None and event.type != DELETED:
+            same_labels = node["metadata"].get("labels") == before["metadata"].get("labels")
+            if same_labels and node["spec"] == before["spec"]:
+                return
+        for record in self._registry.store.scan(DAEMON_SETS):
+            self._queue.add(record.key, _GATHER_SECONDS)
+
+    def _sync(self, key: OwnerKey) -> None:
+        record = self._registry.store.get(DAEMON_SETS, *key)
+        if record is None or "deletionTimestamp" in record.object["metadata"]:
+            return
+        template = record.object["spec"]["template"]
+        nodes = [one.object for one in self._registry.store.scan(NODES)]
+        wanted = {one["metadata"]["name"] for one in nodes if should_run(template["spec"], one)}
+        covered: set[str] = set()
+        for pod in self._ownership.claim(record):
+            node = _target(pod.object)
+            if is_active(pod.object) and node in wanted and node not in covered:
+                covered.add(node)
+            elif "deletionTimestamp" in pod.object["metadata"]:
+                covered.add(node)  # its successor comes once it is gone
+            else:
+                self._control.delete(record, pod)
+        missing = sorted(wanted - covered)
+        for node in missing[:_AT_ONCE]:
+            self._create(record, node)
+        if len(missing) > _AT_ONCE:
+            self._queue.add(key)
+        self._roll(record)
+        self._report(key, len(wanted))
+
+    @staticmethod
+    def _revision(record: Record) -> str:
+        return template_hash(record.object["spec"]["template"])
+
+    def _create(self, record: Record, node: str) -> None:
+        pod = pod_from(record.object["spec"]["template"], record, generate_name=f"{record.name}-")
+        pod["metadata"].setdefault("labels", {})[REVISION] = self._revision(record)
+        spec = pod["spec"]
+        own = {"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}]}
+        affinity = spec.setdefault("affinity", {})
+        affinity["nodeAffinity"] = {**(affinity.get("nodeAffinity") or {}), _REQUIRED: own}
+        spec["tolerations"] = [*(spec.get("tolerations") or ()), *_TOLERATIONS]
+        self._control.create(record, pod)
+
+    def _roll(self, record: Record) -> None:
+        """Replaces one pod of an older template, while all others are ready."""
+        if record.object["spec"]["updateStrategy"]["type"] != "RollingUpdate":
+            return
+        pods = [one for one in self._pods.of(record.uid) if is_active(one.object)]
+        revision = self._revision(record)
+        old = [one for one in pods if (one.object["metadata"].get("labels") or {}).get(REVISION) != revision]
+        if old and all(pod_ready(one.object) for one in pods if one not in old):
+            self._control.delete(record, old[0])
+
+    def _report(self, key: OwnerKey, desired: int) -> None:
+        record = self._registry.get(DAEMON_SETS, *key)
+        revision = self._revision(record)
+        pods = [one.object for one in self._pods.of(record.uid) if is_active(one.object)]
+        ready = sum(pod_ready(pod) for pod in pods)
+        updated = sum((pod["metadata"].get("labels") or {}).get(REVISION) == revision for pod in pods)
+        status: Object = {
+            "currentNumberScheduled": min(len(pods), desired),
+            "numberMisscheduled": max(len(pods) - desired, 0),
+            "desiredNumberScheduled": desired,
+            "numberReady": ready,
+            "observedGeneration": record.object["metadata"]["generation"],
+        }
+        counts = {
+            "updatedNumberScheduled": updated,
+            "numberAvailable": ready,
+            "numberUnavailable": max(desired - ready, 0),
+        }
+        status |= {name: count for name, count in counts.items() if count}
+        obj = {**record.object, "metadata": dict(record.object["metadata"]), "status": status}
+        self._registry.store_changed(DAEMON_SETS, record, obj)

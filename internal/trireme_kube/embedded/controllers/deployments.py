@@ -1,0 +1,275 @@
+"""Deployments: one ReplicaSet per version of the template, and the move from one to the next.
+
+A rolling update keeps the two promises of its strategy at every step: never more than `replicas + maxSurge` pods asked
+for, never fewer than `replicas - maxUnavailable` available. Each step is taken when an event says that the one before
+has had its effect.
+Source: k8s.io/kubernetes, pkg/controller/deployment.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from trireme_kube.embedded import problems
+from trireme_kube.embedded.controllers.children import Children, OwnerKey, owner_reference, template_hash
+from trireme_kube.embedded.controllers.ownership import Ownership
+from trireme_kube.embedded.reconciling import WorkQueue
+from trireme_kube.embedded.recording import Recorder
+from trireme_kube.embedded.registry import Registry
+from trireme_kube.embedded.resources import BY_KEY
+from trireme_kube.embedded.store import DELETED, Event, Object, Record
+from trireme_kube.embedded.subresources import with_condition
+
+DEPLOYMENTS, REPLICA_SETS = BY_KEY["deployments.apps"], BY_KEY["replicasets.apps"]
+_HASH = "pod-template-hash"
+_REVISION = "deployment.kubernetes.io/revision"
+
+
+def resolve(value: Any, total: int, *, up: bool) -> int:
+    """A number, or a percentage of `total`, rounded up or down."""
+    if isinstance(value, str) and value.endswith("%"):
+        exact = int(value[:-1]) * total / 100
+        return math.ceil(exact) if up else math.floor(exact)
+    return int(value)
+
+
+def bounds(spec: Object) -> tuple[int, int]:
+    """The most pods above, and the most unavailable below, the number asked for during a rolling update."""
+    if spec["strategy"]["type"] != "RollingUpdate":
+        return 0, 0
+    rolling, replicas = spec["strategy"]["rollingUpdate"], spec["replicas"]
+    surge = resolve(rolling["maxSurge"], replicas, up=True)
+    unavailable = resolve(rolling["maxUnavailable"], replicas, up=False)
+    return (surge, unavailable) if surge or unavailable else (0, 1)
+
+
+def _without_hash(template: Object) -> Object:
+    metadata = dict(template.get("metadata") or {})
+    metadata["labels"] = {key: value for key, value in (metadata.get("labels") or {}).items() if key != _HASH}
+    return {**template, "metadata": metadata}
+
+
+def _replicas(record: Record) -> int:
+    return int(record.object["spec"]["replicas"])
+
+
+def _available(record: Record) -> int:
+    return int((record.object.get("status") or {}).get("availableReplicas", 0))
+
+
+def _present(record: Record) -> int:
+    """How many pods there are, those on their way out included."""
+    status = record.object.get("status") or {}
+    return int(status.get("replicas", 0)) + int(status.get("terminatingReplicas", 0))
+
+
+def _revision(obj: Object) -> int:
+    return int((obj["metadata"].get("annotations") or {}).get(_REVISION, "0"))
+
+
+def scale_down_plan(old: Sequence[Record], new: Record | None, replicas: int, unavailable: int) -> dict[str, int]:
+    """How many replicas each old ReplicaSet (by name) should have next; those that keep theirs are left out."""
+    everything = [*old, *([new] if new else [])]
+    least = replicas - unavailable
+    new_unavailable = _replicas(new) - _available(new) if new else 0
+    spare = sum(map(_replicas, everything)) - least - max(new_unavailable, 0)
+    spare_available = sum(map(_available, everything)) - least
+    plan: dict[str, int] = {}
+    for one in sorted(old, key=lambda record: record.object["metadata"]["creationTimestamp"]):
+        wanted = _replicas(one)
+        broken = min(max(wanted - _available(one), 0), max(spare, 0))
+        healthy = min(wanted - broken, max(spare - broken, 0), max(spare_available, 0))
+        spare -= broken + healthy
+        spare_available -= healthy
+        if broken + healthy:
+            plan[one.name] = wanted - broken - healthy
+    return plan
+
+
+class Deployments:
+    """Rolls deployments out."""
+
+    def __init__(self, registry: Registry, monotonic: Callable[[], float]) -> None:
+        self._registry = registry
+        self._sets = Children(registry.store, REPLICA_SETS)
+        self._queue: WorkQueue[OwnerKey] = WorkQueue("deployments", self._sync, monotonic)
+        self.queues = (self._queue,)
+        self._ownership = Ownership(registry, DEPLOYMENTS, self._sets, self._queue, lambda owner, child: True)
+        self._recorder = Recorder(registry, "deployment-controller")
+        registry.store.listen(DEPLOYMENTS, self._on_event)
+        self._sets.tell(DEPLOYMENTS.kind, self._queue)
+
+    def _on_event(self, event: Event) -> None:
+        if event.type != DELETED:
+            self._queue.add(event.record.key)
+
+    def _sync(self, key: OwnerKey) -> None:
+        record = self._registry.store.get(DEPLOYMENTS, *key)
+        if record is None or "deletionTimestamp" in record.object["metadata"]:
+            return
+        self._ownership.claim(record)
+        template = _without_hash(record.object["spec"]["template"])
+        new = self._current(record, template)
+        paused = bool(record.object["spec"].get("paused"))
+        if new is None and not paused:
+            new = self._create_set(record, template)
+        if new is not None and not paused:
+            self._number(record, new)
+        self._scale(record, template)
+        self._forget_old(record, template)
+        self._report(key, template)
+
+    def _current(self, deployment: Record, template: Object) -> Record | None:
+        """The ReplicaSet of the template as it is now."""
+        sets = self._sets.of(deployment.uid)
+        return next((one for one in sets if _without_hash(one.object["spec"]["template"]) == template), None)
+
+    def _old(self, deployment: Record, template: Object) -> list[Record]:
+        new = self._current(deployment, template)
+        return [one for one in self._sets.of(deployment.uid) if new is None or one.name != new.name]
+
+    def _create_set(self, deployment: Record, template: Object) -> Record:
+        collisions = int((deployment.object.get("status") or {}).get("collisionCount", 0))
+        while True:
+            body = self._set_for(deployment, template, template_hash(template, collisions))
+            try:
+                created = self._registry.create(REPLICA_SETS, deployment.namespace, body)
+            except problems.ApiError as error:
+                if error.reason != "AlreadyExists":
+                    name = body["metadata"]["name"]
+                    about = f'Failed to create new replica set "{name}": {error}'
+                    self._recorder.warning(deployment.object, "ReplicaSetCreateError", about)
+                    raise
+                collisions += 1  # somebody else's has the name
+                self._count_collisions(deployment, collisions)
+            else:
+                return created
+
+    def _count_collisions(self, deployment: Record, collisions: int) -> None:
+        fresh = self._registry.get(DEPLOYMENTS, *deployment.key)
+        status = {**(fresh.object.get("status") or {}), "collisionCount": collisions}
+        obj = {**fresh.object, "metadata": dict(fresh.object["metadata"]), "status": status}
+        self._registry.store_changed(DEPLOYMENTS, fresh, obj)
+
+    @staticmethod
+    def _set_for(deployment: Record, template: Object, suffix: str) -> Object:
+        labels = {**(template["metadata"].get("labels") or {}), _HASH: suffix}
+        spec = deployment.object["spec"]
+        selector = {**spec["selector"], "matchLabels": {**(spec["selector"].get("matchLabels") or {}), _HASH: suffix}}
+        return {
+            "metadata": {
+                "name": f"{deployment.name}-{suffix}",
+                "labels": labels,
+                "ownerReferences": [owner_reference(deployment)],
+            },
+            "spec": {
+                "replicas": 0,
+                "selector": selector,
+                "template": {**template, "metadata": {**template["metadata"], "labels": labels}},
+            },
+        }
+
+    def _number(self, deployment: Record, new: Record) -> None:
+        """Gives the current ReplicaSet the highest revision, and the Deployment the same."""
+        others = [_revision(one.object) for one in self._sets.of(deployment.uid) if one.name != new.name]
+        revision = max([*others, 0]) + 1
+        if _revision(new.object) < revision:
+            self._annotate(REPLICA_SETS.key, new, revision)
+        revision = max(revision, _revision(new.object))
+        if _revision(deployment.object) != revision:
+            self._annotate(DEPLOYMENTS.key, deployment, revision)
+
+    def _annotate(self, key: str, record: Record, revision: int) -> None:
+        resource = BY_KEY[key]
+        fresh = self._registry.get(resource, *record.key)
+        metadata = dict(fresh.object["metadata"])
+        metadata["annotations"] = {**(metadata.get("annotations") or {}), _REVISION: str(revision)}
+        self._registry.store_changed(resource, fresh, {**fresh.object, "metadata": metadata})
+
+    def _scale(self, deployment: Record, template: Object) -> None:
+        spec = deployment.object["spec"]
+        replicas = spec["replicas"]
+        new, old = self._current(deployment, template), self._old(deployment, template)
+        if new is None:
+            return
+        if spec["strategy"]["type"] == "Recreate" and any(map(_replicas, old)):
+            for one in old:
+                self._resize(deployment, one, 0)
+            return
+        if spec["strategy"]["type"] == "Recreate":
+            if not any(map(_present, old)):
+                self._resize(deployment, new, replicas)
+            return
+        surge, unavailable = bounds(spec)
+        room = replicas + surge - sum(map(_replicas, old)) - _replicas(new)
+        grown = min(replicas, _replicas(new) + max(room, 0))
+        self._resize(deployment, new, grown)
+        for name, wanted in scale_down_plan(old, self._current(deployment, template), replicas, unavailable).items():
+            self._resize(deployment, next(one for one in old if one.name == name), wanted)
+
+    def _resize(self, deployment: Record, record: Record, replicas: int) -> None:
+        fresh = self._registry.get(REPLICA_SETS, *record.key)
+        if (before := fresh.object["spec"]["replicas"]) != replicas:
+            way = "up" if replicas > before else "down"
+            message = f"Scaled {way} replica set {record.name} from {before} to {replicas}"
+            self._recorder.normal(deployment.object, "ScalingReplicaSet", message)
+            spec = {**fresh.object["spec"], "replicas": replicas}
+            obj = {**fresh.object, "metadata": dict(fresh.object["metadata"]), "spec": spec}
+            self._registry.store_changed(REPLICA_SETS, fresh, obj)
+
+    def _forget_old(self, deployment: Record, template: Object) -> None:
+        limit = deployment.object["spec"]["revisionHistoryLimit"]
+        idle = [
+            one
+            for one in self._old(deployment, template)
+            if not _replicas(one) and not (one.object.get("status") or {}).get("replicas")
+        ]
+        idle.sort(key=lambda one: _revision(one.object))
+        for one in idle[: max(len(idle) - limit, 0)]:
+            self._registry.delete(REPLICA_SETS, *one.key)
+
+    def _report(self, key: OwnerKey, template: Object) -> None:
+        record = self._registry.get(DEPLOYMENTS, *key)
+        new = self._current(record, template)
+        statuses = [one.object.get("status") or {} for one in self._sets.of(record.uid)]
+        updated = int(((new.object.get("status") or {}) if new else {}).get("replicas", 0))
+        total, ready, available = (
+            sum(int(one.get(part, 0)) for one in statuses)
+            for part in ("replicas", "readyReplicas", "availableReplicas")
+        )
+        counts = {
+            "replicas": total,
+            "updatedReplicas": updated,
+            "readyReplicas": ready,
+            "availableReplicas": available,
+            "unavailableReplicas": max(record.object["spec"]["replicas"] - available, 0),
+        }
+        status: Object = {"observedGeneration": record.object["metadata"]["generation"]}
+        status |= {name: count for name, count in counts.items() if count}
+        if collisions := (record.object.get("status") or {}).get("collisionCount"):
+            status["collisionCount"] = collisions
+        status["conditions"] = self._conditions(record, new, counts)
+        obj = {**record.object, "metadata": dict(record.object["metadata"]), "status": status}
+        self._registry.store_changed(DEPLOYMENTS, record, obj)
+
+    def _conditions(self, record: Record, new: Record | None, counts: dict[str, int]) -> list[Object]:
+        spec, now = record.object["spec"], self._registry.sources.now()
+        conditions = (record.object.get("status") or {}).get("conditions")
+        enough = counts["availableReplicas"] >= spec["replicas"] - bounds(spec)[1]
+        available: Object = {"type": "Available", "status": "True" if enough else "False"}
+        available["reason"] = "MinimumReplicasAvailable" if enough else "MinimumReplicasUnavailable"
+        available["message"] = f"Deployment {'has' if enough else 'does not have'} minimum availability."
+        complete = counts["updatedReplicas"] == counts["replicas"] == counts["availableReplicas"] == spec["replicas"]
+        name = new.name if new else ""
+        progressing: Object = {"type": "Progressing", "status": "True"}
+        progressing["reason"] = "NewReplicaSetAvailable" if complete else "ReplicaSetUpdated"
+        outcome = "has successfully progressed" if complete else "is progressing"
+        progressing["message"] = f'ReplicaSet "{name}" {outcome}.'
+        for condition in (available, progressing):
+            old: Object = next((one for one in conditions or () if one["type"] == condition["type"]), {})
+            same = all(old.get(part) == condition[part] for part in ("status", "reason", "message"))
+            condition["lastUpdateTime"] = old["lastUpdateTime"] if same else now
+            conditions = with_condition(conditions, condition, now)
+        return conditions or []

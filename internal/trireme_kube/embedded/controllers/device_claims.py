@@ -1,0 +1,217 @@
+"""Resource claims of pods and of their groups: made from templates, and released when their pods are done.
+
+The scheduler allocates and reserves; this controller does what comes before and after. A claim that lost its last
+consumer is deallocated at once, so that the next one may go elsewhere, and its protection against deletion ends.
+
+What a PodGroup states by the same name and from the same template is the group's: one claim is made for all of its
+pods, and the group is its consumer until it is deleted, whatever becomes of the pods. So a pod waits for its group.
+Source: k8s.io/kubernetes, pkg/controller/resourceclaim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import orjson
+
+from trireme_kube.embedded.controllers.children import Children
+from trireme_kube.embedded.reconciling import WorkQueue
+from trireme_kube.embedded.registry import Registry
+from trireme_kube.embedded.resources import BY_KEY, PODS, Resource
+from trireme_kube.embedded.store import DELETED, Event, Object, Record
+
+CLAIMS, TEMPLATES = BY_KEY["resourceclaims.resource.k8s.io"], BY_KEY["resourceclaimtemplates.resource.k8s.io"]
+GROUPS = BY_KEY["podgroups.scheduling.k8s.io"]
+FINALIZER = "resource.kubernetes.io/delete-protection"
+_POD_CLAIM = "resource.kubernetes.io/pod-claim-name"
+_NAME_LIMIT = 57
+
+Key = tuple[str, str]
+
+
+def _is_done(pod: Object) -> bool:
+    """Whether a pod will not run any more: it ended, or it is deleted and never had a node."""
+    if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
+        return True
+    return "deletionTimestamp" in pod["metadata"] and not pod["spec"].get("nodeName")
+
+
+def _states(group: Object, name: str, template: str) -> bool:
+    """Whether what a pod states by that name and from that template is the group's."""
+    stated = group["spec"].get("resourceClaims") or ()
+    return any((one["name"], one.get("resourceClaimTemplateName")) == (name, template) for one in stated)
+
+
+class DeviceClaims:
+    """Makes and releases the resource claims of pods and their groups."""
+
+    def __init__(self, registry: Registry, monotonic: Callable[[], float]) -> None:
+        self._registry = registry
+        self._store = registry.store
+        self._generated = Children(self._store, CLAIMS)
+        self._pods: WorkQueue[Key] = WorkQueue("pods with claims", self._sync_pod, monotonic)
+        self._claims: WorkQueue[Key] = WorkQueue("resource claims", self._sync_claim, monotonic)
+        # Groups that are not there, though pods with claims name them.
+        self._awaited: set[Key] = set()
+        self._groups: WorkQueue[Key] = WorkQueue("pod groups with claims", self._sync_group, monotonic)
+        self.queues = (self._groups, self._pods, self._claims)
+        self._store.listen(GROUPS, self._on_group)
+        self._store.listen(PODS, self._on_pod)
+        self._store.listen(CLAIMS, self._on_claim)
+        self._store.listen(TEMPLATES, self._on_template)
+
+    def _on_pod(self, event: Event) -> None:
+        pod = event.record.object
+        if not pod["spec"].get("resourceClaims"):
+            return
+        if event.type == DELETED or _is_done(pod):
+            for name in self._names(pod):
+                self._claims.add((event.record.namespace, name))
+        else:
+            self._pods.add(event.record.key)
+
+    def _on_group(self, event: Event) -> None:
+        key, group = event.record.key, event.record.object
+        if event.type == DELETED:
+            for name in self._names(group):
+                self._claims.add((event.record.namespace, name))
+        elif key in self._awaited or group["spec"].get("resourceClaims"):
+            self._awaited.discard(key)
+            self._groups.add(key)
+
+    def _on_claim(self, event: Event) -> None:
+        if event.type != DELETED:
+            self._claims.add(event.record.key)
+
+    def _on_template(self, event: Event) -> None:
+        """Pods and groups may come before the template that they name."""
+        for record in self._store.scan(GROUPS, event.record.namespace):
+            if record.object["spec"].get("resourceClaims"):
+                self._groups.add(record.key)
+        for record in self._store.scan(PODS, event.record.namespace):
+            if record.object["spec"].get("resourceClaims"):
+                self._pods.add(record.key)
+
+    @staticmethod
+    def _names(user: Object) -> list[str]:
+        """The names of the claims that a pod or group uses, as far as they exist."""
+        statuses = (user.get("status") or {}).get("resourceClaimStatuses") or ()
+        made = [one["resourceClaimName"] for one in statuses if one.get("resourceClaimName")]
+        stated = user["spec"].get("resourceClaims") or ()
+        named = [one["resourceClaimName"] for one in stated if one.get("resourceClaimName")]
+        return [*made, *named]
+
+    def _sync_pod(self, key: Key) -> None:
+        """Makes the claims that a pod names templates for, and notes their names in its status."""
+        record = self._store.get(PODS, *key)
+        if record is None or _is_done(record.object) or "deletionTimestamp" in record.object["metadata"]:
+            return
+        group = (record.object["spec"].get("schedulingGroup") or {}).get("podGroupName")
+        there = self._store.get(GROUPS, record.namespace, group) if group else None
+        if group and there is None:
+            self._awaited.add((record.namespace, group))
+        else:
+            self._note(PODS, record, there)
+
+    def _sync_group(self, key: Key) -> None:
+        """Makes the claims that a group names templates for; its pods are told of them."""
+        record = self._store.get(GROUPS, *key)
+        if record is None or "deletionTimestamp" in record.object["metadata"]:
+            return
+        self._note(GROUPS, record, None)
+        for pod in self._store.scan(PODS, record.namespace):
+            group = pod.object["spec"].get("schedulingGroup") or {}
+            if group.get("podGroupName") == record.name and pod.object["spec"].get("resourceClaims"):
+                self._pods.add(pod.key)
+
+    def _note(self, resource: Resource, record: Record, group: Record | None) -> None:
+        """Has a claim for each template that the pod or group names, and the names in its status. `group`: of a pod."""
+        status = record.object.get("status") or {}
+        statuses = {one["name"]: one for one in status.get("resourceClaimStatuses") or ()}
+        changed = False
+        for wanted in record.object["spec"].get("resourceClaims") or ():
+            name = wanted["name"]
+            template = wanted.get("resourceClaimTemplateName")
+            present = (statuses.get(name) or {}).get("resourceClaimName")
+            if not template or (present and self._store.get(CLAIMS, record.namespace, present)):
+                continue
+            if group is not None and _states(group.object, name, template):
+                claim = self._made_for(group, name)
+            else:
+                claim = self._made_for(record, name) or self._make(record, name, template)
+            if claim is not None:
+                statuses[name] = {"name": name, "resourceClaimName": claim.name}
+                changed = True
+        if changed:
+            status = {**status, "resourceClaimStatuses": list(statuses.values())}
+            obj = {**record.object, "metadata": dict(record.object["metadata"]), "status": status}
+            self._registry.store_changed(resource, record, obj)
+
+    def _made_for(self, user: Record, name: str) -> Record | None:
+        """A claim made for the pod or group, though its status may not say so yet."""
+        for claim in self._generated.of(user.uid):
+            if (claim.object["metadata"].get("annotations") or {}).get(_POD_CLAIM) == name:
+                return claim
+        return None
+
+    def _make(self, user: Record, name: str, template_name: str) -> Record | None:
+        template = self._store.get(TEMPLATES, user.namespace, template_name)
+        if template is None:
+            return None
+        spec: Object = orjson.loads(orjson.dumps(template.object["spec"]))
+        metadata = spec.get("metadata") or {}
+        api, kind = user.object["apiVersion"], user.object["kind"]
+        owner = {"apiVersion": api, "kind": kind, "name": user.name, "uid": user.uid, "controller": True}
+        own: Object = {
+            "generateName": f"{user.name}-{name}-"[:_NAME_LIMIT],
+            "annotations": {**(metadata.get("annotations") or {}), _POD_CLAIM: name},
+            "ownerReferences": [owner],
+        }
+        if metadata.get("labels"):
+            own["labels"] = metadata["labels"]
+        return self._registry.create(CLAIMS, user.namespace, {"metadata": own, "spec": spec["spec"]})
+
+    def _sync_claim(self, key: Key) -> None:
+        """Releases what nobody uses any more."""
+        record = self._store.get(CLAIMS, *key)
+        if record is None:
+            return
+        status = record.object.get("status") or {}
+        reserved = status.get("reservedFor") or []
+        kept = [one for one in reserved if self._still_needs(record.namespace, one)]
+        ending = "deletionTimestamp" in record.object["metadata"]
+        if len(kept) < len(reserved) or (ending and not kept):
+            record = self._release(record, kept)
+        if not kept and not ending:
+            self._delete_unneeded(record)
+
+    def _still_needs(self, namespace: str, consumer: Object) -> bool:
+        kind = (consumer.get("apiGroup", ""), consumer.get("resource"))
+        if kind == ("scheduling.k8s.io", "podgroups"):
+            group = self._store.get(GROUPS, namespace, consumer["name"])
+            return group is not None and group.uid == consumer["uid"]
+        if kind != ("", "pods"):
+            return True
+        pod = self._store.get(PODS, namespace, consumer["name"])
+        return pod is not None and pod.uid == consumer["uid"] and not _is_done(pod.object)
+
+    def _release(self, record: Record, kept: list[Object]) -> Record:
+        status = {key: value for key, value in (record.object.get("status") or {}).items() if key != "reservedFor"}
+        metadata = dict(record.object["metadata"])
+        finalizers = metadata.get("finalizers") or []
+        if kept:
+            status["reservedFor"] = kept
+        elif FINALIZER in finalizers:
+            status.pop("allocation", None)
+            metadata["finalizers"] = [one for one in finalizers if one != FINALIZER]
+            if not metadata["finalizers"]:
+                del metadata["finalizers"]
+        return self._registry.store_changed(CLAIMS, record, {**record.object, "metadata": metadata, "status": status})
+
+    def _delete_unneeded(self, record: Record) -> None:
+        """A claim made for a pod goes with the pod's work; the garbage collector would wait for the pod itself."""
+        for owner in record.object["metadata"].get("ownerReferences") or ():
+            pod = self._store.get(PODS, record.namespace, owner["name"]) if owner["kind"] == "Pod" else None
+            if pod is not None and (pod.uid != owner["uid"] or _is_done(pod.object)):
+                self._registry.delete(CLAIMS, *record.key)
+                return

@@ -1,0 +1,117 @@
+"""Disruption budgets: how many pods may go right now.
+
+Source: k8s.io/kubernetes, pkg/controller/disruption.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from trireme_kube.embedded import selection
+from trireme_kube.embedded.controllers.children import controller_of, is_active
+from trireme_kube.embedded.controllers.deployments import resolve
+from trireme_kube.embedded.reconciling import WorkQueue
+from trireme_kube.embedded.registry import Registry
+from trireme_kube.embedded.resources import PODS
+from trireme_kube.embedded.sources import parse_timestamp
+from trireme_kube.embedded.store import DELETED, Event, Object, Store
+from trireme_kube.embedded.subresources import BUDGETS, budgets_of, pod_ready, with_condition
+
+Key = tuple[str, str]
+# Many pods of a budget change together; one look at them is enough.
+_GATHER_SECONDS = 0.05
+_DISRUPTED_SECONDS = 120
+
+
+def _expected(store: Store, pods: list[Object]) -> int:
+    """How many pods the workloads behind these pods ask for; a pod without a workload counts for itself."""
+    workloads: dict[str, int] = {}
+    alone = 0
+    for pod in pods:
+        reference = controller_of(pod)
+        found = store.by_uid(reference["uid"]) if reference else None
+        above = controller_of(found[1].object) if found else None
+        found = (store.by_uid(above["uid"]) or found) if above else found
+        if found is None:
+            alone += 1
+        else:
+            workloads[found[1].uid] = int((found[1].object.get("spec") or {}).get("replicas", 0))
+    return alone + sum(workloads.values())
+
+
+def desired_healthy(store: Store, spec: Object, pods: list[Object]) -> tuple[int, int]:
+    """How many pods are expected, and how many of them must stay healthy."""
+    if spec.get("maxUnavailable") is not None:
+        expected = _expected(store, pods)
+        return expected, max(expected - resolve(spec["maxUnavailable"], expected, up=True), 0)
+    least = spec.get("minAvailable", 0)
+    expected = _expected(store, pods) if isinstance(least, str) else len(pods)
+    return expected, resolve(least, expected, up=True)
+
+
+class Disruption:
+    """Computes the status of disruption budgets."""
+
+    def __init__(self, registry: Registry, monotonic: Callable[[], float]) -> None:
+        self._registry = registry
+        self._queue: WorkQueue[Key] = WorkQueue("disruption", self._sync, monotonic)
+        self.queues = (self._queue,)
+        registry.store.listen(BUDGETS, self._on_budget)
+        registry.store.listen(PODS, self._on_pod)
+
+    def _on_budget(self, event: Event) -> None:
+        if event.type != DELETED:
+            self._queue.add(event.record.key)
+
+    def _on_pod(self, event: Event) -> None:
+        if not self._registry.store.count(BUDGETS):
+            return
+        labels = event.record.object["metadata"].get("labels") or {}
+        for budget in budgets_of(self._registry, event.record.namespace, labels):
+            self._queue.add(budget.key, _GATHER_SECONDS)
+
+    def _sync(self, key: Key) -> None:
+        store = self._registry.store
+        record = store.get(BUDGETS, *key)
+        if record is None:
+            return
+        budget, now = record.object, self._registry.sources.now()
+        spec, before = budget["spec"], budget.get("status") or {}
+        selector = spec.get("selector")
+        matches = selection.compile_selector(selector) if selector is not None else None
+        pods = [
+            one.object
+            for one in (store.scan(PODS, record.namespace) if matches else ())
+            if matches is not None and matches(one.object["metadata"].get("labels") or {}) and is_active(one.object)
+        ]
+        disrupted = self._disrupted(before.get("disruptedPods") or {}, pods)
+        healthy = sum(pod_ready(pod) and pod["metadata"]["name"] not in disrupted for pod in pods)
+        expected, desired = desired_healthy(store, spec, pods)
+        allowed = max(healthy - desired, 0) if expected > 0 else 0
+        condition = {
+            "type": "DisruptionAllowed",
+            "status": "True" if allowed else "False",
+            "observedGeneration": budget["metadata"]["generation"],
+            "reason": "SufficientPods" if allowed else "InsufficientPods",
+            "message": "",
+        }
+        status: Object = {
+            "observedGeneration": budget["metadata"]["generation"],
+            "disruptionsAllowed": allowed,
+            "currentHealthy": healthy,
+            "desiredHealthy": desired,
+            "expectedPods": expected,
+            "conditions": with_condition(before.get("conditions"), condition, now),
+        }
+        if disrupted:
+            status["disruptedPods"] = disrupted
+            self._queue.add(key, _DISRUPTED_SECONDS)
+        self._registry.store_changed(
+            BUDGETS, record, {**budget, "metadata": dict(budget["metadata"]), "status": status}
+        )
+
+    def _disrupted(self, marked: Object, pods: list[Object]) -> Object:
+        """The evictions under way: pods that are still there, for two minutes at most."""
+        present = {pod["metadata"]["name"] for pod in pods}
+        oldest = self._registry.sources.clock() - _DISRUPTED_SECONDS
+        return {name: at for name, at in marked.items() if name in present and parse_timestamp(at) > oldest}

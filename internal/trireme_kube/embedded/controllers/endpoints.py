@@ -1,0 +1,236 @@
+"""EndpointSlices and Endpoints of Services: the addresses of the pods that a Service selects.
+
+Source: k8s.io/kubernetes, pkg/controller/endpointslice and pkg/controller/endpoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from trireme_kube.embedded.controllers.children import owner_reference
+from trireme_kube.embedded.controllers.selector_index import SelectorIndex
+from trireme_kube.embedded.reconciling import WorkQueue
+from trireme_kube.embedded.registry import Registry
+from trireme_kube.embedded.resources import BY_KEY, NODES, PODS, Resource
+from trireme_kube.embedded.store import DELETED, Event, Object, Record
+from trireme_kube.embedded.subresources import pod_ready
+
+SERVICES, SLICES, ENDPOINTS = BY_KEY["services"], BY_KEY["endpointslices.discovery.k8s.io"], BY_KEY["endpoints"]
+_SERVICE_NAME = "kubernetes.io/service-name"
+_MANAGED_BY = "endpointslice.kubernetes.io/managed-by"
+_CONTROLLER = "endpointslice-controller.k8s.io"
+_ENDPOINTS_MANAGED_BY = {"endpoints.kubernetes.io/managed-by": "endpoint-controller"}
+_HEADLESS = "service.kubernetes.io/headless"
+_ZONE = "topology.kubernetes.io/zone"
+# Limits of the real controllers.
+_SLICE_LIMIT, _ENDPOINTS_LIMIT = 100, 1000
+# Pods of a Service change together; one look at them is enough.
+_GATHER_SECONDS = 0.1
+Key = tuple[str, str]
+_Ports = tuple[tuple[str, str, int, str], ...]
+"""Name, protocol, number and application protocol of each port."""
+
+
+def _selector(service: Object) -> Object:
+    labels = (service.get("spec") or {}).get("selector") or {}
+    return {"matchLabels": labels} if labels and service["spec"].get("type") != "ExternalName" else {}
+
+
+def _address(pod: Object) -> str:
+    return str((pod.get("status") or {}).get("podIP") or "")
+
+
+def _shown(pod: Object) -> tuple[Any, ...]:
+    """What of a pod its endpoint shows."""
+    metadata, phase = pod["metadata"], (pod.get("status") or {}).get("phase")
+    return _address(pod), pod_ready(pod), phase, "deletionTimestamp" in metadata, metadata.get("labels")
+
+
+def _container_port(pod: Object, name: str, protocol: str) -> int | None:
+    for container in pod["spec"]["containers"]:
+        for port in container.get("ports") or ():
+            if port.get("name") == name and port.get("protocol", "TCP") == protocol:
+                return int(port["containerPort"])
+    return None
+
+
+def _ports(service: Object, pod: Object) -> _Ports:
+    """The Service's ports as the pod has them; ports that it does not name are left out."""
+    found = []
+    for port in service["spec"].get("ports") or ():
+        target, protocol = port.get("targetPort") or port["port"], port.get("protocol", "TCP")
+        number = target if isinstance(target, int) else _container_port(pod, target, protocol)
+        if number is not None:
+            found.append((port.get("name", ""), protocol, number, port.get("appProtocol", "")))
+    return tuple(found)
+
+
+def _port_objects(ports: _Ports, *, name_always: bool) -> list[Object]:
+    result = []
+    for name, protocol, number, application in ports:
+        port: Object = {"name": name} if name or name_always else {}
+        port |= {"port": number, "protocol": protocol}
+        result.append({**port, "appProtocol": application} if application else port)
+    return result
+
+
+class Endpoints:
+    """Keeps both forms."""
+
+    def __init__(self, registry: Registry, monotonic: Callable[[], float]) -> None:
+        self._registry = registry
+        self._store = registry.store
+        self._services = SelectorIndex(registry.store, SERVICES, _selector)
+        self._queue: WorkQueue[Key] = WorkQueue("endpoints", self._sync, monotonic)
+        self.queues = (self._queue,)
+        self._store.listen(SERVICES, self._on_service)
+        self._store.listen(PODS, self._on_pod)
+        self._store.listen(SLICES, self._on_slice)
+
+    def _on_service(self, event: Event) -> None:
+        self._queue.add(event.record.key)
+
+    def _on_slice(self, event: Event) -> None:
+        """One that somebody deleted comes back."""
+        labels = event.record.object["metadata"].get("labels") or {}
+        if event.type == DELETED and labels.get(_MANAGED_BY) == _CONTROLLER and _SERVICE_NAME in labels:
+            self._queue.add((event.record.namespace, labels[_SERVICE_NAME]))
+
+    def _on_pod(self, event: Event) -> None:
+        if not self._services:
+            return
+        before = event.before.object if event.before is not None else None
+        if event.type != DELETED and before is not None and _shown(before) == _shown(event.record.object):
+            return
+        for pod in (before, event.record.object):
+            labels = (pod["metadata"].get("labels") or {}) if pod is not None else {}
+            for key in self._services.selecting(event.record.namespace, labels) if labels else ():
+                self._queue.add(key, _GATHER_SECONDS)
+
+    def _sync(self, key: Key) -> None:
+        service = self._store.get(SERVICES, *key)
+        selecting = self._services.get(key)
+        if service is None or "deletionTimestamp" in service.object["metadata"]:
+            self._remove_endpoints(key)  # slices go with their owner
+            return
+        if selecting is None or not selecting.selector:
+            return  # who has no selector writes the addresses himself
+        pods = [
+            one
+            for one in self._store.scan(PODS, service.namespace)
+            if _address(one.object)
+            and one.object["status"].get("phase") not in ("Succeeded", "Failed")
+            and selecting.matches(one.object["metadata"].get("labels") or {})
+        ]
+        by_ports: dict[_Ports, list[Record]] = {}
+        for pod in pods:
+            by_ports.setdefault(_ports(service.object, pod.object), []).append(pod)
+        self._write_slices(service, by_ports)
+        self._write_endpoints(service, by_ports)
+
+    # Slices
+
+    def _write_slices(self, service: Record, by_ports: dict[_Ports, list[Record]]) -> None:
+        wanted = [
+            (ports, pods[start : start + _SLICE_LIMIT])
+            for ports, pods in by_ports.items()
+            for start in range(0, len(pods), _SLICE_LIMIT)
+        ] or [((), [])]
+        existing = self._slices_of(service)
+        for index, (ports, pods) in enumerate(wanted):
+            content: Object = {
+                "addressType": "IPv4",
+                "endpoints": [self._endpoint(service.object, pod.object) for pod in pods],
+                "ports": _port_objects(ports, name_always=True),
+            }
+            metadata: Object = {"labels": self._slice_labels(service.object)}
+            if index < len(existing):
+                self._update(SLICES, existing[index], metadata, content)
+                continue
+            metadata |= {"generateName": f"{service.name}-", "ownerReferences": [owner_reference(service)]}
+            self._registry.create(SLICES, service.namespace, {"metadata": metadata, **content})
+        for surplus in existing[len(wanted) :]:
+            self._registry.delete(SLICES, *surplus.key)
+
+    def _slices_of(self, service: Record) -> list[Record]:
+        def is_ours(record: Record) -> bool:
+            labels = record.object["metadata"].get("labels") or {}
+            return labels.get(_SERVICE_NAME) == service.name and labels.get(_MANAGED_BY) == _CONTROLLER
+
+        return [one for one in self._store.scan(SLICES, service.namespace) if is_ours(one)]
+
+    @staticmethod
+    def _slice_labels(service: Object) -> Object:
+        metadata = service["metadata"]
+        labels = {**(metadata.get("labels") or {}), _SERVICE_NAME: metadata["name"], _MANAGED_BY: _CONTROLLER}
+        return {**labels, _HEADLESS: ""} if service["spec"].get("clusterIP") == "None" else labels
+
+    def _endpoint(self, service: Object, pod: Object) -> Object:
+        ready, going = pod_ready(pod), "deletionTimestamp" in pod["metadata"]
+        metadata, spec = pod["metadata"], pod["spec"]
+        endpoint: Object = {
+            "addresses": [_address(pod)],
+            "conditions": {
+                "ready": bool(service["spec"].get("publishNotReadyAddresses")) or (ready and not going),
+                "serving": ready,
+                "terminating": going,
+            },
+            "targetRef": {"kind": "Pod", "namespace": metadata["namespace"], "name": metadata["name"]}
+            | {"uid": metadata["uid"]},
+            "nodeName": spec["nodeName"],
+        }
+        node = self._store.get(NODES, "", spec["nodeName"])
+        zone = (node.object["metadata"].get("labels") or {}).get(_ZONE) if node is not None else None
+        if zone:
+            endpoint["zone"] = zone
+        if spec.get("hostname") and spec.get("subdomain") == service["metadata"]["name"]:
+            endpoint["hostname"] = spec["hostname"]
+        return endpoint
+
+    # Endpoints
+
+    def _write_endpoints(self, service: Record, by_ports: dict[_Ports, list[Record]]) -> None:
+        subsets: list[Object] = []
+        for ports, pods in by_ports.items():
+            staying = [one.object for one in pods if "deletionTimestamp" not in one.object["metadata"]]
+            subset: Object = {}
+            for name, wanted in (("addresses", True), ("notReadyAddresses", False)):
+                everybody = bool(service.object["spec"].get("publishNotReadyAddresses"))
+                some = [one for one in staying if (everybody or pod_ready(one)) is wanted]
+                if some:
+                    subset[name] = [_endpoint_address(one, service.name) for one in some[:_ENDPOINTS_LIMIT]]
+            if subset:
+                subset["ports"] = _port_objects(ports, name_always=False)
+                subsets.append(subset)
+        labels = {**(service.object["metadata"].get("labels") or {}), **_ENDPOINTS_MANAGED_BY}
+        if service.object["spec"].get("clusterIP") == "None":
+            labels[_HEADLESS] = ""
+        before = self._store.get(ENDPOINTS, *service.key)
+        content: Object = {"subsets": subsets} if subsets else {}
+        if before is None:
+            metadata = {"name": service.name, "labels": labels}
+            self._registry.create(ENDPOINTS, service.namespace, {"metadata": metadata, **content})
+        else:
+            self._update(ENDPOINTS, before, {"labels": labels}, content)
+
+    def _remove_endpoints(self, key: Key) -> None:
+        before = self._store.get(ENDPOINTS, *key)
+        if before is not None and "deletionTimestamp" not in before.object["metadata"]:
+            labels = before.object["metadata"].get("labels") or {}
+            if _ENDPOINTS_MANAGED_BY.items() <= labels.items():
+                self._registry.delete(ENDPOINTS, *key)
+
+    def _update(self, resource: Resource, before: Record, metadata: Object, content: Object) -> None:
+        kept = {name: before.object[name] for name in ("kind", "apiVersion")}
+        obj = {**kept, "metadata": {**before.object["metadata"], **metadata}, **content}
+        self._registry.store_changed(resource, before, obj)
+
+
+def _endpoint_address(pod: Object, service: str) -> Object:
+    metadata, spec = pod["metadata"], pod["spec"]
+    reference = {"kind": "Pod", "namespace": metadata["namespace"], "name": metadata["name"], "uid": metadata["uid"]}
+    address: Object = {"ip": _address(pod), "nodeName": spec["nodeName"], "targetRef": reference}
+    if spec.get("hostname") and spec.get("subdomain") == service:
+        address["hostname"] = spec["hostname"]
+    return address

@@ -1,0 +1,146 @@
+"""Garbage collection by owner references: dependents go with, before, or without their owner.
+
+Background: once the owner is gone, what only it owned is deleted. Foreground: the owner stays, marked by a finalizer,
+until its dependents are gone. Orphan: the references to it are removed first, then it goes. An object created under an
+owner that no longer exists is collected too, as the real collector does.
+Source: k8s.io/kubernetes, pkg/controller/garbagecollector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from trireme_kube.embedded import problems
+from trireme_kube.embedded.reconciling import WorkQueue
+from trireme_kube.embedded.registry import FOREGROUND, ORPHAN, Registry
+from trireme_kube.embedded.resources import Resource
+from trireme_kube.embedded.store import ADDED, DELETED, Event, Object, Record
+
+Key = tuple[Resource, str, str]
+"""Resource, namespace, name."""
+
+
+def _owners(obj: Object) -> list[Object]:
+    return obj["metadata"].get("ownerReferences") or []
+
+
+class GarbageCollector:
+    """Follows owner references."""
+
+    def __init__(self, registry: Registry, monotonic: Callable[[], float]) -> None:
+        self._registry = registry
+        self._store = registry.store
+        self._dependents: dict[str, dict[Key, None]] = {}
+        self._orphans: WorkQueue[Key] = WorkQueue("garbage collector", self._collect, monotonic)
+        self._closing: WorkQueue[str] = WorkQueue("garbage collector (owners)", self._close, monotonic)
+        self.queues = (self._orphans, self._closing)
+        registry.store.listen_to_all(self._on_event)
+
+    def _on_event(self, resource: Resource, event: Event) -> None:
+        record = event.record
+        metadata = record.object["metadata"]
+        owners = metadata.get("ownerReferences")
+        if owners or (event.before is not None and _owners(event.before.object)):
+            self._index(resource, event)
+        if event.type == DELETED:
+            for key in self._dependents.get(record.uid, ()):
+                self._orphans.add(key)
+            return
+        if "deletionTimestamp" in metadata and metadata.get("finalizers"):
+            self._closing.add(record.uid)
+        if event.type == ADDED and owners and any(self._store.by_uid(one["uid"]) is None for one in owners):
+            self._orphans.add((resource, *record.key))
+
+    def _index(self, resource: Resource, event: Event) -> None:
+        key: Key = (resource, *event.record.key)
+        now = {one["uid"] for one in _owners(event.record.object)} if event.type != DELETED else set()
+        was = {one["uid"] for one in _owners(event.before.object)} if event.before is not None else set()
+        for uid in was - now:
+            dependents = self._dependents.get(uid, {})
+            dependents.pop(key, None)
+            if not dependents:
+                self._dependents.pop(uid, None)
+            self._closing.add(uid)
+        for uid in now - was:
+            self._dependents.setdefault(uid, {})[key] = None
+
+    def _record(self, key: Key) -> tuple[Resource, Record] | None:
+        record = self._store.get(*key)
+        return (key[0], record) if record is not None else None
+
+    def _collect(self, key: Key) -> None:
+        """Deletes an object whose owners are all gone, or drops the references to those that are."""
+        found = self._record(key)
+        if found is None:
+            return
+        resource, record = found
+        owners = _owners(record.object)
+        living = [one for one in owners if self._store.by_uid(one["uid"]) is not None]
+        if not owners or len(living) == len(owners):
+            return
+        if living:
+            self._set_owners(resource, record, living)
+            return
+        options = {"propagationPolicy": "Background", "preconditions": {"uid": record.uid}}
+        finalizers = record.object["metadata"].get("finalizers") or ()
+        if FOREGROUND in finalizers:
+            options["propagationPolicy"] = "Foreground"
+        self._registry.delete(resource, *record.key, options)
+
+    def _set_owners(self, resource: Resource, record: Record, owners: list[Object]) -> None:
+        metadata = dict(record.object["metadata"])
+        metadata.pop("ownerReferences", None)
+        if owners:
+            metadata["ownerReferences"] = owners
+        self._registry.store_changed(resource, record, {**record.object, "metadata": metadata})
+
+    def _close(self, uid: str) -> None:
+        """Carries on with an owner that waits for its dependents."""
+        found = self._store.by_uid(uid)
+        if found is None:
+            return
+        record = found[1]
+        finalizers = record.object["metadata"].get("finalizers") or ()
+        if "deletionTimestamp" not in record.object["metadata"]:
+            return
+        if ORPHAN in finalizers:
+            self._release(uid)
+            self._drop_finalizer(uid, ORPHAN)
+        elif FOREGROUND in finalizers and not self._delete_dependents(uid):
+            self._drop_finalizer(uid, FOREGROUND)
+
+    def _release(self, uid: str) -> None:
+        for key in list(self._dependents.get(uid, ())):
+            found = self._record(key)
+            if found is not None:
+                others = [one for one in _owners(found[1].object) if one["uid"] != uid]
+                self._set_owners(*found, others)
+
+    def _delete_dependents(self, uid: str) -> int:
+        """Deletes the dependents that block their owner; answers how many still do."""
+        blocking = 0
+        for key in list(self._dependents.get(uid, ())):
+            found = self._record(key)
+            if found is None:
+                continue
+            resource, record = found
+            blocking += any(one["uid"] == uid and one.get("blockOwnerDeletion") for one in _owners(record.object))
+            if "deletionTimestamp" not in record.object["metadata"]:
+                options = {"propagationPolicy": "Foreground", "preconditions": {"uid": record.uid}}
+                try:
+                    _, gone = self._registry.delete(resource, *record.key, options)
+                except problems.ApiError:
+                    continue
+                blocking -= gone
+        return blocking
+
+    def _drop_finalizer(self, uid: str, finalizer: str) -> None:
+        found = self._store.by_uid(uid)
+        if found is None:
+            return
+        resource, record = found
+        metadata = dict(record.object["metadata"])
+        metadata["finalizers"] = [one for one in metadata.get("finalizers") or () if one != finalizer]
+        if not metadata["finalizers"]:
+            del metadata["finalizers"]
+        self._registry.store_changed(resource, record, {**record.object, "metadata": metadata})

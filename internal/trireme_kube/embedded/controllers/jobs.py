@@ -1,0 +1,235 @@
+"""Jobs: pods until enough of them have succeeded, or too many failed.
+
+What a finished pod counted for is remembered by its uid, so that removing finished pods does not run them again.
+Source: k8s.io/kubernetes, pkg/controller/job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from trireme_kube.embedded.controllers.children import Children, OwnerKey, is_active, pod_from
+from trireme_kube.embedded.controllers.ownership import Ownership
+from trireme_kube.embedded.controllers.pod_control import PodControl
+from trireme_kube.embedded.reconciling import WorkQueue
+from trireme_kube.embedded.registry import Registry
+from trireme_kube.embedded.resources import BY_KEY
+from trireme_kube.embedded.sources import parse_timestamp
+from trireme_kube.embedded.store import DELETED, Event, Object, Record
+from trireme_kube.embedded.subresources import pod_ready, with_condition
+
+JOBS = BY_KEY["jobs.batch"]
+INDEX = "batch.kubernetes.io/job-completion-index"
+_AT_ONCE = 50
+_BACKOFF_SECONDS, _BACKOFF_LIMIT_SECONDS = 1.0, 60.0
+
+
+@dataclass(slots=True)
+class _Tally:
+    """What the finished pods of a Job counted for, by uid."""
+
+    succeeded: dict[str, str] = field(default_factory=dict)
+    """Uid, and completion index or empty."""
+    failed: dict[str, str] = field(default_factory=dict)
+    retry_at: float = 0.0
+
+
+def index_text(indexes: set[int]) -> str:
+    """Indexes as ranges: `0-2,5`."""
+    parts: list[str] = []
+    ordered = sorted(indexes)
+    start = 0
+    for position, index in enumerate(ordered):
+        if position + 1 < len(ordered) and ordered[position + 1] == index + 1:
+            continue
+        first = ordered[start]
+        parts.append(str(first) if first == index else f"{first}-{index}")
+        start = position + 1
+    return ",".join(parts)
+
+
+def outcome_of(job: Object) -> str:
+    """Complete or Failed; empty while it runs."""
+    conditions = (job.get("status") or {}).get("conditions") or ()
+    ended = (one["type"] for one in conditions if one["type"] in ("Complete", "Failed") and one["status"] == "True")
+    return next(ended, "")
+
+
+def _index_of(pod: Object) -> str:
+    return str((pod["metadata"].get("annotations") or {}).get(INDEX, ""))
+
+
+class Jobs:
+    """Runs Jobs."""
+
+    def __init__(self, registry: Registry, pods: Children, monotonic: Callable[[], float]) -> None:
+        self._registry = registry
+        self._pods = pods
+        self._monotonic = monotonic
+        self._tallies: dict[str, _Tally] = {}
+        self._queue: WorkQueue[OwnerKey] = WorkQueue("jobs", self._sync, monotonic)
+        self.queues = (self._queue,)
+        self._ownership = Ownership(registry, JOBS, pods, self._queue, lambda owner, pod: True)
+        self._control = PodControl(registry, "job-controller")
+        registry.store.listen(JOBS, self._on_event)
+        pods.tell(JOBS.kind, self._queue)
+
+    def _on_event(self, event: Event) -> None:
+        if event.type == DELETED:
+            self._tallies.pop(event.record.uid, None)
+        else:
+            self._queue.add(event.record.key)
+
+    def _sync(self, key: OwnerKey) -> None:
+        record = self._registry.store.get(JOBS, *key)
+        if record is None or "deletionTimestamp" in record.object["metadata"]:
+            return
+        if outcome_of(record.object):
+            self._expire(record)
+            return
+        self._ownership.claim(record)
+        tally = self._count(record)
+        spec = record.object["spec"]
+        active = [pod for pod in self._pods.of(record.uid) if is_active(pod.object)]
+        succeeded, completions = self._succeeded(record, tally), spec.get("completions")
+        failed = len(tally.failed) > spec["backoffLimit"]
+        complete = succeeded >= completions if completions is not None else bool(succeeded) and not active
+        if failed or complete or spec.get("suspend"):
+            for pod in active:
+                self._control.delete(record, pod)
+        else:
+            self._fill(key, record, tally, active, succeeded)
+        self._report(record, tally, "Failed" if failed else "Complete" if complete else "")
+
+    def _count(self, record: Record) -> _Tally:
+        tally = self._tallies.setdefault(record.uid, _Tally())
+        for pod in self._pods.of(record.uid):
+            phase = (pod.object.get("status") or {}).get("phase")
+            if phase == "Succeeded":
+                tally.succeeded[pod.uid] = _index_of(pod.object)
+            elif phase == "Failed" and pod.uid not in tally.failed:
+                tally.failed[pod.uid] = _index_of(pod.object)
+                backoff = _BACKOFF_SECONDS * 2 ** (len(tally.failed) - 1)
+                tally.retry_at = self._monotonic() + min(backoff, _BACKOFF_LIMIT_SECONDS)
+        return tally
+
+    @staticmethod
+    def _succeeded(record: Record, tally: _Tally) -> int:
+        if record.object["spec"].get("completionMode") == "Indexed":
+            return len(set(tally.succeeded.values()))
+        return len(tally.succeeded)
+
+    def _fill(self, key: OwnerKey, record: Record, tally: _Tally, active: list[Record], succeeded: int) -> None:
+        """Creates the pods that are missing, or gives up those that are too many."""
+        spec = record.object["spec"]
+        wanted = spec["parallelism"]
+        if spec.get("completions") is not None:
+            wanted = min(wanted, spec["completions"] - succeeded)
+        elif succeeded:
+            wanted = len(active)  # without completions, the first success ends the creation of pods
+        missing = wanted - len(active)
+        for pod in active[: max(-missing, 0)]:
+            self._control.delete(record, pod)
+        wait = tally.retry_at - self._monotonic()
+        if missing > 0 and wait > 0:
+            self._queue.add(key, wait)
+            return
+        indexes = self._free_indexes(record, tally, active)
+        for position in range(min(missing, _AT_ONCE)):
+            self._create(record, indexes[position] if indexes else None)
+        if missing > _AT_ONCE:
+            self._queue.add(key)
+
+    @staticmethod
+    def _free_indexes(record: Record, tally: _Tally, active: list[Record]) -> list[int]:
+        spec = record.object["spec"]
+        if spec.get("completionMode") != "Indexed":
+            return []
+        taken = set(tally.succeeded.values()) | {_index_of(pod.object) for pod in active}
+        return [index for index in range(spec["completions"]) if str(index) not in taken]
+
+    def _create(self, record: Record, index: int | None) -> None:
+        template = record.object["spec"]["template"]
+        if index is None:
+            self._control.create(record, pod_from(template, record, generate_name=f"{record.name}-"))
+            return
+        pod = pod_from(template, record, generate_name=f"{record.name}-{index}-")
+        for part in ("annotations", "labels"):
+            pod["metadata"].setdefault(part, {})[INDEX] = str(index)
+        for container in pod["spec"]["containers"]:
+            path = f"metadata.labels['{INDEX}']"
+            variable = {"name": "JOB_COMPLETION_INDEX", "valueFrom": {"fieldRef": {"fieldPath": path}}}
+            container.setdefault("env", []).append(variable)
+        self._control.create(record, pod)
+
+    def _report(self, record: Record, tally: _Tally, outcome: str) -> None:
+        record = self._registry.get(JOBS, *record.key)
+        job, now = record.object, self._registry.sources.now()
+        active = [pod.object for pod in self._pods.of(record.uid) if is_active(pod.object)]
+        before = job.get("status") or {}
+        suspended = bool(job["spec"].get("suspend"))
+        counts = {
+            "active": len(active),
+            "ready": sum(pod_ready(pod) for pod in active),
+            "succeeded": self._succeeded(record, tally),
+            "failed": len(tally.failed),
+            "terminating": 0,
+        }
+        status: Object = {name: count for name, count in counts.items() if count or name in ("ready", "terminating")}
+        if not suspended:
+            status["startTime"] = before.get("startTime") or now
+        if job["spec"].get("completionMode") == "Indexed" and tally.succeeded:
+            status["completedIndexes"] = index_text({int(one) for one in tally.succeeded.values()})
+        status["uncountedTerminatedPods"] = {}
+        conditions = before.get("conditions")
+        for condition in _outcome_conditions(outcome, suspended, bool(conditions)):
+            self._say(job, before, condition)
+            conditions = with_condition(conditions, {"lastProbeTime": now, **condition}, now)
+        if conditions:
+            status["conditions"] = conditions
+        if outcome == "Complete":
+            status["completionTime"] = before.get("completionTime") or now
+        self._registry.store_changed(JOBS, record, {**job, "metadata": dict(job["metadata"]), "status": status})
+
+    def _say(self, job: Object, before: Object, condition: Object) -> None:
+        """Records a change of what the Job has come to."""
+        kind = condition["type"]
+        if kind == "Suspended" and any(
+            (one["type"], one["status"]) == (kind, condition["status"]) for one in before.get("conditions") or ()
+        ):
+            return
+        recorder = self._control.recorder
+        if kind == "Complete":
+            recorder.normal(job, "Completed", "Job completed")
+        elif kind == "Failed":
+            recorder.warning(job, condition["reason"], condition["message"])
+        elif kind == "Suspended":
+            recorder.normal(job, "Suspended" if condition["status"] == "True" else "Resumed", condition["message"])
+
+    def _expire(self, record: Record) -> None:
+        """Deletes a finished Job once its time to live is over."""
+        seconds = record.object["spec"].get("ttlSecondsAfterFinished")
+        if seconds is None:
+            return
+        conditions = record.object["status"]["conditions"]
+        ended = max(parse_timestamp(one["lastTransitionTime"]) for one in conditions)
+        wait = ended + seconds - self._registry.sources.clock()
+        if wait > 0:
+            self._queue.add(record.key, wait)
+        else:
+            self._registry.delete(JOBS, *record.key, {"propagationPolicy": "Background"})
+
+
+def _outcome_conditions(outcome: str, suspended: bool, had_any: bool) -> list[Object]:
+    if outcome == "Complete":
+        why = {"reason": "CompletionsReached", "message": "Reached expected number of succeeded pods"}
+        return [{"type": kind, "status": "True", **why} for kind in ("SuccessCriteriaMet", "Complete")]
+    if outcome == "Failed":
+        why = {"reason": "BackoffLimitExceeded", "message": "Job has reached the specified backoff limit"}
+        return [{"type": kind, "status": "True", **why} for kind in ("FailureTarget", "Failed")]
+    if suspended:
+        return [{"type": "Suspended", "status": "True", "reason": "JobSuspended", "message": "Job suspended"}]
+    if had_any:
+        return [{"type": "Suspended", "status": "False", "reason": "JobResumed", "message": "Job resumed"}]
+    return []

@@ -1,0 +1,51 @@
+"""Deleting a namespace: first everything in it, then the namespace itself.
+
+Source: k8s.io/kubernetes, pkg/controller/namespace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from trireme_kube.embedded.reconciling import WorkQueue
+from trireme_kube.embedded.registry import Registry
+from trireme_kube.embedded.resources import NAMESPACES, Resource
+from trireme_kube.embedded.store import DELETED, Event
+
+
+class Namespaces:
+    """Empties namespaces that are being deleted."""
+
+    def __init__(self, registry: Registry, monotonic: Callable[[], float]) -> None:
+        self._registry = registry
+        self._ending: set[str] = set()
+        self._queue: WorkQueue[str] = WorkQueue("namespaces", self._sync, monotonic)
+        self.queues = (self._queue,)
+        registry.store.listen_to_all(self._on_event)
+
+    def _on_event(self, resource: Resource, event: Event) -> None:
+        if resource is NAMESPACES:
+            if event.type == DELETED:
+                self._ending.discard(event.record.name)
+            elif "deletionTimestamp" in event.record.object["metadata"]:
+                self._ending.add(event.record.name)
+                self._queue.add(event.record.name)
+        elif self._ending and event.record.namespace in self._ending:
+            self._queue.add(event.record.namespace)
+
+    def _sync(self, name: str) -> None:
+        record = self._registry.store.get(NAMESPACES, "", name)
+        if record is None or name not in self._ending:
+            return
+        left = 0
+        for resource in self._registry.catalog.stored_in_namespaces():
+            for one in self._registry.store.scan(resource, name):
+                left += 1
+                if "deletionTimestamp" not in one.object["metadata"]:
+                    _, gone = self._registry.delete(resource, *one.key, {"propagationPolicy": "Background"})
+                    left -= gone
+        if left:
+            return
+        spec = {**record.object["spec"], "finalizers": []}
+        obj = {**record.object, "metadata": dict(record.object["metadata"]), "spec": spec}
+        self._registry.store_changed(NAMESPACES, record, obj)

@@ -1,0 +1,81 @@
+"""Taints that follow a node's state: not ready, unreachable, under pressure, cordoned.
+
+A scheduler looks at taints, not at conditions; this controller keeps the one in step with the other, and takes away
+the taint that every node is created with once the node is ready.
+Source: k8s.io/kubernetes, pkg/controller/nodelifecycle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from trireme_kube.embedded.reconciling import WorkQueue
+from trireme_kube.embedded.registry import Registry
+from trireme_kube.embedded.resources import NODES
+from trireme_kube.embedded.store import DELETED, Event, Object
+
+NOT_READY, UNREACHABLE = "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"
+UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
+_BY_CONDITION = {
+    ("Ready", "False"): NOT_READY,
+    ("Ready", "Unknown"): UNREACHABLE,
+    ("MemoryPressure", "True"): "node.kubernetes.io/memory-pressure",
+    ("DiskPressure", "True"): "node.kubernetes.io/disk-pressure",
+    ("PIDPressure", "True"): "node.kubernetes.io/pid-pressure",
+    ("NetworkUnavailable", "True"): "node.kubernetes.io/network-unavailable",
+}
+_MANAGED = frozenset({*_BY_CONDITION.values(), UNSCHEDULABLE})
+_EVICTING = frozenset({NOT_READY, UNREACHABLE})
+
+Taint = tuple[str, str]
+
+
+def wanted_taints(node: Object) -> dict[Taint, None]:
+    """Key and effect of the taints that a node's state calls for, in order."""
+    conditions = {one["type"]: one["status"] for one in (node.get("status") or {}).get("conditions") or ()}
+    wanted: dict[Taint, None] = {}
+    if "Ready" not in conditions:
+        wanted[(NOT_READY, "NoSchedule")] = None
+    for condition in conditions.items():
+        key = _BY_CONDITION.get(condition)
+        if key is not None:
+            wanted[(key, "NoSchedule")] = None
+            if key in _EVICTING:
+                wanted[(key, "NoExecute")] = None
+    if node["spec"].get("unschedulable"):
+        wanted[(UNSCHEDULABLE, "NoSchedule")] = None
+    return wanted
+
+
+class NodeLifecycle:
+    """Keeps the taints of every node."""
+
+    def __init__(self, registry: Registry, monotonic: Callable[[], float]) -> None:
+        self._registry = registry
+        self._queue: WorkQueue[str] = WorkQueue("node lifecycle", self._sync, monotonic)
+        self.queues = (self._queue,)
+        registry.store.listen(NODES, self._on_node)
+
+    def _on_node(self, event: Event) -> None:
+        if event.type != DELETED:
+            self._queue.add(event.record.name)
+
+    def _sync(self, name: str) -> None:
+        before = self._registry.store.get(NODES, "", name)
+        if before is None:
+            return
+        node = before.object
+        wanted = wanted_taints(node)
+        present = node["spec"].get("taints") or []
+        kept = [one for one in present if one["key"] not in _MANAGED or (one["key"], one["effect"]) in wanted]
+        have = {(one["key"], one["effect"]) for one in kept}
+        added: list[Object] = []
+        for key, effect in wanted:
+            if (key, effect) not in have:
+                added.append({"key": key, "effect": effect, "timeAdded": self._registry.sources.now()})
+        if len(kept) == len(present) and not added:
+            return
+        spec = {key: value for key, value in node["spec"].items() if key != "taints"}
+        if kept or added:
+            spec["taints"] = [*kept, *added]
+        self._registry.store_changed(NODES, before, {**node, "metadata": dict(node["metadata"]), "spec": spec})

@@ -1,0 +1,84 @@
+"""Adoption and release: a workload owns what its selector matches, as far as nobody else owns it.
+
+Each controller claims before it counts: an object without a managing controller that the selector matches becomes the
+workload's, and one of its own that the selector no longer matches is let go. Both sides are indexed by a label, so that
+an object without an owner finds the workloads that might want it, and a workload such objects, without a search.
+Source: k8s.io/kubernetes, pkg/controller/controller_ref_manager.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from trireme_kube.embedded.controllers.children import Children, OwnerKey, is_active, owner_reference
+from trireme_kube.embedded.controllers.selector_index import SelectorIndex
+from trireme_kube.embedded.reconciling import WorkQueue
+from trireme_kube.embedded.registry import Registry
+from trireme_kube.embedded.resources import Resource
+from trireme_kube.embedded.store import Object, Record
+
+
+def selector_of(obj: Object) -> Object:
+    """A workload's selector; the plain map of labels of a ReplicationController as one."""
+    selector: Object = (obj.get("spec") or {}).get("selector") or {}
+    if obj["kind"] == "ReplicationController":
+        return {"matchLabels": selector}
+    return selector
+
+
+class Ownership:
+    """Whose children the objects of one kind are, for one kind of workload."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        owners: Resource,
+        children: Children,
+        queue: WorkQueue[OwnerKey],
+        may_adopt: Callable[[Record, Record], bool] = lambda owner, child: is_active(child.object),
+    ) -> None:
+        """`may_adopt` says of an owner and an object that its selector matches whether it takes it."""
+        self._registry = registry
+        self._children = children
+        self._queue = queue
+        self._may_adopt = may_adopt
+        self._owners = SelectorIndex(registry.store, owners, selector_of)
+        children.listen_to_orphans(self._on_orphan)
+
+    def _on_orphan(self, record: Record) -> None:
+        """Wakes the workloads that might adopt an object."""
+        if self._owners:
+            for key in self._owners.selecting(record.namespace, record.object["metadata"].get("labels") or {}):
+                self._queue.add(key)
+
+    def claim(self, owner: Record) -> list[Record]:
+        """The children, after those that do not belong were released and those that do were adopted."""
+        known = self._owners.get(owner.key)
+        if known is None or "deletionTimestamp" in owner.object["metadata"]:
+            return self._children.of(owner.uid)
+        for child in self._children.of(owner.uid):
+            if not known.matches(child.object["metadata"].get("labels") or {}):
+                self._release(child, owner.uid)
+        labels: Object = known.selector.get("matchLabels") or {}
+        for child in self._children.orphans(owner.namespace, labels):
+            metadata = child.object["metadata"]
+            wanted = known.matches(metadata.get("labels") or {}) and "deletionTimestamp" not in metadata
+            if wanted and self._may_adopt(owner, child):
+                self._adopt(child, owner)
+        return self._children.of(owner.uid)
+
+    def _adopt(self, child: Record, owner: Record) -> None:
+        references = child.object["metadata"].get("ownerReferences") or []
+        others = [one for one in references if one["uid"] != owner.uid]
+        self._write(child, [*others, owner_reference(owner)])
+
+    def _release(self, child: Record, uid: str) -> None:
+        references = child.object["metadata"].get("ownerReferences") or []
+        self._write(child, [one for one in references if one["uid"] != uid])
+
+    def _write(self, child: Record, references: list[Object]) -> None:
+        metadata = dict(child.object["metadata"])
+        metadata.pop("ownerReferences", None)
+        if references:
+            metadata["ownerReferences"] = references
+        self._registry.store_changed(self._children.resource, child, {**child.object, "metadata": metadata})

@@ -1,0 +1,46 @@
+"""Creating and deleting the pods of workloads, with the events that say so.
+
+Source: k8s.io/kubernetes, pkg/controller/controller_utils.go (RealPodControl).
+"""
+
+from __future__ import annotations
+
+from trireme_kube.embedded import problems
+from trireme_kube.embedded.recording import Recorder
+from trireme_kube.embedded.registry import Registry
+from trireme_kube.embedded.resources import PODS
+from trireme_kube.embedded.store import Object, Record
+
+
+class PodControl:
+    """Does it for one controller."""
+
+    def __init__(self, registry: Registry, component: str) -> None:
+        self._registry = registry
+        self.recorder = Recorder(registry, component)
+
+    def create(self, owner: Record, pod: Object) -> None:
+        """Creates a pod of a workload.
+
+        Raises: ApiError as the registry's `create`.
+        """
+        try:
+            created = self._registry.create(PODS, owner.namespace, pod)
+        except problems.ApiError as error:
+            self.recorder.warning(owner.object, "FailedCreate", f"Error creating: {error}")
+            raise
+        self.recorder.normal(owner.object, "SuccessfulCreate", f"Created pod: {created.name}")
+
+    def delete(self, owner: Record, pod: Record) -> None:
+        """Deletes a pod of a workload, which may be gone already.
+
+        Raises: ApiError as the registry's `delete`, but for 404.
+        """
+        try:
+            self._registry.delete(PODS, *pod.key)
+        except problems.ApiError as error:
+            if error.code == 404:
+                return
+            self.recorder.warning(owner.object, "FailedDelete", f"Error deleting: {error}")
+            raise
+        self.recorder.normal(owner.object, "SuccessfulDelete", f"Deleted pod: {pod.name}")

@@ -1,0 +1,98 @@
+"""ReplicaSets (and their elder ReplicationControllers): as many pods as asked for.
+
+Source: k8s.io/kubernetes, pkg/controller/replicaset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from trireme_kube.embedded.controllers.children import Children, OwnerKey, is_active, pod_from
+from trireme_kube.embedded.controllers.ownership import Ownership
+from trireme_kube.embedded.controllers.pod_control import PodControl
+from trireme_kube.embedded.reconciling import WorkQueue
+from trireme_kube.embedded.registry import Registry
+from trireme_kube.embedded.resources import Resource
+from trireme_kube.embedded.store import DELETED, Event, Object, Record
+from trireme_kube.embedded.subresources import pod_ready
+
+# Pods created or deleted in one go, so that a large ReplicaSet does not hold up everything else.
+_AT_ONCE = 50
+
+
+def _deletion_order(record: Record) -> tuple[bool, bool, bool, str]:
+    """Which pod to give up first: unassigned, then pending, then not ready, then the youngest (sorted last first)."""
+    pod = record.object
+    running = (pod.get("status") or {}).get("phase") == "Running"
+    return (bool(pod["spec"].get("nodeName")), running, pod_ready(pod), pod["metadata"]["creationTimestamp"])
+
+
+class ReplicaSets:
+    """Keeps the number of pods of one kind of replicated workload."""
+
+    def __init__(self, registry: Registry, resource: Resource, pods: Children, monotonic: Callable[[], float]) -> None:
+        self._registry = registry
+        self._resource = resource
+        self._pods = pods
+        self._queue: WorkQueue[OwnerKey] = WorkQueue(resource.plural, self._sync, monotonic)
+        self.queues = (self._queue,)
+        self._ownership = Ownership(registry, resource, pods, self._queue)
+        component = "replicaset-controller" if resource.kind == "ReplicaSet" else "replication-controller"
+        self._control = PodControl(registry, component)
+        registry.store.listen(resource, self._on_event)
+        pods.tell(resource.kind, self._queue)
+
+    def _on_event(self, event: Event) -> None:
+        if event.type != DELETED:
+            self._queue.add(event.record.key)
+
+    def _sync(self, key: OwnerKey) -> None:
+        record = self._registry.store.get(self._resource, *key)
+        if record is None:
+            return
+        try:
+            self._step(record)
+        finally:
+            self._report(key)
+
+    def _step(self, record: Record) -> None:
+        """Creates what is missing, deletes what is too much."""
+        active = [pod for pod in self._ownership.claim(record) if is_active(pod.object)]
+        if "deletionTimestamp" in record.object["metadata"]:
+            return
+        missing = record.object["spec"]["replicas"] - len(active)
+        if missing > 0:
+            self._create(record, missing)
+        elif missing < 0:
+            self._delete(record, active, -missing)
+        if abs(missing) > _AT_ONCE:
+            self._queue.add(record.key)
+
+    def _create(self, owner: Record, count: int) -> None:
+        template = owner.object["spec"]["template"]
+        for _ in range(min(count, _AT_ONCE)):
+            pod = pod_from(template, owner, generate_name=f"{owner.name}-")
+            self._control.create(owner, pod)
+
+    def _delete(self, owner: Record, active: list[Record], count: int) -> None:
+        oldest_first = sorted(active, key=lambda one: one.object["metadata"]["creationTimestamp"], reverse=True)
+        for pod in sorted(oldest_first, key=lambda one: _deletion_order(one)[:3])[: min(count, _AT_ONCE)]:
+            self._control.delete(owner, pod)
+
+    def _report(self, key: OwnerKey) -> None:
+        """Writes the status as the pods are now."""
+        record = self._registry.store.get(self._resource, *key)
+        if record is None:
+            return
+        pods = [one.object for one in self._pods.of(record.uid)]
+        active = [pod for pod in pods if is_active(pod)]
+        ready = sum(pod_ready(pod) for pod in active)
+        status: Object = {"replicas": len(active)}
+        if active:
+            status["fullyLabeledReplicas"] = len(active)
+        if ready:
+            status |= {"readyReplicas": ready, "availableReplicas": ready}
+        status["terminatingReplicas"] = sum("deletionTimestamp" in pod["metadata"] for pod in pods)
+        status["observedGeneration"] = record.object["metadata"]["generation"]
+        obj = {**record.object, "metadata": dict(record.object["metadata"]), "status": status}
+        self._registry.store_changed(self._resource, record, obj)

@@ -1,0 +1,181 @@
+"""StatefulSets: pods with stable names, one after the other, each with claims of its own.
+
+Source: k8s.io/kubernetes, pkg/controller/statefulset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from trireme_kube.embedded import problems
+from trireme_kube.embedded.controllers.children import Children, OwnerKey, pod_from, template_hash
+from trireme_kube.embedded.controllers.ownership import Ownership
+from trireme_kube.embedded.reconciling import WorkQueue
+from trireme_kube.embedded.recording import Recorder
+from trireme_kube.embedded.registry import Registry
+from trireme_kube.embedded.resources import BY_KEY, PODS
+from trireme_kube.embedded.store import DELETED, Event, Object, Record
+from trireme_kube.embedded.subresources import pod_ready
+
+STATEFUL_SETS, CLAIMS = BY_KEY["statefulsets.apps"], BY_KEY["persistentvolumeclaims"]
+REVISION = "controller-revision-hash"
+
+
+def _ordinal(record: Record) -> int:
+    return int(record.name.rpartition("-")[2])
+
+
+def _is_member(record: Record, pod: Record) -> bool:
+    """Whether the pod has a name that the StatefulSet gives."""
+    parent, _, ordinal = pod.name.rpartition("-")
+    return parent == record.name and ordinal.isdecimal()
+
+
+def _terminating(record: Record) -> bool:
+    return "deletionTimestamp" in record.object["metadata"]
+
+
+def _finished(record: Record) -> bool:
+    return (record.object.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+
+
+class StatefulSets:
+    """Keeps StatefulSets."""
+
+    def __init__(self, registry: Registry, pods: Children, monotonic: Callable[[], float]) -> None:
+        self._registry = registry
+        self._pods = pods
+        self._queue: WorkQueue[OwnerKey] = WorkQueue("statefulsets", self._sync, monotonic)
+        self.queues = (self._queue,)
+        self._ownership = Ownership(registry, STATEFUL_SETS, pods, self._queue, _is_member)
+        self._recorder = Recorder(registry, "statefulset-controller")
+        registry.store.listen(STATEFUL_SETS, self._on_event)
+        pods.tell(STATEFUL_SETS.kind, self._queue)
+
+    def _on_event(self, event: Event) -> None:
+        if event.type != DELETED:
+            self._queue.add(event.record.key)
+
+    def _sync(self, key: OwnerKey) -> None:
+        record = self._registry.store.get(STATEFUL_SETS, *key)
+        if record is None:
+            return
+        if not _terminating(record):
+            self._step(record)
+        self._report(key)
+
+    def _step(self, record: Record) -> None:
+        """Does what may be done now; the next step follows from the events that this one causes."""
+        spec = record.object["spec"]
+        in_order = spec["podManagementPolicy"] == "OrderedReady"
+        first = int((spec.get("ordinals") or {}).get("start", 0))
+        pods = {_ordinal(pod): pod for pod in self._ownership.claim(record) if _is_member(record, pod)}
+        for ordinal in range(first, first + spec["replicas"]):
+            pod = pods.get(ordinal)
+            if pod is None:
+                self._create(record, ordinal)
+            elif _finished(pod) and not _terminating(pod):
+                self._delete(record, pod)
+            if in_order and (pod is None or _terminating(pod) or not pod_ready(pod.object)):
+                return
+        surplus = sorted((one for one in pods if not first <= one < first + spec["replicas"]), reverse=True)
+        for ordinal in surplus:
+            if not _terminating(pods[ordinal]):
+                self._delete(record, pods[ordinal])
+            if in_order:
+                return
+        if not surplus:
+            self._roll(record, pods)
+
+    def _roll(self, record: Record, pods: dict[int, Record]) -> None:
+        """Replaces the highest pod of an older template, one at a time."""
+        strategy = record.object["spec"]["updateStrategy"]
+        if strategy["type"] != "RollingUpdate":
+            return
+        revision = self._revision(record)
+        partition = int((strategy.get("rollingUpdate") or {}).get("partition", 0))
+        for ordinal in sorted(pods, reverse=True):
+            pod = pods[ordinal]
+            if _terminating(pod) or not pod_ready(pod.object):
+                return
+            labels = pod.object["metadata"].get("labels") or {}
+            if ordinal >= partition and labels.get(REVISION) != revision:
+                self._delete(record, pod)
+                return
+
+    @staticmethod
+    def _revision(record: Record) -> str:
+        return f"{record.name}-{template_hash(record.object['spec']['template'])}"
+
+    def _create(self, record: Record, ordinal: int) -> None:
+        spec, name = record.object["spec"], f"{record.name}-{ordinal}"
+        pod = pod_from(spec["template"], record, name=name)
+        labels = pod["metadata"].setdefault("labels", {})
+        labels["statefulset.kubernetes.io/pod-name"] = name
+        labels["apps.kubernetes.io/pod-index"] = str(ordinal)
+        labels[REVISION] = self._revision(record)
+        pod["spec"]["hostname"] = name
+        if spec.get("serviceName"):
+            pod["spec"]["subdomain"] = spec["serviceName"]
+        for template in spec.get("volumeClaimTemplates") or ():
+            claim = self._claim(record, template, name)
+            volume = template["metadata"]["name"]
+            others = [one for one in pod["spec"].get("volumes") or () if one["name"] != volume]
+            pod["spec"]["volumes"] = [*others, {"name": volume, "persistentVolumeClaim": {"claimName": claim}}]
+        try:
+            self._registry.create(PODS, record.namespace, pod)
+        except problems.ApiError as error:
+            self._say(record, "create", "Create", name, error)
+            raise
+        self._say(record, "create", "Create", name)
+
+    def _delete(self, record: Record, pod: Record) -> None:
+        self._registry.delete(PODS, *pod.key)
+        self._say(record, "delete", "Delete", pod.name)
+
+    def _say(self, record: Record, verb: str, noun: str, pod: str, error: problems.ApiError | None = None) -> None:
+        about = f"{verb} Pod {pod} in StatefulSet {record.name}"
+        if error is None:
+            self._recorder.normal(record.object, f"Successful{noun}", f"{about} successful")
+        else:
+            self._recorder.warning(record.object, f"Failed{noun}", f"{about} failed error: {error}")
+
+    def _claim(self, record: Record, template: Object, pod_name: str) -> str:
+        """Makes sure of a pod's claim; answers its name."""
+        name = f"{template['metadata']['name']}-{pod_name}"
+        if self._registry.store.get(CLAIMS, record.namespace, name) is None:
+            labels = dict((record.object["spec"]["selector"] or {}).get("matchLabels") or {})
+            metadata = {"name": name, "labels": {**(template["metadata"].get("labels") or {}), **labels}}
+            self._registry.create(CLAIMS, record.namespace, {"metadata": metadata, "spec": dict(template["spec"])})
+            about = f"create Claim {name} Pod {pod_name} in StatefulSet {record.name} success"
+            self._recorder.normal(record.object, "SuccessfulCreate", about)
+        return name
+
+    def _report(self, key: OwnerKey) -> None:
+        record = self._registry.store.get(STATEFUL_SETS, *key)
+        if record is None:
+            return
+        revision = self._revision(record)
+        pods = [one for one in self._pods.of(record.uid) if not _finished(one)]
+        updated = sum((one.object["metadata"].get("labels") or {}).get(REVISION) == revision for one in pods)
+        ready = sum(pod_ready(one.object) for one in pods)
+        before = record.object.get("status") or {}
+        rolled_out = updated == len(pods) == ready == record.object["spec"]["replicas"]
+        current = revision if rolled_out else before.get("currentRevision") or revision
+        counts = {
+            "readyReplicas": ready,
+            "availableReplicas": ready,
+            "currentReplicas": updated if current == revision else len(pods) - updated,
+            "updatedReplicas": updated,
+        }
+        status: Object = {
+            "observedGeneration": record.object["metadata"]["generation"],
+            "replicas": len(pods),
+            "currentRevision": current,
+            "updateRevision": revision,
+            "collisionCount": 0,
+            "availableReplicas": 0,
+        }
+        status |= {name: count for name, count in counts.items() if count}
+        obj = {**record.object, "metadata": dict(record.object["metadata"]), "status": status}
+        self._registry.store_changed(STATEFUL_SETS, record, obj)

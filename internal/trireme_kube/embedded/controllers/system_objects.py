@@ -1,0 +1,76 @@
+"""What every cluster has and nobody may do without: the system namespaces and the Service `default/kubernetes`.
+
+They are created at the start and again whenever they are deleted, as the API server's own controllers do.
+Source: k8s.io/kubernetes, pkg/controlplane/controller/systemnamespaces and .../kubernetesservice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from trireme_kube.embedded.reconciling import WorkQueue
+from trireme_kube.embedded.registry import Registry
+from trireme_kube.embedded.resources import BY_KEY, NAMESPACES, Resource
+from trireme_kube.embedded.store import DELETED, Event, Object
+
+SYSTEM_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
+SERVICE_ADDRESS = "10.96.0.1"
+_NAME = "kubernetes"
+_SERVICES, _SLICES = BY_KEY["services"], BY_KEY["endpointslices.discovery.k8s.io"]
+_ENDPOINTS = BY_KEY["endpoints"]
+Key = tuple[str, str, str]
+"""Resource key, namespace, name."""
+
+
+def _service() -> Object:
+    labels = {"component": "apiserver", "provider": "kubernetes"}
+    ports = [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": 6443}]
+    return {"metadata": {"name": _NAME, "labels": labels}, "spec": {"clusterIP": SERVICE_ADDRESS, "ports": ports}}
+
+
+class SystemObjects:
+    """Keeps them."""
+
+    def __init__(self, registry: Registry, monotonic: Callable[[], float]) -> None:
+        self._registry = registry
+        self._address: tuple[str, int] | None = None
+        self._queue: WorkQueue[Key] = WorkQueue("system objects", self._sync, monotonic)
+        self.queues = (self._queue,)
+        for resource in (NAMESPACES, _SERVICES, _SLICES, _ENDPOINTS):
+            registry.store.listen(resource, lambda event, resource=resource: self._on_event(resource, event))  # type: ignore[misc]
+
+    def create(self, host: str, port: int) -> None:
+        """Creates all of them; `host` and `port` are where the API is served."""
+        self._address = (host, port)
+        for name in SYSTEM_NAMESPACES:
+            self._sync((NAMESPACES.key, "", name))
+        for resource in (_SERVICES, _SLICES, _ENDPOINTS):
+            self._sync((resource.key, "default", _NAME))
+
+    def _on_event(self, resource: Resource, event: Event) -> None:
+        if event.type != DELETED:
+            return
+        wanted = SYSTEM_NAMESPACES if resource is NAMESPACES else (_NAME,)
+        if event.record.name in wanted and event.record.namespace in ("", "default"):
+            self._queue.add((resource.key, *event.record.key))
+
+    def _sync(self, key: Key) -> None:
+        resource, namespace, name = BY_KEY[key[0]], key[1], key[2]
+        if self._registry.store.get(resource, namespace, name) is None and (body := self._body(resource, name)):
+            self._registry.create(resource, namespace, body)
+
+    def _body(self, resource: Resource, name: str) -> Object | None:
+        if resource is NAMESPACES:
+            return {"metadata": {"name": name}}
+        if resource is _SERVICES:
+            return _service()
+        if self._address is None:
+            return None
+        host, port = self._address
+        ports = [{"name": "https", "port": port, "protocol": "TCP"}]
+        if resource is _ENDPOINTS:
+            metadata = {"name": name, "labels": {"endpointslice.kubernetes.io/skip-mirror": "true"}}
+            return {"metadata": metadata, "subsets": [{"addresses": [{"ip": host}], "ports": ports}]}
+        endpoints = [{"addresses": [host], "conditions": {"ready": True}}]
+        metadata = {"name": name, "labels": {"kubernetes.io/service-name": name}}
+        return {"metadata": metadata, "addressType": "IPv4", "endpoints": endpoints, "ports": ports}

@@ -1,0 +1,90 @@
+"""NoExecute taints: pods that do not put up with them are deleted, at once or after as long as they tolerate.
+
+Source: k8s.io/kubernetes, pkg/controller/tainteviction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from trireme_kube.embedded.controllers.children import is_active
+from trireme_kube.embedded.controllers.tolerations import patience
+from trireme_kube.embedded.reconciling import WorkQueue
+from trireme_kube.embedded.registry import Registry
+from trireme_kube.embedded.resources import NODES, PODS
+from trireme_kube.embedded.store import DELETED, Event, Object
+from trireme_kube.embedded.subresources import with_condition
+
+Key = tuple[str, str]
+
+
+def _evicting(node: Object) -> list[Object]:
+    return [one for one in node["spec"].get("taints") or () if one["effect"] == "NoExecute"]
+
+
+class TaintEviction:
+    """Evicts pods from tainted nodes."""
+
+    def __init__(self, registry: Registry, monotonic: Callable[[], float]) -> None:
+        self._registry = registry
+        self._store = registry.store
+        self._queue: WorkQueue[Key] = WorkQueue("taint eviction", self._sync, monotonic)
+        self.queues = (self._queue,)
+        self._monotonic = monotonic
+        self._since: dict[Key, float] = {}
+        """When a pod that tolerates its node's taints for a while was first seen with them."""
+        self._tainted: set[str] = set()
+        """Names of the nodes with such taints; usually none, and then pods cost nothing here."""
+        self._store.listen(NODES, self._on_node)
+        self._store.listen(PODS, self._on_pod)
+
+    def _on_node(self, event: Event) -> None:
+        name = event.record.name
+        taints = _evicting(event.record.object) if event.type != DELETED else []
+        if not taints:
+            if name in self._tainted:
+                self._tainted.discard(name)
+                self._look_at(name)
+        elif event.before is None or _evicting(event.before.object) != taints:
+            self._tainted.add(name)
+            self._look_at(name)
+
+    def _look_at(self, node: str) -> None:
+        """Has the pods of a node looked at again."""
+        for pod in self._store.scan(PODS):
+            if pod.object["spec"].get("nodeName") == node:
+                self._queue.add(pod.key)
+
+    def _on_pod(self, event: Event) -> None:
+        if event.type == DELETED:
+            self._since.pop(event.record.key, None)
+        elif event.record.object["spec"].get("nodeName") in self._tainted:
+            self._queue.add(event.record.key)
+
+    def _sync(self, key: Key) -> None:
+        record = self._store.get(PODS, *key)
+        if record is None or not is_active(record.object):
+            self._since.pop(key, None)
+            return
+        node = self._store.get(NODES, "", record.object["spec"].get("nodeName", ""))
+        taints = _evicting(node.object) if node is not None else []
+        seconds = patience(record.object["spec"].get("tolerations") or (), taints)
+        if not taints or seconds is None:
+            self._since.pop(key, None)
+            return
+        wait = self._since.setdefault(key, self._monotonic()) + seconds - self._monotonic()
+        if wait > 0:
+            self._queue.add(key, wait)
+            return
+        condition = {
+            "type": "DisruptionTarget",
+            "status": "True",
+            "lastProbeTime": None,
+            "reason": "DeletionByTaintManager",
+            "message": "Taint manager: deleting due to NoExecute taint",
+        }
+        status = dict(record.object.get("status") or {})
+        status["conditions"] = with_condition(status.get("conditions"), condition, self._registry.sources.now())
+        obj = {**record.object, "metadata": dict(record.object["metadata"]), "status": status}
+        self._registry.store_changed(PODS, record, obj)
+        self._registry.delete(PODS, *key)

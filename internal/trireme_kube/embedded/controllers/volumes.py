@@ -1,0 +1,247 @@
+"""Volumes and claims: matching, simulated provisioning, reclaiming, and the protection of what is in use.
+
+A claim whose class waits for its first consumer is left alone until the scheduler has chosen: it either names the
+claim in a volume's claimRef or notes a node on the claim, and this controller carries that out. Provisioning is
+simulated for every class with a provisioner: a volume appears at once, in the zone of the chosen node.
+Source: k8s.io/kubernetes, pkg/controller/volume.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from trireme_kube.embedded import quantities, selection
+from trireme_kube.embedded.controllers.children import is_active
+from trireme_kube.embedded.reconciling import WorkQueue
+from trireme_kube.embedded.registry import Registry
+from trireme_kube.embedded.resources import BY_KEY, NODES, PODS, Resource
+from trireme_kube.embedded.store import DELETED, Event, Object, Record
+
+CLAIMS, VOLUMES = BY_KEY["persistentvolumeclaims"], BY_KEY["persistentvolumes"]
+_CLASSES = BY_KEY["storageclasses.storage.k8s.io"]
+CLAIM_PROTECTION, VOLUME_PROTECTION = "kubernetes.io/pvc-protection", "kubernetes.io/pv-protection"
+SELECTED_NODE = "volume.kubernetes.io/selected-node"
+_BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
+_BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
+_PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
+_STORAGE_PROVISIONER = "volume.kubernetes.io/storage-provisioner"
+_NO_PROVISIONER = "kubernetes.io/no-provisioner"
+_ZONE = "topology.kubernetes.io/zone"
+
+Key = tuple[str, str]
+
+
+def _annotations(obj: Object) -> Object:
+    return obj["metadata"].get("annotations") or {}
+
+
+def _phase(obj: Object) -> str:
+    return str((obj.get("status") or {}).get("phase", ""))
+
+
+def claims_of(pod: Object) -> list[str]:
+    """Names of the claims that a pod uses."""
+    volumes = pod["spec"].get("volumes") or ()
+    return [one["persistentVolumeClaim"]["claimName"] for one in volumes if one.get("persistentVolumeClaim")]
+
+
+def refers_to(volume: Object, claim: Record) -> bool:
+    """Whether a volume is meant for, or bound to, this claim."""
+    reference = volume["spec"].get("claimRef")
+    if not reference or (reference.get("namespace"), reference.get("name")) != claim.key:
+        return False
+    return reference.get("uid") in (None, "", claim.uid)
+
+
+def suits(volume: Object, claim: Object) -> bool:
+    """Whether a free volume satisfies what a claim asks for."""
+    offered, wanted = volume["spec"], claim["spec"]
+    if offered.get("storageClassName", "") != (wanted.get("storageClassName") or ""):
+        return False
+    if offered.get("volumeMode") != wanted.get("volumeMode"):
+        return False
+    if not set(wanted.get("accessModes") or ()) <= set(offered.get("accessModes") or ()):
+        return False
+    request = ((wanted.get("resources") or {}).get("requests") or {}).get("storage", "0")
+    if quantities.value((offered.get("capacity") or {}).get("storage", "0")) < quantities.value(request):
+        return False
+    selector = wanted.get("selector")
+    return selector is None or selection.compile_selector(selector)(volume["metadata"].get("labels") or {})
+
+
+class Volumes:
+    """Binds claims to volumes."""
+
+    def __init__(self, registry: Registry, monotonic: Callable[[], float]) -> None:
+        self._registry = registry
+        self._store = registry.store
+        self._claims: WorkQueue[Key] = WorkQueue("claims", self._sync_claim, monotonic)
+        self._volumes: WorkQueue[str] = WorkQueue("volumes", self._sync_volume, monotonic)
+        self.queues = (self._claims, self._volumes)
+        self._store.listen(CLAIMS, self._on_claim)
+        self._store.listen(VOLUMES, self._on_volume)
+        self._store.listen(PODS, self._on_pod)
+        self._store.listen(_CLASSES, self._on_class)
+
+    def _on_claim(self, event: Event) -> None:
+        self._claims.add(event.record.key)
+        if volume := event.record.object["spec"].get("volumeName"):
+            self._volumes.add(volume)
+
+    def _on_volume(self, event: Event) -> None:
+        self._volumes.add(event.record.name)
+        reference = event.record.object["spec"].get("claimRef")
+        if reference:
+            self._claims.add((reference.get("namespace", ""), reference.get("name", "")))
+        elif event.type != DELETED:
+            self._wake_unbound()
+
+    def _on_class(self, event: Event) -> None:
+        self._wake_unbound()
+
+    def _wake_unbound(self) -> None:
+        """A new volume or class may be what some claim waits for; those are few."""
+        for record in self._store.scan(CLAIMS):
+            if _phase(record.object) == "Pending":
+                self._claims.add(record.key)
+
+    def _on_pod(self, event: Event) -> None:
+        """A claim that is being deleted waits for its pods."""
+        if event.type == DELETED or not is_active(event.record.object):
+            for name in claims_of(event.record.object):
+                self._claims.add((event.record.namespace, name))
+
+    # Claims
+
+    def _sync_claim(self, key: Key) -> None:
+        claim = self._store.get(CLAIMS, *key)
+        if claim is None:
+            return
+        if "deletionTimestamp" in claim.object["metadata"]:
+            if not self._in_use(claim):
+                self._drop_finalizer(CLAIMS, claim, CLAIM_PROTECTION)
+        elif _phase(claim.object) != "Bound":
+            volume = self._find(claim) or self._provision(claim)
+            if volume is not None:
+                self._bind(claim, volume)
+
+    def _in_use(self, claim: Record) -> bool:
+        return any(
+            claim.name in claims_of(pod.object) and _phase(pod.object) not in ("Succeeded", "Failed")
+            for pod in self._store.scan(PODS, claim.namespace)
+        )
+
+    def _class_of(self, claim: Record) -> Object | None:
+        name = claim.object["spec"].get("storageClassName")
+        record = self._store.get(_CLASSES, "", name) if name else None
+        return record.object if record is not None else None
+
+    def _find(self, claim: Record) -> Record | None:
+        """The volume that the claim names, that names the claim, or else the smallest that suits it."""
+        if name := claim.object["spec"].get("volumeName"):
+            return self._store.get(VOLUMES, "", name)
+        volumes = [one for one in self._store.scan(VOLUMES) if "deletionTimestamp" not in one.object["metadata"]]
+        for volume in volumes:
+            if refers_to(volume.object, claim):
+                return volume
+        storage = self._class_of(claim)
+        if storage is not None and storage["volumeBindingMode"] == "WaitForFirstConsumer":
+            return None
+        free = [one for one in volumes if not one.object["spec"].get("claimRef") and suits(one.object, claim.object)]
+        return min(free, key=lambda one: quantities.value(one.object["spec"]["capacity"]["storage"]), default=None)
+
+    def _provision(self, claim: Record) -> Record | None:
+        storage = self._class_of(claim)
+        if storage is None or storage["provisioner"] == _NO_PROVISIONER:
+            return None
+        node = _annotations(claim.object).get(SELECTED_NODE, "")
+        if storage["volumeBindingMode"] == "WaitForFirstConsumer" and not node:
+            return None
+        name = f"pvc-{claim.uid}"
+        if self._store.get(VOLUMES, "", name) is None:
+            self._registry.create(VOLUMES, "", self._volume_for(claim, storage, name, node))
+        return self._store.get(VOLUMES, "", name)
+
+    def _volume_for(self, claim: Record, storage: Object, name: str, node: str) -> Object:
+        wanted = claim.object["spec"]
+        spec: Object = {
+            "capacity": {"storage": ((wanted.get("resources") or {}).get("requests") or {}).get("storage", "1Gi")},
+            "accessModes": wanted["accessModes"],
+            "volumeMode": wanted["volumeMode"],
+            "persistentVolumeReclaimPolicy": storage["reclaimPolicy"],
+            "storageClassName": storage["metadata"]["name"],
+            "csi": {"driver": storage["provisioner"], "volumeHandle": name},
+            "claimRef": self._reference(claim),
+        }
+        chosen = self._store.get(NODES, "", node) if node else None
+        zone = (chosen.object["metadata"].get("labels") or {}).get(_ZONE) if chosen is not None else None
+        if zone:
+            terms = [{"matchExpressions": [{"key": _ZONE, "operator": "In", "values": [zone]}]}]
+            spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": terms}}
+        return {"metadata": {"name": name, "annotations": {_PROVISIONED_BY: storage["provisioner"]}}, "spec": spec}
+
+    @staticmethod
+    def _reference(claim: Record) -> Object:
+        names = {"kind": CLAIMS.kind, "apiVersion": "v1", "namespace": claim.namespace, "name": claim.name}
+        return {**names, "uid": claim.uid, "resourceVersion": str(claim.revision)}
+
+    def _bind(self, claim: Record, volume: Record) -> None:
+        """Writes both sides of the binding, the volume first, as whoever sees the claim bound looks there."""
+        if volume.object["spec"].get("claimRef") and not refers_to(volume.object, claim):
+            return  # taken by another claim; this one stays as it is
+        spec = volume.object["spec"]
+        obj = {**volume.object, "metadata": dict(volume.object["metadata"])}
+        if not spec.get("claimRef"):
+            obj["metadata"]["annotations"] = {**_annotations(obj), _BOUND_BY_CONTROLLER: "yes"}
+        if (spec.get("claimRef") or {}).get("uid") != claim.uid:
+            obj["spec"] = {**spec, "claimRef": self._reference(claim)}
+        obj["status"] = self._volume_status(volume.object, "Bound")
+        self._registry.store_changed(VOLUMES, volume, obj)
+        bound = {**claim.object, "metadata": dict(claim.object["metadata"])}
+        annotations = {**_annotations(bound), _BIND_COMPLETED: "yes", _BOUND_BY_CONTROLLER: "yes"}
+        if provisioner := _annotations(volume.object).get(_PROVISIONED_BY):
+            annotations[_STORAGE_PROVISIONER] = provisioner
+        bound["metadata"]["annotations"] = annotations
+        bound["spec"] = {**claim.object["spec"], "volumeName": volume.name}
+        capacity, modes = spec["capacity"], spec["accessModes"]
+        bound["status"] = {**claim.object["status"], "phase": "Bound", "accessModes": modes, "capacity": capacity}
+        self._registry.store_changed(CLAIMS, claim, bound)
+
+    # Volumes
+
+    def _volume_status(self, volume: Object, phase: str) -> Object:
+        status = dict(volume.get("status") or {})
+        if status.get("phase") != phase:
+            status |= {"phase": phase, "lastPhaseTransitionTime": self._registry.sources.now()}
+        return status
+
+    def _sync_volume(self, name: str) -> None:
+        volume = self._store.get(VOLUMES, "", name)
+        if volume is None:
+            return
+        reference = volume.object["spec"].get("claimRef")
+        claim = (
+            self._store.get(CLAIMS, reference.get("namespace", ""), reference.get("name", "")) if reference else None
+        )
+        alive = claim is not None and refers_to(volume.object, claim)
+        if "deletionTimestamp" in volume.object["metadata"]:
+            if not alive:
+                self._drop_finalizer(VOLUMES, volume, VOLUME_PROTECTION)
+            return
+        phase = _phase(volume.object)
+        if reference and reference.get("uid") and not alive:
+            phase = "Released"
+        elif phase == "Pending":
+            phase = "Available"
+        status = self._volume_status(volume.object, phase)
+        obj = {**volume.object, "metadata": dict(volume.object["metadata"]), "status": status}
+        self._registry.store_changed(VOLUMES, volume, obj)
+        if phase == "Released" and volume.object["spec"]["persistentVolumeReclaimPolicy"] == "Delete":
+            self._registry.delete(VOLUMES, "", name)
+
+    def _drop_finalizer(self, resource: Resource, record: Record, finalizer: str) -> None:
+        metadata = dict(record.object["metadata"])
+        metadata["finalizers"] = [one for one in metadata.get("finalizers") or () if one != finalizer]
+        if not metadata["finalizers"]:
+            del metadata["finalizers"]
+        self._registry.store_changed(resource, record, {**record.object, "metadata": metadata})

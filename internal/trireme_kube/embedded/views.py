@@ -1,0 +1,60 @@
+"""Objects in another form than the one they are stored in.
+
+Events of the events.k8s.io group are stored in the core form; of custom resources all versions are stored as one, and
+differ in nothing but its name. Requests are translated on the way in and out.
+Source: k8s.io/kubernetes, pkg/apis/events/v1/conversion.go.
+"""
+
+from __future__ import annotations
+
+from trireme_kube.embedded.resources import EVENTS, Resource
+from trireme_kube.embedded.store import Object, Record
+
+# Field of the core form, field of the events.k8s.io form.
+_RENAMED = (
+    ("involvedObject", "regarding"),
+    ("message", "note"),
+    ("source", "deprecatedSource"),
+    ("firstTimestamp", "deprecatedFirstTimestamp"),
+    ("lastTimestamp", "deprecatedLastTimestamp"),
+    ("count", "deprecatedCount"),
+    ("reportingComponent", "reportingController"),
+)
+_OUTWARD = dict(_RENAMED)
+_INWARD = {shown: stored for stored, shown in _RENAMED}
+
+
+def shown(resource: Resource, record: Record) -> Record:
+    """The record as a client of `resource` sees it."""
+    return Record(shown_object(resource, record.object), record.revision) if resource.is_view else record
+
+
+def shown_object(resource: Resource, stored: Object) -> Object:
+    """The object as a client of `resource` sees it."""
+    if not resource.is_view:
+        return stored
+    if resource.storage is not None:
+        return {**stored, "apiVersion": resource.api_version}
+    obj: Object = {"kind": resource.kind, "apiVersion": resource.api_version}
+    # What the core form always has, this form has only where it is set.
+    obj.update((_OUTWARD.get(key, key), value) for key, value in stored.items() if key not in obj and value != "")
+    return obj
+
+
+def stored(resource: Resource, body: Object) -> Object:
+    """The body of a write in the form that is stored."""
+    if not resource.is_view:
+        return body
+    if resource.storage is not None:
+        return {**body, "apiVersion": resource.storage.api_version}
+    obj: Object = {"kind": EVENTS.kind, "apiVersion": EVENTS.api_version}
+    obj.update((_INWARD.get(key, key), value) for key, value in body.items() if key not in obj)
+    return obj
+
+
+def stored_selector(resource: Resource, fields: str) -> str:
+    """A field selector in terms of the stored form."""
+    if resource.view_of:
+        for stored_name, shown_name in _RENAMED:
+            fields = fields.replace(shown_name, stored_name)
+    return fields
