@@ -529,7 +529,7 @@ def test_the_user_agent_has_the_form_of_kube_schedulers(
     """Else audit policies and dashboards that know kube-scheduler by its user agent do not know this one."""
     monkeypatch.setattr("platform.machine", lambda: "x86_64")
     monkeypatch.setattr("platform.system", lambda: "Linux")
-    assert client.user_agent(purpose, version) == agent.format(release.TRIREME)
+    assert release.user_agent(purpose, version) == agent.format(release.TRIREME)
 
 
 def test_the_release_is_that_of_the_package() -> None:

@@ -22,7 +22,7 @@ from kube_fake_server import (
     without_streams,
 )
 
-from trireme.v1 import core_pb2, encoding_pb2
+from trireme.v1 import core_pb2
 from trireme_kube.client import (
     begun_list,
     client,
@@ -36,6 +36,7 @@ from trireme_kube.client import (
 )
 from trireme_kube.client.errors import ApiUnreachable
 from trireme_kube.client.watch import Event, EventKind
+from trireme_kube.v1 import encoding_pb2
 
 ACCEPT = content_types.accepted("", content_types.PROTOBUF)
 THINGS = resources.Resource("Thing", "/api/v1/things", field_selector="a!=b", page=2)

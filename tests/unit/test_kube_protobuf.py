@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trireme.frontend.cluster import object_kinds, pod_projection
-from trireme.v1 import core_pb2, encoding_pb2, meta_pb2
+from trireme.v1 import core_pb2, meta_pb2
 from trireme_kube.apimachinery import field_error
 from trireme_kube.client import content_types, envelope, errors, protobuf, watch
+from trireme_kube.v1 import encoding_pb2
 
 KINDS = [core_pb2.Node, *(kind.message for kind in object_kinds.KINDS)]
 

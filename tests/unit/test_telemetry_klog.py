@@ -1,5 +1,6 @@
 """Logs as klog writes them."""
 
+import dataclasses
 import io
 import json
 import logging
@@ -33,7 +34,7 @@ def _restored() -> Iterator[None]:
 
 def _written(options: klog.LogOptions) -> io.StringIO:
     stream = io.StringIO()
-    klog.setup(options, io.StringIO(), stream)
+    klog.setup(dataclasses.replace(options, packages=("trireme",)), io.StringIO(), stream)
     return stream
 
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from trireme.bind import write_turns
+from trireme.framework import release
 from trireme.replica import listening
-from trireme_kube.client.client import ClientSettings, user_agent
+from trireme_kube.client.client import ClientSettings
 from trireme_kube.client.credentials import Source
 from trireme_kube.componentbase import klog, log_flags
 
@@ -36,7 +37,7 @@ def parse(argv: Sequence[str] | None) -> Options:
         FlagError, ListenError: naming the flag or file.
     """
     values = _parser().parse_args(argv)
-    klog.setup(log_flags.options(values))
+    klog.setup(log_flags.options(values, "trireme"))
     listener = listening.make_listener(
         values.listen,
         certificate=values.tls_cert_file,
@@ -57,7 +58,7 @@ def parse(argv: Sequence[str] | None) -> Options:
         listener=listener,
         connection=ClientSettings(
             source=Source(values.kubeconfig, values.master),
-            user_agent=user_agent("bind"),
+            user_agent=release.user_agent("bind"),
             qps=values.kube_api_qps,
             burst=values.kube_api_burst,
             max_connections=3 * write_turns.CONCURRENCY,  # for bindings, PreBind and actions

@@ -7,7 +7,8 @@ paused process or a broken network keeps it for as long as it likes, with the va
 The invariant that keeps a deposed leader from binding: work for an epoch begins only within one Lease duration after
 the *start* of a reading that showed its holder. At the start of such a reading no successor had the Lease, and a
 successor that cannot reach a replica (Fence is not answered) waits one Lease duration after it acquired the Lease. So
-no clock but each process's own monotonic one takes part. What a claim is checked against: see `trireme_kube.client.lease`.
+no clock but each process's own monotonic one takes part. What a claim is checked against:
+see `trireme_kube.client.lease`.
 
 All work of one epoch shares a tenure, which each call of that epoch extends: work that waits, for instance for the
 client's rate limit, may begin as long as the leader keeps calling. That is no more than the leader could do by sending

@@ -6,7 +6,7 @@ from rich import console
 
 from trireme.cli import display, frontend_connection
 from trireme.cli.display import Report
-from trireme_kube.componentbase import versions
+from trireme.framework import release
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -21,7 +21,7 @@ def run(options: argparse.Namespace) -> int:
     """Print them. Returns the exit code."""
 
     async def ask() -> Report:
-        report: dict[str, object] = {"client": versions.installed()}
+        report: dict[str, object] = {"client": release.installed()}
         if not options.client:
             try:
                 status = await frontend_connection.ask(options, "/trireme/v1/status", {"pods": "0"})

@@ -28,6 +28,7 @@ from trireme.config.options import LoggingOptions, Options
 from trireme.config.own import TriremeConfiguration
 from trireme.config.profiles import construct
 from trireme.config.serving import Lookup, Serving
+from trireme.framework import release
 from trireme.framework.registry import IN_TREE, ExtensionPoint, Registry
 from trireme_kube.apimachinery import golang
 from trireme_kube.apimachinery.golang import quote, quote_list
@@ -181,7 +182,7 @@ class Start:
         if wanted == "true":
             self.stdout.write(f"Kubernetes {versions.KUBERNETES}\n")
         elif wanted == "raw":
-            self.stdout.write(f"{versions.build_information()}\n")
+            self.stdout.write(f"{release.build_information()}\n")
         else:
             return wanted if wanted.startswith("v") else versions.KUBERNETES
         raise _Stopped(Outcome(0))

@@ -17,7 +17,7 @@ from importlib import resources
 import orjson
 
 from trireme_kube.apimachinery import golang
-from trireme_kube.componentbase import versions
+from trireme_kube.componentbase import flag_values, versions
 from trireme_kube.componentbase.versions import Effective
 
 ALL_ALPHA = "AllAlpha"
@@ -144,23 +144,6 @@ class GateResult:
     logs: tuple[str, ...] = ()
 
 
-_TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
-_FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})
-
-
-def parse_bool(text: str) -> bool:
-    """A boolean as flags have it.
-
-    Raises:
-        ValueError: with Go's message.
-    """
-    if text in _TRUE:
-        return True
-    if text in _FALSE:
-        return False
-    raise ValueError(f"strconv.ParseBool: parsing {golang.quote(text)}: invalid syntax")
-
-
 def parse_gates(text: str) -> dict[str, bool]:
     """Parses `A=true,B=false`.
 
@@ -176,7 +159,7 @@ def parse_gates(text: str) -> dict[str, bool]:
         if not equals:
             raise ValueError(f"missing bool value for {name}")
         try:
-            found[name] = parse_bool(value.strip())
+            found[name] = flag_values.parse_bool(value.strip())
         except ValueError as error:
             raise ValueError(f"invalid value of {name}={value.strip()}, err: {error}") from error
     return found

@@ -1,4 +1,51 @@
-"""Which release this is, and of which kube-scheduler the behaviour is."""
+"""Which release this is, and what it says of itself to people and to API servers."""
+
+import platform
+import sys
+
+from trireme_kube.componentbase import versions
 
 TRIREME = "0.1.0"
-KUBERNETES = "v1.37.0"
+KUBERNETES = versions.KUBERNETES
+
+
+def installed() -> dict[str, str]:
+    """The versions of Trireme, of the kube-scheduler that it is like, and of Python, for `trireme version`."""
+    # Loaded only when somebody wants to know: it takes 20 ms.
+    from importlib import metadata
+
+    return {
+        "trireme": metadata.version("trireme"),
+        "kubernetes": KUBERNETES,
+        "python": platform.python_version(),
+    }
+
+
+def build_information() -> str:
+    """All that is known of this build, as `--version=raw` prints it."""
+    # Loads the standard library's mail parser, and nothing else asks for it.
+    from importlib import metadata
+
+    major, minor = versions.BINARY.minor
+    implementation = sys.implementation.name
+    return (
+        f'version.Info{{Major:"{major}", Minor:"{minor}", GitVersion:"{KUBERNETES}", '
+        f'TriremeVersion:"{metadata.version("trireme")}", PythonVersion:"{platform.python_version()}", '
+        f'Implementation:"{implementation}", Platform:"{sys.platform}/{platform.machine()}"}}'
+    )
+
+
+def user_agent(purpose: str = "", version: str = KUBERNETES) -> str:
+    """The User-Agent header of kube-scheduler: `kube-scheduler/v1.37.0 (linux/amd64) kubernetes/<build>/<purpose>`.
+
+    Where other builds name their commit, this one names itself: `trireme-<version>`. `purpose` is `scheduler` or
+    `leader-election`, as kube-scheduler has it; `bind` for what it does over the connection of the former and we in a
+    process of its own; empty where kube-scheduler asks on behalf of its HTTPS endpoints.
+    Source: client-go rest/config.go (DefaultKubernetesUserAgent, AddUserAgent).
+    """
+    machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
+    agent = (
+        f"kube-scheduler/{version.partition('-')[0]} ({platform.system().lower()}/{machine}) "
+        f"kubernetes/trireme-{TRIREME}"
+    )
+    return f"{agent}/{purpose}" if purpose else agent

@@ -11,6 +11,7 @@ import random
 from collections.abc import AsyncIterator, Mapping
 
 from trireme.config import commandline
+from trireme.framework import release
 from trireme_kube.client import begun_list, client, content_types, credentials, listwatch, resources
 
 
@@ -41,7 +42,7 @@ async def begun(completed: commandline.CompletedConfig) -> AsyncIterator[Ahead]:
     connection = configuration.client_connection
     settings = client.ClientSettings(
         credentials.Source(connection.kubeconfig, completed.options.master),
-        client.user_agent("scheduler", completed.version),
+        release.user_agent("scheduler", completed.version),
         connection.qps,
         connection.burst,
         accept=content_types.accepted(connection.accept_content_types, connection.content_type),

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 
 from trireme.config import commandline
+from trireme.framework import release
 from trireme.frontend import assembly, ending, handle, leading, plugin_calls, plugin_monitor, reading_ahead
 from trireme.frontend.replicas import children
 from trireme.frontend.serving import metrics_observed, serving, serving_site
@@ -209,7 +210,7 @@ class Elector:
                 config.retry_period.seconds,
                 coordinated=coordinated,
             ),
-            dataclasses.replace(self._settings, user_agent=client.user_agent("leader-election", self._version)),
+            dataclasses.replace(self._settings, user_agent=release.user_agent("leader-election", self._version)),
             self._on_notice,
             candidacy=self._candidacy(identity) if coordinated else None,
         )

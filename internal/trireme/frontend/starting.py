@@ -72,4 +72,5 @@ def _log_options(options: LoggingOptions, contextual: bool) -> klog.LogOptions:
         (options.json_info_buffer_size if json else options.text_info_buffer_size).value(),
         options.flush_frequency.seconds,
         contextual,
+        packages=("trireme",),
     )

@@ -123,7 +123,7 @@ def shared_services(follow: follower.Follower, hosted: HostedPlugins) -> tuple[g
 def run(phase: Phase[ServiceT], argv: Sequence[str] | None) -> int:
     """Parse the flags and serve until SIGTERM. Returns the exit code; what is wrong is one line on stderr."""
     options = parser(phase.name).parse_args(argv)
-    klog.setup(log_flags.options(options))
+    klog.setup(log_flags.options(options, "trireme"))
     if options.exit_with_parent:
         parent_death.exit_with_parent(options.exit_with_parent)
     try:

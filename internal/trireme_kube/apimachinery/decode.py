@@ -1,9 +1,10 @@
-"""Kubernetes JSON to messages of `trireme.v1`.
+"""Kubernetes JSON to messages.
 
 Objects arrive from the API server as JSON and live here as messages that are wire-compatible subsets of the Kubernetes
-types; this module is the only way in (`trireme_kube.apimachinery.encode` is the way out). It is driven by the messages' descriptors:
-each field is found under its JSON name, so a field added to a .proto file needs no code here. What a descriptor cannot
-say is in two tables: the types written as a single value (`trireme_kube.apimachinery.json_values`) and `INLINED` below.
+types; this module is the only way in (`encode` is the way out). It is driven by the messages' descriptors: each field
+is found under its JSON name, so a field added to a .proto file needs no code here. What a descriptor cannot say is in
+two tables: the types written as a single value (`json_values`) and `soundness.is_inlined`. Types are known by their own
+names, in whatever package they are.
 
 `decode` reads as the API server's own clients do: null is absent, unknown fields are ignored, a null in a list or map
 is an empty element. What does not fit raises FieldError, which names the field by its path; nothing else is raised,
@@ -20,7 +21,7 @@ from google.protobuf.message import Message
 from trireme_kube.apimachinery import soundness
 from trireme_kube.apimachinery.field_error import FieldError
 from trireme_kube.apimachinery.json_values import JSON_VALUES
-from trireme_kube.apimachinery.soundness import INLINED, map_value
+from trireme_kube.apimachinery.soundness import is_inlined, map_value
 
 M = TypeVar("M", bound=Message)
 
@@ -62,7 +63,7 @@ def _fill_of(descriptor: Descriptor) -> Fill:
     """What fills a message of this type; made once."""
     fill = _fills.get(descriptor.full_name)
     if fill is None:
-        special = JSON_VALUES.get(descriptor.full_name)
+        special = JSON_VALUES.get(descriptor.name)
         fill = _fills[descriptor.full_name] = special.read if special else _object_fill(_setters(descriptor))
     return fill
 
@@ -71,7 +72,7 @@ def _setters(descriptor: Descriptor) -> dict[str, Fill]:
     """By JSON name, what sets that field of a message of this type."""
     setters: dict[str, Fill] = {}
     for field in descriptor.fields:
-        if field.full_name in INLINED and field.message_type is not None:
+        if is_inlined(field) and field.message_type is not None:
             for name, setter in _setters(field.message_type).items():
                 setters[name] = _inlined_setter(field.name, setter)
         else:

@@ -1,4 +1,4 @@
-"""Messages of `trireme.v1` to Kubernetes JSON: the reverse of `trireme_kube.apimachinery.decode`.
+"""Messages to Kubernetes JSON: the reverse of `trireme_kube.apimachinery.decode`.
 
 Used for what is shown to people, kept in files, or sent to an API server. Fields that are unset or empty are left out,
 as the API server's own clients do; a message that is present stays present, as an empty object if need be. `apiVersion`
@@ -14,7 +14,7 @@ from google.protobuf.message import Message
 
 from trireme_kube.apimachinery.field_error import FieldError
 from trireme_kube.apimachinery.json_values import JSON_VALUES
-from trireme_kube.apimachinery.soundness import INLINED, map_value
+from trireme_kube.apimachinery.soundness import is_inlined, map_value
 
 Write = Callable[[Any], Any]
 """The JSON value of a field's value."""
@@ -40,14 +40,14 @@ def _write_of(descriptor: Descriptor) -> Write:
     """What writes a message of this type; made once."""
     write = _writes.get(descriptor.full_name)
     if write is None:
-        special = JSON_VALUES.get(descriptor.full_name)
+        special = JSON_VALUES.get(descriptor.name)
         write = _writes[descriptor.full_name] = special.write if special else _object_write(descriptor)
     return write
 
 
 def _object_write(descriptor: Descriptor) -> Write:
     fields: Mapping[int, tuple[str | None, Write]] = {
-        field.number: (None if field.full_name in INLINED else field.json_name, _field_write(field))
+        field.number: (None if is_inlined(field) else field.json_name, _field_write(field))
         for field in descriptor.fields
     }
 

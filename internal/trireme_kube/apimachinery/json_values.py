@@ -1,6 +1,6 @@
 """The messages that Kubernetes writes as a single JSON value: times, quantities, int-or-string, raw JSON.
 
-The general conversion in `trireme_kube.apimachinery.decode` follows descriptors; these five types are the ones whose JSON does not
+The general conversion in `decode` follows descriptors; these five types are the ones whose JSON does not
 follow from them. Each has a reader (JSON value into a message) and a writer (message to JSON value) here, and nothing
 else knows their form. Readers refuse what the API server would refuse, with ValueError or TypeError and no other; what
 a quantity's text is worth is looked at afterwards (`trireme_kube.apimachinery.soundness`).
@@ -112,12 +112,12 @@ def _wrong_type(wanted: str, value: object) -> TypeError:
 
 
 JSON_VALUES: Mapping[str, JsonValue] = {
-    "trireme.v1.Time": JsonValue(_read_time, lambda message: format_time(message.seconds)),
-    "trireme.v1.MicroTime": JsonValue(_read_time, lambda message: format_micro_time(message.seconds, message.nanos)),
-    "trireme.v1.Quantity": JsonValue(_read_quantity, lambda message: message.string or "0"),
-    "trireme.v1.IntOrString": JsonValue(
+    "Time": JsonValue(_read_time, lambda message: format_time(message.seconds)),
+    "MicroTime": JsonValue(_read_time, lambda message: format_micro_time(message.seconds, message.nanos)),
+    "Quantity": JsonValue(_read_quantity, lambda message: message.string or "0"),
+    "IntOrString": JsonValue(
         _read_int_or_string, lambda message: message.str_val if message.type == 1 else message.int_val
     ),
-    "trireme.v1.RawExtension": JsonValue(_read_raw, _write_raw),
+    "RawExtension": JsonValue(_read_raw, _write_raw),
 }
 """By full name of the message."""

@@ -19,25 +19,29 @@ from google.protobuf.message import Message
 from trireme_kube.apimachinery.field_error import FieldError
 from trireme_kube.apimachinery.quantity import parse_quantity
 
-INLINED = frozenset(
+_INLINED = frozenset(
     {
-        "trireme.v1.Volume.volume_source",
-        "trireme.v1.ProjectedVolume.volume_source",
-        "trireme.v1.PersistentVolumeSpec.persistent_volume_source",
-        "trireme.v1.EphemeralContainer.ephemeral_container_common",
-        "trireme.v1.ProjectedEphemeralContainer.ephemeral_container_common",
-        "trireme.v1.DeviceClassConfiguration.device_configuration",
-        "trireme.v1.DeviceClaimConfiguration.device_configuration",
-        "trireme.v1.DeviceAllocationConfiguration.device_configuration",
+        "Volume.volume_source",
+        "ProjectedVolume.volume_source",
+        "PersistentVolumeSpec.persistent_volume_source",
+        "EphemeralContainer.ephemeral_container_common",
+        "ProjectedEphemeralContainer.ephemeral_container_common",
+        "DeviceClassConfiguration.device_configuration",
+        "DeviceClaimConfiguration.device_configuration",
+        "DeviceAllocationConfiguration.device_configuration",
     }
 )
-"""Message fields whose own fields stand, in JSON (and so in paths), directly in the object that has the field."""
 
-QUANTITY = "trireme.v1.Quantity"
-TIMES = ("trireme.v1.Time", "trireme.v1.MicroTime")
+QUANTITY = "Quantity"
+TIMES = ("Time", "MicroTime")
 
 Step = Callable[[Any], None]
 """Looks at one field of a message."""
+
+
+def is_inlined(field: FieldDescriptor) -> bool:
+    """Whether the fields of this message field stand, in JSON and in paths, directly in the object that has it."""
+    return f"{field.containing_type.name}.{field.name}" in _INLINED
 
 
 def settle(message: Message) -> None:
@@ -74,14 +78,14 @@ def _step(field: FieldDescriptor) -> Step | None:
     if inner is None:
         return None
     name = field.name
-    if inner.full_name in TIMES and not field.is_repeated:
+    if inner.name in TIMES and not field.is_repeated:
         return _dropping_time(name)
-    look = _amount if inner.full_name == QUANTITY else _looking(_steps_of(inner))
+    look = _amount if inner.name == QUANTITY else _looking(_steps_of(inner))
     if look is None:
         return None
-    path = "" if field.full_name in INLINED else field.json_name
+    path = "" if is_inlined(field) else field.json_name
     if values is not None:
-        return _each_amount(name, path) if inner.full_name == QUANTITY else _each_value(name, path, look)
+        return _each_amount(name, path) if inner.name == QUANTITY else _each_value(name, path, look)
     return _each(name, path, look) if field.is_repeated else _single(name, path, look)
 
 

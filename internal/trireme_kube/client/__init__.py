@@ -2,6 +2,8 @@
 
 Everything that crosses it is turned into the program's own terms here and nowhere else: credentials that somebody must
 be asked for come from `kubernetes.aio`, requests and watches are bytes (its models cost milliseconds a pod), JSON
-becomes messages in `decode` and protobuf in `protobuf`, and errors become one of three kinds that say what the caller
-does next. The filter and score processes never import this package; they have no credentials.
+becomes messages in `apimachinery.decode` and protobuf in `protobuf`, and errors become one of three kinds that say what
+the caller does next.
+
+Source: k8s.io/client-go.
 """

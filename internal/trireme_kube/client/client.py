@@ -19,7 +19,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
-import platform
 import time
 import types
 import urllib.parse
@@ -32,7 +31,6 @@ import orjson
 import tenacity
 import yarl
 
-from trireme.framework import release
 from trireme_kube.client import credentials, errors, ratelimit, session, write_pool
 from trireme_kube.client.content_types import JSON
 from trireme_kube.client.errors import ApiError, ApiSilent, ApiUnreachable, KubeconfigError
@@ -57,7 +55,7 @@ class ClientSettings:
     """
 
     source: credentials.Source
-    user_agent: str = "trireme"
+    user_agent: str = "trireme-kube"
     qps: float = 50.0
     burst: int = 100
     max_connections: int = 64
@@ -94,22 +92,6 @@ class ClientStatistics:
     in_flight: int  # requests under way
     throttled: int  # requests that waited for the rate limit
     throttled_seconds: float  # how long they waited, together
-
-
-def user_agent(purpose: str = "", version: str = release.KUBERNETES) -> str:
-    """The User-Agent header of kube-scheduler: `kube-scheduler/v1.37.0 (linux/amd64) kubernetes/<build>/<purpose>`.
-
-    Where other builds name their commit, this one names itself: `trireme-<version>`. `purpose` is `scheduler` or
-    `leader-election`, as kube-scheduler has it; `bind` for what it does over the connection of the former and we in a
-    process of its own; empty where kube-scheduler asks on behalf of its HTTPS endpoints.
-    Source: client-go rest/config.go (DefaultKubernetesUserAgent, AddUserAgent).
-    """
-    machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
-    agent = (
-        f"kube-scheduler/{version.partition('-')[0]} ({platform.system().lower()}/{machine}) "
-        f"kubernetes/trireme-{release.TRIREME}"
-    )
-    return f"{agent}/{purpose}" if purpose else agent
 
 
 class ApiClient:

@@ -10,7 +10,7 @@ from typing import Any
 
 from google.protobuf.message import DecodeError
 
-from trireme.v1 import encoding_pb2
+from trireme_kube.v1 import encoding_pb2
 
 MAGIC = b"k8s\0"
 

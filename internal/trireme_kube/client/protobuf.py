@@ -1,7 +1,7 @@
 """Lists, watches and objects in Kubernetes' protobuf encoding; the JSON ways stand in `decode`, `watch` and `informer`.
 
 A page of a list is one wrapped object whose items are cut out as bytes; a watch is frames of four bytes of length and
-an event, whose object is wrapped by itself. An object's bytes are those of its message in `trireme.v1`, a subset with
+an event, whose object is wrapped by itself. An object's bytes are those of its message, a subset with
 the same field numbers: parsing them is the library's work, in C, and what no message of ours has a field for is
 dropped, not kept.
 
@@ -15,13 +15,13 @@ from typing import TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
-from trireme.v1 import encoding_pb2
 from trireme_kube.apimachinery import soundness
 from trireme_kube.apimachinery.field_error import FieldError
 from trireme_kube.client import envelope, watch
 from trireme_kube.client.envelope import BadEnvelope
 from trireme_kube.client.errors import ApiError
 from trireme_kube.client.watch import BrokenStream, RawEvent
+from trireme_kube.v1 import encoding_pb2
 
 M = TypeVar("M", bound=Message)
 

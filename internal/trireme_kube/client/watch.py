@@ -14,7 +14,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import orjson
 from google.protobuf.message import DecodeError
 
-from trireme.v1 import encoding_pb2
+from trireme_kube.v1 import encoding_pb2
 
 T_co = TypeVar("T_co", covariant=True)
 

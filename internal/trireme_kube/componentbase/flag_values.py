@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trireme.config.gates import parse_bool
 from trireme_kube.apimachinery import golang
 from trireme_kube.apimachinery.golang import Duration, quote
 from trireme_kube.apimachinery.quantity import Quantity, parse_quantity
@@ -42,6 +41,23 @@ _DECIMAL = re.compile(r"[0-9]+")
 
 def _number_error(function: str, text: str, problem: str) -> ValueError:
     return ValueError(f"strconv.{function}: parsing {quote(text)}: {problem}")
+
+
+_TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
+_FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})
+
+
+def parse_bool(text: str) -> bool:
+    """A boolean as flags have it.
+
+    Raises:
+        ValueError: with Go's message.
+    """
+    if text in _TRUE:
+        return True
+    if text in _FALSE:
+        return False
+    raise ValueError(f"strconv.ParseBool: parsing {golang.quote(text)}: invalid syntax")
 
 
 def parse_int(text: str, bits: int) -> int:

@@ -28,7 +28,7 @@ from trireme_kube.apimachinery import golang
 
 # The verbosity that the standard library's DEBUG stands for.
 _DEBUG_VERBOSITY = 4
-_ROOT = "trireme"
+_OWN_PACKAGE = __name__.partition(".")[0]
 
 _SEVERITIES = {logging.WARNING: "W", logging.ERROR: "E", logging.CRITICAL: "F"}
 
@@ -38,7 +38,8 @@ class LogOptions:
     """What is logged, and how. `modules` are patterns of module names with a verbosity of their own.
 
     `split`: errors go to stderr and the rest to stdout, of which up to `buffer_bytes` may be held back for
-    `flush_seconds`. `contextual`: lines name the part of the scheduler that they are of (gate ContextualLogging).
+    `flush_seconds`. `contextual`: lines name the part of the program that they are of (gate ContextualLogging).
+    `packages`: the program's top-level packages, whose loggers follow the verbosity; other libraries log warnings only.
     """
 
     format: str = "text"
@@ -48,6 +49,7 @@ class LogOptions:
     buffer_bytes: int = 0
     flush_seconds: float = 5.0
     contextual: bool = True
+    packages: Sequence[str] = ()
 
 
 class Ref(str):
@@ -121,6 +123,7 @@ def setup(options: LogOptions, stdout: TextIO | None = None, stderr: TextIO | No
     root.setLevel(logging.WARNING)  # other people's libraries
     _settings.modules = tuple(options.modules)
     _settings.contextual = options.contextual
+    _settings.packages = (*options.packages, _OWN_PACKAGE)
     _settings.json = options.format == "json"
     if _settings.json:
         _keep_to_json()
@@ -131,7 +134,7 @@ def setup(options: LogOptions, stdout: TextIO | None = None, stderr: TextIO | No
 def announce(message: str) -> None:
     """One line on stdout, whatever the verbosity, in the format of the logs: for whoever waits for this process."""
     if _settings.json:
-        record = logging.LogRecord(_ROOT, logging.INFO, __file__, 0, message, (), None)
+        record = logging.LogRecord(_OWN_PACKAGE, logging.INFO, __file__, 0, message, (), None)
         message = _JsonFormatter().format(record)
     # In one write: several processes may share a stdout.
     print(f"{message}\n", end="", flush=True)
@@ -141,7 +144,7 @@ def fail(message: str) -> None:
     """One line on stderr, in the format of the logs: why the process cannot start."""
     line = " ".join(message.split())
     if _settings.json:
-        logging.getLogger(_ROOT).error(line)
+        logging.getLogger(_OWN_PACKAGE).error(line)
     else:
         print(f"Error: {line}", file=sys.stderr, flush=True)
 
@@ -149,10 +152,11 @@ def fail(message: str) -> None:
 def set_verbosity(verbosity: int) -> None:
     """Change the verbosity of all modules; those that were given a higher one keep it."""
     _settings.verbosity = verbosity
-    logging.getLogger(_ROOT).setLevel(level_of(verbosity))
+    for package in _settings.packages:
+        logging.getLogger(package).setLevel(level_of(verbosity))
     for name, logger in list(logging.root.manager.loggerDict.items()):
         # What is no logger stands for a package, whose modules have loggers of their own.
-        if name.startswith(f"{_ROOT}.") and isinstance(logger, logging.Logger):
+        if "." in name and _settings.covers(name) and isinstance(logger, logging.Logger):
             logger.setLevel(_settings.of(name))
 
 
@@ -160,7 +164,7 @@ def _keep_to_json() -> None:
     """Nothing else writes text of its own to stderr: no traceback, no warning, no line of the gRPC core."""
 
     def log_uncaught(kind: type[BaseException], error: BaseException, trace: types.TracebackType | None) -> None:
-        logging.getLogger(_ROOT).critical("uncaught %s", kind.__name__, exc_info=(kind, error, trace))
+        logging.getLogger(_OWN_PACKAGE).critical("uncaught %s", kind.__name__, exc_info=(kind, error, trace))
 
     sys.excepthook = log_uncaught
     logging.captureWarnings(True)
@@ -175,6 +179,11 @@ class _Settings:
     verbosity: int = 0
     modules: Sequence[tuple[str, int]] = ()
     contextual: bool = True
+    packages: Sequence[str] = (_OWN_PACKAGE,)
+
+    def covers(self, name: str) -> bool:
+        """Whether a logger is one of the program's own."""
+        return name.partition(".")[0] in self.packages
 
     def of(self, name: str) -> int:
         """The level of a logger, by the first of the patterns that match; NOTSET: that of all the others."""
@@ -189,7 +198,7 @@ class _Logger(logging.Logger):
     """A logger that is made after the set-up."""
 
     def __init__(self, name: str, level: int = logging.NOTSET) -> None:
-        if level == logging.NOTSET and name.startswith(f"{_ROOT}."):
+        if level == logging.NOTSET and "." in name and _settings.covers(name):
             level = _settings.of(name)
         super().__init__(name, level)
 

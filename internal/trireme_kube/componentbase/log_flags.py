@@ -24,10 +24,14 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def options(values: argparse.Namespace) -> klog.LogOptions:
-    """What the flags say."""
+def options(values: argparse.Namespace, package: str) -> klog.LogOptions:
+    """What the flags say; `package` is the program's own, whose loggers they are about."""
     return klog.LogOptions(
-        values.logging_format, values.v, values.vmodule, contextual=values.contextual_logging == "true"
+        values.logging_format,
+        values.v,
+        values.vmodule,
+        contextual=values.contextual_logging == "true",
+        packages=(package,),
     )
 
 

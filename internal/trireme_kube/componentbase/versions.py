@@ -1,4 +1,4 @@
-"""Versions as the compatibility flags spell them, and what this build says of itself.
+"""Versions as the compatibility flags spell them.
 
 `--emulated-version` and `--min-compatibility-version` let a newer scheduler behave as an older one during an upgrade;
 `Effective` holds the three versions that result and checks that they can be emulated.
@@ -6,34 +6,19 @@
 Source: k8s.io/apimachinery/pkg/util/version, k8s.io/component-base/compatibility.
 """
 
-import platform
 import re
-import sys
 from dataclasses import dataclass
 
-from trireme.framework import release
 from trireme_kube.apimachinery.golang import quote
 
 #: The kube-scheduler whose behaviour this is, and the oldest that can be emulated.
-KUBERNETES = release.KUBERNETES
+KUBERNETES = "v1.37.0"
 _FLOOR = (1, 34)
 _MAX_UINT = 1 << 64
 
 _MATCH = re.compile(r"[\t\n\f\r ]*v?([0-9]+(?:\.[0-9]+)*)(.*)")
 _IDENTIFIERS = r"[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*"
 _EXTRA = re.compile(rf"(?:-({_IDENTIFIERS}))?(?:\+({_IDENTIFIERS}))?[\t\n\f\r ]*")
-
-
-def installed() -> dict[str, str]:
-    """The versions of Trireme, of the kube-scheduler that it is like, and of Python, for `trireme version`."""
-    # Loaded only when somebody wants to know: it takes 20 ms.
-    from importlib import metadata
-
-    return {
-        "trireme": metadata.version("trireme"),
-        "kubernetes": KUBERNETES,
-        "python": platform.python_version(),
-    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,20 +136,6 @@ class Effective:
 
 
 DEFAULT = Effective()
-
-
-def build_information() -> str:
-    """All that is known of this build, as `--version=raw` prints it."""
-    # Loads the standard library's mail parser, and nothing else asks for it.
-    from importlib import metadata
-
-    major, minor = BINARY.minor
-    implementation = sys.implementation.name
-    return (
-        f'version.Info{{Major:"{major}", Minor:"{minor}", GitVersion:"{KUBERNETES}", '
-        f'TriremeVersion:"{metadata.version("trireme")}", PythonVersion:"{platform.python_version()}", '
-        f'Implementation:"{implementation}", Platform:"{sys.platform}/{platform.machine()}"}}'
-    )
 
 
 def emulation_range() -> str:

@@ -9,8 +9,6 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from trireme_kube.componentbase import clocks
-
 # No vowels and no digits that look like letters, so that no word can come of it (as Kubernetes' generated names).
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 
@@ -35,7 +33,7 @@ def parse_timestamp(text: str) -> float:
 class Sources:
     """The clock, the uids and the random suffixes of one cluster."""
 
-    clock: Callable[[], float] = clocks.wall
+    clock: Callable[[], float] = time.time
     uid: Callable[[], str] = lambda: str(uuid.uuid4())
     random: random.Random = field(default_factory=random.Random)
 

@@ -16,6 +16,7 @@ from aiohttp import web
 
 from trireme.config import commandline
 from trireme.config import serving as serving_config
+from trireme.framework import release
 from trireme.frontend.serving import serving_site, serving_trust
 from trireme_kube.client import client, credentials
 from trireme_kube.componentbase import (
@@ -188,7 +189,7 @@ async def _reviewer(
     """The connection for reviews; its own rate limit, so that a scraper cannot slow down scheduling."""
     if not wanted:
         return None
-    agent = client.user_agent(version=completed.version)
+    agent = release.user_agent(version=completed.version)
     source, (qps, burst) = credentials.Source(kubeconfig), REVIEW_RATE
     settings = client.ClientSettings(source, agent, qps, burst, max_connections=4)
     return await stack.enter_async_context(await client.connect(settings))

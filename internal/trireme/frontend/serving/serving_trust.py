@@ -20,6 +20,7 @@ from cryptography import x509
 from trireme.config.connection import Connection
 from trireme.config.loading import ConfigurationError
 from trireme.config.options import AuthenticationOptions
+from trireme.framework import release
 from trireme_kube.client import client, credentials
 from trireme_kube.client.errors import ApiError, ApiUnreachable, KubeconfigError
 from trireme_kube.componentbase.authentication import RequestHeaders, ReviewError, Trust, User
@@ -157,7 +158,7 @@ def look_up(connection: Connection) -> Mapping[str, str]:
 
 
 async def _look_up(connection: Connection) -> Mapping[str, str]:
-    agent = client.user_agent()
+    agent = release.user_agent()
     settings = client.ClientSettings(credentials.Source(connection.kubeconfig), agent, max_connections=1)
     async with await client.connect(settings) as api:
         return await _settings(api)

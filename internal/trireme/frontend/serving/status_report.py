@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from trireme.framework import release
 from trireme.frontend import fit_error
 from trireme.frontend.cluster import cluster_cache, cluster_watch, placed_pod
 from trireme.frontend.queueing import pending_report, queue_pod
 from trireme.frontend.replicas import class_answers
-from trireme_kube.componentbase import versions
 
 if TYPE_CHECKING:
     from trireme.frontend import assembly
@@ -33,7 +33,7 @@ def status(frontend: "assembly.Frontend", max_pods: int = MAX_PODS) -> Json:
     report = pending_report.PendingReport(frontend)
     cache = frontend.cache.statistics()
     return {
-        "version": versions.installed(),
+        "version": release.installed(),
         "leadership": _leadership(frontend),
         "synced": frontend.synced,
         "missing": frontend.missing() if frontend.leading else [],

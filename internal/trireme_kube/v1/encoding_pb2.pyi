@@ -10,7 +10,6 @@ from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
-from trireme.v1 import meta_pb2 as _meta_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -87,7 +86,7 @@ class WatchEvent(_message.Message):
     type: _builtins.str
     """ADDED, MODIFIED, DELETED, BOOKMARK or ERROR."""
     @_builtins.property
-    def object(self) -> _meta_pb2.RawExtension:
+    def object(self) -> Global___RawExtension:
         """The object as it is now, or was last; of a bookmark only the version; of an error an ApiStatus. Its `raw` is a wrapped
         Unknown and no JSON.
         """
@@ -96,7 +95,7 @@ class WatchEvent(_message.Message):
         self,
         *,
         type: _builtins.str = ...,
-        object: _meta_pb2.RawExtension | None = ...,
+        object: Global___RawExtension | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["object", b"object"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -105,6 +104,28 @@ class WatchEvent(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___WatchEvent: _TypeAlias = WatchEvent  # noqa: Y015
+
+@_typing.final
+class RawExtension(_message.Message):
+    """An object of a kind that is not said here."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RAW_FIELD_NUMBER: _builtins.int
+    raw: _builtins.bytes
+    """The object's own encoding."""
+    def __init__(
+        self,
+        *,
+        raw: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["raw", b"raw"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RawExtension: _TypeAlias = RawExtension  # noqa: Y015
 
 @_typing.final
 class ApiStatus(_message.Message):
