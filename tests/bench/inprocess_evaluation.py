@@ -17,11 +17,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from trireme.filter import evaluation as filtering
-from trireme.frontend.cluster import class_registry, cluster_cache, pod_projection
-from trireme.plugins import catalog, interfaces
-from trireme.score import evaluation as scoring
-from trireme.score import placement
+from trireme.cache import class_registry, cluster_cache, pod_projection
+from trireme.evaluation.filtering import evaluation as filtering
+from trireme.evaluation.scoring import evaluation as scoring
+from trireme.evaluation.scoring import placement
+from trireme.plugin_api import interfaces
+from trireme.plugins import catalog
 from trireme.snapshot import snapshot
 from trireme.v1 import core_pb2, snapshot_pb2
 

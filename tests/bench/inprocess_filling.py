@@ -28,8 +28,8 @@ import domain_cluster
 from domain_cluster import affinity, pod, spread, term
 from driver import report
 
-from trireme.frontend.cluster import pod_projection
-from trireme.frontend.replicas import class_answers
+from trireme.cache import pod_projection
+from trireme.frontend.phase_clients import class_answers
 from trireme.snapshot import snapshot
 from trireme.v1 import snapshot_pb2
 from trireme.wire import node_columns

@@ -12,9 +12,9 @@ import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from trireme.cache import class_registry, cluster_cache, object_kinds, placed_pod, pod_projection
 from trireme.config import gates
 from trireme.framework import amounts, resizes
-from trireme.frontend.cluster import class_registry, cluster_cache, object_kinds, placed_pod, pod_projection
 from trireme.v1 import core_pb2, cycle_pb2, snapshot_pb2
 from trireme_kube.apimachinery import decode
 

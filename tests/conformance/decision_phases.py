@@ -19,7 +19,7 @@ from typing import Any
 
 import grpc
 
-from trireme.frontend.cluster import cluster_cache
+from trireme.cache import cluster_cache
 from trireme.v1 import core_pb2, cycle_pb2, filter_pb2_grpc, score_pb2_grpc, snapshot_pb2, snapshot_pb2_grpc
 
 REPOSITORY = Path(__file__).parents[2]

@@ -16,7 +16,7 @@ from decision_phases import DEADLINE, Phases
 from golden_rows import Row
 
 from trireme.framework import status
-from trireme.frontend import fit_error
+from trireme.scheduling import fit_error
 from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, filter_pb2, score_pb2
 from trireme.wire import node_columns
 from trireme.wire import status as wire_status

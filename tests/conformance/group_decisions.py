@@ -13,8 +13,8 @@ from decision_cluster import DecisionCluster
 from decision_phases import DEADLINE, Phases
 from situation_groups import GATES, GROUP
 
+from trireme.cache import pod_projection
 from trireme.framework import status
-from trireme.frontend.cluster import pod_projection
 from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, filter_pb2, plugin_pb2, snapshot_pb2
 from trireme.wire import device_claims, node_columns
 from trireme.wire import status as wire_status

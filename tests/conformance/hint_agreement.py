@@ -13,10 +13,11 @@ from decision_cluster import DecisionCluster
 from decision_differences import Finding, Verdict
 from golden_rows import Row
 
+from trireme.cache import object_kinds, pod_projection
 from trireme.config import gates, model
 from trireme.framework import cluster_event
-from trireme.frontend.cluster import cluster_watch, object_kinds, pod_projection
-from trireme.frontend.queueing import hints, queue_hints, queue_pod
+from trireme.queueing import hints, queue_hints, queue_pod
+from trireme.scheduling import cluster_watch
 from trireme.v1 import core_pb2
 from trireme_kube.apimachinery import decode
 

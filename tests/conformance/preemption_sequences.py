@@ -22,7 +22,7 @@ from decision_phases import hash_of
 from golden_rows import Row
 
 from trireme.filter import service as filter_service
-from trireme.frontend.replicas import class_answers
+from trireme.frontend.phase_clients import class_answers
 from trireme.snapshot import snapshot
 from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, snapshot_pb2
 from trireme.wire import node_columns

@@ -7,7 +7,7 @@ import decision_profiles
 from decision_cluster import DecisionCluster, Json
 from decision_phases import DEADLINE, Phases
 
-from trireme.frontend.cluster import pod_projection
+from trireme.cache import pod_projection
 from trireme.v1 import bind_pb2, cycle_pb2, filter_pb2, score_pb2
 from trireme.wire import device_claims, node_columns
 

@@ -11,7 +11,7 @@ import grpc
 from grpc import aio
 
 from trireme.bind import flags, process
-from trireme.replica.grpc_server import ReplicaServer
+from trireme.rpc.grpc_server import ReplicaServer
 from trireme.v1 import bind_pb2, bind_pb2_grpc, cycle_pb2, plugin_pb2, snapshot_pb2
 from trireme_kube.client import client
 from trireme_kube.client.credentials import Source

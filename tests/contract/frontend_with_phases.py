@@ -11,14 +11,16 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
+from trireme.cache import pod_projection
 from trireme.config import commandline
 from trireme.filter import process as filter_process
 from trireme.frontend import assembly, leading
-from trireme.frontend.cluster import pod_projection
-from trireme.frontend.replicas import children
+from trireme.frontend.phase_clients import children
 from trireme.frontend.serving import metrics_observed
 from trireme.frontend.term import Term
-from trireme.replica import grpc_server, listening, phase_process, remote_plugin
+from trireme.phases import phase_process
+from trireme.remote import remote_plugin
+from trireme.rpc import grpc_server, listening
 from trireme.score import process as score_process
 from trireme.snapshot import snapshot
 from trireme.v1 import bind_pb2, bind_pb2_grpc, core_pb2, cycle_pb2, status_pb2

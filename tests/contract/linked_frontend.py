@@ -3,9 +3,9 @@
 import asyncio
 import time
 
-from trireme.frontend.cluster import class_registry, cluster_cache, pod_projection
-from trireme.frontend.replicas import publishing, replica_link, replicas
-from trireme.replica import dialing
+from trireme.cache import class_registry, cluster_cache, pod_projection
+from trireme.frontend.phase_clients import publishing, replica_link, replicas
+from trireme.rpc import dialing
 from trireme.v1 import core_pb2, cycle_pb2, snapshot_pb2
 
 NODES = 200

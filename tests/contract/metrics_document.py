@@ -20,7 +20,7 @@ from trireme.bind import metrics as bind_metrics
 from trireme.config import commandline
 from trireme.filter.service import FilterService
 from trireme.frontend.serving import serving_site
-from trireme.replica import phase_metrics
+from trireme.phases import phase_metrics
 from trireme.score.service import ScoreService
 from trireme.snapshot.snapshot import Snapshot
 from trireme_kube.componentbase import event_loop

@@ -10,7 +10,7 @@ import grpc
 from grpc import aio
 
 from trireme import sdk
-from trireme.replica import grpc_server, listening
+from trireme.rpc import grpc_server, listening
 from trireme.snapshot import classes, snapshot
 from trireme.v1 import core_pb2, filter_pb2, plugin_pb2, score_pb2, snapshot_pb2, status_pb2
 

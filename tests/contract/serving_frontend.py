@@ -13,13 +13,13 @@ import kube_fake_server as fake
 import yaml
 from aiohttp import web
 
+from trireme.cache import class_registry, cluster_cache, pod_projection
 from trireme.config import commandline
-from trireme.frontend import preemption_retries, scheduler, waiting_pods
-from trireme.frontend.cluster import class_registry, cluster_cache, cluster_watch, pod_projection
-from trireme.frontend.queueing import queue_hints, queue_places, queue_pod, scheduling_queue
-from trireme.frontend.replicas import children, class_answers
+from trireme.frontend.phase_clients import children, class_answers
 from trireme.frontend.serving import metrics_observed, serving, serving_site, serving_trust
 from trireme.frontend.term import Term
+from trireme.queueing import queue_hints, queue_places, queue_pod, scheduling_queue
+from trireme.scheduling import cluster_watch, preemption_retries, scheduler, waiting_pods
 from trireme_kube.componentbase import clocks, klog, supervision
 
 USERS = {

@@ -14,9 +14,9 @@ from grpc import aio
 
 from trireme.bind.in_flight import InFlight
 from trireme.bind.remote import RemotePlugins
-from trireme.replica.fencing import EpochGuard, Tenure
-from trireme.replica.grpc_server import ReplicaServer, Service
-from trireme.replica.listening import make_listener
+from trireme.rpc.fencing import EpochGuard, Tenure
+from trireme.rpc.grpc_server import ReplicaServer, Service
+from trireme.rpc.listening import make_listener
 from trireme.v1 import bind_pb2, bind_pb2_grpc, cycle_pb2, plugin_pb2, snapshot_pb2, status_pb2
 from trireme.v1.status_pb2 import CODE_ERROR, CODE_SKIP, CODE_SUCCESS, CODE_WAIT
 from trireme_kube.client import writes

@@ -9,11 +9,11 @@ import bind_cluster
 import pytest
 from bind_cluster import CONFIG_HASH, Bind
 
+from trireme.cache import object_waits
 from trireme.framework import status
-from trireme.frontend import pre_binding
-from trireme.frontend.cluster import object_waits
-from trireme.frontend.replicas import bind_replicas
-from trireme.replica import dialing
+from trireme.frontend.phase_clients import bind_replicas
+from trireme.rpc import dialing
+from trireme.scheduling import pre_binding
 from trireme.v1 import bind_pb2, core_pb2, cycle_pb2
 from trireme.wire import device_claims
 from trireme_kube.embedded.faults import Action, Fault

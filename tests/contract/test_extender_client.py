@@ -14,7 +14,7 @@ import pytest
 from aiohttp import web
 
 from trireme.config import model
-from trireme.frontend.extenders import extender_client, extender_wire
+from trireme.extenders import extender_client, extender_wire
 from trireme_kube.apimachinery import golang
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

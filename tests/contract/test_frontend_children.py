@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from trireme.frontend.replicas import children
+from trireme.frontend.phase_clients import children
 
 ARGUMENTS = {"filter": ("-v=0",), "score": ("-v=0",)}
 
@@ -82,10 +82,10 @@ async def test_what_is_killed_is_there_again(victim: str) -> None:
 # A process as the frontend is: forks the nursery off first. Prints its ids, and what is left at the end.
 _FORKING = """
 import asyncio, os, pathlib, sys
-from trireme.replica import nursery
+from trireme.rpc import nursery
 forked = nursery.fork()
 print(len(os.listdir("/proc/self/task")), forked.pid)
-from trireme.frontend.replicas import children
+from trireme.frontend.phase_clients import children
 
 async def run():
     local = children.Children({"filter": ("-v=0",)}, {"filter": int(sys.argv[1])}, forked)

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from trireme.frontend.replicas import endpoints
+from trireme.frontend.phase_clients import endpoints
 from trireme_kube.client import client
 from trireme_kube.client.credentials import Source
 from trireme_kube.embedded.cluster import EmbeddedCluster

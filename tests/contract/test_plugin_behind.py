@@ -7,7 +7,7 @@ import grpc
 import pytest
 from plugin_servers import FILTER, ScriptedPlugin, remote, scripted
 
-from trireme.replica import remote_connection
+from trireme.remote import remote_connection
 from trireme.v1 import filter_pb2, plugin_pb2
 
 METHOD = remote_connection.Method(FILTER, filter_pb2.FilterResponse)

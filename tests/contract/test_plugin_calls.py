@@ -11,7 +11,7 @@ import pytest
 from grpc import aio
 
 from trireme.frontend import plugin_calls, plugin_monitor
-from trireme.replica import channels, dialing
+from trireme.rpc import channels, dialing
 from trireme.v1 import plugin_pb2
 from trireme_kube.componentbase import supervision
 

@@ -29,9 +29,9 @@ from plugin_servers import (
 )
 
 from trireme.framework import status
-from trireme.plugins import interfaces
-from trireme.replica import remote_client, remote_plugin
-from trireme.replica.remote_breaker import State
+from trireme.plugin_api import interfaces
+from trireme.remote import remote_client, remote_plugin
+from trireme.remote.remote_breaker import State
 from trireme.snapshot import classes, snapshot
 from trireme.v1 import cycle_pb2, filter_pb2, plugin_pb2, score_pb2, snapshot_pb2, status_pb2
 

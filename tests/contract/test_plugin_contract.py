@@ -24,8 +24,8 @@ from grpc import aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
-from trireme.plugins import interfaces
-from trireme.replica import plugin_control, plugin_info, remote_answers, remote_client, remote_connection
+from trireme.plugin_api import interfaces, plugin_info
+from trireme.remote import plugin_control, remote_answers, remote_client, remote_connection
 from trireme.v1 import (
     core_pb2,
     cycle_pb2,

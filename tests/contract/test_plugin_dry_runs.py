@@ -13,7 +13,7 @@ from snapshot_views import SnapshotBuilder, pod_of, requesting
 
 from trireme import sdk
 from trireme.filter import service
-from trireme.replica import remote_client, remote_plugin
+from trireme.remote import remote_client, remote_plugin
 from trireme.v1 import filter_pb2, plugin_pb2, snapshot_pb2
 
 PREEMPTOR = 100

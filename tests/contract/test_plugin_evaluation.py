@@ -10,12 +10,12 @@ import pytest
 from plugin_servers import fill, on_the_sdk
 
 from trireme import sdk
-from trireme.filter import columns as filter_columns
-from trireme.filter import evaluation as filtering
+from trireme.evaluation.filtering import columns as filter_columns
+from trireme.evaluation.filtering import evaluation as filtering
+from trireme.evaluation.scoring import columns as score_columns
+from trireme.evaluation.scoring import evaluation as scoring
 from trireme.framework import status
-from trireme.replica import remote_client, remote_plugin
-from trireme.score import columns as score_columns
-from trireme.score import evaluation as scoring
+from trireme.remote import remote_client, remote_plugin
 from trireme.snapshot import snapshot
 from trireme.v1 import core_pb2, snapshot_pb2
 

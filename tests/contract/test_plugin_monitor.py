@@ -14,7 +14,7 @@ from plugin_servers import CONFIGURE, GET_PLUGIN_INFO, ScriptedPlugin, scripted
 
 from trireme.config import commandline
 from trireme.frontend import phase_configuration, plugin_monitor, remote_plugins
-from trireme.replica import remote_client
+from trireme.remote import remote_client
 from trireme.v1 import plugin_pb2
 
 FILTER_POINT = plugin_pb2.EXTENSION_POINT_FILTER

@@ -18,8 +18,9 @@ from plugin_servers import fill, on_the_sdk
 
 from trireme import sdk
 from trireme.framework import status
-from trireme.plugins import interfaces
-from trireme.replica import grpc_server, listening, remote_client, remote_connection, remote_plugin, remote_stages
+from trireme.plugin_api import interfaces
+from trireme.remote import remote_client, remote_connection, remote_plugin, remote_stages
+from trireme.rpc import grpc_server, listening
 from trireme.snapshot import classes, snapshot
 from trireme.v1 import (
     bind_pb2,

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from trireme.frontend.replicas import plugin_streams, replica_link
+from trireme.frontend.phase_clients import plugin_streams, replica_link
 from trireme.v1 import plugin_pb2, snapshot_pb2
 from trireme_kube.componentbase import supervision
 

@@ -9,8 +9,8 @@ import grpc
 import pytest
 from grpc import aio
 
-from trireme.frontend.replicas import bind_replicas
-from trireme.replica import channels, dialing
+from trireme.frontend.phase_clients import bind_replicas
+from trireme.rpc import channels, dialing
 from trireme.v1 import bind_pb2, bind_pb2_grpc, cycle_pb2
 
 

@@ -15,17 +15,12 @@ from linked_frontend import Frontend
 
 from trireme.config import own
 from trireme.framework.registry import ExtensionPoint
-from trireme.frontend import handle, waiting_pods
-from trireme.frontend.replicas import bind_replicas
-from trireme.replica import (
-    dialing,
-    follower,
-    grpc_server,
-    listening,
-    phase_process,
-    remote_client,
-    remote_connection,
-)
+from trireme.frontend import handle
+from trireme.frontend.phase_clients import bind_replicas
+from trireme.phases import phase_process
+from trireme.remote import remote_client, remote_connection
+from trireme.rpc import dialing, follower, grpc_server, listening
+from trireme.scheduling import waiting_pods
 from trireme.snapshot import snapshot
 from trireme.v1 import bind_pb2, bind_pb2_grpc, cycle_pb2, frontend_pb2, frontend_pb2_grpc, plugin_pb2, snapshot_pb2
 

@@ -14,11 +14,11 @@ from grpc import aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
-from trireme.frontend.replicas import replica_link
-from trireme.replica import grpc_server
-from trireme.replica.fencing import REASON_METADATA, Refusal, RefusalReason
-from trireme.replica.grpc_server import ReplicaServer, Service, refuse
-from trireme.replica.listening import Listener, ListenError, make_listener
+from trireme.frontend.phase_clients import replica_link
+from trireme.rpc import grpc_server
+from trireme.rpc.fencing import REASON_METADATA, Refusal, RefusalReason
+from trireme.rpc.grpc_server import ReplicaServer, Service, refuse
+from trireme.rpc.listening import Listener, ListenError, make_listener
 from trireme.v1 import bind_pb2, bind_pb2_grpc, plugin_pb2, plugin_pb2_grpc
 
 INFO = plugin_pb2.GetPluginInfoRequest(contract_version="trireme.v1")

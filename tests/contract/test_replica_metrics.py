@@ -11,7 +11,8 @@ import pytest
 from launcher import free_ports
 
 from trireme.filter.service import FilterService
-from trireme.replica import listening, phase_metrics
+from trireme.phases import phase_metrics
+from trireme.rpc import listening
 from trireme.score.service import ScoreService
 from trireme.snapshot.snapshot import Snapshot
 from trireme_kube.componentbase import plain_server, supervision

@@ -9,8 +9,9 @@ from collections.abc import AsyncIterator
 import pytest
 from linked_frontend import NODES, Frontend
 
-from trireme.frontend.replicas import replica_link, replicas
-from trireme.replica import follower, grpc_server, listening, phase_process
+from trireme.frontend.phase_clients import replica_link, replicas
+from trireme.phases import phase_process
+from trireme.rpc import follower, grpc_server, listening
 from trireme.snapshot import snapshot
 from trireme.v1 import plugin_pb2
 

@@ -16,10 +16,10 @@ import pytest
 import serving_frontend as support
 from aiohttp import web
 
+from trireme.cache import pod_projection
 from trireme.cli import main
-from trireme.frontend import scheduler
-from trireme.frontend.cluster import pod_projection
 from trireme.frontend.serving import serving
+from trireme.scheduling import scheduler
 from trireme_kube.client.watch import Event, EventKind
 from trireme_kube.componentbase import tls_contexts
 

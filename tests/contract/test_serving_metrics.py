@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from trireme.config import inspection, own_loading
 from trireme.framework import status
-from trireme.frontend.replicas import bind_replicas, phases, replica_link
+from trireme.frontend.phase_clients import bind_replicas, phases, replica_link
 from trireme.frontend.serving import metrics_observed, metrics_resources, serving_site
 from trireme.v1 import filter_pb2
 from trireme_kube.componentbase import exposition, http_site

@@ -16,7 +16,7 @@ from controlplane_fixture import start_controlplane
 
 from trireme.bind import flags
 from trireme.config import gates, loading, own_loading
-from trireme.replica import phase_process
+from trireme.phases import phase_process
 
 __all__ = ["start_controlplane"]
 

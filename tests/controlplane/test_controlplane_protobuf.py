@@ -15,7 +15,7 @@ import pytest
 import yaml
 from google.protobuf.message import Message
 
-from trireme.frontend.cluster import pod_projection
+from trireme.cache import pod_projection
 from trireme.v1 import (
     apps_pb2,
     coordination_pb2,

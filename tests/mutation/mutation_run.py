@@ -30,8 +30,8 @@ from cosmic_ray import ast as cosmic_ast
 from cosmic_ray import mutating
 
 ROOT = pathlib.Path(__file__).parents[2]
-PACKAGE = "trireme.frontend.queueing.hints"
-FOLDER = ROOT / "internal/trireme/frontend/queueing/hints"
+PACKAGE = "trireme.queueing.hints"
+FOLDER = ROOT / "internal/trireme/queueing/hints"
 SURVIVORS = pathlib.Path(__file__).parent / "survivors.yaml"
 SECONDS = 120
 

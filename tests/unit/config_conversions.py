@@ -8,10 +8,10 @@ from typing import Any
 from config_starts import feature_gates
 
 from trireme.config import loading, profiles
-from trireme.config.convert import writing
-from trireme.config.convert.drafts import Cluster, Sources
 from trireme.config.loading import ConfigurationError
 from trireme.config.model import CompletedProfile, SchedulerConfiguration
+from trireme.config_convert import writing
+from trireme.config_convert.drafts import Cluster, Sources
 from trireme.framework.registry import IN_TREE, ExtensionPoint, PluginDescription
 
 P = ExtensionPoint

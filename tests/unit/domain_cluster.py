@@ -9,9 +9,9 @@ from typing import Any
 import orjson
 from phase_calls import context
 
+from trireme.cache import class_registry, cluster_cache, object_kinds, pod_projection
 from trireme.filter import service as filter_service
-from trireme.frontend.cluster import class_registry, cluster_cache, object_kinds, pod_projection
-from trireme.frontend.replicas import class_answers
+from trireme.frontend.phase_clients import class_answers
 from trireme.score import service as score_service
 from trireme.snapshot import snapshot
 from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, plugin_pb2, score_pb2, snapshot_pb2

@@ -22,15 +22,16 @@ from frontend_world_victims import cpus
 from grpc import aio
 from virtual_time import StillLoop
 
+from trireme.cache import extender_objects, object_kinds, pod_projection
 from trireme.config import commandline, model
+from trireme.extenders import extender_calls, extenders
 from trireme.framework import status
 from trireme.framework.registry import ExtensionPoint
-from trireme.frontend import assembly, status_outbox
-from trireme.frontend.cluster import object_kinds, pod_projection
-from trireme.frontend.extenders import extender_calls, extender_objects, extenders
-from trireme.frontend.replicas import bind_replicas, children, replicas
+from trireme.frontend import assembly
+from trireme.frontend.phase_clients import bind_replicas, children, replicas
 from trireme.frontend.serving import metrics_observed
 from trireme.frontend.term import Term
+from trireme.scheduling import status_outbox
 from trireme.snapshot import snapshot
 from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, filter_pb2, scheduling_pb2, score_pb2, snapshot_pb2, status_pb2
 from trireme.wire import node_columns

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from trireme.frontend.cluster import pod_projection
+from trireme.cache import pod_projection
 from trireme.snapshot import snapshot
 from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, filter_pb2, status_pb2
 

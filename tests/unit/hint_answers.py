@@ -8,11 +8,12 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+from trireme.cache import class_registry, cluster_cache, object_kinds, pod_projection
 from trireme.config import gates, loading, model, profiles
 from trireme.framework import amounts, cluster_event, resizes
 from trireme.framework.registry import IN_TREE
-from trireme.frontend.cluster import class_registry, cluster_cache, cluster_watch, object_kinds, pod_projection
-from trireme.frontend.queueing import hints, queue_hints, queue_pod
+from trireme.queueing import hints, queue_hints, queue_pod
+from trireme.scheduling import cluster_watch
 from trireme.v1 import core_pb2, snapshot_pb2
 from trireme_kube.apimachinery import decode
 

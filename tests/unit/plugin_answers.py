@@ -6,7 +6,7 @@ import numpy as np
 from snapshot_views import SnapshotBuilder
 
 from trireme.framework import status
-from trireme.plugins import interfaces
+from trireme.plugin_api import interfaces
 from trireme.snapshot import classes
 from trireme.v1 import core_pb2
 

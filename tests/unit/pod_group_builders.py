@@ -3,13 +3,14 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from trireme.frontend.cluster import cluster_watch, pod_projection
-from trireme.frontend.groups.pod_group_queue import PodGroupQueue
-from trireme.frontend.queueing.nominator import Nominator
-from trireme.frontend.queueing.queue_hints import HintTable, Registration
-from trireme.frontend.queueing.queue_places import Gate
-from trireme.frontend.queueing.queue_pod import PodRecord, QueuedPod, by_priority
+from trireme.cache import pod_projection
 from trireme.frontend.serving import metrics_observed
+from trireme.queueing.nominator import Nominator
+from trireme.queueing.pod_group_queue import PodGroupQueue
+from trireme.queueing.queue_hints import HintTable, Registration
+from trireme.queueing.queue_places import Gate
+from trireme.queueing.queue_pod import PodRecord, QueuedPod, by_priority
+from trireme.scheduling import cluster_watch
 from trireme.v1 import scheduling_pb2
 
 T0 = 1_000_000.0

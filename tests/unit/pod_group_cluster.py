@@ -11,22 +11,22 @@ from typing import Any
 import numpy as np
 from pod_group_builders import PROFILE, grouping_queue, parsed
 
+from trireme.cache import class_registry, cluster_cache
 from trireme.config import model
 from trireme.framework import status
-from trireme.frontend import cycle_parts, outcomes, reservations
-from trireme.frontend.cluster import class_registry, cluster_cache, cluster_watch
-from trireme.frontend.groups import (
+from trireme.frontend.phase_clients import class_answers, phases
+from trireme.frontend.serving import metrics_observed
+from trireme.queueing import pod_group_queue
+from trireme.queueing.nominator import Nominated, Nominator
+from trireme.queueing.queue_pod import by_priority
+from trireme.scheduling import cluster_watch, cycle_parts, outcomes, reservations
+from trireme.scheduling.groups import (
     pod_group_conditions,
     pod_group_cycle,
     pod_group_placements,
     pod_group_preempting,
-    pod_group_queue,
     pod_group_trial,
 )
-from trireme.frontend.queueing.nominator import Nominated, Nominator
-from trireme.frontend.queueing.queue_pod import by_priority
-from trireme.frontend.replicas import class_answers, phases
-from trireme.frontend.serving import metrics_observed
 from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, filter_pb2, scheduling_pb2, score_pb2, snapshot_pb2, status_pb2
 
 T0 = 1_000_000.0

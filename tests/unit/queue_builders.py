@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from trireme.framework.cluster_event import ActionType, ClusterEvent, Resource
-from trireme.frontend.queueing.queue_backoff import BackoffPolicy
-from trireme.frontend.queueing.queue_hints import Hint, HintTable, Registration, one_by_one
-from trireme.frontend.queueing.queue_places import Gate
-from trireme.frontend.queueing.queue_pod import Place, PodRecord, QueuedPod, by_priority
-from trireme.frontend.queueing.scheduling_queue import SchedulingQueue
+from trireme.queueing.queue_backoff import BackoffPolicy
+from trireme.queueing.queue_hints import Hint, HintTable, Registration, one_by_one
+from trireme.queueing.queue_places import Gate
+from trireme.queueing.queue_pod import Place, PodRecord, QueuedPod, by_priority
+from trireme.queueing.scheduling_queue import SchedulingQueue
 
 NODE_ADD = ClusterEvent(Resource.NODE, ActionType.ADD)
 NODE_TAINT = ClusterEvent(Resource.NODE, ActionType.UPDATE_NODE_TAINT)

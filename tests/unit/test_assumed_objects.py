@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from trireme.frontend.cluster import assumed_objects, class_registry, cluster_cache, object_waits
+from trireme.cache import assumed_objects, class_registry, cluster_cache, object_waits
 from trireme.v1 import snapshot_pb2
 
 KEY = ("persistent_volume", "", "pv")

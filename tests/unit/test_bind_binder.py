@@ -11,7 +11,7 @@ from trireme.bind.binder import WAITING_LIMIT, Binder
 from trireme.bind.binding import BOUND, POST_DEADLINE_SECONDS, READ_BACK, Failed, Open, Outcome, Target
 from trireme.bind.in_flight import InFlight
 from trireme.bind.results import Busy
-from trireme.replica.fencing import EpochGuard, Leader, Tenure
+from trireme.rpc.fencing import EpochGuard, Leader, Tenure
 from trireme_kube.client import writes
 
 Clock = Callable[[], float]

@@ -8,7 +8,7 @@ import virtual_time
 
 from trireme.bind.in_flight import InFlight
 from trireme.bind.leadership import MAX_TRUST_SECONDS, Leadership, LeaseReader
-from trireme.replica.fencing import EpochGuard, Leader, Refusal, RefusalReason
+from trireme.rpc.fencing import EpochGuard, Leader, Refusal, RefusalReason
 from trireme_kube.client.election import LeaseRecord
 from trireme_kube.client.errors import ApiError, ApiUnreachable
 from trireme_kube.client.lease import EpochClaim

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trireme.frontend.cluster import class_registry, pod_projection
+from trireme.cache import class_registry, pod_projection
 
 Json = dict[str, Any]
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from config_conversions import ALWAYS, GENERAL, OLD_SCORES, P, filters, from_policy, named
 
-from trireme.config.convert.reading import ConversionError
+from trireme.config_convert.reading import ConversionError
 
 
 @pytest.mark.parametrize(

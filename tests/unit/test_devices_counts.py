@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from snapshot_views import Json, SnapshotBuilder
 
-from trireme.plugins import catalog, interfaces
+from trireme.plugin_api import interfaces
+from trireme.plugins import catalog
 from trireme.plugins.dynamic_resources import device_counts, features
 from trireme.v1 import resource_pb2, snapshot_pb2
 from trireme_kube.apimachinery import decode

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from snapshot_views import Json, SnapshotBuilder, pod_of, requesting
 
+from trireme.cache import class_registry, cluster_cache, pod_projection
 from trireme.framework import amounts, status
-from trireme.frontend.cluster import class_registry, cluster_cache, pod_projection
 from trireme.plugins.dynamic_resources import features, inventory, node_allocatable
 from trireme.v1 import core_pb2, resource_pb2, snapshot_pb2
 from trireme_kube.apimachinery import decode, encode, quantity

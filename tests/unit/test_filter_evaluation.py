@@ -10,10 +10,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from plugin_answers import class_of
 from snapshot_views import Json, SnapshotBuilder, pod_of, requesting
 
-from trireme.filter import columns, evaluation
+from trireme.evaluation import kept_classes, stopwatch
+from trireme.evaluation.filtering import columns, evaluation
 from trireme.framework import status
+from trireme.plugin_api import interfaces
 from trireme.plugins import (
-    interfaces,
     node_affinity,
     node_name,
     node_ports,
@@ -21,7 +22,6 @@ from trireme.plugins import (
     node_unschedulable,
     taint_toleration,
 )
-from trireme.replica import kept_classes, stopwatch
 from trireme.snapshot import classes, snapshot
 from trireme.v1 import cycle_pb2, snapshot_pb2
 

@@ -11,7 +11,8 @@ import pytest
 from phase_calls import context
 from snapshot_views import SnapshotBuilder, pod_of, requesting
 
-from trireme.filter import preemption_victims, service
+from trireme.evaluation.preemption import preemption_victims
+from trireme.filter import service
 from trireme.snapshot import arrays, pods
 from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, plugin_pb2, policy_pb2, snapshot_pb2, status_pb2
 

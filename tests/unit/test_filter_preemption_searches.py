@@ -9,9 +9,11 @@ import phase_calls
 import pytest
 from snapshot_views import SnapshotBuilder, pod_of, requesting
 
-from trireme.filter import evaluation, preemption
+from trireme.evaluation.filtering import evaluation
+from trireme.evaluation.preemption import preemption
 from trireme.framework import pausing, status
-from trireme.plugins import interfaces, node_resources_fit
+from trireme.plugin_api import interfaces
+from trireme.plugins import node_resources_fit
 from trireme.snapshot import arrays, classes, snapshot
 from trireme.v1 import cycle_pb2, filter_pb2
 

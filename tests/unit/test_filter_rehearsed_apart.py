@@ -11,8 +11,9 @@ import pytest
 from snapshot_views import SnapshotBuilder, pod_of, requesting
 from test_filter_preemption import FILTERS, PREEMPTOR, Preemption
 
-from trireme.filter import as_if, evaluation
-from trireme.plugins import catalog, interfaces
+from trireme.evaluation.filtering import as_if, evaluation
+from trireme.plugin_api import interfaces
+from trireme.plugins import catalog
 from trireme.snapshot import pods, rehearsal, snapshot
 from trireme.v1 import core_pb2
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from snapshot_views import SnapshotBuilder, pod_of
 
-from trireme.filter import columns, evaluation, remote_columns
+from trireme.evaluation.filtering import columns, evaluation, remote_columns
 from trireme.framework import status
-from trireme.plugins import interfaces
+from trireme.plugin_api import interfaces
 from trireme.snapshot import arrays, classes, snapshot
 from trireme.v1 import cycle_pb2, snapshot_pb2
 

@@ -11,9 +11,10 @@ import pytest
 from phase_calls import Aborted, context
 from snapshot_views import SnapshotBuilder, pod_of, requesting
 
-from trireme.filter import remote_columns, service
+from trireme.evaluation.filtering import remote_columns
+from trireme.filter import service
 from trireme.framework import status
-from trireme.plugins import interfaces
+from trireme.plugin_api import interfaces
 from trireme.snapshot import arrays, classes, snapshot
 from trireme.v1 import filter_pb2, snapshot_pb2
 from trireme.wire import node_columns

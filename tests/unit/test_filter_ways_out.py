@@ -8,7 +8,7 @@ import pytest
 from domain_cluster import HASH, PROFILE, affinity, node, pod, term
 from phase_calls import context
 
-from trireme.frontend.replicas import class_answers
+from trireme.frontend.phase_clients import class_answers
 from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, plugin_pb2, snapshot_pb2
 from trireme.wire import node_columns
 

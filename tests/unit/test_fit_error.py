@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from trireme.framework import status
-from trireme.frontend import fit_error
+from trireme.scheduling import fit_error
 
 TAINT = status.unresolvable("TaintToleration", "node(s) had untolerated taint(s)")
 CPU = status.unschedulable("NodeResourcesFit", "Insufficient cpu")

@@ -9,8 +9,8 @@ from typing import Any, cast
 import pytest
 from virtual_time import on_virtual_time
 
-from trireme.frontend.replicas import replica_link
-from trireme.replica import dialing
+from trireme.frontend.phase_clients import replica_link
+from trireme.rpc import dialing
 from trireme.v1 import snapshot_pb2
 
 CHUNKS = 3

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from trireme.framework import status
-from trireme.frontend.replicas import class_answers, phases
+from trireme.frontend.phase_clients import class_answers, phases
 
 FULL = status.unschedulable("Fit", "Too many pods")
 BROKEN = status.error("Devices", "no such key")

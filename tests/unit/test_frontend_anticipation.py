@@ -6,7 +6,7 @@ import pytest
 from frontend_world import GUARD, World, one_node
 from frontend_world_api import PROFILE
 
-from trireme.frontend import scheduler, scheduling_cycle
+from trireme.scheduling import scheduler, scheduling_cycle
 from trireme_kube.client.watch import EventKind
 
 

@@ -3,8 +3,8 @@
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-from trireme.frontend.replicas import bind_replicas
-from trireme.replica import dialing
+from trireme.frontend.phase_clients import bind_replicas
+from trireme.rpc import dialing
 from trireme.v1 import bind_pb2, cycle_pb2
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from trireme.frontend import call_batches
+from trireme.scheduling import call_batches
 from trireme.v1 import bind_pb2, cycle_pb2
 
 Tell = Callable[[int, bind_pb2.BindResult], None]

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from trireme.frontend.replicas import endpoint_slices
+from trireme.frontend.phase_clients import endpoint_slices
 
 PORTS = [{"name": "grpc", "port": 7001}, {"name": "metrics", "port": 8080}]
 

@@ -10,11 +10,11 @@ import numpy as np
 import orjson
 import pytest
 
+from trireme.cache import class_registry, cluster_cache
 from trireme.config import model
+from trireme.extenders import extender_wire, extenders
 from trireme.framework import status
-from trireme.frontend.cluster import class_registry, cluster_cache
-from trireme.frontend.extenders import extender_wire, extenders
-from trireme.frontend.replicas import class_answers, phases
+from trireme.frontend.phase_clients import class_answers, phases
 from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, filter_pb2
 
 Json = dict[str, Any]

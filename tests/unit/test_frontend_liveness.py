@@ -2,8 +2,8 @@
 
 from frontend_world import one_node
 
-from trireme.frontend import scheduler
 from trireme.frontend.serving import liveness
+from trireme.scheduling import scheduler
 
 LIMIT = 120.0
 

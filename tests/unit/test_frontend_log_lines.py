@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from trireme.frontend.cluster import event_log
+from trireme.cache import event_log
 from trireme.v1 import core_pb2
 from trireme_kube.componentbase import klog
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from frontend_world import GUARD, World, one_node
 
-from trireme.frontend.extenders import said_bound
+from trireme.extenders import said_bound
 from trireme.frontend.serving import status_report
 from trireme.v1 import bind_pb2, filter_pb2, status_pb2
 

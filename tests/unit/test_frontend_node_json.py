@@ -4,7 +4,7 @@ from typing import Any
 
 import orjson
 
-from trireme.frontend.cluster import node_json
+from trireme.cache import node_json
 from trireme.v1 import core_pb2
 from trireme_kube.apimachinery import decode
 

@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from trireme.cache import class_registry, pod_projection
 from trireme.framework import label_selectors, selectors
-from trireme.frontend.cluster import class_registry, pod_projection
 from trireme.v1 import core_pb2, meta_pb2
 from trireme_kube.apimachinery import decode, field_error
 

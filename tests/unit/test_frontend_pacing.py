@@ -2,7 +2,7 @@
 
 import pytest
 
-from trireme.frontend import pacing
+from trireme.scheduling import pacing
 
 
 class Clock:

@@ -7,18 +7,11 @@ from typing import Any
 
 import pytest
 
+from trireme.cache import class_registry, cluster_cache, pod_projection
 from trireme.framework import status
-from trireme.frontend import (
-    call_batches,
-    outcomes,
-    pods_in_pre_bind,
-    preempting,
-    preemption_retries,
-    waiting_pods,
-)
-from trireme.frontend.cluster import class_registry, cluster_cache, pod_projection
-from trireme.frontend.queueing import nominator, queue_pod
 from trireme.frontend.serving import metrics_observed
+from trireme.queueing import nominator, queue_pod
+from trireme.scheduling import call_batches, outcomes, pods_in_pre_bind, preempting, preemption_retries, waiting_pods
 from trireme.v1 import bind_pb2, cycle_pb2
 from trireme.wire import status as wire_status
 from trireme_kube.client import event_series

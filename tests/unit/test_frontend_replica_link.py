@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from trireme.frontend.replicas import replica_link
-from trireme.replica import dialing
+from trireme.frontend.phase_clients import replica_link
+from trireme.rpc import dialing
 from trireme.v1 import snapshot_pb2
 
 DEADLINE = 20.0

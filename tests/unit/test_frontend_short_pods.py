@@ -10,9 +10,9 @@ from typing import Any
 import frontend_world
 import pytest
 
+from trireme.cache import object_kinds, pod_projection
+from trireme.cache.pod_projection import ParsedPod
 from trireme.frontend import assembly
-from trireme.frontend.cluster import object_kinds, pod_projection
-from trireme.frontend.cluster.pod_projection import ParsedPod
 from trireme.snapshot import snapshot
 from trireme.v1 import core_pb2, snapshot_pb2
 from trireme_kube.apimachinery import decode

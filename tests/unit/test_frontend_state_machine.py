@@ -15,9 +15,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from trireme.frontend.cluster.pod_projection import TERMINATING
-from trireme.frontend.queueing.queue_pod import Place
+from trireme.cache.pod_projection import TERMINATING
 from trireme.frontend.serving import status_report
+from trireme.queueing.queue_pod import Place
 from trireme_kube.client.watch import EventKind
 
 PODS = [f"p{index}" for index in range(6)]

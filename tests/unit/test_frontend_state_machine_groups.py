@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule
 from test_frontend_state_machine import PODS, FrontendMachine
 
-from trireme.frontend.groups.pod_groups import GroupState, in_order
-from trireme.frontend.queueing.queue_pod import Place
+from trireme.queueing.pod_groups import GroupState, in_order
+from trireme.queueing.queue_pod import Place
 from trireme.v1 import scheduling_pb2
 from trireme_kube.client.watch import EventKind
 

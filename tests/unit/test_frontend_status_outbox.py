@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from virtual_time import on_virtual_time
 
 from trireme.framework import status
-from trireme.frontend import status_outbox
+from trireme.scheduling import status_outbox
 from trireme.v1 import bind_pb2, core_pb2, cycle_pb2
 from trireme.wire import status as wire_status
 

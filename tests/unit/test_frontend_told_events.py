@@ -5,11 +5,12 @@ from typing import Any
 import pytest
 from queue_builders import exact
 
+from trireme.cache import class_registry, cluster_cache, object_kinds, pod_projection
 from trireme.framework.cluster_event import ClusterEvent
-from trireme.frontend.cluster import class_registry, cluster_cache, cluster_watch, object_kinds, pod_projection
-from trireme.frontend.queueing import queue_hints
-from trireme.frontend.queueing.queue_places import Gate
-from trireme.frontend.queueing.scheduling_queue import SchedulingQueue
+from trireme.queueing import queue_hints
+from trireme.queueing.queue_places import Gate
+from trireme.queueing.scheduling_queue import SchedulingQueue
+from trireme.scheduling import cluster_watch
 from trireme.v1 import snapshot_pb2
 from trireme_kube.apimachinery import decode
 from trireme_kube.client.watch import Event, EventKind

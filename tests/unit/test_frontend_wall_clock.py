@@ -3,7 +3,8 @@
 import frontend_world
 import pytest
 
-from trireme.frontend.queueing import pending_report, queue_pod
+from trireme.frontend.serving import pending_report
+from trireme.queueing import queue_pod
 from trireme_kube.componentbase import clocks
 
 HOUR = 3600.0

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from hint_answers import configuration
 
+from trireme.cache import class_registry, cluster_cache
 from trireme.config import gates
 from trireme.framework import cluster_event
-from trireme.frontend.cluster import class_registry, cluster_cache
-from trireme.frontend.queueing import hints, queue_hints
+from trireme.queueing import hints, queue_hints
 from trireme.v1 import core_pb2
 
 # Resource, actions, and whether there is a hint; without one every such event wakes the pod.

@@ -8,7 +8,7 @@ from google.protobuf.message import Message
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trireme.frontend.cluster import object_kinds, pod_projection
+from trireme.cache import object_kinds, pod_projection
 from trireme.v1 import core_pb2, meta_pb2
 from trireme_kube.apimachinery import field_error
 from trireme_kube.client import content_types, envelope, errors, protobuf, watch

@@ -5,7 +5,7 @@ from typing import NoReturn
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from trireme.frontend.cluster import class_registry, cluster_cache, label_keys, pod_projection
+from trireme.cache import class_registry, cluster_cache, label_keys, pod_projection
 
 KEYS = ["app", "tier", "index"]
 labels = st.dictionaries(st.sampled_from(KEYS), st.sampled_from("xy")).map(lambda made: tuple(sorted(made.items())))

@@ -11,8 +11,8 @@ from frontend_world_api import PROFILE
 from pod_group_builders import of_groups, pod_group
 
 from trireme.cli import display, status_command
-from trireme.frontend.queueing import queue_pod
 from trireme.frontend.serving import status_report
+from trireme.queueing import queue_pod
 from trireme_kube.client.watch import EventKind
 
 

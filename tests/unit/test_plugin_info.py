@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from trireme.framework import cluster_event
-from trireme.replica import plugin_info
+from trireme.plugin_api import plugin_info
 from trireme.v1 import plugin_pb2
 
 FILTER = plugin_pb2.EXTENSION_POINT_FILTER

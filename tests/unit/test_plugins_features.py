@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import snapshot_views
 
-from trireme.frontend.cluster import pod_projection
-from trireme.plugins import interfaces, node_declared_features
+from trireme.cache import pod_projection
+from trireme.plugin_api import interfaces
+from trireme.plugins import node_declared_features
 from trireme.snapshot import classes, snapshot
 from trireme.v1 import core_pb2, snapshot_pb2
 

@@ -9,7 +9,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trireme.plugins import interfaces, node_volume_limits, volume_binding, volumes_matching
+from trireme.plugin_api import interfaces
+from trireme.plugin_kit import volumes_matching
+from trireme.plugins import node_volume_limits, volume_binding
 from trireme.snapshot import snapshot
 from trireme.v1 import core_pb2, snapshot_pb2, storage_pb2
 from trireme_kube.apimachinery import decode

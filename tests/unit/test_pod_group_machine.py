@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from pod_group_builders import T0, grouping_queue, member, of_groups, pod_group
 
-from trireme.frontend.groups.pod_group_queue import Attempt
-from trireme.frontend.groups.pod_groups import GroupState
-from trireme.frontend.queueing.queue_places import Gate
-from trireme.frontend.queueing.queue_pod import Place, QueuedPod
-from trireme.frontend.queueing.queue_remote import AskPreEnqueue, Instruction
+from trireme.queueing.pod_group_queue import Attempt
+from trireme.queueing.pod_groups import GroupState
+from trireme.queueing.queue_places import Gate
+from trireme.queueing.queue_pod import Place, QueuedPod
+from trireme.queueing.queue_remote import AskPreEnqueue, Instruction
 
 GROUPS = ("g", "h")
 # Of groups. Parents are chosen at random, so they may be missing, go round in a circle, or be their own.

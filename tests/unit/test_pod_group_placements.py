@@ -5,7 +5,7 @@ from pod_group_builders import pod_group
 from pod_group_cluster import Cluster
 from snapshot_views import SnapshotBuilder, pod_of, requesting
 
-from trireme.score import group_placements
+from trireme.evaluation.scoring import group_placements
 from trireme.v1 import score_pb2
 
 UNSCHEDULABLE = "pod group is unschedulable"

@@ -6,13 +6,13 @@ import pytest
 from pod_group_builders import PROFILE, T0, Told, grouping_queue, member, pod_group
 
 from trireme.framework.cluster_event import ActionType, ClusterEvent, Resource
-from trireme.frontend.groups.pod_group_queue import TELL_AFTER, Attempt, PodGroupQueue
-from trireme.frontend.groups.pod_groups import GroupState, in_order
-from trireme.frontend.queueing.queue_hints import Registration
-from trireme.frontend.queueing.queue_places import Gate
-from trireme.frontend.queueing.queue_pod import Place, QueuedPod, by_priority
-from trireme.frontend.queueing.queue_remote import AskPreEnqueue, Instruction
-from trireme.frontend.queueing.queue_story import ImpossibleTransition
+from trireme.queueing.pod_group_queue import TELL_AFTER, Attempt, PodGroupQueue
+from trireme.queueing.pod_groups import GroupState, in_order
+from trireme.queueing.queue_hints import Registration
+from trireme.queueing.queue_places import Gate
+from trireme.queueing.queue_pod import Place, QueuedPod, by_priority
+from trireme.queueing.queue_remote import AskPreEnqueue, Instruction
+from trireme.queueing.queue_story import ImpossibleTransition
 
 NODE_ADD = ClusterEvent(Resource.NODE, ActionType.ADD)
 

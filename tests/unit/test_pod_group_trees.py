@@ -6,10 +6,10 @@ import pytest
 from pod_group_builders import T0, Told, grouping_queue, member, of_groups, pod_group
 from pod_group_cluster import Cluster, who_may_go
 
-from trireme.frontend.groups.pod_group_forest import GroupKey
-from trireme.frontend.groups.pod_group_queue import TELL_AFTER, Attempt, PodGroupQueue
-from trireme.frontend.queueing.queue_pod import Place
-from trireme.frontend.replicas import phases
+from trireme.frontend.phase_clients import phases
+from trireme.queueing.pod_group_forest import GroupKey
+from trireme.queueing.pod_group_queue import TELL_AFTER, Attempt, PodGroupQueue
+from trireme.queueing.queue_pod import Place
 from trireme.v1 import filter_pb2, scheduling_pb2, status_pb2
 
 UNSCHEDULABLE = "pod group is unschedulable"

@@ -8,8 +8,8 @@ from frontend_world_api import PROFILE
 
 from trireme.framework import status
 from trireme.framework.cluster_event import ActionType, ClusterEvent, Resource
-from trireme.frontend.queueing import queue_hints, queue_pod, queue_remote
 from trireme.frontend.serving import status_report
+from trireme.queueing import queue_hints, queue_pod, queue_remote
 from trireme.v1 import core_pb2
 
 ERROR = 'running PreEnqueue plugin "Far": far:1: UNAVAILABLE: refused'

@@ -5,8 +5,8 @@ import itertools
 import pytest
 from queue_builders import T0, exact, keys, record
 
-from trireme.frontend.queueing.queue_backoff import BackoffPolicy, BackoffQueue
-from trireme.frontend.queueing.queue_pod import QueuedPod
+from trireme.queueing.queue_backoff import BackoffPolicy, BackoffQueue
+from trireme.queueing.queue_pod import QueuedPod
 
 FIT = frozenset({"Fit"})
 STAMPS = itertools.count(1)

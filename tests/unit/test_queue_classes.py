@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from queue_builders import T0, keys, record
 
-from trireme.frontend.queueing.queue_classes import ClassQueue
-from trireme.frontend.queueing.queue_pod import PodRecord, QueuedPod
+from trireme.queueing.queue_classes import ClassQueue
+from trireme.queueing.queue_pod import PodRecord, QueuedPod
 
 
 class Clock:

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from queue_builders import NODE_ADD
 
-from trireme.frontend.queueing.queue_events import Cell, EventLog, Happened
+from trireme.queueing.queue_events import Cell, EventLog, Happened
 
 
 def happen(log: EventLog, number: int) -> None:

@@ -18,8 +18,8 @@ from queue_builders import (
 )
 
 from trireme.framework.cluster_event import ClusterEvent
-from trireme.frontend.queueing.queue_places import Gate
-from trireme.frontend.queueing.queue_pod import Place, QueuedPod
+from trireme.queueing.queue_places import Gate
+from trireme.queueing.queue_pod import Place, QueuedPod
 
 # --- gates -----------------------------------------------------------------------------------------------------------
 

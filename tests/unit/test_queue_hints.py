@@ -14,8 +14,8 @@ from trireme.framework.cluster_event import (
     event,
     parse,
 )
-from trireme.frontend.queueing.queue_hints import Decision, Hint, HintTable, Question, Registration, one_by_one
-from trireme.frontend.queueing.queue_pod import QueuedPod
+from trireme.queueing.queue_hints import Decision, Hint, HintTable, Question, Registration, one_by_one
+from trireme.queueing.queue_pod import QueuedPod
 
 EVERYTHING = ClusterEvent(Resource.WILDCARD, ActionType.ALL)
 

@@ -3,7 +3,7 @@
 import pytest
 from queue_builders import record
 
-from trireme.frontend.queueing.nominator import Nominated, Nominator
+from trireme.queueing.nominator import Nominated, Nominator
 
 
 def nominations(nominator: Nominator) -> dict[str, list[str]]:

@@ -6,10 +6,10 @@ import pytest
 from queue_builders import NODE_ADD, OWN_LABEL, POD_DELETE, T0, fail, parked, place, pod, popped, queue, record
 
 from trireme.framework.cluster_event import ClusterEvent
-from trireme.frontend.queueing.queue_hints import Hint, Registration
-from trireme.frontend.queueing.queue_places import Gate
-from trireme.frontend.queueing.queue_pod import Place, QueuedPod
-from trireme.frontend.queueing.scheduling_queue import SchedulingQueue
+from trireme.queueing.queue_hints import Hint, Registration
+from trireme.queueing.queue_places import Gate
+from trireme.queueing.queue_pod import Place, QueuedPod
+from trireme.queueing.scheduling_queue import SchedulingQueue
 
 
 def ask_id(instructions: Any) -> int:

@@ -27,11 +27,11 @@ from queue_builders import (
 )
 
 from trireme.framework.cluster_event import ActionType, ClusterEvent, Resource
-from trireme.frontend.queueing.queue_hints import HintTable, Registration
-from trireme.frontend.queueing.queue_places import Gate
-from trireme.frontend.queueing.queue_pod import Place
-from trireme.frontend.queueing.queue_story import ImpossibleTransition
-from trireme.frontend.queueing.scheduling_queue import SchedulingQueue
+from trireme.queueing.queue_hints import HintTable, Registration
+from trireme.queueing.queue_places import Gate
+from trireme.queueing.queue_pod import Place
+from trireme.queueing.queue_story import ImpossibleTransition
+from trireme.queueing.scheduling_queue import SchedulingQueue
 
 # --- failing, back-off, waking ---------------------------------------------------------------------------------------
 

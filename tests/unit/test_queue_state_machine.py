@@ -16,10 +16,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from queue_builders import GATES_GONE, NODE_ADD, NODE_TAINT, OWN_LABEL, POD_DELETE, T0, queue, record
 
 from trireme.framework.cluster_event import ClusterEvent
-from trireme.frontend.queueing.queue_hints import Decision, Hint, Registration, one_by_one
-from trireme.frontend.queueing.queue_places import Gate
-from trireme.frontend.queueing.queue_pod import Place, QueuedPod
-from trireme.frontend.queueing.queue_remote import AskHint, AskPreEnqueue
+from trireme.queueing.queue_hints import Decision, Hint, Registration, one_by_one
+from trireme.queueing.queue_places import Gate
+from trireme.queueing.queue_pod import Place, QueuedPod
+from trireme.queueing.queue_remote import AskHint, AskPreEnqueue
 
 NAMES = [f"p{index}" for index in range(8)]
 CLASSES = range(6)

@@ -7,8 +7,8 @@ from frontend_world import GUARD, World, one_node
 from frontend_world_api import PROFILE
 
 from trireme.frontend import remote_plugins
-from trireme.frontend.queueing import queue_pod
 from trireme.frontend.serving import status_report
+from trireme.queueing import queue_pod
 from trireme.v1 import plugin_pb2
 
 INFO = plugin_pb2.PluginInfo(name=GUARD, extension_points=[plugin_pb2.EXTENSION_POINT_PERMIT])

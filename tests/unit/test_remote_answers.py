@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from trireme.framework import status
-from trireme.plugins import interfaces
-from trireme.replica import remote_answers
+from trireme.plugin_api import interfaces
+from trireme.remote import remote_answers
 from trireme.v1 import filter_pb2, score_pb2, status_pb2
 
 NODE = interfaces.Dependency.NODE

@@ -2,7 +2,7 @@
 
 import pytest
 
-from trireme.replica.remote_breaker import Breaker, State
+from trireme.remote.remote_breaker import Breaker, State
 
 
 class Clock:

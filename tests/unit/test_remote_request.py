@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trireme.replica import remote_request
+from trireme.remote import remote_request
 from trireme.snapshot import classes, nodes
 from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, plugin_pb2, score_pb2, snapshot_pb2
 from trireme.wire import packing

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trireme.replica.fencing import EpochGuard, Refusal, RefusalReason, SchedulerEpochs, Tenure
+from trireme.rpc.fencing import EpochGuard, Refusal, RefusalReason, SchedulerEpochs, Tenure
 
 
 @given(st.lists(st.integers(min_value=1, max_value=6), max_size=20))

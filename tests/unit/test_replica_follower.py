@@ -7,7 +7,7 @@ import grpc
 import pytest
 from phase_calls import Aborted, context
 
-from trireme.replica import follower
+from trireme.rpc import follower
 from trireme.snapshot import snapshot
 from trireme.v1 import cycle_pb2, snapshot_pb2
 

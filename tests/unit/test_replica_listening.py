@@ -2,7 +2,7 @@
 
 import pytest
 
-from trireme.replica.listening import ListenError, make_listener, parse_address
+from trireme.rpc.listening import ListenError, make_listener, parse_address
 
 TLS = {"certificate": "c", "private_key": "k"}
 MUTUAL = {**TLS, "client_ca": "a", "identities": ("trireme-frontend",)}

@@ -11,11 +11,11 @@ from hint_answers import QUEUE, SKIP, Hints, asking, node, on
 from plugin_answers import Answers
 from snapshot_views import SnapshotBuilder, pod_of, requesting
 
+from trireme.cache import pod_projection
 from trireme.filter import service
 from trireme.framework import resizes
-from trireme.frontend.cluster import pod_projection
-from trireme.frontend.queueing.queue_pod import Place
 from trireme.plugins import deferred_pod_scheduling, node_resources_fit
+from trireme.queueing.queue_pod import Place
 from trireme.v1 import core_pb2, filter_pb2
 from trireme_kube.client.watch import EventKind
 

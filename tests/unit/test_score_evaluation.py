@@ -9,6 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from plugin_answers import class_of
 from snapshot_views import Json, SnapshotBuilder, pod_of, requesting
 
+from trireme.evaluation.scoring import columns, evaluation
 from trireme.framework import status
 from trireme.plugins import (
     image_locality,
@@ -17,7 +18,6 @@ from trireme.plugins import (
     node_resources_fit,
     taint_toleration,
 )
-from trireme.score import columns, evaluation
 from trireme.snapshot import snapshot
 from trireme.v1 import snapshot_pb2
 

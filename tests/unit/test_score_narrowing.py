@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trireme.evaluation.scoring import narrowing
 from trireme.framework import domain_rules
-from trireme.score import narrowing
 
 
 @given(st.integers(1, 120), st.integers(1, 6), st.integers(1, 4), st.integers(1, 4), st.integers(0, 2**32))

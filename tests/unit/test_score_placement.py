@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trireme.plugins.interfaces import Normalization
-from trireme.score import placement, sampling
+from trireme.evaluation.scoring import placement, sampling
+from trireme.plugin_api.interfaces import Normalization
 from trireme.snapshot import arrays
 
 Table = list[list[int]]

@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trireme.plugins import interfaces
-from trireme.score import columns, placement, ranking
+from trireme.evaluation.scoring import columns, placement, ranking
+from trireme.plugin_api import interfaces
 
 SIZE = 200
 TIES = placement.tie_order(1, np.arange(SIZE))

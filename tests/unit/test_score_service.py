@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from phase_calls import Aborted, context
 from snapshot_views import Json, SnapshotBuilder, pod_of, requesting
 
+from trireme.evaluation.scoring import evaluation
 from trireme.filter import service as filter_service
 from trireme.framework import status
-from trireme.plugins import interfaces
-from trireme.score import evaluation, service
+from trireme.plugin_api import interfaces
+from trireme.score import service
 from trireme.snapshot import arrays, classes, snapshot
 from trireme.v1 import filter_pb2, score_pb2, snapshot_pb2
 from trireme.wire import node_columns

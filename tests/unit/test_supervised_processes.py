@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from trireme.frontend import running
-from trireme.replica import grpc_server, listening
+from trireme.rpc import grpc_server, listening
 from trireme_kube.componentbase import supervision
 
 

@@ -17,7 +17,7 @@ from trireme.bind.results import Busy, Results
 from trireme.bind.write_turns import WriteTurns
 from trireme.framework import status
 from trireme.framework.status import Reason, Status
-from trireme.replica.fencing import Tenure
+from trireme.rpc.fencing import Tenure
 from trireme.v1 import bind_pb2
 from trireme_kube.client import timestamps, writes
 

@@ -21,7 +21,7 @@ from trireme.bind.in_flight import InFlight, Work
 from trireme.bind.results import Busy, Results
 from trireme.bind.write_turns import CONCURRENCY, UNLIMITED, RateLimit
 from trireme.framework.status import Reason
-from trireme.replica.fencing import Tenure
+from trireme.rpc.fencing import Tenure
 from trireme_kube.client import writes
 from trireme_kube.componentbase import klog
 

@@ -12,7 +12,7 @@ from trireme.bind import host
 from trireme.bind.binder import Binder
 from trireme.bind.binding import Bound, Failed, Open, Target
 from trireme.framework import status
-from trireme.replica.fencing import Tenure
+from trireme.rpc.fencing import Tenure
 from trireme.v1 import bind_pb2, status_pb2
 from trireme.wire.status import to_message
 from trireme_kube.client.writes import PodName

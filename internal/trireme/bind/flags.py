@@ -7,7 +7,7 @@ from typing import NoReturn
 
 from trireme.bind import write_turns
 from trireme.framework import release
-from trireme.replica import listening
+from trireme.rpc import listening
 from trireme_kube.client.client import ClientSettings
 from trireme_kube.client.credentials import Source
 from trireme_kube.componentbase import klog, log_flags

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from google.protobuf import duration_pb2
 
-from trireme.replica.fencing import Tenure
+from trireme.rpc.fencing import Tenure
 from trireme.v1 import bind_pb2, plugin_pb2, snapshot_pb2, status_pb2
 from trireme.wire import profiles
 

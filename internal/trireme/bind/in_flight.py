@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from trireme.replica.fencing import Leader
+from trireme.rpc.fencing import Leader
 
 
 class Work:

@@ -22,7 +22,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from trireme.replica.fencing import EpochGuard, Refusal, RefusalReason, Tenure
+from trireme.rpc.fencing import EpochGuard, Refusal, RefusalReason, Tenure
 from trireme_kube.client.election import LeaseRecord
 from trireme_kube.client.errors import ApiError, ApiUnreachable
 from trireme_kube.client.lease import MAX_TRUST_SECONDS, EpochClaim, Verdict, judge

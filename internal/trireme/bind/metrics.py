@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from trireme.bind.remote import RemotePlugins
 from trireme.bind.service import BindService
-from trireme.replica import phase_metrics
+from trireme.phases import phase_metrics
 from trireme_kube.client import client
 from trireme_kube.componentbase.instruments import CountedElsewhere, Gauge, Instrument, Reading
 

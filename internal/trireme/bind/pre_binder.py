@@ -18,7 +18,7 @@ from trireme.bind.in_flight import InFlight
 from trireme.bind.results import Busy, Results
 from trireme.bind.write_turns import WriteTurns
 from trireme.framework import status
-from trireme.replica.fencing import Tenure
+from trireme.rpc.fencing import Tenure
 from trireme.v1 import bind_pb2
 from trireme.wire.status import to_message
 

@@ -19,8 +19,9 @@ from trireme.bind.pre_binder import PreBinder
 from trireme.bind.remote import RemotePlugins
 from trireme.bind.service import BindService, HostedPlugins
 from trireme.bind.write_turns import RateLimit, WriteTurns
-from trireme.replica import grpc_server, listening, parent_death, phase_metrics
-from trireme.replica.fencing import EpochGuard
+from trireme.phases import phase_metrics
+from trireme.rpc import grpc_server, listening, parent_death
+from trireme.rpc.fencing import EpochGuard
 from trireme.v1 import bind_pb2, bind_pb2_grpc, plugin_pb2, plugin_pb2_grpc, snapshot_pb2
 from trireme_kube.client import client, lease
 from trireme_kube.client.election import LeaseRecord

@@ -1,6 +1,6 @@
 """Remote plugins at Permit, PreBind, Bind and PostBind, as the plugin host wants its plugins.
 
-What a plugin is asked and how its failure is worded is `trireme.replica.remote_stages`' matter; here the failure of a
+What a plugin is asked and how its failure is worded is `trireme.remote.remote_stages`' matter; here the failure of a
 whole call becomes a result for each pod. Bind is the one where a failure says nothing: the plugin may have bound pods
 before it went silent. So those without a result are read back; what is bound is a success whatever the plugin said.
 """
@@ -14,10 +14,10 @@ from contextlib import aclosing
 
 from trireme.bind import binding, host, in_flight
 from trireme.framework import status
-from trireme.replica.fencing import Leader, Tenure
-from trireme.replica.remote_client import PluginClient
-from trireme.replica.remote_connection import ConnectionStatistics, PluginConnection, PluginError
-from trireme.replica.remote_stages import RemoteBindPlugin
+from trireme.remote.remote_client import PluginClient
+from trireme.remote.remote_connection import ConnectionStatistics, PluginConnection, PluginError
+from trireme.remote.remote_stages import RemoteBindPlugin
+from trireme.rpc.fencing import Leader, Tenure
 from trireme.v1 import bind_pb2, cycle_pb2, plugin_pb2, snapshot_pb2, status_pb2
 from trireme.wire.status import to_message
 from trireme_kube.client import writes

@@ -25,8 +25,9 @@ from trireme.bind.in_flight import InFlight
 from trireme.bind.leadership import Leadership, LeadershipStatistics
 from trireme.bind.pre_binder import PodsOfClass, PreBinder
 from trireme.bind.results import Busy
-from trireme.replica import grpc_server, plugin_statistics, remote_connection
-from trireme.replica.fencing import Refusal, RefusalReason, Tenure
+from trireme.remote import plugin_statistics, remote_connection
+from trireme.rpc import grpc_server
+from trireme.rpc.fencing import Refusal, RefusalReason, Tenure
 from trireme.v1 import bind_pb2, bind_pb2_grpc, cycle_pb2, plugin_pb2, plugin_pb2_grpc, snapshot_pb2
 from trireme.wire.status import to_message
 from trireme_kube.client.lease import EpochClaim

@@ -20,7 +20,7 @@ from google.protobuf import duration_pb2
 
 from trireme.bind import host
 from trireme.framework import selectors, status
-from trireme.plugins import volumes_objects, volumes_translation
+from trireme.plugin_kit import volumes_objects, volumes_translation
 from trireme.v1 import bind_pb2, core_pb2, snapshot_pb2, status_pb2
 from trireme.wire import profiles, volume_bindings
 from trireme.wire.status import to_message

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from trireme.config import inspection, loading, locating, own_loading
-from trireme.config.convert import command_lines, writing
-from trireme.config.convert.drafts import Cluster, Sources
 from trireme.config.loading import ConfigurationError
+from trireme.config_convert import command_lines, writing
+from trireme.config_convert.drafts import Cluster, Sources
 from trireme_kube.apimachinery.yaml_writer import write_yaml
 from trireme_kube.client import client, credentials
 from trireme_kube.client.errors import ApiError, ApiUnreachable, KubeconfigError

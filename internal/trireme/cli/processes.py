@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from trireme.replica import parent_death
+from trireme.rpc import parent_death
 
 STOP_SECONDS = 30.0
 # Colours that are legible on light and dark terminals.

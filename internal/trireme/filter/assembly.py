@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Mapping
 
-from trireme.filter import evaluation, remote_columns
+from trireme.evaluation.filtering import evaluation, remote_columns
 from trireme.framework import resizes
-from trireme.plugins import catalog, deferred_pod_scheduling, interfaces
+from trireme.plugin_api import interfaces
+from trireme.plugins import catalog, deferred_pod_scheduling
 from trireme.v1 import plugin_pb2, snapshot_pb2
 from trireme.wire import profiles
 

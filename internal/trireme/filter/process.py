@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from trireme.filter import service
-from trireme.replica import phase_process
+from trireme.phases import phase_process
 from trireme.v1 import filter_pb2, filter_pb2_grpc, plugin_pb2
 
 PHASE = phase_process.Phase(

@@ -11,21 +11,14 @@ import grpc
 from google.protobuf import message
 from grpc import aio
 
-from trireme.filter import (
-    assembly,
-    columns,
-    evaluation,
-    group_deallocation,
-    group_preemption,
-    post_filtering,
-    preemption,
-    remote_columns,
-    reserving,
-    ways_out,
-)
+from trireme.evaluation import reserving, stopwatch
+from trireme.evaluation.filtering import columns, evaluation, remote_columns
+from trireme.evaluation.preemption import group_preemption, post_filtering, preemption, ways_out
+from trireme.filter import assembly
 from trireme.framework import amounts, status
-from trireme.plugins import interfaces
-from trireme.replica import follower, stopwatch
+from trireme.plugin_api import interfaces
+from trireme.plugins.dynamic_resources import group_deallocation
+from trireme.rpc import follower
 from trireme.snapshot import classes, snapshot
 from trireme.v1 import filter_pb2, filter_pb2_grpc, snapshot_pb2
 from trireme.wire import domain_constraints, node_columns

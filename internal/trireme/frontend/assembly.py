@@ -12,48 +12,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from trireme.cache import class_registry, cluster_cache, cluster_informers, node_json, object_kinds, object_waits
 from trireme.config import commandline
+from trireme.extenders import extender_calls
 from trireme.framework import amounts, resizes
 from trireme.framework.registry import ExtensionPoint
-from trireme.frontend import (
-    binding_cycle,
-    cycle_parts,
-    outcomes,
-    own_namespace,
-    pacing,
-    phase_configuration,
-    pods_in_pre_bind,
-    pre_binding,
-    preempting,
-    preemption_retries,
-    remote_plugins,
-    reservations,
-    scheduler,
-    scheduling_cycle,
-    status_outbox,
-    waiting_pods,
-)
-from trireme.frontend.cluster import (
-    class_registry,
-    cluster_cache,
-    cluster_informers,
-    cluster_watch,
-    node_json,
-    object_kinds,
-    object_waits,
-)
-from trireme.frontend.extenders import extender_calls
-from trireme.frontend.queueing import (
-    hints,
-    nominator,
-    pre_enqueue,
-    queue_backoff,
-    queue_hints,
-    queue_pod,
-    queue_remote,
-    scheduling_queue,
-)
-from trireme.frontend.replicas import (
+from trireme.frontend import own_namespace, phase_configuration, remote_plugins
+from trireme.frontend.phase_clients import (
     bind_replicas,
     children,
     class_answers,
@@ -64,13 +29,39 @@ from trireme.frontend.replicas import (
 )
 from trireme.frontend.serving import metrics_observed
 from trireme.frontend.term import Term
-from trireme.replica import dialing
+from trireme.queueing import (
+    hints,
+    nominator,
+    pre_enqueue,
+    queue_backoff,
+    queue_hints,
+    queue_pod,
+    queue_remote,
+    scheduling_queue,
+)
+from trireme.rpc import dialing
+from trireme.scheduling import (
+    binding_cycle,
+    cluster_watch,
+    cycle_parts,
+    outcomes,
+    pacing,
+    pods_in_pre_bind,
+    pre_binding,
+    preempting,
+    preemption_retries,
+    reservations,
+    scheduler,
+    scheduling_cycle,
+    status_outbox,
+    waiting_pods,
+)
 from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, plugin_pb2, snapshot_pb2
 from trireme_kube.client import begun_list, client, events, resources
 from trireme_kube.componentbase import clocks, supervision
 
 if TYPE_CHECKING:
-    from trireme.frontend.groups import pod_group_assembly
+    from trireme.scheduling.groups import pod_group_assembly
 
 log = logging.getLogger(__name__)
 
@@ -230,7 +221,7 @@ class Frontend:
 
     def _make_groups(self) -> "pod_group_assembly.PodGroupAssembly":
         # A dozen modules, which nobody else needs.
-        from trireme.frontend.groups import pod_group_assembly
+        from trireme.scheduling.groups import pod_group_assembly
 
         return pod_group_assembly.PodGroupAssembly(
             self._completed, self.recorder, self._write_later, self._preempting_for, self._now, self._wall

@@ -8,8 +8,8 @@ import grpc
 from grpc import aio
 
 from trireme.config import own
-from trireme.frontend import waiting_pods
-from trireme.replica import grpc_server, listening
+from trireme.rpc import grpc_server, listening
+from trireme.scheduling import waiting_pods
 from trireme.v1 import cycle_pb2, frontend_pb2, frontend_pb2_grpc
 
 # Moves pods, named by key and UID, to the active queue; answers those that are there now.

@@ -13,7 +13,7 @@ from typing import Any
 
 from trireme.config import commandline
 from trireme.frontend import assembly
-from trireme.frontend.replicas import children, endpoints, fallback
+from trireme.frontend.phase_clients import children, endpoints, fallback
 from trireme.frontend.term import Term
 from trireme_kube.client import client, events, informer, resources
 from trireme_kube.client.errors import ApiError, ApiUnreachable

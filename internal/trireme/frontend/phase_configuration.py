@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from trireme.config import commandline, model, own
 from trireme.framework.registry import ExtensionPoint
-from trireme.frontend.groups import pod_groups
+from trireme.queueing import pod_groups
 from trireme.v1 import plugin_pb2, snapshot_pb2
 
 POINTS: Mapping[ExtensionPoint, plugin_pb2.ExtensionPoint.ValueType] = {

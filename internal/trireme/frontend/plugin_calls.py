@@ -9,7 +9,8 @@ import grpc
 from grpc import aio
 
 from trireme.frontend import plugin_monitor
-from trireme.replica import call_durations, plugin_statistics, remote_breaker
+from trireme.remote import plugin_statistics, remote_breaker
+from trireme.rpc import call_durations
 from trireme.v1 import plugin_pb2
 
 if TYPE_CHECKING:

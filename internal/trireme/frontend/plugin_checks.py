@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from trireme.config import model
 from trireme.frontend import phase_configuration
-from trireme.replica import plugin_info
+from trireme.plugin_api import plugin_info
 from trireme.v1 import plugin_pb2
 
 

@@ -22,7 +22,9 @@ from grpc import aio
 from trireme.config import commandline, own
 from trireme.framework.registry import ExtensionPoint
 from trireme.frontend import phase_configuration, plugin_changes, plugin_checks
-from trireme.replica import dialing, plugin_control, plugin_info, remote_client, remote_connection
+from trireme.plugin_api import plugin_info
+from trireme.remote import plugin_control, remote_client, remote_connection
+from trireme.rpc import dialing
 from trireme.v1 import plugin_pb2
 from trireme_kube.componentbase import klog, supervision
 

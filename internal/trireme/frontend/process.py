@@ -16,7 +16,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     told = ending.Ending()
     # What is loaded at the start stays: to look through it for garbage all the while costs a twentieth of the start.
     gc.disable()
-    from trireme.replica import nursery
+    from trireme.rpc import nursery
 
     forked = nursery.fork()
     with nursery.trusting_nobody():

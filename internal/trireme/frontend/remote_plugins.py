@@ -13,10 +13,9 @@ from google.protobuf import message
 from trireme.config import commandline, model
 from trireme.framework import cluster_event
 from trireme.framework.registry import ExtensionPoint
-from trireme.frontend import pre_enqueue_calls
-from trireme.frontend.cluster import cluster_watch
-from trireme.frontend.queueing import queue_hints, queue_pod, queue_remote
-from trireme.replica import remote_client, remote_connection, remote_pod, remote_stages
+from trireme.queueing import queue_hints, queue_pod, queue_remote
+from trireme.remote import remote_client, remote_connection, remote_pod, remote_stages
+from trireme.scheduling import cluster_watch, pre_enqueue_calls
 from trireme.v1 import core_pb2, cycle_pb2, plugin_pb2, snapshot_pb2
 from trireme_kube.apimachinery import encode
 from trireme_kube.componentbase import supervision

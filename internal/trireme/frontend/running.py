@@ -16,11 +16,11 @@ from collections.abc import Callable
 from trireme.config import commandline
 from trireme.framework import release
 from trireme.frontend import assembly, ending, handle, leading, plugin_calls, plugin_monitor, reading_ahead
-from trireme.frontend.replicas import children
+from trireme.frontend.phase_clients import children
 from trireme.frontend.serving import metrics_observed, serving, serving_site
 from trireme.frontend.term import Term
-from trireme.replica import remote_client
-from trireme.replica.listening import ListenError
+from trireme.remote import remote_client
+from trireme.rpc.listening import ListenError
 from trireme_kube.client import client, election, event_series, informer, lease, lease_candidate, resources
 from trireme_kube.client.errors import ApiError, ApiUnreachable
 from trireme_kube.componentbase import clocks, klog, supervision, versions

@@ -13,8 +13,8 @@ from trireme.config import commandline, unheeded_gates
 from trireme.config.connection import Connection
 from trireme.config.options import LoggingOptions
 from trireme.frontend import ending, reading_ahead
-from trireme.frontend.replicas import children
-from trireme.replica import nursery
+from trireme.frontend.phase_clients import children
+from trireme.rpc import nursery
 from trireme_kube.client.errors import KubeconfigError
 from trireme_kube.componentbase import klog
 

@@ -10,11 +10,11 @@ from typing import Any
 import orjson
 
 from trireme.framework import resizes, tolerations
+from trireme.plugin_api import interfaces
 from trireme.plugins import (
     deferred_pod_scheduling,
     image_locality,
     inter_pod_affinity,
-    interfaces,
     node_affinity,
     node_declared_features,
     node_name,

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from trireme.framework import status
-from trireme.plugins import interfaces
+from trireme.plugin_api import interfaces
 from trireme.snapshot import arrays, classes, snapshot
 
 _ELSEWHERE: Final = "pod assigned to different node"

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from trireme.plugins import interfaces
+from trireme.plugin_api import interfaces
 from trireme.snapshot import arrays, classes, snapshot
 
 _MIB = 1024 * 1024

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from trireme.framework import domain_rules, status
-from trireme.plugins import inter_pod_affinity_scores, inter_pod_affinity_terms, interfaces
+from trireme.plugin_api import interfaces
+from trireme.plugins import inter_pod_affinity_scores, inter_pod_affinity_terms
 from trireme.snapshot import arrays, changes, classes, occupancy, snapshot
 from trireme.snapshot.dictionary import ABSENT
 

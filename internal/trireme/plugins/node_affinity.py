@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from trireme.framework import selectors, status
-from trireme.plugins import interfaces
+from trireme.plugin_api import interfaces
 from trireme.snapshot import arrays, classes, node_selection, nodes, snapshot
 from trireme.v1 import core_pb2
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from trireme.framework import status
-from trireme.plugins import interfaces
+from trireme.plugin_api import interfaces
 from trireme.snapshot import arrays, classes, snapshot
 
 _REASON = "node(s) didn't match the requested node name"

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from trireme.framework import status
-from trireme.plugins import interfaces
+from trireme.plugin_api import interfaces
 from trireme.snapshot import arrays, classes, rehearsal, snapshot
 
 _REASON = "node(s) didn't have free ports for the requested pod ports"

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from trireme.framework import amounts, status
-from trireme.plugins import interfaces, resource_usage
+from trireme.plugin_api import interfaces
+from trireme.plugin_kit import resource_usage
 from trireme.plugins.dynamic_resources import device_counts
 from trireme.snapshot import arrays, classes, snapshot
 

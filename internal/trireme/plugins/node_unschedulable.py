@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from trireme.framework import status, tolerations
-from trireme.plugins import interfaces
+from trireme.plugin_api import interfaces
 from trireme.snapshot import arrays, classes, snapshot
 
 _REASON = "node(s) were unschedulable"

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from trireme.framework import status
-from trireme.plugins import interfaces, volumes_attachments, volumes_claims, volumes_index, volumes_nodes
+from trireme.plugin_api import interfaces
+from trireme.plugin_kit import volumes_attachments, volumes_claims, volumes_index, volumes_nodes
 from trireme.snapshot import arrays, classes, snapshot
 
 _EXCEEDED = "node(s) exceed max volume count"

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from trireme.framework import domain_rules, label_selectors, status
-from trireme.plugins import interfaces, pod_topology_spread_domains, pod_topology_spread_scores
+from trireme.plugin_api import interfaces
+from trireme.plugins import pod_topology_spread_domains, pod_topology_spread_scores
 from trireme.plugins.pod_topology_spread_constraints import (
     HARD,
     HOSTNAME,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from trireme.framework import status, tolerations
-from trireme.plugins import interfaces
+from trireme.plugin_api import interfaces
 from trireme.snapshot import arrays, classes, nodes, snapshot
 
 _REASON = "node(s) had untolerated taint(s)"

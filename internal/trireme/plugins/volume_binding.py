@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from trireme.framework import status
-from trireme.plugins import interfaces, volumes_claims, volumes_matching, volumes_nodes, volumes_objects
+from trireme.plugin_api import interfaces
+from trireme.plugin_kit import volumes_claims, volumes_matching, volumes_nodes, volumes_objects
 from trireme.snapshot import arrays, classes, snapshot
 from trireme.v1 import core_pb2, cycle_pb2, snapshot_pb2
 from trireme.wire import volume_bindings

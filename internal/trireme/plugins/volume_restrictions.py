@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from trireme.framework import status
-from trireme.plugins import interfaces, volumes_claims, volumes_index, volumes_objects
+from trireme.plugin_api import interfaces
+from trireme.plugin_kit import volumes_claims, volumes_index, volumes_objects
 from trireme.snapshot import arrays, classes, snapshot
 from trireme.v1 import core_pb2
 

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from trireme.framework import status
-from trireme.plugins import interfaces, volumes_claims, volumes_objects, volumes_translation
+from trireme.plugin_api import interfaces
+from trireme.plugin_kit import volumes_claims, volumes_objects, volumes_translation
 from trireme.snapshot import arrays, classes, snapshot
 from trireme.v1 import core_pb2
 

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Mapping
 
-from trireme.plugins import catalog, interfaces
-from trireme.score import evaluation
+from trireme.evaluation.scoring import evaluation
+from trireme.plugin_api import interfaces
+from trireme.plugins import catalog
 from trireme.v1 import plugin_pb2, snapshot_pb2
 from trireme.wire import profiles
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from trireme.replica import phase_process
+from trireme.phases import phase_process
 from trireme.score import service
 from trireme.v1 import plugin_pb2, score_pb2, score_pb2_grpc
 

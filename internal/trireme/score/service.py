@@ -8,11 +8,8 @@ import grpc
 import numpy as np
 from grpc import aio
 
-from trireme.framework import amounts, domain_rules, status
-from trireme.plugins import interfaces
-from trireme.replica import follower, stopwatch
-from trireme.score import (
-    assembly,
+from trireme.evaluation import stopwatch
+from trireme.evaluation.scoring import (
     columns,
     domain_placement,
     evaluation,
@@ -21,6 +18,10 @@ from trireme.score import (
     ranking,
     sampling,
 )
+from trireme.framework import amounts, domain_rules, status
+from trireme.plugin_api import interfaces
+from trireme.rpc import follower
+from trireme.score import assembly
 from trireme.snapshot import arrays, classes, snapshot
 from trireme.v1 import filter_pb2, score_pb2, score_pb2_grpc, snapshot_pb2
 from trireme.wire import domain_constraints, node_columns, profiles

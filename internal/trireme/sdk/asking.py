@@ -16,7 +16,7 @@ import grpc
 from grpc import aio
 
 from trireme.framework import status
-from trireme.replica import fencing, follower, grpc_server
+from trireme.rpc import fencing, follower, grpc_server
 from trireme.sdk import calls, cluster_state
 from trireme.sdk.calls import Call, Node
 from trireme.sdk.configuring import Configurations

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from trireme.replica import plugin_info
+from trireme.plugin_api import plugin_info
 from trireme.sdk.values import Dependency, NodeData, Normalization
 from trireme.v1 import plugin_pb2
 

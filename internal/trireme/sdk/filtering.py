@@ -8,7 +8,7 @@ import numpy as np
 from grpc import aio
 
 from trireme.framework import status
-from trireme.plugins import interfaces
+from trireme.plugin_api import interfaces
 from trireme.sdk import calls, cluster_state
 from trireme.sdk.asking import Asking, WrongAnswer
 from trireme.sdk.results import PreFilter

@@ -13,7 +13,7 @@ import grpc
 import orjson
 from grpc import aio
 
-from trireme.replica import grpc_server, listening
+from trireme.rpc import grpc_server, listening
 from trireme.sdk import binding, description, filtering, queueing, scoring
 from trireme.sdk.asking import Asking
 from trireme.sdk.configuring import Configuration, InvalidArguments

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from trireme.config import commandline
-from trireme.frontend import scheduler
+from trireme.scheduling import scheduler
 
 STALL_SECONDS = 120.0
 """How long no cycle may complete while work is waiting, at least."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from trireme.config import commandline, gates
-from trireme.frontend.replicas import children
+from trireme.frontend.phase_clients import children
 from trireme_kube.client import resources
 from trireme_kube.componentbase import versions
 from trireme_kube.componentbase.instruments import (

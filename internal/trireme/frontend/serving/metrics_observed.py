@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any
 from trireme.config import model
 from trireme.framework import cluster_event, status
 from trireme.framework.registry import ExtensionPoint
-from trireme.frontend.queueing import queue_hints, queue_places, queue_pod, scheduling_queue
-from trireme.frontend.queueing.queue_remote import Instructions
-from trireme.frontend.queueing.queue_story import DELETED
+from trireme.queueing import queue_hints, queue_places, queue_pod, scheduling_queue
+from trireme.queueing.queue_remote import Instructions
+from trireme.queueing.queue_story import DELETED
 from trireme.v1 import filter_pb2
 from trireme_kube.componentbase.instruments import BETA, STABLE, Counter, Histogram, Instrument, exponential
 
 if TYPE_CHECKING:
-    from trireme.frontend.replicas import phases
+    from trireme.frontend.phase_clients import phases
 
 SCHEDULED = "scheduled"
 UNSCHEDULABLE = "unschedulable"

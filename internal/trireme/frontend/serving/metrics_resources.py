@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from prometheus_client.core import Metric
 
-from trireme.frontend.cluster import cluster_watch
+from trireme.scheduling import cluster_watch
 from trireme.v1 import core_pb2, meta_pb2
 from trireme_kube.apimachinery import quantity
 

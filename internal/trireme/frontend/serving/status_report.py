@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from trireme.cache import cluster_cache, placed_pod
 from trireme.framework import release
-from trireme.frontend import fit_error
-from trireme.frontend.cluster import cluster_cache, cluster_watch, placed_pod
-from trireme.frontend.queueing import pending_report, queue_pod
-from trireme.frontend.replicas import class_answers
+from trireme.frontend.phase_clients import class_answers
+from trireme.frontend.serving import pending_report
+from trireme.queueing import queue_pod
+from trireme.scheduling import cluster_watch, fit_error
 
 if TYPE_CHECKING:
     from trireme.frontend import assembly

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from trireme.framework import amounts, pausing, status
-from trireme.plugins import interfaces
+from trireme.plugin_api import interfaces
 from trireme.plugins.dynamic_resources import (
     allocator,
     alternatives,

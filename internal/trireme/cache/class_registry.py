@@ -1,0 +1,270 @@
+"""The registry of pod classes: pods equal in everything the enabled plugins can see get one number.
+
+A class is a base (everything but labels, see pod_projection) and the labels whose keys somebody selects by. Keys only
+ever become more; when one does, the caller interns again the pods that carry it. A class that no pod has any more is
+kept for a while, since the next pod of its controller may come, and then dropped; its number is never given again.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from trireme.cache.pod_projection import Labels
+from trireme.framework import amounts, resizes
+from trireme.v1 import core_pb2
+from trireme_kube.apimachinery import soundness
+
+# Classes without pods that are kept, and bases kept with them.
+IDLE_CLASSES = 1024
+
+# A base, the labels that take part, and whether there are no others either: a budget protects nobody without labels.
+ClassKey = tuple[int, Labels, bool]
+
+
+_IN_FORCE: tuple[
+    Literal[
+        "conditions",
+        "container_statuses",
+        "init_container_statuses",
+        "allocated_resources",
+        "resources",
+        "node_allocatable_resource_claim_statuses",
+    ],
+    ...,
+] = (
+    "conditions",
+    "container_statuses",
+    "init_container_statuses",
+    "allocated_resources",
+    "resources",
+    "node_allocatable_resource_claim_statuses",
+)
+"""The parts of a pod's status that resource arithmetic reads."""
+
+
+class InvalidPod(ValueError):
+    """The pod's scheduling fields cannot be read; the text names the field."""
+
+
+@dataclass(slots=True)
+class ClassEntry:
+    """One class. `pod` is its message; `pods` counts the placed and pending pods that belong to it; `derived` is for
+    who derives something from it.
+    """
+
+    id: int
+    key: ClassKey
+    pod: core_pb2.Pod
+    projected: bool
+    pods: int = 0
+    derived: Any = None
+
+
+@dataclass(slots=True)
+class _Base:
+    """What classes have in common: their message but for labels, the texts that mean it, and how many they are."""
+
+    pod: core_pb2.Pod
+    texts: list[bytes] = field(default_factory=list)
+    classes: int = 0
+
+
+class ClassRegistry:
+    """Bases, classes and the label keys that somebody selects by."""
+
+    def __init__(
+        self,
+        idle_classes: int = IDLE_CLASSES,
+        *,
+        all_labels: bool = False,
+        rules: amounts.Rules = amounts.DEFAULT_RULES,
+        keep_deferred: bool = False,
+    ) -> None:
+        """`all_labels`: somebody reads all labels of a pod, so all of them take part. `rules`: how pods are counted.
+        `keep_deferred`: whether a resize is deferred tells pods apart.
+        """
+        self.rules = rules
+        self.keep_deferred = keep_deferred
+        self._all_labels = all_labels
+        self._idle_limit = idle_classes
+        self._bases: dict[bytes, int] = {}
+        self._base_entries: dict[int, _Base] = {}
+        self._next_base = 1
+        self._next_class = 1
+        self._ids: dict[ClassKey, int] = {}
+        self._entries: dict[int, ClassEntry] = {}
+        self._idle: OrderedDict[int, None] = OrderedDict()
+        self._keys: set[str] = set()
+        self._added: dict[int, ClassEntry] = {}  # since the last delta, of those that still exist
+        self._removed: list[int] = []  # since the last delta, of those that it had
+        self._projections: dict[Labels, Labels] = {}
+        self._new_keys: set[str] = set()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __getitem__(self, class_id: int) -> ClassEntry:
+        return self._entries[class_id]
+
+    def of_one_pod(self, class_id: int) -> bool:
+        """Whether the class has its pod's own name, as claims may be named after it. A pod of no class has none."""
+        return bool(class_id) and bool(self[class_id].pod.metadata.uid)
+
+    def base_of(self, base: bytes) -> int:
+        """The number of a base. Raises: InvalidPod."""
+        number = self._bases.get(base)
+        if number is None:
+            number = self._bases[base] = self._new_base(base)
+            self._base_entries[number].texts.append(base)
+        return number
+
+    def base_with_claims(self, base: int, statuses: Sequence[core_pb2.NodeAllocatableResourceClaimStatus]) -> int:
+        """The base of a pod like those of this one, that takes these resources for its claims."""
+        pod = core_pb2.Pod()
+        pod.CopyFrom(self._base_entries[base].pod)
+        del pod.status.node_allocatable_resource_claim_statuses[:]
+        pod.status.node_allocatable_resource_claim_statuses.extend(statuses)
+        return self.base_of(pod.SerializeToString(deterministic=True))
+
+    def intern(self, base: int, labels: Labels) -> int:
+        """The class of a base and a pod's labels, with one pod more in it."""
+        key = (base, self._project(labels), not labels)
+        class_id = self._ids.get(key)
+        if class_id is None:
+            class_id = self._new_class(key, len(key[1]) < len(labels))
+        entry = self._entries[class_id]
+        if entry.pods == 0:
+            self._idle.pop(class_id, None)
+        entry.pods += 1
+        return class_id
+
+    def release(self, class_id: int) -> None:
+        """One pod fewer in the class."""
+        entry = self._entries[class_id]
+        entry.pods -= 1
+        if entry.pods == 0:
+            self._idle[class_id] = None
+            while len(self._idle) > self._idle_limit:
+                self._drop(self._idle.popitem(last=False)[0])
+
+    def select_by(self, keys: Iterable[str]) -> None:
+        """Somebody selects by these label keys from now on."""
+        new = set(keys) - self._keys
+        if new:
+            self._keys |= new
+            self._new_keys |= new
+            self._projections.clear()
+
+    @property
+    def all_labels(self) -> bool:
+        """Whether all labels take part."""
+        return self._all_labels
+
+    def select_all(self) -> None:
+        """Somebody reads all labels from now on. Pods must be interned again by the caller."""
+        self._all_labels = True
+        self._projections.clear()
+
+    def take_new_keys(self) -> frozenset[str]:
+        """Keys that became selected by since this was last called: pods that carry one must be interned again."""
+        new = frozenset(self._new_keys)
+        self._new_keys.clear()
+        return new
+
+    def take_changes(self) -> tuple[list[ClassEntry], list[int]]:
+        """Classes added, and classes removed, since this was last called. One that came and went is in neither."""
+        added, removed = list(self._added.values()), self._removed
+        self._added, self._removed = {}, []
+        return added, removed
+
+    def entries(self) -> Iterable[ClassEntry]:
+        """All classes."""
+        return self._entries.values()
+
+    def _project(self, labels: Labels) -> Labels:
+        projected = self._projections.get(labels)
+        if projected is None:
+            projected = tuple(pair for pair in labels if self._all_labels or pair[0] in self._keys)
+            # Pods of a StatefulSet have a label of their own each: the table must not grow with them.
+            if len(self._projections) >= 4 * self._idle_limit:
+                self._projections.clear()
+            self._projections[labels] = projected
+        return projected
+
+    def _new_base(self, base: bytes) -> int:
+        pod = core_pb2.Pod.FromString(base)
+        asked = _amounts(pod, self.rules)
+        if pod.HasField("status") and not (self.keep_deferred and resizes.deferred(pod.status)):
+            plain = _without_resources(pod)
+            if plain != pod and _amounts(plain, self.rules) == asked:
+                # What the kubelet reports is what was asked for: no other class for it.
+                return self.base_of(plain.SerializeToString(deterministic=True))
+        number = self._next_base
+        self._next_base += 1
+        self._base_entries[number] = _Base(pod)
+        return number
+
+    def _new_class(self, key: ClassKey, projected: bool) -> int:
+        class_id = self._next_class
+        self._next_class += 1
+        pod = core_pb2.Pod()
+        pod.CopyFrom(self._base_entries[key[0]].pod)
+        pod.metadata.labels.update(dict(key[1]))
+        self.select_by(selected_keys(pod))
+        entry = ClassEntry(class_id, key, pod, projected)
+        self._ids[key] = class_id
+        self._entries[class_id] = entry
+        self._base_entries[key[0]].classes += 1
+        self._added[class_id] = entry
+        return class_id
+
+    def _drop(self, class_id: int) -> None:
+        entry = self._entries.pop(class_id)
+        del self._ids[entry.key]
+        if self._added.pop(class_id, None) is None:
+            self._removed.append(class_id)
+        number = entry.key[0]
+        base = self._base_entries[number]
+        base.classes -= 1
+        if base.classes == 0:
+            del self._base_entries[number]
+            for text in base.texts:
+                del self._bases[text]
+
+
+def selected_keys(pod: core_pb2.Pod) -> set[str]:
+    """The label keys that the pod selects other pods by."""
+    keys: set[str] = set()
+    affinity = pod.spec.affinity
+    for either in (affinity.pod_affinity, affinity.pod_anti_affinity):
+        terms = list(either.required_during_scheduling_ignored_during_execution)
+        preferred = either.preferred_during_scheduling_ignored_during_execution
+        terms += [weighted.pod_affinity_term for weighted in preferred]
+        for term in terms:
+            keys.update(term.label_selector.match_labels)
+            keys.update(expression.key for expression in term.label_selector.match_expressions)
+    for constraint in pod.spec.topology_spread_constraints:
+        keys.update(constraint.label_selector.match_labels)
+        keys.update(expression.key for expression in constraint.label_selector.match_expressions)
+        keys.update(constraint.match_label_keys)
+    return keys
+
+
+def _amounts(pod: core_pb2.Pod, rules: amounts.Rules) -> amounts.PodAmounts:
+    try:
+        soundness.settle(pod)
+        return amounts.pod_amounts(pod, rules)
+    except ValueError as error:
+        raise InvalidPod(str(error)) from error
+
+
+def _without_resources(pod: core_pb2.Pod) -> core_pb2.Pod:
+    """The pod without what its status says of resources in force."""
+    plain = core_pb2.Pod()
+    plain.CopyFrom(pod)
+    for name in _IN_FORCE:
+        plain.status.ClearField(name)
+    if not plain.status.ListFields():
+        plain.ClearField("status")
+    return plain

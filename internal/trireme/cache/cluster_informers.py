@@ -1,0 +1,94 @@
+"""The informers of the cluster: what of it is followed, how each kind is read, and who hears of it.
+
+Everything is read in the encodings that `clientConnection` names, protobuf by default: an object's bytes then become
+its message in one call, where JSON takes a step of Python for each field. Only what extenders and plugins are sent
+whole is read in JSON, because that is what they get.
+"""
+
+import functools
+import logging
+from collections.abc import Callable, Mapping, Sequence, Set
+from typing import Any, TypeVar
+
+from google.protobuf.message import Message
+
+from trireme.cache import extender_objects, node_json, object_kinds, pod_projection
+from trireme.v1 import core_pb2
+from trireme_kube.apimachinery import decode
+from trireme_kube.client import begun_list, client, informer, listwatch, protobuf, resources
+
+log = logging.getLogger(__name__)
+
+M = TypeVar("M", bound=Message)
+OnEvents = Callable[[Sequence[Any]], None]
+# How an object is read in JSON, and in protobuf; None: it must come in JSON.
+Decoders = tuple[Callable[[Any], Any], Callable[[bytes], Any] | None]
+
+
+def make(
+    api: client.ApiClient,
+    begun: Mapping[resources.Resource, begun_list.BegunList],
+    gate: Callable[[str], bool],
+    paths: Set[tuple[str, str]],
+    kept: extender_objects.ExtenderObjects | None,
+    on_pods: OnEvents,
+    on_nodes: OnEvents,
+    on_objects: Callable[[object_kinds.ObjectKind, Sequence[Any]], None],
+    json: node_json.NodeJson,
+) -> list[informer.Informer[Any]]:
+    """The informers of pods, of nodes and of each kind whose feature gates are on.
+
+    `begun` are lists that were asked for already, `paths` fields of pods that plugins read beside, which may
+    grow; `kept` keeps objects for extenders, and `json` the JSON of nodes for plugins.
+    """
+    pods: Decoders = (
+        functools.partial(pod_projection.parse, extra=paths),
+        functools.partial(pod_projection.parse_protobuf, extra=paths),
+    )
+    nodes = _decoders(core_pb2.Node)
+    pod_consumers, node_consumers = [_Consumer(on_pods)], [_Consumer(on_nodes)]
+    if kept is not None:
+        pods = kept.pod_decoder(pods[0]), None
+        # What is gone is forgotten once the others have heard of it.
+        pod_consumers.append(_Consumer(kept.on_pods))
+    if kept is not None and kept.keeps_nodes:
+        nodes = kept.node_decoder(nodes[0]), None
+        node_consumers.append(_Consumer(kept.on_nodes))
+    nodes = json.decoder(nodes[0]), nodes[1]
+    make_one = functools.partial(_informer, api, begun, gate(listwatch.STREAMS_GATE))
+    made = [make_one(resources.PODS, pods, pod_consumers), make_one(resources.NODES, nodes, node_consumers)]
+    for kind in object_kinds.KINDS:
+        if all(gate(name) for name in kind.gates):
+            consumer = _Consumer(functools.partial(on_objects, kind))
+            made.append(make_one(kind.watched, _decoders(kind.message), [consumer]))
+    if json.wanted:
+        made[1].request_json()
+    return made
+
+
+class _Consumer:
+    """An informer's consumer made of a function."""
+
+    def __init__(self, take: OnEvents) -> None:
+        self.on_events = take
+
+
+def _decoders(message: type[M]) -> Decoders:
+    return (
+        functools.partial(decode.decode, message_class=message),
+        functools.partial(protobuf.decode, message_class=message),
+    )
+
+
+def _informer(
+    api: client.ApiClient,
+    begun: Mapping[resources.Resource, begun_list.BegunList],
+    streams: bool,
+    watched: resources.Resource,
+    decoders: Decoders,
+    consumers: Sequence[_Consumer],
+) -> informer.Informer[Any]:
+    read, read_protobuf = decoders
+    return informer.Informer(
+        api, watched, read, consumers, decode_protobuf=read_protobuf, begun=begun.get(watched), streams=streams
+    )

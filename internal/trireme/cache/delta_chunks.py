@@ -1,0 +1,87 @@
+"""Deltas of bounded size: what is to be published, cut into chunks.
+
+A replica takes messages of 16 MiB at most, and applies a delta at once, so that calls and acknowledgements wait for it.
+However much has changed, and however large the objects are, chunks of 1 MiB keep clear of both limits.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from trireme.cache.placed_pod import PlacedPod
+from trireme.v1 import snapshot_pb2
+
+CHUNK_BYTES = 1 << 20
+"""What a chunk holds, unless one object alone is larger."""
+
+PODS_PER_PART = 2000
+"""At some 100 bytes a pod, so many are far below a chunk."""
+BYTES_PER_POD = 128
+
+NAMES_PER_PART = 2000
+BYTES_PER_NAME = 64
+"""Of removed objects and nominations; rows, slots and classes take less."""
+
+Part = tuple[int, Callable[[snapshot_pb2.Delta], object]]
+"""Something to publish that is not cut: its size in bytes, at least roughly, and what adds it to a delta."""
+
+
+def chunked(parts: Iterable[Part], begin: Callable[[], snapshot_pb2.Delta]) -> Iterator[snapshot_pb2.Delta]:
+    """The parts, in order, in as many deltas as it takes, but at least one; `begin` makes each of them."""
+    delta, size = begin(), 0
+    for weight, add in parts:
+        if size and size + weight > CHUNK_BYTES:
+            yield delta
+            delta, size = begin(), 0
+        add(delta)
+        size += weight
+    yield delta
+
+
+def node(entry: bytes) -> Part:
+    """A node, as a serialised NodeEntry."""
+    return len(entry), lambda delta: delta.nodes.add().MergeFromString(entry)
+
+
+def pod_class(message: snapshot_pb2.PodClass) -> Part:
+    """A class."""
+    return message.ByteSize(), lambda delta: delta.classes.append(message)
+
+
+def cluster_object(message: snapshot_pb2.ClusterObject) -> Part:
+    """An object."""
+    return message.ByteSize(), lambda delta: delta.objects.append(message)
+
+
+def removed_object(kind: str, namespace: str, name: str) -> Part:
+    """An object that is gone."""
+    return BYTES_PER_NAME, lambda delta: delta.removed_objects.add(kind=kind, namespace=namespace, name=name)
+
+
+def nomination(message: snapshot_pb2.Nomination) -> Part:
+    """A nomination."""
+    return message.ByteSize(), lambda delta: delta.nominations.append(message)
+
+
+def pods(listed: Sequence[PlacedPod], known_rows: frozenset[int] | set[int]) -> Iterator[Part]:
+    """Placed pods; of those at `known_rows` the replicas know names and UIDs."""
+    for start in range(0, len(listed), PODS_PER_PART):
+        some = listed[start : start + PODS_PER_PART]
+        yield BYTES_PER_POD * len(some), lambda delta, some=some: _add_pods(delta.pods, some, known_rows)  # type: ignore[misc]
+
+
+def numbers(listed: Sequence[int], add: Callable[[snapshot_pb2.Delta, Sequence[int]], object]) -> Iterator[Part]:
+    """Rows, slots or classes that are gone."""
+    for start in range(0, len(listed), NAMES_PER_PART):
+        some = listed[start : start + NAMES_PER_PART]
+        yield 5 * len(some), lambda delta, some=some: add(delta, some)  # type: ignore[misc]
+
+
+def _add_pods(
+    columns: snapshot_pb2.PodColumns, listed: Sequence[PlacedPod], known_rows: frozenset[int] | set[int]
+) -> None:
+    columns.row.extend(pod.row for pod in listed)
+    columns.pod_class.extend(pod.class_id for pod in listed)
+    columns.slot.extend(pod.slot for pod in listed)
+    columns.uid.extend("" if pod.row in known_rows else pod.uid for pod in listed)
+    columns.name.extend("" if pod.row in known_rows else pod.name for pod in listed)
+    columns.start_time_s.extend(pod.start for pod in listed)
+    columns.flags.extend(pod.flags | pod.evicting for pod in listed)

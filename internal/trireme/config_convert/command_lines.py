@@ -1,0 +1,219 @@
+"""Old command lines: what has its place in the configuration goes there, what is still a flag stays one.
+
+The flags are today's and those that are gone, so that a whole command line can be given as it stands in a manifest.
+"""
+
+import shlex
+from collections.abc import Sequence
+from functools import cache
+
+from trireme.config import command_flags, gates
+from trireme.config.old_flags import LOG_FLAGS, UNUSED_FLAGS
+from trireme.config_convert import configurations, profiles
+from trireme.config_convert.bygone import DEFAULT_PROVIDER
+from trireme.config_convert.drafts import Draft, Profile, Sources
+from trireme.config_convert.profiles import older
+from trireme.config_convert.reading import ConversionError, Reader
+from trireme_kube.componentbase import flag_values, flags
+from trireme_kube.componentbase.flags import Flag, FlagSet, Parsed, Section
+
+PROGRAM = "trireme config convert"
+
+_POLICY = ("policy-config-file", "policy-configmap", "policy-configmap-namespace", "use-legacy-policy-config")
+_INSECURE_PORT = ("port", "address")
+#: Flags of schedulers whose default weights were others.
+_OLD_WEIGHTS = frozenset(
+    {
+        *_POLICY,
+        *_INSECURE_PORT,
+        "algorithm-provider",
+        "failure-domains",
+        "hard-pod-affinity-symmetric-weight",
+        "scheduler-name",
+    }
+)
+#: Flag → section and field of the configuration.
+_CONNECTION = {
+    "kubeconfig": "kubeconfig",
+    "kube-api-content-type": "contentType",
+    "kube-api-qps": "qps",
+    "kube-api-burst": "burst",
+}
+_ELECTION = {
+    "leader-elect": "leaderElect",
+    "leader-elect-lease-duration": "leaseDuration",
+    "leader-elect-renew-deadline": "renewDeadline",
+    "leader-elect-retry-period": "retryPeriod",
+    "leader-elect-resource-name": "resourceName",
+    "leader-elect-resource-namespace": "resourceNamespace",
+    "lock-object-name": "resourceName",
+    "lock-object-namespace": "resourceNamespace",
+}
+_PROFILING = {"profiling": "enableProfiling", "contention-profiling": "enableContentionProfiling"}
+#: Set in the configuration, or without a meaning for one.
+_NOT_KEPT = frozenset(
+    {
+        *_OLD_WEIGHTS,
+        *_CONNECTION,
+        *_ELECTION,
+        *_PROFILING,
+        *LOG_FLAGS,
+        *UNUSED_FLAGS,
+        "config",
+        "feature-gates",
+        "help",
+        "leader-elect-resource-lock",
+        "version",
+        "write-config-to",
+    }
+)
+
+
+@cache
+def flag_set() -> FlagSet:
+    """The flags that `trireme config convert` takes."""
+    text, number, truth = flag_values.STRING, flag_values.INT, flag_values.BOOL
+    old = (
+        Flag("address", text, "", "Address of the port without TLS."),
+        Flag("algorithm-provider", text, "", "DefaultProvider or ClusterAutoscalerProvider."),
+        Flag("hard-pod-affinity-symmetric-weight", number, 1, "Weight of other pods' required affinity."),
+        Flag("lock-object-name", text, "", "Name of the lock."),
+        Flag("lock-object-namespace", text, "", "Namespace of the lock."),
+        Flag("policy-config-file", text, "", "File with a Policy."),
+        Flag(
+            "policy-configmap", text, "", "ConfigMap with a Policy; read from the cluster of --kubeconfig or --master."
+        ),
+        Flag("policy-configmap-namespace", text, configurations.DEFAULT_POLICY_NAMESPACE, "Its namespace."),
+        Flag("port", number, 10251, "Port without TLS."),
+        Flag("scheduler-name", text, "", "Pods with this schedulerName are scheduled."),
+        Flag("use-legacy-policy-config", truth, False, "Use --policy-config-file, whatever else says."),
+    )
+    gone = tuple(
+        Flag(name, truth if is_switch else text, False if is_switch else "", "Without equivalent.")
+        for name, is_switch in sorted({**LOG_FLAGS, **UNUSED_FLAGS}.items())
+    )
+    return FlagSet((Section("old", old), Section("gone", gone), *command_flags.flag_set().sections))
+
+
+def convert(arguments: Sequence[str], sources: Sources) -> Draft:
+    """Converts a file, an old command line, or both: a command line with `--config` or with the file beside it.
+
+    Raises:
+        FlagError: the command line cannot be read.
+        ConfigurationError: something that it names cannot be read.
+    """
+    parsed = flags.parse(flag_set(), arguments)
+    files = [*parsed.positional, *([parsed["config"]] if parsed["config"] else [])]
+    if len(files) > 1:
+        raise ConversionError(f"there is more than one file to convert: {', '.join(files)}")
+    if files:
+        draft = _from_file(files[0], parsed, sources)
+    elif parsed.given:
+        draft = Draft(origin="a command line", master=parsed["master"])
+        _settings(parsed, draft)
+        _leader_election(parsed, draft)
+        if parsed.given & _OLD_WEIGHTS:
+            _profile(parsed, draft)
+            _algorithm(parsed, sources, draft)
+    else:
+        raise ConversionError("there is nothing to convert: name a file, or give the flags of an old scheduler")
+    _rest(parsed, draft)
+    return draft
+
+
+def _from_file(path: str, parsed: Parsed, sources: Sources) -> Draft:
+    data = sources.read_file(path)
+    draft = Draft(master=parsed["master"])
+    try:
+        version = configurations.convert(data, sources, draft)
+    except ConversionError as error:
+        raise ConversionError(f"{path}: {error}") from error
+    draft.origin = f"{path}, {draft.origin}"
+    if not version:  # a Policy: the flags beside it are the configuration
+        _settings(parsed, draft)
+        _leader_election(parsed, draft)
+        _scheduler_name(parsed, draft.profile())
+        return draft
+    ignored = {*_CONNECTION, *_PROFILING, "scheduler-name", "hard-pod-affinity-symmetric-weight", "algorithm-provider"}
+    if older(version, "v1beta2"):
+        ignored.update(_ELECTION)
+    else:
+        _leader_election(parsed, draft)
+    for name in sorted(ignored & parsed.given):
+        draft.note(f"--{name}", "had no effect beside a configuration file; it was left out")
+    if parsed.given & set(_POLICY):
+        if draft.says_plugins:
+            raise ConversionError("a Policy and plugins in the configuration exclude each other")
+        _algorithm(parsed, sources, draft)
+    return draft
+
+
+def _settings(parsed: Parsed, draft: Draft) -> None:
+    for flag, name in _CONNECTION.items():
+        if flag in parsed.given:
+            draft.set("clientConnection", name, parsed[flag])
+    for flag, name in _PROFILING.items():
+        if flag in parsed.given:
+            draft.settings[name] = parsed[flag]
+
+
+def _leader_election(parsed: Parsed, draft: Draft) -> None:
+    for flag, name in _ELECTION.items():
+        if flag in parsed.given:
+            value = parsed[flag]
+            draft.set("leaderElection", name, value if isinstance(value, bool) else str(value))
+    configurations.note_lock("--leader-elect-resource-lock", parsed["leader-elect-resource-lock"], draft)
+
+
+def _scheduler_name(parsed: Parsed, profile: Profile) -> None:
+    if parsed["scheduler-name"]:
+        profile.settings["schedulerName"] = parsed["scheduler-name"]
+    if "hard-pod-affinity-symmetric-weight" in parsed.given:
+        weight = parsed["hard-pod-affinity-symmetric-weight"]
+        profile.plugins.args_of("InterPodAffinity").setdefault("hardPodAffinityWeight", weight)
+
+
+def _profile(parsed: Parsed, draft: Draft) -> None:
+    provider = parsed["algorithm-provider"] or DEFAULT_PROVIDER
+    profile = Profile(profiles.convert(Reader({}), "v1beta1", draft.notes, provider))
+    _scheduler_name(parsed, profile)
+    draft.profiles.append(profile)
+
+
+def _algorithm(parsed: Parsed, sources: Sources, draft: Draft) -> None:
+    """The Policy that the flags name; a ConfigMap counts before a file, unless that is asked for."""
+    file, config_map = parsed["policy-config-file"], parsed["policy-configmap"]
+    if file and (parsed["use-legacy-policy-config"] or not config_map):
+        configurations.apply_policy_file(file, sources, draft)
+    elif config_map and not parsed["use-legacy-policy-config"]:
+        namespace = parsed["policy-configmap-namespace"]
+        configurations.apply_policy_config_map(namespace, config_map, sources, draft)
+
+
+def _rest(parsed: Parsed, draft: Draft) -> None:
+    """Flags that have no place in the configuration."""
+    if set(_INSECURE_PORT) & parsed.given and parsed["port"]:
+        address = f"{parsed['address'] or '0.0.0.0'}:{parsed['port']}"
+        configurations.note_insecure_port("--address, --port", address, draft)
+    logs = sorted(set(LOG_FLAGS) & parsed.given)
+    if logs:
+        about = ", ".join(f"--{name}" for name in logs)
+        draft.note(about, "are gone: logs go to stderr, what runs the process takes them from there")
+    for name in sorted(set(UNUSED_FLAGS) & parsed.given):
+        draft.note(f"--{name}", "has no equivalent: it is of no use to a scheduler any more")
+    draft.flags.extend(shlex.quote(f"--{name}={text}") for name, text in parsed.uses if name not in _NOT_KEPT)
+    _feature_gates(parsed, draft)
+
+
+def _feature_gates(parsed: Parsed, draft: Draft) -> None:
+    """Gates that are still there stay on the command line."""
+    known = gates.table().gates
+    kept: list[str] = []
+    for values in parsed["feature-gates"].values():
+        for name, on in gates.parse_gates(",".join(values)).items():
+            if name in known:
+                kept.append(f"{name}={str(on).lower()}")
+            else:
+                draft.note(f"--feature-gates={name}", "is gone: what it switched has long been decided")
+    if kept:
+        draft.flags.append(f"--feature-gates={','.join(kept)}")

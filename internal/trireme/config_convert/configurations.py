@@ -1,0 +1,242 @@
+"""Whole files: what they are, and a KubeSchedulerConfiguration of any version as a draft of `v1`."""
+
+from typing import Any
+
+from trireme.config.model import API_GROUP, KIND
+from trireme.config_convert import extenders, policies, profiles
+from trireme.config_convert.bygone import DEFAULT_PROVIDER
+from trireme.config_convert.drafts import Draft, Profile, Sources
+from trireme.config_convert.plugin_lists import Plugins
+from trireme.config_convert.profiles import VERSIONS, older
+from trireme.config_convert.reading import ConversionError, Reader, read_document
+from trireme_kube.apimachinery.golang import quote
+
+#: Where a ConfigMap holds a Policy.
+POLICY_KEY = "policy.cfg"
+DEFAULT_POLICY_NAMESPACE = "kube-system"
+#: `kubescheduler.config.k8s.io` had this name before.
+_FIRST_GROUP = "componentconfig"
+
+_SAME_SETTINGS = (
+    "parallelism",
+    "enableProfiling",
+    "enableContentionProfiling",
+    "percentageOfNodesToScore",
+    "podInitialBackoffSeconds",
+    "podMaxBackoffSeconds",
+    "delayCacheUntilActive",
+)
+_LEADER_ELECTION = (
+    "leaderElect",
+    "leaseDuration",
+    "renewDeadline",
+    "retryPeriod",
+    "resourceName",
+    "resourceNamespace",
+)
+_CLIENT_CONNECTION = ("kubeconfig", "acceptContentTypes", "contentType", "qps", "burst")
+
+
+def convert(data: bytes, sources: Sources, draft: Draft) -> str:
+    """Fills a draft from a file: a configuration, a Policy, or a ConfigMap that holds one of them.
+
+    Returns:
+        The version of the configuration; empty for a Policy.
+
+    Raises:
+        ConversionError: it is none of them, or cannot be read.
+    """
+    value = read_document(data)
+    kind, api_version = value.get("kind"), value.get("apiVersion")
+    if kind == "ConfigMap":
+        return convert(_held(value.get("data")), sources, draft)
+    if kind == "Policy" or (kind is None and ("predicates" in value or "priorities" in value)):
+        draft.origin = "a Policy"
+        _apply_policy(value, draft)
+        return ""
+    group, _, version = str(api_version).partition("/")
+    if kind != KIND or group not in (API_GROUP, _FIRST_GROUP) or version not in VERSIONS:
+        raise ConversionError(
+            f"holds kind {quote(str(kind or ''))} of apiVersion {quote(str(api_version or ''))}, not a {KIND} of "
+            f"{API_GROUP}, a Policy, or a ConfigMap with one of them"
+        )
+    draft.origin = f"a {KIND} {version}"
+    _configuration(Reader(value), version, sources, draft)
+    return version
+
+
+def _held(data: Any) -> bytes:
+    """What a ConfigMap holds."""
+    if not isinstance(data, dict) or not data:
+        raise ConversionError("is a ConfigMap without data")
+    key = POLICY_KEY if POLICY_KEY in data else next(iter(data))
+    if len(data) > 1 and key != POLICY_KEY:
+        raise ConversionError(f"is a ConfigMap with several keys and none of them is {POLICY_KEY}")
+    if not isinstance(data[key], str):
+        raise ConversionError(f"data.{key}: must be a string")
+    return str(data[key]).encode()
+
+
+# A Policy.
+
+
+def apply_policy_file(path: str, sources: Sources, draft: Draft) -> None:
+    """Lets a draft's only profile do what the Policy in a file says.
+
+    Raises:
+        ConfigurationError: it cannot be read.
+    """
+    try:
+        _apply_policy(read_document(sources.read_file(path)), draft)
+    except ConversionError as error:
+        raise ConversionError(f"{path}: {error}") from error
+
+
+def apply_policy_config_map(namespace: str, name: str, sources: Sources, draft: Draft) -> None:
+    """As `apply_policy_file`, with a ConfigMap of the cluster."""
+    data = sources.read_config_map(draft.cluster, namespace, name)
+    where = f"ConfigMap {namespace}/{name}"
+    if POLICY_KEY not in data:
+        raise ConversionError(f"{where}: has no {POLICY_KEY}")
+    try:
+        _apply_policy(read_document(data[POLICY_KEY].encode()), draft)
+    except ConversionError as error:
+        raise ConversionError(f"{where}: {error}") from error
+
+
+def _apply_policy(value: dict[str, Any], draft: Draft) -> None:
+    profile = draft.profile()
+    plugins, draft.extenders = policies.convert(Reader(value), draft.notes)
+    if "hardPodAffinityWeight" in (profile.plugins.args.get("InterPodAffinity") or {}):
+        weight = profile.plugins.args["InterPodAffinity"]["hardPodAffinityWeight"]
+        plugins.args_of("InterPodAffinity").setdefault("hardPodAffinityWeight", weight)
+    profile.plugins = plugins
+
+
+# A KubeSchedulerConfiguration.
+
+
+def _configuration(value: Reader, version: str, sources: Sources, draft: Draft) -> None:
+    for name in ("apiVersion", "kind", "metadata"):
+        value.take(name)
+    value.copy(_SAME_SETTINGS, draft.settings)
+    _connection(value, draft)
+    _leader_election(value, draft)
+    algorithm = value.reader("algorithmSource")
+    provider = (algorithm.text("provider") if algorithm else "") or DEFAULT_PROVIDER
+    listed = value.readers("profiles")
+    draft.says_plugins = any("plugins" in one.value or "pluginConfig" in one.value for one in [value, *(listed or ())])
+    if older(version, "v1alpha2"):
+        _only_profile(value, version, provider, draft)
+    else:
+        for profile in listed or []:
+            _profile(profile, version, provider, draft)
+        if not listed and older(version, "v1beta3"):
+            _profile(Reader({}), version, provider, draft)
+        draft.extenders = extenders.convert(value, draft.notes)
+    if algorithm is not None:
+        _policy_source(algorithm, sources, draft)
+    _old_settings(value, draft)
+    draft.notes.extend(value.unknown())
+
+
+def _connection(value: Reader, draft: Draft) -> None:
+    connection = value.reader("clientConnection")
+    if connection is not None:
+        written: dict[str, Any] = {}
+        connection.copy(_CLIENT_CONNECTION, written)
+        draft.notes.extend(connection.unknown())
+        if written:
+            draft.settings["clientConnection"] = written
+
+
+def _leader_election(value: Reader, draft: Draft) -> None:
+    election = value.reader("leaderElection")
+    if election is None:
+        return
+    written: dict[str, Any] = {}
+    election.copy(_LEADER_ELECTION, written)
+    for old, new in (("lockObjectName", "resourceName"), ("lockObjectNamespace", "resourceNamespace")):
+        name = election.text(old)
+        if name:
+            written.setdefault(new, name)
+    note_lock(election.at("resourceLock"), election.text("resourceLock"), draft)
+    draft.notes.extend(election.unknown())
+    if written:
+        draft.settings["leaderElection"] = written
+
+
+def note_lock(about: str, lock: str, draft: Draft) -> None:
+    """Says that there is one kind of lock only."""
+    if lock not in ("", "leases"):
+        text = f"{lock} is gone, Leases are the only lock; an instance that holds the old one does not count"
+        draft.note(about, f"{text}: end it first")
+
+
+def _profile(reader: Reader, version: str, provider: str, draft: Draft) -> None:
+    profile = Profile(profiles.convert(reader, version, draft.notes, provider))
+    reader.copy(("schedulerName", "percentageOfNodesToScore"), profile.settings)
+    draft.notes.extend(reader.unknown())
+    draft.profiles.append(profile)
+
+
+def _only_profile(value: Reader, version: str, provider: str, draft: Draft) -> None:
+    """Before profiles, what makes one stood in the configuration itself."""
+    profile = Profile(profiles.convert(value, version, draft.notes, provider))
+    value.copy(("schedulerName",), profile.settings)
+    draft.profiles.append(profile)
+
+
+def _policy_source(algorithm: Reader, sources: Sources, draft: Draft) -> None:
+    policy = algorithm.reader("policy")
+    draft.notes.extend(algorithm.unknown())
+    if policy is None:
+        return
+    if draft.says_plugins:
+        raise ConversionError("a Policy and plugins in the configuration exclude each other")
+    file, config_map = policy.reader("file"), policy.reader("configMap")
+    draft.notes.extend(policy.unknown())
+    if file is not None:
+        apply_policy_file(file.text("path"), sources, draft)
+    elif config_map is not None:
+        namespace = config_map.text("namespace") or DEFAULT_POLICY_NAMESPACE
+        apply_policy_config_map(namespace, config_map.text("name"), sources, draft)
+
+
+def _old_settings(value: Reader, draft: Draft) -> None:
+    """Settings that are somewhere else now, or nowhere."""
+    weight = value.integer("hardPodAffinitySymmetricWeight")
+    if weight is not None:
+        _configure(draft, "InterPodAffinity", "hardPodAffinityWeight", weight)
+    timeout = value.integer("bindTimeoutSeconds")
+    if timeout is not None:
+        _configure(draft, "VolumeBinding", "bindTimeoutSeconds", timeout)
+    if value.boolean("disablePreemption"):
+        for profile in draft.profiles:
+            _without_preemption(profile.plugins)
+    for name in ("healthzBindAddress", "metricsBindAddress"):
+        note_insecure_port(name, value.text(name), draft)
+    domains = value.text("failureDomains")
+    if domains:
+        draft.note("failureDomains", "is gone: pods and default constraints name their topology keys themselves")
+    switched = value.reader("featureGates")
+    if switched is not None and switched.value:
+        text = ",".join(f"{name}={str(on).lower()}" for name, on in switched.value.items())
+        draft.note("featureGates", f"are set by --feature-gates={text}")
+
+
+def _configure(draft: Draft, plugin: str, name: str, value: Any) -> None:
+    for profile in draft.profiles:
+        profile.plugins.args_of(plugin).setdefault(name, value)
+
+
+def _without_preemption(plugins: Plugins) -> None:
+    plugins.at("postFilter").forget("DefaultPreemption")
+    plugins.at("postFilter").disable("DefaultPreemption")
+
+
+def note_insecure_port(about: str, address: str, draft: Draft) -> None:
+    """Says where health and metrics are served now."""
+    if address and not (address == "0" or address.endswith(":0")):
+        text = f"{address} has no equivalent: health and metrics are served over HTTPS alone, at --secure-port"
+        draft.note(about, f"{text} (10259) of --bind-address")

@@ -1,0 +1,48 @@
+"""Extenders, as a Policy or an older version of the configuration had them, as `v1` has them."""
+
+from typing import Any
+
+from trireme.config_convert.reading import ConversionError, Note, Reader
+from trireme_kube.apimachinery.golang import Duration
+
+_FIELDS = (
+    "urlPrefix",
+    "filterVerb",
+    "preemptVerb",
+    "prioritizeVerb",
+    "weight",
+    "bindVerb",
+    "enableHTTPS",
+    "nodeCacheCapable",
+    "managedResources",
+    "ignorable",
+)
+_TLS_FIELDS = ("insecure", "serverName", "certFile", "keyFile", "caFile", "certData", "keyData", "caData")
+
+
+def convert(configuration: Reader, notes: list[Note]) -> list[dict[str, Any]]:
+    """Takes the extenders."""
+    converted: list[dict[str, Any]] = []
+    for extender in configuration.readers("extenders") or []:
+        written: dict[str, Any] = {}
+        extender.copy(_FIELDS, written)
+        tls = extender.reader("tlsConfig")
+        if tls is not None:
+            written["tlsConfig"] = {}
+            tls.copy(_TLS_FIELDS, written["tlsConfig"])
+            notes.extend(tls.unknown())
+        timeout = extender.take("httpTimeout")
+        if timeout:
+            written["httpTimeout"] = _timeout(extender, timeout)
+        notes.extend(extender.unknown())
+        converted.append(written)
+    return converted
+
+
+def _timeout(extender: Reader, timeout: Any) -> str:
+    """A Policy gave it in nanoseconds."""
+    if isinstance(timeout, str):
+        return timeout
+    if isinstance(timeout, bool) or not isinstance(timeout, int):
+        raise ConversionError(f"{extender.at('httpTimeout')}: must be a duration")
+    return str(Duration(timeout))

@@ -1,0 +1,68 @@
+"""What the plugin NodeLabel did, done by NodeAffinity.
+
+NodeLabel let pods on nodes with some labels, whatever their values, and without others, and preferred such nodes. An
+affinity that is added to that of every pod does the same; as preference it shares NodeAffinity's score with what the
+pods prefer themselves.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from trireme.config_convert.plugin_lists import Plugins
+
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+
+
+@dataclass(slots=True)
+class NodeLabels:
+    """Labels that nodes must have or must not have, or had better."""
+
+    present: list[str] = field(default_factory=list)
+    absent: list[str] = field(default_factory=list)
+    better_present: list[str] = field(default_factory=list)
+    better_absent: list[str] = field(default_factory=list)
+
+    @property
+    def preferences(self) -> int:
+        """How many preferences there are."""
+        return len(self.better_present) + len(self.better_absent)
+
+
+def require(plugins: Plugins, labels: NodeLabels) -> None:
+    """Lets pods on nodes with and without these labels only."""
+    expressions = _expressions(labels.present, labels.absent)
+    if not expressions:
+        return
+    selector = _affinity(plugins).setdefault(_REQUIRED, {})
+    # Terms are alternatives: the labels go into each.
+    terms: list[dict[str, Any]] = selector.get("nodeSelectorTerms") or [{}]
+    selector["nodeSelectorTerms"] = [
+        {**term, "matchExpressions": [*(term.get("matchExpressions") or ()), *expressions]} for term in terms
+    ]
+
+
+def prefer(plugins: Plugins, labels: NodeLabels) -> None:
+    """Prefers nodes with and without these labels."""
+    expressions = _expressions(labels.better_present, labels.better_absent)
+    if expressions:
+        affinity = _affinity(plugins)
+        affinity[_PREFERRED] = [
+            *(affinity.get(_PREFERRED) or ()),
+            *({"weight": 1, "preference": {"matchExpressions": [expression]}} for expression in expressions),
+        ]
+
+
+def _affinity(plugins: Plugins) -> dict[str, Any]:
+    args = plugins.args_of("NodeAffinity")
+    args["addedAffinity"] = args.get("addedAffinity") or {}
+    found: dict[str, Any] = args["addedAffinity"]
+    return found
+
+
+def _expressions(present: Sequence[str], absent: Sequence[str]) -> list[dict[str, str]]:
+    return [
+        *({"key": label, "operator": "Exists"} for label in present),
+        *({"key": label, "operator": "DoesNotExist"} for label in absent),
+    ]

@@ -1,0 +1,150 @@
+"""The plugin lists of a profile: what is enabled and disabled at each extension point, and the arguments.
+
+A working copy that the conversions change in place. The order of what is enabled counts and is kept; a plugin is at a
+point at most once.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from trireme.config_convert.bygone import GONE, STRATEGIES
+from trireme.config_convert.reading import ConversionError, Note, Reader
+from trireme.framework.registry import IN_TREE, ExtensionPoint
+
+MULTI_POINT = "multiPoint"
+ALL = "*"
+POINTS = (MULTI_POINT, *(point.value for point in ExtensionPoint))
+
+FILTER, SCORE, PRE_SCORE = "filter", "score", "preScore"
+
+
+@dataclass(slots=True)
+class PluginSet:
+    """The plugins at one extension point."""
+
+    #: Plugin → weight, in order.
+    enabled: dict[str, int | None] = field(default_factory=dict)
+    disabled: list[str] = field(default_factory=list)
+
+    @property
+    def all_off(self) -> bool:
+        """Whether no default plugin runs."""
+        return ALL in self.disabled
+
+    def runs_default(self, name: str) -> bool:
+        """Whether a default plugin runs."""
+        return name in self.enabled or not (self.all_off or name in self.disabled)
+
+    def enable(self, name: str, weight: int | None = None) -> None:
+        """Enables a plugin, where it is not enabled yet."""
+        self.enabled.setdefault(name, weight)
+        if name in self.disabled:
+            self.disabled.remove(name)
+
+    def disable(self, name: str) -> None:
+        """Disables a default plugin."""
+        if not self.all_off and name not in self.disabled:
+            self.disabled.append(name)
+
+    def forget(self, name: str) -> bool:
+        """Drops every mention of a plugin; answers whether it was enabled."""
+        if name in self.disabled:
+            self.disabled.remove(name)
+        if name not in self.enabled:
+            return False
+        del self.enabled[name]
+        return True
+
+    def document(self) -> dict[str, Any]:
+        """The set as `v1` has it."""
+        written: dict[str, Any] = {}
+        if self.enabled:
+            written["enabled"] = [
+                {"name": name} if weight is None else {"name": name, "weight": weight}
+                for name, weight in self.enabled.items()
+            ]
+        if self.disabled:
+            written["disabled"] = [{"name": name} for name in self.disabled]
+        return written
+
+
+@dataclass(slots=True)
+class Plugins:
+    """All lists of a profile, and the arguments."""
+
+    sets: dict[str, PluginSet] = field(default_factory=dict)
+    args: dict[str, Any] = field(default_factory=dict)
+
+    def at(self, point: str) -> PluginSet:
+        """The plugins at a point."""
+        return self.sets.setdefault(point, PluginSet())
+
+    def names(self) -> list[str]:
+        """Every plugin that is enabled somewhere, once."""
+        return list(dict.fromkeys(name for plugins in self.sets.values() for name in plugins.enabled))
+
+    def args_of(self, name: str) -> dict[str, Any]:
+        """A plugin's arguments, to be added to."""
+        found: dict[str, Any] = self.args.setdefault(name, {})
+        return found
+
+    def take_args(self, name: str) -> dict[str, Any]:
+        """A plugin's arguments, removed from here."""
+        found: dict[str, Any] = self.args.pop(name, None) or {}
+        return found
+
+    def forget(self, name: str) -> list[str]:
+        """Drops every mention of a plugin; answers where it was enabled."""
+        self.args.pop(name, None)
+        return [point for point, plugins in self.sets.items() if plugins.forget(name)]
+
+    def document(self) -> dict[str, Any]:
+        """Lists and arguments as a `v1` profile has them."""
+        written: dict[str, Any] = {}
+        lists = {point: self.sets[point].document() for point in POINTS if point in self.sets}
+        if any(lists.values()):
+            written["plugins"] = {point: plugins for point, plugins in lists.items() if plugins}
+        if self.args:
+            written["pluginConfig"] = [{"name": name, "args": args} for name, args in self.args.items()]
+        return written
+
+
+def read(profile: Reader, notes: list[Note]) -> Plugins:
+    """Takes `plugins` and `pluginConfig` of an old object, as they are."""
+    plugins = Plugins()
+    lists = profile.reader("plugins")
+    if lists is not None:
+        for point in (*POINTS, "unreserve"):
+            plugin_set = lists.reader(point)
+            if plugin_set is not None:
+                plugins.sets[point] = _plugin_set(plugin_set, notes)
+        notes.extend(lists.unknown())
+    for config in profile.readers("pluginConfig") or []:
+        name = config.text("name")
+        args = config.take("args")
+        notes.extend(config.unknown())
+        if name in plugins.args:
+            raise ConversionError(f"{config.path}: {name} was configured before")
+        plugins.args[name] = args
+        if name in IN_TREE or name in GONE or name in STRATEGIES:
+            plugins.args[name] = _typed_args(config, args)
+    return plugins
+
+
+def _typed_args(config: Reader, args: Any) -> dict[str, Any]:
+    if not isinstance(args, dict | None):
+        raise ConversionError(f"{config.at('args')}: must be an object")
+    return {name: value for name, value in (args or {}).items() if name not in ("apiVersion", "kind")}
+
+
+def _plugin_set(value: Reader, notes: list[Note]) -> PluginSet:
+    plugins = PluginSet()
+    for plugin in value.readers("enabled") or []:
+        plugins.enabled[plugin.text("name")] = plugin.integer("weight")
+        notes.extend(plugin.unknown())
+    for plugin in value.readers("disabled") or []:
+        plugins.disabled.append(plugin.text("name"))
+        plugin.take("weight")
+        notes.extend(plugin.unknown())
+    notes.extend(value.unknown())
+    return plugins

@@ -1,0 +1,206 @@
+"""A Policy as a profile: predicates became plugins that filter, priorities became plugins that score.
+
+A Policy says all that filters and scores, so the profile starts from nothing (`multiPoint` without its defaults) and
+enables what the Policy names. A plugin that does both is kept from what the Policy does not name. Plugins that
+Kubernetes got later are in it as they are by default: a Policy could neither name them nor leave them out.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from trireme.config import defaults, gates
+from trireme.config_convert import bygone, extenders, node_labels
+from trireme.config_convert.node_labels import NodeLabels
+from trireme.config_convert.plugin_lists import ALL, FILTER, MULTI_POINT, PRE_SCORE, SCORE, Plugins
+from trireme.config_convert.reading import ConversionError, Note, Reader
+from trireme.framework.registry import IN_TREE, ExtensionPoint
+from trireme_kube.apimachinery.golang import quote
+from trireme_kube.componentbase import versions
+
+_FIT, _SPREAD, _AFFINITY = "NodeResourcesFit", "PodTopologySpread", "NodeAffinity"
+#: What a Policy decided about.
+_DECIDED = frozenset(
+    {
+        *(name for names in bygone.PREDICATES.values() for name in names),
+        "NodeResourcesBalancedAllocation",
+        "ImageLocality",
+    }
+)
+
+
+def convert(policy: Reader, notes: list[Note]) -> tuple[Plugins, list[dict[str, Any]]]:
+    """Takes a Policy; answers what its profile runs, and its extenders.
+
+    Raises:
+        ConversionError: it cannot be read, or the scheduler would have refused it.
+    """
+    work = _Conversion(notes)
+    work.predicates(policy.readers("predicates"))
+    work.priorities(policy.readers("priorities"))
+    weight = policy.integer("hardPodAffinitySymmetricWeight")
+    if weight:
+        work.plugins.args_of("InterPodAffinity")["hardPodAffinityWeight"] = weight
+    if policy.boolean("alwaysCheckAllPredicates"):
+        notes.append(Note("alwaysCheckAllPredicates", "is gone: of a node, the first plugin that refuses it is told"))
+    listed = extenders.convert(policy, notes)
+    for name in ("kind", "apiVersion", "metadata"):
+        policy.take(name)
+    notes.extend(policy.unknown())
+    work.assemble()
+    return work.plugins, listed
+
+
+@dataclass(slots=True)
+class _Conversion:
+    notes: list[Note]
+    plugins: Plugins = field(default_factory=Plugins)
+    filters: set[str] = field(default_factory=set)
+    #: Plugin → weight.
+    scores: dict[str, int] = field(default_factory=dict)
+    labels: NodeLabels = field(default_factory=NodeLabels)
+
+    # What filters.
+
+    def predicates(self, listed: list[Reader] | None) -> None:
+        names = list(bygone.DEFAULT_PREDICATES if listed is None else bygone.MANDATORY_PREDICATES)
+        for predicate in listed or ():
+            name = self._predicate(predicate)
+            if name:
+                names.append(name)
+        for name in names:
+            self.filters.update(bygone.PREDICATES[name])
+        if self.labels.present or self.labels.absent:
+            node_labels.require(self.plugins, self.labels)
+            if _AFFINITY not in self.filters:
+                self.filters.add(_AFFINITY)
+                text = "is a part of NodeAffinity, which now also regards what pods say themselves"
+                self.notes.append(Note("labelsPresence", text))
+
+    def _predicate(self, predicate: Reader) -> str:
+        """The predicate's name; empty where arguments say it all."""
+        given = predicate.text("name")
+        argument = predicate.reader("argument")
+        self.notes.extend(predicate.unknown())
+        about = f"{predicate.path}: {given}"
+        if argument is not None:
+            presence, affinity = argument.reader("labelsPresence"), argument.reader("serviceAffinity")
+            self.notes.extend(argument.unknown())
+            if presence is not None:
+                labels = self.labels.present if presence.boolean("presence") else self.labels.absent
+                labels.extend(presence.texts("labels"))
+                return ""
+            if affinity is not None:
+                text = f"{bygone.GONE['ServiceAffinity']}; it had the labels {', '.join(affinity.texts('labels'))}"
+                self.notes.append(Note(about, text))
+                return ""
+        name = bygone.PREDICATE_ALIASES.get(given, given)
+        if name not in bygone.PREDICATES:
+            raise ConversionError(f"{predicate.path}: predicate type not found for {quote(given)}")
+        if name.startswith("Max") and name != "MaxCSIVolumeCountPred":
+            self.notes.append(Note(about, "is gone: such volumes are CSI volumes, and NodeVolumeLimits counts them"))
+        return name
+
+    # What scores.
+
+    def priorities(self, listed: list[Reader] | None) -> None:
+        scorers: dict[str, int] = {}
+        if listed is None:
+            scorers = {bygone.PRIORITIES[name]: weight for name, weight in bygone.DEFAULT_PRIORITIES.items()}
+        for priority in listed or ():
+            self._priority(priority, scorers)
+        self._spreading(scorers)
+        self._resources(scorers)
+        if self.labels.preferences:
+            node_labels.prefer(self.plugins, self.labels)
+        self.scores.update(scorers)
+
+    def _priority(self, priority: Reader, scorers: dict[str, int]) -> None:
+        given, weight = priority.text("name"), priority.integer("weight") or 0
+        argument = priority.reader("argument")
+        self.notes.extend(priority.unknown())
+        about = f"{priority.path}: {given}"
+        if weight <= 0:
+            raise ConversionError(f"{priority.path}: Priority {given} should have a positive weight applied to it")
+        if argument is not None and self._argument(about, argument, weight, scorers):
+            return
+        if given == bygone.EQUAL_PRIORITY:
+            return
+        name = bygone.PRIORITIES.get(given)
+        if name is None:
+            raise ConversionError(f"{priority.path}: priority type not found for {quote(given)}")
+        if name in bygone.GONE:
+            self.notes.append(Note(about, bygone.GONE[name]))
+        else:
+            scorers.setdefault(name, weight)
+
+    def _argument(self, about: str, argument: Reader, weight: int, scorers: dict[str, int]) -> bool:
+        """A priority that its argument makes; answers whether it is one."""
+        ratio = argument.reader("requestedToCapacityRatioArguments")
+        preference = argument.reader("labelPreference")
+        service = argument.reader("serviceAntiAffinity")
+        self.notes.extend(argument.unknown())
+        if ratio is not None:
+            strategy: dict[str, Any] = {
+                "type": "RequestedToCapacityRatio",
+                "requestedToCapacityRatio": {"shape": ratio.take("shape") or []},
+            }
+            ratio.copy(("resources",), strategy)
+            self.notes.extend(ratio.unknown())
+            self.plugins.args_of(_FIT)["scoringStrategy"] = strategy
+            scorers["RequestedToCapacityRatio"] = weight
+        elif preference is not None:
+            better = self.labels.better_present if preference.boolean("presence") else self.labels.better_absent
+            better.append(preference.text("label"))
+            scorers[_AFFINITY] = max(weight, scorers.get(_AFFINITY, 0))
+            self.notes.append(Note(about, "is a part of NodeAffinity, and shares the weight of that"))
+        elif service is not None:
+            text = f"{bygone.GONE['ServiceAffinity']}; it spread over the label {service.text('label')}"
+            self.notes.append(Note(about, text))
+        return not (ratio is None and preference is None and service is None)
+
+    def _spreading(self, scorers: dict[str, int]) -> None:
+        """Spreading by services and by constraints is one plugin; by constraints alone it has none of its own."""
+        by_service = scorers.pop("SelectorSpread", None)
+        if by_service is not None:
+            scorers.setdefault(_SPREAD, by_service)
+        elif _SPREAD in scorers:
+            self.plugins.args_of(_SPREAD)["defaultingType"] = "List"
+
+    def _resources(self, scorers: dict[str, int]) -> None:
+        running = {name: scorers.pop(name) for name in bygone.STRATEGIES if name in scorers}
+        if not running:
+            return
+        # The one that was configured most explicitly.
+        name = list(running)[-1]
+        for other in running:
+            if other != name:
+                self.notes.append(Note(other, f"has no place beside {name}: a profile has one strategy"))
+        scorers[_FIT] = running[name]
+        if name == "NodeResourcesMostAllocated":
+            self.plugins.args_of(_FIT)["scoringStrategy"] = {"type": bygone.STRATEGIES[name]}
+
+    # All of it.
+
+    def assemble(self) -> None:
+        everything = self.plugins.at(MULTI_POINT)
+        everything.disabled.append(ALL)
+        current = gates.set_gates({}, versions.effective((), ())).gates
+        later: list[str] = []
+        for plugin in defaults.default_plugins(current):
+            name = plugin["name"]
+            if name not in _DECIDED:
+                later.append(name)
+                everything.enable(name, plugin.get("weight"))
+                continue
+            if name in self.filters or name in self.scores:
+                everything.enable(name, self.scores.get(name))
+                for point in (PRE_SCORE, SCORE) if name not in self.scores else ():
+                    self._keep_from(name, point)
+                for point in ("preFilter", FILTER) if name not in self.filters else ():
+                    self._keep_from(name, point)
+        text = f"{', '.join(later)} run as by default: a Policy could neither name them nor leave them out"
+        self.notes.append(Note("", text))
+
+    def _keep_from(self, name: str, point: str) -> None:
+        if IN_TREE.implements(name, ExtensionPoint(point)):
+            self.plugins.at(point).disable(name)

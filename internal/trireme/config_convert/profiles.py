@@ -1,0 +1,212 @@
+"""One profile of an old version as a profile of `v1`: lists, weights and arguments.
+
+What a profile of a version runs is the defaults of that version, changed by what it says. `v1` has other defaults, so
+what the old defaults did is written out where it differs: the weights, and the plugins that were merged into others.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from trireme.config_convert import node_labels, plugin_lists
+from trireme.config_convert.bygone import (
+    DEFAULT_PROVIDER,
+    GONE,
+    OLD_WEIGHTS,
+    PROVIDERS,
+    SELECTOR_SPREAD,
+    STRATEGIES,
+    VOLUME_LIMITS,
+)
+from trireme.config_convert.node_labels import NodeLabels
+from trireme.config_convert.plugin_lists import FILTER, MULTI_POINT, PRE_SCORE, SCORE, Plugins
+from trireme.config_convert.reading import ConversionError, Note, Reader
+from trireme.framework.registry import IN_TREE, ExtensionPoint
+from trireme_kube.apimachinery.golang import quote, quote_list
+
+VERSIONS = ("v1alpha1", "v1alpha2", "v1beta1", "v1beta2", "v1beta3", "v1")
+_LEAST = "NodeResourcesLeastAllocated"
+_MOST = "NodeResourcesMostAllocated"
+_FIT = "NodeResourcesFit"
+_SPREAD = "PodTopologySpread"
+_AFFINITY = "NodeAffinity"
+
+
+def older(version: str, than: str) -> bool:
+    """Whether a version came before another."""
+    return VERSIONS.index(version) < VERSIONS.index(than)
+
+
+def convert(profile: Reader, version: str, notes: list[Note], provider: str = DEFAULT_PROVIDER) -> Plugins:
+    """Takes the plugins of a profile and brings them up to date.
+
+    Raises:
+        ConversionError: they cannot be read, or nobody knows the algorithm provider.
+    """
+    if provider not in PROVIDERS:
+        raise ConversionError(f"there was no algorithm provider {quote(provider)}, only {quote_list(PROVIDERS)}")
+    plugins = plugin_lists.read(profile, notes)
+    _Conversion(plugins, version, profile.path, notes, _MOST if provider != DEFAULT_PROVIDER else _LEAST).run()
+    return plugins
+
+
+@dataclass(slots=True)
+class _Conversion:
+    plugins: Plugins
+    version: str
+    path: str
+    notes: list[Note]
+    #: The plugin that scored by resources where nothing was said.
+    scorer: str
+    #: Plugins of whom something was said, so that it is said once.
+    _told: set[str] = field(default_factory=set)
+
+    def run(self) -> None:
+        self._move_points()
+        self._selector_spread()
+        if older(self.version, "v1beta2"):
+            self._strategies()
+            self._default_constraints()
+        self._node_labels()
+        self._volume_limits()
+        self._gone()
+        self._points()
+        if older(self.version, "v1beta3"):
+            self._weights()
+
+    def _say(self, plugin: str, text: str) -> None:
+        if plugin not in self._told:
+            self._told.add(plugin)
+            self.notes.append(Note(f"{self.path}: {plugin}" if self.path else plugin, text))
+
+    def _move_points(self) -> None:
+        """Extension points that have another name now."""
+        sets = self.plugins.sets
+        if self.version == "v1alpha1" and "postFilter" in sets:
+            sets[PRE_SCORE] = sets.pop("postFilter")
+        unreserve = sets.pop("unreserve", None)
+        if unreserve is None:
+            return
+        for name in unreserve.enabled:
+            if name not in self.plugins.at("reserve").enabled:
+                self.plugins.at("reserve").enable(name)
+                if name not in IN_TREE:
+                    self._say(name, "was at unreserve, which is a part of reserve now; it is called there as well")
+        for name in unreserve.disabled:
+            if "reserve" not in sets or sets["reserve"].runs_default(name):
+                self._say(name, "was disabled at unreserve, which is a part of reserve now; that cannot be left out")
+
+    # Plugins that others have taken in.
+
+    def _selector_spread(self) -> None:
+        score = self.plugins.at(SCORE)
+        was_enabled = {name: score.enabled[name] for name in sorted(SELECTOR_SPREAD) if name in score.enabled}
+        was_disabled = bool(SELECTOR_SPREAD.intersection(score.disabled))
+        for name in sorted(SELECTOR_SPREAD):
+            self.plugins.forget(name)
+        for name, weight in was_enabled.items():
+            if score.runs_default(_SPREAD):
+                self._say(name, f"is a part of {_SPREAD}, under the weight of that")
+            else:
+                score.enable(_SPREAD, weight)
+                if not self.plugins.at(PRE_SCORE).runs_default(_SPREAD):
+                    self.plugins.at(PRE_SCORE).enable(_SPREAD)
+        if was_disabled and not was_enabled and score.runs_default(_SPREAD):
+            args = self.plugins.args_of(_SPREAD)
+            if not args.get("defaultConstraints"):
+                args.setdefault("defaultingType", "List")
+
+    def _strategies(self) -> None:
+        """Scoring by resources: plugins then, strategies of one plugin now."""
+        score = self.plugins.at(SCORE)
+        running = {name: weight for name, weight in score.enabled.items() if name in STRATEGIES}
+        by_default = score.runs_default(self.scorer) and self.scorer not in running
+        args = {name: self.plugins.take_args(name) for name in STRATEGIES}
+        for name in STRATEGIES:
+            self.plugins.forget(name)
+        if not running and by_default:
+            running = {self.scorer: 1}
+        elif by_default:
+            self._say(self.scorer, f"has no place beside {next(iter(running))}: a profile has one strategy")
+        if not running:
+            score.disable(_FIT)
+            return
+        name, weight = next(iter(running.items()))
+        for other in list(running)[1:]:
+            self._say(other, f"has no place beside {name}: a profile has one strategy")
+        if score.all_off or weight not in (None, 1):
+            score.enable(_FIT, weight)
+        strategy = _strategy(name, args[name])
+        if strategy != {"type": "LeastAllocated"}:
+            self.plugins.args_of(_FIT)["scoringStrategy"] = strategy
+
+    def _default_constraints(self) -> None:
+        args = self.plugins.args.get(_SPREAD) or {}
+        if args.get("defaultConstraints"):
+            args.setdefault("defaultingType", "List")
+
+    def _node_labels(self) -> None:
+        args = self.plugins.take_args("NodeLabel")
+        where = self.plugins.forget("NodeLabel")
+        labels = NodeLabels(
+            args.get("presentLabels") or [],
+            args.get("absentLabels") or [],
+            args.get("presentLabelsPreference") or [],
+            args.get("absentLabelsPreference") or [],
+        )
+        if FILTER in where or MULTI_POINT in where:
+            filters = self.plugins.at(FILTER)
+            if not filters.runs_default(_AFFINITY):
+                filters.enable(_AFFINITY)
+                self._say("NodeLabel", "is a part of NodeAffinity, which now also regards what pods say themselves")
+            node_labels.require(self.plugins, labels)
+        if (SCORE in where or MULTI_POINT in where) and labels.preferences:
+            node_labels.prefer(self.plugins, labels)
+            self.plugins.at(SCORE).enable(_AFFINITY)
+            self._say("NodeLabel", "prefers nodes as a part of NodeAffinity, and shares the weight of that")
+
+    def _volume_limits(self) -> None:
+        points: set[str] = set()
+        for name in sorted(VOLUME_LIMITS):
+            where = self.plugins.forget(name)
+            points.update(where)
+            if where:
+                self._say(name, "is gone: such volumes are CSI volumes, and NodeVolumeLimits counts them")
+        for point in points & {FILTER, MULTI_POINT}:
+            if not self.plugins.at(point).runs_default("NodeVolumeLimits"):
+                self.plugins.at(point).enable("NodeVolumeLimits")
+
+    def _gone(self) -> None:
+        for name, instead in GONE.items():
+            args = self.plugins.args.get(name)
+            if self.plugins.forget(name):
+                self._say(name, f"{instead}; it had {args}" if args else instead)
+        for name in STRATEGIES:
+            if self.plugins.forget(name):
+                self._say(name, f"is a strategy of {_FIT} since v1beta2")
+
+    def _points(self) -> None:
+        """In-tree plugins that have nothing to do at a point any more, and plugins that are not in-tree."""
+        for name in self.plugins.names():
+            if name not in IN_TREE:
+                self._say(name, "is no plugin of Kubernetes; if it is yours, name it among Trireme's remotePlugins")
+                continue
+            for point in ExtensionPoint:
+                plugins = self.plugins.at(point.value)
+                if name in plugins.enabled and not IN_TREE.implements(name, point):
+                    plugins.forget(name)
+
+    def _weights(self) -> None:
+        """The weights that were the default, where nothing else is said."""
+        score = self.plugins.at(SCORE)
+        for name, weight in OLD_WEIGHTS.items():
+            if score.runs_default(name) and score.enabled.get(name) is None:
+                score.enabled[name] = weight
+
+
+def _strategy(name: str, args: dict[str, Any]) -> dict[str, Any]:
+    strategy: dict[str, Any] = {"type": STRATEGIES[name]}
+    if args.get("resources"):
+        strategy["resources"] = args["resources"]
+    if args.get("shape"):
+        strategy["requestedToCapacityRatio"] = {"shape": args["shape"]}
+    return strategy

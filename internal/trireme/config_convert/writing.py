@@ -1,0 +1,91 @@
+"""The new configuration as text: comments first, then the YAML; and only if the scheduler would take it.
+
+What is written is read back with the scheduler's own code before anybody sees it. An old configuration may have been
+wrong in ways that nobody noticed then, and it is better to hear of that here than when the scheduler does not start.
+"""
+
+import textwrap
+
+from trireme.config import gates, loading, profiles, validation
+from trireme.config.gates import FeatureGates, aggregate
+from trireme.config.loading import ConfigurationError
+from trireme.config.model import SchedulerConfiguration
+from trireme.config_convert import command_lines
+from trireme.config_convert.drafts import Draft, Sources
+from trireme.config_convert.reading import ConversionError
+from trireme.framework.registry import IN_TREE, ExtensionPoint, PluginDescription
+from trireme_kube.apimachinery.yaml_writer import write_yaml
+from trireme_kube.componentbase import versions
+
+_WIDTH = 100
+
+
+def convert(arguments: list[str], sources: Sources) -> str:
+    """Converts a file or a command line.
+
+    Raises:
+        FlagError: the command line cannot be read.
+        ConfigurationError: what was there before cannot be read, or makes no configuration that works.
+    """
+    draft = command_lines.convert(arguments, sources)
+    text = write_yaml(draft.document())
+    _check(text)
+    return "\n".join([*_comments(draft), text])
+
+
+def _check(text: str) -> None:
+    current = gates.set_gates({}, versions.effective((), ())).gates
+    try:
+        config = loading.load(text.encode(), current, _drop)
+        problems = validation.validate(config, current)
+        if problems:
+            raise ConfigurationError(aggregate(problems))
+        _construct(config, current)
+    except ConfigurationError as error:
+        raise ConversionError(f"what comes of it would not work: {error}") from error
+
+
+def _construct(config: SchedulerConfiguration, current: FeatureGates) -> None:
+    """Makes the profiles; plugins that nobody knows are taken for remote ones that can do everything."""
+    names = {
+        plugin.name
+        for profile in config.profiles
+        for point in ExtensionPoint
+        for listed in (profile.plugins.at(point), profile.plugins.multi_point)
+        for plugin in listed.enabled or ()
+    }
+    everywhere = frozenset(set(ExtensionPoint) - {ExtensionPoint.QUEUE_SORT, ExtensionPoint.PLACEMENT_GENERATE})
+    remote = (PluginDescription(name, everywhere, remote=True) for name in sorted(names) if name not in IN_TREE)
+    profiles.construct(config, IN_TREE.with_remote(remote), current, _drop)
+
+
+def _drop(_line: str) -> None:
+    """What is logged about it is of no interest here."""
+
+
+def _comments(draft: Draft) -> list[str]:
+    lines = _paragraph(f"Written by `{command_lines.PROGRAM}` from {draft.origin}.", "# ", "# ")
+    if draft.notes:
+        lines += ["#", "# To know:"]
+        for note in dict.fromkeys(map(str, draft.notes)):
+            lines += _paragraph(note, "# - ", "#   ")
+    if draft.flags:
+        lines += ["#", "# Flags that stay on the command line, beside --config:"]
+        lines += [f"#   {_one_line(flag)}" for flag in draft.flags]
+    return lines
+
+
+def _paragraph(text: str, first: str, following: str) -> list[str]:
+    return textwrap.wrap(
+        _one_line(text),
+        _WIDTH,
+        initial_indent=first,
+        subsequent_indent=following,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _one_line(text: str) -> str:
+    """Text that cannot end a comment, whatever was quoted in it."""
+    return "".join(char if char.isprintable() else " " for char in text)

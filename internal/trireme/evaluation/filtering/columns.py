@@ -1,0 +1,251 @@
+"""One class's verdicts about all slots, kept between calls and brought up to date by what changed.
+
+For each plugin of the profile that has something to say about the class there is a column of verdicts; the class's own
+verdict on a slot is the first refusal in the plugins' order. `generation` of a column is the snapshot generation that
+it has seen; `changed` says when the combined verdict on each slot last changed, so that a caller who has an older
+answer gets a patch. A remote plugin may change its verdict while the snapshot stands still, after an answer was given:
+such a change is stamped as later than that answer's generation (`next_stamp`).
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from trireme.framework import status
+from trireme.plugin_api import interfaces
+from trireme.snapshot import arrays, changes, nodes
+
+if TYPE_CHECKING:
+    from trireme.evaluation.preemption import dry_run_memory
+
+
+@dataclass(slots=True)
+class PluginColumn:
+    """One plugin's verdicts. Shapes: (slot,). Generation −1: it has seen nothing yet."""
+
+    prefilter: interfaces.PreFilterResult
+    prefilter_generation: int
+    generation: int = -1
+    index: arrays.Int16Array = field(default_factory=lambda: np.zeros(0, dtype=np.int16))
+    capacity: arrays.Int32Array | None = None
+    # Refusals by a domain constraint alone.
+    liftable: arrays.BoolArray | None = None
+    # The slots to be asked about beside those whose nodes change; None: all.
+    affected: arrays.SlotArray | None = None
+    # Of a plugin that is a service: what its answers depend on. None: the plugin runs here.
+    remote: interfaces.Dependency | None = None
+    # The generation of the last call whose failure was ignored: nodes as they were then need no answer.
+    ignored_generation: int = -1
+
+    @property
+    def answered_generation(self) -> int:
+        """The generation as of which every node has an answer, or a failure that is ignored."""
+        return max(self.generation, self.ignored_generation)
+
+    def changed_since(self, table: nodes.NodeTable, generation: int) -> arrays.SlotArray:
+        """The slots about which a service may say something else than at the generation, ascending."""
+        return table.changed_since(generation, self.remote is not interfaces.Dependency.NODE)
+
+    def unanswered(self, table: nodes.NodeTable, slots: arrays.SlotArray) -> arrays.BoolArray | None:
+        """Which of the slots a service has given no answer about as they are now; None: it has about all of them.
+
+        Shape: as `slots`.
+        """
+        if self.remote is None:
+            return None
+        generation, pods = self.answered_generation, self.remote is not interfaces.Dependency.NODE
+        if max(table.object_changes.latest, table.pod_changes.latest if pods else 0) <= generation:
+            return None
+        out: arrays.BoolArray = arrays.at(table.object_changes.at, slots) > generation
+        if pods:
+            out |= arrays.at(table.pod_changes.at, slots) > generation
+        return out if out.any() else None
+
+    def reserve(self, size: int) -> None:
+        """Make room for so many slots."""
+        if self.index.shape[0] < size:
+            self.index = arrays.grow_last_axis(self.index, size)
+        if self.capacity is not None and self.capacity.shape[0] < size:
+            grown = np.full(size, interfaces.UNLIMITED, dtype=np.int32)
+            grown[: self.capacity.shape[0]] = self.capacity
+            self.capacity = grown
+
+    def renew(
+        self, prefilter: interfaces.PreFilterResult, generation: int, affected: arrays.SlotArray | None = None
+    ) -> None:
+        """PreFilter said this at the generation: the plugin is to be asked again about the slots that this affects, or
+        all.
+        """
+        self.prefilter = prefilter
+        self.prefilter_generation = generation
+        if affected is None:
+            self.affected = None
+            self.generation = -1
+        else:
+            self.affected = affected if self.affected is None else np.union1d(self.affected, affected)
+
+    def write(self, slots: arrays.SlotArray, verdicts: interfaces.Verdicts, size: int) -> None:
+        """Verdicts about these slots from now on; `size` is how many slots there may be."""
+        where = arrays.region(slots)
+        if verdicts.liftable is not None or self.liftable is not None:
+            if self.liftable is None:
+                self.liftable = np.zeros(size, dtype=np.bool_)
+            elif self.liftable.shape[0] < size:
+                self.liftable = arrays.grow_last_axis(self.liftable, size)
+            self.liftable[where] = False if verdicts.liftable is None else verdicts.liftable
+        if self.index.shape[0] < size:
+            self.index = arrays.grow_last_axis(self.index, size)
+        self.index[where] = verdicts.index
+        if verdicts.capacity is not None:
+            if self.capacity is None:
+                self.capacity = np.full(size, interfaces.UNLIMITED, dtype=np.int32)
+            elif self.capacity.shape[0] < size:
+                self.capacity = arrays.grow_last_axis(self.capacity, size)
+            self.capacity[where] = verdicts.capacity
+        elif self.capacity is not None:
+            if self.capacity.shape[0] < size:
+                self.capacity = arrays.grow_last_axis(self.capacity, size)
+            self.capacity[where] = interfaces.UNLIMITED
+
+    def differing(self, slots: arrays.SlotArray, verdicts: interfaces.Verdicts) -> arrays.SlotArray:
+        """Those of the slots about which the verdicts say something else than is written. Shape: (n,)."""
+        known = self.index.shape[0]
+        if slots.size and int(slots[-1]) >= known:
+            return slots
+        differs = arrays.at(self.index, slots) != verdicts.index
+        for new, old in ((verdicts.capacity, self.capacity), (verdicts.liftable, self.liftable)):
+            if new is not None:
+                differs |= True if old is None else arrays.at(old, slots) != new
+            elif old is not None:
+                return slots
+        return slots[differs]
+
+
+@dataclass(slots=True)
+class ClassColumns:
+    """All that is kept of one class under one profile. `capacity` is the nodes' own: 0 where a node refuses, but for
+    refusals by domain constraints alone.
+    """
+
+    table: interfaces.StatusTable = field(default_factory=interfaces.StatusTable)
+    plugins: dict[str, PluginColumn] = field(default_factory=dict)
+    generation: int = -1
+    # The lowest stamp of `changed` that no answer given so far has seen.
+    next_stamp: int = 0
+    # The generation of the first complete answer taken from these columns; −1: none was.
+    first_answered: int = -1
+    # Slots whose plugins' verdicts are newer than the combined one.
+    uncombined: list[arrays.SlotArray] = field(default_factory=list)
+    # Why PreFilter refused the pod, or what a plugin failed with: then the columns below say nothing.
+    refusal: status.Status | None = None
+    # The nodes that PreFilter narrowed to, and the status of all others.
+    narrowed: frozenset[str] | None = None
+    # The plugins that narrowed them.
+    narrowed_by: tuple[str, ...] = ()
+    index: arrays.Int16Array = field(default_factory=lambda: np.zeros(0, dtype=np.int16))
+    capacity: arrays.Int32Array = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
+    changed: changes.SlotChanges = field(default_factory=changes.SlotChanges)
+    # The slots that pods are nominated to which count for the class.
+    promised: arrays.SlotArray = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
+    # What preemption's dry runs of the class found.
+    dry_runs: "dry_run_memory.DryRunMemory | None" = None
+    # Held while remote plugins are asked about the class.
+    asking: asyncio.Lock = field(default_factory=asyncio.Lock)
+    # The statuses of nodes that a service has given no answer about as they are now.
+    unanswered_statuses: set[int] = field(default_factory=set)
+
+    @property
+    def undecided(self) -> bool:
+        """No node passes, and of some it is not known yet."""
+        if not self.unanswered_statuses or ((self.index == interfaces.PASSES) & (self.capacity > 0)).any():
+            return False
+        return bool(np.isin(self.index, list(self.unanswered_statuses)).any())
+
+    def unanswered_status(self, name: str) -> int:
+        """The status of a node that changed while the service of this name was called about it."""
+        number = self.table.intern(status.unschedulable(name, f"node(s) changed while plugin {name} was called"))
+        self.unanswered_statuses.add(number)
+        return number
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the columns, in bytes."""
+        own = self.index.nbytes + self.capacity.nbytes + self.changed.nbytes
+        own += 0 if self.dry_runs is None else self.dry_runs.nbytes
+        kept = self.plugins.values()
+        return own + sum(c.index.nbytes + (0 if c.capacity is None else c.capacity.nbytes) for c in kept)
+
+    def reserve(self, size: int) -> None:
+        """Make room for so many slots."""
+        if self.index.shape[0] < size:
+            self.index = arrays.grow_last_axis(self.index, size)
+            self.capacity = arrays.grow_last_axis(self.capacity, size)
+            self.changed.reserve(size)
+
+    def combine(
+        self,
+        slots: arrays.SlotArray,
+        order: Sequence[str],
+        outside: int,
+        allowed: arrays.BoolArray | None,
+        beside: Sequence[tuple[arrays.SlotArray, interfaces.Verdicts]],
+        stamp: int,
+        table: nodes.NodeTable,
+    ) -> None:
+        """Recompute the class's verdicts on the slots of `table`: the first refusal in the plugins' `order`. What a
+        service said of a node before it changed does not count; a node that no plugin refuses otherwise is then
+        refused as unanswered.
+
+        `allowed` marks which of the slots PreFilter left in (None: all); the others get the status `outside`. `beside`
+        are verdicts on some of the slots with the pods there that are nominated to them: such a refusal comes first.
+        What changes is stamped with `stamp`.
+        Shapes: slots (ascending) and allowed (n,).
+        """
+        index = np.zeros(slots.shape[0], dtype=np.int16)
+        capacity = np.full(slots.shape[0], interfaces.UNLIMITED, dtype=np.int32)
+        waiting: arrays.Int16Array | None = None
+        if allowed is not None:
+            index[~allowed] = outside
+            capacity[~allowed] = 0
+        for name in order:
+            column = self.plugins[name]
+            if column.prefilter.skip:
+                continue
+            refused = column.index[slots]
+            stale = column.unanswered(table, slots)
+            if stale is not None:
+                refused[stale] = interfaces.PASSES
+                waiting = np.zeros_like(index) if waiting is None else waiting
+                waiting[stale] = self.unanswered_status(name)
+            np.copyto(index, refused, where=index == interfaces.PASSES)
+            if column.liftable is None:
+                capacity[refused != interfaces.PASSES] = 0
+            else:
+                capacity[(refused != interfaces.PASSES) & ~column.liftable[slots]] = 0
+            if column.capacity is not None:
+                np.minimum(capacity, column.capacity[slots], out=capacity)
+        if waiting is not None:
+            capacity[waiting != interfaces.PASSES] = 0
+            np.copyto(index, waiting, where=index == interfaces.PASSES)
+        for part, verdicts in beside:
+            at = np.searchsorted(slots, part)
+            refuses = verdicts.index != interfaces.PASSES
+            if allowed is not None:
+                refuses &= allowed[at]
+            index[at] = np.where(refuses, verdicts.index, index[at])
+            assert verdicts.capacity is not None
+            capacity[at] = np.minimum(capacity[at], verdicts.capacity)
+        differs = (self.index[slots] != index) | (self.capacity[slots] != capacity)
+        self.index[slots] = index
+        self.capacity[slots] = capacity
+        self.changed.touch(slots[differs], stamp)
+
+    def clear(self, slots: arrays.SlotArray, stamp: int) -> None:
+        """The slots hold no node any more."""
+        gone = slots[(self.index[slots] != 0) | (self.capacity[slots] != 0)]
+        self.index[gone] = 0
+        self.capacity[gone] = 0
+        self.changed.touch(gone, stamp)

@@ -1,0 +1,445 @@
+"""Evaluating classes: bring a class's columns to the snapshot's generation by asking again only what changed.
+
+In-tree plugins answer at once and see one generation. A service's answer takes time, during which the snapshot may go
+on: `remote_columns` calls it again about nodes that changed meanwhile, and nodes without an answer are not feasible.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from trireme.evaluation import kept_classes, stopwatch
+from trireme.evaluation.filtering import as_if, columns, remote_columns
+from trireme.framework import domain_rules, status
+from trireme.plugin_api import interfaces
+from trireme.snapshot import arrays, changes, classes, nominations, rehearsal, snapshot
+from trireme.v1 import cycle_pb2
+
+# How often services are called for one evaluation while no node passes and some changed under each call.
+ATTEMPTS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """The filter plugins of one profile: their names in order, those that run here, those that are services.
+    `not_for_resizes` are those that pass over pods whose resize is deferred.
+    """
+
+    order: Sequence[str]
+    local: Sequence[interfaces.FilterPlugin]
+    remote: Sequence[remote_columns.RemoteFilter] = ()
+    not_for_resizes: frozenset[str] = frozenset()
+
+    def passes_over(self, plugin: str, pod_class: classes.PodClass) -> bool:
+        """Whether the plugin has nothing to say of the class, whatever it asks for."""
+        return pod_class.resize_deferred and plugin in self.not_for_resizes
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluatorStatistics:
+    """What the evaluator has done."""
+
+    classes: int = field(metadata={"help": "Pod classes whose answers are cached."})
+    column_bytes: int = field(metadata={"help": "Memory of the cached answers, in bytes."})
+    first_evaluations: int = field(metadata={"help": "Evaluations of a class of which nothing was cached."})
+    slots_evaluated: int = field(metadata={"help": "Nodes that in-tree plugins filtered, once for each evaluation."})
+
+
+class Evaluator:
+    """Evaluates classes on one snapshot. One chain of plugins a profile, in the profile's order."""
+
+    def __init__(self, snap: snapshot.Snapshot, chains: Mapping[str, Chain]) -> None:
+        self._snap = snap
+        self._chains = chains
+        self._searching = {
+            profile: [plugin for plugin in chain.local if isinstance(plugin, interfaces.SearchingPlugin)]
+            for profile, chain in chains.items()
+        }
+        self._by_domain: dict[str, dict[str, interfaces.DomainFilter]] = {
+            profile: {plugin.name: plugin for plugin in chain.local if isinstance(plugin, interfaces.DomainFilter)}
+            for profile, chain in chains.items()
+        }
+        self._kept = kept_classes.KeptClasses(snap, columns.ClassColumns)
+        self._remote = remote_columns.RemoteColumns(snap)
+        self._slots_evaluated = 0
+
+    def statistics(self) -> EvaluatorStatistics:
+        """What it has done so far."""
+        return EvaluatorStatistics(len(self._kept), self._kept.nbytes, self._kept.made, self._slots_evaluated)
+
+    async def evaluate(
+        self, profile: str, pod_class: classes.PodClass, watch: stopwatch.Stopwatch | None = None
+    ) -> columns.ClassColumns:
+        """The class's columns, no older than the snapshot was when this was called. `watch` gets what took how long.
+
+        Raises: OutOfStepError where the snapshot was replaced while a remote plugin was asked.
+        """
+        kept = self._kept.of(profile, pod_class)
+        watch = watch or stopwatch.Stopwatch()
+        remotes = self._chains[profile].remote
+        if not remotes:
+            await self._bring_up_in_tree(profile, pod_class, kept, watch)
+            return kept
+        for attempt in range(ATTEMPTS):
+            failed = await self._remote.bring_up(remotes, profile, pod_class, kept, watch, again=attempt > 0)
+            if failed is not None:
+                kept.refusal = failed
+                kept.generation = -1
+                return kept
+            await self._bring_up_in_tree(profile, pod_class, kept, watch)
+            if kept.refusal is not None or not kept.undecided:
+                return kept
+        kept.refusal = status.error("", f"nodes change faster than {_list_names(remotes)} can be called about them")
+        kept.generation = -1
+        return kept
+
+    async def _bring_up_in_tree(
+        self, profile: str, pod_class: classes.PodClass, kept: columns.ClassColumns, watch: stopwatch.Stopwatch
+    ) -> None:
+        if self._searching[profile] and kept.generation != self._snap.generation:
+            incarnation = self._snap.incarnation
+            await self._search_ahead(profile, pod_class, kept)
+            self._snap.must_still_be(incarnation)
+        self._bring_up(profile, pod_class, kept, watch)
+
+    async def _search_ahead(self, profile: str, pod_class: classes.PodClass, kept: columns.ClassColumns) -> None:
+        """Let plugins whose answers take long find them, while others are answered."""
+        for plugin in self._searching[profile]:
+            if self._chains[profile].passes_over(plugin.name, pod_class):
+                continue
+            column = kept.plugins.get(plugin.name)
+            live = self._snap.nodes.alive[: self._snap.nodes.size]
+            if column is None or self._stale(plugin, column):
+                await plugin.ahead(pod_class, self._snap, np.flatnonzero(live))
+            elif not column.prefilter.skip:
+                await plugin.ahead(pod_class, self._snap, self._due(plugin, column, live))
+
+    async def admits_nominated(
+        self, cycle: cycle_pb2.Cycle, pod_class: classes.PodClass, watch: stopwatch.Stopwatch
+    ) -> tuple[columns.ClassColumns, int] | None:
+        """The slot that the cycle's pod is nominated to, if it may run there; no other one is looked at. Of the columns
+        beside it only PreFilter's part is up to date. None: look at all of them.
+
+        Source: pkg/scheduler/schedule_one.go (evaluateNominatedNode).
+        Raises: as evaluate.
+        """
+        profile, generation = cycle.profile, self._snap.generation
+        own = self._snap.nominations.get(cycle.pod.metadata.uid)
+        if own is None or self._chains[profile].remote:
+            return None
+        kept = self._kept.of(profile, pod_class)
+        if kept.generation != generation:
+            incarnation, slots = self._snap.incarnation, np.array([own.slot])
+            for plugin in self._searching[profile]:
+                if self._chains[profile].passes_over(plugin.name, pod_class):
+                    continue
+                column = kept.plugins.get(plugin.name)
+                if column is None or self._stale(plugin, column) or not column.prefilter.skip:
+                    await plugin.ahead(pod_class, self._snap, slots)
+            self._snap.must_still_be(incarnation)
+            started = watch.now()
+            if self._pre_filter(profile, pod_class, kept, watch) or kept.refusal is not None:
+                kept.generation = -1
+            watch.point("PreFilter", started)
+        started = watch.now()
+        said = self.own_verdict(cycle, kept)
+        if said is None or said[1] != interfaces.PASSES or said[2] < 1:
+            return None
+        watch.point("Filter", started)
+        return kept, said[0]
+
+    def admits_beside(
+        self, cycle: cycle_pb2.Cycle, kept: columns.ClassColumns, pods: Sequence[cycle_pb2.PodIdentity]
+    ) -> list[int]:
+        """Where the first of these pods may run, each on the slot that it is nominated to, once the cycle's pod runs
+        where it is. It ends before who cannot be told apart from others: two are nominated to one slot, or what is so
+        on one slot may change the answer about another.
+        """
+        own = self._nominee(cycle.pod.metadata.uid, kept)
+        if own is None or not pods:
+            return []
+        taken = {own.slot: own.uid}
+        for pod in pods:
+            nominee = self._nominee(pod.uid, kept)
+            if nominee is None or nominee.slot in taken:
+                break
+            taken[nominee.slot] = nominee.uid
+        asking = self._as_nominated(cycle, self._snap.classes[cycle.pod_class], kept, *taken.values())
+        slots = np.array(list(taken)[1:], dtype=np.intp)
+        if not slots.size or not asking.by_slot:
+            return []
+        with rehearsal.Rehearsal(self._snap) as rehearsed:
+            said = asking.verdicts(slots, rehearsed)
+        assert said.capacity is not None
+        refused = np.flatnonzero((said.index != interfaces.PASSES) | (said.capacity < 1))
+        admitted: list[int] = slots[: int(refused[0]) if refused.size else slots.size].tolist()
+        return admitted
+
+    def _bring_up(
+        self, profile: str, pod_class: classes.PodClass, kept: columns.ClassColumns, watch: stopwatch.Stopwatch
+    ) -> None:
+        """Bring the in-tree plugins' columns to the snapshot's generation, and combine what has changed."""
+        generation = self._snap.generation
+        started = watch.now()
+        if kept.generation == generation and not kept.uncombined:
+            watch.point("PreFilter", started)
+            watch.point("Filter", started)
+            return
+        touched = self._pre_filter(profile, pod_class, kept, watch)
+        if kept.refusal is not None:
+            watch.point("PreFilter", started, kept.refusal.code)
+            kept.generation = -1
+            self._keep_found(profile, pod_class, kept)
+            return
+        watch.point("PreFilter", started)
+        started = watch.now()
+        size = self._snap.nodes.size
+        kept.reserve(max(size, self._snap.nodes.capacity))
+        live = self._snap.nodes.alive[:size]
+        parts = kept.uncombined
+        kept.uncombined = []
+        renewed = touched or kept.generation < 0
+        for plugin in self._chains[profile].local:
+            column = kept.plugins[plugin.name]
+            if not column.prefilter.skip:
+                renewed |= column.generation < 0
+                slots = self._due(plugin, column, live)
+                asked = watch.now()
+                parts.append(self._run(plugin, pod_class, column, slots, kept))
+                watch.plugin(plugin.name, "Filter", asked)
+        for remote in self._chains[profile].remote:
+            column = kept.plugins[remote.name]
+            column.reserve(self._snap.nodes.capacity)
+            parts.append(column.changed_since(self._snap.nodes, column.answered_generation))
+        if kept.generation < 0 or touched:
+            due = np.arange(size)
+        else:
+            due = changes.union([*parts, self._snap.nodes.changed_since(kept.generation, pods=False)], size)
+        due, beside = self._beside_nominees(self._chains[profile], pod_class, kept, due, renewed)
+        there = live[due]
+        # Whoever was answered at this generation before must see what differs now as newer.
+        stamp = max(generation, kept.next_stamp)
+        self._combine(profile, kept, due[there], beside, stamp)
+        kept.clear(due[~there], stamp)
+        kept.generation = generation
+        kept.next_stamp = generation + 1
+        watch.point("Filter", started)
+
+    def _keep_found(self, profile: str, pod_class: classes.PodClass, kept: columns.ClassColumns) -> None:
+        """Write down what was searched for ahead, though the pod is refused: preemption may ask about it."""
+        live = self._snap.nodes.alive[: self._snap.nodes.size]
+        for plugin in self._searching[profile]:
+            column = kept.plugins[plugin.name]
+            if column.prefilter.state is not None:
+                self._run(plugin, pod_class, column, self._due(plugin, column, live), kept)
+
+    def constraints(
+        self, profile: str, pod_class: classes.PodClass, kept: columns.ClassColumns
+    ) -> Iterator[domain_rules.DomainConstraint]:
+        """How placements of the class change other nodes, plugin by plugin."""
+        for name, plugin in self._by_domain[profile].items():
+            prefilter = kept.plugins[name].prefilter
+            if not prefilter.skip:
+                yield from plugin.constraints(pod_class, self._snap, prefilter.state)
+
+    def own_verdict(self, cycle: cycle_pb2.Cycle, kept: columns.ClassColumns) -> tuple[int, int, int] | None:
+        """Slot, status and capacity where the cycle's pod is nominated to itself: there it does not count for itself.
+        None where it is nominated nowhere, or no pod is named.
+        """
+        own = self._nominee(cycle.pod.metadata.uid, kept)
+        pod_class = self._snap.classes.get(cycle.pod_class)
+        if own is None or pod_class is None or kept.refusal is not None:
+            return None
+        asking = self._as_nominated(cycle, pod_class, kept, own.uid)
+        with rehearsal.Rehearsal(self._snap) as rehearsed:
+            said = asking.verdicts(np.array([own.slot]), rehearsed)
+        assert said.capacity is not None
+        return own.slot, int(said.index[0]), int(said.capacity[0])
+
+    def _nominee(self, uid: str, kept: columns.ClassColumns) -> nominations.Nominee | None:
+        """The pod's nomination, where its node is there and PreFilter left it."""
+        own = self._snap.nominations.get(uid)
+        if own is None or not self._snap.nodes.alive[own.slot]:
+            return None
+        left = kept.narrowed is None or self._snap.nodes.names[own.slot] in kept.narrowed
+        return own if left else None
+
+    def _as_nominated(
+        self, cycle: cycle_pb2.Cycle, pod_class: classes.PodClass, kept: columns.ClassColumns, *uids: str
+    ) -> as_if.AsIf:
+        """Asks about pods of the class where these are nominated to: they do not count for themselves."""
+        counting = as_if.nominees(self._snap, pod_class.priority, *uids)
+        return as_if.AsIf(self._chains[cycle.profile], kept, pod_class, self._snap, counting)
+
+    def _beside_nominees(
+        self,
+        chain: Chain,
+        pod_class: classes.PodClass,
+        kept: columns.ClassColumns,
+        due: arrays.SlotArray,
+        renewed: bool,
+    ) -> tuple[arrays.SlotArray, list[tuple[arrays.SlotArray, interfaces.Verdicts]]]:
+        """The slots that are due, and verdicts on those of them that pods are nominated to which count for the class,
+        with those pods there.
+
+        Adds to the slots where such pods came, went, or are to be asked about again: all their slots where an answer
+        may have changed though nothing did on the slot itself (`renewed`, or a plugin that looks at other nodes).
+        """
+        size = self._snap.nodes.size
+        counting = as_if.nominees(self._snap, pod_class.priority)
+        before = kept.promised[kept.promised < size]
+        if not counting.slots.size and not before.size:
+            return due, []
+        asking = as_if.AsIf(chain, kept, pod_class, self._snap, counting)
+        promised = np.zeros(size, dtype=np.bool_)
+        promised[counting.slots] = True
+        again = promised.copy()
+        again[before] = True
+        if not renewed and asking.by_slot:
+            moved = np.zeros(size, dtype=np.bool_)
+            moved[self._snap.nodes.changed_since(kept.generation, pods=True)] = True
+            again &= moved
+        again[due] = True
+        kept.promised = np.flatnonzero(promised)
+        slots = np.flatnonzero(promised & again)
+        return np.flatnonzero(again), list(asking.beside_nominees(slots)) if slots.size else []
+
+    def _pre_filter(
+        self, profile: str, pod_class: classes.PodClass, kept: columns.ClassColumns, watch: stopwatch.Stopwatch
+    ) -> bool:
+        """Run PreFilter where its answer may have changed; whether an answer did, so that all slots are combined
+        anew.
+        """
+        touched = False
+        kept.refusal = None
+        kept.narrowed_by = ()
+        narrowed: frozenset[str] | None = None
+        narrowing: list[str] = []
+        for plugin in self._chains[profile].local:
+            column = kept.plugins.get(plugin.name)
+            if column is None or self._stale(plugin, column):
+                asked = watch.now()
+                if self._chains[profile].passes_over(plugin.name, pod_class):
+                    answer = interfaces.PreFilterResult(skip=True)
+                else:
+                    answer = plugin.pre_filter(pod_class, self._snap, kept.table)
+                watch.plugin(plugin.name, "PreFilter", asked, _code(answer))
+                if column is None:
+                    column = kept.plugins[plugin.name] = columns.PluginColumn(answer, self._snap.generation)
+                    touched = True
+                touched |= answer.skip != column.prefilter.skip
+                column.renew(answer, self._snap.generation, self._affected(profile, plugin, column, answer))
+        for name in self._chains[profile].order:
+            answer = kept.plugins[name].prefilter
+            if answer.status is not None:
+                kept.refusal = answer.status
+                if answer.status.code != status.Code.UNSCHEDULABLE:
+                    return True
+            if answer.nodes is not None:
+                narrowed = answer.nodes if narrowed is None else narrowed & answer.nodes
+                narrowing.append(name)
+                if not narrowed:
+                    kept.refusal = _nothing_left(narrowing)
+                    kept.narrowed_by = tuple(narrowing)
+                    return True
+        touched |= kept.narrowed != narrowed
+        kept.narrowed, kept.narrowed_by = narrowed, tuple(narrowing)
+        return touched
+
+    def _affected(
+        self,
+        profile: str,
+        plugin: interfaces.FilterPlugin,
+        column: columns.PluginColumn,
+        answer: interfaces.PreFilterResult,
+    ) -> arrays.SlotArray | None:
+        """The slots that the plugin's new answer to PreFilter affects; None: all, as far as anybody knows."""
+        before = column.prefilter.state
+        if column.generation < 0 or before is None or answer.state is None:
+            return None
+        by_domain = self._by_domain[profile].get(plugin.name)
+        if by_domain is None:
+            return None
+        return by_domain.affected(self._snap, before, answer.state, column.generation)
+
+    def _stale(self, plugin: interfaces.FilterPlugin, column: columns.PluginColumn) -> bool:
+        if plugin.depends_on == interfaces.Dependency.CLUSTER:
+            return column.prefilter_generation != self._snap.generation
+        return self._snap.changed(plugin.reads) > column.prefilter_generation
+
+    def _due(
+        self, plugin: interfaces.FilterPlugin, column: columns.PluginColumn, live: arrays.BoolArray
+    ) -> arrays.SlotArray:
+        if column.generation >= 0 and column.affected is not None:
+            changed = self._snap.nodes.changed_since(column.generation, pods=False)
+            changed = changes.union([column.affected, changed], live.shape[0])
+            return changed[live[changed]]
+        if column.generation < 0 or plugin.depends_on == interfaces.Dependency.CLUSTER:
+            return np.arange(live.shape[0]) if live.all() else np.flatnonzero(live)
+        pods = plugin.depends_on == interfaces.Dependency.NODE_PODS
+        changed = self._snap.nodes.changed_since(column.generation, pods)
+        return changed[live[changed]]
+
+    def _run(
+        self,
+        plugin: interfaces.FilterPlugin,
+        pod_class: classes.PodClass,
+        column: columns.PluginColumn,
+        slots: arrays.SlotArray,
+        kept: columns.ClassColumns,
+    ) -> arrays.SlotArray:
+        """Ask the plugin about the slots; those of which it says something else than before."""
+        if slots.size:
+            verdicts = plugin.filter(pod_class, self._snap, column.prefilter.state, slots, kept.table)
+            self._slots_evaluated += slots.size
+            asked, slots = slots, column.differing(slots, verdicts)
+            column.write(asked, verdicts, self._snap.nodes.capacity)
+        elif column.index.shape[0] < self._snap.nodes.capacity:
+            column.index = arrays.grow_last_axis(column.index, self._snap.nodes.capacity)
+        column.generation = self._snap.generation
+        if column.affected is not None:
+            column.affected = changes.NO_SLOTS
+        return slots
+
+    def _combine(
+        self,
+        profile: str,
+        kept: columns.ClassColumns,
+        slots: arrays.SlotArray,
+        beside: Sequence[tuple[arrays.SlotArray, interfaces.Verdicts]],
+        stamp: int,
+    ) -> None:
+        order = self._chains[profile].order
+        allowed: arrays.BoolArray | None = None
+        outside = interfaces.PASSES
+        if kept.narrowed is not None:
+            named = [self._snap.nodes.slots[name] for name in kept.narrowed if name in self._snap.nodes.slots]
+            allowed = np.isin(slots, named)
+            narrowing = [name for name in order if kept.plugins[name].prefilter.nodes is not None]
+            outside = kept.table.intern(outside_status(narrowing))
+        kept.combine(slots, order, outside, allowed, beside, stamp, self._snap.nodes)
+
+
+def _code(answer: interfaces.PreFilterResult) -> status.Code:
+    """How a PreFilter ended, as metrics say it."""
+    if answer.status is not None:
+        return answer.status.code
+    return status.Code.SKIP if answer.skip else status.Code.SUCCESS
+
+
+def outside_status(narrowing: Sequence[str]) -> status.Status:
+    """The status of nodes that PreFilter left out. Source: pkg/scheduler/framework (FitError)."""
+    names = " ".join(sorted(narrowing))
+    return status.unresolvable("", f"node(s) didn't satisfy plugin(s) [{names}]")
+
+
+def _list_names(remotes: Sequence[remote_columns.RemoteFilter]) -> str:
+    return "plugin " + " and ".join(remote.name for remote in remotes)
+
+
+def _nothing_left(narrowing: Sequence[str]) -> status.Status:
+    if len(narrowing) == 1:
+        return status.unresolvable("", f"node(s) didn't satisfy plugin {narrowing[0]}")
+    names = " ".join(narrowing)
+    return status.unresolvable("", f"node(s) didn't satisfy plugin(s) [{names}] simultaneously")

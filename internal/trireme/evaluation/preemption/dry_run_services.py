@@ -1,0 +1,95 @@
+"""The filter plugins that are services of their own, asked in preemption's dry runs.
+
+What a service says of a node by the node alone no victim changes, so its column is believed. The others are asked anew,
+about each node with the pods that would be gone: once beside the pods that are promised the node, where there are such,
+and once without them, as the filters of this process are. They are asked in the profile's order, each about what the
+ones before it left.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from trireme.evaluation.filtering import as_if, columns, evaluation, remote_columns
+from trireme.framework import status
+from trireme.plugin_api import interfaces
+from trireme.snapshot import arrays, classes, snapshot
+
+
+def of(
+    chain: evaluation.Chain,
+    kept: columns.ClassColumns,
+    profile: str,
+    pod_class: classes.PodClass,
+    snap: snapshot.Snapshot,
+    counting: as_if.Nominees,
+) -> "DryRunServices | None":
+    """The services that have to be asked; None where there are none."""
+    asked = [
+        remote
+        for remote in chain.remote
+        if remote.depends_on is not interfaces.Dependency.NODE
+        and remote.name in kept.plugins
+        and not kept.plugins[remote.name].prefilter.skip
+    ]
+    return DryRunServices(asked, kept, profile, pod_class, snap, counting) if asked else None
+
+
+class DryRunServices:
+    """Asks about one class; see preemption_victims.Services."""
+
+    def __init__(
+        self,
+        asked: Sequence[remote_columns.RemoteFilter],
+        kept: columns.ClassColumns,
+        profile: str,
+        pod_class: classes.PodClass,
+        snap: snapshot.Snapshot,
+        counting: as_if.Nominees,
+    ) -> None:
+        self.names = frozenset(remote.name for remote in asked)
+        self._asked = asked
+        self._kept = kept
+        self._profile = profile
+        self._class = pod_class
+        self._snap = snap
+        self._counting = counting
+
+    @property
+    def one_by_one(self) -> bool:
+        """What is so on one node may change what one of them says of another."""
+        return any(remote.depends_on is interfaces.Dependency.CLUSTER for remote in self._asked)
+
+    async def verdicts(self, slots: arrays.SlotArray, gone: arrays.SlotArray) -> arrays.Int16Array:
+        """What they say of each slot as if these rows were gone. Shape: (slot asked,)."""
+        on = self._snap.pods.slot[gone]
+        return await self.rehearsed([interfaces.DryRun(slot, gone[on == slot].tolist()) for slot in slots.tolist()])
+
+    async def rehearsed(self, wanted: Sequence[interfaces.DryRun]) -> arrays.Int16Array:
+        """What they say of nodes as if they were so. Shape: (node asked,)."""
+        index = np.zeros(len(wanted), dtype=np.int16)
+        for remote in self._asked:
+            left = np.flatnonzero(index == interfaces.PASSES)
+            if not left.size:
+                break
+            runs, owners = [], []
+            for at in left.tolist():
+                run = wanted[at]
+                promised = self._counting.class_ids[self._counting.slots == run.slot].tolist()
+                for besides in ([promised] if promised else []) + [[]]:
+                    runs.append(interfaces.DryRun(run.slot, run.removed_rows, [*run.added_classes, *besides]))
+                    owners.append(at)
+            said = await self._ask(remote, runs)
+            # Of a node that was asked about twice the first refusal counts.
+            for at, number in reversed(list(zip(owners, said.tolist(), strict=True))):
+                index[at] = number or index[at]
+        return index
+
+    async def _ask(self, remote: remote_columns.RemoteFilter, runs: Sequence[interfaces.DryRun]) -> arrays.Int16Array:
+        table, state = self._kept.table, self._kept.plugins[remote.name].prefilter.state
+        said = await remote.dry_runs(self._profile, self._class, self._snap, state, runs, table)
+        if said is None:
+            return np.zeros(len(runs), dtype=np.int16)
+        if isinstance(said, status.Status):
+            return np.full(len(runs), table.intern(said), dtype=np.int16)
+        return said.index

@@ -1,0 +1,105 @@
+"""Ways out for several pods of one class in one call, as PostFilter would answer for one after the other.
+
+Preemptors come in crowds. Between two of them nothing happens but that the first one is nominated and its victims are
+on their way: that can be said here as well as be told. So the second one is answered for as if it had been told, at the
+generation that would have told it. Only where what is decided for one pod changes nothing for the next but on the node
+that was chosen; else there is an answer for the first one alone.
+"""
+
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+
+import numpy as np
+
+from trireme.evaluation.filtering import as_if, columns, evaluation
+from trireme.evaluation.preemption import post_filtering, preemption
+from trireme.framework import status
+from trireme.plugin_api import interfaces
+from trireme.snapshot import arrays, classes, snapshot
+from trireme.v1 import core_pb2, cycle_pb2, filter_pb2
+
+
+class WaysOut:
+    """Looks for ways out for pods of one class, at the generation of its columns."""
+
+    def __init__(
+        self,
+        cycle: cycle_pb2.Cycle,
+        chain: evaluation.Chain,
+        plugins: Sequence[post_filtering.PostFilter],
+        kept: columns.ClassColumns,
+        bring_up: Callable[[], Awaitable[columns.ClassColumns]],
+        snap: snapshot.Snapshot,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._cycle = cycle
+        self._class: classes.PodClass = snap.classes[cycle.pod_class]
+        self._chain = chain
+        self._plugins = plugins
+        self._kept = kept
+        self._bring_up = bring_up
+        self._snap = snap
+        self._clock = clock
+
+    async def of(self, pods: Sequence[core_pb2.Pod]) -> AsyncIterator[filter_pb2.WayOut]:
+        """A way out for each of the first pods, in order; none where it is not to be asked for, or not here."""
+        services = self._chain.remote or post_filtering.any_remote(self._plugins)
+        promised = any(pod.metadata.uid in self._snap.nominations for pod in pods)
+        if services or promised or not self._plugins or not self._refused():
+            return
+        index = None if self._kept.refusal is not None else self._kept.index[: self._snap.nodes.size].copy()
+        before = preemption.Before(self._class.id)
+        for number, pod in enumerate(pods):
+            started = self._clock()
+            way = filter_pb2.WayOut()
+            if number and index is not None:
+                way.slot = before.slots[-1]
+                way.status_index = index[way.slot] = self._status_of(way.slot, index, before)
+            way.post_filter.CopyFrom(await self._ask(number, pod, index, before))
+            way.duration_us = round((self._clock() - started) * 1_000_000)
+            yield way
+            slot = self._snap.nodes.slots.get(way.post_filter.nominated_node)
+            evicting = all(action.HasField("evict") for action in way.post_filter.actions)
+            if slot is None or not evicting or not before.holds:
+                return
+            before.take(slot)
+
+    def _refused(self) -> bool:
+        """No node takes a pod of the class, and no plugin failed."""
+        if self._kept.refusal is not None:
+            return self._kept.refusal.code is not status.Code.ERROR
+        size = self._snap.nodes.size
+        index, statuses = self._kept.index[:size], self._kept.table.statuses
+        if ((index == interfaces.PASSES) & (self._kept.capacity[:size] > 0)).any():
+            return False
+        said = np.flatnonzero(np.bincount(index)).tolist()
+        return all(statuses[number - 1].code is not status.Code.ERROR for number in said if number)
+
+    async def _ask(
+        self, number: int, pod: core_pb2.Pod, index: arrays.Int16Array | None, before: preemption.Before
+    ) -> filter_pb2.PostFilterResponse:
+        cycle = cycle_pb2.Cycle()
+        cycle.CopyFrom(self._cycle)
+        cycle.generation += number
+        cycle.pod.CopyFrom(pod)
+        question = preemption.Question(
+            cycle,
+            self._class,
+            self._chain,
+            self._kept,
+            self._bring_up,
+            tuple(self._kept.table.statuses),
+            index,
+            self._kept.refusal,
+            before=before,
+        )
+        request = filter_pb2.PostFilterRequest(cycle=cycle)
+        return await post_filtering.post_filter(self._plugins, request, question, self._snap)
+
+    def _status_of(self, slot: int, index: arrays.Int16Array, before: preemption.Before) -> int:
+        """Why the node at the slot refuses pods of the class, now that one more is nominated to it."""
+        counting = before.beside(as_if.nominees(self._snap, self._class.priority))
+        asking = as_if.AsIf(self._chain, self._kept, self._class, self._snap, counting)
+        ((_, verdicts),) = asking.beside_nominees(np.array([slot]))
+        said = int(verdicts.index[0])
+        return said if said != interfaces.PASSES else int(index[slot])

@@ -1,0 +1,139 @@
+"""Reserve: what the plugins of a profile assume beside pods on their nodes, put together into one answer.
+
+Nothing is kept here. The frontend caches what is answered and streams it to all replicas, so that any of them answers
+the next question as if it had answered this one. Pods of a class for which a plugin of this process assumes something
+come one at a time: the second must see what the first one took, and sees it only in a later generation.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from trireme.evaluation.filtering import evaluation
+from trireme.framework import status
+from trireme.plugin_api import interfaces
+from trireme.snapshot import classes, snapshot
+from trireme.v1 import bind_pb2, cycle_pb2, filter_pb2, plugin_pb2, snapshot_pb2, status_pb2
+from trireme.wire import profiles
+from trireme.wire import status as wire_status
+
+
+class RemoteReserve(Protocol):
+    """A plugin that reserves, or looks for a way out, and is a service of its own."""
+
+    name: str
+
+    async def post_filter(
+        self, cycle: cycle_pb2.Cycle, columns: filter_pb2.NodeColumns, pre_filter: status.Status | None = None
+    ) -> filter_pb2.PostFilterResponse | status.Status | None:
+        """The way out; on failure the error, or None where that is ignored."""
+        ...
+
+    async def reserve(
+        self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]
+    ) -> list[filter_pb2.Reservation] | status.Status | None:
+        """What to assume beside each placement; on failure the error, or None where that is ignored."""
+        ...
+
+    async def unreserve(self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]) -> bool:
+        """Tell that the placements are void; whether the plugin heard of it."""
+        ...
+
+
+MakeRemoteReserve = Callable[[snapshot_pb2.RemotePlugin], RemoteReserve]
+Reserver = interfaces.ReservePlugin | RemoteReserve
+
+
+def reservers(
+    configuration: snapshot_pb2.Configuration,
+    chains: Mapping[str, evaluation.Chain],
+    make_remote: MakeRemoteReserve | None,
+) -> Mapping[str, Sequence[Reserver]]:
+    """By profile the plugins that reserve, in order. An in-tree one that does not filter has nothing to reserve."""
+    remotes = {remote.name: remote for remote in configuration.remote_plugins}
+    out: dict[str, list[Reserver]] = {}
+    for profile in configuration.profiles:
+        local = {plugin.name: plugin for plugin in chains[profile.scheduler_name].local}
+        found = out[profile.scheduler_name] = []
+        for entry in profiles.plugins_at(profile, plugin_pb2.EXTENSION_POINT_RESERVE):
+            plugin = local.get(entry.name)
+            if isinstance(plugin, interfaces.ReservePlugin):
+                found.append(plugin)
+            elif entry.name in remotes and make_remote is not None:
+                found.append(make_remote(remotes[entry.name]))
+    return out
+
+
+def any_remote(plugins: Sequence[Reserver]) -> bool:
+    """Whether a plugin must be asked for every pod, because only it knows whether it reserves something."""
+    return not all(isinstance(plugin, interfaces.ReservePlugin) for plugin in plugins)
+
+
+async def reserve(
+    plugins: Sequence[Reserver],
+    request: filter_pb2.ReserveRequest,
+    pod_class: classes.PodClass,
+    snap: snapshot.Snapshot,
+) -> list[filter_pb2.Reservation]:
+    """What all plugins together assume for each placement; nothing where one of them fails."""
+    success = wire_status.to_message(status.SUCCESS)
+    out = [filter_pb2.Reservation(status=success) for _ in request.placements]
+    states = [bind_pb2.HostState() for _ in out]
+    for plugin in plugins:
+        open_ones = [at for at, kept in enumerate(out) if kept.status.code == status_pb2.CODE_SUCCESS]
+        placements = [request.placements[at] for at in open_ones]
+        if not placements:
+            break
+        if isinstance(plugin, interfaces.ReservePlugin):
+            answers = [await _local(plugin, pod_class, placement, snap) for placement in placements]
+        else:
+            answers = await _remote(plugin, request.cycle, placements)
+        for at, answer in zip(open_ones, answers, strict=True):
+            if answer.status.code != status_pb2.CODE_SUCCESS:
+                out[at] = filter_pb2.Reservation(status=answer.status)
+                continue
+            out[at].assumed.extend(answer.assumed)
+            out[at].claim_statuses.extend(answer.claim_statuses)
+            if answer.state:
+                states[at].plugin_states[plugin.name] = answer.state
+    for reservation, state in zip(out, states, strict=True):
+        if state.plugin_states and reservation.status.code == status_pb2.CODE_SUCCESS:
+            reservation.state = state.SerializeToString(deterministic=True)
+    return out
+
+
+async def unreserve(plugins: Sequence[Reserver], request: filter_pb2.UnreserveRequest) -> None:
+    """Tell the plugins that keep something of their own, last ones first."""
+    for plugin in reversed(plugins):
+        if not isinstance(plugin, interfaces.ReservePlugin):
+            await plugin.unreserve(request.cycle, request.placements)
+
+
+async def _local(
+    plugin: interfaces.ReservePlugin,
+    pod_class: classes.PodClass,
+    placement: filter_pb2.Placement,
+    snap: snapshot.Snapshot,
+) -> filter_pb2.Reservation:
+    slot = snap.nodes.slots.get(placement.node_name)
+    if slot is None:
+        text = f'running Reserve plugin "{plugin.name}": node "{placement.node_name}" not found'
+        return filter_pb2.Reservation(status=wire_status.to_message(status.error(plugin.name, text)))
+    if isinstance(plugin, interfaces.SearchingPlugin):
+        await plugin.ahead(pod_class, snap, np.array([slot]), remembering=False)
+    reserved = plugin.reserve(pod_class, placement.pod, snap, slot)
+    said = wire_status.to_message(reserved.status or status.SUCCESS)
+    return filter_pb2.Reservation(
+        status=said, assumed=reserved.assumed, state=reserved.state, claim_statuses=reserved.claim_statuses
+    )
+
+
+async def _remote(
+    plugin: RemoteReserve, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]
+) -> list[filter_pb2.Reservation]:
+    answers = await plugin.reserve(cycle, placements)
+    if isinstance(answers, list):
+        return answers
+    said = wire_status.to_message(answers or status.SUCCESS)
+    return [filter_pb2.Reservation(status=said) for _ in placements]

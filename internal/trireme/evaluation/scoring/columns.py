@@ -1,0 +1,124 @@
+"""One class's raw scores and capacities about all slots, kept between calls.
+
+Raw scores are this replica's own, brought up to date by what changed. Capacities are what filter answered: the frontend
+passes them on, whole or as a patch to the ones of a generation that this replica has. What follows from both, which
+slots are open and how they rank, is brought up to date for the slots that changed.
+"""
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from trireme.snapshot import arrays, changes, nodes
+
+if TYPE_CHECKING:
+    from trireme.evaluation.scoring import ranking
+
+
+@dataclass(slots=True, eq=False)
+class ScoreColumn:
+    """One plugin's raw scores. Shape: (slot,). State None: the plugin has nothing to say about the class."""
+
+    state: Any
+    state_generation: int
+    generation: int = -1
+    raw: arrays.Int64Array = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    # What all slots have that were ever written; None: not all the same.
+    uniform: int | None = None
+
+    def reserve(self, size: int) -> None:
+        """Make room for so many slots."""
+        if self.raw.shape[0] < size:
+            self.raw = arrays.grow_last_axis(self.raw, size)
+
+    def write(self, slots: arrays.SlotArray, raw: arrays.Int64Array, size: int) -> None:
+        """Raw scores of these slots from now on; `size` is how many slots there may be."""
+        self.reserve(size)
+        self.raw[slots] = raw
+        if self.generation < 0:
+            self.uniform = int(raw[0])
+        if self.uniform is not None and (raw != self.uniform).any():
+            self.uniform = None
+
+
+@dataclass(slots=True)
+class ClassColumns:
+    """All that is kept of one class under one profile. Shapes: (slot,).
+
+    `capacity` is how many more copies each node takes by itself; `refused` marks nodes that filter refused, which keep
+    a capacity where a domain constraint alone refuses them. `capacity_generation` −1: not known.
+    """
+
+    plugins: dict[str, ScoreColumn] = field(default_factory=dict)
+    capacity_generation: int = -1
+    capacity: arrays.Int32Array = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
+    refused: arrays.BoolArray = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
+    # The slots that take pods now, and how many there are; None: not known of any.
+    open: arrays.BoolArray = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
+    open_count: int = 0
+    ranking: "ranking.Ranking | None" = None
+    # Slots that changed since they were ranked; None: all.
+    unranked: list[arrays.SlotArray] | None = None
+    # When nodes were looked at for `open`, and the slots with another capacity since; None: all.
+    _seen: int = -1
+    _unopened: list[arrays.SlotArray] | None = None
+    # Held while remote plugins are asked about the class.
+    asking: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the columns, in bytes."""
+        own = self.capacity.nbytes + self.refused.nbytes + self.open.nbytes
+        own += 0 if self.ranking is None else self.ranking.nbytes
+        return own + sum(column.raw.nbytes for column in self.plugins.values())
+
+    def see_open(self, table: nodes.NodeTable) -> None:
+        """Find out which slots are open as things are."""
+        # Filter may be ahead of this replica, or behind it: what is no node here cannot be chosen here.
+        size = min(table.size, self.capacity.shape[0])
+        if self._unopened is None or self.open.shape[0] != size:
+            slots = np.arange(size)
+            self.open, self.open_count = np.zeros(size, dtype=np.bool_), 0
+            self.unranked = None
+        else:
+            parts = [*self._unopened, table.object_changes.since(self._seen, size)]
+            slots = changes.union(parts, self.capacity.shape[0])
+            slots = slots[: np.searchsorted(slots, size)]
+        opened = (self.capacity[slots] > 0) & table.alive[slots] & ~self.refused[slots]
+        self.open_count += int(np.count_nonzero(opened)) - int(np.count_nonzero(self.open[slots]))
+        self.open[slots] = opened
+        self.scored_again(slots)
+        self._unopened = []
+        self._seen = table.object_changes.latest
+
+    def scored_again(self, slots: arrays.SlotArray) -> None:
+        """These slots rank otherwise now. Shape: (n,)."""
+        if self.unranked is not None and slots.shape[0]:
+            self.unranked.append(slots)
+
+    def take_capacities(
+        self,
+        slots: arrays.SlotArray | None,
+        size: int,
+        refused: arrays.BoolArray,
+        capacity: arrays.Int32Array,
+        generation: int,
+    ) -> None:
+        """Filter's answer of this generation: complete where `slots` is None, else a patch. Shapes: (size,) or as
+        slots.
+        """
+        if slots is None:
+            self.refused = refused
+            self.capacity = capacity
+            self._unopened = None
+        else:
+            if self.capacity.shape[0] < size:
+                self.refused = arrays.grow_last_axis(self.refused, size)
+                self.capacity = arrays.grow_last_axis(self.capacity, size)
+            self.refused[slots] = refused
+            self.capacity[slots] = capacity
+            if self._unopened is not None:
+                self._unopened.append(slots)
+        self.capacity_generation = generation

@@ -1,0 +1,183 @@
+"""Place where a placement changes other nodes too: by domain constraints, or by scores that many nodes share.
+
+As in placement.py, each pod goes where a cycle of its own would have put it. First the nodes are narrowed to those that
+a batch can reach (narrowing.py); so what follows costs as much in a large cluster as in a small one. What changes at a
+step is brought up to date for those by vector operations: nodes admitted and not, shared scores and their normalisation
+over all that is feasible, and the static scores' where the feasible nodes have another maximum.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from trireme.evaluation.scoring import domain_state, narrowing, placement
+from trireme.framework import domain_rules
+from trireme.plugin_api import interfaces
+from trireme.snapshot import arrays
+
+# Copies for which a node's own scores are made ahead: few nodes get more in one batch.
+_COPIES = 6
+
+
+@dataclass(frozen=True, slots=True)
+class JointPlugin:
+    """One plugin whose scores many nodes share."""
+
+    weight: int
+    scores: interfaces.JointScores
+
+
+class DomainPlacer:
+    """Places one batch of pods of one class on nodes numbered 0 … n−1, which all take at least one by themselves.
+
+    Arguments as of placement.Placer; `slots` are the nodes' (n,), `own_now` what `own` says of the first copy on each
+    (n,).
+    """
+
+    def __init__(
+        self,
+        capacity: arrays.Int32Array,
+        ties: arrays.Int64Array,
+        static: Sequence[placement.ScoredPlugin],
+        own: placement.OwnScores | None,
+        own_now: arrays.Int64Array,
+        joint: Sequence[JointPlugin],
+        constraints: Sequence[domain_rules.DomainConstraint],
+        slots: arrays.SlotArray,
+        count: int,
+    ) -> None:
+        """At most `count` pods are going to be placed."""
+        # Plugins that score all nodes alike go on doing so, whichever are feasible.
+        even: list[placement.ScoredPlugin] = []
+        uneven: list[placement.ScoredPlugin] = []
+        for each in static:
+            if each.raw.size:
+                (even if each.even or each.raw.min() == each.raw.max() else uneven).append(each)
+        self._even = sum(int(placement.normalized(each.raw[:1], each.normalization)[0]) * each.weight for each in even)
+        reach = _reach(count, ties, uneven, own_now, joint, constraints, slots)
+        nodes = self._nodes = reach.nodes
+        self._stands_for = reach.stands_for
+        self._capacity = capacity[nodes]
+        self._ties = ties[nodes]
+        self._uneven = [
+            placement.ScoredPlugin(each.name, each.weight, each.normalization, each.raw[nodes]) for each in uneven
+        ]
+        self._own = own
+        self._own_now = own_now[nodes]
+        self._joint = [JointPlugin(each.weight, each.scores.narrowed(nodes, reach.stands_for)) for each in joint]
+        self._constraints = domain_state.DomainState(constraints, slots[nodes])
+        self._copies: dict[int, int] = {}
+        self._rows: dict[int, arrays.Int64Array] = {}
+        self._maxima: tuple[int, ...] | None = None
+        self._static = np.zeros(nodes.shape[0], dtype=np.int64)
+        self._feasible = np.zeros(0, dtype=np.bool_)
+        self._closed: arrays.BoolArray | None = None  # None: all are feasible
+        self._open = 0
+
+    def place(self, count: int) -> list[placement.Choice]:
+        """The hosts of the next `count` pods, in order; fewer where no more fit."""
+        choices: list[placement.Choice] = []
+        self._see_feasible()
+        while self._open and len(choices) < count:
+            keys = self._keys()
+            node = int(keys.argmax())
+            total = int(keys[node]) >> placement.TIE_BITS if self._open > 1 else 0
+            choices.append(placement.Choice(int(self._nodes[node]), total))
+            if len(choices) < count:
+                self._take(node, keys, count)
+        return choices
+
+    def _take(self, node: int, keys: arrays.Int64Array, count: int) -> None:
+        self._capacity[node] -= 1
+        placed = self._copies[node] = self._copies.get(node, 0) + 1
+        if self._own is not None and self._capacity[node] > 0:
+            row = self._rows.get(node)
+            if row is None or row.shape[0] <= placed:
+                row = self._own_row(node, placed, keys, count)
+            self._own_now[node] = row[placed]
+        for each in self._joint:
+            each.scores.place(node)
+        if self._constraints.place(node) or self._capacity[node] == 0:
+            self._see_feasible()
+
+    def _own_row(self, node: int, placed: int, keys: arrays.Int64Array, count: int) -> arrays.Int64Array:
+        """The node's own scores with one copy, two, …: a few, or as many as there will be where a few were not enough.
+
+        The likeliest nodes get theirs at the same time: asking for many costs little more than asking for one.
+        """
+        assert self._own is not None
+        if placed >= _COPIES:
+            row: arrays.Int64Array = self._own(self._nodes[[node]], count)[0]
+            self._rows[node] = row
+            return row
+        # Within a domain the best stays the best: by its own scores alone.
+        alone = ((self._static + self._own_now) << placement.TIE_BITS) + self._ties
+        likely = {node, *_best(keys, 2 * count), *_best(np.where(keys < 0, -1, alone), 4 * count)}
+        new = [each for each in likely if each not in self._rows]
+        self._rows.update(zip(new, self._own(self._nodes[new], min(count, _COPIES)), strict=True))
+        return self._rows[node]
+
+    def _see_feasible(self) -> None:
+        feasible = self._capacity > 0
+        feasible &= self._constraints.admitted()
+        if np.array_equal(feasible, self._feasible):
+            return
+        self._feasible = feasible
+        self._open = int(self._stands_for.sum(where=feasible))
+        self._closed = None if feasible.all() else ~feasible
+        for each in self._joint:
+            each.scores.set_feasible(feasible)
+        maxima = tuple(int(each.raw.max(where=feasible, initial=0)) for each in self._uneven)
+        if maxima != self._maxima:
+            self._maxima = maxima
+            self._static = self._static_scores(maxima)
+
+    def _static_scores(self, maxima: tuple[int, ...]) -> arrays.Int64Array:
+        """The weighted scores of the plugins whose raw scores a placement does not change. Shape: (node,).
+
+        Nodes that are not feasible yet have theirs too.
+        """
+        total = np.full(self._capacity.shape[0], self._even, dtype=np.int64)
+        for each, most in zip(self._uneven, maxima, strict=True):
+            total += placement.scaled(each.raw, each.normalization, most) * each.weight
+        return total
+
+    def _keys(self) -> arrays.Int64Array:
+        """Totals, and places among equals below them; −1 where a node is not feasible. Shape: (node,)."""
+        total = self._static + self._own_now
+        for each in self._joint:
+            total += each.scores.normalized(each.scores.raw()) * each.weight
+        keys = (total << placement.TIE_BITS) + self._ties
+        if self._closed is not None:
+            keys[self._closed] = -1
+        return keys
+
+
+def _reach(
+    count: int,
+    ties: arrays.Int64Array,
+    uneven: Sequence[placement.ScoredPlugin],
+    own_now: arrays.Int64Array,
+    joint: Sequence[JointPlugin],
+    constraints: Sequence[domain_rules.DomainConstraint],
+    slots: arrays.SlotArray,
+) -> narrowing.Reach:
+    """The nodes that so many placements can go to."""
+    alone = own_now
+    columns = [column for each in joint for column in each.scores.alike()]
+    columns += [column for each in constraints for column in domain_state.alike(each, slots)]
+    for each in uneven:
+        if each.normalization == interfaces.Normalization.NONE:
+            alone = alone + each.raw * each.weight
+        else:
+            columns.append(each.raw)
+    return narrowing.reach((alone << placement.TIE_BITS) + ties, columns, count)
+
+
+def _best(keys: arrays.Int64Array, count: int) -> list[int]:
+    """The nodes with the highest keys, in any order."""
+    if keys.shape[0] <= count:
+        return list(range(keys.shape[0]))
+    best: list[int] = np.argpartition(keys, -count)[-count:].tolist()
+    return best

@@ -1,0 +1,193 @@
+"""Place: the hosts of the next pods of one class, in order, as one-by-one cycles would choose them.
+
+Each placement takes the node with the highest total, ties broken by a fixed order of the slots that depends on a seed
+and on nothing else: so a batch and one-by-one cycles choose alike, on any replica. After a placement only what it
+changed is scored again: the chosen node's own scores, from a table made for the likeliest nodes at once; and the
+normalised scores of all nodes where the chosen one is full now and was the last to hold a maximum.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from trireme.plugin_api import interfaces
+from trireme.snapshot import arrays
+
+MAX_SCORE = 100
+
+# A key is a total and, below it, the slot's place among equals.
+TIE_BITS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredPlugin:
+    """One plugin's raw scores over the feasible nodes, and what its scores become. Shape of raw: (node,).
+
+    `even`: all are known to be the same.
+    """
+
+    name: str
+    weight: int
+    normalization: interfaces.Normalization
+    raw: arrays.Int64Array
+    even: bool = False
+
+
+# The weighted scores, of the plugins that a placement changes, of the n-th node with one more copy, two, …
+# (nodes, copies) → shape (node, copy).
+OwnScores = Callable[[arrays.SlotArray, int], arrays.Int64Array]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Where one pod goes, and the weighted total of that node at that moment; 0 where no other node was feasible."""
+
+    node: int
+    total: int
+
+
+def normalized(raw: arrays.Int64Array, normalization: interfaces.Normalization) -> arrays.Int64Array:
+    """Scores of 0 to 100. Shape: as `raw`. Source: framework/plugins/helper DefaultNormalizeScore."""
+    if normalization not in (interfaces.Normalization.MAX, interfaces.Normalization.MAX_REVERSED):
+        return raw
+    return scaled(raw, normalization, max(int(raw.max(initial=0)), 0))
+
+
+def scaled(raw: arrays.Int64Array, normalization: interfaces.Normalization, most: int) -> arrays.Int64Array:
+    """As normalized, where `most` is the highest raw score, or 0."""
+    if normalization not in (interfaces.Normalization.MAX, interfaces.Normalization.MAX_REVERSED):
+        return raw
+    reverse = normalization == interfaces.Normalization.MAX_REVERSED
+    if most == 0:
+        return np.full_like(raw, MAX_SCORE) if reverse else raw
+    scaled = raw * MAX_SCORE // most
+    return MAX_SCORE - scaled if reverse else scaled
+
+
+def tie_order(seed: int, slots: arrays.SlotArray) -> arrays.Int64Array:
+    """The slots' places among equals, below 2^20, each another one (up to a million slots). Shape: as `slots`.
+
+    Of two slots the same comes first whatever other slots there are. Source: the splitmix64 generator's finaliser.
+    """
+    x = slots.astype(np.uint64) + np.uint64(seed & 0xFFFF_FFFF_FFFF_FFFF) + np.uint64(0x9E37_79B9_7F4A_7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58_476D_1CE4_E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D0_49BB_1331_11EB)
+    places = np.empty(slots.shape[0], dtype=np.int64)
+    places[np.argsort(x ^ (x >> np.uint64(31)), kind="stable")] = np.arange(slots.shape[0])
+    return places >> max(0, slots.shape[0].bit_length() - TIE_BITS)
+
+
+class Placer:
+    """Places pods of one class on nodes numbered 0 … n−1.
+
+    `capacity` is how many copies each takes (n,); `ties` their places among equals (n,); `static` the plugins whose raw
+    scores a placement does not change; `own` the scores of those that change on the chosen node alone.
+    """
+
+    def __init__(
+        self,
+        capacity: arrays.Int32Array,
+        ties: arrays.Int64Array,
+        static: Sequence[ScoredPlugin],
+        own: OwnScores | None,
+        own_now: arrays.Int64Array | None = None,
+        open_count: int | None = None,
+    ) -> None:
+        """`own_now` is what `own` says of the first copy on every node, where the caller has it (n,). `open_count`: so
+        many nodes take pods, of which only these can be chosen.
+        """
+        self._capacity = capacity.copy()
+        # Nodes that take more.
+        self._open = int(np.count_nonzero(capacity > 0)) if open_count is None else open_count
+        self._ties = ties
+        self._static = static
+        self._own = own
+        self._copies: dict[int, int] = {}
+        self._rows: dict[int, arrays.Int64Array] = {}
+        if own is None:
+            self._own_now = np.zeros(capacity.shape[0], dtype=np.int64)
+        elif own_now is None:
+            self._own_now = own(np.arange(capacity.shape[0]), 1)[:, 0]
+        else:
+            self._own_now = own_now.copy()
+        self._keys = self._total_all()
+        # The nodes that can be chosen before the totals of all change, ascending, and their keys.
+        self._likely = np.zeros(0, dtype=np.intp)
+        self._likely_keys = np.zeros(0, dtype=np.int64)
+
+    def place(self, count: int) -> list[Choice]:
+        """The hosts of the next `count` pods, in order; fewer where no more fit."""
+        choices: list[Choice] = []
+        if not self._keys.size:
+            return choices
+        self._narrow(count)
+        while len(choices) < count:
+            at = int(self._likely_keys.argmax())
+            key = int(self._likely_keys[at])
+            if key < 0:
+                break
+            choices.append(Choice(int(self._likely[at]), key >> TIE_BITS if self._open > 1 else 0))
+            if len(choices) < count:
+                self._take(at, count, count - len(choices))
+        return choices
+
+    def _take(self, at: int, count: int, left: int) -> None:
+        """The node at this place among the likely ones has one copy more; `left` pods are still to be placed."""
+        node = int(self._likely[at])
+        self._capacity[node] -= 1
+        placed = self._copies[node] = self._copies.get(node, 0) + 1
+        if self._capacity[node] == 0:
+            self._open -= 1
+            self._keys[node] = self._likely_keys[at] = -1
+            if any(self._held_maximum(plugin, node) for plugin in self._static):
+                self._keys = self._total_all()
+                self._narrow(left)
+            return
+        if self._own is not None:
+            row = self._rows.get(node)
+            if row is None or row.shape[0] <= placed:
+                row = self._rows[node] = self._own(np.array([node]), count)[0]
+            after = row[placed]
+            self._keys[node] += (after - self._own_now[node]) << TIE_BITS
+            self._likely_keys[at] = self._keys[node]
+            self._own_now[node] = after
+
+    def _narrow(self, count: int) -> None:
+        """Find the nodes that the next `count` placements can go to: as many of the best.
+
+        A placement changes no key but the chosen node's own, so among so many one is always as it was, and better than
+        every node outside.
+        """
+        likely = np.arange(self._keys.shape[0])
+        if likely.size > count:
+            least = np.partition(self._keys, -count)[-count]
+            likely = np.flatnonzero(self._keys >= least)
+        self._likely = likely
+        self._likely_keys = self._keys[likely]
+        if self._own is not None and count > 1:
+            new = [node for node in likely.tolist() if node not in self._rows and self._keys[node] >= 0]
+            if new:
+                most = min(count, int(self._capacity[new].max()))
+                rows = self._own(np.array(new, dtype=np.intp), most)
+                self._rows.update(zip(new, rows, strict=True))
+
+    def _total_all(self) -> arrays.Int64Array:
+        """The keys of all nodes. Shape: (node,)."""
+        feasible = self._capacity > 0
+        totals = self._own_now.copy()
+        everywhere = bool(feasible.all())
+        for plugin in self._static:
+            if everywhere:
+                totals += normalized(plugin.raw, plugin.normalization) * plugin.weight
+            else:
+                totals[feasible] += normalized(plugin.raw[feasible], plugin.normalization) * plugin.weight
+        keys = (totals << TIE_BITS) + self._ties
+        return keys if everywhere else np.where(feasible, keys, -1)
+
+    def _held_maximum(self, plugin: ScoredPlugin, node: int) -> bool:
+        """Whether the node, full now, was the last to hold the plugin's maximum, by which all others are normalised."""
+        if plugin.normalization not in (interfaces.Normalization.MAX, interfaces.Normalization.MAX_REVERSED):
+            return False
+        raw = plugin.raw[node]
+        return bool(raw > 0 and plugin.raw[self._capacity > 0].max(initial=0) < raw)

@@ -1,0 +1,149 @@
+"""A class's nodes by their totals, kept between calls: what a call changes costs as much as it changes.
+
+Raw scores and capacities come by patches, and so the totals are made again for the slots that a patch is about. Scores
+that are normalised by the highest raw score are made again for all when that one changes: for each such plugin it is
+kept how many nodes hold it. The best are found by looking at blocks of slots, of which the best key is kept: among the
+`n` blocks with the best keys are the `n` best nodes.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from trireme.evaluation.scoring import columns, placement
+from trireme.plugin_api import interfaces
+from trireme.snapshot import arrays, changes
+
+_BLOCK_BITS = 6
+_BLOCK = 1 << _BLOCK_BITS
+_WITHIN = np.arange(_BLOCK)
+
+_NORMALIZED = (interfaces.Normalization.MAX, interfaces.Normalization.MAX_REVERSED)
+# Lower than every raw score.
+_NONE = np.iinfo(np.int64).min
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A plugin whose scores are ranked; `own`: a placement changes the score of the node that it goes to."""
+
+    column: columns.ScoreColumn
+    weight: int
+    normalization: interfaces.Normalization
+    own: bool
+
+
+class _Maximum:
+    """The highest raw score of one plugin over the open slots, or 0, and how many hold it. Shape: raw (slot,)."""
+
+    __slots__ = ("holders", "most", "raw")
+
+    def __init__(self, size: int) -> None:
+        self.raw = np.full(size, _NONE, dtype=np.int64)  # of open slots; the lowest number where one is not
+        self.most = 0
+        self.holders = 0
+
+    def take(self, slots: arrays.SlotArray, raw: arrays.Int64Array) -> bool:
+        """The slots' raw scores from now on; whether the maximum is another one now."""
+        before = self.most
+        old, self.raw[slots] = self.raw[slots], raw
+        self.holders += int(np.count_nonzero(raw == before)) - int(np.count_nonzero(old == before))
+        if self.holders <= 0 or int(raw.max(initial=before)) > before:
+            self.most = int(self.raw.max(initial=0))
+            self.holders = int(np.count_nonzero(self.raw == self.most))
+        return self.most != before
+
+
+class Ranking:
+    """The totals of the slots under some plugins. Shapes: (slot,), whole blocks of slots."""
+
+    def __init__(self, plugins: Sequence[Ranked], size: int) -> None:
+        self._plugins = tuple(plugins)
+        self.size = size
+        padded = (size + _BLOCK - 1) >> _BLOCK_BITS << _BLOCK_BITS
+        # The weighted scores that a placement changes on its node, and those that it does not.
+        self.own = np.zeros(padded, dtype=np.int64)
+        self.static = np.zeros(padded, dtype=np.int64)
+        self._keys = np.full(padded, -1, dtype=np.int64)
+        self._blocks = self._keys.reshape(-1, _BLOCK)
+        self._best = np.full(self._blocks.shape[0], -1, dtype=np.int64)
+        self._maxima = {
+            number: _Maximum(padded) for number, each in enumerate(plugins) if each.normalization in _NORMALIZED
+        }
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the columns, in bytes."""
+        return self._keys.nbytes * (3 + len(self._maxima)) + self._best.nbytes
+
+    def ranks(self, plugins: Sequence[Ranked], size: int) -> bool:
+        """Whether it is about these very columns and as many slots."""
+        return self.size == size and self._plugins == tuple(plugins)
+
+    def update(self, slots: arrays.SlotArray, opened: arrays.BoolArray, ties: arrays.Int64Array) -> None:
+        """What is known of these slots is another thing now; `opened` are those that take pods. Shapes: slots and
+        opened (n,), ties (slot,).
+        """
+        if not slots.shape[0]:
+            return
+        own = np.zeros(slots.shape[0], dtype=np.int64)
+        moved = False
+        for number, each in enumerate(self._plugins):
+            raw = each.column.raw[slots]
+            if each.own:
+                own += raw if each.weight == 1 else raw * each.weight
+            elif number in self._maxima:
+                moved |= self._maxima[number].take(slots, np.where(opened, raw, _NONE))
+        self.own[slots] = own
+        self._keys[slots] = np.where(opened, 0, -1)
+        if moved:
+            slots = np.flatnonzero(self._keys >= 0)
+            opened = np.ones(slots.shape[0], dtype=np.bool_)
+        static = self.static[slots] = self._static_of(slots)
+        keys = ((self.own[slots] + static) << placement.TIE_BITS) + ties[slots]
+        self._keys[slots] = np.where(opened, keys, -1)
+        if moved:
+            self._best = self._blocks.max(axis=1)
+        else:
+            touched = np.unique(slots >> _BLOCK_BITS)
+            self._best[touched] = self._blocks[touched].max(axis=1)
+
+    def holds(self, count: int) -> bool:
+        """Whether no maximum is lost when so many nodes fill up: then a placement changes no other node's total."""
+        return all(each.most == 0 or each.holders > count for each in self._maxima.values())
+
+    def best(self, count: int) -> arrays.SlotArray:
+        """The open slots with the `count` highest totals, ascending; all where there are fewer."""
+        blocks = np.arange(self._best.shape[0])
+        if blocks.shape[0] > count:
+            blocks = np.argpartition(self._best, -count)[-count:]
+        keys = self._blocks[blocks].ravel()
+        slots = ((blocks << _BLOCK_BITS)[:, None] + _WITHIN).ravel()
+        if keys.shape[0] > count:
+            best = np.argpartition(keys, -count)[-count:]
+            keys, slots = keys[best], slots[best]
+        return np.sort(slots[keys >= 0])
+
+    def _static_of(self, slots: arrays.SlotArray) -> arrays.Int64Array:
+        total = np.zeros(slots.shape[0], dtype=np.int64)
+        for number, each in enumerate(self._plugins):
+            if each.own:
+                continue
+            raw = each.column.raw[slots]
+            if number in self._maxima:
+                raw = placement.scaled(raw, each.normalization, self._maxima[number].most)
+            total += raw if each.weight == 1 else raw * each.weight
+        return total
+
+
+def of(kept: columns.ClassColumns, plugins: Sequence[Ranked], ties: arrays.Int64Array) -> Ranking:
+    """The ranking of the class's slots under these plugins, as things are. Shape: ties (slot,), or longer."""
+    size = kept.open.shape[0]
+    if kept.ranking is None or not kept.ranking.ranks(plugins, size):
+        kept.ranking, kept.unranked = Ranking(plugins, size), None
+    slots = np.arange(size) if kept.unranked is None else changes.union(kept.unranked, ties.shape[0])
+    slots = slots[: np.searchsorted(slots, size)]
+    kept.ranking.update(slots, kept.open[slots], ties)
+    kept.unranked = []
+    return kept.ranking

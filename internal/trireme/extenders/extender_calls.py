@@ -1,0 +1,47 @@
+"""The extenders of a configuration put together: their HTTP session, the objects they are sent, and the asking itself.
+
+Where the configuration has none, nothing is made and nobody asks.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import aiohttp
+
+from trireme.cache import class_registry, cluster_cache, extender_objects
+from trireme.config import model
+from trireme.extenders import extender_client, extenders
+
+# Pods are asked about one at a time, but bound beside each other.
+MAX_CONNECTIONS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class ExtenderCalls:
+    """What asks the extenders, and what has to be kept and closed for it."""
+
+    extenders: extenders.Extenders
+    objects: extender_objects.ExtenderObjects
+    session: aiohttp.ClientSession
+
+    async def close(self) -> None:
+        """End the connections."""
+        await self.session.close()
+
+
+def of(
+    configured: Sequence[model.Extender],
+    registry: class_registry.ClassRegistry,
+    cache: cluster_cache.ClusterCache,
+) -> ExtenderCalls | None:
+    """All of it; None without extenders. Raises: OSError or ValueError: a certificate or key cannot be used."""
+    if not configured:
+        return None
+    whole = [each for each in configured if not each.node_cache_capable]
+    objects = extender_objects.ExtenderObjects(
+        nodes=any(each.filter_verb or each.prioritize_verb for each in whole),
+        placed=any(each.preempt_verb for each in whole),
+    )
+    session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=MAX_CONNECTIONS))
+    clients = [(each, extender_client.ExtenderClient(session, each)) for each in configured]
+    return ExtenderCalls(extenders.Extenders(clients, registry, cache, objects), objects, session)

@@ -1,0 +1,212 @@
+"""The HTTP side of one extender: posts a body to a verb's address and answers the JSON value that comes back.
+
+An extender is anybody's program, so nothing of it is trusted: the whole exchange has the deadline of its configuration,
+the answer a bound, and whatever goes wrong becomes one error whose text says what, as Go's HTTP client would put it.
+
+Source: pkg/scheduler/extender.go (send, makeTransport).
+"""
+
+import asyncio
+import contextlib
+import errno
+import logging
+import socket
+import ssl
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from trireme.config import model
+from trireme.extenders import extender_wire
+from trireme_kube.apimachinery import golang
+from trireme_kube.client import credentials
+
+log = logging.getLogger(__name__)
+
+# More than the nodes of any cluster take as JSON.
+MAX_ANSWER_BYTES = 512 << 20
+_CHUNK_BYTES = 1 << 20
+_MAX_REDIRECTS = 10
+# How often the files of certificates are looked at.
+LOOK_SECONDS = 1.0
+# What is read in a moment, whatever it is.
+_LONG_BYTES = 1 << 20
+
+
+class ExtenderClient:
+    """Calls one extender."""
+
+    def __init__(
+        self,
+        session: aiohttp.ClientSession,
+        config: model.Extender,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Raises: OSError or ValueError: a certificate or key cannot be used."""
+        self._session = session
+        self._prefix = config.url_prefix.rstrip("/")
+        self._timeout = aiohttp.ClientTimeout(total=config.http_timeout.seconds)
+        self._server_name = config.tls_config.server_name if config.tls_config is not None else ""
+        self._tls = _Tls(config, clock)
+        self._proxy = credentials.proxy_from_environment(config.url_prefix)
+
+    async def send(self, verb: str, body: bytes) -> Any:
+        """Post to the verb; answers the JSON value of the answer. Raises: ExtenderError."""
+        url = f"{self._prefix}/{verb}"
+        answered = False
+        try:
+            async with self._session.post(
+                url,
+                data=body,
+                headers={"Content-Type": "application/json"},
+                timeout=self._timeout,
+                ssl=self._tls.context(),
+                server_hostname=self._server_name or None,
+                proxy=self._proxy,
+                max_redirects=_MAX_REDIRECTS,
+            ) as response:
+                answered = True
+                if response.status != 200:
+                    raise extender_wire.ExtenderError(
+                        f"failed {verb} with extender at URL {url}, code {response.status}"
+                    )
+                return await _value(await _bounded(response))
+        except TimeoutError as error:
+            if answered:
+                text = "context deadline exceeded (Client.Timeout or context cancellation while reading body)"
+                raise extender_wire.ExtenderError(text) from error
+            text = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
+            raise extender_wire.ExtenderError(f'Post "{url}": {text}') from error
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            if answered:
+                raise extender_wire.ExtenderError("unexpected EOF") from error
+            raise extender_wire.ExtenderError(f'Post "{url}": {_reason(error)}') from error
+
+
+class _Tls:
+    """How connections of one extender are secured; files of certificates are read again when they change.
+
+    A connection belongs to the context that it was made with, so requests after a renewal use new connections.
+    Source: client-go transport.TLSConfigFor (cachingCertificateLoader).
+    """
+
+    def __init__(self, config: model.Extender, clock: Callable[[], float]) -> None:
+        """Raises: OSError or ValueError: a certificate or key cannot be used."""
+        self._config = config
+        self._clock = clock
+        self._stamp = _stamp(config)
+        self._looked_at = clock()
+        self._context = tls_context(config)
+
+    def context(self) -> ssl.SSLContext:
+        """The context for the next request."""
+        now = self._clock()
+        if now - self._looked_at >= LOOK_SECONDS:
+            self._looked_at = now
+            stamp = _stamp(self._config)
+            if stamp != self._stamp:
+                self._stamp = stamp
+                self._renew()
+        return self._context
+
+    def _renew(self) -> None:
+        try:
+            self._context = tls_context(self._config)
+        except (OSError, ValueError) as error:  # one of the files may not be written yet
+            log.warning("extender %s: keeping the certificate in use: %s", self._config.url_prefix, error)
+
+
+def _stamp(config: model.Extender) -> tuple[object, ...]:
+    """Which versions of the files there are."""
+    tls = config.tls_config or model.ExtenderTLS()
+    named = ((tls.ca_data, tls.ca_file), (tls.cert_data, tls.cert_file), (tls.key_data, tls.key_file))
+    return tuple(credentials.file_version(Path(file)) for data, file in named if file and not data)
+
+
+async def _value(body: bytes) -> Any:
+    if len(body) <= _LONG_BYTES:
+        return extender_wire.first_value(body)
+    # Where an answer is wrong late, finding out takes long, and the Lease has to be renewed meanwhile.
+    return await asyncio.to_thread(extender_wire.first_value, body)
+
+
+async def _bounded(response: aiohttp.ClientResponse) -> bytes:
+    parts = bytearray()
+    async for part in response.content.iter_chunked(_CHUNK_BYTES):
+        parts += part
+        if len(parts) > MAX_ANSWER_BYTES:
+            raise extender_wire.ExtenderError(f"the answer is longer than {MAX_ANSWER_BYTES} bytes")
+        # A peer that sends without an end must not keep the loop from everything else.
+        await asyncio.sleep(0)
+    return bytes(parts)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        return f"tls: failed to verify certificate: {error.certificate_error}"
+    if isinstance(error, aiohttp.ServerDisconnectedError):
+        return "EOF"
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
+        return f"dial tcp: lookup {error.host}: no such host"
+    if isinstance(error, aiohttp.ClientConnectorError):
+        address = f"[{error.host}]:{error.port}" if ":" in error.host else f"{error.host}:{error.port}"
+        return f"dial tcp {address}: connect: {_system(error.os_error)}"
+    if isinstance(error, aiohttp.TooManyRedirects):
+        return f"stopped after {_MAX_REDIRECTS} redirects"
+    if isinstance(error, aiohttp.NonHttpUrlClientError):
+        return f"unsupported protocol scheme {golang.quote(str(error).partition(':')[0])}"
+    if isinstance(error, aiohttp.InvalidURL):
+        return "unsupported protocol scheme" if error.description is None else str(error.description)
+    if isinstance(error, aiohttp.ClientResponseError):
+        # What came is no HTTP. The parser's own words have several lines, and bytes of the answer.
+        return "net/http: HTTP/1.x transport connection broken: malformed HTTP response"
+    return str(error) or type(error).__name__
+
+
+def _system(error: OSError) -> str:
+    if error.errno == errno.ECONNREFUSED:
+        return "connection refused"
+    if isinstance(error, socket.gaierror):
+        return "no such host"
+    return (error.strerror or str(error)).lower()
+
+
+def tls_context(config: model.Extender) -> ssl.SSLContext:
+    """How connections of this extender are secured. Raises: OSError or ValueError."""
+    tls = config.tls_config or model.ExtenderTLS()
+    has_authorities = bool(tls.ca_data or tls.ca_file)
+    insecure = tls.insecure or (config.enable_https and not has_authorities)
+    has_pair = bool((tls.cert_data or tls.cert_file) and (tls.key_data or tls.key_file))
+    context = ssl.create_default_context()
+    if has_authorities:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        pem = tls.ca_data.decode("ascii", "replace") if tls.ca_data else Path(tls.ca_file).read_text()
+        context.load_verify_locations(cadata=pem)
+    if insecure:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if has_pair:
+        with _as_file(tls.cert_data, tls.cert_file) as certificate, _as_file(tls.key_data, tls.key_file) as key:
+            context.load_cert_chain(certificate, key, password=_no_password)
+    return context
+
+
+@contextlib.contextmanager
+def _as_file(data: bytes, file: str) -> Iterator[str]:
+    """The name of a file with the data, which wins over the file named: OpenSSL reads keys from files alone."""
+    if not data:
+        yield file
+        return
+    with tempfile.NamedTemporaryFile(prefix="trireme-extender-") as out:
+        out.write(data)
+        out.flush()
+        yield out.name
+
+
+def _no_password() -> str:
+    # Without this callback OpenSSL asks on the terminal for an encrypted key's password, and the process hangs.
+    raise ValueError("the key is encrypted")

@@ -1,0 +1,378 @@
+"""HTTP extenders: programs that have a say in filtering, scoring, preempting and binding some pods.
+
+They are asked by the frontend, in the order of the configuration with the ignorable ones last, after the plugins have
+spoken: each filter extender sees the nodes that all before it left; prioritising is asked all at once. What they answer
+is laid over filter's columns and given to score beside its own, so that everything after works as ever: placing,
+preemption, the event. Pods that an extender is interested in go one by one, since each answer is about one pod; all
+others pay nothing. Deadlines and errors are per extender; one that may be ignored fails without consequence.
+
+Source: pkg/scheduler/schedule_one.go (findNodesThatPassExtenders, prioritizeNodes, extendersBinding),
+pkg/scheduler/framework/preemption (callExtenders).
+"""
+
+import asyncio
+import dataclasses
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from trireme.cache import class_registry, cluster_cache, extender_objects
+from trireme.config import model
+from trireme.extenders import extender_wire
+from trireme.framework import status
+from trireme.frontend.phase_clients import class_answers, phases
+from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, filter_pb2
+from trireme_kube.apimachinery import golang
+
+log = logging.getLogger(__name__)
+
+# What pods are told to be refused by; any event may help such a pod.
+NAME = "Extender"
+
+# Extenders score up to 10, plugins up to 100.
+_SCALE = 10
+
+# Far more than all plugins together can give; as gaps between all nodes of a cluster it is still a score.
+_GAP = 1 << 26
+_MOST = 1 << 40
+
+ExtenderError = extender_wire.ExtenderError
+
+
+class Client(Protocol):
+    """Calls one extender."""
+
+    async def send(self, verb: str, body: bytes) -> Any:
+        """Post to the verb; answers the JSON value of the answer. Raises: ExtenderError."""
+        ...
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Extender:
+    config: model.Extender
+    client: Client
+    managed: frozenset[str]
+
+    def interested(self, pod: core_pb2.Pod) -> bool:
+        """Whether it manages all pods, or a resource that one of the pod's containers asks for."""
+        if not self.managed:
+            return True
+        return any(
+            name in self.managed
+            for containers in (pod.spec.containers, pod.spec.init_containers)
+            for container in containers
+            for amounts in (container.resources.requests, container.resources.limits)
+            for name in amounts
+        )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Filtered:
+    """Names of the nodes that are left, and the status of each that an extender named as failed."""
+
+    names: Sequence[str]
+    failed: Mapping[str, tuple[status.Code, str]]
+
+
+class Extenders:
+    """All extenders of the configuration."""
+
+    def __init__(
+        self,
+        configured: Iterable[tuple[model.Extender, Client]],
+        registry: class_registry.ClassRegistry,
+        cache: cluster_cache.ClusterCache,
+        objects: extender_objects.Kept,
+    ) -> None:
+        made = [
+            _Extender(config, client, frozenset(resource.name for resource in config.managed_resources))
+            for config, client in configured
+        ]
+        self._extenders = sorted(made, key=lambda extender: extender.config.ignorable)
+        self._registry = registry
+        self._cache = cache
+        self._objects = objects
+
+    def one_by_one(self, class_id: int) -> bool:
+        """Whether an extender has a say in where the class's pods go, so that each is asked about alone."""
+        return any(_places(extender) for extender in self._interested(class_id))
+
+    async def consult(
+        self, uid: str, class_id: int, filtered: phases.Filtered, promised: int
+    ) -> tuple[phases.Filtered, Sequence[int]]:
+        """What is left of filter's answer for the pod, and the extra scores by slot, if any.
+
+        The node that was promised to the pod is asked about first, alone, and taken if it passes.
+
+        Raises: ExtenderError.
+        """
+        interested = [extender for extender in self._interested(class_id) if _places(extender)]
+        if not interested:
+            return filtered, ()
+        pod = self._objects.pod(uid)
+        answer = filtered.answer
+        slots = np.flatnonzero((answer.index == 0) & (answer.capacity > 0)).tolist()
+        slot_of = {name: slot for slot in slots if (name := self._cache.node_at(slot, answer.generation)) is not None}
+        if pod is None or not slot_of:
+            return filtered, ()
+        nominated = next((name for name, slot in slot_of.items() if slot == promised), None)
+        if nominated is not None:
+            try:
+                if (await self._filter(interested, pod, [nominated])).names:
+                    return filtered, ()
+            except ExtenderError as error:
+                log.error("Evaluation failed on nominated node: node=%s err=%s", nominated, error)
+        left = await self._filter(interested, pod, list(slot_of))
+        narrowed = self._narrowed(filtered, slot_of, left)
+        if len(left.names) < 2:
+            return narrowed, ()
+        return narrowed, await self._scores(interested, pod, left.names, slot_of, answer.index.shape[0])
+
+    def trimming(
+        self, uid: str, class_id: int
+    ) -> Callable[[filter_pb2.PreemptionCandidates], Awaitable[filter_pb2.PreemptionCandidates]] | None:
+        """What gives extenders their say in preemption's candidates; None: none wants it."""
+        asked = [extender for extender in self._interested(class_id) if extender.config.preempt_verb]
+        if not asked:
+            return None
+
+        async def trim(candidates: filter_pb2.PreemptionCandidates) -> filter_pb2.PreemptionCandidates:
+            return await self._preempt(asked, uid, candidates)
+
+        return trim
+
+    def binds(self, class_id: int) -> bool:
+        """Whether an extender binds the class's pods."""
+        return any(extender.config.bind_verb for extender in self._interested(class_id))
+
+    async def bind(self, class_id: int, item: bind_pb2.BindItem) -> status.Status | None:
+        """Have the first extender that binds such pods bind this one; None: the Bind plugins are to do it."""
+        body = extender_wire.binding_body(item.pod.namespace, item.pod.name, item.pod.uid, item.node_name)
+        for extender in self._interested(class_id):
+            if not extender.config.bind_verb:
+                continue
+            try:
+                extender_wire.check_bound(await extender.client.send(extender.config.bind_verb, body))
+            except ExtenderError as error:
+                if not extender.config.ignorable:
+                    return status.error("", str(error))
+                _skipped(extender, error)
+                continue
+            return status.SUCCESS
+        return None
+
+    def _interested(self, class_id: int) -> list[_Extender]:
+        pod = self._registry[class_id].pod
+        return [extender for extender in self._extenders if extender.interested(pod)]
+
+    # Filter
+
+    async def _filter(self, interested: Sequence[_Extender], pod: bytes, names: Sequence[str]) -> _Filtered:
+        failed: dict[str, tuple[status.Code, str]] = {}
+        for extender in interested:
+            if not names:
+                break
+            if not extender.config.filter_verb:
+                continue
+            try:
+                said = extender_wire.filter_result(
+                    await extender.client.send(extender.config.filter_verb, self._nodes_body(extender, pod, names)),
+                    extender.config.node_cache_capable,
+                )
+                _check_known(extender, said.names, names)
+            except ExtenderError as error:
+                if not extender.config.ignorable:
+                    raise
+                _skipped(extender, error)
+                continue
+            for name, text in said.failed.items():
+                failed[name] = (status.Code.UNSCHEDULABLE, text)
+            for name, text in said.unresolvable.items():
+                failed[name] = (status.Code.UNSCHEDULABLE_AND_UNRESOLVABLE, text)
+            names = list(dict.fromkeys(said.names))
+        return _Filtered(names, failed)
+
+    def _nodes_body(self, extender: _Extender, pod: bytes, names: Sequence[str]) -> bytes:
+        if extender.config.node_cache_capable:
+            return extender_wire.nodes_body(pod, names, None)
+        nodes = (self._objects.node(name) for name in names)
+        return extender_wire.nodes_body(pod, (), [node for node in nodes if node is not None])
+
+    def _narrowed(self, filtered: phases.Filtered, slot_of: Mapping[str, int], left: _Filtered) -> phases.Filtered:
+        """Filter's answer about this one pod, with what the extenders refused."""
+        answer = filtered.answer
+        index, capacity = answer.index.copy(), answer.capacity.copy()
+        statuses = list(answer.statuses)
+        numbers = {entry: number for number, entry in enumerate(statuses, 1)}
+
+        def refuse(slot: int, refusal: status.Status) -> None:
+            if refusal not in numbers:
+                statuses.append(refusal)
+                numbers[refusal] = len(statuses)
+            index[slot], capacity[slot] = numbers[refusal], 0
+
+        silently = status.unresolvable(NAME)
+        for name in slot_of.keys() - set(left.names):
+            refuse(slot_of[name], silently)
+        for name, (code, text) in left.failed.items():
+            slot = self._cache.slot_of(name)
+            # One that is said to have failed and is among those that pass, passes.
+            if 0 <= slot < index.shape[0] and index[slot]:
+                plugin = statuses[index[slot] - 1].plugin
+                refuse(slot, status.Status(code, plugin, (text,)))
+        laid_over = class_answers.ClassAnswer(
+            generation=answer.generation, statuses=tuple(statuses), index=index, capacity=capacity
+        )
+        return dataclasses.replace(filtered, answer=laid_over, columns=laid_over.message(), of_one=True)
+
+    # Prioritize
+
+    async def _scores(
+        self,
+        interested: Sequence[_Extender],
+        pod: bytes,
+        names: Sequence[str],
+        slot_of: Mapping[str, int],
+        size: int,
+    ) -> Sequence[int]:
+        asked = [extender for extender in interested if extender.config.prioritize_verb]
+        if not asked:
+            return ()
+        answers = await asyncio.gather(*(self._prioritize(extender, pod, names) for extender in asked))
+        totals = dict.fromkeys(names, 0)
+        for extender, answer in zip(asked, answers, strict=True):
+            for name, score in answer:
+                if name in totals:
+                    totals[name] = _of_64_bits(totals[name] + score * extender.config.weight * _SCALE)
+        ranks = _from_zero(totals.values())
+        out = [0] * size
+        for name, total in totals.items():
+            out[slot_of[name]] = ranks[total]
+        return out
+
+    async def _prioritize(self, extender: _Extender, pod: bytes, names: Sequence[str]) -> list[tuple[str, int]]:
+        try:
+            body = self._nodes_body(extender, pod, names)
+            return extender_wire.priorities(await extender.client.send(extender.config.prioritize_verb, body))
+        except ExtenderError as error:
+            # It gives no scores then; the others decide.
+            log.info("extender %s gives no scores: %s", extender.config.url_prefix, error)
+            return []
+
+    # Preempt
+
+    async def _preempt(
+        self, asked: Sequence[_Extender], uid: str, candidates: filter_pb2.PreemptionCandidates
+    ) -> filter_pb2.PreemptionCandidates:
+        """The candidates that are left. Raises: ExtenderError."""
+        pod = self._objects.pod(uid)
+        if pod is None:
+            raise ExtenderError("the pod is gone")
+        identities = {victim.uid: victim for each in candidates.candidates for victim in each.victims}
+        victims = {
+            each.node_name: extender_wire.Victims(tuple(victim.uid for victim in each.victims), each.violations)
+            for each in candidates.candidates
+        }
+        for extender in asked:
+            if not victims:
+                break
+            try:
+                victims = await self._process(extender, pod, victims)
+            except ExtenderError as error:
+                if not extender.config.ignorable:
+                    raise
+                _skipped(extender, error)
+                continue
+            empty = [node for node, there in victims.items() if not there.uids]
+            if empty and not extender.config.ignorable:
+                raise ExtenderError(f"expected at least one victim pod on node {golang.quote(empty[0])}")
+            for node in empty:
+                del victims[node]
+            # Now, since who was named besides may be gone when the next extender has answered.
+            named = [uid for there in victims.values() for uid in there.uids if uid not in identities]
+            identities |= {uid: self._identity(uid) for uid in named}
+        out = filter_pb2.PreemptionCandidates()
+        for node, there in victims.items():
+            entry = out.candidates.add(node_name=node, violations=there.violations)
+            entry.victims.extend(identities[victim] for victim in there.uids)
+        return out
+
+    async def _process(
+        self, extender: _Extender, pod: bytes, victims: Mapping[str, extender_wire.Victims]
+    ) -> dict[str, extender_wire.Victims]:
+        body = self._preemption_body(extender, pod, victims)
+        if body is None:
+            return {}
+        answer = extender_wire.preemption_result(await extender.client.send(extender.config.preempt_verb, body))
+        for node, there in answer.items():
+            if self._cache.slot_of(node) < 0:
+                raise ExtenderError(f"nodeinfo not found for node name {golang.quote(node)}")
+            for uid in there.uids:
+                placed = self._cache.pod(uid)
+                if placed is None or placed.node_name != node:
+                    raise ExtenderError(
+                        f"extender: {extender.config.url_prefix} claims to preempt pod (UID: &{{{uid}}}) on node: "
+                        f"{node}, but the pod is not found on that node"
+                    )
+        return answer
+
+    def _preemption_body(
+        self, extender: _Extender, pod: bytes, victims: Mapping[str, extender_wire.Victims]
+    ) -> bytes | None:
+        """None: there is nothing to ask. Who went meanwhile cannot be shown, and its going has the pod tried again."""
+        if extender.config.node_cache_capable:
+            return extender_wire.preemption_body(pod, victims, None)
+        found = {uid: self._objects.pod(uid, node) for node, there in victims.items() for uid in there.uids}
+        whole = {uid: bytes_of for uid, bytes_of in found.items() if bytes_of is not None}
+        left = {node: there for node, there in victims.items() if whole.keys() >= set(there.uids)}
+        return extender_wire.preemption_body(pod, left, whole) if left else None
+
+    def _identity(self, uid: str) -> cycle_pb2.PodIdentity:
+        placed = self._cache.pod(uid)
+        assert placed is not None  # looked up a moment ago
+        namespace, _, name = placed.key.partition("/")
+        return cycle_pb2.PodIdentity(namespace=namespace, name=name, uid=uid)
+
+
+def _places(extender: _Extender) -> bool:
+    """Whether it has a say in where pods go."""
+    return bool(extender.config.filter_verb or extender.config.prioritize_verb)
+
+
+def _of_64_bits(score: int) -> int:
+    """As Go's sums are: beyond the largest number they go on at the smallest."""
+    return (score + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
+def _from_zero(totals: Iterable[int]) -> dict[int, int]:
+    """What is added for each total. What counts is the difference between nodes, so none need be below 0; where some
+    are enormous, a difference that no plugin can make up for stays one.
+    """
+    ordered = sorted(set(totals))
+    if ordered[-1] - ordered[0] <= _MOST:
+        return {total: total - ordered[0] for total in ordered}
+    out, rank = {}, 0
+    for total, next_one in zip(ordered, [*ordered[1:], ordered[-1]], strict=True):
+        out[total] = rank
+        rank += min(next_one - total, _GAP)
+    return out
+
+
+def _check_known(extender: _Extender, answered: Sequence[str], asked: Sequence[str]) -> None:
+    known = set(asked)
+    for name in answered:
+        if name not in known:
+            raise ExtenderError(
+                f"extender {golang.quote(extender.config.url_prefix)} claims a filtered node {golang.quote(name)} "
+                "which is not found in the input node list"
+            )
+
+
+def _skipped(extender: _Extender, error: ExtenderError) -> None:
+    log.info(
+        "Skipping extender as it returned error and has ignorable flag set: extender=%s err=%s",
+        extender.config.url_prefix,
+        error,
+    )

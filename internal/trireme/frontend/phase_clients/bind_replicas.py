@@ -1,0 +1,472 @@
+"""The bind replicas: each is told of a new leader before it is asked anything, and any may be asked.
+
+A call that fails on one replica goes to the next. Binding is idempotent, so whatever was under way on a replica that
+died is simply asked again elsewhere, until somebody answers or the leadership ends.
+
+A call that streams results lasts as long as its work, which may wait for bind's rate limit: it fails when nothing came
+for `SILENCE_SECONDS`, not even a heartbeat. While such calls are open Fence is repeated, so that bind may begin what
+still waits there.
+"""
+
+import asyncio
+import functools
+import itertools
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import grpc
+from grpc import aio
+
+from trireme.frontend.phase_clients import failure_log, replica_link
+from trireme.rpc import dialing, fencing
+from trireme.v1 import bind_pb2, bind_pb2_grpc, cycle_pb2
+from trireme_kube.componentbase import supervision
+
+log = logging.getLogger(__name__)
+
+Answer = TypeVar("Answer")
+
+FENCE_SECONDS = 5.0
+RETRY_SECONDS = 0.1
+MAX_RETRY_SECONDS = 2.0
+# After how long a call is repeated that a replica refused because too much waits there already.
+BUSY_SECONDS = 0.5
+# A replica that has sent nothing for so long, no heartbeat either, is not waited for. Bind sends one every second.
+SILENCE_SECONDS = 5.0
+# The deadline of a call that streams results. Silence ends it long before; with a deadline it is waited for when its
+# endpoint goes.
+STREAM_SECONDS = 3600.0
+# How many replicas are called one after the other where a call is answered by a single message.
+UNARY_TRIES = 3
+# How such a call ends when its replica does, which cancels what it has under way.
+_GONE = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED)
+# How often Fence is repeated while calls are open. Less than the shortest Lease in use is valid for.
+RENEW_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class BindLinkStatistics:
+    """The state of one bind replica."""
+
+    address: str
+    fenced: bool
+    in_flight: int  # calls
+    last_error: str
+
+
+@dataclass(frozen=True, slots=True)
+class PreBindItem:
+    """A pod to prepare for binding. `preflight`: nothing is written, bind only says whether there is work."""
+
+    cycle: cycle_pb2.Cycle
+    item: bind_pb2.BindItem
+    preflight: bool = False
+
+
+class _BindLink:
+    """One bind replica."""
+
+    def __init__(self, address: str, dialer: dialing.Dialer) -> None:
+        self.address = address
+        self.line = dialer.line(address, replica_link.CHANNEL_OPTIONS)
+        self.stub = bind_pb2_grpc.BindServiceStub(self.line.channel)
+        self.fenced = False
+        self.drain_seconds = 0.0
+        self.in_flight = 0
+        self.last_error = ""
+        self.failures = failure_log.FailureLog(log)
+        self.broken = asyncio.Event()
+
+    def failed(self, error: BaseException) -> None:
+        """A call failed."""
+        self.last_error = str(error) or type(error).__name__
+        kind = type(error).__name__
+        if isinstance(error, aio.AioRpcError):
+            kind = error.code().name
+            self.last_error = f"{kind}: {error.details()}"
+        self.failures.failed(kind, f"bind {self.address}: {self.last_error}")
+
+    def answered(self) -> None:
+        """A call was answered to its end."""
+        if self.fenced and self.last_error:
+            self.last_error = ""
+            self.failures.worked()
+
+    def renew(self) -> None:
+        """Before it is asked again after a failure."""
+        if self.line.renew():
+            self.stub = bind_pb2_grpc.BindServiceStub(self.line.channel)
+
+
+class BindReplicas:
+    """All bind replicas. `fence` tells of our leadership, `fence_request` makes the message that announces it."""
+
+    def __init__(
+        self,
+        fence: Callable[[], cycle_pb2.Fence],
+        fence_request: Callable[[], bind_pb2.FenceRequest],
+        dialer: dialing.Dialer,
+        deadline_seconds: float,
+        changed: Callable[[], None],
+        config_hash: Callable[[], int] | None = None,
+    ) -> None:
+        """`deadline_seconds` is how long one replica may take over a batch before another is asked as well.
+        `config_hash` answers the hash of the configuration in force, where that may change.
+        """
+        self._config_hash = config_hash
+        self._deadline = deadline_seconds
+        self._fence = fence
+        self._fence_request = fence_request
+        self._dialer = dialer
+        self._changed = changed
+        self._links: dict[str, _BindLink] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        # The links' own tasks, and those that drain links to endpoints that are gone.
+        self.supervisor = supervision.Supervisor()
+        self._turn = itertools.count()
+        self._fenced = asyncio.Event()
+
+    @property
+    def available(self) -> bool:
+        """Whether any replica knows this leader."""
+        return any(link.fenced for link in self._links.values())
+
+    def answering(self) -> Sequence[str]:
+        """The addresses of the replicas that know this leader."""
+        return [link.address for link in self._links.values() if link.fenced]
+
+    def statistics(self) -> list[BindLinkStatistics]:
+        """How each replica stands."""
+        return [
+            BindLinkStatistics(link.address, link.fenced, link.in_flight, link.last_error)
+            for link in self._links.values()
+        ]
+
+    def set_endpoints(self, addresses: Sequence[str]) -> None:
+        """These are the replicas from now on. One that is gone gets no new calls; those under way go on."""
+        for address in set(self._links) - set(addresses):
+            self.supervisor.start(self._retire(self._links.pop(address), self._tasks.pop(address)))
+        for address in addresses:
+            if address not in self._links:
+                link = self._links[address] = _BindLink(address, self._dialer)
+                self._tasks[address] = self.supervisor.keep(
+                    f"bind {address}", functools.partial(self._keep_fenced, link)
+                )
+        self._changed()
+
+    async def _retire(self, link: _BindLink, task: asyncio.Task[None]) -> None:
+        """Close a link to an endpoint that is gone once its calls have ended or reached their deadlines."""
+        try:
+            await link.line.drain()
+            await self.supervisor.stop(task)
+        finally:
+            await link.line.close()
+
+    async def announced(self, patience: float) -> float:
+        """Return when all replicas that can be reached know this leader; answers how long old work may take, seconds.
+
+        At least one must; for the others it waits no longer than `patience` seconds.
+        """
+        while not self.available:
+            self._fenced.clear()
+            await self._fenced.wait()
+        try:
+            async with asyncio.timeout(patience):
+                while not all(link.fenced for link in self._links.values()):
+                    self._fenced.clear()
+                    await self._fenced.wait()
+        except TimeoutError:
+            log.warning("bind replicas that cannot be reached: %s", ", ".join(self._unfenced()))
+        return max((link.drain_seconds for link in self._links.values()), default=0.0)
+
+    async def bind(self, request: bind_pb2.BindRequest) -> AsyncIterator[bind_pb2.BindResult]:
+        """Bind all items; each result once, as it is known. Does not end before every item has one."""
+        missing = dict(enumerate(request.items))
+        while missing:
+            indexes = list(missing)
+            part = request
+            if len(missing) < len(request.items):
+                part = bind_pb2.BindRequest(cycle=request.cycle, items=[missing[index] for index in indexes])
+
+            def call(stub: Any, part: bind_pb2.BindRequest = part) -> Any:
+                self._update(part.cycle)
+                return stub.Bind(part, timeout=STREAM_SECONDS)
+
+            async for result in self._stream(call):
+                if result.index < len(indexes):
+                    result.index = indexes[result.index]
+                    if missing.pop(result.index, None) is not None:
+                        yield result
+            for item in missing.values():
+                item.asked_before = True
+
+    async def apply(
+        self,
+        actions: Sequence[bind_pb2.Action],
+        tell: Callable[[int, bind_pb2.BindResult], None] | None = None,
+        address: str = "",
+    ) -> list[bind_pb2.BindResult]:
+        """Carry out all actions; answers a result for each, in order. `tell` gets each, by index, as it is known.
+
+        `address`: of the replica to call if it is there and knows this leader; else any is called.
+        """
+        results: dict[int, bind_pb2.BindResult] = {}
+        while len(results) < len(actions):
+            indexes = [index for index in range(len(actions)) if index not in results]
+            part = [actions[index] for index in indexes]
+
+            def call(stub: Any, part: list[bind_pb2.Action] = part) -> Any:
+                request = bind_pb2.ApplyRequest(fence=self._fence(), actions=part)
+                return stub.Apply(request, timeout=STREAM_SECONDS)
+
+            async for result in self._stream(call, lambda: self._at(address)):
+                if result.index < len(indexes):
+                    index = indexes[result.index]
+                    results[index] = result
+                    if tell is not None:
+                        tell(index, result)
+        return [results[index] for index in range(len(actions))]
+
+    async def permit(self, request: bind_pb2.PermitRequest) -> bind_pb2.PermitResponse:
+        """Call the Permit plugins. Raises: AioRpcError."""
+
+        async def call(stub: Any) -> bind_pb2.PermitResponse:
+            self._update(request.cycle)
+            response: bind_pb2.PermitResponse = await stub.Permit(request, timeout=self._deadline)
+            return response
+
+        return await self._unary(call)
+
+    async def pre_bind(
+        self,
+        items: Sequence[PreBindItem],
+        tell: Callable[[int, bind_pb2.PreBindResult], None],
+        started: Callable[[int, str], None] = lambda index, address: None,
+    ) -> None:
+        """Run the PreBind plugins for all items; `tell` gets each result, by index, as it is known.
+
+        `started` gets for each item the address of the replica that is called.
+        """
+        missing = set(range(len(items)))
+        while missing:
+            indexes = sorted(missing)
+
+            def choose(indexes: list[int] = indexes) -> _BindLink | None:
+                link = self._any()
+                if link is not None:
+                    for index in indexes:
+                        started(index, link.address)
+                return link
+
+            def call(stub: Any, indexes: list[int] = indexes) -> Any:
+                request = self._pre_bind_request([items[index] for index in indexes])
+                return stub.PreBindStream(request, timeout=STREAM_SECONDS)
+
+            async for answer in self._stream(call, choose):
+                if answer.index < len(indexes) and indexes[answer.index] in missing:
+                    missing.discard(indexes[answer.index])
+                    tell(indexes[answer.index], answer.result)
+
+    def _pre_bind_request(self, items: Sequence[PreBindItem]) -> bind_pb2.PreBindStreamRequest:
+        """The items in their order; neighbours of one cycle share it."""
+        request = bind_pb2.PreBindStreamRequest(timeout_ms=round(self._deadline * 1000))
+        for (_, preflight), group in itertools.groupby(items, key=lambda item: (id(item.cycle), item.preflight)):
+            same = list(group)
+            part = request.requests.add(items=[item.item for item in same], preflight=preflight)
+            part.cycle.CopyFrom(same[0].cycle)
+            self._update(part.cycle)
+        return request
+
+    async def post_bind(self, request: bind_pb2.PostBindRequest) -> None:
+        """Call the PostBind plugins. Raises: AioRpcError."""
+
+        async def call(stub: Any) -> None:
+            self._update(request.cycle)
+            await stub.PostBind(request, timeout=self._deadline)
+
+        await self._unary(call)
+
+    def restart(self) -> None:
+        """Announce the leader again, because the configuration changed."""
+        for link in self._links.values():
+            link.fenced = False
+            link.broken.set()
+        self._changed()
+
+    def channels(self) -> list[tuple[str, aio.Channel]]:
+        """The address and the channel of each replica."""
+        return [(link.address, link.line.channel) for link in self._links.values()]
+
+    def _update(self, cycle: cycle_pb2.Cycle) -> None:
+        """Name the leadership and the configuration as they are now: both may have changed while the call waited."""
+        cycle.fence.CopyFrom(self._fence())
+        if self._config_hash is not None:
+            cycle.config_hash = self._config_hash()
+
+    async def close(self) -> None:
+        """End all links."""
+        await self.supervisor.close()
+        for link in self._links.values():
+            await link.line.close()
+
+    async def _unary(self, call: Callable[[Any], Awaitable[Answer]]) -> Answer:
+        """The answer of the next replica, and of another one while the last is unavailable or has another
+        configuration. Raises: AioRpcError.
+        """
+        for tries_left in reversed(range(UNARY_TRIES)):
+            link = await self._next()
+            link.in_flight += 1
+            try:
+                return await call(link.stub)
+            except aio.AioRpcError as error:
+                _unless_cancelled(error)
+                if error.code() not in _GONE and not _lacks_configuration(error):
+                    raise
+                self._broke(link, error)
+                if not tries_left:
+                    raise
+            finally:
+                link.in_flight -= 1
+        raise AssertionError("the last try answers or raises")
+
+    async def _stream(
+        self, call: Callable[[Any], Any], choose: Callable[[], _BindLink | None] | None = None
+    ) -> AsyncIterator[Any]:
+        """The results of one streaming call on the replica that `choose` names, by default the next; whatever is
+        missing is the caller's to ask again.
+        """
+        link = await self._next(choose)
+        link.in_flight += 1
+        answered = False
+        delay = RETRY_SECONDS
+        try:
+            answers = call(link.stub)
+            while True:
+                async with asyncio.timeout(SILENCE_SECONDS):  # unlike wait_for it needs no task of its own
+                    response = await answers.read()
+                if response is aio.EOF:
+                    link.answered()
+                    break
+                for result in response.results:
+                    answered = True
+                    yield result
+        except (aio.AioRpcError, TimeoutError) as error:
+            _unless_cancelled(error)
+            if isinstance(error, aio.AioRpcError) and error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED:
+                link.failed(error)  # it refuses this call alone: the others go on, and it still knows this leader
+                delay = BUSY_SECONDS
+            else:
+                self._broke(link, error)
+            answered = False
+        finally:
+            link.in_flight -= 1
+        if not answered:  # who ends without a word is not asked again at once
+            await asyncio.sleep(delay)
+
+    async def _next(self, choose: Callable[[], _BindLink | None] | None = None) -> _BindLink:
+        """The next replica that knows this leader; waits for one."""
+        while True:
+            link = (choose or self._any)()
+            if link is not None:
+                return link
+            self._fenced.clear()
+            await self._fenced.wait()
+
+    def _any(self) -> _BindLink | None:
+        """The next replica that knows this leader; None: there is none."""
+        fenced = [link for link in self._links.values() if link.fenced]
+        return fenced[next(self._turn) % len(fenced)] if fenced else None
+
+    def _at(self, address: str) -> _BindLink | None:
+        """The replica with that address if it knows this leader, else any."""
+        link = self._links.get(address)
+        return link if link is not None and link.fenced else self._any()
+
+    def _broke(self, link: _BindLink, error: BaseException) -> None:
+        link.failed(error)
+        link.fenced = False
+        link.broken.set()
+        self._changed()
+
+    async def _keep_fenced(self, link: _BindLink) -> None:
+        """Announce the leader, and again whenever the replica may have forgotten it."""
+        delay = RETRY_SECONDS
+        try:
+            while True:
+                # What breaks the link from here on, a new configuration among it, makes the answer one to another
+                # question: the leader is announced again.
+                link.broken.clear()
+                try:
+                    answer = await link.stub.Fence(self._fence_request(), timeout=FENCE_SECONDS)
+                except aio.AioRpcError as error:
+                    _unless_cancelled(error)
+                    reason = f"{error.code().name}: {error.details()}"
+                    link.failures.failed(error.code().name, f"bind {link.address} does not take the epoch: {reason}")
+                    link.last_error = reason
+                    await asyncio.sleep(delay)
+                    delay = min(delay * 2, MAX_RETRY_SECONDS)
+                    link.renew()
+                    continue
+                if link.broken.is_set():
+                    continue
+                link.drain_seconds = answer.drain_ms / 1000
+                link.fenced = True
+                link.last_error = ""
+                delay = RETRY_SECONDS
+                link.failures.worked()
+                log.info("bind %s: knows epoch %d", link.address, answer.epoch)
+                self._fenced.set()
+                self._changed()
+                await self._broken_or_disconnected(link)
+                link.renew()
+        finally:
+            link.fenced = False
+
+    async def _broken_or_disconnected(self, link: _BindLink) -> None:
+        broken = asyncio.create_task(link.broken.wait())
+        try:
+            channel = link.line.channel
+            state = channel.get_state()
+            while state == grpc.ChannelConnectivity.READY and not broken.done():
+                changing = asyncio.create_task(channel.wait_for_state_change(state))
+                try:
+                    await self._renew_until_done(link, {broken, changing})
+                finally:
+                    changing.cancel()
+                state = channel.get_state()
+        finally:
+            broken.cancel()
+        link.fenced = False
+        self._changed()
+
+    async def _renew_until_done(self, link: _BindLink, tasks: set[asyncio.Task[Any]]) -> None:
+        """Return when one of the tasks is done; until then repeat Fence while calls are open."""
+        while True:
+            done, _ = await asyncio.wait(tasks, timeout=RENEW_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+            if done:
+                return
+            if link.in_flight and self._links.get(link.address) is link:
+                try:
+                    await link.stub.Fence(self._fence_request(), timeout=FENCE_SECONDS)
+                except aio.AioRpcError as error:
+                    _unless_cancelled(error)
+                    self._broke(link, error)
+
+    def _unfenced(self) -> list[str]:
+        return [link.address for link in self._links.values() if not link.fenced]
+
+
+def _unless_cancelled(error: BaseException) -> None:
+    """Raise CancelledError where the task was cancelled: of a call that fails at that moment gRPC tells the failure
+    alone, and whoever then went on would never end.
+    """
+    if supervision.is_being_cancelled():
+        raise asyncio.CancelledError from error
+
+
+def _lacks_configuration(error: aio.AioRpcError) -> bool:
+    """The replica refused the call because it has another configuration: Fence brings ours."""
+    reason = dict(error.trailing_metadata() or ()).get(fencing.REASON_METADATA)
+    return reason == fencing.RefusalReason.CONFIG_MISMATCH

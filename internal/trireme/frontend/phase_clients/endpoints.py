@@ -1,0 +1,68 @@
+"""Where the replicas of a phase are: fixed addresses, every address of a DNS name, the EndpointSlices of a Service, or
+children of our own.
+"""
+
+import asyncio
+import functools
+import logging
+import socket
+from collections.abc import Callable, Sequence
+
+from trireme.frontend.phase_clients import endpoint_slices, failure_log
+from trireme_kube.client import client
+from trireme_kube.componentbase import supervision
+
+log = logging.getLogger(__name__)
+
+# How often a DNS name is looked up again.
+RESOLVE_SECONDS = 5.0
+
+_DNS = "dns:///"
+
+Take = Callable[[Sequence[str]], None]
+
+
+async def follow(endpoints: Sequence[str], local: Sequence[str], take: Take, api: client.ApiClient) -> None:
+    """Tell `take` all addresses, and again when they change. Without endpoints: the `local` ones."""
+    fixed = [endpoint for endpoint in endpoints if not endpoint.startswith((_DNS, endpoint_slices.SCHEME))]
+    found: dict[str, Sequence[str]] = {"": fixed if endpoints else local}
+    known: list[str] = []
+
+    def resolved(endpoint: str, addresses: Sequence[str]) -> None:
+        nonlocal known
+        found[endpoint] = addresses
+        union = sorted({address for entry in found.values() for address in entry})
+        if union != known:
+            known = union
+            take(union)
+
+    resolved("", found[""])
+    async with asyncio.TaskGroup() as group:
+        group.create_task(asyncio.Event().wait())
+        for endpoint in endpoints:
+            told = functools.partial(resolved, endpoint)
+            if endpoint.startswith(_DNS):
+                group.create_task(supervision.supervise(endpoint, functools.partial(_look_up, endpoint, told)))
+            elif endpoint.startswith(endpoint_slices.SCHEME):
+                following = functools.partial(endpoint_slices.follow, api, endpoint, told)
+                group.create_task(supervision.supervise(endpoint, following))
+
+
+async def _look_up(endpoint: str, take: Take) -> None:
+    """A name that cannot be looked up, or stands for nothing, keeps the addresses that it had."""
+    host, _, port = endpoint.removeprefix(_DNS).rpartition(":")
+    failures = failure_log.FailureLog(log)
+    while True:
+        try:
+            entries = await asyncio.get_running_loop().getaddrinfo(host, int(port), type=socket.SOCK_STREAM)
+        except OSError as error:
+            failures.failed(str(error.errno), f"{endpoint}: {error}")
+            entries = []
+        found = {
+            f"[{address[0]}]:{port}" if family == socket.AF_INET6 else f"{address[0]}:{port}"
+            for family, _, _, _, address in entries
+        }
+        if found:
+            failures.worked()
+            take(sorted(found))
+        await asyncio.sleep(RESOLVE_SECONDS)

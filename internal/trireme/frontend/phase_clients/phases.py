@@ -1,0 +1,380 @@
+"""Asking filter and score about a class: the calls of one scheduling cycle, with what each replica knows already."""
+
+import itertools
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import grpc
+from grpc import aio
+
+from trireme.cache import placed_pod
+from trireme.framework import status
+from trireme.frontend.phase_clients import class_answers, replica_link, replicas
+from trireme.frontend.serving import metrics_observed
+from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, filter_pb2, filter_pb2_grpc, score_pb2, score_pb2_grpc
+from trireme.wire import node_columns
+from trireme.wire import status as wire_status
+
+Answer = TypeVar("Answer")
+
+# Who has a say in preemption's candidates answers those that are left, perhaps with other victims.
+Trim = Callable[[filter_pb2.PreemptionCandidates], Awaitable[filter_pb2.PreemptionCandidates]]
+
+
+class PhaseFault(Exception):
+    """A phase answered what it must not: the pods go back by error, the text says what was wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filtered:
+    """Filter's answer. `refusal` is PreFilter's, which then holds for all nodes; `columns` what is new of the
+    answer.
+    """
+
+    answer: class_answers.ClassAnswer
+    columns: filter_pb2.NodeColumns
+    refusal: status.Status | None
+    constraints: tuple[filter_pb2.DomainConstraint, ...]
+    max_batch: int
+    needs_reserve: bool
+    needs_pre_bind: bool
+    evaluated: tuple[str, ...]
+    timings: Sequence[filter_pb2.Timing] = ()
+    # It holds for one pod, not for all of the class.
+    of_one: bool = False
+    # The plugins that left only some nodes to be filtered at all.
+    narrowed_by: frozenset[str] = frozenset()
+    # PostFilter's answers for the first pods, where they came with this one.
+    ways_out: Sequence[filter_pb2.WayOut] = ()
+    # How many of the pods that were asked about may have the nodes that they were promised, the first of them.
+    admitted: int = 0
+
+    def refuses(self, promised: int) -> bool:
+        """Whether the pod can be placed nowhere: no node passes, or a plugin failed for one of them. What was promised
+        to it, the node at the slot, is tried before the others, and hides their failures.
+        """
+        if self.refusal is not None or not self.answer.admissible:
+            return True
+        return self.answer.error is not None and not self.answer.admits(promised)
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Place's answer: slots in order. `failure`: a plugin failed. `more`: ask again once these are assumed."""
+
+    slots: tuple[int, ...]
+    failure: status.Status | None
+    more: bool
+    timings: Sequence[filter_pb2.Timing] = ()
+    evaluated: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WayOut:
+    """PostFilter's answer. `nominated_node` None: leave the nomination as it is; empty: clear it."""
+
+    message: str
+    actions: Sequence[bind_pb2.Action]
+    nominated_node: str | None
+    code: status.Code = status.Code.UNSCHEDULABLE
+    # What it costs, where the actions make room.
+    disruption: filter_pb2.Disruption | None = None
+
+
+class Phases:
+    """The calls to filter and score. `fence` gives the current leadership for each call."""
+
+    def __init__(
+        self,
+        filters: replicas.Replicas,
+        scores: replicas.Replicas,
+        answers: class_answers.ClassAnswers,
+        fence: Callable[[], cycle_pb2.Fence],
+        config_hash: int,
+        observed: metrics_observed.Observations,
+    ) -> None:
+        self._filters = filters
+        self._scores = scores
+        self._answers = answers
+        self._fence = fence
+        self._config_hash = config_hash
+        self._observed = observed
+
+    def set_config_hash(self, config_hash: int) -> None:
+        """The configuration changed; what is known of classes may not hold any more."""
+        self._config_hash = config_hash
+        self._answers.clear()
+
+    def cycle(self, profile: str, class_id: int, generation: int, attempt: int = 0) -> cycle_pb2.Cycle:
+        """The context of a call."""
+        return cycle_pb2.Cycle(
+            fence=self._fence(),
+            generation=generation,
+            config_hash=self._config_hash,
+            profile=profile,
+            pod_class=class_id,
+            attempt=attempt,
+        )
+
+    async def filter(
+        self,
+        profile: str,
+        class_id: int,
+        count: int,
+        generation: int,
+        nominee: core_pb2.Pod | None = None,
+        promised: int = placed_pod.NO_SLOT,
+        preemptors: Sequence[core_pb2.Pod] = (),
+    ) -> Filtered:
+        """Where the class may run; `nominee` is the pod that is asked about where a node is promised to it, by name
+        and UID. Where the node at the slot `promised` is all that is needed if it passes, the answer may know of no
+        other. `preemptors` are the first pods, where they most likely fit nowhere and are promised nothing: ways out
+        for them may come with the answer. Raises: PhaseUnavailable, PhaseFault.
+        """
+        answer = self._answers.of((profile, class_id)) if nominee is None else class_answers.ClassAnswer()
+        request = filter_pb2.FilterRequest(cycle=self.cycle(profile, class_id, generation), count=count)
+        request.nominated_first = promised != placed_pod.NO_SLOT
+        if nominee is not None:
+            request.cycle.pod.CopyFrom(nominee)
+        request.preemptors.extend(preemptors)
+
+        response, source = await self._filter(request, answer)
+        refusal = None
+        if response.HasField("pre_filter"):
+            said = wire_status.from_message(response.pre_filter.status)
+            refusal = None if said.code == status.Code.SUCCESS else said
+        if response.HasField("nominated_slot"):
+            if response.nominated_slot != promised:
+                # It was promised another node meanwhile.
+                return await self.filter(profile, class_id, count, generation, nominee)
+            answer.admit_alone(promised, generation)
+        elif refusal is None:
+            try:
+                answer.take(node_columns.unpack(response.columns))
+                answer.source = source
+            except ValueError as error:
+                raise PhaseFault(f"filter answered columns that do not fit together: {error}") from error
+        return _filtered(answer, response, refusal, of_one=nominee is not None)
+
+    async def filter_promised(
+        self, profile: str, class_id: int, generation: int, nominees: Sequence[core_pb2.Pod], slots: Sequence[int]
+    ) -> Filtered:
+        """How many of these pods, the first of them, may run where each was promised to: all at different slots. The
+        answer knows of no other nodes. Raises: PhaseUnavailable, PhaseFault.
+        """
+        answer = class_answers.ClassAnswer(generation)
+        first, *others = nominees
+        cycle = self.cycle(profile, class_id, generation)
+        cycle.pod.CopyFrom(first)
+        request = filter_pb2.FilterRequest(cycle=cycle, count=1, nominated_first=True)
+        for pod in others:
+            request.nominated.add(namespace=pod.metadata.namespace, name=pod.metadata.name, uid=pod.metadata.uid)
+        response, _ = await self._filter(request, answer)
+        said = [response.nominated_slot, *response.nominated_slots] if response.HasField("nominated_slot") else []
+        # Where a pod is by now promised another node than we knew, it is asked about anew.
+        same = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(said, slots, strict=False))
+        return _filtered(answer, response, None, of_one=True, admitted=len(list(same)))
+
+    async def _filter(
+        self, request: filter_pb2.FilterRequest, answer: class_answers.ClassAnswer
+    ) -> tuple[filter_pb2.FilterResponse, tuple[str, int]]:
+        """Asks; `answer` is what is known already. Also answers who answered, and on which of its streams."""
+        answered_by: list[tuple[str, int]] = []
+
+        async def call(link: replica_link.ReplicaLink) -> filter_pb2.FilterResponse:
+            # Statuses are numbered by each replica for itself: only who gave the whole answer can patch it.
+            request.known_generation = answer.generation if answer.source == link.identity else 0
+            stub = filter_pb2_grpc.FilterServiceStub(link.channel)
+            said = await stub.Filter(request, timeout=self._filters.deadline_seconds)
+            answered_by.append(link.identity)
+            return said
+
+        asking = self._filters.ask(request.cycle.profile, request.cycle.pod_class, call)
+        response = await self._asked("filter", "Filter", asking)
+        return response, answered_by[-1]
+
+    async def post_filter(
+        self,
+        profile: str,
+        class_id: int,
+        generation: int,
+        pod: core_pb2.Pod,
+        filtered: Filtered,
+        trim: Trim | None = None,
+    ) -> WayOut:
+        """The way out for a pod that fits nowhere; `pod` is its name, UID and nomination, `trim` is whoever has a say
+        in preemption's candidates. Raises: PhaseUnavailable, PhaseFault.
+        """
+        request = filter_pb2.PostFilterRequest(
+            cycle=self.cycle(profile, class_id, generation), offer_candidates=trim is not None
+        )
+        request.cycle.pod.CopyFrom(pod)
+        if filtered.refusal is not None:
+            request.pre_filter.CopyFrom(wire_status.to_message(filtered.refusal))
+        else:
+            request.columns.CopyFrom(filtered.answer.message())
+
+        async def call(link: replica_link.ReplicaLink) -> filter_pb2.PostFilterResponse:
+            stub = filter_pb2_grpc.FilterServiceStub(link.channel)
+            return await stub.PostFilter(request, timeout=self._filters.deadline_seconds)
+
+        response = await self._asked("filter", "PostFilter", self._filters.ask(profile, class_id, call))
+        if trim is not None and response.HasField("candidates"):
+            request.offer_candidates = False
+            request.chosen.CopyFrom(await trim(response.candidates))
+            response = await self._asked("filter", "PostFilter", self._filters.ask(profile, class_id, call))
+        return way_out(response)
+
+    async def pod_group_post_filter(
+        self, request: filter_pb2.PodGroupPostFilterRequest
+    ) -> filter_pb2.PodGroupPostFilterResponse:
+        """The way out for a group. Raises: PhaseUnavailable, PhaseFault."""
+
+        async def call(link: replica_link.ReplicaLink) -> filter_pb2.PodGroupPostFilterResponse:
+            stub = filter_pb2_grpc.FilterServiceStub(link.channel)
+            return await stub.PodGroupPostFilter(request, timeout=self._filters.deadline_seconds)
+
+        cycle = request.cycle
+        asking = self._filters.ask(cycle.profile, cycle.pod_class, call)
+        return await self._asked("filter", "PodGroupPostFilter", asking)
+
+    async def score_placements(self, request: score_pb2.ScorePlacementsRequest) -> score_pb2.ScorePlacementsResponse:
+        """How good each placement of a group is. Raises: PhaseUnavailable, PhaseFault."""
+
+        async def call(link: replica_link.ReplicaLink) -> score_pb2.ScorePlacementsResponse:
+            stub = score_pb2_grpc.ScoreServiceStub(link.channel)
+            return await stub.ScorePlacements(request, timeout=self._scores.deadline_seconds)
+
+        cycle = request.cycle
+        asking = self._scores.ask(cycle.profile, cycle.pod_class, call)
+        response = await self._asked("score", "ScorePlacements", asking)
+        succeeded = wire_status.from_message(response.status).code is status.Code.SUCCESS
+        if succeeded and len(response.totals) != len(request.placements):
+            raise PhaseFault(f"score answered {len(response.totals)} totals for {len(request.placements)} placements")
+        return response
+
+    async def place(
+        self, profile: str, class_id: int, count: int, filtered: Filtered, extra_scores: Sequence[int] = ()
+    ) -> Placed:
+        """The hosts of the next pods; `extra_scores` are added to the plugins', by slot. Raises: PhaseUnavailable,
+        PhaseFault.
+        """
+        key = (profile, class_id)
+        generation = filtered.answer.generation
+
+        async def call(link: replica_link.ReplicaLink) -> score_pb2.PlaceResponse:
+            patch = filtered.columns.base_generation
+            known = bool(patch) and link.capacities.get(key) == patch
+            request = score_pb2.PlaceRequest(
+                cycle=self.cycle(profile, class_id, generation),
+                count=count,
+                capacities=filtered.columns if known or not patch else filtered.answer.message(),
+                constraints=filtered.constraints,
+                extra_scores=extra_scores,
+            )
+            stub = score_pb2_grpc.ScoreServiceStub(link.channel)
+            link.capacities.pop(key, None)
+            try:
+                response = await stub.Place(request, timeout=self._scores.deadline_seconds)
+            except aio.AioRpcError as error:
+                if error.code() != grpc.StatusCode.FAILED_PRECONDITION or not known:
+                    raise
+                request.capacities.CopyFrom(filtered.answer.message())
+                response = await stub.Place(request, timeout=self._scores.deadline_seconds)
+            if not filtered.of_one:
+                link.capacities[key] = generation
+            return response
+
+        response = await self._asked("score", "Place", self._scores.ask(profile, class_id, call))
+        failure = None
+        if response.HasField("status"):
+            said = wire_status.from_message(response.status)
+            failure = None if said.code == status.Code.SUCCESS else said
+        return Placed(tuple(response.slots), failure, response.more, response.timings, response.evaluated_plugins)
+
+    async def reserve(
+        self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]
+    ) -> Sequence[filter_pb2.Reservation]:
+        """What is to be assumed beside each placement. Raises: PhaseUnavailable, PhaseFault."""
+        request = filter_pb2.ReserveRequest(cycle=cycle, placements=placements)
+
+        async def call(link: replica_link.ReplicaLink) -> filter_pb2.ReserveResponse:
+            return await filter_pb2_grpc.FilterServiceStub(link.channel).Reserve(
+                request, timeout=self._filters.deadline_seconds
+            )
+
+        response = await self._asked("filter", "Reserve", self._filters.ask(cycle.profile, cycle.pod_class, call))
+        if len(response.reservations) != len(placements):
+            raise PhaseFault(f"filter answered {len(response.reservations)} reservations for {len(placements)}")
+        return response.reservations
+
+    async def unreserve(self, cycle: cycle_pb2.Cycle, placements: Sequence[filter_pb2.Placement]) -> None:
+        """Tell that the placements are void. Raises: PhaseUnavailable, PhaseFault."""
+        request = filter_pb2.UnreserveRequest(cycle=cycle, placements=placements)
+
+        async def call(link: replica_link.ReplicaLink) -> filter_pb2.UnreserveResponse:
+            return await filter_pb2_grpc.FilterServiceStub(link.channel).Unreserve(
+                request, timeout=self._filters.deadline_seconds
+            )
+
+        await self._asked("filter", "Unreserve", self._filters.ask(cycle.profile, cycle.pod_class, call))
+
+    async def prepare(self, profile: str, class_id: int, generation: int) -> None:
+        """Have the columns of a class made ahead of its turn, by the replicas that will be asked then."""
+        cycle = self.cycle(profile, class_id, generation)
+        for link in self._filters.preferred(profile, class_id)[:1]:
+            await filter_pb2_grpc.FilterServiceStub(link.channel).Filter(
+                filter_pb2.FilterRequest(cycle=cycle, count=1, prepare=True), timeout=self._filters.deadline_seconds
+            )
+        for link in self._scores.preferred(profile, class_id)[:1]:
+            await score_pb2_grpc.ScoreServiceStub(link.channel).Place(
+                score_pb2.PlaceRequest(cycle=cycle, count=1, prepare=True), timeout=self._scores.deadline_seconds
+            )
+
+    async def _asked(self, phase: str, rpc: str, asking: Awaitable[Answer]) -> Answer:
+        started = self._observed.clock()
+        code = grpc.StatusCode.OK
+        try:
+            return await asking
+        except aio.AioRpcError as error:
+            code = error.code()
+            raise PhaseFault(f"{phase} answered {code.name}: {error.details()}") from error
+        except replicas.PhaseUnavailable:
+            code = grpc.StatusCode.UNAVAILABLE
+            raise
+        finally:
+            self._observed.rpc(phase, rpc, code.name, self._observed.clock() - started)
+
+
+def _filtered(
+    answer: class_answers.ClassAnswer,
+    response: filter_pb2.FilterResponse,
+    refusal: status.Status | None,
+    *,
+    of_one: bool,
+    admitted: int = 0,
+) -> Filtered:
+    return Filtered(
+        answer,
+        response.columns,
+        refusal,
+        tuple(response.constraints),
+        response.max_batch,
+        response.needs_reserve,
+        response.needs_pre_bind,
+        tuple(response.evaluated_plugins),
+        response.timings,
+        of_one,
+        frozenset(response.narrowed_by),
+        response.ways_out,
+        admitted,
+    )
+
+
+def way_out(response: filter_pb2.PostFilterResponse) -> WayOut:
+    """What PostFilter answered."""
+    nominated = response.nominated_node or ("" if response.clear_nomination else None)
+    code = wire_status.from_message(response.status).code
+    disruption = response.disruption if response.HasField("disruption") else None
+    return WayOut(", ".join(response.status.messages), tuple(response.actions), nominated, code, disruption)

@@ -1,0 +1,401 @@
+"""One filter or score replica as the frontend sees it: a channel, a snapshot stream, and how far it has come.
+
+Deltas are queued for each replica by itself and written by a task of its own, so a replica that does not read delays
+nobody. Where it falls too far behind, the stream is given up and opened again with a full sync, as after any failure.
+"""
+
+import asyncio
+import collections
+import contextlib
+import itertools
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from grpc import aio
+
+from trireme.frontend.phase_clients import failure_log
+from trireme.rpc import dialing
+from trireme.v1 import snapshot_pb2
+
+log = logging.getLogger(__name__)
+
+# Deltas that may wait for one replica: so many bytes, or as many as its full sync had; a full sync is cheaper then.
+MAX_BACKLOG_BYTES = 8 << 20
+# A replica that acknowledges nothing for so long, though there is something, is out of step.
+SILENCE_SECONDS = 3.0
+# How long a replica may take to receive a full sync, and then to apply it.
+FULL_SYNC_SECONDS = 60.0
+RECONNECT_SECONDS = 0.2
+MAX_RECONNECT_SECONDS = 5.0
+# Least time between two looks at whether a replica acknowledges what it is sent.
+CHECK_SECONDS = 0.1
+
+CHANNEL_OPTIONS = [
+    ("grpc.max_receive_message_length", 64 << 20),
+    ("grpc.max_send_message_length", 64 << 20),
+    ("grpc.keepalive_time_ms", 20_000),
+    ("grpc.keepalive_timeout_ms", 5_000),
+    # In spite of its name: how long one attempt to connect may take, TLS included, however busy the other end is.
+    ("grpc.min_reconnect_backoff_ms", 5_000),
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 2_000),
+    ("grpc.enable_retries", 0),
+]
+
+_stream_numbers = itertools.count(1)
+
+_SYNC = "/trireme.v1.SnapshotService/Sync"
+
+
+class Source(Protocol):
+    """Where a stream begins."""
+
+    def hello(self) -> snapshot_pb2.Hello:
+        """The first message."""
+        ...
+
+    def full_sync(self) -> Sequence[bytes]:
+        """All of the cluster as one or more serialised SyncRequests, at the generation of the last delta published."""
+        ...
+
+
+class AcknowledgementError(Exception):
+    """A replica acknowledged what it was not sent: its generations say nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkStatistics:
+    """The state of one link and what it did."""
+
+    address: str
+    in_step: bool
+    acknowledged: int  # generation
+    backlog_bytes: int
+    sent_bytes: int  # of deltas, full syncs left out
+    full_syncs: int
+    last_error: str
+
+
+class ReplicaLink:
+    """The link to one replica; `run` keeps it up until it is cancelled."""
+
+    def __init__(
+        self,
+        address: str,
+        source: Source,
+        dialer: dialing.Dialer,
+        clock: Callable[[], float],
+        changed: Callable[[], None],
+    ) -> None:
+        self.address = address
+        self._line = dialer.line(address, CHANNEL_OPTIONS)
+        self._source = source
+        self._clock = clock
+        self._changed = changed
+        self._pending: collections.deque[tuple[bytes, int]] = collections.deque()  # with the generation it leads to
+        self._pending_bytes = 0
+        self._wake = asyncio.Event()
+        self._streaming = False
+        self._synced = False
+        # The configuration changed since the stream began.
+        self._restarting = asyncio.Event()
+        self._acknowledged = 0
+        self._published = 0
+        self._sent = 0  # generation
+        self._full_sync_generation: int | None = None  # of this stream's, from when its last chunk is written
+        self._unheard_since = 0.0
+        self._sent_bytes = 0
+        self._full_syncs = 0
+        self._stream_number = 0
+        self._full_sync_bytes = 0  # of the last one
+        self._last_error = ""
+        self._failures = failure_log.FailureLog(log, logging.INFO)
+        #: Of calls to it.
+        self.failures = failure_log.FailureLog(log)
+        # Generation of the capacities that this replica has, by (profile, class): patches build on them.
+        self.capacities: dict[tuple[str, int], int] = {}
+
+    @property
+    def channel(self) -> aio.Channel:
+        """For calls; another one once the connection broke and certificates have changed."""
+        return self._line.channel
+
+    @property
+    def identity(self) -> tuple[str, int]:
+        """This replica, and which of all streams it follows: what it knew before the last full sync it has forgotten.
+        The number is unique, since a replica at an address may be another one than before.
+        """
+        return self.address, self._stream_number
+
+    @property
+    def streaming(self) -> bool:
+        """Its full sync was made: what is published goes to it."""
+        return self._streaming
+
+    @property
+    def in_step(self) -> bool:
+        """It follows, and was heard of lately where there was something to hear."""
+        # An empty cluster is at generation 0, so the generation does not tell whether there was an acknowledgement.
+        return self._streaming and self._synced and not self._silent(SILENCE_SECONDS)
+
+    @property
+    def silent_for(self) -> float:
+        """Since when something waits for its acknowledgement, in seconds; 0 where nothing does."""
+        return self._clock() - self._unheard_since if self._unheard_since else 0.0
+
+    def statistics(self) -> LinkStatistics:
+        """How it stands."""
+        return LinkStatistics(
+            self.address,
+            self.in_step,
+            self._acknowledged,
+            self._pending_bytes,
+            self._sent_bytes,
+            self._full_syncs,
+            self._last_error,
+        )
+
+    def publish(self, request: bytes, generation: int) -> None:
+        """Queue a serialised SyncRequest for the replica. A replica that has no stream gets it by the full sync."""
+        self._published = generation
+        if not self._streaming:
+            return
+        self._pending.append((request, generation))
+        self._pending_bytes += len(request)
+        if not self._unheard_since:
+            self._unheard_since = self._clock()
+        self._wake.set()
+
+    def probe(self) -> None:
+        """Send something that must be acknowledged, to learn whether the replica is there."""
+        if not self._unheard_since:
+            generation = self._published or self._acknowledged
+            delta = snapshot_pb2.Delta(from_generation=generation, to_generation=generation)
+            self.publish(snapshot_pb2.SyncRequest(delta=delta).SerializeToString(), generation)
+
+    def restart(self) -> None:
+        """Open another stream at once, because the configuration changed; the replica is out of step until it follows.
+
+        A replica that is called again later because it failed is called at once as well: it may have refused the
+        configuration as it was.
+        """
+        self._restarting.set()
+        if self._streaming:
+            self._synced = False
+            self._wake.set()
+            self._changed()
+
+    def heard(self) -> None:
+        """It answered a call: it is alive, and what it has not acknowledged is on its way."""
+        if self._unheard_since:
+            was_in_step = self.in_step
+            self._unheard_since = self._clock()
+            self._notify_if_in_step_again(was_in_step)
+
+    async def run(self) -> None:
+        """Keep the stream up."""
+        delay = RECONNECT_SECONDS
+        while True:
+            started = self._clock()
+            self._restarting.clear()
+            try:
+                await self._follow()
+            except (aio.AioRpcError, asyncio.InvalidStateError, TimeoutError, OSError) as error:
+                self._last_error = _reason(error)
+                kind = error.code().name if isinstance(error, aio.AioRpcError) else type(error).__name__
+                self._failures.failed(kind, f"{self.address}: the snapshot stream ended: {self._last_error}")
+            except AcknowledgementError as error:
+                self._last_error = str(error)
+                self._failures.failed("acknowledgement", f"{self.address}: {error}", logging.ERROR)
+            else:
+                if self._restarting.is_set():
+                    self._last_error = "the configuration changed"
+                    log.info("%s: the configuration changed: opening another snapshot stream", self.address)
+                    delay = RECONNECT_SECONDS
+                    continue
+                self._failures.failed("closed", f"{self.address}: the snapshot stream was closed by the replica")
+            finally:
+                self._down()
+            if self._clock() - started > MAX_RECONNECT_SECONDS:
+                delay = RECONNECT_SECONDS
+            delay = RECONNECT_SECONDS if await self._restarted_within(delay) else min(delay * 2, MAX_RECONNECT_SECONDS)
+            self._line.renew()
+
+    async def _restarted_within(self, seconds: float) -> bool:
+        """Wait so long, or until the configuration changes."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._restarting.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def drain(self) -> None:
+        """Refuse new calls, and return once those under way have ended or reached their deadlines."""
+        await self._line.drain()
+
+    async def close(self) -> None:
+        """Close the channel."""
+        await self._line.close()
+
+    def _notify_if_in_step_again(self, was_in_step: bool) -> None:
+        """Time alone takes a silent replica out of step and notifies nobody, so its return must: whoever found no
+        replica in step waits for that.
+        """
+        if self.in_step and not was_in_step:
+            self._changed()
+
+    def _silent(self, seconds: float) -> bool:
+        return bool(self._unheard_since) and self.silent_for > seconds
+
+    def _down(self) -> None:
+        was = self._streaming
+        self._streaming = self._synced = False
+        self._acknowledged = 0
+        self._full_sync_generation = None
+        self._pending.clear()
+        self._pending_bytes = 0
+        self._unheard_since = 0.0
+        self.capacities.clear()
+        if was:
+            self._changed()
+
+    async def _follow(self) -> None:
+        call: Any = self._line.channel.stream_stream(
+            _SYNC, request_serializer=_identity, response_deserializer=snapshot_pb2.SyncResponse.FromString
+        )(None)
+        reader = asyncio.create_task(self._read(call))
+        try:
+            await self._write_full_sync(call)
+            while True:
+                await self._wait_for_work()
+                self._wake.clear()
+                while self._pending and not (self._restarting.is_set() or reader.done()):
+                    request, self._sent = self._pending.popleft()
+                    await self._write(call, request, reader)
+                    self._pending_bytes -= len(request)
+                    self._sent_bytes += len(request)
+                if self._restarting.is_set():
+                    return
+                if reader.done():
+                    await reader
+                    return
+        finally:
+            call.cancel()
+            reader.cancel()
+            # Unlike `await reader` this is cancelled only where this task is, and not because the reader was.
+            await asyncio.wait({reader})
+            if not reader.cancelled():
+                reader.exception()  # it is known by now, or of no interest any more
+
+    async def _wait_for_work(self) -> None:
+        """Return once there is something to do. Raises: TimeoutError where meanwhile the replica does not acknowledge
+        what it was sent; where it has acknowledged everything, nothing is looked at.
+        """
+        while not self._wake.is_set():
+            self._check_behind()
+            left = max(self._patience - self.silent_for, CHECK_SECONDS) if self._unheard_since else None
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(left):
+                    await self._wake.wait()
+
+    async def _write_full_sync(self, call: Any) -> None:
+        """The cluster as it is now; what changes while it is written is queued behind it."""
+        hello = snapshot_pb2.SyncRequest(hello=self._source.hello()).SerializeToString()
+        chunks = self._source.full_sync()
+        self._streaming = True
+        self._unheard_since = self._clock()
+        self._full_syncs += 1
+        self._stream_number = next(_stream_numbers)
+        self._full_sync_bytes = sum(map(len, chunks))
+        # What was published since the full sync was made follows it, so the two may differ.
+        generation, self._sent = _generation(chunks[0]), _generation(chunks[-1])
+        self._published = self._sent
+        async with asyncio.timeout(FULL_SYNC_SECONDS):
+            await call.write(hello)
+            for number, chunk in enumerate(chunks, 1):
+                if self._restarting.is_set():
+                    return
+                if number == len(chunks):
+                    # The acknowledgement may come before the call that writes the last chunk returns.
+                    self._full_sync_generation = generation
+                await call.write(chunk)
+        if not self._synced:
+            self._unheard_since = self._clock()
+
+    async def _write(self, call: Any, request: bytes, reader: asyncio.Task[None]) -> None:
+        """Write a delta. Raises: OSError or TimeoutError where the stream is of no use any more."""
+        writing = asyncio.create_task(call.write(request))
+        try:
+            while not writing.done():
+                await asyncio.wait({writing, reader}, timeout=1.0, return_when=asyncio.FIRST_COMPLETED)
+                if reader.done() and not writing.done():
+                    await reader
+                    raise ConnectionResetError("closed by the replica")
+                if self._restarting.is_set():
+                    return
+                self._check_behind()
+            await writing
+        finally:
+            writing.cancel()
+
+    @property
+    def _patience(self) -> float:
+        """How long the replica may acknowledge nothing before it is synchronised anew, in seconds."""
+        return SILENCE_SECONDS * 2 if self._synced else FULL_SYNC_SECONDS
+
+    def _check_behind(self) -> None:
+        """Raises: TimeoutError where a full sync is the way to bring the replica up to date."""
+        too_much = self._pending_bytes > max(MAX_BACKLOG_BYTES, self._full_sync_bytes)
+        if too_much or self._silent(self._patience):
+            raise TimeoutError("it does not follow; it will be synchronised anew")
+
+    async def _read(self, call: Any) -> None:
+        try:
+            async for answer in call:
+                if self._restarting.is_set():
+                    continue
+                was_in_step = self.in_step
+                self._take_acknowledgement(answer.applied_generation)
+                self._notify_if_in_step_again(was_in_step)
+        finally:
+            # However the stream ended, the writer must learn of it: without changes it would wait for ever.
+            self._wake.set()
+
+    def _take_acknowledgement(self, generation: int) -> None:
+        """Raises: AcknowledgementError."""
+        if generation > self._sent:
+            self._synced = False
+            raise AcknowledgementError(
+                f"it acknowledged generation {generation}, but was sent {self._sent} at most; "
+                "it will be synchronised anew"
+            )
+        if self._full_sync_generation is None or generation < self._full_sync_generation:
+            return  # it has not all of the cluster yet
+        first, self._synced = not self._synced, True
+        if generation >= self._published:
+            self._unheard_since = 0.0
+        elif first or generation > self._acknowledged:
+            self._unheard_since = self._clock()
+        self._acknowledged = max(generation, self._acknowledged)
+        if first:
+            self._last_error = ""
+            self._failures.worked()
+            log.info("%s: in step at generation %d", self.address, generation)
+            self._wake.set()  # less patience from now on
+
+
+def _generation(request: bytes) -> int:
+    return snapshot_pb2.SyncRequest.FromString(request).delta.to_generation
+
+
+def _identity(message: bytes) -> bytes:
+    return message
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, aio.AioRpcError):
+        return f"{error.code().name}: {error.details()}"
+    return str(error) or type(error).__name__

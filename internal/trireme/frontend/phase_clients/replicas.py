@@ -1,0 +1,183 @@
+"""The replicas of one phase: who is asked for which class, and who is asked instead.
+
+Rendezvous hashing sends a class to the replica that has its columns, whatever the others do. Where that one is out of
+step, silent or gone, the next one is asked: any replica can answer any call.
+"""
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+import grpc
+from grpc import aio
+
+from trireme.frontend.phase_clients import replica_link
+from trireme.rpc import dialing
+from trireme_kube.componentbase import supervision
+
+log = logging.getLogger(__name__)
+
+Answer = TypeVar("Answer")
+
+# How long an answer may take before it is asked whether the replica is there at all.
+PROBE_SECONDS = 0.15
+
+_ELSEWHERE = frozenset(
+    {
+        grpc.StatusCode.UNAVAILABLE,
+        grpc.StatusCode.DEADLINE_EXCEEDED,
+        grpc.StatusCode.RESOURCE_EXHAUSTED,
+        grpc.StatusCode.CANCELLED,
+        grpc.StatusCode.ABORTED,
+        grpc.StatusCode.FAILED_PRECONDITION,
+    }
+)
+
+
+class PhaseUnavailable(Exception):
+    """No replica of the phase could answer."""
+
+
+class Replicas:
+    """All replicas of one phase. `call` functions take a link and make the call on its channel."""
+
+    def __init__(
+        self,
+        phase: str,
+        source: replica_link.Source,
+        dialer: dialing.Dialer,
+        deadline_seconds: float,
+        clock: Callable[[], float],
+        changed: Callable[[], None],
+    ) -> None:
+        """`deadline_seconds` is how long a call may take, remote plugins included."""
+        self.phase = phase
+        self.deadline_seconds = deadline_seconds
+        self._source = source
+        self._dialer = dialer
+        self._clock = clock
+        self._changed = changed
+        self._links: dict[str, replica_link.ReplicaLink] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        # The links' own tasks, and those that drain links to endpoints that are gone.
+        self.supervisor = supervision.Supervisor()
+
+    @property
+    def available(self) -> bool:
+        """Whether any replica is in step."""
+        return any(link.in_step for link in self._links.values())
+
+    @property
+    def followed(self) -> bool:
+        """Whether any replica has a stream, in step or not yet."""
+        return any(link.streaming for link in self._links.values())
+
+    def answering(self) -> Sequence[str]:
+        """The addresses of the replicas in step."""
+        return [link.address for link in self._links.values() if link.in_step]
+
+    def statistics(self) -> list[replica_link.LinkStatistics]:
+        """How each replica stands."""
+        return [link.statistics() for link in self._links.values()]
+
+    def set_endpoints(self, addresses: Sequence[str]) -> None:
+        """These are the replicas from now on. One that is gone gets no new calls; those under way go on."""
+        for address in set(self._links) - set(addresses):
+            self.supervisor.start(self._retire(self._links.pop(address), self._tasks.pop(address)))
+        for address in addresses:
+            if address not in self._links:
+                link = replica_link.ReplicaLink(address, self._source, self._dialer, self._clock, self._changed)
+                self._links[address] = link
+                self._tasks[address] = self.supervisor.keep(f"{self.phase} {address}", link.run)
+        self._changed()
+
+    async def _retire(self, link: replica_link.ReplicaLink, task: asyncio.Task[None]) -> None:
+        """Close a link to an endpoint that is gone once its calls have ended or reached their deadlines."""
+        try:
+            await link.drain()
+            await self.supervisor.stop(task)
+        finally:
+            await link.close()
+
+    async def close(self) -> None:
+        """End all links."""
+        await self.supervisor.close()
+        for link in self._links.values():
+            await link.close()
+
+    def restart(self) -> None:
+        """Open all streams again, because the configuration changed."""
+        for link in self._links.values():
+            link.restart()
+
+    def channels(self) -> list[tuple[str, aio.Channel]]:
+        """The address and the channel of each replica."""
+        return [(link.address, link.channel) for link in self._links.values()]
+
+    def publish(self, request: bytes, generation: int) -> None:
+        """Send a serialised SyncRequest to all replicas."""
+        for link in self._links.values():
+            link.publish(request, generation)
+
+    def preferred(self, profile: str, class_id: int) -> list[replica_link.ReplicaLink]:
+        """The replicas in step, in the order in which they are asked about the class."""
+        in_step = [link for link in self._links.values() if link.in_step]
+        if len(in_step) > 1:
+            in_step.sort(key=lambda link: _rank(link.address, profile, class_id))
+        return in_step
+
+    async def ask(
+        self,
+        profile: str,
+        class_id: int,
+        call: Callable[[replica_link.ReplicaLink], Awaitable[Answer]],
+    ) -> Answer:
+        """The first answer, asking one replica after the other. Raises: PhaseUnavailable; AioRpcError that no other
+        replica would answer better.
+        """
+        last = "no replica is in step"
+        candidates = self.preferred(profile, class_id)
+        for link in candidates:
+            # Where nobody else can be asked, a busy replica is better than none.
+            alone = link is candidates[-1]
+            try:
+                answer = await self._ask_one(link, call, PROBE_SECONDS * 2 if not alone else self.deadline_seconds)
+            except aio.AioRpcError as error:
+                if error.code() not in _ELSEWHERE:
+                    raise
+                last = f"{link.address}: {error.code().name}: {error.details()}"
+                link.failures.failed(error.code().name, f"{self.phase}: asking elsewhere: {last}")
+            except TimeoutError:
+                last = f"{link.address}: it does not answer"
+                link.failures.failed("silent", f"{self.phase}: asking elsewhere: {last}")
+            else:
+                link.heard()
+                link.failures.worked()
+                return answer
+        raise PhaseUnavailable(f"{self.phase}: {last}")
+
+    async def _ask_one(
+        self,
+        link: replica_link.ReplicaLink,
+        call: Callable[[replica_link.ReplicaLink], Awaitable[Answer]],
+        patience: float,
+    ) -> Answer:
+        """One replica's answer. One that neither answers nor acknowledges anything for so long is not waited for."""
+        asking = asyncio.ensure_future(call(link))
+        try:
+            end = self._clock() + self.deadline_seconds
+            while True:
+                done, _ = await asyncio.wait({asking}, timeout=PROBE_SECONDS)
+                if done:
+                    return await asking
+                if not link.in_step or link.silent_for > patience or self._clock() > end:
+                    raise TimeoutError
+                link.probe()
+        finally:
+            asking.cancel()
+
+
+def _rank(address: str, profile: str, class_id: int) -> bytes:
+    return hashlib.blake2b(f"{address}|{profile}|{class_id}".encode(), digest_size=8).digest()

@@ -1,0 +1,240 @@
+"""What each pending pod waits for, in words and as data: the lines of `trireme status`.
+
+Every pending pod waits for exactly one thing at a time: a gate, a time, an event, a plugin's Permit, the victims of its
+preemption, its group, a service that cannot be asked, its turn; or it is being tried, or bound, now. The queue knows
+where the pod is; who else holds it back is asked here, at the moment of the question.
+"""
+
+import datetime
+from collections.abc import Hashable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from trireme.cache import pod_projection
+from trireme.framework import event_phrases
+from trireme.queueing import pod_group_forest, pre_enqueue, queue_places, queue_pod, queue_statistics
+from trireme.scheduling import cluster_watch
+
+if TYPE_CHECKING:
+    from trireme.frontend import assembly
+    from trireme.scheduling import pre_enqueue_calls
+
+Json = dict[str, Any]
+# What it waits for, and the same in words.
+Waits = tuple[Json, str]
+
+Place = queue_pod.Place
+
+# Where pods are of which nothing more is known than what those of their class share.
+_ALIKE = (Place.ACTIVE, Place.BACKOFF, Place.UNSCHEDULABLE, Place.ASKED)
+
+
+class PendingReport:
+    """Reports on pods as they are at one moment."""
+
+    def __init__(self, frontend: "assembly.Frontend") -> None:
+        self._frontend = frontend
+        self._permits = {waiting.uid: waiting.plugins for waiting in frontend.waiting.pods()}
+        self._missing = tuple(frontend.missing())
+        self._leaving: dict[str, list[str]] | None = None
+
+    def of(self, pod: queue_pod.QueuedPod) -> Json:
+        """One pod."""
+        where = self._frontend.queue.whereabouts(pod)
+        waits, summary = self._waits(pod, where)
+        return {
+            "pod": pod.key,
+            "uid": pod.uid,
+            "profile": pod.record.profile,
+            "class": pod.record.class_id,
+            "priority": pod.record.priority,
+            "place": where.place.value,
+            "waitsFor": waits,
+            "summary": summary,
+            "firstQueued": round(self._frontend.to_wall(_first_queued(pod)), 3),
+            "since": round(self._frontend.to_wall(where.since), 3),
+            "attempts": where.attempts,
+        }
+
+    def alike(self, pods: Iterable[queue_pod.QueuedPod]) -> list[Json]:
+        """One entry for all pods that are of one class and wait for the same; in the order of their first."""
+        by_circumstances: dict[Hashable, list[queue_pod.QueuedPod]] = {}
+        for pod in pods:
+            by_circumstances.setdefault(self._circumstances(pod), []).append(pod)
+        found: dict[tuple[int, str], list[queue_pod.QueuedPod]] = {}
+        waits: dict[tuple[int, str], Json] = {}
+        for same in by_circumstances.values():
+            first = same[0]
+            for_what, summary = self._waits(first, self._frontend.queue.whereabouts(first))
+            key = (first.record.class_id, summary)
+            found.setdefault(key, []).extend(same)
+            waits.setdefault(key, for_what)
+        return [
+            {
+                "pods": len(same),
+                "example": same[0].key,
+                "class": class_id,
+                "place": same[0].place.value,
+                "waitsFor": waits[class_id, summary],
+                "summary": summary,
+                "firstQueued": round(self._frontend.to_wall(min(map(_first_queued, same))), 3),
+                "since": round(self._frontend.to_wall(min(pod.timestamp for pod in same)), 3),
+                "attempts": [min(pod.attempts for pod in same), max(pod.attempts for pod in same)],
+            }
+            for (class_id, summary), same in found.items()
+        ]
+
+    def _circumstances(self, pod: queue_pod.QueuedPod) -> Hashable:
+        """What pods that wait for the same have alike: of very many pods only a few need then be asked about."""
+        preemptions = self._frontend.preemptions
+        if pod.place not in _ALIKE or self._promised(pod):
+            return pod.uid
+        if preemptions.victims_of(pod.uid) or preemptions.retries.waiting(pod.uid):
+            return pod.uid
+        pending: cluster_watch.PendingPod = pod.record.pod
+        parsed = pending.parsed
+        failed = self._failed_call(pod) if pod.place is Place.ASKED else None
+        until = int(pod.expiry if pod.place is Place.BACKOFF else 0 if failed is None else failed.until)
+        error: tuple[str, ...] = failed[:2] if failed is not None else ()
+        if pod.place is Place.BACKOFF:
+            error = (self._frontend.results.last_failure(pod.uid),)
+        return pod.record.class_id, pod.place, until, error, pod.gated_by, pod.rejectors, parsed.gates, parsed.group
+
+    def _waits(self, pod: queue_pod.QueuedPod, where: queue_statistics.Whereabouts) -> Waits:
+        match where.place:
+            case Place.ACTIVE:
+                return self._turn()
+            case Place.BACKOFF:
+                until = self._frontend.to_wall(where.until)
+                why = self._frontend.results.last_failure(pod.uid)
+                text = f"backs off after a failed attempt, until {_clock(until)}"
+                return {"for": "time", "until": until, "because": why}, f"{text}: {why}" if why else text
+            case Place.UNSCHEDULABLE if retry := self._frontend.preemptions.retries.waiting(where.root or pod.uid):
+                why, until = retry[0], self._frontend.to_wall(retry[1])
+                return {"for": "time", "until": until, "because": why}, f"{why}; is tried again at {_clock(until)}"
+            case Place.UNSCHEDULABLE if where.gate:
+                return self._gate(pod, where)
+            case Place.UNSCHEDULABLE:
+                return self._event(pod, where)
+            case Place.ASKED if failed := self._failed_call(pod):
+                until = self._frontend.to_wall(failed.until)
+                waits = {"for": "plugin", "plugin": failed.plugin, "because": failed.error, "until": until}
+                text = f"plugin {failed.plugin} could not be called: {failed.error}; is tried again at {_clock(until)}"
+                return waits, text
+            case Place.ASKED:
+                plugins = self._frontend.remote_queue.gates(pod.record.profile)
+                return {"for": "preEnqueue", "plugins": plugins}, f"may enter the queue if {_any(plugins)} agrees"
+            case Place.INCOMPLETE:
+                return {"for": "group", "group": where.group}, f"waits {where.lack}"
+            case Place.PENDING:
+                text = f"waits while its {_root(where)} is being scheduled"
+                return {"for": "group", "group": where.group}, text
+            case _:
+                return self._under_way(pod)
+
+    def _failed_call(self, pod: queue_pod.QueuedPod) -> "pre_enqueue_calls.FailedCall | None":
+        """Of a pod that a remote plugin is asked about: the call that failed, unless it is under way again."""
+        return self._frontend.remote_queue.pre_enqueue_calls.failure(pod.uid)
+
+    def _turn(self) -> Waits:
+        frontend = self._frontend
+        if not frontend.leading:
+            return {"for": "leadership"}, "waits, because this frontend does not lead"
+        if not frontend.synced:
+            return {"for": "caches"}, "waits until the caches are synced"
+        if self._missing:
+            return self._service(self._missing)
+        return {"for": "turn"}, "waits for its turn"
+
+    def _service(self, missing: Sequence[str]) -> Waits:
+        names = " and ".join(missing)
+        text = f"waits for {names}, which cannot be asked"
+        return {"for": "service", "services": list(missing)}, text
+
+    def _gate(self, pod: queue_pod.QueuedPod, where: queue_statistics.Whereabouts) -> Waits:
+        if where.gate == queue_places.DEFAULT_PREEMPTION:
+            # A group preempts as one.
+            preemptor = where.root or pod.uid
+            return self._preemption(self._frontend.preemptions.victims_of(preemptor), self._promised(pod))
+        if where.gate == self._frontend.missing_plugin(pod.record.profile):
+            why = "was rejected" if where.gate in self._frontend.rejected_plugins() else "does not take part yet"
+            text = f"waits for the plugin {where.gate}, which {why}"
+            return {"for": "plugin", "plugin": where.gate}, text
+        pending: cluster_watch.PendingPod = pod.record.pod
+        waits: Json = {"for": "gate", "plugin": where.gate, "events": list(where.events)}
+        text = f"is held back by {where.gate}"
+        if where.gate == pre_enqueue.SCHEDULING_GATES and pending.parsed.gates:
+            waits["gates"] = list(pending.parsed.gates)
+            text += f": {', '.join(pending.parsed.gates)}"
+        if where.group:
+            waits["group"] = where.group
+            text += f", with its {_root(where)}"
+        return waits, text
+
+    def _event(self, pod: queue_pod.QueuedPod, where: queue_statistics.Whereabouts) -> Waits:
+        node = self._promised(pod)
+        victims = self._frontend.preemptions.victims_of(pod.uid) or self._victims_on(node)
+        if victims:
+            return self._preemption(victims, node)
+        events = event_phrases.likely_first(where.events)
+        waits = {"for": "event", "plugins": list(where.rejectors), "events": events}
+        when = f"when {event_phrases.summary(events)}" if events else "after five minutes"
+        text = f"was refused by {', '.join(where.rejectors)}; is tried again {when}"
+        return waits, text
+
+    def _preemption(self, victims: Sequence[str], node: str) -> Waits:
+        where = f" on node {node}" if node else ""
+        text = f"waits until {', '.join(victims) or 'its victims'}{where} made room"
+        return {"for": "preemption", "victims": list(victims), "node": node}, text
+
+    def _under_way(self, pod: queue_pod.QueuedPod) -> Waits:
+        placed = self._frontend.cache.pod(pod.uid)
+        node = "" if placed is None else placed.node_name
+        plugins = self._permits.get(pod.uid)
+        if plugins:
+            text = f"waits for {' and '.join(plugins)} to permit node {node}"
+            return {"for": "permit", "plugins": list(plugins), "node": node}, text
+        if placed is not None and not pod.record.pod.resized:
+            if "bind" in self._missing:
+                return self._service(("bind",))
+            if pod.uid in self._frontend.binding.said_bound:
+                text = f"was bound to node {node}, says an extender; waits until the API server shows it"
+                return {"for": "binding", "node": node}, text
+            return {"for": "binding", "node": node}, f"is being bound to node {node}"
+        pending: cluster_watch.PendingPod = pod.record.pod
+        if pending.parsed.flags & pod_projection.TERMINATING:
+            return {"for": "deletion"}, "is being deleted, and not tried"
+        missing = [phase for phase in self._missing if phase != "bind"]
+        return self._service(missing) if missing else ({"for": "attempt"}, "is being tried")
+
+    def _promised(self, pod: queue_pod.QueuedPod) -> str:
+        return self._frontend.queue.nominator.node_of(pod.uid)
+
+    def _victims_on(self, node: str) -> Sequence[str]:
+        """Pods that were preempted and are still on the node."""
+        if not node:
+            return ()
+        if self._leaving is None:
+            self._leaving = {}
+            for placed in self._frontend.cache.pods():
+                if placed.flags & pod_projection.PREEMPTED:
+                    self._leaving.setdefault(placed.node_name, []).append(placed.key)
+        return self._leaving.get(node, ())
+
+
+def _first_queued(pod: queue_pod.QueuedPod) -> float:
+    """When the pod could be tried for the first time; of one that is held back since it came, when it came."""
+    return pod.initial_attempt_timestamp or pod.timestamp
+
+
+def _any(names: Sequence[str]) -> str:
+    return " or ".join(names) if names else "time to pass"
+
+
+def _clock(moment: float) -> str:
+    return f"{datetime.datetime.fromtimestamp(moment, datetime.UTC):%H:%M:%S} UTC"
+
+
+def _root(where: queue_statistics.Whereabouts) -> str:
+    """Whom the pod is scheduled with."""
+    root = pod_group_forest.GroupKey.parse(where.root)
+    return f"{root.api_kind} {root.name}"

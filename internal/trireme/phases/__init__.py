@@ -1,0 +1,1 @@
+"""What the filter and the score process have in common: flags, the snapshot that they follow, metrics."""

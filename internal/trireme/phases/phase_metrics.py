@@ -1,0 +1,149 @@
+"""Metrics of a phase's process: of all three what remote plugins do, of filter and score how they follow the frontend
+and what they keep; bind has its own beside (`bind/metrics.py`).
+
+The numbers live in the statistics of the objects that count; here they are only read, when somebody asks.
+"""
+
+import contextlib
+import dataclasses
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from typing import Any
+
+from trireme.remote import remote_breaker, remote_connection
+from trireme.rpc import follower
+from trireme.rpc.listening import ListenError
+from trireme_kube.componentbase import event_loop, own_process, supervision
+from trireme_kube.componentbase.instruments import CountedElsewhere, Gauge, Instrument, Reading, Registry
+
+Remotes = Callable[[], Mapping[str, remote_connection.ConnectionStatistics]]
+
+
+@contextlib.asynccontextmanager
+async def serve(
+    listen: str,
+    instruments: Iterable[Instrument],
+    not_ready: Callable[[], str],
+    supervisor: supervision.Supervisor,
+) -> AsyncIterator[None]:
+    """Serve metrics and probes at `listen` (empty: nowhere): these, and those of the process. `not_ready` says what is
+    missing.
+
+    Raises: ListenError where the address cannot be listened on.
+    """
+    if not listen:
+        yield
+        return
+    # An HTTP server, which takes longer to load than the phase itself, and is nothing to a frontend's own phases.
+    from trireme_kube.componentbase import plain_server
+
+    registry = Registry()
+    registry.add(*instruments, *own_process.instruments())
+    async with contextlib.AsyncExitStack() as stack:
+        try:
+            await stack.enter_async_context(plain_server.serve(listen, registry, not_ready))
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise ListenError(f"--metrics-listen: {listen}: {reason}") from error
+        lag = event_loop.LoopLag()
+        registry.add(lag.instrument)
+        await stack.enter_async_context(lag.measured(supervisor))
+        yield
+
+
+def serve_follower(
+    listen: str,
+    phase: str,
+    follow: follower.Follower,
+    remotes: Remotes,
+    own: Callable[[], Any],
+    supervisor: supervision.Supervisor,
+) -> contextlib.AbstractAsyncContextManager[None]:
+    """`serve` for filter and score (`phase`). `own` answers the phase's own statistics, a record of numbers."""
+
+    def not_ready() -> str:
+        return "" if follow.statistics().generation else "no frontend has brought a snapshot yet"
+
+    return serve(listen, follower_instruments(phase, follow, remotes, own), not_ready, supervisor)
+
+
+def follower_instruments(
+    phase: str, follow: follower.Follower, remotes: Remotes, own: Callable[[], Any]
+) -> Iterable[Instrument]:
+    """All that filter and score (`phase`) show beside what every process does."""
+    return (*_following(follow), *plugins(remotes), *_own(phase, own))
+
+
+def _following(follow: follower.Follower) -> Iterable[Instrument]:
+    def one(attribute: str) -> Reading:
+        return lambda: {(): getattr(follow.statistics(), attribute)}
+
+    yield Gauge("trireme_snapshot_generation", "Generation of the snapshot.", one("generation"))
+    yield Gauge("trireme_epoch", "Epoch of the frontend that is followed.", one("epoch"))
+    yield CountedElsewhere("trireme_snapshot_streams_total", "Snapshot streams opened.", one("streams"))
+    yield CountedElsewhere("trireme_snapshot_deltas_total", "Deltas applied.", one("deltas"))
+    yield CountedElsewhere(
+        "trireme_stale_calls_total", "Calls refused for want of the snapshot or configuration named.", one("refused")
+    )
+
+
+def plugins(remotes: Remotes) -> Iterable[Instrument]:
+    """What remote plugins were asked, and how they do."""
+    labels = ("plugin",)
+
+    def each(attribute: str) -> Reading:
+        return lambda: {(name,): float(getattr(entry, attribute)) for name, entry in remotes().items()}
+
+    def open_breakers() -> Mapping[tuple[str], float]:
+        return {(name,): float(entry.breaker is not remote_breaker.State.CLOSED) for name, entry in remotes().items()}
+
+    def questions() -> Mapping[tuple[str, str], float]:
+        return {
+            (name, result): count
+            for name, entry in remotes().items()
+            for result, count in (
+                ("answered", entry.answered),
+                ("failed", entry.failed),
+                ("not_asked", entry.not_asked),
+            )
+        }
+
+    yield CountedElsewhere(
+        "trireme_plugin_questions_total", "Questions to remote plugins by result.", questions, ("plugin", "result")
+    )
+    yield Gauge(
+        "trireme_plugin_breaker_open",
+        "Whether a remote plugin is left alone for a while.",
+        open_breakers,
+        labels,
+        transient=True,
+    )
+    yield CountedElsewhere(
+        "trireme_plugin_breaker_opened_total",
+        "Times that a remote plugin's circuit breaker opened.",
+        each("breaker_opened"),
+        labels,
+    )
+    yield Gauge(
+        "trireme_plugin_calls_in_flight",
+        "Calls that a plugin has now.",
+        each("in_flight"),
+        labels,
+        transient=True,
+    )
+    yield Gauge(
+        "trireme_plugin_calls_waiting",
+        "Calls that wait for their turn.",
+        each("waiting"),
+        labels,
+        transient=True,
+    )
+
+
+def _own(phase: str, own: Callable[[], Any]) -> Iterable[Instrument]:
+    """A gauge for each number of the phase's own statistics; each field has its help text as metadata."""
+
+    def one(attribute: str) -> Reading:
+        return lambda: {(): getattr(own(), attribute)}
+
+    for field in dataclasses.fields(own()):
+        yield Gauge(f"trireme_{phase}_{field.name}", field.metadata["help"], one(field.name))

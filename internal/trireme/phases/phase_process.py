@@ -1,0 +1,175 @@
+"""The filter and the score process, but for the service that each has of its own (`Phase`): flags, the snapshot that it
+follows, remote plugins, metrics, the shared services, and serving them.
+
+Neither has credentials, discovers anything or reads a configuration file: all they know comes by the snapshot stream.
+"""
+
+import argparse
+import gc
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+import grpc
+from google.protobuf.descriptor import ServiceDescriptor
+from grpc import aio
+
+from trireme.phases import phase_metrics
+from trireme.remote import plugin_statistics, remote_connection, remote_plugin
+from trireme.rpc import follower, grpc_server, listening, parent_death
+from trireme.snapshot import snapshot
+from trireme.v1 import cycle_pb2, plugin_pb2, plugin_pb2_grpc, snapshot_pb2, snapshot_pb2_grpc
+from trireme_kube.componentbase import klog, log_flags, supervision
+
+
+class _Plugin(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+class _Chain(Protocol):
+    @property
+    def local(self) -> Sequence[_Plugin]: ...
+    @property
+    def remote(self) -> Sequence[_Plugin]: ...
+
+
+class _PhaseService(Protocol):
+    follow: follower.Follower
+
+    @property
+    def chains(self) -> Mapping[str, _Chain]: ...
+    def statistics(self) -> Any: ...
+
+
+ServiceT = TypeVar("ServiceT", bound=_PhaseService)
+
+
+@dataclass(frozen=True, slots=True)
+class Phase(Generic[ServiceT]):
+    """What one of the two phases has of its own. `make` makes its service, of a snapshot and who knows the remote
+    plugins; `add_to` adds it to a server.
+    """
+
+    name: str
+    point: plugin_pb2.ExtensionPoint.ValueType
+    descriptor: ServiceDescriptor
+    make: Callable[[snapshot.Snapshot, remote_plugin.RemotePlugins], ServiceT]
+    add_to: Callable[[ServiceT, aio.Server], None]
+
+
+class HostedPlugins(plugin_pb2_grpc.PluginServiceServicer):
+    """The handshake of a phase: it names all plugins that its profiles run, at its own extension point."""
+
+    def __init__(
+        self,
+        instance: str,
+        point: plugin_pb2.ExtensionPoint.ValueType,
+        chains: Callable[[], Mapping[str, _Chain]],
+        remotes: Callable[[], Mapping[str, remote_connection.ConnectionStatistics]] = dict,
+    ) -> None:
+        self._remotes = remotes
+        self._instance = instance
+        self._point = point
+        self._chains = chains
+
+    async def GetPluginInfo(
+        self, request: plugin_pb2.GetPluginInfoRequest, context: aio.ServicerContext[Any, Any]
+    ) -> plugin_pb2.GetPluginInfoResponse:
+        """The plugins of all profiles, each once; none before the first configuration came."""
+        names = {plugin.name for chain in self._chains().values() for plugin in (*chain.local, *chain.remote)}
+        return plugin_pb2.GetPluginInfoResponse(
+            plugins=[plugin_pb2.PluginInfo(name=name, extension_points=[self._point]) for name in sorted(names)],
+            instance=self._instance,
+        )
+
+    async def Configure(
+        self, request: plugin_pb2.ConfigureRequest, context: aio.ServicerContext[Any, Any]
+    ) -> plugin_pb2.ConfigureResponse:
+        """Not served: a phase gets its configuration by the snapshot stream."""
+        await context.abort(grpc.StatusCode.UNIMPLEMENTED, "a phase gets its configuration by Sync")
+        raise AssertionError("abort does not return")
+
+    async def GetPluginStatistics(
+        self, request: plugin_pb2.GetPluginStatisticsRequest, context: aio.ServicerContext[Any, Any]
+    ) -> plugin_pb2.GetPluginStatisticsResponse:
+        """How the calls to remote plugins went."""
+        return plugin_statistics.response(self._remotes())
+
+
+def shared_services(follow: follower.Follower, hosted: HostedPlugins) -> tuple[grpc_server.Service, ...]:
+    """SnapshotService and PluginService."""
+    return (
+        grpc_server.Service(
+            snapshot_pb2.DESCRIPTOR.services_by_name["SnapshotService"],
+            lambda server: snapshot_pb2_grpc.add_SnapshotServiceServicer_to_server(follow, server),
+            follow.end_streams,
+        ),
+        grpc_server.Service(
+            plugin_pb2.DESCRIPTOR.services_by_name["PluginService"],
+            lambda server: plugin_pb2_grpc.add_PluginServiceServicer_to_server(hosted, server),
+        ),
+    )
+
+
+def run(phase: Phase[ServiceT], argv: Sequence[str] | None) -> int:
+    """Parse the flags and serve until SIGTERM. Returns the exit code; what is wrong is one line on stderr."""
+    options = parser(phase.name).parse_args(argv)
+    klog.setup(log_flags.options(options, "trireme"))
+    if options.exit_with_parent:
+        parent_death.exit_with_parent(options.exit_with_parent)
+    try:
+        listener = listening.make_listener(
+            options.listen,
+            certificate=options.tls_cert_file,
+            private_key=options.tls_private_key_file,
+            client_ca=options.client_ca_file,
+            identities=tuple(filter(None, options.allowed_identities.split(","))),
+        )
+        # What is loaded now lives as long as the process: the collector need not look at it again.
+        gc.freeze()
+        return grpc_server.serve(listener, lambda supervisor: _lifespan(phase, options, supervisor))
+    except listening.ListenError as error:
+        return grpc_server.fail(str(error))
+
+
+@asynccontextmanager
+async def _lifespan(
+    phase: Phase[ServiceT], options: argparse.Namespace, supervisor: supervision.Supervisor
+) -> AsyncIterator[Sequence[grpc_server.Service]]:
+    def asker() -> cycle_pb2.Cycle:
+        return service.follow.asker()
+
+    snap = snapshot.Snapshot()
+    remotes = remote_plugin.RemotePlugins(snap, asker)
+    service = phase.make(snap, remotes)
+    hosted = HostedPlugins(service.follow.instance, phase.point, lambda: service.chains, remotes.statistics)
+    measured = phase_metrics.serve_follower(
+        options.metrics_listen, phase.name, service.follow, remotes.statistics, service.statistics, supervisor
+    )
+    try:
+        async with measured:
+            yield (
+                *shared_services(service.follow, hosted),
+                grpc_server.Service(phase.descriptor, lambda server: phase.add_to(service, server)),
+            )
+    finally:
+        await remotes.close()
+
+
+def parser(phase: str) -> argparse.ArgumentParser:
+    """The flags of a filter or score process."""
+    description = f"The {phase} phase of the Trireme scheduler."
+    flags = argparse.ArgumentParser(prog=f"trireme-{phase}", description=description, allow_abbrev=False)
+    flags.add_argument("--listen", default="127.0.0.1:0", help="host:port or unix:/path (default %(default)s)")
+    flags.add_argument("--tls-cert-file", default="", help="certificate to serve with; reloaded when it changes")
+    flags.add_argument("--tls-private-key-file", default="", help="its private key")
+    flags.add_argument("--client-ca-file", default="", help="CA that callers' certificates must be signed by")
+    flags.add_argument("--allowed-identities", default="", help="names of callers' certificates, comma-separated")
+    flags.add_argument("--exit-with-parent", type=int, default=0, metavar="PID", help="end when this process ends")
+    flags.add_argument(
+        "--metrics-listen", default="", help="host:port for /metrics, /healthz and /readyz; empty: not served"
+    )
+    log_flags.add(flags)
+    return flags

@@ -1,0 +1,369 @@
+"""Which volumes are attached to which node, and how many per driver: kept per slot, and recounted where it changed.
+
+A volume counts once a node, however many pods there use it; so does one that is attached (VolumeAttachment) though no
+pod uses it any more. What a class's pods attach is derived once per class and again when one of its claims, or a
+claim's volume, changes; then the nodes of its pods are counted anew, as are those whose pods or attachments changed.
+Only nodes with a CSINode have limits, so in-tree volumes are counted here as their drivers' throughout.
+"""
+
+import weakref
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from trireme.plugin_kit import volumes_claims, volumes_objects, volumes_translation
+from trireme.snapshot import arrays, classes, objects, snapshot
+from trireme.v1 import core_pb2, storage_pb2
+
+ATTACHMENT = "volume_attachment"
+
+Attached = tuple[str, str]  # driver, handle
+
+
+class MissingClaimError(Exception):
+    """A claim is not there: no error, the pod waits for it."""
+
+
+class VolumeError(Exception):
+    """The volumes of a pod cannot be told."""
+
+
+@dataclass(frozen=True, slots=True)
+class _ClassVolumes:
+    """What pods of a class attach, or why it cannot be told."""
+
+    attached: frozenset[Attached] = frozenset()
+    error: str = ""
+
+
+_NOTHING: frozenset[Attached] = frozenset()
+
+
+def new_volumes(pod_class: classes.PodClass, snap: snapshot.Snapshot, csi_node: bool) -> frozenset[Attached]:
+    """What a new pod of the class attaches to a node; `csi_node`: the node has a CSINode.
+
+    Raises: MissingClaimError, VolumeError.
+    """
+    return _volumes_of(pod_class, snap, csi_node, new=True)
+
+
+def uses_volumes(pod: core_pb2.Pod) -> bool:
+    """Whether the pod has a volume of a kind that may be attached."""
+    return any(
+        volumes_objects.claim_use(pod, volume) is not None
+        or volumes_translation.of_inline(volume.volume_source) is not None
+        for volume in pod.spec.volumes
+    )
+
+
+def _volumes_of(pod_class: classes.PodClass, snap: snapshot.Snapshot, csi_node: bool, new: bool) -> frozenset[Attached]:
+    out = set()
+    for volume in pod_class.pod.spec.volumes:
+        use = volumes_objects.claim_use(pod_class.pod, volume)
+        if use is None:
+            found = _inline(volume, csi_node)
+        else:
+            found = _claimed(pod_class, use, snap, csi_node, new)
+        if found is not None:
+            out.add(found)
+    return frozenset(out)
+
+
+def _inline(volume: core_pb2.Volume, csi_node: bool) -> Attached | None:
+    kind = volumes_translation.of_inline(volume.volume_source)
+    if kind is None or not kind.migrated or not csi_node:
+        return None
+    try:
+        return kind.driver, kind.inline_handle(getattr(volume.volume_source, kind.field))
+    except volumes_translation.TranslationError as error:
+        raise VolumeError(f"converting volume({volume.name}) from inline to csi: {error}") from error
+
+
+def _claimed(
+    pod_class: classes.PodClass, use: volumes_objects.ClaimUse, snap: snapshot.Snapshot, csi_node: bool, new: bool
+) -> Attached | None:
+    if not use.name:
+        raise VolumeError("PersistentVolumeClaim had no name")
+    claim = volumes_claims.find_claim(snap, pod_class.namespace, use.name)
+    if claim is None:
+        if new:
+            missing = volumes_objects.claim_not_found(use.name)
+            raise MissingClaimError(f"looking up PVC {pod_class.namespace}/{use.name}: {missing}")
+        return None
+    if use.ephemeral:
+        foreign = volumes_objects.not_owner(pod_class.pod, claim)
+        if foreign:
+            raise VolumeError(foreign)
+    volume = volumes_claims.find_volume(snap, claim.spec.volume_name) if claim.spec.volume_name else None
+    found = _to_be_provisioned(claim, snap, csi_node) if volume is None else _existing(volume, csi_node)
+    return found if found is not None and all(found) else None
+
+
+def _existing(volume: core_pb2.PersistentVolume, csi_node: bool) -> Attached | None:
+    source = volume.spec.persistent_volume_source
+    if source.HasField("csi"):
+        return source.csi.driver, source.csi.volume_handle
+    kind = volumes_translation.of_volume(volume)
+    if kind is None or not kind.migrated or not csi_node:
+        return None
+    try:
+        return kind.driver, kind.volume_handle(volume)
+    except volumes_translation.TranslationError:
+        return None
+
+
+def _to_be_provisioned(
+    claim: core_pb2.PersistentVolumeClaim, snap: snapshot.Snapshot, csi_node: bool
+) -> Attached | None:
+    """The volume that the claim will have, under a handle that stands for the claim."""
+    name = volumes_objects.class_of_claim(claim)
+    storage_class = volumes_claims.find_storage_class(snap, name) if name else None
+    if storage_class is None:
+        return None
+    # No driver gives out a handle with a line break in it.
+    handle = f"\n{claim.metadata.namespace}/{claim.metadata.name}"
+    kind = volumes_translation.of_provisioner(storage_class.provisioner)
+    if kind is None:
+        return storage_class.provisioner, handle
+    return (kind.driver, handle) if kind.migrated and csi_node else None
+
+
+class AttachmentIndex:
+    """See the module. `follow` before anything is read."""
+
+    def __init__(self, snap: snapshot.Snapshot) -> None:
+        self._snap = weakref.proxy(snap)
+        self._begin()
+
+    def _begin(self) -> None:
+        self._incarnation = self._snap.incarnation
+        self._generation = -1
+        self._classes: dict[int, _ClassVolumes] = {}
+        self._with_volumes = np.zeros(0, dtype=np.bool_)  # by class: it is one of the above
+        self._last_class = 0
+        self._classes_of_claim: dict[objects.Key, set[int]] = {}
+        self._claims_of_volume: dict[str, set[objects.Key]] = {}
+        self._volume_of_claim: dict[objects.Key, str] = {}
+        self._attachments: dict[str, tuple[str, Attached]] = {}  # VolumeAttachment → node, what it attaches
+        self._attachments_at: dict[str, set[str]] = {}  # node → VolumeAttachments
+        self._attachments_of: dict[str, set[str]] = {}  # volume → VolumeAttachments
+        self._by_pods: dict[int, frozenset[Attached]] = {}  # slot → what its pods attach
+        self._slots_of: dict[Attached, set[int]] = {}
+        self._counted: dict[int, dict[str, int]] = {}  # slot → driver → volumes
+        self._counts: dict[str, arrays.Int64Array] = {}
+        self._errors: dict[int, str] = {}
+        self._rehearsed = self._snap.rehearsal_version
+        self._rehearsed_slots = np.zeros(0, dtype=np.intp)
+
+    def follow(self) -> None:
+        """Come to the snapshot's generation, and to what is rehearsed."""
+        if self._incarnation != self._snap.incarnation:
+            self._begin()
+        if self._generation != self._snap.generation:
+            self._follow_generation()
+        if self._rehearsed != self._snap.rehearsal_version or (self._rehearsed_slots.size and not self._snap.rehearsal):
+            rehearsal = self._snap.rehearsal
+            slots = np.zeros(0, dtype=np.intp) if rehearsal is None else rehearsal.slots
+            self._recount(np.union1d(self._rehearsed_slots, slots))
+            self._rehearsed = self._snap.rehearsal_version
+            self._rehearsed_slots = slots
+
+    def _follow_generation(self) -> None:
+        if not self._can_follow():
+            self._begin()
+        dirty = self._changed_attachments()
+        stale = self._changed_classes()
+        if self._with_volumes.shape[0] < self._snap.class_capacity:
+            capacity = arrays.grown_capacity(self._snap.class_capacity, self._with_volumes.shape[0])
+            self._with_volumes = arrays.grow_last_axis(self._with_volumes, capacity)
+        for class_id in stale:
+            self._classes[class_id] = self._derive(self._snap.classes[class_id])
+            self._with_volumes[class_id] = True
+        slots = self._dirty_slots(dirty, stale)
+        self._recount(slots)
+        self._generation = self._snap.generation
+
+    # What the limits are compared with
+
+    def counts(self, driver: str) -> arrays.Int64Array:
+        """How many volumes of the driver each node has. Shape: (slot,), at least as many as there are nodes."""
+        column = self._counts.get(driver)
+        if column is None or column.shape[0] < self._snap.nodes.capacity:
+            grown = np.zeros(self._snap.nodes.capacity, dtype=np.int64)
+            if column is not None:
+                grown[: column.shape[0]] = column
+            column = self._counts[driver] = grown
+        return column
+
+    def slots_with(self, volume: Attached) -> list[int]:
+        """The slots of which a pod attaches the volume."""
+        return list(self._slots_of.get(volume, ()))
+
+    def errors(self) -> dict[int, str]:
+        """By slot why the volumes of a pod there cannot be told."""
+        return self._errors
+
+    # Following
+
+    def _can_follow(self) -> bool:
+        kinds = (volumes_claims.CLAIM, volumes_claims.VOLUME, ATTACHMENT)
+        return self._generation < 0 or all(
+            self._snap.objects.changed_since(kind, self._generation) is not None for kind in kinds
+        )
+
+    def _changed(self, kind: str) -> list[objects.Key]:
+        keys = self._snap.objects.changed_since(kind, self._generation)
+        if keys is None:
+            keys = [(entry.metadata.namespace, entry.metadata.name) for entry in self._snap.objects.all(kind)]
+        return keys
+
+    def _changed_attachments(self) -> set[str]:
+        """Take in attachments that changed, or whose volumes did; the nodes that they are, or were, of."""
+        names = {name for _, name in self._changed(ATTACHMENT)}
+        for _, volume in self._changed(volumes_claims.VOLUME):
+            names |= self._attachments_of.get(volume, set())
+        nodes = set()
+        for name in names:
+            old = self._attachments.pop(name, None)
+            if old is not None:
+                nodes.add(old[0])
+                self._attachments_at[old[0]].discard(name)
+            entry: storage_pb2.VolumeAttachment | None = self._snap.objects.get(ATTACHMENT, "", name)
+            if entry is not None:
+                self._attachments_of.setdefault(entry.spec.source.persistent_volume_name, set()).add(name)
+                attached = self._attached_by(entry)
+                if attached is not None:
+                    self._attachments[name] = (entry.spec.node_name, attached)
+                    self._attachments_at.setdefault(entry.spec.node_name, set()).add(name)
+                    nodes.add(entry.spec.node_name)
+        return nodes
+
+    def _attached_by(self, entry: storage_pb2.VolumeAttachment) -> Attached | None:
+        source = entry.spec.source
+        if not entry.spec.attacher or not source.HasField("persistent_volume_name"):
+            return None
+        volume = volumes_claims.find_volume(self._snap, source.persistent_volume_name)
+        if volume is None or not volume.spec.persistent_volume_source.HasField("csi"):
+            return None
+        return entry.spec.attacher, volume.spec.persistent_volume_source.csi.volume_handle
+
+    def _changed_classes(self) -> set[int]:
+        """The classes, new ones among them, whose volumes are to be derived anew."""
+        snap = self._snap
+        if len(self._classes) > 2 * len(snap.classes) + 64:
+            for class_id in self._classes.keys() - snap.classes.keys():
+                del self._classes[class_id]
+        stale: set[int] = set()
+        if snap.objects.generation(volumes_claims.STORAGE_CLASS) > self._generation:
+            stale.update(self._classes.keys() & snap.classes.keys())
+        claims = self._changed(volumes_claims.CLAIM)
+        for key in claims:
+            self._follow_claim(key)
+        for _, volume in self._changed(volumes_claims.VOLUME):
+            claims.extend(self._claims_of_volume.get(volume, ()))
+        for key in claims:
+            users = self._classes_of_claim.get(key, set())
+            users &= snap.classes.keys()
+            stale |= users
+        return stale | self._new_classes()
+
+    def _follow_claim(self, key: objects.Key) -> None:
+        old = self._volume_of_claim.pop(key, "")
+        if old:
+            self._claims_of_volume[old].discard(key)
+            if not self._claims_of_volume[old]:
+                del self._claims_of_volume[old]
+        claim = volumes_claims.find_claim(self._snap, *key)
+        if claim is None:
+            if not self._classes_of_claim.get(key, set()) & self._snap.classes.keys():
+                self._classes_of_claim.pop(key, None)
+        elif claim.spec.volume_name:
+            self._volume_of_claim[key] = claim.spec.volume_name
+            self._claims_of_volume.setdefault(claim.spec.volume_name, set()).add(key)
+
+    def _new_classes(self) -> set[int]:
+        new = set()
+        known = self._snap.classes
+        newest = self._last_class
+        # Classes are numbered in the order in which they came, and none comes again.
+        for class_id in reversed(known):
+            if class_id <= self._last_class:
+                break
+            newest = max(newest, class_id)
+            if uses_volumes(known[class_id].pod):
+                new.add(class_id)
+                for use in volumes_claims.claims_of(known[class_id]):
+                    key = (known[class_id].namespace, use.name)
+                    self._classes_of_claim.setdefault(key, set()).add(class_id)
+        self._last_class = newest
+        return new
+
+    def _derive(self, pod_class: classes.PodClass) -> _ClassVolumes:
+        try:
+            return _ClassVolumes(_volumes_of(pod_class, self._snap, csi_node=True, new=False))
+        except VolumeError as error:
+            return _ClassVolumes(error=str(error))
+
+    def _dirty_slots(self, nodes: Iterable[str], stale: set[int]) -> arrays.SlotArray:
+        snap = self._snap
+        dirty = np.zeros(snap.nodes.size, dtype=np.bool_)
+        dirty[snap.nodes.changed_since(self._generation, pods=True)] = True
+        dirty[[snap.nodes.slots[name] for name in nodes if name in snap.nodes.slots]] = True
+        if stale:
+            rows = snap.pods.rows_of(snap.chosen_classes(list(stale)))
+            dirty[snap.pods.slot[rows]] = True
+        return np.flatnonzero(dirty)
+
+    def _recount(self, slots: arrays.SlotArray) -> None:
+        if not slots.size:
+            return
+        snap = self._snap
+        rows = snap.pods.rows_of(self._with_volumes)
+        wanted = np.zeros(snap.nodes.size, dtype=np.bool_)
+        wanted[slots] = True
+        rows = rows[wanted[snap.pods.slot[rows]]]
+        attached: dict[int, set[Attached]] = {}
+        errors: dict[int, str] = {}
+        for slot, class_id in zip(snap.pods.slot[rows].tolist(), snap.pods.pod_class[rows].tolist(), strict=True):
+            known = self._classes[class_id]
+            attached.setdefault(slot, set()).update(known.attached)
+            if known.error:
+                errors.setdefault(slot, known.error)
+        for slot in slots.tolist():
+            self._errors.pop(slot, None)
+            self._set(slot, frozenset(attached.get(slot, ())))
+        self._errors.update(errors)
+
+    def _set(self, slot: int, by_pods: frozenset[Attached]) -> None:
+        old = self._by_pods.pop(slot, _NOTHING)
+        for volume in old - by_pods:
+            self._slots_of[volume].discard(slot)
+            if not self._slots_of[volume]:
+                del self._slots_of[volume]
+        for volume in by_pods - old:
+            self._slots_of.setdefault(volume, set()).add(slot)
+        if by_pods:
+            self._by_pods[slot] = by_pods
+        attachments = self._attachments_at.get(self._snap.nodes.names[slot], ())
+        counted: dict[str, int] = {}
+        for driver, _ in by_pods.union(self._attachments[name][1] for name in attachments):
+            counted[driver] = counted.get(driver, 0) + 1
+        for driver in self._counted.pop(slot, {}):
+            self.counts(driver)[slot] = 0
+        for driver, count in counted.items():
+            self.counts(driver)[slot] = count
+        if counted:
+            self._counted[slot] = counted
+
+
+_indexes: "weakref.WeakKeyDictionary[snapshot.Snapshot, AttachmentIndex]" = weakref.WeakKeyDictionary()
+
+
+def index_of(snap: snapshot.Snapshot) -> AttachmentIndex:
+    """The snapshot's index, at the snapshot's generation."""
+    index = _indexes.get(snap)
+    if index is None:
+        index = _indexes[snap] = AttachmentIndex(snap)
+    index.follow()
+    return index

@@ -1,0 +1,98 @@
+"""DynamicResources' PostFilter: takes a claim's devices away where the pod cannot use them, so that it may get others.
+
+Only claims that nobody else uses are taken away, one at a time; the change of the claim brings the pod back. A claim
+that was made for the pod's extended resources in an earlier attempt is deleted.
+
+Source: pkg/scheduler/framework/plugins/dynamicresources (PostFilter).
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from trireme.evaluation.preemption import preemption
+from trireme.framework import status
+from trireme.plugins.dynamic_resources import plugin as dynamic_resources
+from trireme.snapshot import arrays, snapshot
+from trireme.v1 import bind_pb2, cycle_pb2, filter_pb2, resource_pb2
+from trireme.wire import status as wire_status
+
+_FREED = "deallocation of ResourceClaim completed"
+_DELETED = "deletion of ResourceClaim completed"
+
+
+class Deallocation:
+    """The in-tree PostFilter plugin."""
+
+    name = dynamic_resources.NAME
+
+    def __init__(self, plugin: dynamic_resources.DynamicResources) -> None:
+        self._plugin = plugin
+
+    def post_filter(self, question: preemption.Question, snap: snapshot.Snapshot) -> filter_pb2.PostFilterResponse:
+        """Free a claim, or say nothing. It fails where PreFilter ended before this plugin's turn: kube-scheduler does
+        not find what it keeps there.
+        """
+        if question.chain.passes_over(self.name, question.pod_class):
+            return _answer(status.unschedulable(self.name))
+        if question.pre_filter is not None and not self._reached(question):
+            return _answer(status.error(self.name, "not found"))
+        metadata = question.cycle.pod.metadata
+        pod = cycle_pb2.PodIdentity(namespace=metadata.namespace, name=metadata.name, uid=metadata.uid)
+        claims = self._plugin.unavailable_claims(question.pod_class, snap, self._refusing(question, snap))
+        for claim in claims:
+            if unused_but_by(claim, pod.uid):
+                return _answer(status.unschedulable(self.name, _FREED), action(pod, claim))
+        stale = self._plugin.stale_claim(question.pod_class, snap, pod.uid)
+        if stale is not None and question.pre_filter is None:
+            return _answer(status.unschedulable(self.name, _DELETED), action(pod, stale, delete=True))
+        return _answer(status.unschedulable(self.name))
+
+    def _reached(self, question: preemption.Question) -> bool:
+        refusal, order = question.pre_filter, list(question.chain.order)
+        ended = refusal is not None and refusal.code == status.Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+        if not ended or refusal is None or refusal.plugin not in order:
+            return True
+        return self.name in order and order.index(self.name) <= order.index(refusal.plugin)
+
+    def _refusing(self, question: preemption.Question, snap: snapshot.Snapshot) -> arrays.SlotArray:
+        """The slots where a claim cannot be used, of those that this plugin was asked about."""
+        if question.index is None:
+            return np.zeros(0, dtype=np.intp)
+        return refusing(question.refusals, question.index, snap)
+
+
+def refusing(refusals: Sequence[status.Status], index: arrays.Int16Array, snap: snapshot.Snapshot) -> arrays.SlotArray:
+    """The slots where a claim cannot be used; `index` has by slot the number of its refusal, from 1."""
+    numbers = [
+        number
+        for number, refusal in enumerate(refusals, start=1)
+        if refusal.plugin == dynamic_resources.NAME and refusal.messages == (dynamic_resources.NOT_AVAILABLE,)
+    ]
+    if not numbers:
+        return np.zeros(0, dtype=np.intp)
+    slots = np.flatnonzero(np.isin(index, numbers))
+    return slots[snap.nodes.alive[slots]]
+
+
+def action(
+    pod: cycle_pb2.PodIdentity, claim: resource_pb2.ResourceClaim, *, delete: bool = False, user_uid: str = ""
+) -> bind_pb2.Action:
+    """Take the claim's devices away, or the claim itself, where nobody but the pod uses it, or that user."""
+    identity = claim.metadata
+    return bind_pb2.Action(
+        pod=pod,
+        deallocate=bind_pb2.Deallocate(
+            namespace=identity.namespace, name=identity.name, uid=identity.uid, delete=delete, user_uid=user_uid
+        ),
+    )
+
+
+def unused_but_by(claim: resource_pb2.ResourceClaim, uid: str) -> bool:
+    """Whether nobody else than this user is in the claim's list."""
+    users = claim.status.reserved_for
+    return not users or (len(users) == 1 and users[0].uid == uid)
+
+
+def _answer(said: status.Status, *actions: bind_pb2.Action) -> filter_pb2.PostFilterResponse:
+    return filter_pb2.PostFilterResponse(status=wire_status.to_message(said), actions=actions)

@@ -1,0 +1,112 @@
+"""DynamicResources' PodGroupPostFilter: claims are given up that pods of a group cannot use, so that it may get others.
+
+First each pod that was tried has its own say, as if it were alone (`deallocation`). Where one of them found nothing to
+give up, and no pod of the group has a node, the group's own claims come next: one that could not be used somewhere and
+that nobody else uses loses its devices; if there is none, the group leaves one of its claims that it is known to use.
+
+What was unavailable was found out while the group was tried: then a claim may have been promised devices for a pod that
+came before, which nobody knows of any more. So the question brings what Reserve said of each.
+
+Source: pkg/scheduler/framework/plugins/dynamicresources (PodGroupPostFilter, deallocatePodGroupClaims).
+"""
+
+from collections.abc import Iterator, MutableSequence, Sequence
+
+from trireme.evaluation.filtering import evaluation
+from trireme.framework import status
+from trireme.plugins.dynamic_resources import deallocation, pod_claims
+from trireme.plugins.dynamic_resources import plugin as dynamic_resources
+from trireme.snapshot import snapshot
+from trireme.v1 import bind_pb2, filter_pb2, resource_pb2, scheduling_pb2
+from trireme.wire import device_claims, node_columns
+from trireme.wire import status as wire_status
+from trireme_kube.apimachinery import decode
+
+_LOOKED_AT = "deallocation and deletion of ResourceClaims completed"
+_FREED = "deallocation of PodGroup ResourceClaim completed"
+_LEFT = "ResourceClaim unreserved for PodGroup"
+
+_Unavailable = Sequence[resource_pb2.ResourceClaim]
+
+
+def post_filter(
+    chain: evaluation.Chain, request: filter_pb2.PodGroupPostFilterRequest, snap: snapshot.Snapshot
+) -> filter_pb2.PodGroupPostFilterResponse:
+    """What may be given up. Raises: ValueError, DecodeError where a state is none that Reserve gave."""
+    out = filter_pb2.PodGroupPostFilterResponse()
+    plugin = next((each for each in chain.local if isinstance(each, dynamic_resources.DynamicResources)), None)
+    if plugin is None:
+        # It does not filter, and so keeps nothing of the pods.
+        out.status.CopyFrom(wire_status.to_message(status.error(dynamic_resources.NAME, "not found")))
+        return out
+    unavailable = list(_unavailable(plugin, request, snap))
+    given_up: set[str] = set()
+    all_found = True
+    for member, claims in zip(request.members, unavailable, strict=True):
+        pod_class = snap.classes[member.pod_class]
+        claim = next((each for each in claims if deallocation.unused_but_by(each, member.pod.uid)), None)
+        stale = plugin.stale_claim(pod_class, snap, member.pod.uid) if claim is None else None
+        all_found &= claim is not None or stale is not None
+        freed = claim if claim is not None else stale
+        # A claim that several pods share is given up once; one that was only promised to them has nothing to lose.
+        if freed is not None and freed.metadata.uid not in given_up and freed.status.HasField("allocation"):
+            given_up.add(freed.metadata.uid)
+            out.actions.append(deallocation.action(member.pod, freed, delete=claim is None))
+    said = None
+    if not all_found and plugin.group_claims and not request.devices.scheduled:
+        try:
+            said = _of_group(request, unavailable, snap, out.actions, given_up)
+        except pod_claims.ClaimError as error:
+            said = status.error(plugin.name, str(error))
+    out.status.CopyFrom(wire_status.to_message(said or status.unschedulable(plugin.name, _LOOKED_AT)))
+    return out
+
+
+def _unavailable(
+    plugin: dynamic_resources.DynamicResources, request: filter_pb2.PodGroupPostFilterRequest, snap: snapshot.Snapshot
+) -> Iterator[_Unavailable]:
+    """For each member the claims that it could not use on some node."""
+    promised: dict[str, resource_pb2.AllocationResult] = {}
+    for member in request.members:
+        found: _Unavailable = ()
+        if member.HasField("columns"):
+            columns = node_columns.unpack(member.columns)
+            slots = deallocation.refusing(columns.statuses, columns.index, snap)
+            found = plugin.unavailable_claims(snap.classes[member.pod_class], snap, slots, promised)
+        yield found
+        promised.update(_promised(member.state))
+
+
+def _promised(state: bytes) -> Iterator[tuple[str, resource_pb2.AllocationResult]]:
+    """What a member was to get, by the claim's UID."""
+    kept = bind_pb2.HostState.FromString(state).plugin_states.get(dynamic_resources.NAME, b"")
+    for claim in device_claims.DeviceClaims.from_bytes(kept).claims if kept else ():
+        if claim.allocation is not None:
+            yield claim.uid, decode.decode(claim.allocation, resource_pb2.AllocationResult)
+
+
+def _of_group(
+    request: filter_pb2.PodGroupPostFilterRequest,
+    unavailable: Sequence[_Unavailable],
+    snap: snapshot.Snapshot,
+    actions: MutableSequence[bind_pb2.Action],
+    given_up: set[str],
+) -> status.Status | None:
+    """The group's claims: at most one is given up, or left. Raises: ClaimError."""
+    identity = request.pod_group
+    group: scheduling_pb2.PodGroup | None = snap.objects.get(pod_claims.POD_GROUP, identity.namespace, identity.name)
+    uid = group.metadata.uid if group is not None else ""
+    pod = request.members[0].pod
+    for claim in (claim for claims in unavailable for claim in claims):
+        if deallocation.unused_but_by(claim, uid):
+            if claim.metadata.uid not in given_up and claim.status.HasField("allocation"):
+                actions.append(deallocation.action(pod, claim, user_uid=uid))
+            return status.unschedulable(dynamic_resources.NAME, _FREED)
+    for claim in () if group is None else pod_claims.of_group(group, snap):
+        if claim.status.HasField("allocation") and pod_claims.reserved_for(claim, pod.uid, identity.name):
+            leaving = bind_pb2.LeaveClaim(
+                namespace=claim.metadata.namespace, name=claim.metadata.name, uid=claim.metadata.uid, user_uid=uid
+            )
+            actions.append(bind_pb2.Action(pod=pod, leave_claim=leaving))
+            return status.unresolvable(dynamic_resources.NAME, _LEFT)
+    return None

@@ -1,0 +1,175 @@
+"""Hints of NodeResourcesFit and NodePorts: what a node has to give, and what a pod that is gone gave back.
+
+Source: pkg/scheduler/framework/plugins noderesources (fit.go), nodeports.
+"""
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from trireme.framework import amounts, resizes
+from trireme.plugins import node_ports
+from trireme.queueing.hints.wanted import Helps, Setting, Wanted, always, nobody, on_node
+from trireme.snapshot import classes
+from trireme.v1 import core_pb2, resource_pb2
+
+_CLASS_RESOURCE_PREFIX = "deviceclass.resource.kubernetes.io/"
+
+#: Whether devices stand for the resource where a node has none of it.
+_Backed = Callable[[str], bool]
+#: Whether what happens on the node of this name is of no use to pods of the class.
+_Elsewhere = Callable[[classes.PodClass, str], bool]
+
+
+def node_resources_fit(setting: Setting) -> Sequence[Wanted]:
+    """NodeResourcesFit: room that is given back, or a node with more of what the pod asks for."""
+    by_devices = setting.features.enabled("DRAExtendedResource")
+    resizing = setting.features.enabled(resizes.GATE)
+    elsewhere = _elsewhere if resizing else _never_elsewhere
+
+    def after_node(old: core_pb2.Node | None, new: core_pb2.Node) -> Helps:
+        before = None if old is None else amounts.node_allocatable(old.status.allocatable)
+        after = amounts.node_allocatable(new.status.allocatable)
+        backed = _backed_resources(setting) if by_devices else _never_backed
+
+        def helps(pod_class: classes.PodClass) -> bool:
+            if elsewhere(pod_class, new.metadata.name):
+                return False
+            asked = _readable(pod_class).filtering
+            return _fits_empty(asked, after, backed) and (before is None or _more(asked, before, after, backed))
+
+        return helps
+
+    wanted = [Wanted("AssignedPod", ("Delete",), _after_delete(elsewhere)), Wanted("Node", _NODE_ACTIONS, after_node)]
+    if by_devices:
+        wanted.append(Wanted("resource.k8s.io/DeviceClass", ("Add", "Update"), _after_device_class))
+    if setting.features.enabled("InPlacePodVerticalScaling"):
+        wanted.append(Wanted("AssignedPod", ("UpdatePodScaleDown",), _after_scale_down(setting, elsewhere)))
+        wanted.append(Wanted("TargetPod", ("UpdatePodScaleDown",), always))
+    if resizing:
+        wanted.append(Wanted("AssignedPod", ("UpdatePodScaleUp",), _after_scale_up))
+        wanted.append(Wanted("TargetPod", ("UpdatePodScaleUp",), lambda old, new: _resized))
+    return wanted
+
+
+_NODE_ACTIONS = ("Add", "UpdateNodeAllocatable")
+
+
+def node_ports_hints(setting: Setting) -> Sequence[Wanted]:
+    """NodePorts: a host port that the pod asks for is given back."""
+
+    def after_delete(old: Any, new: Any) -> Helps:
+        freed = setting.cluster.class_of(old.pod).host_ports if on_node(old) else ()
+
+        def helps(pod_class: classes.PodClass) -> bool:
+            return any(node_ports.clash(wanted, used) for wanted in pod_class.host_ports for used in freed)
+
+        return helps if freed else nobody
+
+    return (Wanted("AssignedPod", ("Delete",), after_delete), Wanted("Node", ("Add",)))
+
+
+def _after_delete(elsewhere: _Elsewhere) -> Callable[[Any, Any], Helps]:
+    def after(old: Any, new: Any) -> Helps:
+        return (lambda pod_class: not elsewhere(pod_class, old.node_name)) if on_node(old) else nobody
+
+    return after
+
+
+def _after_scale_up(old: Any, new: Any) -> Helps:
+    """A pod that grows takes the room that a resize waits for: it may have to be made by preemption now."""
+    return lambda pod_class: pod_class.resize_deferred and not _elsewhere(pod_class, new.node_name)
+
+
+def _resized(pod_class: classes.PodClass) -> bool:
+    return pod_class.resize_deferred
+
+
+def _elsewhere(pod_class: classes.PodClass, node_name: str) -> bool:
+    """Whether the pod is resized where it is, on another node than this."""
+    return pod_class.resize_deferred and pod_class.pod.spec.node_name != node_name
+
+
+def _never_elsewhere(pod_class: classes.PodClass, node_name: str) -> bool:
+    return False
+
+
+def _after_scale_down(setting: Setting, elsewhere: _Elsewhere) -> Callable[[Any, Any], Helps]:
+    def after(old: Any, new: Any) -> Helps:
+        if not new.node_name:
+            return nobody
+        before = _readable(setting.cluster.class_of(old.pod)).compared
+        now = _readable(setting.cluster.class_of(new.pod)).compared
+        freed = {name for name, amount in before.items() if amount > now.get(name, 0)}
+
+        def helps(pod_class: classes.PodClass) -> bool:
+            if elsewhere(pod_class, new.node_name):
+                return False
+            return any(amount and name in freed for name, amount in _readable(pod_class).compared.items())
+
+        return helps if freed else nobody
+
+    return after
+
+
+def _after_device_class(old: resource_pb2.DeviceClass | None, new: resource_pb2.DeviceClass) -> Helps:
+    stands_for = new.spec.extended_resource_name
+    if old is not None and old.spec.extended_resource_name == stands_for:
+        return nobody
+    names = {stands_for} if new.spec.HasField("extended_resource_name") else set()
+    if old is None:
+        names.add(_CLASS_RESOURCE_PREFIX + new.metadata.name)
+
+    def helps(pod_class: classes.PodClass) -> bool:
+        return not names.isdisjoint(_readable(pod_class).filtering)
+
+    return helps
+
+
+def _fits_empty(asked: Mapping[str, int], allocatable: Mapping[str, int], backed: _Backed) -> bool:
+    """Whether the pod would fit if the node were empty."""
+    if allocatable.get(amounts.PODS, 0) < 1:
+        return False
+    for name, amount in asked.items():
+        there = allocatable.get(name, 0)
+        if amount > there and not (there <= 0 and amounts.is_scalar(name) and backed(name)):
+            return False
+    return True
+
+
+def _more(asked: Mapping[str, int], before: Mapping[str, int], after: Mapping[str, int], backed: _Backed) -> bool:
+    """Whether the node has more than before of something that the pod asks for."""
+    if after.get(amounts.PODS, 0) > before.get(amounts.PODS, 0):
+        return True
+    for name, amount in asked.items():
+        if amount <= 0:
+            continue
+        if after.get(name, 0) > before.get(name, 0):
+            return True
+        if amounts.is_scalar(name) and after.get(name, 0) <= 0 and backed(name):
+            return True
+    return False
+
+
+def _backed_resources(setting: Setting) -> _Backed:
+    """Which resources a device class stands for; found out for the first that is asked about."""
+
+    @functools.cache
+    def names() -> frozenset[str]:
+        found = set()
+        for entry in setting.cluster.all("device_class"):
+            found.add(_CLASS_RESOURCE_PREFIX + entry.metadata.name)
+            found.add(entry.spec.extended_resource_name)
+        return frozenset(found)
+
+    return lambda name: name in names()
+
+
+def _never_backed(name: str) -> bool:
+    return False
+
+
+def _readable(pod_class: classes.PodClass) -> amounts.PodAmounts:
+    if pod_class.invalid is not None:
+        raise ValueError(pod_class.invalid)
+    return pod_class.amounts

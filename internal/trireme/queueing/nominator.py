@@ -1,0 +1,130 @@
+"""Nominator: which pods wait for which node, promised to them by preemption or by the API.
+
+A nominated pod counts on its node, for pods of no higher priority, before it is there. The promise is kept in memory
+first, since the status patch that tells the API server of it takes time and the next cycle does not wait; so an update
+that names no node, of a pod whose object never named one, leaves the promise alone.
+
+Every change goes through `on_change`, so that whoever mirrors nominations (the snapshot of filter and score) follows.
+While a group is tried the promises to its own pods are withheld from them: they do not count against each other, as in
+kube-scheduler, where such pods are in no queue.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from trireme.queueing.queue_pod import PodRecord
+
+
+class Nominated(NamedTuple):
+    """A pod that waits for a node."""
+
+    uid: str
+    key: str
+    class_id: int
+    priority: int
+
+
+# (pod, node before, node after); empty: none.
+OnChange = Callable[[Nominated, str, str], None]
+# Whether the pod of that key and uid still exists and has no node.
+StillPending = Callable[[str, str], bool]
+
+
+def _ignore(pod: Nominated, before: str, after: str) -> None:
+    """Nobody mirrors the nominations."""
+
+
+def _always(key: str, uid: str) -> bool:
+    return True
+
+
+class Nominator:
+    """Nominations by pod and by node."""
+
+    __slots__ = ("_by_node", "_node_of", "_on_change", "_still_pending", "_withheld")
+
+    def __init__(self, still_pending: StillPending = _always, on_change: OnChange = _ignore) -> None:
+        self._still_pending = still_pending
+        self._on_change = on_change
+        self._node_of: dict[str, str] = {}
+        self._withheld: frozenset[str] = frozenset()
+        # node -> uid -> pod, in the order of nomination
+        self._by_node: dict[str, dict[str, Nominated]] = {}
+
+    def __len__(self) -> int:
+        return len(self._node_of)
+
+    def nominate(self, record: PodRecord, node: str | None = None) -> None:
+        """Promises `node` to the pod; empty takes the promise back; None: what its object says.
+
+        A pod that is gone, or has a node by now, loses its promise.
+        """
+        wanted = record.nominated_node if node is None else node
+        if wanted and not self._still_pending(record.key, record.uid):
+            wanted = ""
+        before = self._node_of.get(record.uid, "")
+        if not wanted and not before:
+            return
+        pod = Nominated(record.uid, record.key, record.class_id, record.priority)
+        if before:
+            if before == wanted and self._by_node[before][record.uid] == pod:
+                return
+            self._forget(record.uid, before)
+        if wanted:
+            self._node_of[record.uid] = wanted
+            self._by_node.setdefault(wanted, {})[record.uid] = pod
+        self._tell(pod, before, wanted)
+
+    def update(self, old: PodRecord, new: PodRecord) -> None:
+        """Follows an update of the object. A promise that neither object mentions stays."""
+        if old.uid != new.uid:
+            self.delete(old.uid)
+            self.nominate(new)
+        elif not old.nominated_node and not new.nominated_node:
+            node = self._node_of.get(old.uid)
+            if node is not None:
+                self.nominate(new, node)
+        else:
+            self.nominate(new)
+
+    def delete(self, uid: str) -> None:
+        """Takes back the promise to a pod that was assumed, or is gone; without effect if there is none."""
+        node = self._node_of.get(uid)
+        if node is not None:
+            pod = self._by_node[node][uid]
+            self._forget(uid, node)
+            self._tell(pod, node, "")
+
+    def withhold(self, uids: Iterable[str]) -> None:
+        """Until `show` nobody who mirrors nominations sees those of these pods."""
+        uids = frozenset(uids)
+        for uid in uids & self._node_of.keys():
+            node = self._node_of[uid]
+            self._tell(self._by_node[node][uid], node, "")
+        self._withheld = uids
+
+    def show(self) -> None:
+        """What was withheld is seen again, as it is by now."""
+        uids, self._withheld = self._withheld, frozenset()
+        for uid in uids & self._node_of.keys():
+            node = self._node_of[uid]
+            self._tell(self._by_node[node][uid], "", node)
+
+    def node_of(self, uid: str) -> str:
+        """The node promised to the pod; empty: none."""
+        return self._node_of.get(uid, "")
+
+    def pods_for(self, node: str) -> list[Nominated]:
+        """The pods that wait for the node, in the order of nomination."""
+        return list(self._by_node.get(node, {}).values())
+
+    def _tell(self, pod: Nominated, before: str, after: str) -> None:
+        if pod.uid not in self._withheld:
+            self._on_change(pod, before, after)
+
+    def _forget(self, uid: str, node: str) -> None:
+        del self._node_of[uid]
+        pods = self._by_node[node]
+        del pods[uid]
+        if not pods:
+            del self._by_node[node]

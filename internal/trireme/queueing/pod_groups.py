@@ -1,0 +1,220 @@
+"""Pod groups: which pods are scheduled together, and what is known of them.
+
+Pure: it is told of members and of groups' objects, and keeps a `GroupState` for each tree of groups
+(`pod_group_forest`) of which the root's object or any member is known; mostly the tree is one PodGroup. Members of a
+PodGroup that is in no tree have a state of their own, without one. When a group is tried is the business of
+`pod_group_queue`, how of `pod_group_cycle`.
+
+The invariant: a member without a node is in `members`, and in exactly one of `waiting`, `pending`, or its attempt or
+binding (then it has a flight); one that the watch shows on a node is in `placed` alone.
+
+Source: pkg/scheduler/backend/cache/podgroupstate.go, pkg/scheduler/backend/queue/workload_forest.go.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+from trireme.queueing.pod_group_entry import GroupEntry
+from trireme.queueing.pod_group_forest import Forest, GroupKey, GroupNode
+from trireme.queueing.queue_pod import PodRecord, QueuedPod, by_priority
+
+GANG_SCHEDULING: Final = "GangScheduling"
+
+
+class GroupState:
+    """What is scheduled together: the pods of one tree of groups, named after its root."""
+
+    __slots__ = (
+        "attempt",
+        "blocker",
+        "class_id",
+        "entity",
+        "entry",
+        "group_key",
+        "known",
+        "members",
+        "pending",
+        "placed",
+        "told",
+        "tree",
+        "waiting",
+        "waiting_since",
+    )
+
+    def __init__(self, group_key: GroupKey, number: int) -> None:
+        self.group_key = group_key
+        #: Groups are classes of their own: negative, so that no class of pods has the number.
+        self.class_id = -number
+        #: None: there is no such tree (yet), and the members are held.
+        self.tree: GroupNode | None = None
+        #: What is queued in place of the waiting members; None: nothing is.
+        self.entity: QueuedPod | None = None
+        #: By UID: members without a node.
+        self.members: dict[str, QueuedPod] = {}
+        #: Those of them that wait, in the entity, or for the tree.
+        self.waiting: dict[str, QueuedPod] = {}
+        #: Those of them that came, or came back, while the group was being tried: they wait for the attempt's end.
+        self.pending: dict[str, QueuedPod] = {}
+        #: By UID: members that have a node, with the name of their PodGroup.
+        self.placed: dict[str, str] = {}
+        #: By name of a PodGroup, how many members are known, with a node or without.
+        self.known: Counter[str] = Counter()
+        #: UIDs of the members that are being tried together now; None: no attempt is under way.
+        self.attempt: frozenset[str] | None = None
+        #: The member for which PreEnqueue holds the group back, if it is one member.
+        self.blocker: QueuedPod | None = None
+        #: What remote plugins were asked, and said, of the members.
+        self.entry = GroupEntry()
+        #: Since when the group lacks what only others can give (an object, or members); 0: it lacks nothing.
+        self.waiting_since = 0.0
+        #: Somebody was told that it does.
+        self.told = False
+
+    @property
+    def key(self) -> str:
+        """Namespace/name of the root."""
+        return self.group_key.name
+
+    @property
+    def namespace(self) -> str:
+        """The group's namespace."""
+        return self.key.partition("/")[0]
+
+    @property
+    def name(self) -> str:
+        """The root's name."""
+        return self.key.partition("/")[2]
+
+    @property
+    def entity_key(self) -> str:
+        """What the queue calls the entity: no pod has a name with a slash in it."""
+        return str(self.group_key)
+
+    @property
+    def priority(self) -> int:
+        """The root's priority, whatever that of its pods."""
+        return self.tree.message.spec.priority if self.tree is not None else 0
+
+    @property
+    def lacks_pods(self) -> bool:
+        """Fewer members are known than have to go at once; or nobody can say, of a tree that is too deep."""
+        return self.tree is not None and (self.tree.too_deep or not self.tree.has_minimum(self.known.__getitem__))
+
+    @property
+    def empty(self) -> bool:
+        """Nothing is known of it any more."""
+        return self.tree is None and not self.members and not self.placed and self.attempt is None
+
+    def record(self) -> PodRecord:
+        """The entity's record; some member must be waiting."""
+        first = next(iter(self.waiting.values()))
+        return by_priority(
+            self.entity_key, self.entity_key, self.class_id, first.record.profile, self.priority, single=True, pod=self
+        )
+
+
+def group_of(pod: QueuedPod) -> str:
+    """The name of the member's PodGroup."""
+    name: str = pod.record.pod.parsed.group
+    return name
+
+
+def in_order(members: list[QueuedPod]) -> list[QueuedPod]:
+    """Members of a PodGroup in the order in which they are scheduled."""
+    return sorted(
+        members, key=lambda pod: (-pod.record.priority, -pod.attempts, pod.timestamp, pod.record.key.partition("/")[2])
+    )
+
+
+class PodGroups:
+    """All groups, by their roots."""
+
+    def __init__(self, *, composite: bool) -> None:
+        """`composite`: groups may be made of groups."""
+        self.forest = Forest(composite=composite)
+        self._groups: dict[GroupKey, GroupState] = {}
+        self._of_member: dict[str, GroupState] = {}
+        self._of_placed: dict[str, GroupState] = {}
+        self._next_number = 1
+
+    def __iter__(self) -> Iterator[GroupState]:
+        return iter(self._groups.values())
+
+    def __len__(self) -> int:
+        return len(self._groups)
+
+    def get(self, key: GroupKey) -> GroupState | None:
+        """The group, if anything is known of it."""
+        return self._groups.get(key)
+
+    def entity(self, key: str) -> GroupState | None:
+        """The group whose entity has this key."""
+        return self._groups.get(GroupKey.parse(key))
+
+    def made(self, key: GroupKey) -> GroupState:
+        """The group, made if nothing was known of it."""
+        group = self._groups.get(key)
+        if group is None:
+            group = self._groups[key] = GroupState(key, self._next_number)
+            self._next_number += 1
+        return group
+
+    def home(self, name: str) -> GroupState:
+        """Where members of the PodGroup (namespace/name) belong: the state of the tree it is in, or of its own."""
+        key = GroupKey(name)
+        return self.made(self.forest.root(key) or key)
+
+    def of_member(self, uid: str) -> GroupState | None:
+        """The group of a member without a node."""
+        return self._of_member.get(uid)
+
+    def of_placed(self, uid: str) -> GroupState | None:
+        """The group of a member that has a node."""
+        return self._of_placed.get(uid)
+
+    def add_member(self, group: GroupState, pod: QueuedPod) -> None:
+        """A member without a node is known."""
+        group.members[pod.record.uid] = pod
+        group.known[group_of(pod)] += 1
+        self._of_member[pod.record.uid] = group
+
+    def drop_member(self, uid: str) -> GroupState | None:
+        """The member is gone, or has a node; answers its group."""
+        group = self._of_member.pop(uid, None)
+        if group is not None:
+            _less(group.known, group_of(group.members.pop(uid)))
+            group.waiting.pop(uid, None)
+            group.pending.pop(uid, None)
+        return group
+
+    def add_placed(self, group: GroupState, uid: str, name: str) -> None:
+        """A member, of the PodGroup of this name, has a node."""
+        group.placed[uid] = name
+        group.known[name] += 1
+        self._of_placed[uid] = group
+
+    def drop_placed(self, uid: str) -> GroupState | None:
+        """A member that had a node is gone; answers its group."""
+        group = self._of_placed.pop(uid, None)
+        if group is not None:
+            _less(group.known, group.placed.pop(uid))
+        return group
+
+    def missing(self, group: GroupState) -> str:
+        """What a group without a tree waits for, in words that go on from "waits"."""
+        lack = self.forest.lack(group.group_key) or group.group_key
+        if self.forest.knows(lack):
+            return f"in vain: {lack.api_kind} {lack.name} is part of itself"
+        return f"for {lack.api_kind} {lack.name} to appear"
+
+    def tidy(self, group: GroupState) -> None:
+        """Forget the group if nothing is known of it any more."""
+        if group.empty:
+            self._groups.pop(group.group_key, None)
+
+
+def _less(counted: Counter[str], name: str) -> None:
+    counted[name] -= 1
+    if not counted[name]:
+        del counted[name]

@@ -1,0 +1,47 @@
+"""PreEnqueue of the in-tree plugins: what holds a pod back from the queue.
+
+Source: pkg/scheduler/framework/plugins/schedulinggates, …/defaultpreemption, …/dynamicresources.
+"""
+
+from collections.abc import Callable, Iterable
+
+from trireme.config import model
+from trireme.framework.registry import ExtensionPoint
+from trireme.queueing import queue_places, queue_pod
+from trireme.queueing.queue_places import DEFAULT_PREEMPTION
+
+SCHEDULING_GATES = "SchedulingGates"
+DYNAMIC_RESOURCES = "DynamicResources"
+
+
+def gate_of(
+    profiles: Iterable[model.CompletedProfile],
+    ask_remote: Callable[[str], bool],
+    preempting: Callable[[str], bool],
+    lacks_claims: Callable[[int], bool],
+    missing_plugin: Callable[[str], str] = lambda profile: "",
+) -> queue_places.PreEnqueue:
+    """The question that the queue asks of each pod that wants to enter; `ask_remote` says so of a profile.
+
+    `preempting` says of a UID whether victims of the pod are still to be deleted; `lacks_claims` of a class whether a
+    claim for devices is missing that its pods name; `missing_plugin` names for a profile the remote plugin that its
+    pods cannot be scheduled without and that does not take part.
+    """
+    points = {profile.scheduler_name: profile.names(ExtensionPoint.PRE_ENQUEUE) for profile in profiles}
+    gated_profiles = frozenset(name for name, plugins in points.items() if SCHEDULING_GATES in plugins)
+    preempting_profiles = frozenset(name for name, plugins in points.items() if DEFAULT_PREEMPTION in plugins)
+    claiming_profiles = frozenset(name for name, plugins in points.items() if DYNAMIC_RESOURCES in plugins)
+
+    def pre_enqueue(pod: queue_pod.QueuedPod) -> str | queue_places.Gate:
+        missing = missing_plugin(pod.record.profile)
+        if missing:
+            return missing
+        if pod.record.profile in gated_profiles and pod.record.pod.parsed.gates:
+            return SCHEDULING_GATES
+        if pod.record.profile in preempting_profiles and preempting(pod.uid):
+            return DEFAULT_PREEMPTION
+        if pod.record.profile in claiming_profiles and pod.record.class_id > 0 and lacks_claims(pod.record.class_id):
+            return DYNAMIC_RESOURCES
+        return queue_places.Gate.ASK if ask_remote(pod.record.profile) else queue_places.Gate.OPEN
+
+    return pre_enqueue

@@ -1,0 +1,181 @@
+"""Back-off: how long a pod that failed waits, and the pods that are waiting so.
+
+Two kinds are kept apart. Pods that were *refused* may be taken early when nothing else is to do; they are kept by the
+second in which they are due, and within it in QueueSort's order and by class, as in the active queue. Pods that failed
+by *error* wait their time out: trying sooner would meet the same error.
+
+Expiries are cut to whole seconds so that all pods of one second come back together, in order. A pod still backs off
+during the second that it is due in. With `pop_early` off (feature gate SchedulerPopFromBackoffQ) expiries are exact and
+nobody is taken early.
+"""
+
+import heapq
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from trireme.queueing.queue_classes import ClassAhead, ClassQueue
+from trireme.queueing.queue_pod import QueuedPod
+
+_SLACK = 64
+# 2^60 times anything is beyond any maximum; more only makes big integers.
+_MAX_DOUBLINGS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class BackoffPolicy:
+    """How long failed pods wait. Units: seconds. A maximum of 0 turns back-off off."""
+
+    initial: float = 1.0
+    maximum: float = 10.0
+    pop_early: bool = True
+
+    def duration(self, failures: int, size: int = 1) -> float:
+        """The wait after so many failures in a row; a group of `size` pods may wait √size times the maximum."""
+        if not failures:
+            return 0.0
+        maximum = self.maximum * math.sqrt(size) if size > 1 else self.maximum
+        return min(maximum, self.initial * 2 ** min(failures - 1, _MAX_DOUBLINGS))
+
+    def expiry(self, pod: QueuedPod, size: int = 1) -> float:
+        """When the pod's back-off ends; 0: it has none. Computed once for each time that it was put back. `size`: how
+        many pods it stands for.
+        """
+        if not pod.expiry:
+            failures = pod.consecutive_errors or pod.unschedulable_count
+            if failures and self.maximum:
+                pod.expiry = self._aligned(pod.timestamp + self.duration(failures, size))
+        return pod.expiry
+
+    def backing_off(self, pod: QueuedPod, now: float) -> bool:
+        """The pod still has to wait."""
+        expiry = self.expiry(pod)
+        return expiry > 0 and not self.over(expiry, now)
+
+    def over(self, expiry: float, now: float) -> bool:
+        """A back-off that ends at `expiry` is over."""
+        return expiry < self._aligned(now)
+
+    def _aligned(self, moment: float) -> float:
+        return float(math.floor(moment)) if self.pop_early else moment
+
+
+class _TimeHeap:
+    """Pods by expiry alone."""
+
+    __slots__ = ("_heap", "size")
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, QueuedPod]] = []
+        self.size = 0
+
+    def __iter__(self) -> Iterator[QueuedPod]:
+        return (pod for _, stamp, pod in self._heap if pod.home is self and pod.stamp == stamp)
+
+    def add(self, pod: QueuedPod, expiry: float) -> None:
+        heapq.heappush(self._heap, (expiry, pod.stamp, pod))
+        pod.home = self
+        self.size += 1
+
+    def discard(self, pod: QueuedPod) -> None:
+        pod.home = None
+        self.size -= 1
+        if len(self._heap) > 2 * self.size + _SLACK:
+            self._heap = [entry for entry in self._heap if entry[2].home is self and entry[2].stamp == entry[1]]
+            heapq.heapify(self._heap)
+
+    def first_expiry(self) -> float | None:
+        while self._heap:
+            expiry, stamp, pod = self._heap[0]
+            if pod.home is self and pod.stamp == stamp:
+                return expiry
+            heapq.heappop(self._heap)
+        return None
+
+    def pop(self) -> QueuedPod:
+        pod = heapq.heappop(self._heap)[2]
+        pod.home = None
+        self.size -= 1
+        return pod
+
+
+class BackoffQueue:
+    """The pods that back off."""
+
+    __slots__ = ("_due", "_errors", "_policy", "_windows")
+
+    def __init__(self, policy: BackoffPolicy) -> None:
+        self._policy = policy
+        self._errors = _TimeHeap()
+        # By expiry. `_due` is a heap of its keys.
+        self._windows: dict[float, ClassQueue] = {}
+        self._due: list[float] = []
+
+    def __iter__(self) -> Iterator[QueuedPod]:
+        for window in self._windows.values():
+            yield from window
+        yield from self._errors
+
+    @property
+    def refused(self) -> int:
+        """How many may be taken early."""
+        return sum(window.size for window in self._windows.values())
+
+    @property
+    def errors(self) -> int:
+        """How many cannot be taken early."""
+        return self._errors.size
+
+    def add(self, pod: QueuedPod) -> None:
+        """Takes in a pod that backs off."""
+        expiry = self._policy.expiry(pod)
+        if not pod.rejectors or not self._policy.pop_early:
+            self._errors.add(pod, expiry)
+            return
+        window = self._windows.get(expiry)
+        if window is None:
+            window = self._windows[expiry] = ClassQueue()
+            heapq.heappush(self._due, expiry)
+        window.add(pod)
+
+    def take_early(self, limit: int, now: float, stamp: int) -> list[QueuedPod]:
+        """Takes out a batch of those that are due next, before their time; empty if there is none."""
+        window = self._first_window()
+        return window.take(limit, now, stamp) if window else []
+
+    def completed(self, now: float) -> list[QueuedPod]:
+        """Takes out all whose back-off is over."""
+        pods: list[QueuedPod] = []
+        while (window := self._first_window()) is not None and self._policy.over(self._due[0], now):
+            pods += window
+            del self._windows[heapq.heappop(self._due)]
+        for pod in pods:
+            pod.home = None
+        while (expiry := self._errors.first_expiry()) is not None and self._policy.over(expiry, now):
+            pods.append(self._errors.pop())
+        # Where their timestamps agree, they go on in the order in which they came.
+        pods.sort(key=lambda pod: pod.stamp)
+        return pods
+
+    def ahead(self, count: int) -> list[ClassAhead]:
+        """The classes of the next batches that `take_early` would give, while they are of one second."""
+        window = self._first_window()
+        return window.ahead(count) if window else []
+
+    def next_expiry(self) -> float | None:
+        """The earliest moment at which `completed` has something; None: nobody backs off."""
+        moments = [] if self._first_window() is None else [self._due[0]]
+        errors = self._errors.first_expiry()
+        if errors is not None:
+            moments.append(errors)
+        if not moments:
+            return None
+        return min(moments) + (1.0 if self._policy.pop_early else 0.0)
+
+    def _first_window(self) -> ClassQueue | None:
+        while self._due:
+            window = self._windows[self._due[0]]
+            if window.size:
+                return window
+            del self._windows[heapq.heappop(self._due)]
+        return None

@@ -1,0 +1,272 @@
+"""ClassQueue: pods in QueueSort's order, handed out as batches of one class.
+
+Pods of one *level* (PrioritySort: of one priority) are grouped by class. Within a class their order is kept. Between
+the classes of a level there is a turn: the class whose turn is earliest gives one batch. A class's turn is the age of
+its head, or the time of its own last batch if that is later. So a class that has just been served comes after all
+that were waiting by then, and before all that arrive later: nobody waits behind more than one batch of each other
+class, and no stream of new classes starves an old one. Where every class has one pod this is the order of the keys.
+
+With a QueueSort other than PrioritySort a level is what the plugin says is equal for batches; if it says nothing, the
+whole key. Then only pods with equal keys are ever joined, and the plugin's order is kept exactly.
+
+Heaps hold tuples and are repaired lazily: a pod that is taken out leaves its entry behind, which is skipped when it
+comes up (its `home` or `stamp` no longer agree) and swept when such entries outnumber the rest.
+"""
+
+import heapq
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from trireme.queueing.queue_pod import Level, QueuedPod
+
+Turn = tuple[float, int]
+_NEVER: Turn = (float("-inf"), 0)
+# Dead entries are swept once they are as many as the living, and more than so many.
+_SLACK = 64
+_SERVED_SLACK = 256
+
+
+class ClassAhead(NamedTuple):
+    """A class that comes next: its oldest pod, and how many wait at that level."""
+
+    class_id: int
+    head: QueuedPod
+    waiting: int
+
+
+class ClassLine:
+    """The pods of one class at one level."""
+
+    __slots__ = ("alive", "class_id", "heap", "lane", "served", "turn")
+
+    def __init__(self, lane: "_Lane", class_id: int, served: Turn) -> None:
+        self.lane = lane
+        self.class_id = class_id
+        self.heap: list[tuple[bytes, float, int, QueuedPod]] = []
+        self.alive = 0
+        self.served = served
+        self.turn: Turn = _NEVER
+
+    def __lt__(self, other: "ClassLine") -> bool:
+        """Of one turn are the line that a class had and the one that it has now; which is met first is all the same."""
+        return False
+
+    def head(self) -> QueuedPod:
+        """The first pod; there must be one."""
+        heap = self.heap
+        while True:
+            entry = heap[0]
+            pod = entry[3]
+            if pod.home is self and pod.stamp == entry[2]:
+                return pod
+            heapq.heappop(heap)
+
+    def due(self) -> Turn:
+        """When its turn is, as things are now."""
+        head = self.head()
+        return max((head.timestamp, head.stamp), self.served)
+
+    def discard(self, pod: QueuedPod) -> None:
+        """Takes the pod out."""
+        pod.home = None
+        self.alive -= 1
+        self.lane.left(self)
+        if len(self.heap) > 2 * self.alive + _SLACK:
+            self.heap = [entry for entry in self.heap if entry[3].home is self and entry[3].stamp == entry[2]]
+            heapq.heapify(self.heap)
+
+    def take(self, limit: int) -> list[QueuedPod]:
+        """Takes out the first pod, and those after it up to `limit`, none that must be alone among them, and not both
+        who is promised a node and who is not.
+        """
+        batch = [self.head()]
+        heap = self.heap
+        heapq.heappop(heap)
+        first = batch[0].record
+        if not first.single:
+            room = limit - 1
+            while room > 0 and heap:
+                _, _, stamp, pod = heap[0]
+                if pod.home is not self or pod.stamp != stamp:
+                    heapq.heappop(heap)
+                    continue
+                if pod.record.single or pod.record.promised != first.promised:
+                    break
+                heapq.heappop(heap)
+                batch.append(pod)
+                room -= 1
+        for pod in batch:
+            pod.home = None
+        self.alive -= len(batch)
+        return batch
+
+    def __iter__(self) -> Iterator[QueuedPod]:
+        return (pod for _, _, stamp, pod in self.heap if pod.home is self and pod.stamp == stamp)
+
+
+class _Lane:
+    """All classes of one level."""
+
+    __slots__ = ("level", "lines", "owner", "served", "served_limit", "size", "turns")
+
+    def __init__(self, owner: "ClassQueue", level: Level) -> None:
+        self.owner = owner
+        self.level = level
+        self.lines: dict[int, ClassLine] = {}
+        self.turns: list[tuple[float, int, ClassLine]] = []
+        # Last batches of classes that have no pod here now. Forgotten once nobody waits who saw it.
+        self.served: dict[int, Turn] = {}
+        self.served_limit = _SERVED_SLACK
+        self.size = 0
+
+    def add(self, pod: QueuedPod) -> None:
+        record = pod.record
+        line = self.lines.get(record.class_id)
+        if line is None:
+            served = self.served.pop(record.class_id, _NEVER)
+            line = self.lines[record.class_id] = ClassLine(self, record.class_id, served)
+        heap = line.heap
+        heapq.heappush(heap, (record.rest, pod.timestamp, pod.stamp, pod))
+        line.alive += 1
+        pod.home = line
+        self.size += 1
+        if heap[0][3] is pod:
+            turn = max((pod.timestamp, pod.stamp), line.served)
+            if turn != line.turn:
+                self._schedule(line, turn)
+
+    def left(self, line: ClassLine) -> None:
+        """A pod was taken out of `line`."""
+        self.size -= 1
+        self.owner.size -= 1
+        if not line.alive:
+            self._retire(line)
+        if not self.size:
+            self.owner.drop(self)
+
+    def next_line(self) -> ClassLine:
+        """The line whose turn it is; the lane must not be empty."""
+        turns = self.turns
+        while True:
+            time, stamp, line = turns[0]
+            if not line.alive or line.turn != (time, stamp):
+                heapq.heappop(turns)
+                continue
+            due = line.due()
+            if due == line.turn:
+                return line
+            line.turn = due
+            heapq.heapreplace(turns, (*due, line))
+
+    def take(self, limit: int, served: Turn) -> list[QueuedPod]:
+        line = self.next_line()
+        batch = line.take(limit)
+        self.size -= len(batch)
+        line.served = served
+        if line.alive:
+            line.turn = line.due()
+            heapq.heapreplace(self.turns, (*line.turn, line))
+        else:
+            heapq.heappop(self.turns)
+            self._retire(line)
+        return batch
+
+    def ahead(self, count: int) -> Iterator[ClassAhead]:
+        """The classes of the next batches, in order. Cost: O(count log count), not the number of classes."""
+        turns = self.turns
+        front = [(*turns[0][:2], 0)] if turns else []
+        seen: set[int] = set()
+        while front and len(seen) < count:
+            time, stamp, index = heapq.heappop(front)
+            line = turns[index][2]
+            if line.alive and line.turn == (time, stamp) and line.class_id not in seen:
+                seen.add(line.class_id)
+                yield ClassAhead(line.class_id, line.head(), line.alive)
+            for child in (2 * index + 1, 2 * index + 2):
+                if child < len(turns):
+                    heapq.heappush(front, (*turns[child][:2], child))
+
+    def _schedule(self, line: ClassLine, turn: Turn) -> None:
+        line.turn = turn
+        heapq.heappush(self.turns, (*turn, line))
+        if len(self.turns) > 2 * len(self.lines) + _SLACK:
+            self.turns = [(*line.turn, line) for line in self.lines.values()]
+            heapq.heapify(self.turns)
+
+    def _retire(self, line: ClassLine) -> None:
+        del self.lines[line.class_id]
+        if line.served is not _NEVER:
+            self.served[line.class_id] = line.served
+            if len(self.served) > self.served_limit and self.lines:
+                oldest = self.next_line().turn
+                self.served = {class_id: turn for class_id, turn in self.served.items() if turn > oldest}
+                self.served_limit = 2 * len(self.served) + _SERVED_SLACK
+
+
+class ClassQueue:
+    """Pods in order, by class. `size` is their number."""
+
+    __slots__ = ("_lanes", "_levels", "_stale", "size")
+
+    def __init__(self) -> None:
+        self._lanes: dict[Level, _Lane] = {}
+        # A heap of the levels that have a lane, and of those in `_stale`, whose lane is gone.
+        self._levels: list[Level] = []
+        self._stale: set[Level] = set()
+        self.size = 0
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __iter__(self) -> Iterator[QueuedPod]:
+        return (pod for lane in self._lanes.values() for line in lane.lines.values() for pod in line)
+
+    def add(self, pod: QueuedPod) -> None:
+        """Takes the pod in, at the place that its record, timestamp and stamp give it."""
+        level = pod.record.level
+        lane = self._lanes.get(level)
+        if lane is None:
+            lane = self._lanes[level] = _Lane(self, level)
+            if level in self._stale:
+                self._stale.remove(level)
+            else:
+                heapq.heappush(self._levels, level)
+        lane.add(pod)
+        self.size += 1
+
+    def take(self, limit: int, now: float, stamp: int) -> list[QueuedPod]:
+        """Takes out the next batch; there must be a pod. `stamp` is that of this pop."""
+        lane = self._first_lane()
+        batch = lane.take(limit, (now, stamp))
+        self.size -= len(batch)
+        if not lane.size:
+            self.drop(lane)
+        return batch
+
+    def ahead(self, count: int) -> list[ClassAhead]:
+        """The classes of the next batches, at most `count`, in order."""
+        found: list[ClassAhead] = []
+        for level in sorted(self._lanes):
+            found.extend(self._lanes[level].ahead(count - len(found)))
+            if len(found) >= count:
+                break
+        return found
+
+    def drop(self, lane: _Lane) -> None:
+        """Forgets a lane that has become empty."""
+        del self._lanes[lane.level]
+        if self._levels[0] == lane.level:
+            heapq.heappop(self._levels)
+        else:
+            self._stale.add(lane.level)
+            if len(self._stale) > len(self._lanes) + _SLACK:
+                # Nothing is taken from a standby's queue, so its heap would grow with each level that ever was.
+                self._levels = sorted(self._lanes)
+                self._stale.clear()
+
+    def _first_lane(self) -> _Lane:
+        while True:
+            lane = self._lanes.get(self._levels[0])
+            if lane is not None:
+                return lane
+            self._stale.remove(heapq.heappop(self._levels))

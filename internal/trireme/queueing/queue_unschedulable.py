@@ -1,0 +1,131 @@
+"""The pods that were refused, or are held back by a gate, until something changes.
+
+They are kept in groups of those that no event can tell apart: one class, refused by the same plugins, held by the
+same gate. An event is weighed once for a group, however many pods it has, and an index from plugin to groups finds the
+groups that it concerns. While nothing happens nothing here is looked at: the five-minute flush compares one number per
+group.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from trireme.queueing.queue_pod import QueuedPod
+
+
+class GroupKey(NamedTuple):
+    """What the pods of a group have in common."""
+
+    class_id: int
+    rejectors: frozenset[str]
+    pending_plugins: frozenset[str]
+    gated_by: str
+
+
+class Group:
+    """Pods that an event helps all, or none."""
+
+    __slots__ = ("_owner", "key", "not_before", "pods", "priority", "profile")
+
+    def __init__(self, owner: "Unschedulable", key: GroupKey, pod: QueuedPod) -> None:
+        self._owner = owner
+        self.key = key
+        self.profile = pod.record.profile
+        self.priority = pod.record.priority
+        self.pods: dict[str, QueuedPod] = {}
+        #: No pod here was parked, or last flushed, before this moment.
+        self.not_before = float("inf")
+
+    def discard(self, pod: QueuedPod) -> None:
+        """Takes the pod out."""
+        del self.pods[pod.record.key]
+        pod.home = None
+        self._owner.left(self)
+
+    def example(self) -> QueuedPod:
+        """Any of them, to be asked about in the name of all."""
+        return next(iter(self.pods.values()))
+
+
+class Unschedulable:
+    """All groups. `gated` and `refused` are numbers of pods."""
+
+    __slots__ = ("_by_plugin", "_groups", "gated", "refused")
+
+    def __init__(self) -> None:
+        self._groups: dict[GroupKey, Group] = {}
+        # (profile, plugin) -> groups that the plugin refused; dicts, as ordered sets.
+        self._by_plugin: dict[tuple[str, str], dict[GroupKey, Group]] = {}
+        self.gated = 0
+        self.refused = 0
+
+    def __iter__(self) -> Iterator[QueuedPod]:
+        return (pod for group in self._groups.values() for pod in group.pods.values())
+
+    @property
+    def group_count(self) -> int:
+        """How many groups there are."""
+        return len(self._groups)
+
+    def add(self, pod: QueuedPod) -> None:
+        """Takes in a pod that was refused or is gated."""
+        key = GroupKey(pod.record.class_id, pod.rejectors, pod.pending_plugins, pod.gated_by)
+        group = self._groups.get(key)
+        if group is None:
+            group = self._groups[key] = Group(self, key, pod)
+            for plugin in key.rejectors:
+                self._by_plugin.setdefault((group.profile, plugin), {})[key] = group
+        group.pods[pod.record.key] = pod
+        group.not_before = min(group.not_before, max(pod.timestamp, pod.flushed_at))
+        pod.home = group
+        if key.gated_by:
+            self.gated += 1
+        else:
+            self.refused += 1
+
+    def left(self, group: Group) -> None:
+        """A pod was taken out of `group`."""
+        key = group.key
+        if key.gated_by:
+            self.gated -= 1
+        else:
+            self.refused -= 1
+        if not group.pods:
+            del self._groups[key]
+            for plugin in key.rejectors:
+                groups = self._by_plugin[group.profile, plugin]
+                del groups[key]
+                if not groups:
+                    del self._by_plugin[group.profile, plugin]
+
+    def refused_by(self, profile: str, plugins: Iterable[str]) -> list[Group]:
+        """The groups of that profile that any of the plugins refused."""
+        if not self._groups:
+            return []
+        found: dict[GroupKey, Group] = {}
+        for plugin in plugins:
+            found.update(self._by_plugin.get((profile, plugin), {}))
+        return list(found.values())
+
+    def get(self, key: GroupKey) -> Group | None:
+        """The group of that key, if it has any pod."""
+        return self._groups.get(key)
+
+    def parked_before(self, moment: float) -> list[QueuedPod]:
+        """The pods that have been here, unflushed, since before `moment`; the caller takes them all out."""
+        found: list[QueuedPod] = []
+        for group in self._groups.values():
+            if group.not_before >= moment:
+                continue
+            earliest = float("inf")
+            for pod in group.pods.values():
+                since = max(pod.timestamp, pod.flushed_at)
+                if since < moment:
+                    found.append(pod)
+                else:
+                    earliest = min(earliest, since)
+            group.not_before = earliest
+        return found
+
+    def oldest(self) -> float | None:
+        """No pod has been here since before this moment; None: there is none."""
+        return min((group.not_before for group in self._groups.values()), default=None)

@@ -1,0 +1,93 @@
+"""The two calls by which a remote plugin is got to know: GetPluginInfo and Configure.
+
+The frontend makes both before a plugin takes part in scheduling. Whoever calls the plugin later makes Configure again
+where the plugin does not have the configuration, because it was restarted or is one of several instances behind one
+address.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import grpc
+from grpc import aio
+
+from trireme.rpc import fencing
+from trireme.v1 import plugin_pb2
+
+CONTRACT_VERSION = "trireme.v1"
+
+_GET_PLUGIN_INFO = "/trireme.v1.PluginService/GetPluginInfo"
+_CONFIGURE = "/trireme.v1.PluginService/Configure"
+_NO_ARGUMENTS = (b"", b"{}")
+
+
+class ConfigurationRefused(Exception):
+    """The plugin does not accept its configuration. The text is one line; a retry does not help."""
+
+
+async def get_plugin_info(channel: aio.Channel, timeout_seconds: float) -> plugin_pb2.GetPluginInfoResponse:
+    """The plugins that the service hosts.
+
+    Raises:
+        AioRpcError: there is no answer.
+        DecodeError: the answer is no such message.
+    """
+    call: Any = channel.unary_unary(
+        _GET_PLUGIN_INFO,
+        request_serializer=plugin_pb2.GetPluginInfoRequest.SerializeToString,
+        response_deserializer=None,  # gRPC turns a message that it cannot read into None
+    )
+    request = plugin_pb2.GetPluginInfoRequest(contract_version=CONTRACT_VERSION)
+    return plugin_pb2.GetPluginInfoResponse.FromString(await call(request, timeout=timeout_seconds))
+
+
+async def configure(
+    channel: aio.Channel,
+    configurations: Iterable[plugin_pb2.ConfigureRequest],
+    config_hash: int,
+    timeout_seconds: float,
+) -> None:
+    """Bring the plugin its configuration for each profile.
+
+    Raises:
+        ConfigurationRefused: the plugin does not accept it, or has arguments and no Configure.
+        AioRpcError: there is no answer.
+        DecodeError: the answer is no such message.
+    """
+    call: Any = channel.unary_unary(
+        _CONFIGURE,
+        request_serializer=plugin_pb2.ConfigureRequest.SerializeToString,
+        response_deserializer=None,
+    )
+    for configuration in configurations:
+        request = plugin_pb2.ConfigureRequest()
+        request.CopyFrom(configuration)
+        request.config_hash = config_hash
+        try:
+            answer = await call(request, timeout=timeout_seconds)
+        except aio.AioRpcError as error:
+            if error.code() is not grpc.StatusCode.UNIMPLEMENTED:
+                raise
+            if request.args_json in _NO_ARGUMENTS:
+                continue
+            raise ConfigurationRefused(
+                f"profile {request.profile}: pluginConfig: args: the plugin takes none: it does not serve Configure"
+            ) from error
+        errors = plugin_pb2.ConfigureResponse.FromString(answer).errors
+        if errors:
+            text = ", ".join(_text(error) for error in errors)
+            raise ConfigurationRefused(f"profile {request.profile}: pluginConfig: {text}")
+
+
+def lacks_configuration(error: aio.AioRpcError) -> bool:
+    """Whether the plugin refused a call because it does not have the configuration that the call names."""
+    if error.code() is not grpc.StatusCode.FAILED_PRECONDITION:
+        return False
+    reason = (fencing.REASON_METADATA, fencing.RefusalReason.CONFIG_MISMATCH.value)
+    return reason in [(str(key), value) for key, value in error.trailing_metadata() or ()]
+
+
+def _text(error: plugin_pb2.FieldError) -> str:
+    """The plugin's own words, on one line."""
+    message = " ".join(error.message.split()) or "refused without a reason"
+    return f"{error.field}: {message}" if error.field else message

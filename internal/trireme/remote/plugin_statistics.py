@@ -1,0 +1,27 @@
+"""How the calls of one process to remote plugins went, as a message."""
+
+from collections.abc import Mapping
+
+from trireme.remote import remote_connection
+from trireme.v1 import plugin_pb2
+
+
+def response(
+    connections: Mapping[str, remote_connection.ConnectionStatistics],
+) -> plugin_pb2.GetPluginStatisticsResponse:
+    """The answer to GetPluginStatistics."""
+    return plugin_pb2.GetPluginStatisticsResponse(
+        plugins=[message(name, statistics) for name, statistics in connections.items()]
+    )
+
+
+def message(plugin: str, statistics: remote_connection.ConnectionStatistics) -> plugin_pb2.PluginStatistics:
+    """What is known of one plugin's connection."""
+    return plugin_pb2.PluginStatistics(
+        plugin=plugin,
+        answered=statistics.answered,
+        failed=statistics.failed + statistics.not_asked,
+        breaker=statistics.breaker.value,
+        last_error=statistics.last_error,
+        durations=statistics.durations,
+    )

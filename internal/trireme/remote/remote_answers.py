@@ -1,0 +1,172 @@
+"""Reading what plugins answer: from messages that anybody may have written to what the evaluation works with.
+
+Every function here either returns something that fits the question or raises ValueError with a text that names the
+field and what is wrong with it, in words that the plugin's author can act on.
+"""
+
+import dataclasses
+from collections.abc import Collection
+
+import numpy as np
+
+from trireme.framework import status
+from trireme.plugin_api import interfaces
+from trireme.snapshot import arrays
+from trireme.v1 import filter_pb2, score_pb2, status_pb2
+from trireme.wire import node_columns, packing
+from trireme.wire import status as wire_status
+
+MAX_SCORE = 100
+
+# As many as nodes in a call: a plugin may say something else of every node, though it should not.
+MAX_STATUSES = 2000
+
+
+def read_status(
+    message: status_pb2.Status, plugin: str, field: str = "status", also: Collection[status.Code] = ()
+) -> status.Status:
+    """Success, a refusal or an error with its message, or one of the codes that this step has `also`.
+
+    It is the plugin's own: the name decides which events wake the pod.
+
+    Raises: ValueError, also for a status in the name of another plugin.
+    """
+    if message.plugin not in ("", plugin):
+        raise ValueError(f"{field}.plugin: {message.plugin!r} is another plugin; allowed: {plugin!r}, or unset")
+    value = wire_status.from_message(message, plugin)
+    if message.code == status_pb2.CODE_UNSPECIFIED:
+        raise ValueError(f"{field}.code is not set")
+    if value.code is status.Code.SUCCESS or value.code in also:
+        return value
+    if value.code is not status.Code.ERROR and not value.rejected:
+        raise ValueError(f"{field}.code: {value.code.label} does not belong here")
+    if not value.message:
+        raise ValueError(f"{field}.messages: a status {value.code.label} needs one")
+    return dataclasses.replace(value, plugin=plugin)
+
+
+def read_pre_filter(response: filter_pb2.PreFilterResponse, plugin: str) -> interfaces.PreFilterResult:
+    """PreFilter's answer; an error stands in its status."""
+    value = read_status(response.status, plugin, also=(status.Code.SKIP,))
+    if value.code is status.Code.SKIP:
+        return interfaces.SKIPPED
+    if value.code is not status.Code.SUCCESS:
+        return interfaces.PreFilterResult(status=value)
+    nodes = frozenset(response.node_names) if response.narrowed else None
+    return interfaces.PreFilterResult(nodes=nodes, state=response.state)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class NodeAnswers:
+    """Answers about nodes. Shapes: (node asked,). `index` counts `statuses` from 1; 0 passes."""
+
+    statuses: tuple[status.Status, ...]
+    index: arrays.Int16Array
+    capacity: arrays.Int32Array
+
+    def error(self) -> status.Status | None:
+        """The first status by which the plugin says that it failed: then the other answers mean nothing."""
+        used = np.unique(self.index).tolist()
+        values = [self.statuses[index - 1] for index in used if index]
+        return next((value for value in values if value.code is status.Code.ERROR), None)
+
+    def intern(self, table: interfaces.StatusTable) -> arrays.Int16Array:
+        """`index` in the table's numbers."""
+        numbers = np.zeros(len(self.statuses) + 1, dtype=np.int16)
+        for index in np.unique(self.index).tolist():
+            if index:
+                numbers[index] = table.intern(self.statuses[index - 1])
+        return numbers[self.index]
+
+
+def read_filter(
+    response: filter_pb2.FilterResponse,
+    plugin: str,
+    count: int,
+    depends_on: interfaces.Dependency,
+    newest: int | None = None,
+) -> NodeAnswers:
+    """Filter's answer about `count` nodes. `newest` is the generation that the plugin was called about, where it cannot
+    know a newer one.
+    """
+    if newest is not None and response.columns.generation > newest:
+        raise ValueError(
+            f"columns.generation: {response.columns.generation} is newer than the call's; allowed: at most {newest}"
+        )
+    if response.constraints:
+        raise ValueError("constraints: are for phases; a plugin that looks beyond the node depends on CLUSTER")
+    if response.max_batch and depends_on is not interfaces.Dependency.CLUSTER:
+        raise ValueError("max_batch: is for plugins that depend on CLUSTER")
+    if response.columns.base_generation:
+        raise ValueError("columns.base_generation: a complete answer was asked for, not a patch")
+    if response.columns.size != count:
+        raise ValueError(f"columns.size: {response.columns.size}, but {count} nodes were asked about")
+    if len(response.columns.statuses) > MAX_STATUSES:
+        raise ValueError(f"columns.statuses: more than {MAX_STATUSES} different ones")
+    columns = node_columns.unpack(response.columns)
+    statuses = tuple(
+        read_status(entry, plugin, f"columns.statuses[{at}]") for at, entry in enumerate(response.columns.statuses)
+    )
+    for at in np.unique(columns.index[columns.index > 0]).tolist():
+        if statuses[at - 1].code is status.Code.SUCCESS:
+            raise ValueError(f"columns.statuses[{at - 1}]: nodes that pass have the index 0, not a status of success")
+    passes = columns.index == interfaces.PASSES
+    _check_capacity(columns.capacity, passes, depends_on)
+    return NodeAnswers(statuses, columns.index, columns.capacity)
+
+
+def _check_capacity(capacity: arrays.Int32Array, passes: arrays.BoolArray, depends_on: interfaces.Dependency) -> None:
+    wrong = np.flatnonzero(passes & (capacity < 1))
+    if wrong.size:
+        at = int(wrong[0])
+        raise ValueError(f"columns.capacity[{at}]: {capacity[at]}, but a node that passes takes at least one pod")
+    if depends_on is interfaces.Dependency.NODE:
+        counted = np.flatnonzero(passes & (capacity != interfaces.UNLIMITED))
+        if counted.size:
+            at = int(counted[0])
+            raise ValueError(
+                f"columns.capacity[{at}]: {capacity[at]}; a plugin that counts pods depends on NODE_PODS, not on NODE "
+                f"(no limit is {interfaces.UNLIMITED})"
+            )
+
+
+def read_pre_score(response: score_pb2.PreScoreResponse, plugin: str) -> tuple[status.Status, bytes]:
+    """PreScore's answer: success, nothing to say, or an error; and the state."""
+    return read_status(response.status, plugin, also=(status.Code.SKIP,)), response.state
+
+
+def read_score(
+    response: score_pb2.ScoreResponse | score_pb2.NormalizeScoreResponse,
+    plugin: str,
+    count: int,
+    normalization: interfaces.Normalization,
+) -> arrays.Int64Array | status.Status | None:
+    """The scores of `count` nodes; a status that is an error; None where the plugin left itself out.
+
+    `normalization` says what scores may be: 0 to 100 with NONE, 0 and more where they are divided by the largest.
+    """
+    value = read_status(response.status, plugin)
+    if value.code is not status.Code.SUCCESS:
+        return value
+    if len(response.columns) != 1:
+        raise ValueError(f"columns: has {len(response.columns)} entries, must have one")
+    column = response.columns[0]
+    if column.plugin not in ("", plugin):
+        raise ValueError(f"columns[0].plugin: {column.plugin!r} was not asked")
+    if column.skipped:
+        return None
+    if len(column.scores) != count:
+        raise ValueError(f"columns[0].scores: has {len(column.scores)} entries, must have {count}")
+    scores = packing.array(column.scores, np.int64)
+    _check_scores(scores, normalization)
+    return scores
+
+
+def _check_scores(scores: arrays.Int64Array, normalization: interfaces.Normalization) -> None:
+    if normalization is interfaces.Normalization.CUSTOM or not scores.size:
+        return
+    most = MAX_SCORE if normalization is interfaces.Normalization.NONE else np.iinfo(np.int64).max // MAX_SCORE
+    wrong = np.flatnonzero((scores < 0) | (scores > most))
+    if wrong.size:
+        at = int(wrong[0])
+        raise ValueError(f"columns[0].scores[{at}]: {scores[at]}, must be from 0 to {most}")

@@ -1,0 +1,205 @@
+"""One remote plugin as every phase sees it: its connection, what it said of itself, and what its failure does.
+
+What the extension points have in common is here; each phase's own questions stand on it (remote_plugin.py for filter
+and score, remote_stages.py for the rest). `handshake` is how the frontend learns a plugin's PluginInfo, which then
+travels with the configuration so that all replicas agree on it.
+"""
+
+from collections.abc import Callable, Sequence
+
+import grpc
+import tenacity
+from google.protobuf import message
+from grpc import aio
+
+from trireme.framework import status
+from trireme.plugin_api import interfaces, plugin_info
+from trireme.remote import plugin_control, remote_connection, remote_request
+from trireme.rpc import dialing
+from trireme.snapshot import classes
+from trireme.v1 import core_pb2, cycle_pb2, plugin_pb2, snapshot_pb2
+
+Asker = Callable[[], cycle_pb2.Cycle]
+"""Who asks, as the fields `fence` and `config_hash` of a Cycle."""
+
+
+# The plugin may answer later. Any other error must be mended by a person.
+UNREACHABLE = frozenset(
+    {
+        grpc.StatusCode.UNAVAILABLE,
+        grpc.StatusCode.DEADLINE_EXCEEDED,
+        grpc.StatusCode.RESOURCE_EXHAUSTED,
+        grpc.StatusCode.CANCELLED,
+    }
+)
+
+
+class HandshakeError(Exception):
+    """A plugin is not there, or not what its configuration takes it for. One line that names plugin and address."""
+
+
+class PluginClient:
+    """One plugin. Made on the running loop."""
+
+    def __init__(
+        self,
+        config: snapshot_pb2.RemotePlugin,
+        asker: Asker,
+        connection: remote_connection.PluginConnection,
+    ) -> None:
+        """Raises: ValueError naming the plugin and the field that is wrong."""
+        info = config.info
+        if config.HasField("info"):
+            try:
+                plugin_info.check(info)
+            except ValueError as error:
+                raise ValueError(f"plugin {config.name}: info: {error}") from error
+        self.name = config.name
+        self.info = info
+        self.connection = connection
+        self.depends_on = interfaces.Dependency(info.depends_on or interfaces.Dependency.CLUSTER)
+        self.normalization = interfaces.Normalization(info.normalization or interfaces.Normalization.NONE)
+        self.ignores_failure = config.failure_policy == snapshot_pb2.FAILURE_POLICY_IGNORE
+        self.pods = remote_request.PodBytes(config.name, info.pod_fields)
+        self.nodes = remote_request.NodeBytes(info.node_data)
+        self._asker = asker
+
+    @property
+    def config_hash(self) -> int:
+        """The hash of the configuration in force."""
+        return self._asker().config_hash
+
+    def serves(self, point: plugin_pb2.ExtensionPoint.ValueType) -> bool:
+        """Whether it takes part in this step; a plugin that said nothing of itself is asked at every one."""
+        return not self.info.extension_points or point in self.info.extension_points
+
+    def newest_generation(self, generation: int) -> int | None:
+        """The newest generation that its answer to a call about this one may name; None: it follows the snapshot itself
+        and may be ahead.
+        """
+        return None if self.info.node_data == plugin_pb2.NODE_DATA_SNAPSHOT else generation
+
+    def cycle(self, profile: str, pod_class: classes.PodClass, generation: int, state: bytes) -> bytes:
+        """A serialised Cycle about a class."""
+        pod = self.pods.of(pod_class)
+        return remote_request.cycle(profile, pod_class.id, generation, pod, state, self._asker())
+
+    def own_cycle(self, cycle: cycle_pb2.Cycle, state: bytes = b"") -> cycle_pb2.Cycle:
+        """The cycle with the pod as this plugin sees it, and with its own state."""
+        own = cycle_pb2.Cycle()
+        own.CopyFrom(cycle)
+        own.pod.CopyFrom(self.pods.project(cycle.pod))
+        own.state = state
+        return own
+
+    def own_pods(self, pods: Sequence[core_pb2.Pod]) -> list[core_pb2.Pod]:
+        """The pods as this plugin sees them."""
+        return [self.pods.project(pod) for pod in pods]
+
+    def failure(self, words: str, detail: str) -> status.Status | None:
+        """What becomes of the pod: the error in kube-scheduler's words, or None where the plugin is left out."""
+        if self.ignores_failure:
+            return None
+        return status.error(self.name, f"{words}: {detail}")
+
+
+def connect(
+    config: snapshot_pb2.RemotePlugin,
+    asker: Asker = cycle_pb2.Cycle,
+) -> PluginClient:
+    """The plugin over a connection of its own. Raises: ValueError naming the plugin and the field that is wrong."""
+    connection = remote_connection.PluginConnection(config, config_hash=lambda: asker().config_hash)
+    return PluginClient(config, asker, connection)
+
+
+async def handshake(
+    name: str,
+    address: str,
+    *,
+    deadline_seconds: float,
+    tls: dialing.Settings | None = None,
+) -> plugin_pb2.PluginInfo:
+    """What the plugin called `name` says of itself at this address.
+
+    Raises:
+        HandshakeError: it did not answer in time, hosts no plugin of that name, or describes itself wrongly.
+    """
+    where = f"plugin {name} at {address}"
+    try:
+        remote_connection.check_target(address, "address")
+        response = await _plugin_info(address, deadline_seconds, dialing.Dialer(tls))
+    except (ValueError, message.DecodeError) as error:
+        raise HandshakeError(f"{where}: {error}") from error
+    except aio.AioRpcError as error:
+        detail = remote_connection.one_line(error.details() or "")
+        raise HandshakeError(f"{where}: {error.code().name}: {detail}") from error
+    try:
+        return hosted(name, response)
+    except ValueError as error:
+        raise HandshakeError(f"{where}: {error}") from error
+
+
+def hosted(name: str, response: plugin_pb2.GetPluginInfoResponse) -> plugin_pb2.PluginInfo:
+    """The description of the plugin called `name`.
+
+    Raises:
+        ValueError: the service hosts no plugin of that name, or describes it wrongly.
+    """
+    names = [info.name for info in response.plugins]
+    if names.count(name) != 1:
+        raise ValueError(f"hosts {', '.join(sorted(filter(None, names))) or 'no plugin'}")
+    info = response.plugins[names.index(name)]
+    plugin_info.check(info)
+    return info
+
+
+async def configure(
+    name: str,
+    address: str,
+    configurations: Sequence[plugin_pb2.ConfigureRequest],
+    config_hash: int,
+    *,
+    deadline_seconds: float,
+    tls: dialing.Settings | None = None,
+) -> None:
+    """Bring the plugin called `name` at this address its configuration for each profile.
+
+    Raises:
+        HandshakeError: it does not accept it, or did not answer in time.
+    """
+    line = dialing.Dialer(tls).line(address, remote_connection.OPTIONS)
+    try:
+        await plugin_control.configure(line.channel, configurations, config_hash, deadline_seconds)
+    except (plugin_control.ConfigurationRefused, message.DecodeError) as error:
+        raise HandshakeError(f"plugin {name} at {address}: {error}") from error
+    except aio.AioRpcError as error:
+        detail = remote_connection.one_line(error.details() or "")
+        raise HandshakeError(f"plugin {name} at {address}: Configure: {error.code().name}: {detail}") from error
+    finally:
+        await line.close()
+
+
+async def _plugin_info(
+    address: str, deadline_seconds: float, dialer: dialing.Dialer
+) -> plugin_pb2.GetPluginInfoResponse:
+    # A plugin that starts beside us may need a moment.
+    retrying = tenacity.AsyncRetrying(
+        retry=tenacity.retry_if_exception(_not_there),
+        stop=tenacity.stop_after_delay(deadline_seconds),
+        wait=tenacity.wait_random(0.1, 0.3),
+        reraise=True,
+    )
+    line = dialer.line(address, remote_connection.OPTIONS)
+    try:
+        async for attempt in retrying:
+            if attempt.retry_state.attempt_number > 1:
+                line.renew()
+            with attempt:
+                return await plugin_control.get_plugin_info(line.channel, deadline_seconds)
+    finally:
+        await line.close()
+    raise AssertionError("the last attempt either answers or raises")
+
+
+def _not_there(error: BaseException) -> bool:
+    return isinstance(error, aio.AioRpcError) and error.code() is grpc.StatusCode.UNAVAILABLE

@@ -1,0 +1,439 @@
+"""Asking one remote plugin: its endpoints, deadline, turns and circuit breaker, whatever the question is.
+
+Several endpoints are replicas of each other. A question goes to the one with the fewest calls, passing over those that
+failed a moment ago; where it cannot be reached the next is asked, within the same deadline. A plugin says how many
+calls it takes at once: the rest wait here for their turn, and the deadline of a call starts when the turn comes.
+Waiting is bounded by who asks, because a caller that goes away takes its question with it.
+
+Invariant: every question ends in an answer that its reader accepted or in a PluginError that names the endpoint; what
+a plugin answers can make a question fail, never the process.
+"""
+
+import asyncio
+import contextlib
+import logging
+import re
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import grpc
+from google.protobuf import message
+from grpc import aio
+
+from trireme.remote import plugin_control, remote_breaker
+from trireme.rpc import call_durations, dialing, fencing
+from trireme.v1 import plugin_pb2, snapshot_pb2
+
+log = logging.getLogger(__name__)
+
+# An endpoint that failed is passed over for so long while there are others.
+AVOID_SECONDS = 5.0
+
+# How long to wait before a plugin is called again that follows the cluster and is behind.
+BEHIND_SECONDS = 0.02
+
+# Longer texts of a plugin are cut: they go into events.
+MAX_DETAIL = 300
+
+MAX_MESSAGE_BYTES = 16 << 20
+
+OPTIONS = (
+    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+    # A plugin that was restarted is found again soon, not after gRPC's two minutes.
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    # In spite of its name: how long one attempt to connect may take, TLS included, however busy the other end is.
+    ("grpc.min_reconnect_backoff_ms", 5_000),
+    ("grpc.max_reconnect_backoff_ms", 2_000),
+    # A plugin's host that vanished without a word is noticed.
+    ("grpc.keepalive_time_ms", 60_000),
+    ("grpc.keepalive_timeout_ms", 20_000),
+)
+
+# The plugin is there and says that it cannot answer this question: no failure of the plugin as such.
+_ABOUT_THE_QUESTION = frozenset(
+    {
+        grpc.StatusCode.INVALID_ARGUMENT,
+        grpc.StatusCode.FAILED_PRECONDITION,
+        grpc.StatusCode.OUT_OF_RANGE,
+        grpc.StatusCode.NOT_FOUND,
+    }
+)
+# Another endpoint may do better.
+_TRY_ANOTHER = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED})
+
+_HOST_PORT = re.compile(r"(dns:(//[^/]*/)?)?(\[[0-9A-Fa-f:.%]+\]|[^:\[\]/]+):[0-9]{1,5}")
+
+During = Callable[[], contextlib.AbstractContextManager[object]]
+"""Entered when a call's turn has come, before the request is sent, and left when the call ends, by an exception where
+it failed. A call that is tried on several endpoints enters one each time. PluginError on entry: nothing is sent.
+"""
+
+Response = TypeVar("Response", bound=message.Message)
+Answer = TypeVar("Answer")
+
+
+class PluginError(Exception):
+    """The plugin gave no answer that can be used. The text is one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Method(Generic[Response]):
+    """An RPC by its path, e.g. `/trireme.v1.FilterService/Filter`, and the message that answers it."""
+
+    path: str
+    response: type[Response]
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionStatistics:
+    """What one plugin was asked, for metrics and readiness."""
+
+    breaker: remote_breaker.State
+    breaker_opened: int  # times
+    failures_in_a_row: int
+    answered: int  # questions
+    failed: int  # questions
+    not_asked: int  # questions that met the open breaker
+    in_flight: int  # calls that the plugin has now
+    waiting: int  # calls that wait for their turn
+    last_error: str  # of the last failure; empty before the first
+    durations: Sequence[int] = ()  # calls by duration, as CallDurations.counts has them
+
+
+class _Endpoint:
+    """One replica of the plugin."""
+
+    __slots__ = ("_calls", "_line", "_turns", "avoid_until", "in_flight", "target", "waiting")
+
+    def __init__(self, target: str, dialer: dialing.Dialer, max_calls: int) -> None:
+        self.target = target
+        self.avoid_until = 0.0
+        self.waiting = 0
+        self.in_flight = 0
+        self._turns = asyncio.Semaphore(max_calls) if max_calls else None
+        self._calls: dict[tuple[str, bool], Any] = {}
+        self._line = dialer.line(target, OPTIONS)
+
+    @property
+    def busy(self) -> int:
+        return self.waiting + self.in_flight
+
+    @property
+    def channel(self) -> aio.Channel:
+        return self._line.channel
+
+    def call(self, method: Method[Any], streaming: bool = False) -> Any:
+        """What calls the method, from bytes to bytes: gRPC turns a message that it cannot read into None."""
+        key = (method.path, streaming)
+        call = self._calls.get(key)
+        if call is None:
+            channel = self._line.channel
+            make = channel.unary_stream if streaming else channel.unary_unary
+            call = make(method.path, request_serializer=None, response_deserializer=None)
+            self._calls[key] = call
+        return call
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        if self._turns is None:
+            self.in_flight += 1
+            try:
+                yield
+            finally:
+                self.in_flight -= 1
+            return
+        self.waiting += 1
+        try:
+            await self._turns.acquire()
+        finally:
+            self.waiting -= 1
+        self.in_flight += 1
+        try:
+            yield
+        finally:
+            self.in_flight -= 1
+            self._turns.release()
+
+    def renew(self) -> None:
+        """After it could not be reached."""
+        if self._line.renew():
+            self._calls.clear()
+
+    async def close(self) -> None:
+        await self._line.close()
+
+
+class PluginConnection:
+    """One plugin, as its configuration says where it is and how long it may take. Made on the running loop."""
+
+    def __init__(
+        self,
+        config: snapshot_pb2.RemotePlugin,
+        clock: Callable[[], float] = time.monotonic,
+        config_hash: Callable[[], int] = lambda: 0,
+    ) -> None:
+        """`config_hash` answers the hash of the configuration in force, which calls name.
+
+        Raises: ValueError naming the field or file that is wrong.
+        """
+        if not config.name:
+            raise ValueError("remote_plugins: a plugin has no name")
+        if not config.endpoints:
+            raise ValueError(f"plugin {config.name}: endpoints: there is none")
+        if not config.deadline_ms:
+            raise ValueError(f"plugin {config.name}: deadline_ms: must be above 0")
+        for target in config.endpoints:
+            check_target(target, f"plugin {config.name}: endpoints")
+        self.name = config.name
+        self._deadline = config.deadline_ms / 1000
+        self._clock = clock
+        self._configurations = tuple(config.configurations)
+        self._config_hash = config_hash
+        self._follows = config.info.node_data == plugin_pb2.NODE_DATA_SNAPSHOT
+        self._breaker = remote_breaker.Breaker(config.breaker_failures, config.breaker_open_ms / 1000, clock)
+        max_calls = config.info.max_concurrent_calls
+        dialer = dialing.Dialer(dialing.remote_settings(config))
+        self._endpoints = [_Endpoint(target, dialer, max_calls) for target in config.endpoints]
+        self._answered = self._failed = self._not_asked = 0
+        self._last_error = ""
+        self._durations = call_durations.CallDurations()
+
+    def statistics(self) -> ConnectionStatistics:
+        """What it was asked so far."""
+        return ConnectionStatistics(
+            self._breaker.state,
+            self._breaker.opened,
+            self._breaker.failures_in_a_row,
+            self._answered,
+            self._failed,
+            self._not_asked,
+            sum(endpoint.in_flight for endpoint in self._endpoints),
+            sum(endpoint.waiting for endpoint in self._endpoints),
+            self._last_error,
+            self._durations.counts(),
+        )
+
+    async def close(self) -> None:
+        """End the calls under way and disconnect."""
+        for endpoint in self._endpoints:
+            await endpoint.close()
+
+    @property
+    def deadline_seconds(self) -> float:
+        """How long a call may take from when its turn comes."""
+        return self._deadline
+
+    async def ask(
+        self,
+        method: Method[Response],
+        request: bytes,
+        read: Callable[[Response], Answer],
+        during: During = contextlib.nullcontext,
+    ) -> Answer:
+        """What `read` makes of the response; it raises ValueError for a response that cannot be used.
+
+        Raises:
+            PluginError: there is no answer.
+        """
+        left = self._deadline
+        untried = list(self._endpoints)
+        while True:
+            endpoint = self._next(untried)
+            untried.remove(endpoint)
+            async with endpoint.turn():
+                listed = during()
+                self._admit()
+                started = self._clock()
+                try:
+                    with listed:
+                        payload = await self._call(endpoint, method, request, left)
+                    answer = read(method.response.FromString(payload))
+                except plugin_control.ConfigurationRefused as error:
+                    raise self._on_failure(endpoint, str(error)) from error
+                except aio.AioRpcError as error:
+                    left -= self._clock() - started
+                    if error.code() in _TRY_ANOTHER and untried and left > 0:
+                        self._avoid(endpoint)
+                        self._breaker.abandoned()
+                        continue
+                    raise self._on_rpc_error(endpoint, error) from error
+                except (ValueError, message.DecodeError) as error:
+                    raise self._on_failure(endpoint, f"the answer to {_name(method)} is wrong: {error}") from error
+                except asyncio.CancelledError as error:
+                    self._breaker.abandoned()
+                    raise self._unless_cancelled(error) from error
+                self._on_answer(endpoint)
+                return answer
+
+    async def ask_stream(
+        self, method: Method[Response], request: bytes, during: During = contextlib.nullcontext
+    ) -> AsyncIterator[Response]:
+        """The responses as they come. One endpoint alone is asked: part of the work may be done when it fails.
+
+        Raises:
+            PluginError: the stream ended otherwise than well, or nothing came.
+        """
+        endpoint = self._next(self._endpoints)
+        async with endpoint.turn():
+            listed = during()
+            self._admit()
+            with listed:
+                async with contextlib.aclosing(self._stream(endpoint, method, request)) as responses:
+                    async for response in responses:
+                        yield response
+
+    async def _stream(
+        self, endpoint: _Endpoint, method: Method[Response], request: bytes
+    ) -> AsyncGenerator[Response, None]:
+        started = self._clock()
+        make = endpoint.call(method, streaming=True)
+        call = make(request, timeout=self._deadline)
+        try:
+            try:
+                payload = await call.read()
+            except aio.AioRpcError as error:
+                await self._configure(endpoint, error, self._deadline - (self._clock() - started))
+                call = make(request, timeout=self._deadline - (self._clock() - started))
+                payload = await call.read()
+            while payload is not aio.EOF:
+                yield method.response.FromString(payload)
+                payload = await call.read()
+        except plugin_control.ConfigurationRefused as error:
+            raise self._on_failure(endpoint, str(error)) from error
+        except message.DecodeError as error:
+            call.cancel()
+            raise self._on_failure(endpoint, f"the answer to {_name(method)} is wrong: {error}") from error
+        except aio.AioRpcError as error:
+            raise self._on_rpc_error(endpoint, error) from error
+        except (asyncio.CancelledError, GeneratorExit) as error:
+            call.cancel()
+            self._breaker.abandoned()
+            raise self._unless_cancelled(error) from error
+        finally:
+            self._durations.observe(self._clock() - started)
+        self._on_answer(endpoint)
+
+    async def _call(self, endpoint: _Endpoint, method: Method[Any], request: bytes, seconds: float) -> bytes:
+        """One call, made again where the plugin did not have its configuration yet."""
+        started = self._clock()
+        try:
+            try:
+                return await self._call_in_step(endpoint, method, request, seconds)
+            except aio.AioRpcError as error:
+                left = seconds - (self._clock() - started)
+                await self._configure(endpoint, error, left)
+            return await self._call_in_step(endpoint, method, request, left)
+        finally:
+            self._durations.observe(self._clock() - started)
+
+    async def _call_in_step(self, endpoint: _Endpoint, method: Method[Any], request: bytes, seconds: float) -> bytes:
+        """One call; where the plugin follows the cluster and is behind, again until it has come up."""
+        end = self._clock() + seconds
+        while True:
+            try:
+                answer: bytes = await endpoint.call(method)(request, timeout=end - self._clock())
+                return answer
+            except aio.AioRpcError as error:
+                if not (self._follows and _is_behind(error)) or end - self._clock() < BEHIND_SECONDS * 2:
+                    raise
+            await asyncio.sleep(BEHIND_SECONDS)
+
+    async def _configure(self, endpoint: _Endpoint, error: aio.AioRpcError, seconds: float) -> None:
+        """Bring the plugin its configuration if a call failed for lack of it.
+
+        Raises:
+            AioRpcError: it failed for another reason, or the plugin does not answer.
+            ConfigurationRefused: the plugin does not accept its configuration.
+        """
+        if not self._configurations or seconds <= 0 or not plugin_control.lacks_configuration(error):
+            raise error
+        log.info("plugin %s at %s gets its configuration again", self.name, endpoint.target)
+        await plugin_control.configure(endpoint.channel, self._configurations, self._config_hash(), seconds)
+
+    def _next(self, endpoints: Sequence[_Endpoint]) -> _Endpoint:
+        now = self._clock()
+        return min(endpoints, key=lambda endpoint: (endpoint.avoid_until > now, endpoint.busy))
+
+    def _admit(self) -> None:
+        if not self._breaker.admit():
+            self._not_asked += 1
+            raise PluginError(
+                f"not asked, after {self._breaker.failures_in_a_row} failures in a row: {self._last_error}"
+            )
+
+    def _unless_cancelled(self, error: BaseException) -> BaseException:
+        """What to raise: gRPC reports a connection that was closed here in the way of a caller that went away."""
+        task = asyncio.current_task()
+        if isinstance(error, asyncio.CancelledError) and task is not None and not task.cancelling():
+            return PluginError("the connection was closed")
+        return error
+
+    def _avoid(self, endpoint: _Endpoint) -> None:
+        endpoint.avoid_until = self._clock() + AVOID_SECONDS
+        endpoint.renew()
+
+    def _on_answer(self, endpoint: _Endpoint) -> None:
+        if self._breaker.failures_in_a_row:
+            log.info("plugin %s answers again", self.name)
+        endpoint.avoid_until = 0.0
+        self._answered += 1
+        self._breaker.answered()
+
+    def _on_rpc_error(self, endpoint: _Endpoint, error: aio.AioRpcError) -> PluginError:
+        detail = one_line(error.details() or "")
+        if error.code() in _ABOUT_THE_QUESTION:
+            self._failed += 1
+            self._breaker.answered()
+            self._last_error = f"{endpoint.target}: {error.code().name}: {detail}"
+            return PluginError(self._last_error)
+        self._avoid(endpoint)
+        if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
+            return self._on_failure(endpoint, f"no answer within {self._deadline * 1000:g} ms")
+        return self._on_failure(endpoint, f"{error.code().name}: {detail}")
+
+    def _on_failure(self, endpoint: _Endpoint, text: str) -> PluginError:
+        self._failed += 1
+        self._last_error = f"{endpoint.target}: {text}"
+        first = self._breaker.failures_in_a_row == 0
+        opened = self._breaker.opened
+        self._breaker.failed()
+        if self._breaker.opened > opened:
+            log.warning("plugin %s is not asked for a while: %s", self.name, self._last_error)
+        elif first:
+            log.warning("plugin %s failed: %s", self.name, self._last_error)
+        return PluginError(self._last_error)
+
+
+def _is_behind(error: aio.AioRpcError) -> bool:
+    """Whether a plugin that follows the cluster has not seen yet what the call is about."""
+    if error.code() is not grpc.StatusCode.FAILED_PRECONDITION:
+        return False
+    return fencing.REASON_METADATA not in dict(error.trailing_metadata() or ())
+
+
+def check_target(target: str, field: str) -> None:
+    """Whether it is a gRPC target: `host:port`, `dns:///name:port` or `unix:path`.
+
+    Raises:
+        ValueError: it is not; the text names the field.
+    """
+    if target.startswith("unix:"):
+        if len(target) > len("unix:"):
+            return
+    elif _HOST_PORT.fullmatch(target) and int(target.rpartition(":")[2]) <= 65535:
+        return
+    raise ValueError(f"{field}: {target!r} is neither host:port, dns:///name:port nor unix:/path")
+
+
+def one_line(text: str) -> str:
+    """A text from elsewhere, fit for a message: without line breaks, and not too long."""
+    text = " ".join(text.split())
+    return text if len(text) <= MAX_DETAIL else f"{text[: MAX_DETAIL - 1]}…"
+
+
+def _name(method: Method[Any]) -> str:
+    return method.path.rpartition("/")[2]

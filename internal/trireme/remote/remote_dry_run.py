@@ -1,0 +1,50 @@
+"""Requests to plugins about nodes as they would be: Filter with dry runs, as preemption asks them.
+
+A plugin that follows the snapshot stream is told rows and classes, any other the pods themselves, as it sees pods. What
+is asked is small, some nodes and the pods on them, so the messages are made as messages.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from trireme.plugin_api import interfaces
+from trireme.remote import remote_client
+from trireme.snapshot import snapshot
+from trireme.v1 import core_pb2, filter_pb2, plugin_pb2
+from trireme.wire import packing
+
+
+def request(
+    cycle: bytes, client: remote_client.PluginClient, snap: snapshot.Snapshot, runs: Sequence[interfaces.DryRun]
+) -> bytes:
+    """A FilterRequest about the runs. `cycle` is serialised."""
+    follows = client.info.node_data == plugin_pb2.NODE_DATA_SNAPSHOT
+    slots = np.array([run.slot for run in runs], dtype=np.intp)
+    views: list[filter_pb2.NodeView] = []
+    if not follows:
+        for _, selection in client.nodes.split(snap.nodes, slots):
+            views += filter_pb2.NodeSelection.FromString(selection).nodes
+    out = filter_pb2.FilterRequest(count=1)
+    for at, run in enumerate(runs):
+        if follows:
+            node = filter_pb2.NodeView(name=snap.nodes.names[run.slot])
+            out.dry_runs.add(node=node, slot=run.slot, removed_rows=run.removed_rows, added_classes=run.added_classes)
+            continue
+        out.dry_runs.add(
+            node=views[at],
+            slot=run.slot,
+            removed_pods=client.own_pods([_placed(snap, row) for row in run.removed_rows]),
+            added_pods=client.own_pods([snap.classes[number].pod for number in run.added_classes]),
+        )
+    field = filter_pb2.FilterRequest.CYCLE_FIELD_NUMBER
+    return packing.delimited(field, cycle) + out.SerializeToString()
+
+
+def _placed(snap: snapshot.Snapshot, row: int) -> core_pb2.Pod:
+    """The pod of a row: its class's fields, and its own name."""
+    out = core_pb2.Pod()
+    out.CopyFrom(snap.classes[int(snap.pods.pod_class[row])].pod)
+    out.metadata.name, out.metadata.uid = snap.pods.names[row], snap.pods.uids[row]
+    out.spec.node_name = snap.nodes.names[int(snap.pods.slot[row])]
+    return out

@@ -1,0 +1,331 @@
+"""Filter and score plugins that are services of their own, behind the interfaces of the two evaluators.
+
+Each turns one question of the evaluation (a class and some slots) into calls over the contract and their answers into
+columns. A question about many nodes goes as several calls, a few at a time. A failure never raises: by the plugin's
+policy it is an error status, in the words that kube-scheduler has for a failing plugin, or nothing, and then the
+evaluation goes on without the plugin and asks it again next time.
+
+PreScore's state is kept with the class as long as the plugin says that its answers depend on the node: so a class whose
+nodes are known costs no call at all.
+"""
+
+import asyncio
+import itertools
+import weakref
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from trireme.framework import status
+from trireme.plugin_api import interfaces
+from trireme.remote import (
+    remote_answers,
+    remote_client,
+    remote_connection,
+    remote_dry_run,
+    remote_request,
+    remote_stages,
+)
+from trireme.snapshot import arrays, classes, snapshot
+from trireme.v1 import cycle_pb2, filter_pb2, plugin_pb2, score_pb2, snapshot_pb2
+
+# Calls of one question that are under way at once, where the plugin sets no limit itself.
+CALLS_PER_QUESTION = 8
+
+# Dry runs asked about in one call at most; each brings the pods that are taken to be gone.
+RUNS_PER_CALL = 200
+
+_PRE_FILTER = remote_connection.Method("/trireme.v1.FilterService/PreFilter", filter_pb2.PreFilterResponse)
+_FILTER = remote_connection.Method("/trireme.v1.FilterService/Filter", filter_pb2.FilterResponse)
+_PRE_SCORE = remote_connection.Method("/trireme.v1.ScoreService/PreScore", score_pb2.PreScoreResponse)
+_SCORE = remote_connection.Method("/trireme.v1.ScoreService/Score", score_pb2.ScoreResponse)
+_NORMALIZE = remote_connection.Method("/trireme.v1.ScoreService/NormalizeScore", score_pb2.NormalizeScoreResponse)
+
+
+class RemotePlugins:
+    """The remote plugins of one replica: profiles that name the same plugin share its connection and its turns."""
+
+    def __init__(
+        self,
+        snap: snapshot.Snapshot,
+        asker: remote_client.Asker = cycle_pb2.Cycle,
+    ) -> None:
+        self._snap = snap
+        self._asker = asker
+        # A connection lives as long as a chain of plugins uses it; a new configuration makes new chains.
+        self._connections: weakref.WeakValueDictionary[bytes, remote_connection.PluginConnection] = (
+            weakref.WeakValueDictionary()
+        )
+
+    def statistics(self) -> Mapping[str, remote_connection.ConnectionStatistics]:
+        """What each plugin in use was asked, by name."""
+        return {connection.name: connection.statistics() for connection in list(self._connections.values())}
+
+    def filter_plugin(self, config: snapshot_pb2.RemotePlugin) -> "RemoteFilterPlugin":
+        """The plugin for Filter. Raises: ValueError naming the plugin and the field that is wrong."""
+        return RemoteFilterPlugin(self._client(config))
+
+    def score_plugin(self, config: snapshot_pb2.RemotePlugin) -> "RemoteScorePlugin":
+        """The plugin for Score. Raises: ValueError naming the plugin and the field that is wrong."""
+        return RemoteScorePlugin(self._client(config))
+
+    def reserve_plugin(self, config: snapshot_pb2.RemotePlugin) -> remote_stages.RemoteReservePlugin:
+        """The plugin for Reserve. Raises: ValueError naming the plugin and the field that is wrong."""
+        return remote_stages.RemoteReservePlugin(self._client(config))
+
+    async def close(self) -> None:
+        """End all calls and disconnect."""
+        for connection in list(self._connections.values()):
+            await connection.close()
+
+    def _client(self, config: snapshot_pb2.RemotePlugin) -> remote_client.PluginClient:
+        key = config.SerializeToString(deterministic=True)
+        connection = self._connections.get(key)
+        if connection is None:
+            connection = remote_connection.PluginConnection(config, config_hash=lambda: self._asker().config_hash)
+            self._connections[key] = connection
+        self._snap.keep_nodes(
+            messages=config.info.node_data == plugin_pb2.NODE_DATA_MESSAGES,
+            json=config.info.node_data == plugin_pb2.NODE_DATA_JSON,
+        )
+        return remote_client.PluginClient(config, self._asker, connection)
+
+
+class RemoteFilterPlugin:
+    """A filter plugin that is a service."""
+
+    def __init__(self, client: remote_client.PluginClient) -> None:
+        self.name = client.name
+        self.depends_on = client.depends_on
+        self._client = client
+
+    async def pre_filter(
+        self, profile: str, pod_class: classes.PodClass, generation: int
+    ) -> interfaces.PreFilterResult:
+        """What the plugin says of the pod as such; where it failed the error as status, or that it is left out."""
+        client = self._client
+        result = interfaces.PreFilterResult(state=b"")
+        if client.serves(plugin_pb2.EXTENSION_POINT_PRE_FILTER):
+            request = remote_request.pre_filter(client.cycle(profile, pod_class, generation, b""))
+            try:
+                result = await client.connection.ask(
+                    _PRE_FILTER, request, lambda response: remote_answers.read_pre_filter(response, self.name)
+                )
+            except remote_connection.PluginError as error:
+                return self._pre_filter_failed(str(error))
+            if result.status is not None and result.status.code is status.Code.ERROR:
+                return self._pre_filter_failed(result.status.message)
+        if not client.serves(plugin_pb2.EXTENSION_POINT_FILTER) and result.status is None and result.nodes is None:
+            return interfaces.SKIPPED
+        return result
+
+    async def filter(
+        self,
+        profile: str,
+        pod_class: classes.PodClass,
+        snap: snapshot.Snapshot,
+        state: object,
+        slots: arrays.SlotArray,
+        table: interfaces.StatusTable,
+    ) -> interfaces.Verdicts | status.Status | None:
+        """Verdicts about the slots; a status where the plugin failed; None where that is ignored."""
+        client = self._client
+        newest = client.newest_generation(snap.generation)
+        cycle = client.cycle(profile, pod_class, snap.generation, state if isinstance(state, bytes) else b"")
+        verdicts = interfaces.Verdicts(
+            np.zeros(slots.shape[0], dtype=np.int16), np.full(slots.shape[0], interfaces.UNLIMITED, dtype=np.int32)
+        )
+
+        async def ask(part: slice, selection: bytes) -> None:
+            def read(response: filter_pb2.FilterResponse) -> status.Status | None:
+                answers = remote_answers.read_filter(
+                    response, self.name, part.stop - part.start, self.depends_on, newest
+                )
+                failed = answers.error()
+                if failed is None:
+                    verdicts.index[part] = answers.intern(table)
+                    capacity[part] = answers.capacity
+                return failed
+
+            failed = await client.connection.ask(_FILTER, remote_request.filter_nodes(cycle, selection), read)
+            if failed is not None:
+                raise _Failed(failed.message)
+
+        assert verdicts.capacity is not None
+        capacity = verdicts.capacity
+        try:
+            await _in_parts(client.nodes.split(snap.nodes, slots), ask)
+        except (remote_connection.PluginError, _Failed) as error:
+            return client.failure(f'running "{self.name}" filter plugin', str(error))
+        return verdicts
+
+    async def dry_runs(
+        self,
+        profile: str,
+        pod_class: classes.PodClass,
+        snap: snapshot.Snapshot,
+        state: object,
+        runs: Sequence[interfaces.DryRun],
+        table: interfaces.StatusTable,
+    ) -> interfaces.Verdicts | status.Status | None:
+        """As filter, about nodes as if pods were gone and others there."""
+        client = self._client
+        newest = client.newest_generation(snap.generation)
+        cycle = client.cycle(profile, pod_class, snap.generation, state if isinstance(state, bytes) else b"")
+        index = np.zeros(len(runs), dtype=np.int16)
+        parts = [slice(start, start + RUNS_PER_CALL) for start in range(0, len(runs), RUNS_PER_CALL)]
+
+        async def ask(part: slice, request: bytes) -> None:
+            def read(response: filter_pb2.FilterResponse) -> status.Status | None:
+                count = len(runs[part])
+                answers = remote_answers.read_filter(response, self.name, count, self.depends_on, newest)
+                index[part] = answers.intern(table)
+                return answers.error()
+
+            failed = await client.connection.ask(_FILTER, request, read)
+            if failed is not None:
+                raise _Failed(failed.message)
+
+        try:
+            await _in_parts(((part, remote_dry_run.request(cycle, client, snap, runs[part])) for part in parts), ask)
+        except (remote_connection.PluginError, _Failed) as error:
+            return client.failure(f'running "{self.name}" filter plugin', str(error))
+        return interfaces.Verdicts(index)
+
+    def _pre_filter_failed(self, detail: str) -> interfaces.PreFilterResult:
+        failed = self._client.failure(f'running PreFilter plugin "{self.name}"', detail)
+        return interfaces.PreFilterResult(status=failed, skip=failed is None, unanswered=failed is None)
+
+
+class _HeldState:
+    """What PreScore said of one class."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, _: classes.PodClass) -> None:
+        self.value: tuple[status.Status, bytes] | None = None
+
+
+class RemoteScorePlugin:
+    """A score plugin that is a service."""
+
+    def __init__(self, client: remote_client.PluginClient) -> None:
+        self.name = client.name
+        self.depends_on = client.depends_on
+        self.normalization = client.normalization
+        self._client = client
+
+    async def score(
+        self, profile: str, pod_class: classes.PodClass, snap: snapshot.Snapshot, slots: arrays.SlotArray
+    ) -> arrays.Int64Array | status.Status | None:
+        """Raw scores of the slots; a status where the plugin failed; None where it has nothing to say, or where its
+        failure is ignored.
+        """
+        client = self._client
+        try:
+            said, state = await self._pre_score(profile, pod_class, snap, slots)
+            if said.code is status.Code.SKIP:
+                return None
+            if said.code is not status.Code.SUCCESS:
+                return client.failure(f'running PreScore plugin "{self.name}"', said.message)
+        except remote_connection.PluginError as error:
+            return client.failure(f'running PreScore plugin "{self.name}"', str(error))
+        cycle = client.cycle(profile, pod_class, snap.generation, state)
+        scores = np.zeros(slots.shape[0], dtype=np.int64)
+        skipped = False
+
+        async def ask(part: slice, selection: bytes) -> None:
+            nonlocal skipped
+
+            def read(response: score_pb2.ScoreResponse) -> arrays.Int64Array | status.Status | None:
+                return remote_answers.read_score(response, self.name, part.stop - part.start, self.normalization)
+
+            answer = await client.connection.ask(_SCORE, remote_request.score(cycle, selection), read)
+            if isinstance(answer, status.Status):
+                raise _Failed(answer.message)
+            if answer is None:
+                skipped = True
+            else:
+                scores[part] = answer
+
+        try:
+            await _in_parts(client.nodes.split(snap.nodes, slots), ask)
+        except (remote_connection.PluginError, _Failed) as error:
+            return client.failure(f'running Score plugins: plugin "{self.name}" failed with', str(error))
+        return None if skipped else scores
+
+    async def normalize(
+        self,
+        profile: str,
+        pod_class: classes.PodClass,
+        snap: snapshot.Snapshot,
+        slots: arrays.SlotArray,
+        raw: arrays.Int64Array,
+    ) -> arrays.Int64Array | status.Status | None:
+        """The raw scores of all feasible slots, brought into 0 to 100 by the plugin's own NormalizeScore."""
+        client = self._client
+        cycle = client.cycle(profile, pod_class, snap.generation, self._held(profile, pod_class)[1])
+        column = score_pb2.ScoreColumn(plugin=self.name, scores=raw.tolist())
+        request = remote_request.normalize_score(cycle, client.nodes.names(snap.nodes, slots), column)
+
+        def read(response: score_pb2.NormalizeScoreResponse) -> arrays.Int64Array | status.Status | None:
+            return remote_answers.read_score(response, self.name, slots.shape[0], interfaces.Normalization.NONE)
+
+        words = f'running Normalize on Score plugins: plugin "{self.name}" failed with'
+        try:
+            answer = await client.connection.ask(_NORMALIZE, request, read)
+        except remote_connection.PluginError as error:
+            return client.failure(words, str(error))
+        return client.failure(words, answer.message) if isinstance(answer, status.Status) else answer
+
+    async def _pre_score(
+        self, profile: str, pod_class: classes.PodClass, snap: snapshot.Snapshot, slots: arrays.SlotArray
+    ) -> tuple[status.Status, bytes]:
+        client = self._client
+        if not client.serves(plugin_pb2.EXTENSION_POINT_PRE_SCORE):
+            return status.SUCCESS, b""
+        held = pod_class.memo(self._key(profile), _HeldState)
+        if held.value is not None and self.depends_on is not interfaces.Dependency.CLUSTER:
+            return held.value
+        cycle = client.cycle(profile, pod_class, snap.generation, b"")
+        said = await client.connection.ask(
+            _PRE_SCORE,
+            remote_request.score(cycle, client.nodes.names(snap.nodes, slots)),
+            lambda response: remote_answers.read_pre_score(response, self.name),
+        )
+        if said[0].code is not status.Code.ERROR:
+            held.value = said
+        return said
+
+    def _held(self, profile: str, pod_class: classes.PodClass) -> tuple[status.Status, bytes]:
+        return pod_class.memo(self._key(profile), _HeldState).value or (status.SUCCESS, b"")
+
+    def _key(self, profile: str) -> str:
+        return f"remote state {self.name} {profile}"
+
+
+class _Failed(Exception):
+    """The plugin answered that it failed; the text is its own."""
+
+
+async def _in_parts(parts: Iterator[tuple[slice, bytes]], ask: Callable[[slice, bytes], Awaitable[None]]) -> None:
+    """Ask about each part, a few at a time. Raises: what the first that failed raised; the others are ended."""
+    first = next(parts, None)
+    if first is None:
+        return
+    second = next(parts, None)
+    if second is None:
+        await ask(*first)
+        return
+    waiting = itertools.chain((first, second), parts)
+
+    async def work() -> None:
+        for part, selection in waiting:
+            await ask(part, selection)
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(CALLS_PER_QUESTION):
+                group.create_task(work())
+    except ExceptionGroup as failed:
+        raise failed.exceptions[0] from None

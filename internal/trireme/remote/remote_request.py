@@ -1,0 +1,180 @@
+"""Requests to plugins, made of pieces that are serialised once.
+
+A call about two thousand nodes would spend its time making two thousand messages. On the wire a message is the
+sequence of its fields, so a request is joined here from bytes: the pod of a class is serialised once per class, the
+name of a node once per node. What comes out is what the generated code would write (a test says so).
+
+Invariant: a plugin sees of pods and nodes what its PluginInfo asks for and nothing else.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from trireme.plugin_api import interfaces
+from trireme.remote import remote_pod
+from trireme.snapshot import arrays, classes, nodes
+from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, plugin_pb2, score_pb2
+from trireme.wire import packing
+
+# Nodes asked about in one call at most, and bytes of them: a gRPC server takes 4 MiB unless it was told otherwise.
+NODES_PER_CALL = 2000
+BYTES_PER_CALL = 3 << 20
+
+# A capacity need not be counted beyond the pods that wait, but answers are kept for pods that come later.
+COUNT = interfaces.UNLIMITED
+
+_SELECTION_NODES = filter_pb2.NodeSelection.NODES_FIELD_NUMBER
+_SELECTION_SLOTS = filter_pb2.NodeSelection.SLOTS_FIELD_NUMBER
+_VIEW_NAME = filter_pb2.NodeView.NAME_FIELD_NUMBER
+_VIEW_NODE = filter_pb2.NodeView.NODE_FIELD_NUMBER
+_VIEW_JSON = filter_pb2.NodeView.JSON_FIELD_NUMBER
+
+
+def cycle(profile: str, pod_class: int, generation: int, pod: bytes, state: bytes, fence: cycle_pb2.Cycle) -> bytes:
+    """A Cycle. `pod` is a serialised Pod; `fence` the cycle's fields that say who asks."""
+    head = cycle_pb2.Cycle(
+        fence=fence.fence,
+        config_hash=fence.config_hash,
+        profile=profile,
+        pod_class=pod_class,
+        generation=generation,
+        state=state,
+    )
+    return head.SerializeToString() + packing.delimited(cycle_pb2.Cycle.POD_FIELD_NUMBER, pod)
+
+
+def pre_filter(cycle_bytes: bytes) -> bytes:
+    """A PreFilterRequest."""
+    return packing.delimited(filter_pb2.PreFilterRequest.CYCLE_FIELD_NUMBER, cycle_bytes)
+
+
+def filter_nodes(cycle_bytes: bytes, selection: bytes) -> bytes:
+    """A FilterRequest."""
+    return (
+        packing.delimited(filter_pb2.FilterRequest.CYCLE_FIELD_NUMBER, cycle_bytes)
+        + packing.number(filter_pb2.FilterRequest.COUNT_FIELD_NUMBER, COUNT)
+        + packing.delimited(filter_pb2.FilterRequest.NODES_FIELD_NUMBER, selection)
+    )
+
+
+def score(cycle_bytes: bytes, selection: bytes) -> bytes:
+    """A ScoreRequest, or a PreScoreRequest: they have the same fields."""
+    return packing.delimited(score_pb2.ScoreRequest.CYCLE_FIELD_NUMBER, cycle_bytes) + packing.delimited(
+        score_pb2.ScoreRequest.NODES_FIELD_NUMBER, selection
+    )
+
+
+def normalize_score(cycle_bytes: bytes, selection: bytes, column: score_pb2.ScoreColumn) -> bytes:
+    """A NormalizeScoreRequest."""
+    return score(cycle_bytes, selection) + packing.delimited(
+        score_pb2.NormalizeScoreRequest.COLUMNS_FIELD_NUMBER, column.SerializeToString()
+    )
+
+
+class PodBytes:
+    """The pod of each class as one plugin sees it, serialised once per class."""
+
+    __slots__ = ("_fields", "_key")
+
+    def __init__(self, plugin: str, paths: Sequence[str]) -> None:
+        """Raises: ValueError naming a path that is no field."""
+        self._key = f"remote pod {plugin} {' '.join(paths)}"
+        self._fields = remote_pod.PodFields(paths)
+
+    def of(self, pod_class: classes.PodClass) -> bytes:
+        """The serialised pod."""
+        return pod_class.memo(self._key, lambda given: self.project(given.pod).SerializeToString(deterministic=True))
+
+    def project(self, pod: core_pb2.Pod) -> core_pb2.Pod:
+        """Any pod as the plugin sees it."""
+        return self._fields.project(pod)
+
+
+class NodeBytes:
+    """NodeSelections of one plugin, in the form that it asked for.
+
+    The views of NODE_DATA_NAMES are kept by slot; `_generation` is when the node of a kept view had last changed.
+    """
+
+    def __init__(self, form: plugin_pb2.NodeData.ValueType) -> None:
+        self._form = form or plugin_pb2.NODE_DATA_NAMES
+        self._table: nodes.NodeTable | None = None
+        self._views: list[bytes] = []
+        self._generation = np.zeros(0, dtype=np.int64)
+
+    def split(self, table: nodes.NodeTable, slots: arrays.SlotArray) -> Iterator[tuple[slice, bytes]]:
+        """Selections of the slots in order, none too large for one call, each with the part of `slots` that it is.
+
+        They hold the nodes as they are now, whenever they are taken.
+        """
+        if self._form == plugin_pb2.NODE_DATA_SNAPSHOT:
+            return _slots_in_parts(slots)
+        if self._form == plugin_pb2.NODE_DATA_MESSAGES:
+            return _in_parts(_with_payload(table, slots, _VIEW_NODE, table.messages))
+        if self._form == plugin_pb2.NODE_DATA_JSON:
+            return _in_parts(_with_payload(table, slots, _VIEW_JSON, table.jsons))
+        return _in_parts(self._named(table, slots))
+
+    def names(self, table: nodes.NodeTable, slots: arrays.SlotArray) -> bytes:
+        """One selection of all the slots, by name alone (by slot for who follows the stream): what PreScore and
+        NormalizeScore get, which are about all nodes at once.
+        """
+        if self._form == plugin_pb2.NODE_DATA_SNAPSHOT:
+            return _slots(slots)
+        return b"".join(self._named(table, slots))
+
+    def _named(self, table: nodes.NodeTable, slots: arrays.SlotArray) -> list[bytes]:
+        if self._table is not table:
+            self._table, self._views = table, []
+            self._generation = np.zeros(0, dtype=np.int64)
+        if len(self._views) < table.size:
+            self._views.extend([b""] * (table.capacity - len(self._views)))
+            self._generation = arrays.grow_last_axis(self._generation, table.capacity)
+        current = table.object_changes.at[slots]
+        old = self._generation[slots] != current
+        for slot in slots[old].tolist():
+            self._views[slot] = packing.delimited(
+                _SELECTION_NODES, packing.delimited(_VIEW_NAME, table.names[slot].encode())
+            )
+        self._generation[slots] = current
+        views = self._views
+        return [views[slot] for slot in slots.tolist()]
+
+
+def _with_payload(
+    table: nodes.NodeTable, slots: arrays.SlotArray, field_number: int, payloads: Mapping[int, bytes]
+) -> Iterable[bytes]:
+    """Views with name and payload, of the nodes as they are now, joined only when they are needed."""
+    kept = [(table.names[slot], payloads.get(slot, b"")) for slot in slots.tolist()]
+    return (
+        packing.delimited(
+            _SELECTION_NODES, packing.delimited(_VIEW_NAME, name.encode()) + packing.delimited(field_number, payload)
+        )
+        for name, payload in kept
+    )
+
+
+def _in_parts(views: Iterable[bytes]) -> Iterator[tuple[slice, bytes]]:
+    """The views as selections of bounded size."""
+    pieces: list[bytes] = []
+    start = size = 0
+    for view in views:
+        if pieces and (size + len(view) > BYTES_PER_CALL or len(pieces) >= NODES_PER_CALL):
+            yield slice(start, start + len(pieces)), b"".join(pieces)
+            start += len(pieces)
+            pieces, size = [], 0
+        pieces.append(view)
+        size += len(view)
+    if pieces:
+        yield slice(start, start + len(pieces)), b"".join(pieces)
+
+
+def _slots_in_parts(slots: arrays.SlotArray) -> Iterator[tuple[slice, bytes]]:
+    for start in range(0, slots.shape[0], NODES_PER_CALL):
+        part = slice(start, min(start + NODES_PER_CALL, slots.shape[0]))
+        yield part, _slots(slots[part])
+
+
+def _slots(slots: arrays.SlotArray) -> bytes:
+    return packing.delimited(_SELECTION_SLOTS, b"".join(map(packing.varint, slots.tolist())))

@@ -1,0 +1,148 @@
+"""Calling another service: whether by TLS, as whom, and whom we expect there.
+
+A `Dialer` is made once of the settings; each `Line` it opens is a channel to one address. A connection that stands is
+left alone when certificates are renewed: nothing that is under way is dropped. When it broke, its owner calls `renew`,
+and a line whose certificates have changed since gets a channel of its own with the new ones; gRPC by itself would go on
+trying with the old.
+
+Whom we expect is a DNS name or an IP address in the other side's certificate: that is what gRPC compares, whatever the
+address that was dialled (which for a pod is an IP that no certificate names). Of several the next is tried when a
+connection broke. Unix sockets are plain: who may open one is the file system's matter.
+"""
+
+import asyncio
+import pathlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+from grpc import aio
+
+from trireme.rpc import channels, tls_files
+from trireme.rpc.listening import UNIX
+from trireme.v1 import snapshot_pb2
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """TLS of who calls. Without `ca_file` the system's authorities are trusted; without a certificate none is shown."""
+
+    ca_file: str = ""
+    cert_file: str = ""
+    key_file: str = ""
+    #: DNS names or IP addresses, one of which the other side's certificate must have; empty: the address dialled.
+    identities: tuple[str, ...] = ()
+    #: The field that the files are of, for messages.
+    field: str = "tls"
+
+
+class Dialer:
+    """Opens lines. Without settings all of them are plain."""
+
+    def __init__(self, settings: Settings | None = None) -> None:
+        """Reads the files.
+
+        Raises:
+            ListenError: naming the field and the file that cannot be used.
+        """
+        self._watched = None if settings is None else tls_files.WatchedFiles(_files(settings))
+        self._identities = () if settings is None else settings.identities
+
+    @property
+    def reloads(self) -> int:
+        """How often the files were read again."""
+        return 0 if self._watched is None else self._watched.reloads
+
+    def line(self, address: str, options: Sequence[tuple[str, Any]]) -> "Line":
+        """A line to an address; made on the running loop."""
+        return Line(self, address, options)
+
+    def channel(self, address: str, options: Sequence[tuple[str, Any]], attempt: int) -> channels.DrainingChannel:
+        """A channel with the certificates as they are now. `attempt` chooses the identity that is expected."""
+        return channels.DrainingChannel(self._connection(address, options, attempt))
+
+    def _connection(self, address: str, options: Sequence[tuple[str, Any]], attempt: int) -> aio.Channel:
+        if self._watched is None or address.startswith(UNIX):
+            return aio.insecure_channel(address, options=list(options))
+        self._watched.look()
+        content = self._watched.content
+        credentials = grpc.ssl_channel_credentials(content.authorities, content.private_key, content.certificate)
+        expected = list(options)
+        if self._identities:
+            identity = self._identities[attempt % len(self._identities)]
+            expected.append(("grpc.ssl_target_name_override", identity))
+        return aio.secure_channel(address, credentials, options=expected)
+
+    def outdated(self, address: str, reloads: int) -> bool:
+        """Whether a channel made at that count of reloads would be another one now."""
+        if self._watched is None or address.startswith(UNIX):
+            return False
+        self._watched.look()
+        return len(self._identities) > 1 or self._watched.reloads != reloads
+
+
+class Line:
+    """A channel to one address, replaced where it broke and would be made otherwise now."""
+
+    def __init__(self, dialer: Dialer, address: str, options: Sequence[tuple[str, Any]]) -> None:
+        self._dialer = dialer
+        self._address = address
+        self._options = options
+        self._attempt = 0
+        self._replaced: set[asyncio.Task[None]] = set()
+        self.channel = dialer.channel(address, options, 0)
+        self._reloads = dialer.reloads
+
+    def renew(self) -> bool:
+        """To be called when the connection broke or was not made; answers whether there is another channel now."""
+        if not self._dialer.outdated(self._address, self._reloads):
+            return False
+        self._attempt += 1
+        task = asyncio.create_task(_drain_and_close(self.channel))
+        self._replaced.add(task)
+        task.add_done_callback(self._replaced.discard)
+        self.channel = self._dialer.channel(self._address, self._options, self._attempt)
+        self._reloads = self._dialer.reloads
+        return True
+
+    async def drain(self) -> None:
+        """Refuse new calls, and return once those under way have ended or reached their deadlines."""
+        await self.channel.drain()
+
+    async def close(self) -> None:
+        """End it; what is under way fails with UNAVAILABLE."""
+        for task in self._replaced:
+            task.cancel()
+        await asyncio.gather(*self._replaced, return_exceptions=True)
+        await self.channel.close()
+
+
+async def _drain_and_close(channel: channels.DrainingChannel) -> None:
+    try:
+        await channel.drain()
+    finally:
+        await channel.close()
+
+
+def remote_settings(config: snapshot_pb2.RemotePlugin) -> Settings | None:
+    """What a configuration says of TLS towards a plugin; None: plain."""
+    if not config.HasField("tls"):
+        return None
+    tls = config.tls
+    return Settings(
+        tls.ca_file,
+        tls.certificate_file,
+        tls.private_key_file,
+        tuple(tls.allowed_identities),
+        f"plugin {config.name}: tls",
+    )
+
+
+def _files(settings: Settings) -> tls_files.Files:
+    def named(field: str, path: str) -> tls_files.NamedFile | None:
+        return tls_files.NamedFile(f"{settings.field}.{field}", pathlib.Path(path)) if path else None
+
+    return tls_files.Files(
+        named("certFile", settings.cert_file), named("keyFile", settings.key_file), named("caFile", settings.ca_file)
+    )

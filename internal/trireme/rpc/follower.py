@@ -1,0 +1,254 @@
+"""Following the snapshot stream: how filter and score come to have the state of the cluster.
+
+A `Follower` serves SnapshotService, applies what comes, and tells callers whether it has what they need. It keeps the
+invariant that a call is answered from one generation at least as new as the one the caller names, by the caller's own
+configuration and in the caller's own epoch, or is refused with FAILED_PRECONDITION so that the caller brings what is
+missing or asks elsewhere.
+"""
+
+import asyncio
+import contextlib
+import logging
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Container, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+import grpc
+from grpc import aio
+
+from trireme.rpc import fencing, grpc_server
+from trireme.snapshot import classes, snapshot
+from trireme.v1 import cycle_pb2, snapshot_pb2, snapshot_pb2_grpc
+
+log = logging.getLogger(__name__)
+
+Answer = TypeVar("Answer")
+
+# How long a call waits for a generation that is on its way, when the caller set no shorter deadline.
+WAIT_SECONDS = 2.0
+
+# How long what was applied waits to be acknowledged: acknowledging each delta would cost as much as applying it.
+ACK_SECONDS = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class FollowerStatistics:
+    """What the follower has seen."""
+
+    epoch: int
+    generation: int
+    streams: int  # streams accepted so far
+    deltas: int  # applied
+    refused: int  # calls refused because the snapshot or the configuration is not what the caller needs
+
+
+class State(Protocol):
+    """What a follower brings up to date. `apply` raises OutOfStepError where a full sync is needed."""
+
+    @property
+    def generation(self) -> int:
+        """The generation of the last delta applied."""
+        ...
+
+    @property
+    def synced(self) -> bool:
+        """Whether a full sync is complete."""
+        ...
+
+    @property
+    def classes(self) -> Mapping[int, Any]:
+        """The pod classes by number."""
+        ...
+
+    def apply(self, delta: snapshot_pb2.Delta) -> None:
+        """Go to the delta's generation."""
+        ...
+
+
+class Follower(snapshot_pb2_grpc.SnapshotServiceServicer):
+    """One replica's end of the stream. `configured` is called with each new configuration, before anything else of
+    it; where it raises ValueError, it has changed nothing.
+    """
+
+    def __init__(
+        self,
+        snap: State,
+        configured: Callable[[snapshot_pb2.Configuration], None],
+        instance: str = "",
+        *,
+        requires_configuration: bool = True,
+    ) -> None:
+        """`requires_configuration`: calls must name the configuration that the stream brought."""
+        self._snap = snap
+        self._configured = configured
+        self._requires_configuration = requires_configuration
+        self._guard = fencing.EpochGuard()
+        self._config_hash = 0
+        # Whose snapshot this is: the leader whose full sync came last. A new leader counts generations anew, so what
+        # one of them names says nothing about the state that its predecessor left here.
+        self._synced_by = cycle_pb2.Fence()
+        self._advanced = asyncio.Event()
+        self._stream = 0
+        self._streams: set[aio.ServicerContext[Any, Any]] = set()
+        self._ending: list[asyncio.Task[None]] = []
+        self._acknowledged = False
+        self._deltas = 0
+        self._refused = 0
+        self.instance = instance or uuid.uuid4().hex
+
+    def statistics(self) -> FollowerStatistics:
+        """What it has seen so far."""
+        return FollowerStatistics(self._guard.epoch, self._snap.generation, self._stream, self._deltas, self._refused)
+
+    def asker(self) -> cycle_pb2.Cycle:
+        """In whose name this replica asks plugins: the leader it follows, and that one's configuration."""
+        fence = cycle_pb2.Fence(epoch=self._guard.epoch, scheduler_id=self._guard.scheduler_id)
+        return cycle_pb2.Cycle(fence=fence, config_hash=self._config_hash)
+
+    async def Sync(  # type: ignore[override]  # it writes to the context itself: it reads and answers at once
+        self, request_iterator: AsyncIterator[snapshot_pb2.SyncRequest], context: aio.ServicerContext[Any, Any]
+    ) -> None:
+        """Apply what comes until the stream ends or another one replaces it.
+
+        A stream replaces the one before it with its Hello, once that is accepted: one that is refused changes nothing.
+        """
+        stream = 0
+        self._streams.add(context)
+        leader = cycle_pb2.Fence()
+        acknowledging: asyncio.Task[None] | None = None
+        try:
+            async for request in request_iterator:
+                if stream and stream != self._stream:
+                    await context.abort(grpc.StatusCode.ABORTED, "another stream has replaced this one")
+                if request.WhichOneof("message") == "hello":
+                    await self._greet(request.hello, context)
+                    leader = request.hello.fence
+                    self._stream += 1
+                    stream = self._stream
+                    continue
+                if not stream:
+                    await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "message: a stream begins with hello")
+                await self._apply(request.delta, context)
+                if self._snap.synced:
+                    self._synced_by = leader
+                self._advanced.set()
+                if acknowledging is None or acknowledging.done():
+                    delay = ACK_SECONDS if self._acknowledged else 0
+                    acknowledging = asyncio.create_task(self._acknowledge(context, stream, delay))
+        finally:
+            self._streams.discard(context)
+            if acknowledging is not None:
+                acknowledging.cancel()
+
+    def end_streams(self) -> None:
+        """The process ends: who follows is told now, and not when the time for calls under way is over."""
+        self._ending = [asyncio.create_task(_end(context)) for context in self._streams]
+
+    async def _acknowledge(self, context: aio.ServicerContext[Any, Any], stream: int, delay: float) -> None:
+        """Acknowledge all that was applied, what comes while it writes included: nothing else may follow for long, and
+        the leader takes who does not acknowledge for gone.
+        """
+        told = -1
+        while told != self._deltas:
+            await asyncio.sleep(delay)
+            if stream != self._stream or not self._snap.synced:
+                return
+            self._acknowledged, told, delay = True, self._deltas, ACK_SECONDS
+            answer = snapshot_pb2.SyncResponse(applied_generation=self._snap.generation, instance=self.instance)
+            await context.write(answer)
+
+    async def ready_for(self, cycle: cycle_pb2.Cycle, context: aio.ServicerContext[Any, Any]) -> None:
+        """Return once the snapshot is what the cycle needs; else end the call with FAILED_PRECONDITION."""
+        fence = cycle.fence
+        # Only a stream brings another scheduler: its calls wait for that, and depose nobody.
+        follows = fence.scheduler_id == self._guard.scheduler_id
+        take_note = self._guard.admit if follows else self._guard.check
+        try:
+            take_note(fence.epoch, fence.scheduler_id)
+        except fencing.Refusal as refusal:
+            await grpc_server.refuse(context, refusal)
+        if not await self._reaches(cycle, context.time_remaining()):
+            self._refused += 1
+            await context.abort(
+                grpc.StatusCode.FAILED_PRECONDITION,
+                f"cycle.generation: {cycle.generation} of epoch {cycle.fence.epoch} is not reached, the snapshot is at "
+                f"{self._snap.generation} of epoch {self._synced_by.epoch}",
+            )
+        if self._requires_configuration and cycle.config_hash != self._config_hash:
+            self._refused += 1
+            await grpc_server.refuse(
+                context,
+                fencing.Refusal(fencing.RefusalReason.CONFIG_MISMATCH, "cycle.config_hash: not this configuration"),
+            )
+
+    async def class_of(
+        self, cycle: cycle_pb2.Cycle, profiles: Container[str], context: aio.ServicerContext[Any, Any]
+    ) -> classes.PodClass:
+        """The cycle's class, once the snapshot is what the cycle needs; ends the call where it does not become so, and
+        where class or profile is unknown.
+        """
+        await self.ready_for(cycle, context)
+        if cycle.profile not in profiles:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"cycle.profile: no profile {cycle.profile!r}")
+        pod_class = self._snap.classes.get(cycle.pod_class)
+        if pod_class is None:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"cycle.pod_class: no class {cycle.pod_class}")
+            raise AssertionError("abort does not return")
+        return pod_class
+
+    def _at(self, cycle: cycle_pb2.Cycle) -> bool:
+        fence, synced_by = cycle.fence, self._synced_by
+        followed = fence.epoch == synced_by.epoch and fence.scheduler_id == synced_by.scheduler_id
+        return self._snap.synced and followed and self._snap.generation >= cycle.generation
+
+    async def _reaches(self, cycle: cycle_pb2.Cycle, remaining: float | None) -> bool:
+        if self._at(cycle):
+            return True
+        seconds = WAIT_SECONDS if remaining is None else min(WAIT_SECONDS, max(remaining - 0.05, 0))
+        try:
+            async with asyncio.timeout(seconds):
+                while not self._at(cycle):
+                    self._advanced.clear()
+                    await self._advanced.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def _greet(self, hello: snapshot_pb2.Hello, context: aio.ServicerContext[Any, Any]) -> None:
+        """Accept a stream, or end it with nothing changed."""
+        try:
+            self._guard.check(hello.fence.epoch, hello.fence.scheduler_id)
+        except fencing.Refusal as refusal:
+            await grpc_server.refuse(context, refusal)
+        if hello.config_hash != self._config_hash:
+            try:
+                self._configured(hello.configuration)
+            except ValueError as error:
+                await context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"hello.configuration: {error}")
+            self._config_hash = hello.config_hash
+        self._guard.admit(hello.fence.epoch, hello.fence.scheduler_id)
+        self._acknowledged = False
+        log.info("following epoch %d", hello.fence.epoch)
+
+    async def _apply(self, delta: snapshot_pb2.Delta, context: aio.ServicerContext[Any, Any]) -> None:
+        try:
+            self._snap.apply(delta)
+        except snapshot.OutOfStepError as error:
+            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, f"delta: {error}")
+        self._deltas += 1
+
+
+async def in_step(asked: Awaitable[Answer], context: aio.ServicerContext[Any, Any]) -> Answer:
+    """What is asked of the snapshot; ends the call with FAILED_PRECONDITION where that was replaced meanwhile."""
+    try:
+        return await asked
+    except snapshot.OutOfStepError as error:
+        await context.abort(grpc.StatusCode.FAILED_PRECONDITION, f"cycle.generation: {error}")
+        raise AssertionError("abort does not return") from error
+
+
+async def _end(context: aio.ServicerContext[Any, Any]) -> None:
+    # The second where the caller has gone meanwhile.
+    with contextlib.suppress(aio.AbortError, aio.InternalError):
+        await context.abort(grpc.StatusCode.UNAVAILABLE, "the process ends")

@@ -1,0 +1,241 @@
+"""The nursery: a process that has loaded what all phases load, and forks into one whenever it is asked to.
+
+Half of what a process needs to start is loading NumPy, gRPC and the messages, over and over the same for each of them.
+So a frontend forks its nursery off before it loads anything itself: the two load side by side, for what both need costs
+less twice on two processors than once while the other one waits. Its phases are forks of it in turn, which are there in
+a tenth of a second, at first as after a crash. A nursery that is needed later (it crashed, or a phase of others is
+missing) is started as any program is. The nursery has nothing that a fork must not inherit: no thread, no channel, no
+credentials, and none of a phase's own code; so a frontend forks it off before it reads its configuration.
+
+One line of JSON on stdin asks for something: `{"start": NAME, "module": MODULE, "arguments": [...]}`, or `{"signal":
+NUMBER, "name": NAME}`. Lines on stdout say what happened: `{"started": NAME, "pid": PID}`, `{"ended": NAME, "code":
+CODE}`, and what the phases themselves print. Invariants: of one name there is one process at a time; when the frontend
+ends, however, stdin ends and with it the nursery, and the kernel then tells its phases to end.
+"""
+
+import contextlib
+import gc
+import importlib
+import json
+import os
+import selectors
+import signal
+import socket
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from trireme.rpc import parent_death
+
+# What all phases load, or two of them. Nothing of this starts a thread or opens anything by being loaded.
+SHARED = (
+    "aiohttp",
+    "uvloop",
+    "trireme.plugins.catalog",
+    "trireme.rpc.grpc_server",
+    "trireme.evaluation.kept_classes",
+    "trireme.phases.phase_metrics",
+    "trireme.phases.phase_process",
+    "trireme.remote.remote_plugin",
+    "trireme.remote.remote_stages",
+    "trireme.evaluation.stopwatch",
+    "trireme.wire.domain_constraints",
+    "trireme.wire.node_columns",
+    "trireme.wire.profiles",
+    "trireme.wire.status",
+)
+
+# Above any descriptor that is open.
+_NO_DESCRIPTOR = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """The frontend's side of a nursery: its process, and the descriptors to ask by and to hear by."""
+
+    pid: int
+    asks: int
+    hears: int
+
+
+class Nursery:
+    """The processes that were started, by name."""
+
+    def __init__(self) -> None:
+        self._pids: dict[str, int] = {}
+        self._unread = b""
+
+    def run(self) -> int:
+        """Serve until stdin ends. Returns the exit code."""
+        ended, wakeup = socket.socketpair()
+        for end in (ended, wakeup):
+            end.setblocking(False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(wakeup.fileno(), warn_on_full_buffer=False)
+        with selectors.DefaultSelector() as selector:
+            selector.register(0, selectors.EVENT_READ)
+            selector.register(ended, selectors.EVENT_READ)
+            while True:
+                for key, _ in selector.select():
+                    if key.fileobj is ended:
+                        with contextlib.suppress(BlockingIOError):
+                            ended.recv(4096)
+                    elif not self._read():
+                        return 0
+                self._reap()
+
+    def _read(self) -> bool:
+        """Do what stdin asks for; False once it has ended."""
+        data = os.read(0, 1 << 16)
+        *lines, self._unread = (self._unread + data).split(b"\n")
+        for line in lines:
+            asked = json.loads(line)
+            if "start" in asked:
+                self._start(asked["start"], asked["module"], asked["arguments"])
+            elif asked["name"] in self._pids:
+                os.kill(self._pids[asked["name"]], asked["signal"])
+        return bool(data)
+
+    def _start(self, name: str, module: str, arguments: list[str]) -> None:
+        nursery = os.getpid()
+        pid = os.fork()
+        if not pid:
+            _become(nursery, name, module, arguments)
+        self._pids[name] = pid
+        _say({"started": name, "pid": pid})
+
+    def _reap(self) -> None:
+        for name, pid in list(self._pids.items()):
+            ended, status = os.waitpid(pid, os.WNOHANG)
+            if ended:
+                del self._pids[name]
+                _say({"ended": name, "code": os.waitstatus_to_exitcode(status)})
+
+
+def _become(nursery: int, name: str, module: str, arguments: list[str]) -> NoReturn:
+    """In the fork: be that phase, and never come back."""
+
+    def phase() -> int:
+        signal.set_wakeup_fd(-1)
+        for number in (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_DFL)
+        # Neither what the nursery is asked nor its signals are the phase's to read.
+        with open(os.devnull) as nothing:  # noqa: PTH123  # a descriptor is wanted, not a file
+            os.dup2(nothing.fileno(), 0)
+        os.closerange(3, _NO_DESCRIPTOR)
+        parent_death.exit_with_parent(nursery)
+        parent_death.name_process(name)
+        code: int = importlib.import_module(module).main(arguments)
+        return code
+
+    _never_come_back(phase)
+
+
+def _never_come_back(live: Callable[[], int]) -> NoReturn:
+    """End the fork with what it lived for, whatever becomes of that."""
+    code = 1
+    try:
+        code = live()
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else 1
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        with contextlib.suppress(OSError, ValueError):
+            _flush()
+        os._exit(code)
+
+
+def _say(what: dict[str, Any]) -> None:
+    os.write(1, json.dumps(what).encode() + b"\n")
+
+
+def fork() -> Line:
+    """Fork the nursery off this process, which must not have begun anything yet."""
+    # NumPy's threads, which a fork would be without, and which nothing here is large enough for.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    frontend = os.getpid()
+    with _pipes() as (asked, asks, hears, said):
+        _flush()
+        pid = os.fork()
+        if not pid:
+            _never_come_back(lambda: _on(frontend, asked, said))
+        return Line(pid, os.dup(asks), os.dup(hears))
+
+
+def spawn() -> Line:
+    """Start a nursery as a program of its own."""
+    with _pipes() as (asked, asks, hears, said):
+        pid = os.posix_spawn(
+            sys.executable,
+            [sys.executable, "-m", "trireme.rpc.nursery"],
+            os.environ,
+            file_actions=[(os.POSIX_SPAWN_DUP2, asked, 0), (os.POSIX_SPAWN_DUP2, said, 1)],
+        )
+        return Line(pid, os.dup(asks), os.dup(hears))
+
+
+@contextlib.contextmanager
+def _pipes() -> Iterator[tuple[int, int, int, int]]:
+    """Both ends of what the nursery is asked, and of what it says; closed at the end."""
+    asked, asks = os.pipe()
+    hears, said = os.pipe()
+    try:
+        yield asked, asks, hears, said
+    finally:
+        for descriptor in (asked, asks, hears, said):
+            os.close(descriptor)
+
+
+def _on(frontend: int, asked: int, said: int) -> int:
+    """In the fork: be the nursery."""
+    # Whoever waits for the end of the frontend's output must not wait until all is loaded and stdin is looked at.
+    parent_death.exit_with_parent(frontend, signal.SIGKILL)
+    os.dup2(asked, 0)
+    os.dup2(said, 1)
+    os.closerange(3, _NO_DESCRIPTOR)
+    sys.stdout = os.fdopen(1, "w", closefd=False)  # whatever it was before
+    return main()
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()
+
+
+@contextlib.contextmanager
+def trusting_nobody() -> Iterator[None]:
+    """For loading aiohttp: it would read all authorities of the system for sessions that name none, which takes a
+    twentieth of a start, and all of ours name theirs.
+    """
+    before = {name: os.environ.get(name) for name in ("SSL_CERT_FILE", "SSL_CERT_DIR")}
+    os.environ.update(dict.fromkeys(before, os.devnull))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name)
+            if value is not None:
+                os.environ[name] = value
+
+
+def main() -> int:
+    """Load what is shared and serve until stdin ends. Returns the exit code."""
+    parent_death.name_process("nursery")
+    for number in (signal.SIGINT, signal.SIGTERM):
+        # A terminal, or `timeout`, tells the whole group; the frontend has to end first.
+        signal.signal(number, signal.SIG_IGN)
+    gc.disable()
+    with trusting_nobody():
+        for module in SHARED:
+            importlib.import_module(module)
+    gc.freeze()
+    gc.enable()
+    return Nursery().run()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,127 @@
+"""PEM files that are replaced while they are in use: certificates are short-lived, and something else renews them.
+
+The files are looked at whenever a connection is made, and read when they changed. A pair that does not fit together
+(the writer is half done) is not taken: who uses it goes on with what it has, and says so once. Servers and clients
+alike stand on this; what they make of the content is theirs.
+"""
+
+import logging
+import pathlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
+
+from trireme.rpc.listening import ListenError
+
+log = logging.getLogger(__name__)
+
+_Stamp = tuple[tuple[int, int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NamedFile:
+    """A file, and the flag or field that named it."""
+
+    name: str
+    path: pathlib.Path
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """What one side of a connection has: its certificate and key, and who vouches for the other side. None: not."""
+
+    certificate: NamedFile | None
+    private_key: NamedFile | None
+    authorities: NamedFile | None
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """The files' content, PEM; None where there is no file."""
+
+    certificate: bytes | None
+    private_key: bytes | None
+    authorities: bytes | None
+
+
+class WatchedFiles:
+    """The content of the files as it was when it was last whole."""
+
+    def __init__(self, files: Files) -> None:
+        """Reads them.
+
+        Raises:
+            ListenError: one cannot be read, or certificate and key do not belong together.
+        """
+        self._files = files
+        self._all = [file for file in (files.certificate, files.private_key, files.authorities) if file is not None]
+        self._stamp = _look(self._all)
+        self._unusable: _Stamp | None = None
+        self.content = _load(files)
+        self.reloads = 0
+
+    def look(self) -> bool:
+        """Read what has changed; answers whether there is new content."""
+        stamp: _Stamp = ()
+        try:
+            stamp = _look(self._all)
+            if stamp in (self._stamp, self._unusable):
+                return False
+            content = _load(self._files)
+        except ListenError as error:
+            if stamp != self._unusable:
+                self._unusable = stamp
+                log.error("keeping the certificate in use: %s", error)
+            return False
+        self._stamp, self._unusable, self.content = stamp, None, content
+        self.reloads += 1
+        log.info("took the new certificates: %s", ", ".join(str(file.path) for file in self._all))
+        return True
+
+
+def _look(files: Sequence[NamedFile]) -> _Stamp:
+    stamps = []
+    for file in files:
+        try:
+            status = file.path.stat()
+        except OSError as error:
+            raise ListenError(f"{file.name}: {file.path}: {error.strerror or error}") from error
+        stamps.append((status.st_ino, status.st_mtime_ns, status.st_size))
+    return tuple(stamps)
+
+
+def _load(files: Files) -> Content:
+    authorities = _certificates(files.authorities) if files.authorities else None
+    if files.certificate is None or files.private_key is None:
+        return Content(None, None, authorities)
+    certificate = _certificates(files.certificate)
+    key = _read(files.private_key)
+    # gRPC would only complain in its own log, handshake after handshake.
+    try:
+        private = serialization.load_pem_private_key(key, password=None)
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        where = f"{files.private_key.name}: {files.private_key.path}"
+        raise ListenError(f"{where}: no PEM key without a password") from error
+    if private.public_key() != x509.load_pem_x509_certificates(certificate)[0].public_key():
+        where = f"{files.private_key.name}: {files.private_key.path}"
+        raise ListenError(f"{where}: not the key of {files.certificate.path}")
+    return Content(certificate, key, authorities)
+
+
+def _certificates(file: NamedFile) -> bytes:
+    content = _read(file)
+    try:
+        x509.load_pem_x509_certificates(content)
+    except ValueError as error:
+        raise ListenError(f"{file.name}: {file.path}: no PEM certificate") from error
+    return content
+
+
+def _read(file: NamedFile) -> bytes:
+    try:
+        return file.path.read_bytes()
+    except OSError as error:
+        raise ListenError(f"{file.name}: {file.path}: {error.strerror or error}") from error

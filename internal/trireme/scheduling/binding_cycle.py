@@ -1,0 +1,362 @@
+"""The binding cycle: from an assumed pod to a bound one, beside the scheduling of the next.
+
+Permit (where a profile has Permit plugins), PreBind (where there is something to prepare), then Bind, in batches as
+they were placed. Whatever fails takes the assumption back and sends the pod to the queue; what is uncertain is asked
+again until bind knows. Nothing is guessed, and no pod is forgotten while it might be bound.
+"""
+
+import asyncio
+import dataclasses
+import logging
+from collections.abc import Iterable, Mapping
+
+from grpc import aio
+
+from trireme.cache import object_waits
+from trireme.extenders import said_bound
+from trireme.framework import cluster_event, status
+from trireme.frontend.phase_clients import bind_replicas
+from trireme.queueing import queue_pod
+from trireme.queueing.pre_enqueue import DYNAMIC_RESOURCES
+from trireme.scheduling import (
+    cluster_watch,
+    cycle_parts,
+    fit_error,
+    outcomes,
+    pods_in_pre_bind,
+    pre_binding,
+    waiting_pods,
+)
+from trireme.v1 import bind_pb2, cycle_pb2, filter_pb2, resource_pb2
+from trireme.wire import status as wire_status
+from trireme_kube.componentbase import supervision
+
+log = logging.getLogger(__name__)
+
+# Pods that may be on their way to being bound; beyond, no more are placed until some are bound.
+MAX_BINDING = 1000
+
+_NO_WAITS: Mapping[str, float] = {}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Assumed:
+    """A pod that was placed, and its node."""
+
+    pod: queue_pod.QueuedPod
+    node_name: str
+    slot: int
+    reserved: bool = False
+    pre_bind: bool = False
+    state: bytes = b""  # what Reserve gave for PreBind
+    prepared: bool = False  # PreBind may have written something
+    looked_at: tuple[int, int] = (0, 0)  # nodes that were looked at, and those of them where the pod fits: for the log
+
+    @property
+    def item(self) -> bind_pb2.BindItem:
+        """As bind is asked about it."""
+        return bind_pb2.BindItem(pod=self._identity, node_name=self.node_name, state=self.state)
+
+    @property
+    def placement(self) -> filter_pb2.Placement:
+        """As filter is asked about it."""
+        return filter_pb2.Placement(pod=self._identity, node_name=self.node_name, slot=self.slot)
+
+    @property
+    def _identity(self) -> cycle_pb2.PodIdentity:
+        parsed = self.pod.record.pod.parsed
+        return cycle_pb2.PodIdentity(namespace=parsed.namespace, name=parsed.name, uid=parsed.uid)
+
+
+class BindingCycle:
+    """Binds what was placed.
+
+    `permit_profiles` are the profiles that have Permit plugins, `pre_bind_profiles` those with PreBind plugins that
+    have to be asked about every pod.
+    """
+
+    def __init__(
+        self,
+        parts: cycle_parts.CycleParts,
+        binders: bind_replicas.BindReplicas,
+        waiting: waiting_pods.WaitingPods,
+        pre_binding: pre_binding.PreBinding,
+        in_pre_bind: pods_in_pre_bind.PodsInPreBind,
+        permit_profiles: frozenset[str],
+        pre_bind_profiles: frozenset[str],
+    ) -> None:
+        """`permit_profiles` and `pre_bind_profiles` have plugins of others that are to be asked there."""
+        self._cache = parts.cache
+        self._queue = parts.queue
+        self._results = parts.results
+        self._carry_out = parts.carry_out
+        self._now = parts.now
+        self._observed = parts.observed
+        self._reserved = parts.reserved
+        self._extension = parts.extension
+        self._binders = binders
+        self._waiting = waiting
+        self._pre_binding = pre_binding
+        self._in_pre_bind = in_pre_bind
+        self._permit_profiles = permit_profiles
+        self._pre_bind_profiles = pre_bind_profiles
+        self.said_bound = said_bound.SaidBound[tuple[cycle_pb2.Cycle, Assumed]](self._cache.is_assumed, self._not_bound)
+        self.background = supervision.Supervisor()
+        self._binding = 0
+        self._room = asyncio.Event()
+        self._room.set()
+
+    @property
+    def binding(self) -> int:
+        """Pods on their way to being bound, those that wait on Permit among them."""
+        return self._binding
+
+    @property
+    def unseen(self) -> int:
+        """Those of them that nobody has seen bound: where a watch shows a pod on its node, bind need not say so too."""
+        return min(self._binding, self._cache.assumed_count)
+
+    @property
+    def room(self) -> bool:
+        """Whether more may be placed."""
+        return self._room.is_set()
+
+    async def has_room(self) -> None:
+        """Return when more may be placed."""
+        await self._room.wait()
+
+    def start(self, cycle: cycle_pb2.Cycle, assumed: list[Assumed], waits: Mapping[str, float] = _NO_WAITS) -> None:
+        """Bind these pods of one class, in a task of its own; `waits` are our own plugins that let them wait on Permit,
+        and for how many seconds.
+        """
+        self._binding += len(assumed)
+        if self._binding >= MAX_BINDING:
+            self._room.clear()
+        untouched = sum(not one.reserved for one in assumed)
+        self._observed.nothing_to_do(("Reserve",), status.Code.SUCCESS, cycle.profile, untouched)
+        self.background.start(self._bind(cycle, assumed, waits))
+
+    def allow(self, uids: Iterable[str], plugin: str) -> None:
+        """The plugin lets all of these pods go that wait for it on Permit."""
+        for uid in uids:
+            self._waiting.allow(uid, plugin)
+
+    async def close(self) -> None:
+        """Give up what is under way: whoever leads next reads what became of it."""
+        self.said_bound.close()
+        await self.background.close()
+        await self._pre_binding.close()
+        await self._reserved.close()
+
+    async def _bind(self, cycle: cycle_pb2.Cycle, assumed: list[Assumed], waits: Mapping[str, float]) -> None:
+        if cycle.profile in self._permit_profiles:
+            await self._permit(cycle, assumed, waits)
+        elif waits:
+            for one in assumed:
+                self._wait_on_permit(cycle, one, waits)
+        else:
+            self._observed.nothing_to_do(("Permit",), status.Code.SUCCESS, cycle.profile, len(assumed))
+            await self._bind_permitted(cycle, assumed)
+
+    async def _permit(self, cycle: cycle_pb2.Cycle, assumed: list[Assumed], waits: Mapping[str, float]) -> None:
+        request = bind_pb2.PermitRequest(cycle=cycle, items=[one.item for one in assumed])
+        started = self._observed.clock()
+        try:
+            response = await self._binders.permit(request)
+            failed = "" if len(response.results) == len(assumed) else "bind answered about other pods than these"
+        except aio.AioRpcError as error:
+            failed = f"{error.code().name}: {error.details()}"
+        if failed:
+            for one in assumed:
+                self._take_back(cycle, one, status.error("", f"running Permit plugins: {failed}"))
+            return
+        permitted = []
+        for one, result in zip(assumed, response.results, strict=True):
+            said = wire_status.from_message(result.status)
+            seconds = (self._observed.clock() - started) / len(assumed)
+            self._observed.point("Permit", said.code, cycle.profile, seconds)
+            asked = {wait.plugin: wait.timeout.ToTimedelta().total_seconds() for wait in result.waits}
+            if said.code == status.Code.SUCCESS and not waits:
+                permitted.append(one)
+            elif said.code in (status.Code.SUCCESS, status.Code.WAIT):
+                self._wait_on_permit(cycle, one, {**asked, **waits})
+            else:
+                self._take_back(cycle, one, said, _permit_text(said))
+        if permitted:
+            await self._bind_permitted(cycle, permitted)
+
+    def _wait_on_permit(self, cycle: cycle_pb2.Cycle, one: Assumed, waits: Mapping[str, float]) -> None:
+        async def until_decided() -> None:
+            started = self._observed.clock()
+            said, _ = await asyncio.gather(
+                self._waiting.wait(one.pod.uid, one.pod.key, waits), self._tell_expected(one)
+            )
+            self._observed.waited_on_permit(said.code, self._observed.clock() - started)
+            if said.code == status.Code.SUCCESS:
+                await self._bind_permitted(cycle, [one])
+            else:
+                self._take_back(cycle, one, said, _permit_text(said))
+
+        self.background.start(until_decided())
+
+    async def _bind_permitted(self, cycle: cycle_pb2.Cycle, assumed: list[Assumed]) -> None:
+        now = self._now()
+        for one in assumed:
+            self._queue.done(one.pod.uid, now)
+        slow = [one for one in assumed if one.pre_bind or cycle.profile in self._pre_bind_profiles]
+        for one in slow:
+            self.background.start(self._pre_bind(cycle, one))
+        if len(slow) < len(assumed):
+            left = len(assumed) - len(slow)
+            self._observed.nothing_to_do(("PreBindPreFlight",), status.Code.SKIP, cycle.profile, left)
+            self._observed.nothing_to_do(("PreBind",), status.Code.SUCCESS, cycle.profile, left)
+            await self._bind_prepared(cycle, [one for one in assumed if one not in slow] if slow else assumed)
+
+    async def _pre_bind(self, cycle: cycle_pb2.Cycle, one: Assumed) -> None:
+        item = one.item
+        started = self._observed.clock()
+        work = await self._pre_binding.has_work(cycle, item)
+        begun = self._observed.clock()
+        failed = work if isinstance(work, status.Status) else None
+        code = failed.code if failed is not None else status.Code.SUCCESS if work else status.Code.SKIP
+        self._observed.point("PreBindPreFlight", code, cycle.profile, begun - started)
+        said = failed or status.SUCCESS
+        if work is True:
+            await self._tell_expected(one)
+            said = await self._in_pre_bind.run(one.pod.uid, self._prepare(cycle, one, item))
+            one = dataclasses.replace(one, prepared=True)
+            self._observed.volume_stage("bind", said)
+        if failed is None:
+            self._observed.point("PreBind", said.code, cycle.profile, self._observed.clock() - begun)
+        if said.code is status.Code.SUCCESS:
+            await self._bind_prepared(cycle, [one])
+        else:
+            self._take_back(cycle, one, said)
+
+    async def _prepare(self, cycle: cycle_pb2.Cycle, one: Assumed, item: bind_pb2.BindItem) -> status.Status:
+        """PreBind, with what people are to know of devices that it waits for."""
+        drivers: list[str] = []
+        started = self._observed.clock()
+
+        def on_wait(plugin: str, keys: frozenset[object_waits.Key]) -> None:
+            if plugin == DYNAMIC_RESOURCES:
+                claims = (self._cache.get_assumed(*key) for key in keys)
+                drivers.extend(name for claim in claims if claim is not None for name in _drivers(claim.resource_claim))
+                self._results.preparing(one.pod, one.node_name)
+
+        said = await self._pre_binding.run(cycle, item, on_wait)
+        if drivers:
+            self._observed.devices_prepared(cycle.profile, drivers, said, self._observed.clock() - started)
+        return said
+
+    async def _tell_expected(self, one: Assumed) -> None:
+        """What follows may take long: the pod's status names the node meanwhile."""
+        await self._results.written(one.pod.uid)  # an earlier nomination must not come after this one
+        if await self._pre_binding.nominate(one.item):
+            self._results.expected(one.pod, one.node_name)
+
+    async def _bind_by_extender(self, cycle: cycle_pb2.Cycle, one: Assumed) -> None:
+        """Have an extender bind the pod; where it fails and may be ignored, the Bind plugins do."""
+        assert self._extension is not None
+        started = self._observed.clock()
+        said = await self._extension.bind(cycle.pod_class, one.item)
+        if said is None:
+            await self._bind_by_plugins(cycle, [one])
+            return
+        self._observed.point("Bind", said.code, cycle.profile, self._observed.clock() - started)
+        if said.code == status.Code.SUCCESS:
+            self._settled(1)
+            self.said_bound.add(one.pod.uid, (cycle, one))
+            self._results.bound(one.pod, one.node_name, one.looked_at)
+        else:
+            self._take_back(cycle, one, said)
+
+    def _not_bound(self, bound: tuple[cycle_pb2.Cycle, Assumed]) -> None:
+        cycle, one = bound
+        self._binding += 1
+        text = (
+            f"an extender said that it has bound the pod to node {one.node_name}, and the pod is still without a node"
+        )
+        self._take_back(cycle, one, status.error("", text))
+
+    async def _bind_prepared(self, cycle: cycle_pb2.Cycle, assumed: list[Assumed]) -> None:
+        """Bind pods. One whose earlier attempt is still being written to its status is bound after that, by itself."""
+        later = [one for one in assumed if self._results.has_unwritten(one.pod.uid)]
+        for one in later:
+            self.background.start(self._bind_when_written(cycle, one))
+        now = [one for one in assumed if one not in later] if later else assumed
+        if now:
+            await self._bind_now(cycle, now)
+
+    async def _bind_when_written(self, cycle: cycle_pb2.Cycle, one: Assumed) -> None:
+        await self._results.written(one.pod.uid)
+        await self._bind_now(cycle, [one])
+
+    async def _bind_now(self, cycle: cycle_pb2.Cycle, assumed: list[Assumed]) -> None:
+        if self._extension is not None and self._extension.binds(cycle.pod_class):
+            await asyncio.gather(*(self._bind_by_extender(cycle, one) for one in assumed))
+            return
+        await self._bind_by_plugins(cycle, assumed)
+
+    async def _bind_by_plugins(self, cycle: cycle_pb2.Cycle, assumed: list[Assumed]) -> None:
+        request = bind_pb2.BindRequest(cycle=cycle, items=[one.item for one in assumed])
+        started = self._observed.clock()
+        async for result in self._binders.bind(request):
+            one = assumed[result.index]
+            said = wire_status.from_message(result.status)
+            self._observed.point("Bind", said.code, cycle.profile, self._observed.clock() - started)
+            if said.code == status.Code.SUCCESS:
+                self._settled(1)
+                self._results.bound(one.pod, one.node_name, one.looked_at)
+            else:
+                self._take_back(cycle, one, said)
+
+    def _take_back(self, cycle: cycle_pb2.Cycle, one: Assumed, why: status.Status, text: str = "") -> None:
+        """The pod is not bound: nothing is assumed of it any more, and it goes back to the queue; `text` is told where
+        the status does not say it all.
+        """
+        if one.prepared and one.state:
+            # First what was written is given back: the next attempt must not take it for its own.
+            self.background.start(self._give_back(cycle, one, why, text))
+            return
+        self._settled(1)
+        if one.reserved:
+            self._reserved.unreserve(cycle, [one.placement])
+        placed = self._cache.pod(one.pod.uid)
+        was = None
+        if placed is not None and placed.assumed:
+            pod = self._cache.registry[placed.class_id].pod
+            was = cluster_watch.PodInEvent(pod, placed.key, placed.uid, placed.node_name, "")
+            self._cache.forget(placed.uid)
+        rejectors = frozenset({why.plugin}) if why.rejected and why.plugin else frozenset()
+        self._results.failed(one.pod, outcomes.Failure(text or why.message, rejectors, nominated_node=""))
+        if was is not None:
+            # To the others it is as if a pod had left the node.
+            self._carry_out(
+                self._queue.on_event(
+                    cluster_event.ASSIGNED_POD_DELETE,
+                    was,
+                    None,
+                    self._now(),
+                    exclude_uid=one.pod.uid if rejectors else "",
+                )
+            )
+
+    async def _give_back(self, cycle: cycle_pb2.Cycle, one: Assumed, why: status.Status, text: str) -> None:
+        await self._pre_binding.release(one.item)
+        self._take_back(cycle, dataclasses.replace(one, prepared=False), why, text)
+
+    def _settled(self, pods: int) -> None:
+        self._binding -= pods
+        if self._binding < MAX_BINDING:
+            self._room.set()
+
+
+def _permit_text(said: status.Status) -> str:
+    """A refusal is told as if the one node that was chosen were all there is. An error speaks for itself."""
+    return fit_error.message(1, None, [(said, 1)], "") if said.rejected else ""
+
+
+def _drivers(claim: resource_pb2.ResourceClaim) -> list[str]:
+    """The driver of each device that has to be prepared."""
+    return [result.driver for result in claim.status.allocation.devices.results if result.binding_conditions]

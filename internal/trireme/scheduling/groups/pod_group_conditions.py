@@ -1,0 +1,114 @@
+"""What is written on PodGroups: the condition PodGroupInitiallyScheduled, and an event for who waits in vain.
+
+The condition is written when it changes, and never goes back once the group has been scheduled. Whether it has is what
+its object says: if somebody takes the condition away it is written anew. Only what was asked for a moment ago counts
+before the object shows it.
+
+Source: pkg/scheduler/schedule_one_podgroup.go updatePodGroupCondition.
+"""
+
+from collections.abc import Callable
+
+from trireme.queueing import pod_groups
+from trireme.queueing.pod_group_forest import Group
+from trireme.v1 import bind_pb2, cycle_pb2, meta_pb2
+from trireme_kube.client import note
+from trireme_kube.client.event_series import ObjectReference, pod_reference
+from trireme_kube.client.events import WARNING, EventRecorder
+
+INITIALLY_SCHEDULED = "PodGroupInitiallyScheduled"
+
+SCHEDULED = "Scheduled"
+UNSCHEDULABLE = "Unschedulable"
+SCHEDULER_ERROR = "SchedulerError"
+
+WAITING_FOR_PODS = "WaitingForPods"
+WAITING_FOR_GROUP = "WaitingForPodGroup"
+
+
+# How long a condition that was asked for counts though the object does not show it. A write that failed is done again.
+_UNSEEN_SECONDS = 10.0
+
+
+class PodGroupConditions:
+    """Writes conditions, through `send`, and events."""
+
+    def __init__(
+        self,
+        send: Callable[[bind_pb2.Action], None],
+        recorder: EventRecorder,
+        now: Callable[[], float],
+        wall: Callable[[], float],
+    ) -> None:
+        self._send = send
+        self._recorder = recorder
+        self._now = now
+        self._wall = wall
+        # By UID: what was asked for last, of which object, and until when that counts.
+        self._asked: dict[str, tuple[meta_pb2.Condition, str, float]] = {}
+
+    def set(self, pod_group: Group, reason: str, message: str) -> None:
+        """The group's last attempt ended so."""
+        metadata = pod_group.metadata
+        shown = next((each for each in pod_group.status.conditions if each.type == INITIALLY_SCHEDULED), None)
+        known = self._unseen(metadata) or shown
+        condition = meta_pb2.Condition(
+            type=INITIALLY_SCHEDULED,
+            status="True" if reason == SCHEDULED else "False",
+            reason=reason,
+            message=note.cut(message, note.MAX_MESSAGE_BYTES),
+            observed_generation=metadata.generation,
+        )
+        if known is not None:
+            if known.status == "True" and condition.status != "True":
+                return
+            condition.last_transition_time.CopyFrom(known.last_transition_time)
+            if condition == known:
+                return
+        if known is None or known.status != condition.status:
+            condition.last_transition_time.Clear()
+            condition.last_transition_time.seconds = int(self._wall())
+        self._asked[metadata.uid] = condition, metadata.resource_version, self._now() + _UNSEEN_SECONDS
+        self._send(
+            bind_pb2.Action(
+                pod=cycle_pb2.PodIdentity(namespace=metadata.namespace, name=metadata.name, uid=metadata.uid),
+                set_group_condition=bind_pb2.SetGroupCondition(condition=condition),
+            )
+        )
+
+    def _unseen(self, metadata: meta_pb2.ObjectMeta) -> meta_pb2.Condition | None:
+        """What was asked for of this very object."""
+        asked, version, until = self._asked.get(metadata.uid, (None, "", 0.0))
+        return asked if version == metadata.resource_version and self._now() < until else None
+
+    def gone(self, uid: str) -> None:
+        """The PodGroup is deleted."""
+        self._asked.pop(uid, None)
+
+    def tell_lack(self, group: pod_groups.GroupState, missing: str) -> None:
+        """The group's pods wait for what only its owner can give: members, or what is missing."""
+        profile = next(iter(group.waiting.values())).record.profile
+        if group.tree is not None:
+            metadata = group.tree.message.metadata
+            version = "v1beta1"
+            if group.tree.composite:
+                version = "v1alpha3"
+                text = f'waiting for composite pod group "{group.name}" tree to meet quorum'
+            else:
+                count, known = group.tree.min_count, group.known[group.name]
+                text = f"waiting for minCount ({count}) pods to appear: {known} are there"
+            reference = ObjectReference(
+                group.group_key.api_kind,
+                metadata.namespace,
+                metadata.name,
+                metadata.uid,
+                f"scheduling.k8s.io/{version}",
+                metadata.resource_version,
+            )
+            self._recorder.record(reference, WARNING, WAITING_FOR_PODS, "Scheduling", text, profile)
+            return
+        for pod in group.waiting.values():
+            parsed = pod.record.pod.parsed
+            regarding = pod_reference(parsed.namespace, parsed.name, parsed.uid, str(parsed.resource_version))
+            text = f"waiting {missing}"
+            self._recorder.record(regarding, WARNING, WAITING_FOR_GROUP, "Scheduling", text, profile)

@@ -1,0 +1,355 @@
+"""The scheduling cycle of one group, or of one tree of groups: all of its members that fit are bound, or none is.
+
+The members are tried (`pod_group_trial`); then each goes on to be bound, or goes back with why, and the PodGroups get
+their conditions. Binding goes on beside the next cycle, as for single pods.
+
+Source: pkg/scheduler/schedule_one_podgroup.go.
+"""
+
+import dataclasses
+import logging
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+from trireme.cache.pod_projection import TERMINATING
+from trireme.framework import status
+from trireme.queueing import pod_group_forest, pod_group_queue, pod_groups, queue_pod, scheduling_queue
+from trireme.queueing.pod_group_queue import Attempt
+from trireme.scheduling import binding_cycle, cycle_parts, outcomes, preempting
+from trireme.scheduling.groups import pod_group_conditions, pod_group_preempting
+from trireme.scheduling.groups.pod_group_results import (
+    UNSCHEDULABLE,
+    GroupStatus,
+    Result,
+    Trial,
+    Try,
+    Verdict,
+    Wanted,
+    completed,
+)
+from trireme.scheduling.groups.pod_group_trial import PodGroupTrials
+from trireme.v1 import bind_pb2, core_pb2, cycle_pb2
+from trireme_kube.componentbase import klog
+
+log = logging.getLogger(__name__)
+
+# How long a member may wait on Permit for the others, in seconds.
+PERMIT_SECONDS = 300.0
+
+_LOWER = "PreemptLowerPriority"
+
+_ATTEMPTS = {
+    Verdict.SUCCESS: Attempt.SCHEDULED,
+    Verdict.UNSCHEDULABLE: Attempt.UNSCHEDULABLE,
+    Verdict.ERROR: Attempt.ERROR,
+}
+# Where a way out was looked for, by how that ended.
+_AFTER = {status.Code.SUCCESS: Attempt.WAITING, status.Code.ERROR: Attempt.ERROR}
+
+
+class PodGroupCycle:
+    """Runs the cycles of groups."""
+
+    def __init__(
+        self,
+        parts: cycle_parts.CycleParts,
+        queue: pod_group_queue.PodGroupQueue,
+        trials: PodGroupTrials,
+        attempt: Try,
+        post_filters: pod_group_preempting.PodGroupPostFilters,
+        preemptions: preempting.Preempting,
+        binding: binding_cycle.BindingCycle,
+        conditions: pod_group_conditions.PodGroupConditions,
+        gang_profiles: frozenset[str],
+        max_batch: int,
+        *,
+        asynchronous: bool,
+        own_policy: bool = False,
+    ) -> None:
+        """`attempt` tries a group, `trials` undoes what it assumed. `gang_profiles` have the GangScheduling plugin;
+        without it whatever fits is bound. `asynchronous`: victims are deleted beside the scheduling of others.
+        `own_policy`: groups have a preemption policy of their own.
+        """
+        self._cache = parts.cache
+        self._results = parts.results
+        self._observed = parts.observed
+        self._carry_out = parts.carry_out
+        self._now = parts.now
+        self._observed.make_group_instruments()
+        self._queue = queue
+        self._trials = trials
+        self._try = attempt
+        self._post_filters = post_filters
+        self._preemptions = preemptions
+        self._binding = binding
+        self._conditions = conditions
+        self._gang_profiles = gang_profiles
+        self._max_batch = max_batch
+        self._asynchronous = asynchronous
+        self._own_policy = own_policy
+
+    async def run(self, batch: scheduling_queue.Batch) -> None:
+        """Place the members that wait, or say of each why not."""
+        group: pod_groups.GroupState = batch.pods[0].record.pod
+        started = self._observed.clock()
+        how = Attempt.ERROR
+        try:
+            how = await self._attempt(group)
+        finally:
+            self._carry_out(self._queue.attempted(group, how, self._now()))
+            self._observed.group_tried(batch.profile, how.value, self._observed.clock() - started)
+
+    async def _attempt(self, group: pod_groups.GroupState) -> Attempt:
+        tree = group.tree
+        members = self._members(group)
+        if tree is None:
+            self._fail_all(members, f'{group.group_key.kind}.scheduling.k8s.io "{group.name}" not found')
+            return Attempt.ERROR
+        odd = self._odd(group, members)
+        if odd:
+            self._fail_all(members, odd)
+            for leaf in tree.leaves():
+                self._conditions.set(leaf.message, pod_group_conditions.SCHEDULER_ERROR, odd)
+            return Attempt.ERROR
+        members = [pod for pod in members if self._to_be_tried(pod)]
+        if not members:
+            return Attempt.SCHEDULED
+        klog.info(log, 3, "Attempting to schedule pod group", podGroup=klog.Ref(group.key))
+        wanted = self._wanted(group, tree, members)
+        self._queue.nominator.withhold(pod.uid for pod in members)
+        try:
+            started = self._observed.clock()
+            result = await self._try(wanted)
+            self._observed.group_algorithm_seconds.observe(self._observed.clock() - started)
+            how, way = _ATTEMPTS[result.status.verdict], None
+            if how is Attempt.UNSCHEDULABLE:
+                way = await self._look_for_a_way(wanted, result)
+                how = _AFTER.get(way.code, how)
+        finally:
+            self._queue.nominator.show()
+        if result.succeeded:
+            self._bind(group, result)
+        self._tell(wanted, result, way)
+        return how
+
+    async def _look_for_a_way(self, wanted: Wanted, result: Result) -> pod_group_preempting.GroupWayOut:
+        """Ask for a way out, and start on it."""
+        group, started = wanted.group, self._observed.clock()
+        way = await self._post_filters.find(wanted, result)
+        self._observed.point("PodGroupPostFilter", way.code, wanted.profile, self._observed.clock() - started)
+        await self._free_devices(group, way.actions)
+        if way.code is not status.Code.SUCCESS:
+            return way
+        failed = await self._make_room(group, [action for action in way.actions if action.HasField("evict")])
+        return pod_group_preempting.not_made(failed) if failed else way
+
+    def _members(self, group: pod_groups.GroupState) -> list[queue_pod.QueuedPod]:
+        """Those who are tried now, in order within each PodGroup."""
+        return pod_groups.in_order([group.members[uid] for uid in group.attempt or () if uid in group.members])
+
+    def _wanted(
+        self, group: pod_groups.GroupState, tree: pod_group_forest.GroupNode, members: Sequence[queue_pod.QueuedPod]
+    ) -> Wanted:
+        by_group: dict[str, list[queue_pod.QueuedPod]] = {}
+        for pod in members:
+            by_group.setdefault(pod_groups.group_of(pod), []).append(pod)
+        minimums = members[0].record.profile in self._gang_profiles
+        return Wanted(group, tree, by_group, self._scheduled(group), minimums)
+
+    async def _make_room(self, group: pod_groups.GroupState, victims: Sequence[bind_pb2.Action]) -> str:
+        """Have the victims deleted, beside the scheduling of others where that may be; else answers what failed."""
+        if group.entity is None:
+            return ""
+        if self._asynchronous:
+            self._preemptions.start(group.entity, "", victims)
+            return ""
+        return await self._preemptions.finish(group.entity, "", victims)
+
+    async def _free_devices(self, group: pod_groups.GroupState, actions: Sequence[bind_pb2.Action]) -> None:
+        """Have claims given up that the group cannot use as they are."""
+        claims = [action for action in actions if not action.HasField("evict")]
+        failed = await self._preemptions.carry_out(claims) if claims else ""
+        if failed:
+            log.warning("claims that pod group %s cannot use are not given up: %s", group.key, failed)
+
+    def _scheduled(self, group: pod_groups.GroupState) -> Counter[str]:
+        """How many members have a node, assumed ones included, by name of their PodGroup."""
+        scheduled = Counter(group.placed.values())
+        scheduled.update(pod_groups.group_of(pod) for uid, pod in group.members.items() if self._cache.is_assumed(uid))
+        return scheduled
+
+    def _odd(self, group: pod_groups.GroupState, members: Sequence[queue_pod.QueuedPod]) -> str:
+        """What is wrong with the group as a whole; empty: nothing is."""
+        name, policy, whose = "", "", ""
+        if self._own_policy and group.tree is not None:
+            policy, whose = group.tree.message.spec.preemption_policy or _LOWER, " as the pod group's preemption policy"
+        for scheduler, priority, preemption in self._seen_by_the_group(group, members):
+            name, policy = name or scheduler, policy or preemption
+            if scheduler != name:
+                return (
+                    "all pods in a single pod group should have the same .spec.schedulerName set, got: "
+                    f'"{scheduler}" and "{name}"'
+                )
+            if priority != group.priority:
+                return (
+                    "all pods in a single pod group should have the same priority as the pod group's priority, got "
+                    f"{priority} and {group.priority}"
+                )
+            if preemption != policy:
+                return (
+                    f"all pods in a single pod group should have the same preemption policy{whose}, got "
+                    f"{preemption} and {policy}"
+                )
+        return ""
+
+    def _seen_by_the_group(
+        self, group: pod_groups.GroupState, members: Sequence[queue_pod.QueuedPod]
+    ) -> Iterator[tuple[str, int, str]]:
+        """What all members have to agree on: schedulerName, priority, preemption policy. Each class is seen once."""
+        seen: set[int] = set()
+        for pod in members:
+            class_id = pod.record.class_id
+            if class_id and class_id not in seen:
+                seen.add(class_id)
+                yield _agreed(self._cache.registry[class_id].pod)
+        assumed = [uid for uid in group.members if self._cache.is_assumed(uid)]
+        for uid in (*group.placed, *assumed):
+            placed = self._cache.pod(uid)
+            if placed is not None and placed.class_id not in seen:
+                seen.add(placed.class_id)
+                yield _agreed(self._cache.registry[placed.class_id].pod)
+
+    def _to_be_tried(self, pod: queue_pod.QueuedPod) -> bool:
+        if pod.record.pod.parsed.flags & TERMINATING:
+            self._results.skipped(pod)
+            return False
+        if self._cache.pod(pod.uid) is not None or pod.flight is None or pod.flight.deleted:
+            self._queue.done(pod.uid, self._now())
+            return False
+        return True
+
+    def _bind(self, group: pod_groups.GroupState, result: Result) -> None:
+        """Have those that fitted bound; those that went away meanwhile are not there any more."""
+        trials = list(result.placed())
+        self._trials.settle(trials)
+        placed = []
+        for trial in trials:
+            if trial.assumed is None or trial.cycle is None:
+                continue
+            self._queue.nominator.delete(trial.pod.uid)
+            if trial.pod.flight is None or trial.pod.flight.deleted:
+                self._trials.take_back(trial)
+            else:
+                placed.append((trial.cycle, trial.assumed))
+        gang = bool(placed) and placed[0][0].profile in self._gang_profiles
+        waits: Mapping[str, float] = {}
+        if gang and not result.node.has_minimum(self._scheduled(group).__getitem__):
+            waits = {pod_groups.GANG_SCHEDULING: PERMIT_SECONDS}
+        for cycle, batch in self._batches(placed):
+            self._binding.start(cycle, batch, waits)
+        if gang and not waits:
+            self._binding.allow(group.members, pod_groups.GANG_SCHEDULING)
+
+    def _batches(
+        self, placed: Sequence[tuple[cycle_pb2.Cycle, binding_cycle.Assumed]]
+    ) -> Iterator[tuple[cycle_pb2.Cycle, list[binding_cycle.Assumed]]]:
+        batch: list[binding_cycle.Assumed] = []
+        for index, (cycle, assumed) in enumerate(placed):
+            batch.append(assumed)
+            last = index + 1 == len(placed) or placed[index + 1][0].pod_class != cycle.pod_class
+            if last or len(batch) >= self._max_batch:
+                yield cycle, batch
+                batch = []
+
+    def _tell(self, wanted: Wanted, result: Result, way: pod_group_preempting.GroupWayOut | None) -> None:
+        """What each group of pods, and each member, is told. `way`: what came of looking for a way out."""
+        results = list(completed(wanted.tree, result))
+        # What is said of the way out is said once for each group that has the status, as kube-scheduler does it.
+        shares = Counter(id(each.status) for each in results)
+        for each in results:
+            if each.node.composite:
+                continue
+            said = each.status if way is None else _after(each.status, way, shares[id(each.status)])
+            promised = way.nominated if way is not None and way.code is status.Code.SUCCESS else None
+            members = wanted.of(each.node)
+            _log_attempt(each, said, promised is not None, len(members))
+            self._report(members, each.trials, each.status, said, promised)
+            self._write_condition(each.node.message, said)
+
+    def _report(
+        self,
+        members: Sequence[queue_pod.QueuedPod],
+        trials: Sequence[Trial],
+        before: GroupStatus,
+        said: GroupStatus,
+        nominated: Mapping[str, str] | None = None,
+    ) -> None:
+        """Each member of a PodGroup that is not being bound goes back with why. `before` is what was said of the group
+        before a way out was looked for; `nominated`: it was found, and these members (UID) wait for these nodes.
+        """
+        waiting = nominated is not None
+        promised = nominated or {}
+        for trial in trials:
+            uid = trial.pod.uid
+            failure = trial.failure
+            if said.verdict is Verdict.ERROR:
+                failure = failure if trial.failed_by_error else outcomes.Failure(said.message, nominated_node="")
+            elif failure is not None:
+                failure = _nominated(failure, promised.get(uid))
+            elif said.verdict is Verdict.UNSCHEDULABLE:
+                text = said.message if waiting else f"{UNSCHEDULABLE}, {said.message}"
+                failure = outcomes.Failure(text, nominated_node=promised.get(uid, ""), unschedulable=True)
+            if failure is not None:
+                self._results.failed(trial.pod, failure)
+        error = said.verdict is Verdict.ERROR
+        for pod in members[len(trials) :]:
+            text = said.message if error else before.message
+            node = "" if error else promised.get(pod.uid)
+            self._results.failed(pod, outcomes.Failure(text, nominated_node=node, unschedulable=not error))
+
+    def _fail_all(self, members: Sequence[queue_pod.QueuedPod], text: str) -> None:
+        for pod in members:
+            self._results.failed(pod, outcomes.Failure(text, nominated_node=""))
+
+    def _write_condition(self, pod_group: pod_group_forest.Group, said: GroupStatus) -> None:
+        reason = {
+            Verdict.SUCCESS: pod_group_conditions.SCHEDULED,
+            Verdict.UNSCHEDULABLE: pod_group_conditions.UNSCHEDULABLE,
+        }.get(said.verdict, pod_group_conditions.SCHEDULER_ERROR)
+        self._conditions.set(pod_group, reason, said.message)
+
+
+def _after(said: GroupStatus, way: pod_group_preempting.GroupWayOut, times: int) -> GroupStatus:
+    """What is said of the group once a way out was looked for."""
+    if way.code is status.Code.ERROR:
+        return GroupStatus(Verdict.ERROR, (way.message,))
+    # An empty text is joined too, as kube-scheduler does it.
+    return dataclasses.replace(said, reasons=(*said.reasons, *[way.message] * times))
+
+
+def _log_attempt(result: Result, said: GroupStatus, waiting: bool, members: int) -> None:
+    """One line a decision, in kube-scheduler's words."""
+    group = klog.Ref(result.node.key.name)
+    if said.verdict is Verdict.SUCCESS:
+        placed = sum(trial.assumed is not None for trial in result.trials)
+        text, left = "Successfully scheduled a pod group", members - placed
+        klog.info(log, 2, text, podGroup=group, scheduledPods=placed, unschedulablePods=left)
+    elif said.verdict is Verdict.ERROR:
+        text = "Error scheduling pod group"
+        klog.error(log, text, err=said.message, logger="UnhandledError", podGroup=group, errorPods=members)
+    else:
+        text = "Pod group is waiting for preemption" if waiting else "Unable to schedule a pod group"
+        klog.info(log, 2, text, podGroup=group, unschedulablePods=members, err=said.message)
+
+
+def _agreed(pod: core_pb2.Pod) -> tuple[str, int, str]:
+    spec = pod.spec
+    return spec.scheduler_name, spec.priority, spec.preemption_policy or _LOWER
+
+
+def _nominated(failure: outcomes.Failure, node: str | None) -> outcomes.Failure:
+    if node is None:
+        return failure
+    return outcomes.Failure(
+        failure.message, failure.rejectors, failure.pending_plugins, node, unschedulable=failure.unschedulable
+    )

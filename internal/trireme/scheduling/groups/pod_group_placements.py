@@ -1,0 +1,220 @@
+"""Topology-aware placement of groups (gate TopologyAwareWorkloadScheduling): all members in one domain, the best one.
+
+Each value of the node label that the group names is a placement: the group is tried on its nodes alone, as if there
+were no others. Of several that it fits in, the plugins at PlacementScore choose; a group without a constraint has one
+placement, all nodes. Where members have a node already, only their domain comes in question.
+
+Groups of groups nest: in each placement of one its groups are tried, one after the other, and the placements of those
+lie within it. So what a group in the tree is told to share bounds all below it.
+
+Source: pkg/scheduler/schedule_one_podgroup.go podGroupSchedulingPlacementAlgorithm,
+compositePodGroupSchedulingPlacementAlgorithm, …/plugins/topologyaware.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from trireme.cache import placed_pod
+from trireme.config import model
+from trireme.framework import status
+from trireme.frontend.phase_clients import phases, replicas
+from trireme.queueing import pod_groups
+from trireme.queueing.pod_group_forest import GroupNode
+from trireme.scheduling import cycle_parts
+from trireme.scheduling.groups.pod_group_results import (
+    UNSCHEDULABLE,
+    GroupStatus,
+    Result,
+    Verdict,
+    Wanted,
+    feasible,
+    settled,
+)
+from trireme.scheduling.groups.pod_group_trial import Placement, PodGroupTrials
+from trireme.v1 import score_pb2
+from trireme.wire import status as wire_status
+
+TOPOLOGY = "TopologyPlacementGenerator"
+
+
+class _NoDomain(Exception):
+    """Members that have a node already are in no domain, or in several."""
+
+
+class PodGroupPlacements:
+    """Tries groups, one placement after the other."""
+
+    def __init__(
+        self,
+        parts: cycle_parts.CycleParts,
+        trials: PodGroupTrials,
+        generators: Mapping[str, Sequence[str]],
+        scorers: Mapping[str, Sequence[model.Plugin]],
+        random: Callable[[], float],
+    ) -> None:
+        """`generators` and `scorers` are the plugins at PlacementGenerate and PlacementScore of each profile; `random`
+        decides between placements that are equally good.
+        """
+        self._cache = parts.cache
+        self._calls = parts.calls
+        self._publish = parts.publish
+        self._observed = parts.observed
+        self._trials = trials
+        self._generators = generators
+        self._scorers = scorers
+        self._random = random
+        self._observed.make_placement_instruments()
+
+    async def run(self, wanted: Wanted) -> Result:
+        """Try the tree; on success everybody who has a place is assumed there, in the best placement."""
+        return settled(await self._try(wanted, wanted.tree, None))
+
+    async def _try(self, wanted: Wanted, node: GroupNode, around: Placement | None) -> Result:
+        """Try a group of the tree, within a placement of the group around it."""
+        placements: Sequence[Placement | None] = (around,)
+        if node.topology and self._generators.get(wanted.profile, ())[:1] == (TOPOLOGY,):
+            try:
+                placements = self._generate(wanted, node, around)
+            except _NoDomain as error:
+                return Result(node, GroupStatus(Verdict.ERROR, (str(error),)))
+        if not placements:
+            return Result(node, GroupStatus(Verdict.UNSCHEDULABLE, ("no feasible placements found",)))
+        if not node.composite:
+            self._observed.generated_placements.add((wanted.profile,), len(placements))
+        found: list[tuple[Placement | None, Result]] = []
+        first: Result | None = None
+        for placement in placements:
+            result = await self._within(wanted, node, placement)
+            if result.status.verdict is Verdict.ERROR or (result.succeeded and len(placements) == 1):
+                return result
+            first = first or result
+            if result.succeeded:
+                self._trials.undo(list(result.placed()))
+                found.append((placement, result))
+        if not found and first is not None:
+            first.status = _nowhere(len(placements), first.status)
+            return first
+        return await self._best(wanted, node, found)
+
+    async def _within(self, wanted: Wanted, node: GroupNode, placement: Placement | None) -> Result:
+        """Try a group in one placement."""
+        if node.composite:
+            return await self._children(wanted, node, placement)
+        started = self._observed.clock()
+        result = await self._trials.leaf(wanted, node, placement)
+        if result.status.verdict is not Verdict.ERROR:
+            self._observed.placement_tried(wanted.profile, result.succeeded, self._observed.clock() - started)
+        return result
+
+    async def _children(self, wanted: Wanted, node: GroupNode, placement: Placement | None) -> Result:
+        """Try the groups of a group, one after the other, until enough of them fit or cannot any more. Each sees those
+        before it.
+        """
+        min_count = node.min_count if wanted.minimums else 0
+        result = Result(node, feasible(min_count, 0, len(node.children)))
+        if result.status.verdict is Verdict.UNSCHEDULABLE:
+            return result
+        stands, scheduled = result.status, 0
+        try:
+            for index, child in enumerate(node.children):
+                tried = await self._try(wanted, child, placement)
+                if tried.status.verdict is Verdict.ERROR:
+                    self._undo(result.children)
+                    text = f"composite pod group evaluation failed due to child error: {tried.status.message}"
+                    return Result(node, GroupStatus(Verdict.ERROR, (text,)))
+                result.children.append(tried)
+                scheduled += tried.succeeded
+                stands = feasible(min_count, scheduled, len(node.children) - index - 1)
+                if stands.verdict is Verdict.UNSCHEDULABLE:
+                    break
+        except BaseException:
+            self._undo(result.children)
+            raise
+        result.status = stands
+        if not result.succeeded:
+            self._undo(result.children)
+        return result
+
+    def _undo(self, results: Sequence[Result]) -> None:
+        self._trials.undo([trial for result in results for trial in result.placed()])
+
+    def _generate(self, wanted: Wanted, node: GroupNode, around: Placement | None) -> list[Placement]:
+        """One placement for each domain that comes in question. Raises: _NoDomain."""
+        domains: dict[str, list[int]] = {}
+        inside = None if around is None else frozenset(around.slots)
+        for name in self._cache.node_names():
+            entry, slot = self._cache.node(name), self._cache.slot_of(name)
+            if entry is not None and node.topology in entry.metadata.labels and (inside is None or slot in inside):
+                domains.setdefault(entry.metadata.labels[node.topology], []).append(slot)
+        required = self._domain_of_scheduled(wanted, node)
+        return [
+            Placement(domain, tuple(slots))
+            for domain, slots in domains.items()
+            if required is None or domain == required
+        ]
+
+    def _domain_of_scheduled(self, wanted: Wanted, node: GroupNode) -> str | None:
+        """The domain of the members that have a node; None: none has. Raises: _NoDomain."""
+        found: str | None = None
+        told = "cannot determine domain for already scheduled pods: "
+        for pod in self._scheduled(wanted, node):
+            entry = self._cache.node(pod.node_name)
+            if entry is None:
+                raise _NoDomain(f"{told}getting node for pod {pod.key}: node {pod.node_name} not found")
+            domain = entry.metadata.labels.get(node.topology)
+            if domain is None:
+                raise _NoDomain(f"{told}no topology domain found for pod {pod.key}")
+            if found is not None and found != domain:
+                raise _NoDomain(f"{told}more than 1 domain found for pod group: {found}, {domain}")
+            found = domain
+        return found
+
+    def _scheduled(self, wanted: Wanted, node: GroupNode) -> Iterator[placed_pod.PlacedPod]:
+        if node.too_high:
+            raise _NoDomain(f"exceeded maximum hierarchy depth under {node.key}")
+        group, names = wanted.group, {leaf.name for leaf in node.leaves()}
+        placed = (uid for uid, name in group.placed.items() if name in names)
+        members = (uid for uid, pod in group.members.items() if pod_groups.group_of(pod) in names)
+        for uid in (*placed, *members):
+            pod = self._cache.pod(uid)
+            if pod is not None:
+                yield pod
+
+    async def _best(self, wanted: Wanted, node: GroupNode, found: Sequence[tuple[Placement | None, Result]]) -> Result:
+        """The result in the placement that the plugins prefer, assumed anew; or what failed."""
+        result: Result | GroupStatus = found[0][1] if len(found) == 1 else await self._preferred(wanted, node, found)
+        if isinstance(result, GroupStatus):
+            return Result(node, result)
+        failed = await self._trials.again(list(result.placed()))
+        if failed:
+            return Result(node, GroupStatus(Verdict.ERROR, (f"failed to assume the subtree: {failed}",)))
+        return result
+
+    async def _preferred(
+        self, wanted: Wanted, node: GroupNode, found: Sequence[tuple[Placement | None, Result]]
+    ) -> Result | GroupStatus:
+        """Nothing of any of them is assumed."""
+        record = wanted.everybody()[0].record
+        request = score_pb2.ScorePlacementsRequest(
+            cycle=self._calls.cycle(record.profile, record.class_id, self._publish()),
+            scheduled=sum(wanted.scheduled.get(leaf.name, 0) for leaf in node.leaves()),
+        )
+        for plugin in self._scorers.get(record.profile, ()):
+            request.plugins.add(plugin=plugin.name, weight=plugin.weight)
+        for placement, result in found:
+            slots = placement.slots if placement is not None else ()
+            request.placements.add(slots=slots, pod_classes=[trial.pod.record.class_id for trial in result.placed()])
+        try:
+            response = await self._calls.score_placements(request)
+        except (phases.PhaseFault, replicas.PhaseUnavailable) as error:
+            return GroupStatus(Verdict.ERROR, (str(error),))
+        if wire_status.from_message(response.status).code is not status.Code.SUCCESS:
+            return GroupStatus(Verdict.ERROR, tuple(response.status.messages))
+        rated = [(total, self._random(), number) for number, total in enumerate(response.totals)]
+        return found[max(rated)[2]][1]
+
+
+def _nowhere(placements: int, said: GroupStatus) -> GroupStatus:
+    """No placement will do; the first one stands for all of them."""
+    why = UNSCHEDULABLE if said.summary else said.message
+    text = f"0/{placements} placements are available, first placement status: {why}"
+    return GroupStatus(Verdict.UNSCHEDULABLE, (UNSCHEDULABLE, text), summary=True)

@@ -1,0 +1,192 @@
+"""The way out for a group that does not fit (PodGroupPostFilter): others of lower priority go, in the whole cluster.
+
+Filter says who may go at all. The cluster cache hides all of them from the replicas, the group is tried as always, and
+filter says who of them may stay beside it after all. Then everything is shown again, so that for the rest of the world
+nothing happened; what has to go is deleted beside the scheduling of others, as for single pods, and the members are
+promised the places that were found. Nobody else is scheduled while pods are hidden.
+
+Source: pkg/scheduler/framework/preemption/podgrouppreemption.go, RunPodGroupPostFilterPlugins.
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from trireme.framework import status
+from trireme.frontend.phase_clients import phases, replicas
+from trireme.queueing import queue_places, queue_pod
+from trireme.queueing.pre_enqueue import DYNAMIC_RESOURCES
+from trireme.scheduling import cycle_parts
+from trireme.scheduling.groups.pod_group_results import Result, Trial, Try, Verdict, Wanted
+from trireme.scheduling.groups.pod_group_trial import PodGroupTrials
+from trireme.v1 import bind_pb2, cycle_pb2, filter_pb2, scheduling_pb2
+from trireme.wire import status as wire_status
+
+_LOOKED_AT = "deallocation and deletion of ResourceClaims completed"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class GroupWayOut:
+    """What was found. On SUCCESS these members (UID) wait for these nodes, and the actions make room."""
+
+    code: status.Code
+    message: str
+    nominated: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    actions: Sequence[bind_pb2.Action] = ()
+
+
+class PodGroupPostFilters:
+    """Asks the PodGroupPostFilter plugins of each profile, in order."""
+
+    def __init__(
+        self,
+        parts: cycle_parts.CycleParts,
+        trials: PodGroupTrials,
+        attempt: Try,
+        plugins: Mapping[str, Sequence[str]],
+        *,
+        topology: bool,
+        group_claims: bool,
+    ) -> None:
+        """`attempt` tries a group, `trials` undoes what it assumed. `plugins` are those of each profile. `topology`:
+        groups may ask for one domain. `group_claims`: they may have claims for devices.
+        """
+        self._cache = parts.cache
+        self._calls = parts.calls
+        self._publish = parts.publish
+        self._observed = parts.observed
+        self._group_claims = group_claims
+        self._try = attempt
+        self._topology = topology
+        self._trials = trials
+        self._plugins = plugins
+
+    async def find(self, wanted: Wanted, tried: Result) -> GroupWayOut:
+        """The way out for who waits, after the trial said what it did of them."""
+        texts = []
+        actions: list[bind_pb2.Action] = []
+        for plugin in self._plugins.get(wanted.profile, ()):
+            if plugin == DYNAMIC_RESOURCES:
+                said = await self._devices(wanted, tried.trials)
+            elif plugin == queue_places.DEFAULT_PREEMPTION:
+                said = await self._preempt(wanted)
+                self._observed.group_preemption_attempts.add((said.code.label,))
+            else:
+                continue
+            actions.extend(said.actions)
+            said = dataclasses.replace(said, actions=tuple(actions))
+            if said.code in (status.Code.SUCCESS, status.Code.UNSCHEDULABLE_AND_UNRESOLVABLE):
+                return said
+            if said.code is not status.Code.UNSCHEDULABLE:
+                return dataclasses.replace(said, code=status.Code.ERROR, message=_error(plugin, said.message))
+            texts.append(said.message)
+        text = ", ".join(text for text in texts if text)
+        return GroupWayOut(status.Code.UNSCHEDULABLE, text, actions=tuple(actions))
+
+    async def _devices(self, wanted: Wanted, tried: Sequence[Trial]) -> GroupWayOut:
+        """What DynamicResources says; of a group of which no pod was tried it knows nothing. Filter is asked only where
+        there are claims, and not about groups of groups.
+        """
+        group = wanted.tree.message
+        if isinstance(group, scheduling_pb2.CompositePodGroup):
+            return GroupWayOut(status.Code.UNSCHEDULABLE, "")
+        if self._topology and group.spec.HasField("scheduling_constraints"):
+            return GroupWayOut(status.Code.UNSCHEDULABLE, "")
+        if not tried:
+            return GroupWayOut(status.Code.ERROR, "not found")
+        of_group = self._group_claims and bool(group.spec.resource_claims)
+        if not of_group and not any(self._cache.registry.of_one_pod(trial.pod.record.class_id) for trial in tried):
+            return GroupWayOut(status.Code.UNSCHEDULABLE, _LOOKED_AT)
+        request = self._question(wanted, [trial.pod for trial in tried])
+        request.devices.scheduled = wanted.scheduled.get(wanted.tree.name, 0)
+        for member, trial in zip(request.members, tried, strict=True):
+            if trial.columns is not None:
+                member.columns.CopyFrom(trial.columns)
+            if trial.assumed is not None:
+                member.state = trial.assumed.state
+        try:
+            response = await self._calls.pod_group_post_filter(request)
+        except (phases.PhaseFault, replicas.PhaseUnavailable) as error:
+            return GroupWayOut(status.Code.ERROR, str(error))
+        code = wire_status.from_message(response.status).code
+        return GroupWayOut(code, ", ".join(response.status.messages), actions=tuple(response.actions))
+
+    async def _preempt(self, wanted: Wanted) -> GroupWayOut:
+        members, started = wanted.everybody(), self._observed.clock()
+        try:
+            response = await self._calls.pod_group_post_filter(self._question(wanted, members))
+            if not response.potential:
+                current = {pod.uid: pod.record.nominated_node for pod in members}
+                way = _way_out(response, current)
+                # Who may not preempt, or does already, is not looked at any closer.
+                if way.code is status.Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+                    self._observed.preemption_evaluated(way.code, self._observed.clock() - started)
+                return way
+            way = await self._evaluate(wanted, response.potential)
+            self._observed.preemption_evaluated(way.code, self._observed.clock() - started)
+            return way
+        except (phases.PhaseFault, replicas.PhaseUnavailable) as error:
+            return GroupWayOut(status.Code.ERROR, f"pod group preemption: {error}")
+
+    async def _evaluate(self, wanted: Wanted, potential: Sequence[filter_pb2.Victim]) -> GroupWayOut:
+        hidden = [pod.pod.uid for victim in potential for pod in victim.pods]
+        self._cache.hide(hidden)
+        try:
+            return await self._make_room(wanted, potential)
+        finally:
+            self._cache.show(hidden)
+
+    async def _make_room(self, wanted: Wanted, potential: Sequence[filter_pb2.Victim]) -> GroupWayOut:
+        """Place the members while all who may go are hidden; who has to go then."""
+        result = await self._try(wanted)
+        if not result.succeeded:
+            unschedulable = result.status.verdict is Verdict.UNSCHEDULABLE
+            code = status.Code.UNSCHEDULABLE if unschedulable else status.Code.ERROR
+            return GroupWayOut(code, f"pod group preemption: {result.status.message}")
+        # As in kube-scheduler, who fitted counts and is promised the node, also where the pod's own group did not fit.
+        proposed = [(trial, trial.assumed) for trial in result.proposed() if trial.assumed is not None]
+        try:
+            request = self._question(wanted, [trial.pod for trial, _ in proposed])
+            for member, (_, assumed) in zip(request.members, proposed, strict=True):
+                member.slot = assumed.slot
+            request.victims.extend(potential)
+            response = await self._calls.pod_group_post_filter(request)
+            if response.HasField("disruption"):
+                self._observed.group_disrupts(wanted.tree.key.kind, response.disruption)
+            return _way_out(response, {trial.pod.uid: assumed.node_name for trial, assumed in proposed})
+        finally:
+            self._trials.undo(list(result.placed()))
+
+    def _question(self, wanted: Wanted, members: Sequence[queue_pod.QueuedPod]) -> filter_pb2.PodGroupPostFilterRequest:
+        first, metadata = members[0].record, wanted.tree.message.metadata
+        request = filter_pb2.PodGroupPostFilterRequest(
+            cycle=self._calls.cycle(first.profile, first.class_id, self._publish()),
+            pod_group=cycle_pb2.PodIdentity(namespace=metadata.namespace, name=metadata.name, uid=metadata.uid),
+            composite=wanted.tree.composite,
+            priority=wanted.tree.message.spec.priority,
+        )
+        for pod in members:
+            parsed = pod.record.pod.parsed
+            request.members.add(
+                pod=cycle_pb2.PodIdentity(namespace=parsed.namespace, name=parsed.name, uid=parsed.uid),
+                pod_class=pod.record.class_id,
+                nominated_node=pod.record.nominated_node,
+            )
+        return request
+
+
+def not_made(failure: str) -> GroupWayOut:
+    """The answer of DefaultPreemption where victims were found and stay."""
+    text = _error(queue_places.DEFAULT_PREEMPTION, f"pod group preemption: {failure}")
+    return GroupWayOut(status.Code.ERROR, text)
+
+
+def _error(plugin: str, message: str) -> str:
+    return f'error in "{plugin}" PodGroupPostFilter plugins: {message}'
+
+
+def _way_out(response: filter_pb2.PodGroupPostFilterResponse, nominated: Mapping[str, str]) -> GroupWayOut:
+    code = wire_status.from_message(response.status).code
+    text = ", ".join(response.status.messages)
+    if code is not status.Code.SUCCESS:
+        return GroupWayOut(code, text)
+    return GroupWayOut(code, text, nominated, tuple(response.actions))

@@ -1,0 +1,255 @@
+"""What becomes of an attempt: back to the queue, an event, a condition; or bound, and an event.
+
+Source: pkg/scheduler/schedule_one.go handleSchedulingFailure.
+"""
+
+import logging
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+from trireme.cache import pod_projection
+from trireme.framework import status
+from trireme.frontend.phase_clients import class_answers
+from trireme.frontend.serving import metrics_observed
+from trireme.queueing import queue_pod, queue_remote, scheduling_queue
+from trireme.scheduling import cluster_watch, fit_error, status_outbox
+from trireme.v1 import bind_pb2, core_pb2, cycle_pb2
+from trireme_kube.apimachinery import json_values
+from trireme_kube.client import note
+from trireme_kube.client.event_series import ObjectReference, pod_reference
+from trireme_kube.client.events import NORMAL, WARNING, EventRecorder
+from trireme_kube.componentbase import klog
+
+log = logging.getLogger(__name__)
+
+UNSCHEDULABLE = "Unschedulable"
+SCHEDULER_ERROR = "SchedulerError"
+
+_EMPTY: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why an attempt failed. Without `rejectors`: by error. `nominated_node` None: leave it; empty: clear it."""
+
+    message: str
+    rejectors: frozenset[str] = _EMPTY
+    pending_plugins: frozenset[str] = _EMPTY
+    nominated_node: str | None = None
+    unschedulable: bool = False
+
+    @property
+    def reason(self) -> str:
+        """The condition's reason."""
+        return UNSCHEDULABLE if self.unschedulable or self.rejectors else SCHEDULER_ERROR
+
+
+def looked_at(answer: class_answers.ClassAnswer, nodes: int) -> tuple[int, int]:
+    """How many nodes were looked at, and how many of them would do: counted where the log tells it."""
+    return (nodes, answer.feasible) if klog.enabled(log, 2) else (0, 0)
+
+
+class Outcomes:
+    """Carries outcomes to the queue, to events and, through `outbox`, to conditions."""
+
+    def __init__(
+        self,
+        queue: scheduling_queue.SchedulingQueue,
+        recorder: EventRecorder,
+        pending: Callable[[str], cluster_watch.PendingPod | None],
+        carry_out: Callable[[queue_remote.Instructions], None],
+        outbox: status_outbox.StatusOutbox,
+        now: Callable[[], float],
+        wall: Callable[[], float],
+        observed: metrics_observed.Observations,
+    ) -> None:
+        self._queue = queue
+        self._recorder = recorder
+        self._pending = pending
+        self._carry_out = carry_out
+        self._outbox = outbox
+        self._now = now
+        self._wall = wall
+        # The condition last asked for, for pods whose object does not show it yet: reason, message, since (Unix s).
+        self._asked: dict[str, tuple[str, str, int]] = {}
+        self._expected: dict[str, str] = {}  # UID → node, as written into the pod's status
+        self._observed = observed
+
+    def failed(self, pod: queue_pod.QueuedPod, failure: Failure) -> None:
+        """The attempt failed: the pod goes back, is told of, and gets its condition."""
+        refused = failure.reason == UNSCHEDULABLE
+        self._observed.failed(pod, metrics_observed.UNSCHEDULABLE if refused else metrics_observed.ERROR, self._now())
+        _log_failure(pod.key, failure)
+        uid = pod.uid
+        pending = self._pending(uid)
+        self._carry_out(
+            self._queue.put_back(
+                pod,
+                self._now(),
+                rejectors=failure.rejectors,
+                pending_plugins=failure.pending_plugins,
+                nominated_node=failure.nominated_node,
+            )
+        )
+        if klog.enabled(log, 3):
+            _log_place(pod)
+        if pending is None:
+            self._expected.pop(uid, None)
+            return
+        parsed = pending.parsed
+        regarding = _reference(parsed)
+        self._recorder.record(regarding, WARNING, "FailedScheduling", "Scheduling", failure.message, pod.record.profile)
+        self._set_condition(pending, failure)
+
+    def last_failure(self, uid: str) -> str:
+        """The message of the pod's last failed attempt, written or not; empty: none of this frontend's failed."""
+        return self._asked.get(uid, ("", "", 0))[1]
+
+    def expected(self, pod: queue_pod.QueuedPod, node_name: str) -> None:
+        """The pod's status names the node by now, whether or not its object shows it."""
+        self._expected[pod.uid] = node_name
+
+    def preparing(self, pod: queue_pod.QueuedPod, node_name: str) -> None:
+        """The pod waits for its devices to be prepared for the node."""
+        pending: cluster_watch.PendingPod = pod.record.pod
+        text = f"waiting for binding conditions for device on node {node_name}"
+        regarding = _reference(pending.parsed)
+        self._recorder.record(regarding, NORMAL, "BindingConditionsPending", "Scheduling", text, pod.record.profile)
+
+    def skipped(self, pod: queue_pod.QueuedPod) -> None:
+        """The pod is being deleted: it is not tried."""
+        self._queue.done(pod.uid, self._now())
+        pending = pod.record.pod if pod.record.pod.resized else self._pending(pod.uid)
+        if pending is not None:
+            text = f"skip schedule deleting pod: {pending.parsed.key}"
+            regarding = _reference(pending.parsed)
+            self._recorder.record(regarding, WARNING, "FailedScheduling", "Scheduling", text, pod.record.profile)
+
+    def has_unwritten(self, uid: str) -> bool:
+        """Whether the condition or nomination of an earlier attempt of the pod is still to be written."""
+        return self._outbox.has(uid)
+
+    async def written(self, uid: str) -> None:
+        """Return when condition and nomination of the pod's earlier attempts are written."""
+        await self._outbox.written(uid)
+
+    def bound(self, pod: queue_pod.QueuedPod, node_name: str, looked_at: tuple[int, int]) -> None:
+        """The pod is on the node. `looked_at`: how many nodes were, and how many of them would have done."""
+        self._observed.bound(pod, self._now())
+        if klog.enabled(log, 2):
+            evaluated, feasible = looked_at
+            klog.info(
+                log,
+                2,
+                "Successfully bound pod to node",
+                pod=klog.Ref(pod.key),
+                node=node_name,
+                evaluatedNodes=evaluated,
+                feasibleNodes=feasible,
+            )
+        self.gone(pod.uid)
+        pending: cluster_watch.PendingPod = pod.record.pod
+        self._recorder.scheduled(_reference(pending.parsed), node_name, pod.record.profile)
+
+    def gone(self, uid: str) -> None:
+        """The pod is deleted, or bound: nothing is to be said of its attempts any more."""
+        self._outbox.drop(uid)
+        self._asked.pop(uid, None)
+        self._expected.pop(uid, None)
+
+    def preempted(self, victim: ObjectReference, message: str, profile: str) -> None:
+        """The victim is deleted to make room."""
+        self._recorder.record(victim, NORMAL, "Preempted", "Preempting", message, profile)
+
+    def not_preempted(self, pod: queue_pod.QueuedPod, victim: ObjectReference, node_name: str, failure: str) -> None:
+        """The victim could not be deleted for the pod. A preemptor that is a group has no object here: the victim has
+        the event then.
+        """
+        pending = self._pending(pod.uid)
+        regarding = victim if pending is None else _reference(pending.parsed)
+        text = f"cannot preempt pod {victim.namespace}/{victim.name} on node {node_name}: {failure}"
+        self._recorder.record(regarding, WARNING, "PreemptionFailed", "Preempting", text, pod.record.profile)
+
+    def _set_condition(self, pending: cluster_watch.PendingPod, failure: Failure) -> None:
+        parsed = pending.parsed
+        known = self._asked.get(parsed.uid)
+        if known is None and parsed.condition and parsed.condition[0] == "False":
+            known = parsed.condition[1], parsed.condition[2], _unix_seconds(parsed.condition[3])
+        nominated = failure.nominated_node
+        shown = self._expected.pop(parsed.uid, parsed.nominated_node)
+        renominated = nominated is not None and nominated != shown
+        message = note.cut(failure.message, note.MAX_MESSAGE_BYTES)
+        if known is not None and known[:2] == (failure.reason, message) and not renominated:
+            return
+        since = known[2] if known is not None and known[2] else int(self._wall())
+        self._asked[parsed.uid] = (failure.reason, message, since)
+        condition = core_pb2.PodCondition(
+            type="PodScheduled",
+            status="False",
+            reason=failure.reason,
+            message=message,
+            observed_generation=parsed.generation,
+        )
+        condition.last_transition_time.seconds = since
+        action = bind_pb2.Action(
+            pod=cycle_pb2.PodIdentity(namespace=parsed.namespace, name=parsed.name, uid=parsed.uid),
+            set_condition=bind_pb2.SetCondition(condition=condition),
+        )
+        if renominated and nominated is not None:
+            action.set_condition.nominated_node_name = nominated
+        if klog.enabled(log, 3):
+            klog.info(
+                log,
+                3,
+                "Updating pod condition and nominated node name",
+                pod=klog.Ref(parsed.key),
+                conditionType=condition.type,
+                conditionStatus=condition.status,
+                conditionReason=condition.reason,
+                nominatedNodeName=nominated or "",
+            )
+        self._outbox.send(action)
+
+
+def _log_failure(key: str, failure: Failure) -> None:
+    """One line a decision, in kube-scheduler's words."""
+    pod = klog.Ref(key)
+    if failure.reason != UNSCHEDULABLE:
+        text = "Error scheduling pod; retrying"
+        klog.error(log, text, err=failure.message, logger="UnhandledError", pod=pod)
+    elif failure.message == fit_error.NO_NODES:
+        klog.info(log, 2, "Unable to schedule pod; no nodes are registered to the cluster; waiting", pod=pod)
+    else:
+        klog.info(log, 2, "Unable to schedule pod; no fit; waiting", pod=pod, err=failure.message)
+
+
+def _log_place(pod: queue_pod.QueuedPod) -> None:
+    """Where the pod waits now."""
+    klog.info(
+        log,
+        3,
+        "Pod moved to an internal scheduling queue",
+        **{
+            "pod": klog.Ref(pod.key),
+            "event": "ScheduleAttemptFailure",
+            "queue": pod.place.value.capitalize(),
+            "unschedulable plugins": {name: {} for name in sorted(pod.rejectors)},
+        },
+    )
+
+
+def rejectors_of(refusals: Collection[tuple[status.Status, int]]) -> tuple[frozenset[str], frozenset[str]]:
+    """The plugins that refused, and those of them that said Pending."""
+    refused = frozenset(entry.plugin for entry, _ in refusals if entry.plugin)
+    return refused, frozenset(entry.plugin for entry, _ in refusals if entry.code == status.Code.PENDING)
+
+
+def _reference(parsed: pod_projection.ParsedPod) -> ObjectReference:
+    return pod_reference(parsed.namespace, parsed.name, parsed.uid, str(parsed.resource_version))
+
+
+def _unix_seconds(text: str) -> int:
+    try:
+        return json_values.parse_time(text)[0]
+    except ValueError:
+        return 0

@@ -1,0 +1,115 @@
+"""Calls of PreEnqueue to remote plugins, made again until each has an answer.
+
+A plugin that refuses a pod names the events that may change its mind; a call that fails names nothing. So a pod whose
+call failed stays the subject of its question, where no event and no queueing hint concerns it, and the call is made
+again: after a back-off, and as soon as the plugin answers any other call after a failure.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from trireme.framework import status
+from trireme.queueing import queue_pod, queue_remote
+from trireme.remote import remote_stages
+from trireme.v1 import core_pb2
+
+log = logging.getLogger(__name__)
+
+# The back-off of one pod's call: the first one, and what it doubles up to.
+FIRST_BACKOFF_SECONDS = 1.0
+MAX_BACKOFF_SECONDS = 10.0
+
+
+class FailedCall(NamedTuple):
+    """The last call about a pod failed. It is made again at `until` at the latest, by the queue's clock."""
+
+    plugin: str
+    error: str
+    until: float
+
+
+class PreEnqueueCalls:
+    """All pods about which remote PreEnqueue plugins are asked."""
+
+    def __init__(
+        self,
+        gates: Callable[[str], Sequence[remote_stages.RemoteQueuePlugin]],
+        pod_of: Callable[[queue_pod.QueuedPod], core_pb2.Pod],
+        answered: Callable[[int, str], None],
+        repeat: Callable[[int], bool],
+        now: Callable[[], float],
+    ) -> None:
+        """`gates` has the plugins of a profile in order; `answered` and `repeat` tell the queue, as its methods do."""
+        self._gates = gates
+        self._pod_of = pod_of
+        self._answered = answered
+        self._repeat = repeat
+        self._now = now
+        self._failed: dict[str, FailedCall] = {}
+        # Of each plugin whose last call failed: set when it answers.
+        self._recoveries: dict[str, asyncio.Event] = {}
+
+    def failure(self, uid: str) -> FailedCall | None:
+        """Why the pod is not let in, if its last call failed."""
+        return self._failed.get(uid)
+
+    def try_now(self) -> None:
+        """The plugins changed: calls that failed are made again."""
+        for name in list(self._recoveries):
+            self._recovered(name)
+
+    async def ask(self, asked: queue_remote.AskPreEnqueue) -> None:
+        """Ask about one pod until there is an answer, or none is wanted any more."""
+        uid = asked.pod.uid
+        backoff = FIRST_BACKOFF_SECONDS
+        try:
+            while (failed := await self._ask_once(asked)) is not None:
+                plugin, error = failed
+                if backoff == FIRST_BACKOFF_SECONDS:
+                    log.info("pod %s waits, plugin %s could not be called: %s", asked.pod.key, plugin, error)
+                failure = self._failed[uid] = FailedCall(plugin, error, self._now() + backoff)
+                await self._wait(plugin, backoff)
+                # A later question about the pod may have failed meanwhile.
+                if self._failed.get(uid) is failure:
+                    del self._failed[uid]
+                if not self._repeat(asked.ask_id):
+                    return
+                backoff = min(2 * backoff, MAX_BACKOFF_SECONDS)
+        except BaseException:
+            self._failed.pop(uid, None)
+            raise
+
+    async def _ask_once(self, asked: queue_remote.AskPreEnqueue) -> tuple[str, str] | None:
+        """Answers the plugin whose call failed and the error; None: the queue has its answer."""
+        profile = asked.pod.record.profile
+        pod = self._pod_of(asked.pod)
+        for plugin in self._gates(profile):
+            (answer,) = await plugin.pre_enqueue(profile, [pod])
+            if answer.code is status.Code.ERROR:
+                self._recoveries.setdefault(plugin.name, asyncio.Event())
+                return plugin.name, answer.message.removeprefix(f"{plugin.pre_enqueue_words}: ")
+            self._recovered(plugin.name)
+            if answer.code is not status.Code.SUCCESS:
+                log.info("pod %s waits: %s: %s", asked.pod.key, plugin.name, answer.message)
+                self._answered(asked.ask_id, plugin.name)
+                return None
+        self._answered(asked.ask_id, "")
+        return None
+
+    async def _wait(self, plugin: str, seconds: float) -> None:
+        """Return when the back-off is over, or earlier, but not before the first one is, once the plugin answers."""
+        recovery = self._recoveries.setdefault(plugin, asyncio.Event())
+        least = min(seconds, FIRST_BACKOFF_SECONDS)
+        await asyncio.sleep(least)
+        try:
+            async with asyncio.timeout(seconds - least):
+                await recovery.wait()
+        except TimeoutError:
+            return
+
+    def _recovered(self, name: str) -> None:
+        recovery = self._recoveries.pop(name, None)
+        if recovery is not None:
+            recovery.set()

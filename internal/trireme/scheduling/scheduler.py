@@ -1,0 +1,172 @@
+"""The scheduler of one term of leadership: takes batches from the queue and runs their cycles, one after the other.
+
+It also does what time brings (back-offs that end, pods that waited for too long) and has the classes that come next
+prepared.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from grpc import aio
+
+from trireme.frontend.phase_clients import class_answers
+from trireme.queueing import scheduling_queue
+from trireme.scheduling import binding_cycle, cycle_parts, pacing, scheduling_cycle
+from trireme_kube.componentbase import supervision
+
+log = logging.getLogger(__name__)
+
+# After a pod that came alone, and nothing for so long, the answers about another one like it are asked for.
+QUIET_SECONDS = 0.001
+
+# Classes looked at ahead, and how many may be in preparation at once. Which replica a class goes to is chance: with
+# eight for each of four replicas, a slow plugin beside one of them is seldom idle.
+AHEAD = 32
+MAX_PREPARING = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far the scheduler has come."""
+
+    completed: int  # cycles
+    work_waiting: bool  # a cycle is under way, or could begin: there are pods, all phases, and room for bindings
+
+
+class Scheduler:
+    """Runs while we lead. `available` says whether all phases can be asked."""
+
+    def __init__(
+        self,
+        parts: cycle_parts.CycleParts,
+        cycle: scheduling_cycle.SchedulingCycle,
+        binding: binding_cycle.BindingCycle,
+        answers: class_answers.ClassAnswers,
+        pacer: pacing.Pacer,
+        available: Callable[[], bool],
+        max_batch: int,
+        anticipating: frozenset[str],
+        run_group: Callable[[scheduling_queue.Batch], Awaitable[None]] | None = None,
+    ) -> None:
+        """`anticipating` are the profiles whose answers depend on nothing but the cluster; `run_group` runs the cycle
+        of a group of pods, where there are groups.
+        """
+        self._queue = parts.queue
+        self._calls = parts.calls
+        self._publish = parts.publish
+        self._carry_out = parts.carry_out
+        self._now = parts.now
+        self._cycle = cycle
+        self._binding = binding
+        self._answers = answers
+        self._pacer = pacer
+        self._available = available
+        self._max_batch = max_batch
+        self._anticipating = anticipating
+        self._run_group = run_group
+        self._wake = asyncio.Event()
+        self._completed = 0
+        self._running = self._in_cycle = False
+        self._preparing: dict[class_answers.Key, asyncio.Task[None]] = {}
+        # Of the classes that come next those that the replicas have prepared.
+        self._prepared: set[class_answers.Key] = set()
+
+    def progress(self) -> Progress:
+        """How many cycles have completed, and whether another one is under way or could begin."""
+        can_begin = self._running and self._queue.ready() and self._available() and self._binding.room
+        return Progress(self._completed, self._in_cycle or can_begin)
+
+    def wake(self) -> None:
+        """Something changed that may make a batch possible."""
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Schedule until cancelled."""
+        self._running = True
+        async with asyncio.TaskGroup() as group:
+            for name, work in (
+                ("schedule", self._schedule),
+                ("flush back-off", self._flush_backoff),
+                ("flush unschedulable", self._flush_unschedulable),
+            ):
+                group.create_task(supervision.supervise(name, work), name=name)
+
+    async def _schedule(self) -> None:
+        while True:
+            await self._binding.has_room()
+            if not (self._queue.ready() and self._available()):
+                self._wake.clear()
+                if not (self._queue.ready() and self._available()):
+                    await self._wake.wait()
+                continue
+            growth = self._growth()
+            if growth > 0:
+                await asyncio.sleep(growth)
+                continue
+            batch = self._queue.pop(self._now(), self._max_batch)
+            if batch is not None:
+                self._prepare_ahead()
+                run = self._run_group if batch.class_id < 0 and self._run_group is not None else self._cycle.run
+                self._in_cycle = True
+                await run(batch)
+                self._in_cycle = False
+                self._completed += 1
+                if batch.class_id >= 0 and len(batch.pods) == 1 and batch.profile in self._anticipating:
+                    await self._anticipate(batch)
+
+    async def _anticipate(self, batch: scheduling_queue.Batch) -> None:
+        """Have the answers ready for more pods like this one, if there are none, and nothing else to do."""
+        if self._cycle.foresees(batch):
+            return
+        self._wake.clear()
+        if self._queue.ready():
+            return
+        try:
+            async with asyncio.timeout(QUIET_SECONDS):
+                await self._wake.wait()
+        except TimeoutError:
+            await self._cycle.anticipate(batch)
+
+    def _growth(self) -> float:
+        ahead = self._queue.peek_next_classes(AHEAD * 4)
+        if not ahead:
+            return 0.0
+        first = ahead[0]
+        return self._pacer.growth(first.waiting, len(ahead), self._now() - first.head.timestamp, self._binding.unseen)
+
+    def _prepare_ahead(self) -> None:
+        """Have the columns of classes that were not asked about yet made by the replicas that will be asked, once."""
+        coming = [(ahead.head.record.profile, ahead.class_id) for ahead in self._queue.peek_next_classes(AHEAD)]
+        self._prepared.intersection_update(coming)
+        for key in coming:
+            if key[1] <= 0 or key in self._answers or key in self._preparing or key in self._prepared:
+                continue
+            if len(self._preparing) >= MAX_PREPARING:
+                return
+            task = asyncio.create_task(self._prepare(key, self._publish()))
+            self._preparing[key] = task
+            task.add_done_callback(lambda _, key=key: self._preparing.pop(key, None))  # type: ignore[misc]
+
+    async def _prepare(self, key: class_answers.Key, generation: int) -> None:
+        try:
+            await self._calls.prepare(*key, generation)
+            self._prepared.add(key)
+        except aio.AioRpcError as error:
+            log.debug("class %d could not be prepared: %s", key[1], error.details())
+
+    async def _flush_backoff(self) -> None:
+        """Back-offs end on whole seconds."""
+        while True:
+            now = self._now()
+            await asyncio.sleep(1.0 - now % 1.0 + 0.001)
+            if self._queue.next_backoff() is not None:
+                self._carry_out(self._queue.flush_backoff(self._now()))
+                self.wake()
+
+    async def _flush_unschedulable(self) -> None:
+        while True:
+            await asyncio.sleep(scheduling_queue.FLUSH_PERIOD)
+            self._carry_out(self._queue.flush_unschedulable(self._now()))
+            self.wake()

@@ -1,0 +1,96 @@
+"""Conditions and nominations on their way to bind, the newest for each pod, in batches.
+
+An attempt does not wait for its condition to be written, and a pod that fails again before it is needs only the newest.
+But a pod is not bound before what its earlier attempts say of it is written: kube-scheduler writes both in this order,
+others look for the nomination, and a condition that arrives after the binding would say that a bound pod is not
+scheduled. In a crowd of preemptors that costs one write for each.
+Source: pkg/scheduler/schedule_one.go handleSchedulingFailure, updatePod (without the gate SchedulerAsyncAPICalls).
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+from trireme.framework import status
+from trireme.scheduling import call_batches
+from trireme.v1 import bind_pb2
+from trireme.wire import status as wire_status
+
+log = logging.getLogger(__name__)
+
+BATCH = 128
+# Actions under way; the others wait here, where a newer one can take their place.
+MAX_UNDER_WAY = 256
+
+
+class StatusOutbox:
+    """Actions to carry out; at most one a pod waits, and at most one is under way."""
+
+    def __init__(self, apply: call_batches.Send[bind_pb2.Action, bind_pb2.BindResult]) -> None:
+        self._apply = apply
+        self._waiting: dict[str, bind_pb2.Action] = {}  # by the pod's UID
+        self._under_way: set[str] = set()
+        self._written: dict[str, asyncio.Event] = {}  # by the UID of pods that somebody waits for
+        self._ready = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def send(self, action: bind_pb2.Action) -> None:
+        """Carry this out soon; it replaces what waits for the same pod, but for a nomination it says nothing of."""
+        before = self._waiting.pop(action.pod.uid, None)
+        if before is not None and _nominates(before) and action.HasField("set_condition") and not _nominates(action):
+            action.set_condition.nominated_node_name = before.set_condition.nominated_node_name
+        self._waiting[action.pod.uid] = action
+        self._ready.set()
+
+    def drop(self, uid: str) -> None:
+        """The pod is gone, or bound: nothing more is to be written about it."""
+        self._waiting.pop(uid, None)
+        self._notify(uid)
+
+    def has(self, uid: str) -> bool:
+        """Whether something about the pod is still to be written, or being written."""
+        return uid in self._waiting or uid in self._under_way
+
+    async def written(self, uid: str) -> None:
+        """Return when nothing about the pod waits or is under way."""
+        while self.has(uid):
+            await self._written.setdefault(uid, asyncio.Event()).wait()
+
+    async def run(self) -> None:
+        """Carry out what comes, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            while True:
+                await self._ready.wait()
+                self._ready.clear()
+                while batch := self._next():
+                    group.create_task(self._send(batch))
+
+    def _next(self) -> list[bind_pb2.Action]:
+        """What can be sent now: of a pod one action at a time."""
+        room = min(BATCH, MAX_UNDER_WAY - len(self._under_way))
+        uids = [uid for uid in self._waiting if uid not in self._under_way][: max(room, 0)]
+        self._under_way.update(uids)
+        return [self._waiting.pop(uid) for uid in uids]
+
+    async def _send(self, batch: Sequence[bind_pb2.Action]) -> None:
+        def on_result(index: int, result: bind_pb2.BindResult) -> None:
+            action, said = batch[index], wire_status.from_message(result.status)
+            if said.code != status.Code.SUCCESS:
+                log.info("status of pod %s/%s: %s", action.pod.namespace, action.pod.name, said.message)
+            self._under_way.discard(action.pod.uid)
+            self._notify(action.pod.uid)
+            if self._waiting:
+                self._ready.set()
+
+        await self._apply(batch, on_result)
+
+    def _notify(self, uid: str) -> None:
+        """Wake who waits for the pod, where nothing about it is left."""
+        if not self.has(uid) and (event := self._written.pop(uid, None)) is not None:
+            event.set()
+
+
+def _nominates(action: bind_pb2.Action) -> bool:
+    return action.HasField("set_condition") and action.set_condition.HasField("nominated_node_name")
