@@ -6,7 +6,7 @@ import re
 SOURCE = pathlib.Path(__file__).parents[2] / "internal" / "trireme"
 MAKES_A_CHANNEL = re.compile(r"\b(?:insecure|secure)_channel\(")
 # `sdk` is the plugins' side: what a plugin calls is the frontend.
-ALLOWED = {"replica/dialing.py", "sdk/handle.py"}
+ALLOWED = {"rpc/dialing.py", "sdk/handle.py"}
 
 
 def test_channels_are_made_in_one_place() -> None:

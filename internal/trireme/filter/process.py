@@ -1,4 +1,4 @@
-"""The filter process: its service, served as `replica/phase_process.py` does. It never talks to an API server."""
+"""The filter process: its service, served as `phases/phase_process.py` does. It never talks to an API server."""
 
 from collections.abc import Sequence
 
