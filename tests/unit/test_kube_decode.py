@@ -12,7 +12,7 @@ from trireme.v1 import coordination_pb2, core_pb2, meta_pb2, policy_pb2, resourc
 from trireme_kube.apimachinery.decode import decode
 from trireme_kube.apimachinery.encode import encode
 from trireme_kube.apimachinery.field_error import FieldError
-from trireme_kube.apimachinery.soundness import INLINED, map_value
+from trireme_kube.apimachinery.soundness import is_inlined, map_value
 
 
 def _pod(**spec: Any) -> core_pb2.Pod:
@@ -282,7 +282,7 @@ def _draw_object(data: st.DataObject, descriptor: Descriptor, junk: int) -> dict
     """An object with a few of the fields of a message; one value in `junk` is anything at all."""
     value: dict[str, Any] = {}
     for field in data.draw(st.lists(st.sampled_from(list(descriptor.fields)), max_size=3)) if descriptor.fields else []:
-        if field.full_name in INLINED and field.message_type is not None:
+        if is_inlined(field) and field.message_type is not None:
             value.update(_draw_object(data, field.message_type, junk))
         else:
             value[field.json_name] = _draw_field(data, field, junk)

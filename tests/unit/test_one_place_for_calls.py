@@ -3,10 +3,10 @@
 import pathlib
 import re
 
-SOURCE = pathlib.Path(__file__).parents[2] / "internal" / "trireme"
+SOURCE = pathlib.Path(__file__).parents[2] / "internal"
 MAKES_A_CHANNEL = re.compile(r"\b(?:insecure|secure)_channel\(")
 # `sdk` is the plugins' side: what a plugin calls is the frontend.
-ALLOWED = {"rpc/dialing.py", "sdk/handle.py"}
+ALLOWED = {"trireme/rpc/dialing.py", "trireme/sdk/handle.py"}
 
 
 def test_channels_are_made_in_one_place() -> None:

@@ -155,7 +155,7 @@ def test_an_exception_comes_with_its_trace() -> None:
 def test_errors_apart_from_the_rest() -> None:
     """With split streams errors would be held back, or written twice."""
     out, errors = io.StringIO(), io.StringIO()
-    klog.setup(klog.LogOptions(split=True, buffer_bytes=1000, flush_seconds=3600), out, errors)
+    klog.setup(klog.LogOptions(packages=("trireme",), split=True, buffer_bytes=1000, flush_seconds=3600), out, errors)
     klog.info(LOG, 0, "said")
     klog.error(LOG, "failed")
     assert (out.getvalue(), "failed" in errors.getvalue(), "said" in errors.getvalue()) == ("", True, False)
@@ -167,7 +167,9 @@ def test_errors_apart_from_the_rest() -> None:
 def test_a_full_buffer_is_written() -> None:
     """Lines would be held back without bound."""
     out = io.StringIO()
-    klog.setup(klog.LogOptions(split=True, buffer_bytes=10, flush_seconds=3600), out, io.StringIO())
+    klog.setup(
+        klog.LogOptions(packages=("trireme",), split=True, buffer_bytes=10, flush_seconds=3600), out, io.StringIO()
+    )
     klog.info(LOG, 0, "said")
     assert '"said"' in out.getvalue()
 

@@ -10,14 +10,14 @@ from trireme_kube.componentbase import klog, log_flags
 def _parse(*arguments: str) -> klog.LogOptions:
     parser = argparse.ArgumentParser()
     log_flags.add(parser)
-    return log_flags.options(parser.parse_args(arguments))
+    return log_flags.options(parser.parse_args(arguments), "trireme")
 
 
 def test_what_the_flags_say() -> None:
     """A phase would not log as it is told to."""
     said = _parse("--logging-format=json", "-v=3", "--vmodule=binder=5,follow*=2,")
-    assert said == klog.LogOptions("json", 3, (("binder", 5), ("follow*", 2)))
-    assert _parse() == klog.LogOptions()
+    assert said == klog.LogOptions("json", 3, (("binder", 5), ("follow*", 2)), packages=("trireme",))
+    assert _parse() == klog.LogOptions(packages=("trireme",))
 
 
 @pytest.mark.parametrize("text", ["binder", "=3", "binder=", "binder=x", "binder=-1", "a=1,b"])

@@ -41,7 +41,8 @@ Step = Callable[[Any], None]
 
 def is_inlined(field: FieldDescriptor) -> bool:
     """Whether the fields of this message field stand, in JSON and in paths, directly in the object that has it."""
-    return f"{field.containing_type.name}.{field.name}" in _INLINED
+    owner = field.containing_type
+    return owner is not None and f"{owner.name}.{field.name}" in _INLINED
 
 
 def settle(message: Message) -> None:
