@@ -1,4 +1,4 @@
-"""The frontend's own phases as real processes: started by the nursery, kept up, ended."""
+"""The frontend's own phases as real processes: started by the forker, kept up, ended."""
 
 import asyncio
 import os
@@ -68,7 +68,7 @@ async def test_each_listens_under_its_own_name_and_none_is_left(monkeypatch: pyt
         await _gone(pid)
 
 
-@pytest.mark.parametrize("victim", ["the-phase", "the-nursery"])
+@pytest.mark.parametrize("victim", ["the-phase", "the-forker"])
 async def test_what_is_killed_is_there_again(victim: str) -> None:
     """If this fails, a phase that crashes, or the process that starts phases, takes scheduling down for good."""
     async with kept(filter=1) as local:
@@ -79,11 +79,11 @@ async def test_what_is_killed_is_there_again(victim: str) -> None:
         assert local.statistics() == [children.ChildStatistics("filter-0", again["filter-0"], 2)]
 
 
-# A process as the frontend is: forks the nursery off first. Prints its ids, and what is left at the end.
+# A process as the frontend is: forks the forker off first. Prints its ids, and what is left at the end.
 _FORKING = """
 import asyncio, os, pathlib, sys
-from trireme.rpc import nursery
-forked = nursery.fork()
+from trireme.rpc import forker
+forked = forker.fork()
 print(len(os.listdir("/proc/self/task")), forked.pid)
 from trireme.frontend.phase_clients import children
 
@@ -104,15 +104,15 @@ print(pathlib.Path(f"/proc/{forked.pid}").exists())
 
 
 @pytest.mark.parametrize("phases", [1, 0])
-def test_a_nursery_forked_off_at_the_start_has_the_phases_and_ends_where_there_are_none(phases: int) -> None:
+def test_a_forker_forked_off_at_the_start_has_the_phases_and_ends_where_there_are_none(phases: int) -> None:
     """If this fails, the frontend loads everything twice, forks beside a thread, or leaves a process to nobody."""
     command = [sys.executable, "-c", _FORKING, str(phases)]
     ran = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
     assert ran.returncode == 0, ran.stderr
     first, *of_phases, left = ran.stdout.splitlines()
-    threads, nursery = first.split()
+    threads, forker = first.split()
     assert (threads, left) == ("1", "False")
-    assert of_phases == [f"{nursery} filter-0 nursery"] * phases
+    assert of_phases == [f"{forker} filter-0 forker"] * phases
 
 
 async def test_a_phase_that_cannot_start_says_so() -> None:

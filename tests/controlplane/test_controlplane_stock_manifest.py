@@ -67,8 +67,8 @@ async def test_the_manifest_needs_no_other_change(
         here.frontends.append(process)
         process.start()
         await here.leads(process)
-        (nursery,) = _children(process.pid)
-        names = [Path(f"/proc/{pid}/comm").read_text().strip() for pid in _children(nursery)]
+        (forker,) = _children(process.pid)
+        names = [Path(f"/proc/{pid}/comm").read_text().strip() for pid in _children(forker)]
         assert sorted(names) == ["bind-0", "filter-0", "score-0"]
         for path in ("/healthz", "/livez", "/readyz"):
             assert await installation.status_of(here.session, port, path) == 200

@@ -6,7 +6,7 @@ import pytest
 import yaml
 from config_conversions import GROUP, OLD_SCORES, P, from_file, named, versioned, with_plugins
 
-from trireme.config_convert import bygone
+from trireme.config_convert import legacy
 
 
 @pytest.mark.parametrize("version", ["v1alpha1", "v1alpha2", "v1beta1", "v1beta2"])
@@ -101,7 +101,7 @@ def test_a_list_from_nothing_is_the_same_list(version: str) -> None:
     assert "Mine: is no plugin of Kubernetes" in converted.notes
 
 
-@pytest.mark.parametrize("name", sorted(bygone.GONE))
+@pytest.mark.parametrize("name", sorted(legacy.REMOVED_PLUGINS))
 def test_a_plugin_that_is_gone_is_named_with_what_to_do(name: str) -> None:
     """Else a plugin vanishes without a word, or its name keeps the scheduler from starting."""
     converted = with_plugins(
@@ -113,7 +113,7 @@ def test_a_plugin_that_is_gone_is_named_with_what_to_do(name: str) -> None:
     assert name not in converted.profile.all_names()
 
 
-@pytest.mark.parametrize("name", sorted(bygone.VOLUME_LIMITS))
+@pytest.mark.parametrize("name", sorted(legacy.VOLUME_LIMITS))
 @pytest.mark.parametrize("version", ["v1beta2", "v1"])
 def test_limits_of_volumes_become_the_one_limit(version: str, name: str) -> None:
     """Else a node gets more volumes than it can attach."""

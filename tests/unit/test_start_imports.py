@@ -15,7 +15,7 @@ _KUBERNETES = ("kubernetes", "pydantic", "requests", "urllib3", "oauthlib")
         ("trireme.frontend.running", _KUBERNETES),
         ("trireme.bind.process", _KUBERNETES),
         ("trireme.frontend.process", ("numpy", "grpc", "aiohttp", "asyncio")),
-        ("trireme.rpc.nursery", ("numpy", "grpc", "aiohttp", "asyncio")),
+        ("trireme.rpc.forker", ("numpy", "grpc", "aiohttp", "asyncio")),
     ],
     ids=["frontend", "bind", "what-hears-signals", "what-forks"],
 )
@@ -35,10 +35,10 @@ def _loaded(*scripts: str) -> list[set[str]]:
     return [set(names.split()) for names in said]
 
 
-def test_what_the_nursery_loads_is_what_its_forks_would_load_each() -> None:
+def test_what_the_forker_loads_is_what_its_forks_would_load_each() -> None:
     """If this fails, filter and score load alike what one process could, or all wait for what none of them uses."""
-    shared = "import importlib; from trireme.rpc import nursery; [*map(importlib.import_module, nursery.SHARED)]"
+    shared = "import importlib; from trireme.rpc import forker; [*map(importlib.import_module, forker.SHARED)]"
     phases = (f"import trireme.{name}.process" for name in ("filter", "score", "bind"))
-    nursery, of_filter, of_score, of_bind = _loaded(shared, *phases)
-    assert of_filter & of_score <= nursery
-    assert nursery - {"trireme.rpc.nursery"} <= of_filter | of_score | of_bind
+    forker, of_filter, of_score, of_bind = _loaded(shared, *phases)
+    assert of_filter & of_score <= forker
+    assert forker - {"trireme.rpc.forker"} <= of_filter | of_score | of_bind

@@ -5,7 +5,7 @@ it and writes the KubeSchedulerConfiguration `v1` that does the same: a Policy, 
 `v1alpha1` to `v1beta3`, and the command lines of those days. What has no equivalent is not passed over in silence: each
 such thing becomes a `Note`, which the written file has as a comment.
 
-`reading` takes old objects apart and notices what nobody looked at; `bygone` are the facts about what was renamed and
+`reading` takes old objects apart and notices what nobody looked at; `legacy` are the facts about what was renamed and
 removed; `plugin_lists`, `profiles`, `policies` and `versions` convert the parts; `command_lines` the flags; `writing`
 puts it together, and checks what came of it as the scheduler would.
 """

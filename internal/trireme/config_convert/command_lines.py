@@ -10,8 +10,8 @@ from functools import cache
 from trireme.config import command_flags, gates
 from trireme.config.old_flags import LOG_FLAGS, UNUSED_FLAGS
 from trireme.config_convert import configurations, profiles
-from trireme.config_convert.bygone import DEFAULT_PROVIDER
 from trireme.config_convert.drafts import Draft, Profile, Sources
+from trireme.config_convert.legacy import DEFAULT_PROVIDER
 from trireme.config_convert.profiles import older
 from trireme.config_convert.reading import ConversionError, Reader
 from trireme_kube.componentbase import flag_values, flags

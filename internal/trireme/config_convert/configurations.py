@@ -4,8 +4,8 @@ from typing import Any
 
 from trireme.config.model import API_GROUP, KIND
 from trireme.config_convert import extenders, policies, profiles
-from trireme.config_convert.bygone import DEFAULT_PROVIDER
 from trireme.config_convert.drafts import Draft, Profile, Sources
+from trireme.config_convert.legacy import DEFAULT_PROVIDER
 from trireme.config_convert.plugin_lists import Plugins
 from trireme.config_convert.profiles import VERSIONS, older
 from trireme.config_convert.reading import ConversionError, Reader, read_document

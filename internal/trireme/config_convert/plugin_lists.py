@@ -7,7 +7,7 @@ point at most once.
 from dataclasses import dataclass, field
 from typing import Any
 
-from trireme.config_convert.bygone import GONE, STRATEGIES
+from trireme.config_convert.legacy import REMOVED_PLUGINS, STRATEGIES
 from trireme.config_convert.reading import ConversionError, Note, Reader
 from trireme.framework.registry import IN_TREE, ExtensionPoint
 
@@ -126,7 +126,7 @@ def read(profile: Reader, notes: list[Note]) -> Plugins:
         if name in plugins.args:
             raise ConversionError(f"{config.path}: {name} was configured before")
         plugins.args[name] = args
-        if name in IN_TREE or name in GONE or name in STRATEGIES:
+        if name in IN_TREE or name in REMOVED_PLUGINS or name in STRATEGIES:
             plugins.args[name] = _typed_args(config, args)
     return plugins
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trireme.config import defaults, gates
-from trireme.config_convert import bygone, extenders, node_labels
+from trireme.config_convert import extenders, node_labels
+from trireme.config_convert import legacy as legacy
 from trireme.config_convert.node_labels import NodeLabels
 from trireme.config_convert.plugin_lists import ALL, FILTER, MULTI_POINT, PRE_SCORE, SCORE, Plugins
 from trireme.config_convert.reading import ConversionError, Note, Reader
@@ -21,7 +22,7 @@ _FIT, _SPREAD, _AFFINITY = "NodeResourcesFit", "PodTopologySpread", "NodeAffinit
 #: What a Policy decided about.
 _DECIDED = frozenset(
     {
-        *(name for names in bygone.PREDICATES.values() for name in names),
+        *(name for names in legacy.PREDICATES.values() for name in names),
         "NodeResourcesBalancedAllocation",
         "ImageLocality",
     }
@@ -62,13 +63,13 @@ class _Conversion:
     # What filters.
 
     def predicates(self, listed: list[Reader] | None) -> None:
-        names = list(bygone.DEFAULT_PREDICATES if listed is None else bygone.MANDATORY_PREDICATES)
+        names = list(legacy.DEFAULT_PREDICATES if listed is None else legacy.MANDATORY_PREDICATES)
         for predicate in listed or ():
             name = self._predicate(predicate)
             if name:
                 names.append(name)
         for name in names:
-            self.filters.update(bygone.PREDICATES[name])
+            self.filters.update(legacy.PREDICATES[name])
         if self.labels.present or self.labels.absent:
             node_labels.require(self.plugins, self.labels)
             if _AFFINITY not in self.filters:
@@ -90,11 +91,12 @@ class _Conversion:
                 labels.extend(presence.texts("labels"))
                 return ""
             if affinity is not None:
-                text = f"{bygone.GONE['ServiceAffinity']}; it had the labels {', '.join(affinity.texts('labels'))}"
+                instead = legacy.REMOVED_PLUGINS["ServiceAffinity"]
+                text = f"{instead}; it had the labels {', '.join(affinity.texts('labels'))}"
                 self.notes.append(Note(about, text))
                 return ""
-        name = bygone.PREDICATE_ALIASES.get(given, given)
-        if name not in bygone.PREDICATES:
+        name = legacy.PREDICATE_ALIASES.get(given, given)
+        if name not in legacy.PREDICATES:
             raise ConversionError(f"{predicate.path}: predicate type not found for {quote(given)}")
         if name.startswith("Max") and name != "MaxCSIVolumeCountPred":
             self.notes.append(Note(about, "is gone: such volumes are CSI volumes, and NodeVolumeLimits counts them"))
@@ -105,7 +107,7 @@ class _Conversion:
     def priorities(self, listed: list[Reader] | None) -> None:
         scorers: dict[str, int] = {}
         if listed is None:
-            scorers = {bygone.PRIORITIES[name]: weight for name, weight in bygone.DEFAULT_PRIORITIES.items()}
+            scorers = {legacy.PRIORITIES[name]: weight for name, weight in legacy.DEFAULT_PRIORITIES.items()}
         for priority in listed or ():
             self._priority(priority, scorers)
         self._spreading(scorers)
@@ -123,13 +125,13 @@ class _Conversion:
             raise ConversionError(f"{priority.path}: Priority {given} should have a positive weight applied to it")
         if argument is not None and self._argument(about, argument, weight, scorers):
             return
-        if given == bygone.EQUAL_PRIORITY:
+        if given == legacy.EQUAL_PRIORITY:
             return
-        name = bygone.PRIORITIES.get(given)
+        name = legacy.PRIORITIES.get(given)
         if name is None:
             raise ConversionError(f"{priority.path}: priority type not found for {quote(given)}")
-        if name in bygone.GONE:
-            self.notes.append(Note(about, bygone.GONE[name]))
+        if name in legacy.REMOVED_PLUGINS:
+            self.notes.append(Note(about, legacy.REMOVED_PLUGINS[name]))
         else:
             scorers.setdefault(name, weight)
 
@@ -154,7 +156,7 @@ class _Conversion:
             scorers[_AFFINITY] = max(weight, scorers.get(_AFFINITY, 0))
             self.notes.append(Note(about, "is a part of NodeAffinity, and shares the weight of that"))
         elif service is not None:
-            text = f"{bygone.GONE['ServiceAffinity']}; it spread over the label {service.text('label')}"
+            text = f"{legacy.REMOVED_PLUGINS['ServiceAffinity']}; it spread over the label {service.text('label')}"
             self.notes.append(Note(about, text))
         return not (ratio is None and preference is None and service is None)
 
@@ -167,7 +169,7 @@ class _Conversion:
             self.plugins.args_of(_SPREAD)["defaultingType"] = "List"
 
     def _resources(self, scorers: dict[str, int]) -> None:
-        running = {name: scorers.pop(name) for name in bygone.STRATEGIES if name in scorers}
+        running = {name: scorers.pop(name) for name in legacy.STRATEGIES if name in scorers}
         if not running:
             return
         # The one that was configured most explicitly.
@@ -177,7 +179,7 @@ class _Conversion:
                 self.notes.append(Note(other, f"has no place beside {name}: a profile has one strategy"))
         scorers[_FIT] = running[name]
         if name == "NodeResourcesMostAllocated":
-            self.plugins.args_of(_FIT)["scoringStrategy"] = {"type": bygone.STRATEGIES[name]}
+            self.plugins.args_of(_FIT)["scoringStrategy"] = {"type": legacy.STRATEGIES[name]}
 
     # All of it.
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trireme.config_convert import node_labels, plugin_lists
-from trireme.config_convert.bygone import (
+from trireme.config_convert.legacy import (
     DEFAULT_PROVIDER,
-    GONE,
     OLD_WEIGHTS,
     PROVIDERS,
+    REMOVED_PLUGINS,
     SELECTOR_SPREAD,
     STRATEGIES,
     VOLUME_LIMITS,
@@ -68,7 +68,7 @@ class _Conversion:
             self._default_constraints()
         self._node_labels()
         self._volume_limits()
-        self._gone()
+        self._removed_plugins()
         self._points()
         if older(self.version, "v1beta3"):
             self._weights()
@@ -175,8 +175,8 @@ class _Conversion:
             if not self.plugins.at(point).runs_default("NodeVolumeLimits"):
                 self.plugins.at(point).enable("NodeVolumeLimits")
 
-    def _gone(self) -> None:
-        for name, instead in GONE.items():
+    def _removed_plugins(self) -> None:
+        for name, instead in REMOVED_PLUGINS.items():
             args = self.plugins.args.get(name)
             if self.plugins.forget(name):
                 self._say(name, f"{instead}; it had {args}" if args else instead)

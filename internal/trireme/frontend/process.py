@@ -16,10 +16,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     told = ending.Ending()
     # What is loaded at the start stays: to look through it for garbage all the while costs a twentieth of the start.
     gc.disable()
-    from trireme.rpc import nursery
+    from trireme.rpc import forker
 
-    forked = nursery.fork()
-    with nursery.trusting_nobody():
+    forked = forker.fork()
+    with forker.trusting_nobody():
         from trireme.frontend import starting
 
     return starting.start(argv, told, forked)

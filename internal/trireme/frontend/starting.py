@@ -14,22 +14,22 @@ from trireme.config.connection import Connection
 from trireme.config.options import LoggingOptions
 from trireme.frontend import ending, reading_ahead
 from trireme.frontend.phase_clients import children
-from trireme.rpc import nursery
+from trireme.rpc import forker
 from trireme_kube.client.errors import KubeconfigError
 from trireme_kube.componentbase import klog
 
 log = logging.getLogger(__name__)
 
 
-def start(argv: Sequence[str] | None, told: ending.Ending, forked: nursery.Line) -> int:
-    """Run until told to end, or until the Lease is lost. `forked`: the nursery, which ends with this process. Returns
+def start(argv: Sequence[str] | None, told: ending.Ending, forked: forker.Line) -> int:
+    """Run until told to end, or until the Lease is lost. `forked`: the forker, which ends with this process. Returns
     the exit code.
     """
     build = functools.partial(_build, told, forked)
     return commandline.run(sys.argv[1:] if argv is None else argv, build=build, lookup=_look_up)
 
 
-def _build(told: ending.Ending, forked: nursery.Line, completed: commandline.CompletedConfig) -> int:
+def _build(told: ending.Ending, forked: forker.Line, completed: commandline.CompletedConfig) -> int:
     klog.setup(_log_options(completed.options.logging, completed.gates.enabled("ContextualLogging")))
     klog.info(log, 0, "Starting Kubernetes Scheduler", version=completed.version)
     for text in unheeded_gates.warnings(completed.gates):
@@ -38,7 +38,7 @@ def _build(told: ending.Ending, forked: nursery.Line, completed: commandline.Com
         return runner.run(_run(told, forked, completed))
 
 
-async def _run(told: ending.Ending, forked: nursery.Line, completed: commandline.CompletedConfig) -> int:
+async def _run(told: ending.Ending, forked: forker.Line, completed: commandline.CompletedConfig) -> int:
     local = children.configured(completed, forked)
     try:
         await local.ask()

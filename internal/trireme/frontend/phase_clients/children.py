@@ -1,6 +1,6 @@
 """The frontend's own phases: child processes on Unix sockets, started again when they end.
 
-They are ordinary phase processes, forks of one that has loaded what they share (`replica.nursery`); that they are
+They are ordinary phase processes, forks of one that has loaded what they share (`rpc.forker`); that they are
 children is known only here. The sockets are in a folder that only this user can enter, and the children end with the
 frontend, however it ends.
 """
@@ -22,7 +22,7 @@ from typing import Any
 import orjson
 
 from trireme.config import commandline, leader_election
-from trireme.rpc import nursery
+from trireme.rpc import forker
 from trireme_kube.componentbase import supervision
 
 log = logging.getLogger(__name__)
@@ -50,20 +50,20 @@ class ChildError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A process that the nursery was asked for, and what it is going to say of it."""
+    """A process that the forker was asked for, and what it is going to say of it."""
 
     name: str
     started: asyncio.Future[int]
     listening: asyncio.Future[int]
 
 
-class Nursery:
-    """The process that our phases are forks of (`replica.nursery`); started when it is first needed, and again.
+class Forker:
+    """The process that our phases are forks of (`rpc.forker`); started when it is first needed, and again.
 
     `forked` is one that is there already.
     """
 
-    def __init__(self, forked: nursery.Line | None = None) -> None:
+    def __init__(self, forked: forker.Line | None = None) -> None:
         self._forked = forked
         self._asks: io.FileIO | None = None  # while it runs
         self._reading: asyncio.Task[None] | None = None
@@ -121,12 +121,12 @@ class Nursery:
     async def _own_process(self) -> io.FileIO:
         async with self._starting:
             if self._asks is None:
-                line, self._forked = self._forked or nursery.spawn(), None
+                line, self._forked = self._forked or forker.spawn(), None
                 said = asyncio.StreamReader()
                 hears = os.fdopen(line.hears, "rb", 0)
                 await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(said), hears)
                 self._asks = os.fdopen(line.asks, "wb", 0)
-                self._reading = asyncio.create_task(self._read(line.pid, self._asks, said), name="nursery")
+                self._reading = asyncio.create_task(self._read(line.pid, self._asks, said), name="forker")
             return self._asks
 
     async def _read(self, pid: int, asks: io.FileIO, said: asyncio.StreamReader) -> None:
@@ -165,7 +165,7 @@ class Nursery:
 
 
 def _tell(asks: io.FileIO, **what: Any) -> None:
-    """Ask for something; a nursery that has ended is about to be found out by what it says."""
+    """Ask for something; a forker that has ended is about to be found out by what it says."""
     if not asks.closed:
         with contextlib.suppress(BrokenPipeError):
             # At once, for the loop may be kept from turning next; a pipe takes more than was ever asked for.
@@ -175,12 +175,10 @@ def _tell(asks: io.FileIO, **what: Any) -> None:
 class Child:
     """One phase process. `arguments` are those beside its address."""
 
-    def __init__(
-        self, nursery: Nursery, phase: str, number: int, socket: pathlib.Path, arguments: Sequence[str]
-    ) -> None:
+    def __init__(self, forker: Forker, phase: str, number: int, socket: pathlib.Path, arguments: Sequence[str]) -> None:
         self.name = f"{phase}-{number}"
         self.address = f"unix:{socket}"
-        self._nursery = nursery
+        self._forker = forker
         self._module = f"trireme.{phase}.process"
         self._arguments = arguments
         self._pid = 0
@@ -189,12 +187,12 @@ class Child:
 
     def statistics(self) -> ChildStatistics:
         """How it is."""
-        return ChildStatistics(self.name, self._pid if self._nursery.runs(self.name) else 0, self._starts)
+        return ChildStatistics(self.name, self._pid if self._forker.runs(self.name) else 0, self._starts)
 
     async def ask(self) -> None:
         """Have it started."""
         self._starts += 1
-        self._asked = await self._nursery.ask(self.name, self._module, self.address, self._arguments)
+        self._asked = await self._forker.ask(self.name, self._module, self.address, self._arguments)
 
     async def start(self) -> None:
         """Start it, unless that was asked for, and return once it listens. Raises: ChildError."""
@@ -202,18 +200,18 @@ class Child:
             await self.ask()
         assert self._asked is not None
         asked, self._asked = self._asked, None
-        self._pid = await self._nursery.listens(asked)
+        self._pid = await self._forker.listens(asked)
 
     async def ended(self) -> int:
         """Return its exit code once it has ended."""
-        return await self._nursery.ended(self.name)
+        return await self._forker.ended(self.name)
 
     async def stop(self) -> None:
         """End it."""
         for number, patience in ((signal.SIGTERM, STOP_SECONDS), (signal.SIGKILL, None)):
-            if not self._nursery.runs(self.name):
+            if not self._forker.runs(self.name):
                 return
-            self._nursery.signal(self.name, number)
+            self._forker.signal(self.name, number)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(patience):
                     await self.ended()
@@ -223,14 +221,14 @@ class Children:
     """All children: how many of each phase, and the arguments of each phase's."""
 
     def __init__(
-        self, arguments: Mapping[str, Sequence[str]], counts: Mapping[str, int], forked: nursery.Line | None = None
+        self, arguments: Mapping[str, Sequence[str]], counts: Mapping[str, int], forked: forker.Line | None = None
     ) -> None:
         self._folder = pathlib.Path(tempfile.mkdtemp(prefix="trireme-"))
-        self._nursery = Nursery(forked)
+        self._forker = Forker(forked)
         self._started = asyncio.Event()
         self._children = {
             phase: [
-                Child(self._nursery, phase, number, self._folder / f"{phase}-{number}.sock", arguments.get(phase, ()))
+                Child(self._forker, phase, number, self._folder / f"{phase}-{number}.sock", arguments.get(phase, ()))
                 for number in range(count)
             ]
             for phase, count in counts.items()
@@ -245,12 +243,12 @@ class Children:
         return [child.address for child in self._children.get(phase, ())]
 
     async def ask(self) -> None:
-        """Have all started, which `start` will wait for; a nursery that is there for none ends."""
+        """Have all started, which `start` will wait for; a forker that is there for none ends."""
         for children in self._children.values():
             for child in children:
                 await child.ask()
         if not any(self._children.values()):
-            await self._nursery.stop()
+            await self._forker.stop()
 
     async def start(self) -> None:
         """Start all and return once they listen. Raises: ChildError."""
@@ -275,7 +273,7 @@ class Children:
     async def stop(self) -> None:
         """End all, and remove their folder."""
         await asyncio.gather(*(child.stop() for children in self._children.values() for child in children))
-        await self._nursery.stop()
+        await self._forker.stop()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     async def _keep_one(self, child: Child, restarted: Callable[[], None]) -> None:
@@ -295,7 +293,7 @@ class Children:
                 log.error("%s", error)
 
 
-def configured(completed: commandline.CompletedConfig, forked: nursery.Line) -> Children:
+def configured(completed: commandline.CompletedConfig, forked: forker.Line) -> Children:
     """The children that the configuration wants: of every phase without endpoints. `forked`: what they are forks of."""
     phases = {name: completed.trireme.phase(name) for name in _PHASES}
     counts = {name: 0 if phase.endpoints else phase.local_replicas for name, phase in phases.items()}

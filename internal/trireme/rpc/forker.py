@@ -1,16 +1,16 @@
-"""The nursery: a process that has loaded what all phases load, and forks into one whenever it is asked to.
+"""The forker: a process that has loaded what all phases need, and forks into a phase on request.
 
-Half of what a process needs to start is loading NumPy, gRPC and the messages, over and over the same for each of them.
-So a frontend forks its nursery off before it loads anything itself: the two load side by side, for what both need costs
-less twice on two processors than once while the other one waits. Its phases are forks of it in turn, which are there in
-a tenth of a second, at first as after a crash. A nursery that is needed later (it crashed, or a phase of others is
-missing) is started as any program is. The nursery has nothing that a fork must not inherit: no thread, no channel, no
-credentials, and none of a phase's own code; so a frontend forks it off before it reads its configuration.
+Half of what a process needs to start is loading NumPy, gRPC and the messages, the same for each of them. So a frontend
+forks its forker before it loads anything itself, and the two load side by side on two processors. The phases are forks
+of the forker and start within a tenth of a second, at first as after a crash. A forker that is needed later (it
+crashed, or a stand-in is to be started) is started as any program is. The forker has nothing that a fork must not
+inherit: no thread, no channel, no credentials, and none of a phase's own code; so a frontend forks it before it reads
+its configuration.
 
-One line of JSON on stdin asks for something: `{"start": NAME, "module": MODULE, "arguments": [...]}`, or `{"signal":
-NUMBER, "name": NAME}`. Lines on stdout say what happened: `{"started": NAME, "pid": PID}`, `{"ended": NAME, "code":
-CODE}`, and what the phases themselves print. Invariants: of one name there is one process at a time; when the frontend
-ends, however, stdin ends and with it the nursery, and the kernel then tells its phases to end.
+A request is one line of JSON on stdin: `{"start": NAME, "module": MODULE, "arguments": [...]}`, or `{"signal": NUMBER,
+"name": NAME}`. Lines on stdout report: `{"started": NAME, "pid": PID}`, `{"ended": NAME, "code": CODE}`, and what the
+phases themselves print. Invariants: there is one process of a name at a time; when the frontend ends, however, stdin
+ends and with it the forker, and the kernel then tells its phases to end.
 """
 
 import contextlib
@@ -53,14 +53,14 @@ _NO_DESCRIPTOR = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """The frontend's side of a nursery: its process, and the descriptors to ask by and to hear by."""
+    """The frontend's side of a forker: its process, and the descriptors to ask by and to hear by."""
 
     pid: int
     asks: int
     hears: int
 
 
-class Nursery:
+class Forker:
     """The processes that were started, by name."""
 
     def __init__(self) -> None:
@@ -99,10 +99,10 @@ class Nursery:
         return bool(data)
 
     def _start(self, name: str, module: str, arguments: list[str]) -> None:
-        nursery = os.getpid()
+        forker = os.getpid()
         pid = os.fork()
         if not pid:
-            _become(nursery, name, module, arguments)
+            _become(forker, name, module, arguments)
         self._pids[name] = pid
         _say({"started": name, "pid": pid})
 
@@ -114,18 +114,18 @@ class Nursery:
                 _say({"ended": name, "code": os.waitstatus_to_exitcode(status)})
 
 
-def _become(nursery: int, name: str, module: str, arguments: list[str]) -> NoReturn:
+def _become(forker: int, name: str, module: str, arguments: list[str]) -> NoReturn:
     """In the fork: be that phase, and never come back."""
 
     def phase() -> int:
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)
-        # Neither what the nursery is asked nor its signals are the phase's to read.
+        # Neither what the forker is asked nor its signals are the phase's to read.
         with open(os.devnull) as nothing:  # noqa: PTH123  # a descriptor is wanted, not a file
             os.dup2(nothing.fileno(), 0)
         os.closerange(3, _NO_DESCRIPTOR)
-        parent_death.exit_with_parent(nursery)
+        parent_death.exit_with_parent(forker)
         parent_death.name_process(name)
         code: int = importlib.import_module(module).main(arguments)
         return code
@@ -153,7 +153,7 @@ def _say(what: dict[str, Any]) -> None:
 
 
 def fork() -> Line:
-    """Fork the nursery off this process, which must not have begun anything yet."""
+    """Fork the forker off this process, which must not have begun anything yet."""
     # NumPy's threads, which a fork would be without, and which nothing here is large enough for.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     frontend = os.getpid()
@@ -166,11 +166,11 @@ def fork() -> Line:
 
 
 def spawn() -> Line:
-    """Start a nursery as a program of its own."""
+    """Start a forker as a program of its own."""
     with _pipes() as (asked, asks, hears, said):
         pid = os.posix_spawn(
             sys.executable,
-            [sys.executable, "-m", "trireme.rpc.nursery"],
+            [sys.executable, "-m", "trireme.rpc.forker"],
             os.environ,
             file_actions=[(os.POSIX_SPAWN_DUP2, asked, 0), (os.POSIX_SPAWN_DUP2, said, 1)],
         )
@@ -179,7 +179,7 @@ def spawn() -> Line:
 
 @contextlib.contextmanager
 def _pipes() -> Iterator[tuple[int, int, int, int]]:
-    """Both ends of what the nursery is asked, and of what it says; closed at the end."""
+    """Both ends of what the forker is asked, and of what it says; closed at the end."""
     asked, asks = os.pipe()
     hears, said = os.pipe()
     try:
@@ -190,7 +190,7 @@ def _pipes() -> Iterator[tuple[int, int, int, int]]:
 
 
 def _on(frontend: int, asked: int, said: int) -> int:
-    """In the fork: be the nursery."""
+    """In the fork: be the forker."""
     # Whoever waits for the end of the frontend's output must not wait until all is loaded and stdin is looked at.
     parent_death.exit_with_parent(frontend, signal.SIGKILL)
     os.dup2(asked, 0)
@@ -224,7 +224,7 @@ def trusting_nobody() -> Iterator[None]:
 
 def main() -> int:
     """Load what is shared and serve until stdin ends. Returns the exit code."""
-    parent_death.name_process("nursery")
+    parent_death.name_process("forker")
     for number in (signal.SIGINT, signal.SIGTERM):
         # A terminal, or `timeout`, tells the whole group; the frontend has to end first.
         signal.signal(number, signal.SIG_IGN)
@@ -234,7 +234,7 @@ def main() -> int:
             importlib.import_module(module)
     gc.freeze()
     gc.enable()
-    return Nursery().run()
+    return Forker().run()
 
 
 if __name__ == "__main__":

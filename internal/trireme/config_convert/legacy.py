@@ -6,8 +6,8 @@ defaults of each version of the configuration.
 
 from types import MappingProxyType
 
-#: Plugins that are gone, with what to do instead.
-GONE = MappingProxyType(
+#: Plugins that do not exist any more, with what to do instead.
+REMOVED_PLUGINS = MappingProxyType(
     {
         "NodeLabel": "is gone; a NodeAffinity of the pods, or addedAffinity among NodeAffinity's arguments, does that",
         "NodePreferAvoidPods": "is gone, with the annotation preferAvoidPods; a PreferNoSchedule taint does that",
