@@ -13,8 +13,9 @@ from google.protobuf import message
 from trireme.config import commandline, model
 from trireme.framework import cluster_event
 from trireme.framework.registry import ExtensionPoint
+from trireme.plugin_api import pod_fields
 from trireme.queueing import queue_hints, queue_pod, queue_remote
-from trireme.remote import remote_client, remote_connection, remote_pod, remote_stages
+from trireme.remote import remote_client, remote_connection, remote_stages
 from trireme.scheduling import cluster_watch, pre_enqueue_calls
 from trireme.v1 import core_pb2, cycle_pb2, plugin_pb2, snapshot_pb2
 from trireme_kube.apimachinery import encode
@@ -54,7 +55,7 @@ def pods_seen(infos: Mapping[str, plugin_pb2.PluginInfo]) -> PodsSeen:
     keys: frozenset[str] | None = frozenset()
     paths = set()
     for info in infos.values():
-        own = remote_pod.PodFields(info.pod_fields).label_keys if info.pod_fields else frozenset[str]()
+        own = pod_fields.PodFields(info.pod_fields).label_keys if info.pod_fields else frozenset[str]()
         keys = None if keys is None or own is None else keys | own
         for path in info.pod_fields:
             parts = path.split("[", 1)[0].split(".")

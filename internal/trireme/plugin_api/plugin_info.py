@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from trireme.framework import cluster_event
-from trireme.remote import remote_pod
+from trireme.plugin_api import pod_fields
 from trireme.v1 import plugin_pb2
 
 # Where a plugin may refuse a pod, which then waits for an event.
@@ -56,7 +56,7 @@ def check(info: plugin_pb2.PluginInfo) -> None:
             cluster_event.parse(event.resource, event.actions)
         except ValueError as error:
             raise ValueError(f"events_to_register[{at}].{error}") from error
-    remote_pod.PodFields(info.pod_fields)
+    pod_fields.PodFields(info.pod_fields)
 
 
 def normal_form(info: plugin_pb2.PluginInfo) -> plugin_pb2.PluginInfo:

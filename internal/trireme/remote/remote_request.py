@@ -11,8 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from trireme.plugin_api import interfaces
-from trireme.remote import remote_pod
+from trireme.plugin_api import interfaces, pod_fields
 from trireme.snapshot import arrays, classes, nodes
 from trireme.v1 import core_pb2, cycle_pb2, filter_pb2, plugin_pb2, score_pb2
 from trireme.wire import packing
@@ -80,7 +79,7 @@ class PodBytes:
     def __init__(self, plugin: str, paths: Sequence[str]) -> None:
         """Raises: ValueError naming a path that is no field."""
         self._key = f"remote pod {plugin} {' '.join(paths)}"
-        self._fields = remote_pod.PodFields(paths)
+        self._fields = pod_fields.PodFields(paths)
 
     def of(self, pod_class: classes.PodClass) -> bytes:
         """The serialised pod."""

@@ -3,7 +3,7 @@
 import pytest
 from google.protobuf import json_format
 
-from trireme.remote.remote_pod import PodFields
+from trireme.plugin_api.pod_fields import PodFields
 from trireme.v1 import core_pb2
 
 POD = json_format.ParseDict(
