@@ -1,8 +1,10 @@
-"""From the configuration that the stream brought to the chain of filter plugins of each profile."""
+"""From the configuration that the stream brought to the filter and PostFilter plugins of each profile."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
+from trireme.evaluation import reserving
 from trireme.evaluation.filtering import evaluation, remote_columns
+from trireme.evaluation.preemption import post_filtering
 from trireme.framework import resizes
 from trireme.plugin_api import interfaces
 from trireme.plugins import catalog, deferred_pod_scheduling
@@ -32,4 +34,26 @@ def chains(
             else:
                 raise ValueError(f"profile {profile.scheduler_name}: no filter plugin {name}")
         out[profile.scheduler_name] = evaluation.Chain(tuple(order), tuple(local), tuple(remote), not_for_resizes)
+    return out
+
+
+def post_filters(
+    configuration: snapshot_pb2.Configuration,
+    chains: Mapping[str, evaluation.Chain],
+    make_remote: reserving.MakeRemoteReserve | None,
+) -> Mapping[str, Sequence[post_filtering.PostFilter]]:
+    """By profile the plugins at PostFilter, in order."""
+    features = dict(configuration.feature_gates)
+    remotes = {remote.name: remote for remote in configuration.remote_plugins}
+    out: dict[str, list[post_filtering.PostFilter]] = {}
+    for profile in configuration.profiles:
+        filters = {plugin.name: plugin for plugin in chains[profile.scheduler_name].local}
+        found = out[profile.scheduler_name] = []
+        for entry in profiles.plugins_at(profile, plugin_pb2.EXTENSION_POINT_POST_FILTER):
+            args_json = profiles.args_of(profile, entry.name)
+            plugin = catalog.post_filter_plugin(entry.name, args_json, features, filters.get(entry.name))
+            if plugin is not None:
+                found.append(plugin)
+            elif entry.name in remotes and make_remote is not None:
+                found.append(post_filtering.Remote(make_remote(remotes[entry.name])))
     return out

@@ -61,7 +61,7 @@ class FilterService(filter_pb2_grpc.FilterServiceServicer):
         rules = amounts.rules_of(configuration.feature_gates)
         chains = assembly.chains(configuration, self._make_remote)
         reservers = reserving.reservers(configuration, chains, self._make_remote_reserve)
-        post_filters = post_filtering.post_filters(configuration, chains, self._make_remote_reserve)
+        post_filters = assembly.post_filters(configuration, chains, self._make_remote_reserve)
         # From here on nothing fails: a configuration that is refused changes nothing.
         self._snap.amount_rules = rules
         self._chains, self._reservers, self._post_filters = chains, reservers, post_filters

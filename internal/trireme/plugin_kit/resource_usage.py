@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from trireme.framework import amounts
-from trireme.plugins.dynamic_resources import device_counts
+from trireme.plugin_kit import device_resources
 from trireme.snapshot import arrays, classes, nodes, resources, snapshot
 
 
@@ -61,7 +61,7 @@ def on_nodes(
     copies: int,
     *,
     nonzero: bool,
-    devices: device_counts.DeviceCounts | None,
+    devices: device_resources.DeviceCounts | None,
 ) -> tuple[arrays.Int64Array, arrays.Int64Array]:
     """What nodes have of the resource, and what is in use with one copy, two, … on them. Where a node has none of an
     extended resource, `devices` may stand for it. Shapes: (slot, 1) and (slot, copy).
@@ -69,7 +69,7 @@ def on_nodes(
     has = snap.nodes.allocatable[entry.number, slots]
     used = requested(snap.nodes, entry, slots, copies, nonzero=nonzero)
     name = snap.nodes.resource_names.names[entry.number]
-    if devices is None or not device_counts.countable(name):
+    if devices is None or not device_resources.may_be_devices(name):
         return has[:, None], used
     count, taken = devices.of(snap, name, slots)
     by_device = (has == 0) & (count > 0)

@@ -1,4 +1,4 @@
-"""The in-tree filter and score plugins by name, made from their arguments.
+"""The in-tree filter, score and PostFilter plugins by name, made from their arguments.
 
 Arguments come as the JSON of the configuration API with all defaults filled in; they were validated where the
 configuration was read, so what is missing here is a fault of the caller and named as such.
@@ -9,8 +9,10 @@ from typing import Any
 
 import orjson
 
+from trireme.evaluation.preemption import post_filtering, preemption
 from trireme.framework import resizes, tolerations
 from trireme.plugin_api import interfaces
+from trireme.plugin_kit import device_resources
 from trireme.plugins import (
     deferred_pod_scheduling,
     image_locality,
@@ -30,7 +32,7 @@ from trireme.plugins import (
     volume_restrictions,
     volume_zone,
 )
-from trireme.plugins.dynamic_resources import device_counts
+from trireme.plugins.dynamic_resources import deallocation, device_counts
 from trireme.plugins.dynamic_resources import features as device_features
 from trireme.plugins.dynamic_resources import plugin as dynamic_resources
 from trireme.v1 import core_pb2
@@ -85,7 +87,9 @@ def _balanced(args: Args, features: Features) -> node_resources_balanced_allocat
 
 def _counted_devices(scored: Iterable[tuple[str, int]], features: Features) -> device_counts.DeviceCounts | None:
     """Devices count where an extended resource is scored; None: there is none."""
-    if not features.get("DRAExtendedResource", True) or not any(device_counts.countable(name) for name, _ in scored):
+    if not features.get("DRAExtendedResource", True) or not any(
+        device_resources.may_be_devices(name) for name, _ in scored
+    ):
         return None
     return device_counts.DeviceCounts(device_features.of_gates(features))
 
@@ -183,6 +187,23 @@ def score_plugin(name: str, args_json: bytes, features: Features) -> interfaces.
     """The score plugin of this name, None where there is no such in-tree plugin. Raises: ValueError for bad args."""
     make = _SCORES.get(name)
     return None if make is None else make(_parsed(name, args_json), features)
+
+
+def post_filter_plugin(
+    name: str, args_json: bytes, features: Features, filter_plugin: interfaces.FilterPlugin | None
+) -> post_filtering.PostFilterPlugin | None:
+    """The PostFilter plugin of this name; None where there is no such in-tree plugin, or what it looks at is what the
+    profile's filter plugin of that name (`filter_plugin`) found, and there is none. Raises: ValueError for bad args.
+    """
+    if name == preemption.NAME:
+        args = _parsed(name, args_json)
+        counts = preemption.Args(
+            args.get("minCandidateNodesPercentage", 10), args.get("minCandidateNodesAbsolute", 100)
+        )
+        return preemption.DefaultPreemption(counts, groups=features.get("GenericWorkload", False))
+    if isinstance(filter_plugin, dynamic_resources.DynamicResources):
+        return deallocation.Deallocation(filter_plugin)
+    return None
 
 
 def _parsed(name: str, args_json: bytes) -> Args:

@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 
 from trireme.plugin_api import interfaces
-from trireme.plugin_kit import resource_usage
-from trireme.plugins.dynamic_resources import device_counts
+from trireme.plugin_kit import device_resources, resource_usage
 from trireme.snapshot import arrays, classes, snapshot
 
 
@@ -25,7 +24,7 @@ class NodeResourcesBalancedAllocation:
     normalization = interfaces.Normalization.NONE
     reads: tuple[str, ...] = ()
 
-    def __init__(self, args: Args, devices: device_counts.DeviceCounts | None = None) -> None:
+    def __init__(self, args: Args, devices: device_resources.DeviceCounts | None = None) -> None:
         """`devices`: scores count devices where a node has none of an extended resource."""
         self._args = args
         self._devices = devices

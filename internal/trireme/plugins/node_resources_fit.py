@@ -12,8 +12,7 @@ import numpy as np
 
 from trireme.framework import amounts, status
 from trireme.plugin_api import interfaces
-from trireme.plugin_kit import resource_usage
-from trireme.plugins.dynamic_resources import device_counts
+from trireme.plugin_kit import device_resources, resource_usage
 from trireme.snapshot import arrays, classes, snapshot
 
 LEAST_ALLOCATED = "LeastAllocated"
@@ -23,8 +22,6 @@ REQUESTED_TO_CAPACITY_RATIO = "RequestedToCapacityRatio"
 _FLAGS_AT_ONCE = 30
 
 _ONE = np.zeros(1, dtype=np.intp)
-
-_CLASS_RESOURCE_PREFIX = "deviceclass.resource.kubernetes.io/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +75,7 @@ class NodeResourcesFit:
     normalization = interfaces.Normalization.NONE
     reads: tuple[str, ...] = ("device_class",)
 
-    def __init__(self, args: Args, devices: device_counts.DeviceCounts | None = None) -> None:
+    def __init__(self, args: Args, devices: device_resources.DeviceCounts | None = None) -> None:
         """`devices`: scores count devices where a node has none of an extended resource."""
         self._args = args
         self._devices = devices
@@ -267,5 +264,5 @@ def _device_backed(snap: snapshot.Snapshot) -> frozenset[str]:
     """Extended resources that a device class stands for: the one that it names, and one by its own name."""
     out = set()
     for entry in snap.objects.all("device_class"):
-        out |= {entry.spec.extended_resource_name, _CLASS_RESOURCE_PREFIX + entry.metadata.name}
+        out |= {entry.spec.extended_resource_name, device_resources.CLASS_RESOURCE_PREFIX + entry.metadata.name}
     return frozenset(out)

@@ -6,30 +6,26 @@ What those before wanted done is done in any case: kube-scheduler's have done it
 Source: pkg/scheduler/framework/runtime (RunPostFilterPlugins).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-import orjson
-
 from trireme.evaluation import reserving
-from trireme.evaluation.filtering import evaluation
 from trireme.evaluation.preemption import preemption
 from trireme.framework import status
-from trireme.plugins.dynamic_resources import deallocation
-from trireme.plugins.dynamic_resources import plugin as dynamic_resources
 from trireme.snapshot import snapshot
-from trireme.v1 import filter_pb2, plugin_pb2, snapshot_pb2, status_pb2
-from trireme.wire import profiles
+from trireme.v1 import filter_pb2, status_pb2
 from trireme.wire import status as wire_status
 
 
 class PostFilterPlugin(Protocol):
-    """An in-tree plugin that looks for a way out."""
+    """A plugin of this process that looks for a way out."""
 
     name: str
 
-    def post_filter(self, question: preemption.Question, snap: snapshot.Snapshot) -> filter_pb2.PostFilterResponse:
+    async def post_filter(
+        self, question: preemption.Question, snap: snapshot.Snapshot
+    ) -> filter_pb2.PostFilterResponse:
         """The way out, or why there is none. It writes nothing."""
         ...
 
@@ -41,38 +37,7 @@ class Remote:
     plugin: reserving.RemoteReserve
 
 
-PostFilter = PostFilterPlugin | preemption.DefaultPreemption | Remote
-
-
-def _preemption(args_json: bytes, *, groups: bool) -> preemption.DefaultPreemption:
-    args = orjson.loads(args_json) if args_json else {}
-    return preemption.DefaultPreemption(
-        preemption.Args(args.get("minCandidateNodesPercentage", 10), args.get("minCandidateNodesAbsolute", 100)),
-        groups=groups,
-    )
-
-
-def post_filters(
-    configuration: snapshot_pb2.Configuration,
-    chains: Mapping[str, evaluation.Chain],
-    make_remote: reserving.MakeRemoteReserve | None,
-) -> Mapping[str, Sequence[PostFilter]]:
-    """By profile the plugins at PostFilter, in order."""
-    remotes = {remote.name: remote for remote in configuration.remote_plugins}
-    groups = configuration.feature_gates.get("GenericWorkload", False)
-    out: dict[str, list[PostFilter]] = {}
-    for profile in configuration.profiles:
-        local = {plugin.name: plugin for plugin in chains[profile.scheduler_name].local}
-        found = out[profile.scheduler_name] = []
-        for entry in profiles.plugins_at(profile, plugin_pb2.EXTENSION_POINT_POST_FILTER):
-            plugin = local.get(entry.name)
-            if entry.name == preemption.NAME:
-                found.append(_preemption(profiles.args_of(profile, entry.name), groups=groups))
-            elif isinstance(plugin, dynamic_resources.DynamicResources):
-                found.append(deallocation.Deallocation(plugin))
-            elif entry.name in remotes and make_remote is not None:
-                found.append(Remote(make_remote(remotes[entry.name])))
-    return out
+PostFilter = PostFilterPlugin | Remote
 
 
 def any_remote(plugins: Sequence[PostFilter]) -> bool:
@@ -108,10 +73,8 @@ async def post_filter(
 async def _ask(
     plugin: PostFilter, request: filter_pb2.PostFilterRequest, question: preemption.Question, snap: snapshot.Snapshot
 ) -> filter_pb2.PostFilterResponse | None:
-    if isinstance(plugin, preemption.DefaultPreemption):
-        return await plugin.post_filter(question, snap)
     if not isinstance(plugin, Remote):
-        return plugin.post_filter(question, snap)
+        return await plugin.post_filter(question, snap)
     said = await plugin.plugin.post_filter(request.cycle, request.columns, question.pre_filter)
     if isinstance(said, status.Status):
         return filter_pb2.PostFilterResponse(status=wire_status.to_message(said))

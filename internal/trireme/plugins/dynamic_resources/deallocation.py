@@ -29,7 +29,9 @@ class Deallocation:
     def __init__(self, plugin: dynamic_resources.DynamicResources) -> None:
         self._plugin = plugin
 
-    def post_filter(self, question: preemption.Question, snap: snapshot.Snapshot) -> filter_pb2.PostFilterResponse:
+    async def post_filter(
+        self, question: preemption.Question, snap: snapshot.Snapshot
+    ) -> filter_pb2.PostFilterResponse:
         """Free a claim, or say nothing. It fails where PreFilter ended before this plugin's turn: kube-scheduler does
         not find what it keeps there.
         """

@@ -10,15 +10,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from trireme.framework import amounts
 from trireme.plugins.dynamic_resources import devices, expressions, features, inventory
 from trireme.snapshot import arrays, node_selection, snapshot
 from trireme.v1 import resource_pb2
-
-
-def countable(resource: str) -> bool:
-    """Whether devices may stand for the resource."""
-    return amounts.is_extended(resource) or resource.startswith(inventory.CLASS_RESOURCE_PREFIX)
 
 
 class DeviceCounts:

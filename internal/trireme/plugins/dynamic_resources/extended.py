@@ -10,7 +10,7 @@ Source: pkg/scheduler/framework/plugins/dynamicresources/extendeddynamicresource
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from trireme.framework import amounts
+from trireme.plugin_kit import device_resources
 from trireme.plugins.dynamic_resources import inventory
 from trireme.snapshot import classes
 from trireme.v1 import core_pb2, resource_pb2
@@ -44,7 +44,7 @@ def _asked(pod_class: classes.PodClass) -> dict[str, int]:
     return {
         name: amount
         for name, amount in pod_class.amounts.filtering.items()
-        if amount > 0 and (amounts.is_extended(name) or name.startswith(inventory.CLASS_RESOURCE_PREFIX))
+        if amount > 0 and device_resources.may_be_devices(name)
     }
 
 

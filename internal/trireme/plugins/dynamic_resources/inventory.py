@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from trireme.plugin_kit import device_resources
 from trireme.plugins.dynamic_resources import devices, expressions, features, ledger, pools, skipping
 from trireme.snapshot import arrays, node_selection, objects, snapshot
 from trireme.v1 import resource_pb2
@@ -24,7 +25,6 @@ CLAIM = "resource_claim"
 CLASS = "device_class"
 RULE = "device_taint_rule"
 
-CLASS_RESOURCE_PREFIX = "deviceclass.resource.kubernetes.io/"
 EXTENDED_CLAIM = "resource.kubernetes.io/extended-resource-claim"
 
 # So many different wishes are remembered with what they came to.
@@ -140,7 +140,9 @@ class Inventory:
         self.remembered.clear()
         known: list[resource_pb2.DeviceClass] = list(self._snap.objects.all(CLASS))
         self.classes = {entry.metadata.name: entry for entry in known}
-        self.class_of_resource = {CLASS_RESOURCE_PREFIX + name: entry for name, entry in self.classes.items()}
+        self.class_of_resource = {
+            device_resources.CLASS_RESOURCE_PREFIX + name: entry for name, entry in self.classes.items()
+        }
         # Of several classes for one resource the newest counts, and of these the first by name.
         for entry in sorted(known, key=lambda entry: entry.metadata.name, reverse=True):
             name = entry.spec.extended_resource_name

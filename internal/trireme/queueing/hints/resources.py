@@ -8,12 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from trireme.framework import amounts, resizes
+from trireme.plugin_kit import device_resources
 from trireme.plugins import node_ports
 from trireme.queueing.hints.wanted import Helps, Setting, Wanted, always, nobody, on_node
 from trireme.snapshot import classes
 from trireme.v1 import core_pb2, resource_pb2
-
-_CLASS_RESOURCE_PREFIX = "deviceclass.resource.kubernetes.io/"
 
 #: Whether devices stand for the resource where a node has none of it.
 _Backed = Callable[[str], bool]
@@ -118,7 +117,7 @@ def _after_device_class(old: resource_pb2.DeviceClass | None, new: resource_pb2.
         return nobody
     names = {stands_for} if new.spec.HasField("extended_resource_name") else set()
     if old is None:
-        names.add(_CLASS_RESOURCE_PREFIX + new.metadata.name)
+        names.add(device_resources.CLASS_RESOURCE_PREFIX + new.metadata.name)
 
     def helps(pod_class: classes.PodClass) -> bool:
         return not names.isdisjoint(_readable(pod_class).filtering)
@@ -158,7 +157,7 @@ def _backed_resources(setting: Setting) -> _Backed:
     def names() -> frozenset[str]:
         found = set()
         for entry in setting.cluster.all("device_class"):
-            found.add(_CLASS_RESOURCE_PREFIX + entry.metadata.name)
+            found.add(device_resources.CLASS_RESOURCE_PREFIX + entry.metadata.name)
             found.add(entry.spec.extended_resource_name)
         return frozenset(found)
 

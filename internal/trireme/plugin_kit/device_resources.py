@@ -1,0 +1,24 @@
+"""Resources that devices may stand for where a node has none of its own, and how many of these devices there are."""
+
+from typing import Final, Protocol
+
+from trireme.framework import amounts
+from trireme.snapshot import arrays, snapshot
+
+#: Before the name of a device class: the resource that stands for the class's devices whatever it is called.
+CLASS_RESOURCE_PREFIX: Final = "deviceclass.resource.kubernetes.io/"
+
+
+def may_be_devices(resource: str) -> bool:
+    """Whether devices may stand for the resource."""
+    return amounts.is_extended(resource) or resource.startswith(CLASS_RESOURCE_PREFIX)
+
+
+class DeviceCounts(Protocol):
+    """Counts the devices that stand for resources, as they are at the snapshot's generation."""
+
+    def of(
+        self, snap: snapshot.Snapshot, resource: str, slots: arrays.SlotArray
+    ) -> tuple[arrays.Int64Array, arrays.Int64Array]:
+        """Devices that stand for the resource, and those of them that a claim holds. Shapes: both (slot,)."""
+        ...
