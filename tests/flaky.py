@@ -12,9 +12,9 @@ import os
 import subprocess
 import sys
 import tempfile
-import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from pathlib import Path
+from xml.etree import ElementTree
 
 _BUSY = "while True: pass"
 _NO_TESTS = 5

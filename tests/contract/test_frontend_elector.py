@@ -21,7 +21,6 @@ from trireme_kube.client import client, credentials
 )
 async def test_without_election_only_other_binders_can_have_bound(endpoints: tuple[str, ...], sole: bool) -> None:
     """If this fails, a start waits seconds for bindings that nobody made, or places beside some that it cannot see."""
-
     found = await _elected(web.json_response({"metadata": {"uid": "c-1"}}), endpoints)
     assert (found.epoch, found.sole_writer, found.lease, found.predecessor_seconds) == (41, sole, None, 20.0)
 

@@ -59,7 +59,7 @@ class Answers:
         return dict(zip(self._names(), raw.tolist(), strict=True))
 
     def scores_after_copies(self, copies: int) -> dict[str, list[int]]:
-        """Raw scores for the first copy, the second, …"""
+        """Raw scores for the first copy, the second, and so on."""
         state = self._plugin.pre_score(self._class, self._snap)
         rows = self._plugin.score_copies(self._class, self._snap, state, self._slots(), copies)
         return dict(zip(self._names(), rows.tolist(), strict=True))

@@ -23,7 +23,8 @@ PROFILE = phase_calls.PROFILE
 
 class Searching:
     """Finds its answers ahead, once somebody else was answered meanwhile. What it found is good for one question about
-    the cluster as it was then; asked more, it fails."""
+    the cluster as it was then; asked more, it fails.
+    """
 
     name = "Searching"
     depends_on = interfaces.Dependency.NODE

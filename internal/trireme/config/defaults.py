@@ -128,14 +128,16 @@ def _profile(profile: Value, gates: FeatureGates, log: Log) -> None:
         if f"{config.get('name', '')}Args" in ARGS and not config.get(SPELT_OUT):
             args(config["name"], config["args"], gates)
     configured = {config.get("name", "") for config in configs}
-    for name in _names(profile["plugins"]):
-        if name not in configured and f"{name}Args" in ARGS:
-            configs.append({"name": name, "args": args(name, {}, gates)})
+    configs.extend(
+        {"name": name, "args": args(name, {}, gates)}
+        for name in _names(profile["plugins"])
+        if name not in configured and f"{name}Args" in ARGS
+    )
     profile["pluginConfig"] = configs
 
 
 def _names(plugins: Value) -> list[str]:
-    """The enabled plugins, sorted. (Those of podGroupPostFilter alone are forgotten, as in kube-scheduler.)"""
+    """The enabled plugins, sorted; without those of podGroupPostFilter alone, as in kube-scheduler."""
     return sorted(
         {
             plugin.get("name", "")

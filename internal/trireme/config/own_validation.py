@@ -170,7 +170,7 @@ def _tls_problems(path: str, tls: TLS) -> list[Problem]:
 
 
 def _identity_problems(path: str, identities: Sequence[str]) -> list[Problem]:
-    """gRPC compares the name that it expects with the DNS names and IP addresses of a server's certificate alone."""
+    """Problems of identities: gRPC looks for them in a server certificate's DNS names and IP addresses alone."""
     where = child(path, "allowedIdentities")
     return [
         invalid(index(where, position), identity, "must be a DNS name or an IP address")

@@ -256,7 +256,7 @@ def _distinct(flags: Sequence[arrays.BoolArray]) -> tuple[arrays.SlotArray, arra
 
 
 def _percent(part: arrays.Int64Array, whole: arrays.Int64Array) -> arrays.Int64Array:
-    """part × 100 / whole, for 0 ≤ part ≤ whole; where it is out of range the caller does not look. Shape: as `part`."""
+    """Part × 100 / whole, for 0 ≤ part ≤ whole; where it is out of range the caller does not look. Shape: as `part`."""
     return np.clip(part, 0, None) * 100 // whole
 
 

@@ -59,8 +59,9 @@ class Asking:
             await context.abort(grpc.StatusCode.UNIMPLEMENTED, f"plugin {self.name} has no {names[0]}")
 
     async def call_of(self, cycle: cycle_pb2.Cycle, context: aio.ServicerContext[Any, Any], count: int = 1) -> Call:
-        """The call of a cycle, with the plugin's configuration. Ends the RPC with FAILED_PRECONDITION where the leader
-        that calls has been deposed.
+        """The call of a cycle, with the plugin's configuration.
+
+        Ends the RPC with FAILED_PRECONDITION if the calling leader has been deposed.
         """
         try:
             self._epochs.admit(cycle.fence.epoch, cycle.fence.scheduler_id)
@@ -73,8 +74,9 @@ class Asking:
         return dataclasses.replace(calls.from_cycle(cycle, count), config=config, cluster=self.cluster)
 
     async def require_configuration(self, config_hash: int, context: aio.ServicerContext[Any, Any]) -> None:
-        """End the call with FAILED_PRECONDITION where the plugin has arguments and this configuration did not come.
-        The caller then brings it.
+        """End the call with FAILED_PRECONDITION if the plugin takes arguments and does not have this configuration.
+
+        The caller then calls Configure.
         """
         if self.method("configure") is not None and not self.configurations.has(config_hash):
             text = f"config_hash: plugin {self.name} does not have this configuration"

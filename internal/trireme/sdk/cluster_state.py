@@ -16,8 +16,10 @@ TERMINATING = 3  # bits: 1 terminating, 2 terminating because the scheduler pree
 
 @dataclass(frozen=True, slots=True)
 class PlacedPod:
-    """One pod on a node, bound or about to be. `pod` is what all pods of its class share: its namespace, labels that
-    somebody selects by, and what decides about scheduling. `start_time` in seconds since 1970; 0: not started.
+    """One pod on a node, bound or about to be.
+
+    `pod` is what all pods of its class share: the namespace, the labels that some selector names, and the fields that
+    scheduling depends on. `start_time` is in seconds since 1970; 0: not started.
     """
 
     uid: str

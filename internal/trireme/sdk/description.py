@@ -11,8 +11,9 @@ from trireme.v1 import plugin_pb2
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A kind of change that may help a pod that the plugin refused, in the framework's words: `Event("Node", "Add",
-    "UpdateNodeLabel")`.
+    """A kind of change that may help a pod that the plugin refused.
+
+    In the framework's words, for example `Event("Node", "Add", "UpdateNodeLabel")`.
     """
 
     resource: str

@@ -135,8 +135,9 @@ class FilterServicer(filter_pb2_grpc.FilterServiceServicer):
 def _following(
     call: calls.Call, run: filter_pb2.DryRun, cluster: cluster_state.ClusterState
 ) -> tuple[calls.Call, list[calls.Node]]:
-    """A dry run for a plugin that follows the cluster: its pods are rows and classes. What is gone by now is left out;
-    the host notices that the cluster has changed.
+    """A dry run for a plugin that follows the cluster: its pods are rows and classes.
+
+    Pods that are gone by now are left out; the host notices that the cluster has changed.
     """
     removed = [placed.pod for placed in map(cluster.pod, run.removed_rows) if placed is not None]
     added = [cluster.classes[number] for number in run.added_classes if number in cluster.classes]

@@ -15,8 +15,10 @@ SKIP: Final = status.SKIP
 
 
 def unschedulable(message: str, reason: str = "", **parameters: object) -> Status:
-    """Refused now; evicting pods may help. `message` is counted per node and stands in the event; `reason`, in lower
-    camel case, and its parameters say the same to programs.
+    """Refused now; evicting pods may help.
+
+    `message` is counted per node and is part of the event; `reason`, in lower camel case, and its parameters say the
+    same to programs.
     """
     return status.unschedulable("", message, reasons=_reasons(reason, parameters))
 

@@ -102,7 +102,8 @@ def serve(plugin: description.Plugin, listen: str = "127.0.0.1:0") -> int:
 
 def main(plugin: description.Plugin, argv: Sequence[str] | None = None) -> int:
     """As `serve`, with the address, certificates and allowed callers from command-line flags; `--help` lists them.
-    What is wrong is one line on stderr.
+
+    An error is one line on stderr.
     """
     options = _parser(plugin.info).parse_args(argv)
     try:

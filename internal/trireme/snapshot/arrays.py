@@ -36,8 +36,9 @@ def grow_last_axis(array: npt.NDArray[Any], capacity: int) -> npt.NDArray[Any]:
 
 
 def region(slots: SlotArray) -> SlotArray | slice:
-    """An index of the same entries, of slots that are ascending, or were and are rolled: a slice where they are the
-    first ones without a gap.
+    """An index of the same entries: a slice if `slots` are the first ones without a gap, else `slots` themselves.
+
+    The slots are ascending, or were and have been rolled.
 
     In a large cluster most classes can run almost everywhere, and copies are what is left to pay.
     """

@@ -19,9 +19,11 @@ Port = tuple[str, str, int]  # host IP, protocol, port
 
 
 class PodClass:
-    """One class. `invalid` is why its amounts cannot be read, if they cannot; it then counts as nothing. `arrival` is
-    its place in the order in which a snapshot got its classes, from 1. `labels_projected`: its pods have other labels
-    too, by which nobody selects. `resize_deferred`: its pods wait for room for a resize.
+    """One class of pods.
+
+    `invalid` is why its amounts cannot be read, if they cannot; it then counts as nothing. `arrival` is its place in
+    the order in which the snapshot received its classes, from 1. `labels_projected`: its pods have further labels that
+    no selector names. `resize_deferred`: its pods wait for room for a resize.
     """
 
     __slots__ = (

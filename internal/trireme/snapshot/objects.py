@@ -1,4 +1,4 @@
-"""The objects beside nodes and pods that plugins look at: claims, volumes, services, budgets, …
+"""The objects beside nodes and pods that plugins look at: claims, volumes, services, budgets and others.
 
 They are kept as the frontend assumes them to be. Each kind has a generation of its own, so that a plugin's cached
 answer is thrown away only when a kind that it reads has changed. Objects of a kind are always met in the order of their
@@ -76,8 +76,9 @@ class ObjectTable:
         return self._generations.get(kind, 0)
 
     def changed_since(self, kind: str, generation: int) -> list[Key] | None:
-        """Keys of the objects of a kind that were changed or removed after `generation`; None: no longer known, look
-        at all.
+        """Keys of the objects of a kind that were changed or removed after `generation`.
+
+        None: no longer known, look at all of them.
         """
         if generation < self._logged_from.get(kind, 0):
             return None

@@ -186,8 +186,9 @@ class Tally:
         key: str,
         snap: "snapshot.Snapshot",
     ) -> DomainSums:
-        """The sums under a key by domain. `domains` stands for how slots are numbered, until a node changes; there are
-        `count` of them. With what is rehearsed, if anything is.
+        """The sums under a key by domain, with what is rehearsed, if anything is.
+
+        `domains` stands for how slots are numbered, until a node changes; there are `count` of them.
         """
         nodes_at = snap.nodes.object_changes.latest
         if self._rehearsal is not None:

@@ -144,8 +144,10 @@ class Rehearsal:
         table.forget_last(rows.stop - rows.start)
 
     def adjusted(self, sums: arrays.Int64Array, weights: arrays.Int64Array) -> arrays.Int64Array:
-        """Sums of weights over the real pods, as they would be. Pods that are being deleted count like any other that
-        goes: so does kube-scheduler. Shapes: sums (slot,), weights (class,).
+        """Sums of weights over the real pods, as they would be.
+
+        Pods that are being deleted count like any other that goes, as in kube-scheduler. Shapes: sums (slot,), weights
+        (class,).
         """
         return self._changed(sums, weights, 1, live_only=False)
 

@@ -39,8 +39,10 @@ class ToReserve:
 
 @dataclass(frozen=True, slots=True)
 class DeviceClaims:
-    """All that PreBind has to do for one pod. `told`: people were told what is waited for. `node_allocatable` is what
-    the claims come to in resources of the node, for the pod's status.
+    """All that PreBind has to do for one pod.
+
+    `told`: an event already says what the pod waits for. `node_allocatable` is what the claims come to in resources of
+    the node, for the pod's status.
     """
 
     claims: tuple[ToReserve, ...] = field(default=())

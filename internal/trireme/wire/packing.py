@@ -1,5 +1,4 @@
-"""Fields as the wire has them, written without a message: joined from bytes, and packed from NumPy arrays without a
-Python loop.
+"""Fields as the wire has them, packed from bytes and NumPy arrays without a message and without a Python loop.
 
 A packed repeated field of a fixed-width type is, on the wire, the bytes of the array in little-endian order; one of
 varints is one byte an entry where all entries are below 128. So the field is made by merging those bytes into the

@@ -197,7 +197,7 @@ class _Scanner:
         return int(self.text[at : at + 4], 16)
 
     def _unicode(self, at: int) -> tuple[str, int]:
-        """The character of a `\\u` escape whose digits start here, and where what follows starts."""
+        r"""The character of a `\u` escape whose digits start here, and where what follows starts."""
         code = self._hex(at)
         at += 4
         if 0xD800 <= code < 0xDC00 and self.text[at : at + 2] == "\\u":

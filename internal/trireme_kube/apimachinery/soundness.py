@@ -1,5 +1,4 @@
-"""What reading an object does not say of it by itself, in either encoding: whether its amounts are any, and which of
-its times are.
+"""Checks that decoding does not make in either encoding: are the amounts valid, and which times are set.
 
 A message keeps a quantity as text, and bytes parse into it whatever the text is; a plugin that meets one that is none
 would fail for every pod. And in protobuf the time that means "never" is an empty message, in JSON it is null or left

@@ -78,8 +78,10 @@ class RefusedError(Exception):
 
 
 def compiled(expression: str, *, deepest_part: int = 0, attribute: bool = False) -> program.Program:
-    """The expression, ready to be evaluated. `deepest_part`: read it in parts of this depth, needed or not.
-    `attribute`: its value is an attribute of a device; else it says whether a device matches.
+    """The expression, ready to be evaluated.
+
+    `deepest_part`: read it in parts of this depth, needed or not. `attribute`: its value is an attribute of a device;
+    else it says whether a device matches.
 
     Raises: RefusedError.
     """
@@ -128,8 +130,9 @@ def _compiled(expression: str, deepest_part: int, attribute: bool) -> program.Pr
 
 
 def _with_the_newer_name(expression: str, said: str) -> str:
-    """The library knows `exists_one` with two variables by a newer name alone. That is a letter shorter: a space before
-    it leaves everything in its place.
+    """The text with `exists_one` of two variables under the newer name, the only one that the library knows.
+
+    The newer name is a letter shorter: a space before it keeps every position.
     """
     lines = expression.split("\n")
     for row, column in _OLD_NAME_UNKNOWN.findall(said):
@@ -182,7 +185,9 @@ def _explained_in_parts(expression: str, whole: bool, deepest_part: int, said: s
 
 @functools.cache
 def _environment(whole: bool, *, misused: bool = False) -> Any:
-    """`whole`: the device is one variable, its fields are none of their own; less is known of their types then.
+    """The environment that expressions are compiled in.
+
+    `whole`: the device is one variable, its fields are none of their own; less is known of their types then.
     `misused`: functions may be called as they are not meant to be, which nothing is to be compiled for.
     """
     from cel_expr_python import cel

@@ -189,8 +189,9 @@ class _Joined:
 
 
 def sample(kind: bytes, within: int = 0) -> str:
-    """Something of the type, as an expression. It is of the dynamic type so far within the type that the library would
-    not read it.
+    """An expression whose value has the type.
+
+    Beyond the depth of types that the library reads it is of the dynamic type.
     """
     name, of = checked_types.taken_apart(kind)
     inner = [sample(each, within + 1) for each in of] if within < _DEEPEST_TYPE else []

@@ -50,8 +50,11 @@ Observer = Callable[[str, int, float, float], None]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ClientSettings:
-    """All that makes a client. Units: qps in requests a second (negative: unlimited). `accept`: the encodings that
-    informers ask for; everything else is asked for in JSON.
+    """The settings of a client.
+
+    `accept`: the encodings that informers request; everything else is requested in JSON.
+
+    Units: qps in requests a second (negative: unlimited).
     """
 
     source: credentials.Source

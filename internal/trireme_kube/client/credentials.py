@@ -77,8 +77,9 @@ class Credentials:
 
     @property
     def certificate(self) -> tuple[object, ...]:
-        """What TLS is spoken with: which files, and which versions of them. It changes where a credential plugin gives
-        another certificate, and where somebody else renews the files.
+        """The TLS files in use, and their versions.
+
+        The value changes when a credential plugin gives another certificate, and when somebody renews the files.
         """
         return self.configuration.cert_file, self.configuration.key_file, self._files
 
@@ -111,8 +112,9 @@ class Credentials:
             return (self.headers, self.certificate) != before
 
     def _look_at_files(self) -> None:
-        """Take note of certificates that were renewed. Raises: OSError for a pair that does not fit, as one half of it
-        was not written yet.
+        """Load certificates that were renewed.
+
+        Raises: OSError for a pair that does not fit, as one half of it was not written yet.
         """
         files = _versions(self.configuration)
         if files != self._files:

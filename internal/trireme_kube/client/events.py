@@ -201,8 +201,9 @@ class EventRecorder:
             self._legacy_only = not await self._serves_events_group()
 
     async def flush(self, deadline: float) -> bool:
-        """Returns when nothing is queued or under way, or the deadline has come; says which (True: all written). All
-        that can write do from now on.
+        """Waits until every event is written (True) or the deadline has passed (False).
+
+        From now on all writers work at once.
         """
         self._in_a_hurry = True
         for _ in range(self._writers):

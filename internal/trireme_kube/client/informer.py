@@ -78,8 +78,10 @@ class Informer(Generic[T]):
         rng: Callable[[], float] = random.random,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`decode_protobuf` is `decode` for an object's bytes: with it the client's encodings are asked for, without it
-        JSON. `begun` is the first list where it was begun already. `streams`: lists may come as streams.
+        """An informer for `resource`, which `run` starts.
+
+        `decode_protobuf` is `decode` for an object's bytes: with it the client's encodings are requested, without it
+        JSON. `begun` is the first list if it was begun already. `streams`: lists may come as streams.
         """
         self.resource = resource
         self._api = api
@@ -160,8 +162,9 @@ class Informer(Generic[T]):
         self._wants_json = True
 
     async def relist(self) -> None:
-        """Reads the whole collection again, because objects are decoded otherwise from now on, and returns when all of
-        it was delivered. An informer that does not run yet has nothing to read again.
+        """Reads the whole collection again, and returns when all of it has been delivered.
+
+        For callers whose decoding has changed. An informer that does not run yet has nothing to read again.
         """
         if not self._running:
             return

@@ -75,8 +75,9 @@ class LeaseElector:
         wall: Callable[[], int] = clocks.wall_ns,
         rng: Callable[[], float] = random.random,
     ) -> None:
-        """`on_notice` is called in the event loop that called `start`, in order. `candidacy`: where the API server
-        chooses who leads, what it is told.
+        """An elector that `start` starts; `on_notice` is called in the event loop that called `start`, in order.
+
+        `candidacy`: what the API server is told if it chooses the leader (coordinated leader election).
 
         A Lost comes once we led, or if the election itself failed; it comes before the Lease is given back.
         """

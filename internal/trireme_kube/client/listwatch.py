@@ -113,8 +113,10 @@ class Counters:
 
 
 class ListWatch:
-    """The protocol for one collection. `random` answers numbers in [0, 1). `streams`: lists come as streams where the
-    server has them (gate WatchListClient); else always in pages.
+    """The protocol for one collection.
+
+    `random` returns numbers in [0, 1). `streams`: lists come as streams where the server has them (gate
+    WatchListClient); else always in pages.
     """
 
     def __init__(self, resource: resources.Resource, random: Callable[[], float], *, streams: bool = True) -> None:

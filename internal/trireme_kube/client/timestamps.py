@@ -10,12 +10,12 @@ import time
 
 
 def seconds(nanoseconds: int) -> str:
-    """`2026-01-02T03:04:05Z`"""
+    """To the second: `2026-01-02T03:04:05Z`."""
     return f"{_second(nanoseconds // 1_000_000_000)}Z"
 
 
 def micro(nanoseconds: int) -> str:
-    """`2026-01-02T03:04:05.123456Z`"""
+    """To the microsecond: `2026-01-02T03:04:05.123456Z`."""
     whole, rest = divmod(nanoseconds, 1_000_000_000)
     return f"{_second(whole)}.{rest // 1000:06d}Z"
 

@@ -46,8 +46,10 @@ class EventKind(enum.IntEnum):
 
 
 class Event(NamedTuple, Generic[T_co]):
-    """One event. `object` is what `decode` made of the raw object (None with LIST_START and LIST_END); with DELETED it
-    is as it was last.
+    """One event of a watch.
+
+    `object` is what `decode` made of the raw object (None with LIST_START and LIST_END); with DELETED it is its last
+    state.
     """
 
     kind: EventKind
@@ -78,15 +80,12 @@ class LineDecoder:
         """
         lines = chunk.split(b"\n")
         rest = lines.pop()
-        events: list[RawEvent] = []
         if lines and self._parts:
             self._parts.append(lines[0])
             lines[0] = b"".join(self._parts)
             self._parts.clear()
             self._size = 0
-        for line in lines:
-            if line and not line.isspace():
-                events.append(_decode(line))
+        events = [_decode(line) for line in lines if line and not line.isspace()]
         if rest:
             # Kept in parts: joining at each chunk would be quadratic in the size of a line.
             self._parts.append(rest)

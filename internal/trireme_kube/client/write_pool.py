@@ -47,8 +47,10 @@ class WritePool:
     """Connections to one server. Belongs to the running event loop."""
 
     def __init__(self, host: str, tls: ssl.SSLContext | None, server_name: str | None, limit: int) -> None:
-        """`host` is the server's URL; `server_name` the name in its certificate if that is not the URL's; `limit` how
-        many connections there may be: whoever comes later waits for one.
+        """A pool that opens connections as they are needed.
+
+        `host` is the server's URL; `server_name` the name in its certificate if that is not the URL's; `limit` the
+        greatest number of connections: further requests wait for one.
         """
         parts = urlsplit(host)
         self._host = host

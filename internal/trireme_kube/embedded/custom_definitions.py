@@ -41,9 +41,7 @@ def check(obj: Object) -> list[Cause]:
     for part, value in (("group", spec.get("group")), ("scope", spec.get("scope"))):
         if not value:
             causes.append(problems.required(f"spec.{part}"))
-    for part in ("plural", "kind"):
-        if not names.get(part):
-            causes.append(problems.required(f"spec.names.{part}"))
+    causes.extend(problems.required(f"spec.names.{part}") for part in ("plural", "kind") if not names.get(part))
     if spec.get("scope") and spec["scope"] not in _SCOPES:
         causes.append(problems.unsupported("spec.scope", spec["scope"], _SCOPES))
     wanted = f"{names.get('plural', '')}.{spec.get('group', '')}"
@@ -73,10 +71,11 @@ def _check_versions(versions: list[Any]) -> list[Cause]:
 
 def check_change(obj: Object, before: Object) -> list[Cause]:
     """What may not change in a definition."""
-    causes: list[Cause] = []
-    for path in ("scope", "group"):
-        if obj["spec"].get(path) != before["spec"].get(path):
-            causes.append(problems.invalid(f"spec.{path}", obj["spec"].get(path, ""), "field is immutable"))
+    causes: list[Cause] = [
+        problems.invalid(f"spec.{path}", obj["spec"].get(path, ""), "field is immutable")
+        for path in ("scope", "group")
+        if obj["spec"].get(path) != before["spec"].get(path)
+    ]
     for part in ("kind", "plural"):
         if obj["spec"]["names"].get(part) != before["spec"]["names"].get(part):
             value = obj["spec"]["names"].get(part, "")

@@ -119,17 +119,17 @@ def _aggregate(core: bool, served: dict[GroupVersion, list[Resource]]) -> Object
         if core is bool(group):
             continue
         resources = [_discovered(one) for one in rows]
-        for review in REVIEWS:
-            if (review.group, review.version) == (group, version):
-                resources.append(
-                    {
-                        "resource": review.plural,
-                        "responseKind": _kind(group, version, review.kind),
-                        "scope": "Namespaced" if review.namespaced else "Cluster",
-                        "singularResource": review.kind.lower(),
-                        "verbs": ["create"],
-                    }
-                )
+        resources.extend(
+            {
+                "resource": review.plural,
+                "responseKind": _kind(group, version, review.kind),
+                "scope": "Namespaced" if review.namespaced else "Cluster",
+                "singularResource": review.kind.lower(),
+                "verbs": ["create"],
+            }
+            for review in REVIEWS
+            if (review.group, review.version) == (group, version)
+        )
         groups.setdefault(group, []).append({"version": version, "freshness": "Current", "resources": resources})
     items = []
     for name, versions in groups.items():

@@ -1,10 +1,11 @@
-"""Makes `openapi.json.gz`, the schemas of the kinds served, from a real API server's OpenAPI documents. Run by hand for
-a new release, with KUBECONFIG naming a cluster of that release:
+r"""Makes `openapi.json.gz`, the schemas of the kinds served, from a real API server's OpenAPI documents.
+
+Run by hand for a new release, with KUBECONFIG naming a cluster of that release:
 
     make controlplane
-    python tests/controlplane/launcher.py --runtime-config scheduling.k8s.io/v1beta1=true \\
-        --runtime-config scheduling.k8s.io/v1alpha3=true --feature-gate GenericWorkload=true \\
-        --feature-gate TopologyAwareWorkloadScheduling=true --feature-gate CompositePodGroup=true \\
+    python tests/controlplane/launcher.py --runtime-config scheduling.k8s.io/v1beta1=true \
+        --runtime-config scheduling.k8s.io/v1alpha3=true --feature-gate GenericWorkload=true \
+        --feature-gate TopologyAwareWorkloadScheduling=true --feature-gate CompositePodGroup=true \
         -- python -m trireme_kube.embedded.openapi_from_server
 """
 

@@ -1,4 +1,6 @@
-"""Makes `protobuf_schema.json` from the Go modules that define the Kubernetes types. Run by hand for a new release:
+"""Makes `protobuf_schema.json` from the Go modules that define the Kubernetes types.
+
+Run by hand for a new release:
 
     python -m trireme_kube.embedded.schema_from_go MODULES/k8s.io/api@v0.37.0 MODULES/k8s.io/apimachinery@v0.37.0 \
         MODULES/k8s.io/apiextensions-apiserver@v0.37.0

@@ -94,7 +94,6 @@ class ApiServer:
 
     async def start(self, host: str, port: int) -> int:
         """Listens; answers the port."""
-
         server = web.Server(
             self._handle,
             request_factory=_make_request,

@@ -191,7 +191,7 @@ class DryRun:
 
 
 def _rounds(queues: Sequence[Sequence[int]]) -> Iterator[tuple[arrays.SlotArray, arrays.SlotArray]]:
-    """The first rows of all queues with the queues' numbers, then the second ones of those that have any, …"""
+    """The first rows of all queues with the queues' numbers, then the second ones of those that have any, and so on."""
     for place in range(max(map(len, queues), default=0)):
         at = [number for number, queue in enumerate(queues) if len(queue) > place]
         yield np.array(at, dtype=np.intp), np.array([queues[number][place] for number in at], dtype=np.intp)

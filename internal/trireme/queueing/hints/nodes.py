@@ -66,7 +66,6 @@ def _forbids_resizes(node: core_pb2.Node) -> bool:
 
 def taint_toleration(setting: Setting) -> Sequence[Wanted]:
     """TaintToleration: a node has no taint any more that the pod does not tolerate."""
-
     comparing = setting.features.enabled(tolerations.GATE)
 
     def is_open(own: Sequence[core_pb2.Toleration], taints: Sequence[tolerations.Taint]) -> bool:
