@@ -1,0 +1,40 @@
+"""Links between documents, and from documents to files, lead somewhere."""
+
+import pathlib
+import re
+
+import pytest
+
+REPOSITORY = pathlib.Path(__file__).parents[2]
+LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
+CODE_BLOCK = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
+HEADING = re.compile(r"^#+ +(.+)$", re.MULTILINE)
+
+
+FOLDERS = ("docs", "deploy", "examples", "protos", "tests")
+
+
+def _documents() -> list[str]:
+    found = [*REPOSITORY.glob("*.md"), *(path for folder in FOLDERS for path in (REPOSITORY / folder).rglob("*.md"))]
+    return sorted(str(path.relative_to(REPOSITORY)) for path in found if "node_modules" not in path.parts)
+
+
+def _anchors(document: pathlib.Path) -> set[str]:
+    """The anchors of a document's headings, as GitHub makes them."""
+    headings = HEADING.findall(CODE_BLOCK.sub("", document.read_text()))
+    return {re.sub(r"[^\w\- ]", "", heading).strip().lower().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("name", _documents())
+def test_links_lead_somewhere(name: str) -> None:
+    """A reader would get a page that says 404."""
+    document = REPOSITORY / name
+    broken = []
+    for target in LINK.findall(CODE_BLOCK.sub("", document.read_text())):
+        path, _, anchor = target.partition("#")
+        if ":" in path:
+            continue
+        found = (document.parent / path).resolve() if path else document
+        if not found.exists() or (anchor and anchor not in _anchors(found)):
+            broken.append(target)
+    assert broken == []
