@@ -113,11 +113,18 @@ def test_help_lists_every_flag_once_with_its_section() -> None:
     assert text.index("Trireme flags") > text.index("Global flags")
 
 
-def test_help_is_wrapped_to_the_terminal() -> None:
-    """Else help is unreadable in a narrow terminal."""
-    section = command_flags.flag_set().sections[0]
-    assert max(map(len, flags.section_help(section, 60).splitlines())) <= 60
-    assert max(map(len, flags.section_help(section).splitlines())) > 60
+@pytest.mark.parametrize("columns", [60, 80, 100, 132])
+def test_help_is_wrapped_to_the_terminal(columns: int) -> None:
+    """Else the terminal breaks lines within words, and the text of a flag is not told from the next flag."""
+    flag_set = command_flags.flag_set()
+    lines = flags.usage("program", flag_set, columns).splitlines()
+    wide = [line for line in lines if len(line) > columns and len(line.split()) > 1]
+    # The name of a flag and its kind of value stand together, and so does a value that holds no blank.
+    assert not [line for line in wide if not line.lstrip().startswith("--")]
+    assert {" ".join(line.split()) for line in wide} <= {
+        " ".join(flags._left(flag).split()) for flag in flag_set.flags()
+    }
+    assert max(map(len, flags.usage("program", flag_set).splitlines())) > columns
 
 
 @pytest.mark.parametrize("texts", [["a"], ["a,b", 'c"d', " e"], ["", "x"]], ids=["one", "odd", "empty"])

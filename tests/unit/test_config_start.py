@@ -55,6 +55,16 @@ def test_information_is_printed_and_nothing_runs(desk: Desk, flag: str) -> None:
     assert ("v1.37.0" in stdout) is ("version" in flag)
 
 
+def test_help_fits_the_terminal(desk: Desk) -> None:
+    """Else its lines break wherever the terminal ends."""
+    output = io.StringIO()
+    log: list[str] = []
+    start = commandline.Start(["--help"], {}, output, io.StringIO(), log.append, columns=80)
+    assert start.run().code == 0
+    assert output.getvalue().startswith("Trireme is a Kubernetes scheduler")
+    assert [line for line in output.getvalue().splitlines() if len(line) > 80] == []
+
+
 def test_an_old_flag_is_refused_naming_the_command_that_replaces_it(desk: Desk) -> None:
     """Else somebody who comes from an old version does not find out what to do."""
     code, stdout, stderr = _run(desk, "--policy-config-file=f")

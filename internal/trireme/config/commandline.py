@@ -153,7 +153,8 @@ class Start:
             self.stderr.write(f"{usage}\nError: {error}\n")
             raise _Stopped(Outcome(1, "load", str(error), "usage")) from error
         if parsed["help"]:
-            self.stdout.write(f"{_ABOUT}\n\n{usage}")
+            about = flags.wrapped(_ABOUT.replace("\n", " "), self.columns) if self.columns else _ABOUT
+            self.stdout.write(f"{about}\n\n{usage}")
             raise _Stopped(Outcome(0))
         if any(parsed.positional):
             listed = quote_list(parsed.positional)

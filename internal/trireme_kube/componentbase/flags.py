@@ -190,6 +190,10 @@ def parse(flag_set: FlagSet, arguments: Sequence[str]) -> Parsed:
 
 # Help.
 
+# Of text beside the flags; with less room it goes below them.
+_LEAST_COLUMNS = 24
+_INDENT_BELOW = 16
+
 
 def _left(flag: Flag) -> str:
     text = f"  -{flag.letter}, --{flag.name}" if flag.letter else f"      --{flag.name}"
@@ -211,17 +215,25 @@ def section_help(section: Section, columns: int = 0) -> str:
     """The help of one section; wrapped where the terminal's width is known."""
     rows = [(_left(flag), _right(flag)) for flag in sorted(section.flags, key=lambda flag: flag.name)]
     width = max(len(left) for left, _ in rows) + 3
-    out = [f"\n{section.title} flags:\n"]
-    for left, right in rows:
-        lines: list[str] = []
-        for line in right.split("\n"):
-            if columns - width > 24:
-                lines.extend(textwrap.wrap(line, columns - width, break_long_words=False) or [""])
-            else:
-                lines.append(line)
-        indent = "\n" + " " * width
-        out.append(left.ljust(width) + indent.join(lines))
+    out = [f"\n{section.title} flags:\n", *(_row(left, right, width, columns) for left, right in rows)]
     return "\n".join(out) + "\n"
+
+
+def _row(left: str, right: str, width: int, columns: int) -> str:
+    """One flag, its text from column `width` on; below it where that leaves too little room, as in pflag."""
+    longest = max(map(len, right.split()), default=0)
+    below = 0 < columns - width < max(_LEAST_COLUMNS, longest) or 0 < columns <= width
+    indent = _INDENT_BELOW if below else width
+    margin = "\n" + " " * indent
+    lines = "\n".join(wrapped(line, columns - indent) for line in right.split("\n")).replace("\n", margin)
+    return (left + margin if below else left.ljust(width)) + lines
+
+
+def wrapped(text: str, columns: int) -> str:
+    """One paragraph in lines of so many columns, longer where a word is; as it is without columns."""
+    if columns <= 0:
+        return text
+    return "\n".join(textwrap.wrap(text, columns, break_long_words=False, break_on_hyphens=False))
 
 
 def usage(program: str, flag_set: FlagSet, columns: int = 0) -> str:
