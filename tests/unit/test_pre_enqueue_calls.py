@@ -6,6 +6,7 @@ import pytest
 from frontend_world import World, one_node
 from frontend_world_api import PROFILE
 
+from trireme.cli import display, explain_command
 from trireme.framework import status
 from trireme.framework.cluster_event import ActionType, ClusterEvent, Resource
 from trireme.frontend.serving import status_report
@@ -145,3 +146,18 @@ def test_the_error_and_the_next_call_are_shown(world: World, far: Far) -> None:
     )
     (alike,) = status_report.status(world.frontend)["pendingAlike"]
     assert (alike["pods"], alike["waitsFor"]["because"]) == (2, "far:1: UNAVAILABLE: refused")
+
+
+def test_a_pod_that_is_held_back_says_why(world: World, far: Far) -> None:
+    """Broken, an operator sees which plugin holds the pod back and has to search the log for its reason."""
+    far.failing, far.refused = set(), {"p"}
+    world.create("p", 1)
+    report = status_report.explain(world.frontend, "ns/p")
+    assert report is not None
+    assert report["summary"] == "is held back by Far: held"
+    assert report["waitsFor"]["because"] == "held"
+    assert report["story"][-1]["cause"] == "UnscheduledPodAdd, gated by Far: held"
+    shown = display.as_text(explain_command.render(report))
+    assert "the pod was created, gated by Far: held" in shown
+    (alike,) = status_report.status(world.frontend)["pendingAlike"]
+    assert alike["summary"] == "is held back by Far: held"

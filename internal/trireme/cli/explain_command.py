@@ -108,7 +108,7 @@ def _events(events: Sequence[str], wide: bool) -> str:
 
 def _history(moves: Sequence[Any]) -> console.RenderableType:
     entries = [
-        [f"{display.age(move['at'])} ago", _states.get(move["to"], move["to"]), event_phrases.phrase(move["cause"])]
+        [f"{display.age(move['at'])} ago", _states.get(move["to"], move["to"]), event_phrases.cause(move["cause"])]
         for move in moves
     ]
     return display.rows(("WHEN", "STATE", "BECAUSE"), entries)

@@ -54,6 +54,8 @@ _MOVES: Final = {
     "deleted": "it was deleted",
 }
 
+_GATED_BY: Final = ", gated by "
+
 # What usually wakes a pod, most frequent first: workloads come and go, then nodes do; the rest is rare.
 _LIKELY: Final = (
     "AssignedPodDelete",
@@ -80,6 +82,19 @@ _RANKS: Final = {label: rank for rank, label in enumerate(_LIKELY)}
 def likely_first(labels: Iterable[str]) -> list[str]:
     """Labels of events, those first that happen most often in a cluster; the others by name."""
     return sorted(labels, key=lambda label: (_RANKS.get(label, len(_RANKS)), label))
+
+
+def gated(label: str, plugin: str, reason: str) -> str:
+    """The cause of a move to where a plugin holds the pod back, for its reason; the label alone without a plugin."""
+    if not plugin:
+        return label
+    return f"{label}{_GATED_BY}{plugin}: {reason}" if reason else f"{label}{_GATED_BY}{plugin}"
+
+
+def cause(text: str) -> str:
+    """Why a pod moved within the queue, as a clause."""
+    label, gate, rest = text.partition(_GATED_BY)
+    return phrase(label) + gate + rest
 
 
 def phrase(label: str) -> str:

@@ -412,8 +412,8 @@ class Frontend:
         out.metadata.uid = pending.parsed.uid
         return out
 
-    def _pre_enqueue_answered(self, ask_id: int, gated_by: str) -> None:
-        self._carry_out(self.queue.pre_enqueue_answered(ask_id, gated_by, self._now()))
+    def _pre_enqueue_answered(self, ask_id: int, gated_by: str, reason: str) -> None:
+        self._carry_out(self.queue.pre_enqueue_answered(ask_id, gated_by, self._now(), reason))
 
     def _repeat_pre_enqueue(self, ask_id: int) -> bool:
         return self.queue.repeat_pre_enqueue(ask_id)

@@ -110,7 +110,7 @@ class RemoteQueue:
         config_hash: Callable[[], int],
         profiles: Sequence[model.CompletedProfile],
         pod_of: Callable[[queue_pod.QueuedPod], core_pb2.Pod],
-        pre_enqueue_answered: Callable[[int, str], None],
+        pre_enqueue_answered: Callable[[int, str, str], None],
         repeat_pre_enqueue: Callable[[int], bool],
         hint_answered: Callable[[int, Sequence[queue_hints.Hint] | None], None],
         now: Callable[[], float],

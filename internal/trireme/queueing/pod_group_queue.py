@@ -370,12 +370,12 @@ class PodGroupQueue(metrics_observed.TimedQueue):
         group = self.groups.of_member(pod.uid)
         return super()._asking(pod) if group is None else group.entry.open.get(pod.uid)
 
-    def pre_enqueue_answered(self, ask_id: int, gated_by: str, now: float) -> Instructions:
+    def pre_enqueue_answered(self, ask_id: int, gated_by: str, now: float, reason: str = "") -> Instructions:
         """As the queue's; a group enters when all of its members have passed."""
         pod = self._questions.asked_about(ask_id)
         group = self.groups.of_member(pod.uid) if pod is not None else None
         if pod is None or group is None or group.entity is None:
-            return super().pre_enqueue_answered(ask_id, gated_by, now)
+            return super().pre_enqueue_answered(ask_id, gated_by, now, reason)
         entry, label = group.entry, group.entry.open[pod.uid].label
         happened = self._seats.asker.answered(entry, pod)
         if not gated_by:
@@ -387,7 +387,7 @@ class PodGroupQueue(metrics_observed.TimedQueue):
             self._seats.asker.ask_again(entry, pod, label)
         else:
             self._seats.asker.begin_anew(entry, pod)
-            self._seats.hold_back(group, gated_by, label, now)
+            self._seats.hold_back(group, gated_by, label, now, reason)
         return self._questions.take_instructions()
 
     # --- what is where -----------------------------------------------------------------------------------------------
@@ -411,6 +411,7 @@ class PodGroupQueue(metrics_observed.TimedQueue):
             since=pod.timestamp,
             attempts=pod.attempts,
             gate=gate,
+            gate_reason=entity.gate_reason if entity is not None else "",
             until=entity.expiry if entity is not None and pod.place is Place.BACKOFF else 0.0,
             rejectors=tuple(sorted(pod.rejectors)),
             events=tuple(self._hints.registered(pod.record.profile, (gate,))) if gate else (),

@@ -9,7 +9,7 @@ Source: pkg/scheduler/backend/queue/scheduling_queue.go, pkg/scheduler/framework
 from collections.abc import Callable
 from typing import Final
 
-from trireme.framework import cluster_event
+from trireme.framework import cluster_event, event_phrases
 from trireme.queueing.nominator import Nominator
 from trireme.queueing.pod_group_entry import Asker
 from trireme.queueing.pod_groups import GANG_SCHEDULING, GroupState, PodGroups, group_of
@@ -126,7 +126,7 @@ class Seats:
             self.reseat(group, CHANGED, now)
         elif entity.gated and group.entry.refused is not None:
             # It is held back for another member.
-            self.hold_back(group, entity.gated_by, ADDED, now)
+            self.hold_back(group, entity.gated_by, ADDED, now, entity.gate_reason)
         else:
             self.seat(group, Place.BACKOFF if entity.gated else entity.place, ADDED, now)
 
@@ -175,7 +175,7 @@ class Seats:
             self.asker.begin_anew(group.entry)
             self.hold_back(group, gated_by, label, now)
             return
-        entity.gated_by = ""
+        entity.gated_by = entity.gate_reason = ""
         asked = {uid: pod for uid, pod in group.waiting.items() if self._to_be_asked(group, pod)}
         if self.asker.ask(group.entry, asked, place, label):
             entity.place = Place.ASKED
@@ -190,14 +190,14 @@ class Seats:
                 self.move(pod, entity.place, label, now)
         self.note_lack(group, now)
 
-    def hold_back(self, group: GroupState, plugin: str, label: str, now: float) -> None:
-        """The plugin holds back the group, which is in no structure."""
+    def hold_back(self, group: GroupState, plugin: str, label: str, now: float, reason: str = "") -> None:
+        """The plugin holds back the group, which is in no structure, for this reason."""
         assert group.entity is not None  # who holds it back was asked about an entity
-        group.entity.gated_by = plugin
+        group.entity.gated_by, group.entity.gate_reason = plugin, reason
         group.entity.place = Place.UNSCHEDULABLE
         for pod in group.waiting.values():
             if pod.place is not Place.UNSCHEDULABLE:
-                self.move(pod, Place.UNSCHEDULABLE, label, now)
+                self.move(pod, Place.UNSCHEDULABLE, event_phrases.gated(label, plugin, reason), now)
         self.note_lack(group, now)
 
     def unseat(self, group: GroupState) -> None:

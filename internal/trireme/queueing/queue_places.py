@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 from enum import Enum
 
+from trireme.framework import event_phrases
 from trireme.queueing.queue_backoff import BackoffPolicy, BackoffQueue
 from trireme.queueing.queue_classes import ClassQueue
 from trireme.queueing.queue_events import EventLog
@@ -89,7 +90,7 @@ class Places:
                 self.note_gate(pod, str(verdict))
                 self.park(pod, label, now, counted=counted)
                 return
-            pod.gated_by = ""
+            pod.gated_by = pod.gate_reason = ""
         self.settle(pod, place, label, now)
 
     def still_gated(self, pod: QueuedPod) -> bool:
@@ -131,7 +132,7 @@ class Places:
         self.unschedulable.add(pod)
         if counted:
             self.incoming["unschedulable", label] += 1
-        self.story.tell(now, pod, Place.UNSCHEDULABLE, f"{label}, gated by {pod.gated_by}" if pod.gated_by else label)
+        self.story.tell(now, pod, Place.UNSCHEDULABLE, event_phrases.gated(label, pod.gated_by, pod.gate_reason))
 
     def ask(self, pod: QueuedPod, destination: Place, label: str, now: float) -> None:
         """Has the remote PreEnqueue plugins asked about the pod; events meanwhile are kept for it."""
@@ -239,9 +240,9 @@ class Places:
         pod.pending_plugins = self._plugin_set(pending_plugins)
         self.count_refusals(pod, 1)
 
-    def note_gate(self, pod: QueuedPod, plugin: str) -> None:
-        """Records which PreEnqueue plugin holds the pod back."""
-        pod.gated_by = plugin
+    def note_gate(self, pod: QueuedPod, plugin: str, reason: str = "") -> None:
+        """Records which PreEnqueue plugin holds the pod back, and what it says about that."""
+        pod.gated_by, pod.gate_reason = plugin, reason
         if plugin not in pod.rejectors:
             pod.rejectors = self._plugin_set(pod.rejectors | {plugin})
             self.refused_by[pod.record.profile, plugin] += 1

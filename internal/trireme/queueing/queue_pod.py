@@ -128,6 +128,7 @@ class QueuedPod:
         "flight",
         "flushed",
         "flushed_at",
+        "gate_reason",
         "gated_by",
         "home",
         "initial_attempt_timestamp",
@@ -162,6 +163,8 @@ class QueuedPod:
         self.pending_plugins: frozenset[str] = NOBODY
         #: The PreEnqueue plugin that holds it back; empty: none.
         self.gated_by = ""
+        #: What that plugin says about it; empty: nothing.
+        self.gate_reason = ""
         #: When it first entered the active queue; 0: not yet.
         self.initial_attempt_timestamp = 0.0
         #: When the five-minute flush last moved it.

@@ -85,3 +85,5 @@ class Whereabouts:
     #: words that go on from "waits".
     root: str = ""
     lack: str = ""
+    #: Why the gate holds it, in the words of the plugin; empty: it gave none.
+    gate_reason: str = ""

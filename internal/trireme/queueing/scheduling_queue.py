@@ -326,18 +326,18 @@ class SchedulingQueue:
         asking.cell = self._log.open(1)
         return True
 
-    def pre_enqueue_answered(self, ask_id: int, gated_by: str, now: float) -> Instructions:
-        """Remote plugins let the pod in (empty), or this one refused it. Old answers are void."""
+    def pre_enqueue_answered(self, ask_id: int, gated_by: str, now: float, reason: str = "") -> Instructions:
+        """Remote plugins let the pod in (empty), or this one refused it, for this reason. Old answers are void."""
         pod = self._questions.close_pre_enqueue(ask_id)
         if pod is None or pod.asking is None:
             return ()
         asking = pod.asking
         if not gated_by:
             self._places.stop_asking(pod)
-            pod.gated_by = ""
+            pod.gated_by = pod.gate_reason = ""
             self._places.settle(pod, asking.destination, asking.label, now)
             return ()
-        self._places.note_gate(pod, gated_by)
+        self._places.note_gate(pod, gated_by, reason)
         ask_again = self._judge.helped(pod, asking.cell)
         self._places.stop_asking(pod)
         if ask_again:
@@ -401,6 +401,7 @@ class SchedulingQueue:
             since=pod.timestamp,
             attempts=pod.attempts,
             gate=pod.gated_by,
+            gate_reason=pod.gate_reason,
             until=pod.expiry if pod.place is Place.BACKOFF else 0.0,
             rejectors=tuple(sorted(pod.rejectors)),
             events=tuple(self._hints.registered(pod.record.profile, waits_for)) if parked else (),

@@ -37,7 +37,7 @@ class PreEnqueueCalls:
         self,
         gates: Callable[[str], Sequence[remote_stages.RemoteQueuePlugin]],
         pod_of: Callable[[queue_pod.QueuedPod], core_pb2.Pod],
-        answered: Callable[[int, str], None],
+        answered: Callable[[int, str, str], None],
         repeat: Callable[[int], bool],
         now: Callable[[], float],
     ) -> None:
@@ -93,9 +93,9 @@ class PreEnqueueCalls:
             self._recovered(plugin.name)
             if answer.code is not status.Code.SUCCESS:
                 log.info("pod %s waits: %s: %s", asked.pod.key, plugin.name, answer.message)
-                self._answered(asked.ask_id, plugin.name)
+                self._answered(asked.ask_id, plugin.name, answer.message)
                 return None
-        self._answered(asked.ask_id, "")
+        self._answered(asked.ask_id, "", "")
         return None
 
     async def _wait(self, plugin: str, seconds: float) -> None:

@@ -97,7 +97,8 @@ class PendingReport:
         error: tuple[str, ...] = failed[:2] if failed is not None else ()
         if pod.place is Place.BACKOFF:
             error = (self._frontend.results.last_failure(pod.uid),)
-        return pod.record.class_id, pod.place, until, error, pod.gated_by, pod.rejectors, parsed.gates, parsed.group
+        gate = pod.gated_by, pod.gate_reason
+        return pod.record.class_id, pod.place, until, error, gate, pod.rejectors, parsed.gates, parsed.group
 
     def _waits(self, pod: queue_pod.QueuedPod, where: queue_statistics.Whereabouts) -> Waits:
         match where.place:
@@ -165,6 +166,9 @@ class PendingReport:
         if where.gate == pre_enqueue.SCHEDULING_GATES and pending.parsed.gates:
             waits["gates"] = list(pending.parsed.gates)
             text += f": {', '.join(pending.parsed.gates)}"
+        if where.gate_reason:
+            waits["because"] = where.gate_reason
+            text += f": {where.gate_reason}"
         if where.group:
             waits["group"] = where.group
             text += f", with its {_root(where)}"
