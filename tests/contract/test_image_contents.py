@@ -51,7 +51,7 @@ def _run(pruned: pathlib.Path, program: str, *arguments: str) -> str:
         "trireme.filter.process",
         "trireme.score.process",
         "trireme.bind.process",
-        "trireme_kube.client.asked_credentials",
+        "trireme_kube.client.external_credentials",
         "trireme.plugins.catalog",
         "trireme.sdk",
     ],

@@ -24,12 +24,12 @@ from kube_fake_server import (
 
 from trireme.v1 import core_pb2
 from trireme_kube.client import (
-    begun_list,
     client,
     content_types,
     credentials,
     envelope,
     informer,
+    list_prefetch,
     listwatch,
     resources,
     watch,
@@ -306,7 +306,7 @@ async def test_a_garbled_watch_and_a_server_that_comes_back(monkeypatch: pytest.
 
 async def test_a_quiet_collection_is_watched_without_a_gap(monkeypatch: pytest.MonkeyPatch) -> None:
     """If this fails, pauses between the watches of a quiet collection grow to a minute, and its news waits for them."""
-    monkeypatch.setattr(begun_list, "IDLE_SECONDS", 0.1)
+    monkeypatch.setattr(list_prefetch, "IDLE_SECONDS", 0.1)
     monkeypatch.setattr(listwatch, "SHORTEST_WATCH_SECONDS", 0.05)
     watches = 0
 
@@ -499,7 +499,7 @@ async def test_a_list_that_was_begun_is_taken_up(streams: bool) -> None:
     async with serving(script if streams else without_streams(script)) as server:
         settings = client.ClientSettings(credentials.Source(master=server.url), qps=-1.0)
         async with await client.connect(settings) as api:
-            begun = begun_list.BegunList(api, THINGS, content_types.JSON, 300)
+            begun = list_prefetch.ListPrefetch(api, THINGS, content_types.JSON, 300)
             while len(server.seen) < 2 - streams:
                 await asyncio.sleep(0.001)
             log = Log()

@@ -25,7 +25,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from trireme.plugin_api import interfaces, plugin_info
-from trireme.remote import plugin_control, remote_answers, remote_client, remote_connection
+from trireme.remote import plugin_control, remote_client, remote_connection, remote_response
 from trireme.v1 import (
     core_pb2,
     cycle_pb2,
@@ -262,7 +262,7 @@ def check_columns(
     assert len(distinct) == len(columns.statuses), "a status stands there twice"
     assert all(status.plugin for status in columns.statuses), "a status without its plugin"
     response = filter_pb2.FilterResponse(columns=columns)
-    answers = remote_answers.read_filter(response, plugin, count, interfaces.Dependency.NODE_PODS, newest)
+    answers = remote_response.read_filter(response, plugin, count, interfaces.Dependency.NODE_PODS, newest)
     assert answers.error() is None
     assert not answers.capacity[answers.index > 0].any(), "a refused node has room"
     return interfaces.Verdicts(answers.index, answers.capacity)
@@ -456,7 +456,7 @@ async def test_scores_are_the_preferences(plugin: Served) -> None:
     labels = {"7": 7, "0": 0, "100": 100, "101": 100, "-5": 0, "many": 0, "1.5": 0, "": 0}
     nodes = [view(f"n{at}", **{PREFERENCE: label}) for at, label in enumerate(labels)]
     response = await scored(plugin, *nodes, view("none"))
-    scores = remote_answers.read_score(response, "Maintenance", len(nodes) + 1, interfaces.Normalization.NONE)
+    scores = remote_response.read_score(response, "Maintenance", len(nodes) + 1, interfaces.Normalization.NONE)
     assert not isinstance(scores, type(None) | status_pb2.Status)
     assert scores.tolist() == [*labels.values(), 0]  # type: ignore[union-attr]
 
@@ -559,7 +559,7 @@ async def test_the_score_phase_answers_as_a_plugin_does(
         selection = filter_pb2.NodeSelection(slots=[2, 0])
         response = await stub.Score(score_pb2.ScoreRequest(cycle=cycle, nodes=selection), timeout=DEADLINE)
     assert [column.plugin for column in response.columns] == ["TaintToleration"]
-    scores = remote_answers.read_score(response, "TaintToleration", 2, interfaces.Normalization.MAX_REVERSED)
+    scores = remote_response.read_score(response, "TaintToleration", 2, interfaces.Normalization.MAX_REVERSED)
     assert scores is not None
 
 

@@ -178,9 +178,9 @@ async def test_a_plugin_may_answer_for_all_nodes_at_once(stack: Stack) -> None:
     ("answer", "words"),
     [
         (lambda: 1 / 0, "INTERNAL: ZeroDivisionError: division by zero"),
-        (lambda: "no", "INTERNAL: WrongAnswer: filter returned 'no': must be None, a number above 0, or a status"),
-        (lambda: 0, "INTERNAL: WrongAnswer: filter returned 0"),
-        (lambda: True, "INTERNAL: WrongAnswer: filter returned True"),
+        (lambda: "no", "INTERNAL: InvalidResult: filter returned 'no': must be None, a number above 0, or a status"),
+        (lambda: 0, "INTERNAL: InvalidResult: filter returned 0"),
+        (lambda: True, "INTERNAL: InvalidResult: filter returned True"),
         (lambda: sdk.error("disk on fire"), "disk on fire"),
     ],
     ids=["an exception", "a text", "no room", "a truth", "an error"],

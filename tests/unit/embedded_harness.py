@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from trireme_kube.embedded import conforming, nodes, patches
+from trireme_kube.embedded import nodes, patches, type_checking
 from trireme_kube.embedded.controllers import Controllers
 from trireme_kube.embedded.kubelets import Kubelets, Pace
 from trireme_kube.embedded.registry import Registry
@@ -62,7 +62,7 @@ def pod(name: str = "", *, namespace: str = "default", **spec: Any) -> Object:
 def create(registry: Registry, key: str, body: Object, namespace: str = "default") -> Object:
     """Creates through the same checks as a request, and answers the stored object."""
     resource = BY_KEY[key]
-    cleaned = conforming.conform(resource, body, strict=True)
+    cleaned = type_checking.conform(resource, body, strict=True)
     return registry.create(resource, namespace if resource.namespaced else "", cleaned).object
 
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from trireme.v1 import core_pb2
 from trireme_kube.embedded import protobuf
-from trireme_kube.embedded.conforming import conform, initial_status
-from trireme_kube.embedded.problems import ApiError
+from trireme_kube.embedded.api_errors import ApiError
 from trireme_kube.embedded.resources import BY_KEY, PODS, RESOURCES
+from trireme_kube.embedded.type_checking import conform, initial_status
 
 # What kubectl v1.37.0 sends for `kubectl create deployment web --image=x --replicas=50`.
 DEPLOYMENT = bytes.fromhex(

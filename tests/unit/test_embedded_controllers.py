@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from embedded_harness import Cluster, pod, true_conditions, workload
 
+from trireme_kube.embedded.api_errors import ApiError
 from trireme_kube.embedded.controllers.tolerations import patience
 from trireme_kube.embedded.kubelets import KUBELET_ANNOTATION, RUN_SECONDS_ANNOTATION, Pace
-from trireme_kube.embedded.problems import ApiError
 from trireme_kube.embedded.resources import BY_KEY, PODS
 from trireme_kube.embedded.subresources import bind, evict
 

@@ -10,7 +10,7 @@ import pytest
 from embedded_harness import Cluster, Object
 
 from trireme_kube.embedded import cron
-from trireme_kube.embedded.problems import ApiError
+from trireme_kube.embedded.api_errors import ApiError
 
 
 def moment(text: str, zone: str = "UTC") -> float:

@@ -9,9 +9,9 @@ import pytest
 from embedded_harness import Cluster, Object
 
 from trireme_kube.embedded import openapi_protobuf
+from trireme_kube.embedded.api_errors import ApiError
 from trireme_kube.embedded.discovery import Discovery
 from trireme_kube.embedded.paths import Target
-from trireme_kube.embedded.problems import ApiError
 from trireme_kube.embedded.reads import Form, Reader
 from trireme_kube.embedded.resources import Resource, stored_as
 from trireme_kube.embedded.tables import table

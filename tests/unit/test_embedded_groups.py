@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from embedded_harness import START, Cluster, create, make_registry
 
+from trireme_kube.embedded.api_errors import ApiError
 from trireme_kube.embedded.columns import columns_of
-from trireme_kube.embedded.problems import ApiError
 from trireme_kube.embedded.resources import BY_KEY
 
 Object = dict[str, Any]

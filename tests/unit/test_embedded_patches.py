@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trireme_kube.embedded.api_errors import ApiError
 from trireme_kube.embedded.patches import json_patch, merge, strategic
-from trireme_kube.embedded.problems import ApiError
 
 CONTAINERS = [{"name": "a", "image": "1", "env": [{"name": "X", "value": "1"}]}, {"name": "b", "image": "1"}]
 CONDITIONS = [{"type": "Ready", "status": "True"}, {"type": "PodScheduled", "status": "False", "reason": "No"}]

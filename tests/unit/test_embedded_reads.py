@@ -8,9 +8,9 @@ import orjson
 import pytest
 from embedded_harness import create, make_registry, pod
 
+from trireme_kube.embedded.api_errors import ApiError
 from trireme_kube.embedded.catalog import Catalog
 from trireme_kube.embedded.paths import Target, parse
-from trireme_kube.embedded.problems import ApiError
 from trireme_kube.embedded.reads import Form, Reader
 from trireme_kube.embedded.registry import Registry
 from trireme_kube.embedded.resources import BY_KEY, PODS

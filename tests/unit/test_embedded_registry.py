@@ -8,7 +8,7 @@ import pytest
 from embedded_harness import create, make_registry, pod
 
 from trireme_kube.embedded import patches
-from trireme_kube.embedded.problems import ApiError
+from trireme_kube.embedded.api_errors import ApiError
 from trireme_kube.embedded.registry import Registry
 from trireme_kube.embedded.resources import BY_KEY, NAMESPACES, NODES, PODS
 from trireme_kube.embedded.store import DELETED, MODIFIED, Event

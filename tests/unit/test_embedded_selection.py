@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from trireme_kube.embedded.problems import ApiError
+from trireme_kube.embedded.api_errors import ApiError
 from trireme_kube.embedded.resources import BY_KEY, NODES, PODS
 from trireme_kube.embedded.selection import compile_selector, parse_fields, parse_labels, predicate
 

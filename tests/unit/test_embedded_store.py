@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from trireme_kube.embedded.problems import ApiError
+from trireme_kube.embedded.api_errors import ApiError
 from trireme_kube.embedded.resources import BY_KEY, PODS
 from trireme_kube.embedded.store import ADDED, DELETED, MODIFIED, Event, Object, Store
 

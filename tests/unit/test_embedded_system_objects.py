@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from embedded_harness import Cluster
 
-from trireme_kube.embedded.problems import ApiError
+from trireme_kube.embedded.api_errors import ApiError
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from embedded_harness import Cluster, pod
 
-from trireme_kube.embedded.problems import ApiError
+from trireme_kube.embedded.api_errors import ApiError
 
 CLAIMS, VOLUMES, CLASSES = "persistentvolumeclaims", "persistentvolumes", "storageclasses.storage.k8s.io"
 Object = dict[str, Any]

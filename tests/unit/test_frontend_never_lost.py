@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from frontend_world import GUARD, World, one_node
 
-from trireme.extenders import said_bound
+from trireme.extenders import reported_bound
 from trireme.frontend.serving import status_report
 from trireme.v1 import bind_pb2, filter_pb2, status_pb2
 
@@ -118,7 +118,7 @@ def test_a_pod_that_an_extender_did_not_bind_though_it_says_so_is_tried_again() 
         world.deliver("pods", 1000)
     (waits,) = status_report.status(world.frontend)["pending"]
     assert waits["summary"] == "was bound to node n0, says an extender; waits until the API server shows it"
-    world.loop.advance(said_bound.BELIEVED_SECONDS - 1.0)
+    world.loop.advance(reported_bound.BELIEVED_SECONDS - 1.0)
     assert world.frontend.cache.statistics().assumed_pods == 1
     world.loop.advance(1.0)
     assert world.frontend.cache.statistics().assumed_pods == 0

@@ -12,7 +12,7 @@ from trireme.v1 import coordination_pb2, core_pb2, meta_pb2, policy_pb2, resourc
 from trireme_kube.apimachinery.decode import decode
 from trireme_kube.apimachinery.encode import encode
 from trireme_kube.apimachinery.field_error import FieldError
-from trireme_kube.apimachinery.soundness import is_inlined, map_value
+from trireme_kube.apimachinery.normalization import is_inlined, map_value
 
 
 def _pod(**spec: Any) -> core_pb2.Pod:

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from trireme.cache.pod_projection import Labels
 from trireme.framework import amounts, resizes
 from trireme.v1 import core_pb2
-from trireme_kube.apimachinery import soundness
+from trireme_kube.apimachinery import normalization
 
 # Classes without pods that are kept, and bases kept with them.
 IDLE_CLASSES = 1024
@@ -253,7 +253,7 @@ def selected_keys(pod: core_pb2.Pod) -> set[str]:
 
 def _amounts(pod: core_pb2.Pod, rules: amounts.Rules) -> amounts.PodAmounts:
     try:
-        soundness.settle(pod)
+        normalization.settle(pod)
         return amounts.pod_amounts(pod, rules)
     except ValueError as error:
         raise InvalidPod(str(error)) from error

@@ -15,7 +15,7 @@ from google.protobuf.message import Message
 from trireme.cache import extender_objects, node_json, object_kinds, pod_projection
 from trireme.v1 import core_pb2
 from trireme_kube.apimachinery import decode
-from trireme_kube.client import begun_list, client, informer, listwatch, protobuf, resources
+from trireme_kube.client import client, informer, list_prefetch, listwatch, protobuf, resources
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ Decoders = tuple[Callable[[Any], Any], Callable[[bytes], Any] | None]
 
 def make(
     api: client.ApiClient,
-    begun: Mapping[resources.Resource, begun_list.BegunList],
+    begun: Mapping[resources.Resource, list_prefetch.ListPrefetch],
     gate: Callable[[str], bool],
     paths: Set[tuple[str, str]],
     kept: extender_objects.ExtenderObjects | None,
@@ -82,7 +82,7 @@ def _decoders(message: type[M]) -> Decoders:
 
 def _informer(
     api: client.ApiClient,
-    begun: Mapping[resources.Resource, begun_list.BegunList],
+    begun: Mapping[resources.Resource, list_prefetch.ListPrefetch],
     streams: bool,
     watched: resources.Resource,
     decoders: Decoders,

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from trireme.framework import resizes
 from trireme.v1 import core_pb2, meta_pb2, projection_pb2
-from trireme_kube.apimachinery import decode, json_values, soundness
+from trireme_kube.apimachinery import decode, json_values, normalization
 from trireme_kube.apimachinery.field_error import FieldError
 from trireme_kube.client import protobuf
 
@@ -230,7 +230,7 @@ def _shared(text: bytes) -> _Shared:
 def _settle(pod: projection_pb2.ProjectedPod | core_pb2.Pod) -> None:
     # An amount that is none is told of by whoever makes a class of the key.
     with contextlib.suppress(FieldError):
-        soundness.settle(pod)
+        normalization.settle(pod)
 
 
 def _narrow_container(container: projection_pb2.ProjectedContainer) -> None:

@@ -57,7 +57,7 @@ from trireme.scheduling import (
     waiting_pods,
 )
 from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, plugin_pb2, snapshot_pb2
-from trireme_kube.client import begun_list, client, events, resources
+from trireme_kube.client import client, events, list_prefetch, resources
 from trireme_kube.componentbase import clocks, supervision
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Clients:
     scheduling: client.ApiClient
     events: client.ApiClient
     # What was asked for on the first already.
-    lists: Mapping[resources.Resource, begun_list.BegunList]
+    lists: Mapping[resources.Resource, list_prefetch.ListPrefetch]
 
 
 class Frontend:

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Mapping
 
 from trireme.config import commandline
 from trireme.framework import release
-from trireme_kube.client import begun_list, client, content_types, credentials, listwatch, resources
+from trireme_kube.client import client, content_types, credentials, list_prefetch, listwatch, resources
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Ahead:
 
     settings: client.ClientSettings
     api: client.ApiClient
-    lists: Mapping[resources.Resource, begun_list.BegunList]
+    lists: Mapping[resources.Resource, list_prefetch.ListPrefetch]
     _requests: list[tuple[str, int, float, float]]
 
     def observe(self, observer: client.Observer) -> None:
@@ -58,6 +58,6 @@ async def begun(completed: commandline.CompletedConfig) -> AsyncIterator[Ahead]:
         lists = {}
         for resource in (resources.PODS, resources.NODES) if at_once else ():
             seconds = listwatch.watch_seconds(random.random)
-            lists[resource] = begun_list.BegunList(api, resource, api.accept, seconds)
+            lists[resource] = list_prefetch.ListPrefetch(api, resource, api.accept, seconds)
             stack.push_async_callback(lists[resource].end)
         yield Ahead(settings, api, lists, requests)

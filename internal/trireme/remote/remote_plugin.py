@@ -19,11 +19,11 @@ import numpy as np
 from trireme.framework import status
 from trireme.plugin_api import interfaces
 from trireme.remote import (
-    remote_answers,
     remote_client,
     remote_connection,
     remote_dry_run,
     remote_request,
+    remote_response,
     remote_stages,
 )
 from trireme.snapshot import arrays, classes, snapshot
@@ -109,7 +109,7 @@ class RemoteFilterPlugin:
             request = remote_request.pre_filter(client.cycle(profile, pod_class, generation, b""))
             try:
                 result = await client.connection.ask(
-                    _PRE_FILTER, request, lambda response: remote_answers.read_pre_filter(response, self.name)
+                    _PRE_FILTER, request, lambda response: remote_response.read_pre_filter(response, self.name)
                 )
             except remote_connection.PluginError as error:
                 return self._pre_filter_failed(str(error))
@@ -138,7 +138,7 @@ class RemoteFilterPlugin:
 
         async def ask(part: slice, selection: bytes) -> None:
             def read(response: filter_pb2.FilterResponse) -> status.Status | None:
-                answers = remote_answers.read_filter(
+                answers = remote_response.read_filter(
                     response, self.name, part.stop - part.start, self.depends_on, newest
                 )
                 failed = answers.error()
@@ -178,7 +178,7 @@ class RemoteFilterPlugin:
         async def ask(part: slice, request: bytes) -> None:
             def read(response: filter_pb2.FilterResponse) -> status.Status | None:
                 count = len(runs[part])
-                answers = remote_answers.read_filter(response, self.name, count, self.depends_on, newest)
+                answers = remote_response.read_filter(response, self.name, count, self.depends_on, newest)
                 index[part] = answers.intern(table)
                 return answers.error()
 
@@ -238,7 +238,7 @@ class RemoteScorePlugin:
             nonlocal skipped
 
             def read(response: score_pb2.ScoreResponse) -> arrays.Int64Array | status.Status | None:
-                return remote_answers.read_score(response, self.name, part.stop - part.start, self.normalization)
+                return remote_response.read_score(response, self.name, part.stop - part.start, self.normalization)
 
             answer = await client.connection.ask(_SCORE, remote_request.score(cycle, selection), read)
             if isinstance(answer, status.Status):
@@ -269,7 +269,7 @@ class RemoteScorePlugin:
         request = remote_request.normalize_score(cycle, client.nodes.names(snap.nodes, slots), column)
 
         def read(response: score_pb2.NormalizeScoreResponse) -> arrays.Int64Array | status.Status | None:
-            return remote_answers.read_score(response, self.name, slots.shape[0], interfaces.Normalization.NONE)
+            return remote_response.read_score(response, self.name, slots.shape[0], interfaces.Normalization.NONE)
 
         words = f'running Normalize on Score plugins: plugin "{self.name}" failed with'
         try:
@@ -291,7 +291,7 @@ class RemoteScorePlugin:
         said = await client.connection.ask(
             _PRE_SCORE,
             remote_request.score(cycle, client.nodes.names(snap.nodes, slots)),
-            lambda response: remote_answers.read_pre_score(response, self.name),
+            lambda response: remote_response.read_pre_score(response, self.name),
         )
         if said[0].code is not status.Code.ERROR:
             held.value = said

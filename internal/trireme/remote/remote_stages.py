@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from trireme.framework import status
-from trireme.remote import remote_answers, remote_client, remote_connection
+from trireme.remote import remote_client, remote_connection, remote_response
 from trireme.v1 import bind_pb2, core_pb2, cycle_pb2, filter_pb2, plugin_pb2, queue_pb2, status_pb2
 from trireme.wire import status as wire_status
 
@@ -118,7 +118,7 @@ class RemoteReservePlugin:
             request.pre_filter.CopyFrom(wire_status.to_message(pre_filter))
 
         def read(response: filter_pb2.PostFilterResponse) -> filter_pb2.PostFilterResponse:
-            value = remote_answers.read_status(response.status, self.name)
+            value = remote_response.read_status(response.status, self.name)
             if value.code is not status.Code.SUCCESS and response.actions:
                 raise ValueError("actions: are carried out with a status of success only")
             response.status.CopyFrom(wire_status.to_message(value))
@@ -270,7 +270,7 @@ def _read_status(
     Raises:
         ValueError: names what is wrong with it.
     """
-    value = remote_answers.read_status(message, client.name, field, also)
+    value = remote_response.read_status(message, client.name, field, also)
     if value.code is status.Code.ERROR:
         return client.failure(words, value.message) or status.SUCCESS
     return value

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from grpc import aio
 
 from trireme.cache import object_waits
-from trireme.extenders import said_bound
+from trireme.extenders import reported_bound
 from trireme.framework import cluster_event, status
 from trireme.frontend.phase_clients import bind_replicas
 from trireme.queueing import queue_pod
@@ -100,7 +100,9 @@ class BindingCycle:
         self._in_pre_bind = in_pre_bind
         self._permit_profiles = permit_profiles
         self._pre_bind_profiles = pre_bind_profiles
-        self.said_bound = said_bound.SaidBound[tuple[cycle_pb2.Cycle, Assumed]](self._cache.is_assumed, self._not_bound)
+        self.said_bound = reported_bound.ReportedBound[tuple[cycle_pb2.Cycle, Assumed]](
+            self._cache.is_assumed, self._not_bound
+        )
         self.background = supervision.Supervisor()
         self._binding = 0
         self._room = asyncio.Event()

@@ -15,7 +15,7 @@ from trireme.queueing import queue_pod, queue_remote, scheduling_queue
 from trireme.scheduling import cluster_watch, fit_error, status_outbox
 from trireme.v1 import bind_pb2, core_pb2, cycle_pb2
 from trireme_kube.apimachinery import json_values
-from trireme_kube.client import note
+from trireme_kube.client import event_text
 from trireme_kube.client.event_series import ObjectReference, pod_reference
 from trireme_kube.client.events import NORMAL, WARNING, EventRecorder
 from trireme_kube.componentbase import klog
@@ -178,7 +178,7 @@ class Outcomes:
         nominated = failure.nominated_node
         shown = self._expected.pop(parsed.uid, parsed.nominated_node)
         renominated = nominated is not None and nominated != shown
-        message = note.cut(failure.message, note.MAX_MESSAGE_BYTES)
+        message = event_text.cut(failure.message, event_text.MAX_MESSAGE_BYTES)
         if known is not None and known[:2] == (failure.reason, message) and not renominated:
             return
         since = known[2] if known is not None and known[2] else int(self._wall())

@@ -5,7 +5,7 @@ from typing import Any
 
 from grpc import aio
 
-from trireme.sdk.asking import Asking
+from trireme.sdk.invoker import Invoker
 from trireme.sdk.results import Wait
 from trireme.v1 import bind_pb2, bind_pb2_grpc, status_pb2
 
@@ -15,63 +15,63 @@ METHODS = ("permit", "pre_bind", "bind", "post_bind")
 class BindServicer(bind_pb2_grpc.BindServiceServicer):
     """One plugin's BindService. Fence and Apply are the phase's own and not here."""
 
-    def __init__(self, asking: Asking) -> None:
-        self._asking = asking
+    def __init__(self, invoker: Invoker) -> None:
+        self._invoker = invoker
 
     async def Permit(
         self, request: bind_pb2.PermitRequest, context: aio.ServicerContext[Any, Any]
     ) -> bind_pb2.PermitResponse:
         """The plugin's permit of each pod."""
-        await self._asking.require(context, "permit")
+        await self._invoker.require(context, "permit")
         response = bind_pb2.PermitResponse()
-        async with self._asking.turn(context):
-            call = await self._asking.call_of(request.cycle, context)
+        async with self._invoker.turn(context):
+            call = await self._invoker.call_of(request.cycle, context)
             for item in request.items:
-                answer = await self._asking.call("permit", call, item)
+                answer = await self._invoker.call("permit", call, item)
                 result = response.results.add()
                 if isinstance(answer, Wait):
                     result.status.code = status_pb2.CODE_WAIT
-                    result.status.plugin = self._asking.name
+                    result.status.plugin = self._invoker.name
                     result.timeout.FromNanoseconds(round(answer.seconds * 1e9))
                 else:
-                    result.status.CopyFrom(self._asking.message("permit", answer))
+                    result.status.CopyFrom(self._invoker.message("permit", answer))
         return response
 
     async def PreBind(
         self, request: bind_pb2.PreBindRequest, context: aio.ServicerContext[Any, Any]
     ) -> bind_pb2.PreBindResponse:
         """The plugin's pre_bind of each pod; asked beforehand, it says that there is something to do."""
-        await self._asking.require(context, "pre_bind")
+        await self._invoker.require(context, "pre_bind")
         response = bind_pb2.PreBindResponse()
-        async with self._asking.turn(context):
-            call = await self._asking.call_of(request.cycle, context)
+        async with self._invoker.turn(context):
+            call = await self._invoker.call_of(request.cycle, context)
             for item in request.items:
-                answer = None if request.preflight else await self._asking.call("pre_bind", call, item)
+                answer = None if request.preflight else await self._invoker.call("pre_bind", call, item)
                 if isinstance(answer, bind_pb2.PreBindResult):
                     response.results.append(answer)
                 else:
-                    response.results.add(status=self._asking.message("pre_bind", answer))
+                    response.results.add(status=self._invoker.message("pre_bind", answer))
         return response
 
     async def Bind(
         self, request: bind_pb2.BindRequest, context: aio.ServicerContext[Any, Any]
     ) -> AsyncIterator[bind_pb2.BindResponse]:
         """The plugin's bind of each pod; each result goes out as it is known."""
-        await self._asking.require(context, "bind")
-        async with self._asking.turn(context):
-            call = await self._asking.call_of(request.cycle, context)
+        await self._invoker.require(context, "bind")
+        async with self._invoker.turn(context):
+            call = await self._invoker.call_of(request.cycle, context)
             for index, item in enumerate(request.items):
-                answer = await self._asking.call("bind", call, item)
-                result = bind_pb2.BindResult(index=index, status=self._asking.message("bind", answer))
+                answer = await self._invoker.call("bind", call, item)
+                result = bind_pb2.BindResult(index=index, status=self._invoker.message("bind", answer))
                 yield bind_pb2.BindResponse(results=[result])
 
     async def PostBind(
         self, request: bind_pb2.PostBindRequest, context: aio.ServicerContext[Any, Any]
     ) -> bind_pb2.PostBindResponse:
         """The plugin's post_bind of each pod."""
-        await self._asking.require(context, "post_bind")
-        async with self._asking.turn(context):
-            call = await self._asking.call_of(request.cycle, context)
+        await self._invoker.require(context, "post_bind")
+        async with self._invoker.turn(context):
+            call = await self._invoker.call_of(request.cycle, context)
             for item in request.items:
-                await self._asking.call("post_bind", call, item)
+                await self._invoker.call("post_bind", call, item)
         return bind_pb2.PostBindResponse()

@@ -10,7 +10,7 @@ from grpc import aio
 from trireme.framework import status
 from trireme.plugin_api import interfaces
 from trireme.sdk import calls, cluster_state
-from trireme.sdk.asking import Asking, WrongAnswer
+from trireme.sdk.invoker import InvalidResult, Invoker
 from trireme.sdk.results import PreFilter
 from trireme.v1 import filter_pb2, filter_pb2_grpc
 from trireme.wire import node_columns
@@ -21,33 +21,33 @@ METHODS = ("pre_filter", "filter", "filter_nodes", "post_filter", "reserve", "un
 class FilterServicer(filter_pb2_grpc.FilterServiceServicer):
     """One plugin's FilterService."""
 
-    def __init__(self, asking: Asking) -> None:
-        self._asking = asking
+    def __init__(self, invoker: Invoker) -> None:
+        self._invoker = invoker
 
     async def PreFilter(
         self, request: filter_pb2.PreFilterRequest, context: aio.ServicerContext[Any, Any]
     ) -> filter_pb2.PreFilterResponse:
         """The plugin's pre_filter; without one every pod goes on."""
         response = filter_pb2.PreFilterResponse()
-        async with self._asking.turn(context):
-            answer = await self._asking.call("pre_filter", await self._asking.call_of(request.cycle, context))
+        async with self._invoker.turn(context):
+            answer = await self._invoker.call("pre_filter", await self._invoker.call_of(request.cycle, context))
             if isinstance(answer, PreFilter):
                 response.state = answer.state
                 if answer.nodes is not None:
                     response.narrowed = True
                     response.node_names.extend(answer.nodes)
                 answer = None
-            response.status.CopyFrom(self._asking.message("pre_filter", answer))
+            response.status.CopyFrom(self._invoker.message("pre_filter", answer))
         return response
 
     async def Filter(
         self, request: filter_pb2.FilterRequest, context: aio.ServicerContext[Any, Any]
     ) -> filter_pb2.FilterResponse:
         """The plugin's filter of each node, or of each dry run."""
-        await self._asking.require(context, "filter", "filter_nodes")
+        await self._invoker.require(context, "filter", "filter_nodes")
         response = filter_pb2.FilterResponse()
-        async with self._asking.turn(context):
-            call = await self._asking.call_of(request.cycle, context, request.count)
+        async with self._invoker.turn(context):
+            call = await self._invoker.call_of(request.cycle, context, request.count)
             if request.dry_runs:
                 verdicts = await self._dry_runs(call, request.dry_runs)
             else:
@@ -59,40 +59,40 @@ class FilterServicer(filter_pb2_grpc.FilterServiceServicer):
         self, request: filter_pb2.PostFilterRequest, context: aio.ServicerContext[Any, Any]
     ) -> filter_pb2.PostFilterResponse:
         """The plugin's post_filter."""
-        await self._asking.require(context, "post_filter")
+        await self._invoker.require(context, "post_filter")
         response = filter_pb2.PostFilterResponse()
-        async with self._asking.turn(context):
-            call = await self._asking.call_of(request.cycle, context)
-            answer = await self._asking.call("post_filter", call, request.columns)
+        async with self._invoker.turn(context):
+            call = await self._invoker.call_of(request.cycle, context)
+            answer = await self._invoker.call("post_filter", call, request.columns)
             if isinstance(answer, filter_pb2.PostFilterResponse):
                 return answer
-            response.status.CopyFrom(self._asking.message("post_filter", answer))
+            response.status.CopyFrom(self._invoker.message("post_filter", answer))
         return response
 
     async def Reserve(
         self, request: filter_pb2.ReserveRequest, context: aio.ServicerContext[Any, Any]
     ) -> filter_pb2.ReserveResponse:
         """The plugin's reserve of each placement, in order."""
-        await self._asking.require(context, "reserve")
+        await self._invoker.require(context, "reserve")
         response = filter_pb2.ReserveResponse()
-        async with self._asking.turn(context):
-            call = await self._asking.call_of(request.cycle, context)
+        async with self._invoker.turn(context):
+            call = await self._invoker.call_of(request.cycle, context)
             for placement in request.placements:
-                answer = await self._asking.call("reserve", call, placement)
+                answer = await self._invoker.call("reserve", call, placement)
                 if isinstance(answer, filter_pb2.Reservation):
                     response.reservations.append(answer)
                 else:
-                    response.reservations.add(status=self._asking.message("reserve", answer))
+                    response.reservations.add(status=self._invoker.message("reserve", answer))
         return response
 
     async def Unreserve(
         self, request: filter_pb2.UnreserveRequest, context: aio.ServicerContext[Any, Any]
     ) -> filter_pb2.UnreserveResponse:
         """The plugin's unreserve of each placement, in order; without one there is nothing to give back."""
-        async with self._asking.turn(context):
-            call = await self._asking.call_of(request.cycle, context)
+        async with self._invoker.turn(context):
+            call = await self._invoker.call_of(request.cycle, context)
             for placement in request.placements:
-                await self._asking.call("unreserve", call, placement)
+                await self._invoker.call("unreserve", call, placement)
         return filter_pb2.UnreserveResponse()
 
     async def _dry_runs(self, call: calls.Call, runs: Sequence[filter_pb2.DryRun]) -> Sequence[object]:
@@ -107,11 +107,11 @@ class FilterServicer(filter_pb2_grpc.FilterServiceServicer):
         return verdicts
 
     async def _verdicts(self, call: calls.Call, nodes: Sequence[calls.Node]) -> Sequence[object]:
-        if self._asking.method("filter_nodes") is None:
-            return await self._asking.each("filter", call, nodes)
-        verdicts: Sequence[object] = await self._asking.call("filter_nodes", call, nodes)
+        if self._invoker.method("filter_nodes") is None:
+            return await self._invoker.each("filter", call, nodes)
+        verdicts: Sequence[object] = await self._invoker.call("filter_nodes", call, nodes)
         if len(verdicts) != len(nodes):
-            raise WrongAnswer(f"filter_nodes returned {len(verdicts)} verdicts about {len(nodes)} nodes")
+            raise InvalidResult(f"filter_nodes returned {len(verdicts)} verdicts about {len(nodes)} nodes")
         return verdicts
 
     def _columns(self, verdicts: Sequence[object], generation: int) -> filter_pb2.NodeColumns:
@@ -123,12 +123,12 @@ class FilterServicer(filter_pb2_grpc.FilterServiceServicer):
             if verdict is None or verdict == status.SUCCESS:
                 continue
             if isinstance(verdict, status.Status):
-                index[at] = table.setdefault(self._asking.own(verdict), len(table) + 1)
+                index[at] = table.setdefault(self._invoker.own(verdict), len(table) + 1)
                 capacity[at] = 0
             elif isinstance(verdict, int) and not isinstance(verdict, bool) and verdict > 0:
                 capacity[at] = min(verdict, interfaces.UNLIMITED)
             else:
-                raise WrongAnswer(f"filter returned {verdict!r}: must be None, a number above 0, or a status")
+                raise InvalidResult(f"filter returned {verdict!r}: must be None, a number above 0, or a status")
         return node_columns.pack(generation, 0, len(verdicts), None, list(table), index.astype(np.int16), capacity)
 
 

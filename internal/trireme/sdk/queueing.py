@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 from grpc import aio
 
-from trireme.sdk.asking import Asking, WrongAnswer
+from trireme.sdk.invoker import InvalidResult, Invoker
 from trireme.v1 import queue_pb2, queue_pb2_grpc
 
 METHODS = ("pre_enqueue", "sort_key", "queueing_hint")
@@ -14,33 +14,33 @@ METHODS = ("pre_enqueue", "sort_key", "queueing_hint")
 class QueueServicer(queue_pb2_grpc.QueueServiceServicer):
     """One plugin's QueueService."""
 
-    def __init__(self, asking: Asking) -> None:
-        self._asking = asking
+    def __init__(self, invoker: Invoker) -> None:
+        self._invoker = invoker
 
     async def PreEnqueue(
         self, request: queue_pb2.PreEnqueueRequest, context: aio.ServicerContext[Any, Any]
     ) -> queue_pb2.PreEnqueueResponse:
         """The plugin's pre_enqueue of each pod."""
-        await self._asking.require(context, "pre_enqueue")
+        await self._invoker.require(context, "pre_enqueue")
         response = queue_pb2.PreEnqueueResponse()
-        async with self._asking.turn(context):
-            await self._asking.require_configuration(request.config_hash, context)
+        async with self._invoker.turn(context):
+            await self._invoker.require_configuration(request.config_hash, context)
             for pod in request.pods:
-                answer = await self._asking.call("pre_enqueue", pod, request.profile)
-                response.statuses.append(self._asking.message("pre_enqueue", answer))
+                answer = await self._invoker.call("pre_enqueue", pod, request.profile)
+                response.statuses.append(self._invoker.message("pre_enqueue", answer))
         return response
 
     async def QueueSort(
         self, request: queue_pb2.QueueSortRequest, context: aio.ServicerContext[Any, Any]
     ) -> queue_pb2.QueueSortResponse:
         """The plugin's sort_key of each pod."""
-        await self._asking.require(context, "sort_key")
+        await self._invoker.require(context, "sort_key")
         response = queue_pb2.QueueSortResponse()
-        async with self._asking.turn(context):
+        async with self._invoker.turn(context):
             for pod, queued_ns in zip(request.pods, request.queued_ns, strict=True):
-                key = await self._asking.call("sort_key", pod, queued_ns)
+                key = await self._invoker.call("sort_key", pod, queued_ns)
                 if not isinstance(key, bytes):
-                    raise WrongAnswer(f"sort_key returned {key!r}: must be bytes")
+                    raise InvalidResult(f"sort_key returned {key!r}: must be bytes")
                 response.keys.append(key)
         return response
 
@@ -48,13 +48,13 @@ class QueueServicer(queue_pb2_grpc.QueueServiceServicer):
         self, request: queue_pb2.QueueingHintRequest, context: aio.ServicerContext[Any, Any]
     ) -> queue_pb2.QueueingHintResponse:
         """The plugin's queueing_hint for each pod."""
-        await self._asking.require(context, "queueing_hint")
+        await self._invoker.require(context, "queueing_hint")
         response = queue_pb2.QueueingHintResponse()
-        async with self._asking.turn(context):
-            await self._asking.require_configuration(request.config_hash, context)
+        async with self._invoker.turn(context):
+            await self._invoker.require_configuration(request.config_hash, context)
             old = orjson.loads(request.old_json) if request.old_json else None
             new = orjson.loads(request.new_json) if request.new_json else None
             for pod in request.pods:
-                helps = await self._asking.call("queueing_hint", pod, request.event, old, new)
+                helps = await self._invoker.call("queueing_hint", pod, request.event, old, new)
                 response.hints.append(queue_pb2.HINT_QUEUE if helps else queue_pb2.HINT_QUEUE_SKIP)
         return response

@@ -8,7 +8,7 @@ from grpc import aio
 
 from trireme.framework import status
 from trireme.sdk import calls
-from trireme.sdk.asking import Asking, WrongAnswer
+from trireme.sdk.invoker import InvalidResult, Invoker
 from trireme.v1 import score_pb2, score_pb2_grpc
 from trireme.wire import status as wire_status
 
@@ -18,64 +18,64 @@ METHODS = ("pre_score", "score", "score_nodes", "normalize_scores")
 class ScoreServicer(score_pb2_grpc.ScoreServiceServicer):
     """One plugin's ScoreService. Place is the phase's own and not here."""
 
-    def __init__(self, asking: Asking) -> None:
-        self._asking = asking
+    def __init__(self, invoker: Invoker) -> None:
+        self._invoker = invoker
 
     async def PreScore(
         self, request: score_pb2.PreScoreRequest, context: aio.ServicerContext[Any, Any]
     ) -> score_pb2.PreScoreResponse:
         """The plugin's pre_score; without one it scores every pod."""
         response = score_pb2.PreScoreResponse()
-        async with self._asking.turn(context):
-            call = await self._asking.call_of(request.cycle, context)
+        async with self._invoker.turn(context):
+            call = await self._invoker.call_of(request.cycle, context)
             nodes = calls.from_selection(request.nodes, call.cluster)
-            answer = await self._asking.call("pre_score", call, nodes)
+            answer = await self._invoker.call("pre_score", call, nodes)
             if isinstance(answer, bytes):
                 response.state = answer
                 answer = None
-            response.status.CopyFrom(self._asking.message("pre_score", answer))
+            response.status.CopyFrom(self._invoker.message("pre_score", answer))
         return response
 
     async def Score(
         self, request: score_pb2.ScoreRequest, context: aio.ServicerContext[Any, Any]
     ) -> score_pb2.ScoreResponse:
         """The plugin's score of each node."""
-        await self._asking.require(context, "score", "score_nodes")
+        await self._invoker.require(context, "score", "score_nodes")
         response = score_pb2.ScoreResponse(status=wire_status.to_message(status.SUCCESS))
-        async with self._asking.turn(context):
-            call = await self._asking.call_of(request.cycle, context)
+        async with self._invoker.turn(context):
+            call = await self._invoker.call_of(request.cycle, context)
             nodes = calls.from_selection(request.nodes, call.cluster)
-            if self._asking.method("score_nodes") is None:
-                scores = await self._asking.each("score", call, nodes)
+            if self._invoker.method("score_nodes") is None:
+                scores = await self._invoker.each("score", call, nodes)
             else:
-                scores = await self._asking.call("score_nodes", call, nodes)
-            response.columns.add(plugin=self._asking.name, scores=_checked("score", scores, len(nodes)))
+                scores = await self._invoker.call("score_nodes", call, nodes)
+            response.columns.add(plugin=self._invoker.name, scores=_checked("score", scores, len(nodes)))
         return response
 
     async def NormalizeScore(
         self, request: score_pb2.NormalizeScoreRequest, context: aio.ServicerContext[Any, Any]
     ) -> score_pb2.NormalizeScoreResponse:
         """The plugin's normalize_scores of its own column."""
-        await self._asking.require(context, "normalize_scores")
+        await self._invoker.require(context, "normalize_scores")
         response = score_pb2.NormalizeScoreResponse(status=wire_status.to_message(status.SUCCESS))
-        async with self._asking.turn(context):
-            call = await self._asking.call_of(request.cycle, context)
+        async with self._invoker.turn(context):
+            call = await self._invoker.call_of(request.cycle, context)
             nodes = calls.from_selection(request.nodes, call.cluster)
             for column in request.columns:
-                if column.plugin != self._asking.name:
+                if column.plugin != self._invoker.name:
                     continue
-                scores = await self._asking.call("normalize_scores", call, nodes, list(column.scores))
+                scores = await self._invoker.call("normalize_scores", call, nodes, list(column.scores))
                 response.columns.add(
-                    plugin=self._asking.name, scores=_checked("normalize_scores", scores, len(column.scores))
+                    plugin=self._invoker.name, scores=_checked("normalize_scores", scores, len(column.scores))
                 )
         return response
 
 
 def _checked(step: str, scores: Sequence[Any], count: int) -> list[int]:
     if len(scores) != count:
-        raise WrongAnswer(f"{step} returned {len(scores)} scores of {count} nodes")
+        raise InvalidResult(f"{step} returned {len(scores)} scores of {count} nodes")
     try:
         # Also what can stand for an int without being one, as NumPy's integers.
         return [operator.index(score) for score in scores]
     except TypeError as error:
-        raise WrongAnswer(f"{step} returned scores that are not whole numbers: {error}") from error
+        raise InvalidResult(f"{step} returned scores that are not whole numbers: {error}") from error

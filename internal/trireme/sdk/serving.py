@@ -15,8 +15,8 @@ from grpc import aio
 
 from trireme.rpc import grpc_server, listening
 from trireme.sdk import binding, description, filtering, queueing, scoring
-from trireme.sdk.asking import Asking
 from trireme.sdk.configuring import Configuration, InvalidArguments
+from trireme.sdk.invoker import Invoker
 from trireme.v1 import (
     bind_pb2,
     bind_pb2_grpc,
@@ -36,8 +36,8 @@ from trireme.v1 import (
 class PluginServicer(plugin_pb2_grpc.PluginServiceServicer):
     """The handshake and the configuration of one plugin."""
 
-    def __init__(self, info: plugin_pb2.PluginInfo, asking: Asking) -> None:
-        self._asking = asking
+    def __init__(self, info: plugin_pb2.PluginInfo, invoker: Invoker) -> None:
+        self._invoker = invoker
         self._response = plugin_pb2.GetPluginInfoResponse(plugins=[info], instance=uuid.uuid4().hex)
 
     async def GetPluginInfo(
@@ -50,17 +50,17 @@ class PluginServicer(plugin_pb2_grpc.PluginServiceServicer):
         self, request: plugin_pb2.ConfigureRequest, context: aio.ServicerContext[Any, Any]
     ) -> plugin_pb2.ConfigureResponse:
         """The plugin's configure; its answer belongs to all later calls under this configuration."""
-        await self._asking.require(context, "configure")
+        await self._invoker.require(context, "configure")
         response = plugin_pb2.ConfigureResponse()
-        async with self._asking.turn(context):
+        async with self._invoker.turn(context):
             given = Configuration(request.profile, orjson.loads(request.args_json), dict(request.feature_gates))
             try:
-                config = await self._asking.call("configure", given)
+                config = await self._invoker.call("configure", given)
             except InvalidArguments as refused:
                 for field, message in refused.problems:
                     response.errors.add(field=field, message=message)
                 return response
-            self._asking.configurations.add(request.config_hash, request.profile, config)
+            self._invoker.configurations.add(request.config_hash, request.profile, config)
         return response
 
     async def GetPluginStatistics(
@@ -77,16 +77,16 @@ def services(plugin: description.Plugin) -> Sequence[grpc_server.Service]:
     Raises:
         ValueError: the plugin describes itself wrongly.
     """
-    asking = Asking(plugin)
-    handshake = PluginServicer(description.describe(plugin), asking)
+    invoker = Invoker(plugin)
+    handshake = PluginServicer(description.describe(plugin), invoker)
     out = [_service(plugin_pb2, "PluginService", plugin_pb2_grpc.add_PluginServiceServicer_to_server, handshake)]
     for methods, module, name, add, servicer in _SERVICES:
         if any(hasattr(plugin, method) for method in methods):
-            out.append(_service(module, name, add, servicer(asking)))
-    if asking.follow is not None:
+            out.append(_service(module, name, add, servicer(invoker)))
+    if invoker.follow is not None:
         add_snapshot = snapshot_pb2_grpc.add_SnapshotServiceServicer_to_server
-        snapshots = _service(snapshot_pb2, "SnapshotService", add_snapshot, asking.follow)
-        out.append(dataclasses.replace(snapshots, end_streams=asking.follow.end_streams))
+        snapshots = _service(snapshot_pb2, "SnapshotService", add_snapshot, invoker.follow)
+        out.append(dataclasses.replace(snapshots, end_streams=invoker.follow.end_streams))
     return out
 
 
@@ -148,7 +148,7 @@ def _service(module: Any, name: str, add: Callable[[Any, aio.Server], None], ser
 
 
 # The methods that make a service necessary, and how it is served.
-_SERVICES: Sequence[tuple[Sequence[str], Any, str, Callable[[Any, aio.Server], None], Callable[[Asking], Any]]] = (
+_SERVICES: Sequence[tuple[Sequence[str], Any, str, Callable[[Any, aio.Server], None], Callable[[Invoker], Any]]] = (
     (
         queueing.METHODS,
         queue_pb2,

@@ -3,8 +3,8 @@
 Objects arrive from the API server as JSON and live here as messages that are wire-compatible subsets of the Kubernetes
 types; this module is the only way in (`encode` is the way out). It is driven by the messages' descriptors: each field
 is found under its JSON name, so a field added to a .proto file needs no code here. What a descriptor cannot say is in
-two tables: the types written as a single value (`json_values`) and `soundness.is_inlined`. Types are known by their own
-names, in whatever package they are.
+two tables: the types written as a single value (`json_values`) and `normalization.is_inlined`. Types are known by their
+own names, in whatever package they are.
 
 `decode` reads as the API server's own clients do: null is absent, unknown fields are ignored, a null in a list or map
 is an empty element. What does not fit raises FieldError, which names the field by its path; nothing else is raised,
@@ -18,10 +18,10 @@ from typing import Any, TypeVar, cast
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 
-from trireme_kube.apimachinery import soundness
+from trireme_kube.apimachinery import normalization
 from trireme_kube.apimachinery.field_error import FieldError
 from trireme_kube.apimachinery.json_values import JSON_VALUES
-from trireme_kube.apimachinery.soundness import is_inlined, map_value
+from trireme_kube.apimachinery.normalization import is_inlined, map_value
 
 M = TypeVar("M", bound=Message)
 
@@ -37,7 +37,7 @@ def decode(value: Any, message_class: type[M]) -> M:
     Raises: FieldError.
     """
     message = read(value, message_class)
-    soundness.settle(message)
+    normalization.settle(message)
     return message
 
 

@@ -14,7 +14,7 @@ from google.protobuf.message import Message
 
 from trireme_kube.apimachinery.field_error import FieldError
 from trireme_kube.apimachinery.json_values import JSON_VALUES
-from trireme_kube.apimachinery.soundness import is_inlined, map_value
+from trireme_kube.apimachinery.normalization import is_inlined, map_value
 
 Write = Callable[[Any], Any]
 """The JSON value of a field's value."""

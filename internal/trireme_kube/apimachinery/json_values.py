@@ -3,7 +3,7 @@
 The general conversion in `decode` follows descriptors; these five types are the ones whose JSON does not
 follow from them. Each has a reader (JSON value into a message) and a writer (message to JSON value) here, and nothing
 else knows their form. Readers refuse what the API server would refuse, with ValueError or TypeError and no other; what
-a quantity's text is worth is looked at afterwards (`trireme_kube.apimachinery.soundness`).
+a quantity's text is worth is looked at afterwards (`trireme_kube.apimachinery.normalization`).
 
 Source: MarshalJSON and UnmarshalJSON of apimachinery's metav1.Time, metav1.MicroTime, resource.Quantity,
 intstr.IntOrString and runtime.RawExtension.

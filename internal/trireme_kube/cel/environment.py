@@ -10,7 +10,16 @@ from typing import Any, Final
 
 from google.protobuf import descriptor_pb2, descriptor_pool, struct_pb2
 
-from trireme_kube.cel import functions, misuse, outline, parts, program, syntax, validation, wording
+from trireme_kube.cel import (
+    arity_errors,
+    compiler_messages,
+    deep_expressions,
+    functions,
+    nesting,
+    program,
+    syntax,
+    validation,
+)
 
 _CAPITALS = re.compile(r"(?<![.\w])[A-Z]+\b(?!\.)")
 # Whether a variable has a value cannot be asked, only whether a message has one in a field.
@@ -96,7 +105,7 @@ def compiled(expression: str, *, deepest_part: int = 0, attribute: bool = False)
         return _compiled(renamed, deepest_part, attribute)
     except RefusedError as refused:
         said = str(refused)
-        if f"{misuse.UNKNOWN}'{_NEW_NAME}'" in said:
+        if f"{arity_errors.UNKNOWN}'{_NEW_NAME}'" in said:
             # It was not called with two variables.
             raise original from None
         for written, line in zip(renamed.split("\n"), expression.split("\n"), strict=True):
@@ -115,7 +124,7 @@ def _compiled(expression: str, deepest_part: int, attribute: bool) -> program.Pr
     except RuntimeError as error:
         if _TOO_DEEP.search(str(error)) is None:
             raise RefusedError(f"compilation failed: {_explained(expression, whole, str(error))}") from error
-        checked, result = _in_parts(expression, whole, parts.DEEPEST_PART)
+        checked, result = _in_parts(expression, whole, deep_expressions.DEEPEST_PART)
     problems = validation.problems(expression, checked)
     if problems:
         raise RefusedError(f"compilation failed: {problems}")
@@ -146,41 +155,41 @@ def _with_the_newer_name(expression: str, said: str) -> str:
 
 def _explained(expression: str, whole: bool, said: str) -> str:
     """What is wrong with an expression of which the library said something."""
-    if misuse.UNKNOWN not in said:
-        return wording.of_library(said, expression)
+    if arity_errors.UNKNOWN not in said:
+        return compiler_messages.of_library(said, expression)
     environment = _environment(whole, misused=True)
     try:
         found = environment.compile(expression)
     except RuntimeError as error:
-        return misuse.with_nothing(expression, wording.of_library(str(error), expression))
-    return misuse.problems(expression, syntax.read(found.serialize()))
+        return arity_errors.with_nothing(expression, compiler_messages.of_library(str(error), expression))
+    return arity_errors.problems(expression, syntax.read(found.serialize()))
 
 
 def _in_parts(expression: str, whole: bool, deepest_part: int) -> tuple[syntax.Checked, str]:
     """The expression, checked, and its type. Raises: RefusedError."""
     try:
-        return parts.read(expression, _environment(whole).compile, deepest_part)
-    except outline.UnreadableError as unreadable:
+        return deep_expressions.read(expression, _environment(whole).compile, deepest_part)
+    except nesting.UnreadableError as unreadable:
         try:
             _environment(whole).compile(expression)
         except RuntimeError as error:
-            raise RefusedError(f"compilation failed: {wording.of_library(str(error), expression)}") from error
+            raise RefusedError(f"compilation failed: {compiler_messages.of_library(str(error), expression)}") from error
         raise AssertionError("the library has read what cannot be read") from unreadable
-    except parts.RefusedError as error:
+    except deep_expressions.RefusedError as error:
         said = _explained_in_parts(expression, whole, deepest_part, str(error))
         raise RefusedError(f"compilation failed: {said}") from error
-    except outline.TooDeepError as error:
+    except nesting.TooDeepError as error:
         raise RefusedError(f"compilation failed: ERROR: <input>:-1:0: {error}") from error
 
 
 def _explained_in_parts(expression: str, whole: bool, deepest_part: int, said: str) -> str:
-    if misuse.UNKNOWN not in said:
+    if arity_errors.UNKNOWN not in said:
         return said
     try:
-        checked, _ = parts.read(expression, _environment(whole, misused=True).compile, deepest_part)
-    except parts.RefusedError as error:
-        return misuse.with_nothing(expression, str(error))
-    return misuse.problems(expression, checked)
+        checked, _ = deep_expressions.read(expression, _environment(whole, misused=True).compile, deepest_part)
+    except deep_expressions.RefusedError as error:
+        return arity_errors.with_nothing(expression, str(error))
+    return arity_errors.problems(expression, checked)
 
 
 @functools.cache
@@ -231,7 +240,7 @@ def _declarations(cel: Any, misused: bool) -> list[Any]:
                 cel.Overload(
                     shape, return_type=cel.Type("dyn"), parameters=[cel.Type(_NOTHING)] * count, is_member=member
                 )
-                for shape, count, member in misuse.shapes(name)
+                for shape, count, member in arity_errors.shapes(name)
             ]
         if declared:
             out.append(cel.FunctionDecl(name, declared))

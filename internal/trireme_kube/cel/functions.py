@@ -14,7 +14,17 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from trireme_kube.apimachinery import semver
-from trireme_kube.cel import amounts, formats, formatting, lists, networks, operators, texts, times, values
+from trireme_kube.cel import (
+    formats,
+    formatting,
+    list_functions,
+    networks,
+    operators,
+    quantities,
+    string_functions,
+    times,
+    values,
+)
 from trireme_kube.cel import urls as urls_
 from trireme_kube.cel.values import Amount, Duration, EvaluationError, Map, Optional, Timestamp, Uint
 
@@ -118,10 +128,10 @@ _LANGUAGE: Final[dict[str, Sequence[Overload]]] = {
     **_unguarded("dyn", "*", _identity),
     **_unguarded("type", "*", operators.type_of),
     **_unguarded("size", "*", operators.size),
-    **_unguarded("matches", "ss", texts.matches_whatever),
-    **_unguarded("contains", "ss", texts.text_contains),
-    **_unguarded("startsWith", "ss", texts.starts_with),
-    **_unguarded("endsWith", "ss", texts.ends_with),
+    **_unguarded("matches", "ss", string_functions.matches_whatever),
+    **_unguarded("contains", "ss", string_functions.text_contains),
+    **_unguarded("startsWith", "ss", string_functions.starts_with),
+    **_unguarded("endsWith", "ss", string_functions.ends_with),
     **{
         name: [
             *([Overload("", "S", "i", functools.partial(times.part_of, name), declared=False)]),
@@ -139,32 +149,33 @@ _LANGUAGE: Final[dict[str, Sequence[Overload]]] = {
     **_own("optional.none", ("", Optional)),
     **_own("value", ("O*", _value_of), member=True),
     **_own("hasValue", ("O*", lambda value: value.present), member=True),
-    "optional.unwrap": [Overload("optional_unwrap", "LOT", "LT", lists.unwrapped, member=False)],
-    "unwrapOpt": [Overload("optional_unwrapOpt", "LOT", "LT", lists.unwrapped)],
-    **_own("first", ("L*", lists.first), member=True),
-    **_own("last", ("L*", lists.last), member=True),
-    **_own("charAt", ("si", texts.char_at), member=True),
-    **_own("lowerAscii", ("s", texts.lower_ascii), member=True),
-    **_own("upperAscii", ("s", texts.upper_ascii), member=True),
-    **_own("replace", ("sss", texts.replaced), ("sssi", texts.replaced), member=True),
-    **_own("split", ("ss", texts.split), ("ssi", texts.split), member=True),
-    **_own("substring", ("si", texts.substring), ("sii", texts.substring_to), member=True),
-    **_own("trim", ("s", texts.trimmed), member=True),
-    **_own("join", ("Ls", texts.joined), ("Lss", texts.joined), member=True),
+    "optional.unwrap": [Overload("optional_unwrap", "LOT", "LT", list_functions.unwrapped, member=False)],
+    "unwrapOpt": [Overload("optional_unwrapOpt", "LOT", "LT", list_functions.unwrapped)],
+    **_own("first", ("L*", list_functions.first), member=True),
+    **_own("last", ("L*", list_functions.last), member=True),
+    **_own("charAt", ("si", string_functions.char_at), member=True),
+    **_own("lowerAscii", ("s", string_functions.lower_ascii), member=True),
+    **_own("upperAscii", ("s", string_functions.upper_ascii), member=True),
+    **_own("replace", ("sss", string_functions.replaced), ("sssi", string_functions.replaced), member=True),
+    **_own("split", ("ss", string_functions.split), ("ssi", string_functions.split), member=True),
+    **_own("substring", ("si", string_functions.substring), ("sii", string_functions.substring_to), member=True),
+    **_own("trim", ("s", string_functions.trimmed), member=True),
+    **_own("join", ("Ls", string_functions.joined), ("Lss", string_functions.joined), member=True),
     **_own("format", ("sL*", formatting.formatted), member=True),
-    **_own("strings.quote", ("s", texts.quoted)),
-    **_own("slice", ("L*ii", lists.sliced), member=True),
+    **_own("strings.quote", ("s", string_functions.quoted)),
+    **_own("slice", ("L*ii", list_functions.sliced), member=True),
     "flatten": [
-        Overload("", parameters, "*", lists.flattened, declared=False, guarded=False) for parameters in ("L*", "L*i")
+        Overload("", parameters, "*", list_functions.flattened, declared=False, guarded=False)
+        for parameters in ("L*", "L*i")
     ],
-    **_unguarded("sort", "L*", lists.sorted_list),
-    **_unguarded("@sortByAssociatedKeys", "L*L*", lists.sorted_by_keys),
-    **_own("lists.range", ("i", lists.range_to)),
-    **_own("reverse", ("L*", lists.reversed_list), member=True),
-    **_own("distinct", ("L*", lists.distinct), member=True),
-    **_own("sets.contains", ("L*L*", lists.set_contains)),
-    **_own("sets.equivalent", ("L*L*", lists.set_equivalent)),
-    **_own("sets.intersects", ("L*L*", lists.set_intersects)),
+    **_unguarded("sort", "L*", list_functions.sorted_list),
+    **_unguarded("@sortByAssociatedKeys", "L*L*", list_functions.sorted_by_keys),
+    **_own("lists.range", ("i", list_functions.range_to)),
+    **_own("reverse", ("L*", list_functions.reversed_list), member=True),
+    **_own("distinct", ("L*", list_functions.distinct), member=True),
+    **_own("sets.contains", ("L*L*", list_functions.set_contains)),
+    **_own("sets.equivalent", ("L*L*", list_functions.set_equivalent)),
+    **_own("sets.intersects", ("L*L*", list_functions.set_intersects)),
     **_own("cel.@mapInsert", ("m**", _insert), ("mm", _insert_all)),
 }
 
@@ -172,32 +183,32 @@ _LANGUAGE: Final[dict[str, Sequence[Overload]]] = {
 def _kubernetes() -> Iterator[tuple[str, Overload]]:
     one = functools.partial(Overload, member=False)
     yield from (
-        ("quantity", one("string_to_quantity", "s", "q", amounts.quantity_of)),
-        ("isQuantity", one("is_quantity_string", "s", "b", amounts.is_quantity)),
-        ("sign", one("quantity_sign", "q", "i", amounts.sign)),
-        ("isGreaterThan", Overload("quantity_is_greater_than", "qq", "b", amounts.is_greater_than)),
-        ("isLessThan", Overload("quantity_is_less_than", "qq", "b", amounts.is_less_than)),
-        ("compareTo", Overload("quantity_compare_to", "qq", "i", amounts.compare_to)),
-        ("asApproximateFloat", Overload("quantity_get_float", "q", "d", amounts.as_float)),
-        ("asInteger", Overload("quantity_get_int", "q", "i", amounts.as_integer)),
-        ("isInteger", Overload("quantity_is_integer", "q", "b", amounts.is_integer)),
-        ("add", Overload("quantity_add", "qq", "q", amounts.add)),
-        ("add", Overload("quantity_add_int", "qi", "q", amounts.add_int)),
-        ("sub", Overload("quantity_sub", "qq", "q", amounts.sub)),
-        ("sub", Overload("quantity_sub_int", "qi", "q", amounts.sub_int)),
-        ("semver", one("string_to_semver", "s", "v", amounts.version_of)),
-        ("semver", one("string_bool_to_semver", "sb", "v", amounts.normalized_version_of)),
-        ("isSemver", one("is_semver_string", "s", "b", amounts.is_version)),
-        ("isSemver", one("is_semver_string_bool", "sb", "b", amounts.is_normalized_version)),
-        ("isGreaterThan", Overload("semver_is_greater_than", "vv", "b", amounts.is_later)),
-        ("isLessThan", Overload("semver_is_less_than", "vv", "b", amounts.is_earlier)),
-        ("compareTo", Overload("semver_compare_to", "vv", "i", amounts.compare_versions)),
-        ("major", Overload("semver_major", "v", "i", amounts.major)),
-        ("minor", Overload("semver_minor", "v", "i", amounts.minor)),
-        ("patch", Overload("semver_patch", "v", "i", amounts.patch)),
-        ("find", Overload("string_find_string", "ss", "s", texts.find)),
-        ("findAll", Overload("string_find_all_string", "ss", "Ls", texts.find_all)),
-        ("findAll", Overload("string_find_all_string_int", "ssi", "Ls", texts.find_all)),
+        ("quantity", one("string_to_quantity", "s", "q", quantities.quantity_of)),
+        ("isQuantity", one("is_quantity_string", "s", "b", quantities.is_quantity)),
+        ("sign", one("quantity_sign", "q", "i", quantities.sign)),
+        ("isGreaterThan", Overload("quantity_is_greater_than", "qq", "b", quantities.is_greater_than)),
+        ("isLessThan", Overload("quantity_is_less_than", "qq", "b", quantities.is_less_than)),
+        ("compareTo", Overload("quantity_compare_to", "qq", "i", quantities.compare_to)),
+        ("asApproximateFloat", Overload("quantity_get_float", "q", "d", quantities.as_float)),
+        ("asInteger", Overload("quantity_get_int", "q", "i", quantities.as_integer)),
+        ("isInteger", Overload("quantity_is_integer", "q", "b", quantities.is_integer)),
+        ("add", Overload("quantity_add", "qq", "q", quantities.add)),
+        ("add", Overload("quantity_add_int", "qi", "q", quantities.add_int)),
+        ("sub", Overload("quantity_sub", "qq", "q", quantities.sub)),
+        ("sub", Overload("quantity_sub_int", "qi", "q", quantities.sub_int)),
+        ("semver", one("string_to_semver", "s", "v", quantities.version_of)),
+        ("semver", one("string_bool_to_semver", "sb", "v", quantities.normalized_version_of)),
+        ("isSemver", one("is_semver_string", "s", "b", quantities.is_version)),
+        ("isSemver", one("is_semver_string_bool", "sb", "b", quantities.is_normalized_version)),
+        ("isGreaterThan", Overload("semver_is_greater_than", "vv", "b", quantities.is_later)),
+        ("isLessThan", Overload("semver_is_less_than", "vv", "b", quantities.is_earlier)),
+        ("compareTo", Overload("semver_compare_to", "vv", "i", quantities.compare_versions)),
+        ("major", Overload("semver_major", "v", "i", quantities.major)),
+        ("minor", Overload("semver_minor", "v", "i", quantities.minor)),
+        ("patch", Overload("semver_patch", "v", "i", quantities.patch)),
+        ("find", Overload("string_find_string", "ss", "s", string_functions.find)),
+        ("findAll", Overload("string_find_all_string", "ss", "Ls", string_functions.find_all)),
+        ("findAll", Overload("string_find_all_string_int", "ssi", "Ls", string_functions.find_all)),
         ("url", one("string_to_url", "s", "r", urls_.url)),
         ("isURL", one("is_url_string", "s", "b", urls_.is_url)),
         ("getScheme", Overload("url_get_scheme", "r", "s", urls_.scheme)),
@@ -248,19 +259,19 @@ def _lists() -> Iterator[tuple[str, Overload]]:
     for letter in _ORDERED:
         name = _NAMES[letter]
         kind = f"L{letter}"
-        yield "isSorted", Overload(f"list_{name}_is_sorted_bool", kind, "b", lists.is_sorted)
-        yield "max", Overload(f"list_{name}_max_{name}", kind, letter, lists.greatest)
-        yield "min", Overload(f"list_{name}_min_{name}", kind, letter, lists.least)
+        yield "isSorted", Overload(f"list_{name}_is_sorted_bool", kind, "b", list_functions.is_sorted)
+        yield "max", Overload(f"list_{name}_max_{name}", kind, letter, list_functions.greatest)
+        yield "min", Overload(f"list_{name}_min_{name}", kind, letter, list_functions.least)
         if letter in _ZEROS:
-            total = functools.partial(lists.total_of, _ZEROS[letter])
+            total = functools.partial(list_functions.total_of, _ZEROS[letter])
             yield "sum", Overload(f"list_{name}_sum_{name}", kind, letter, total)
-    yield "indexOf", Overload("list_a_index_of_int", "LTT", "i", lists.index_of)
-    yield "lastIndexOf", Overload("list_a_last_index_of_int", "LTT", "i", lists.last_index_of)
-    yield "includes", Overload("list_includes_dyn_dyn", "**", "b", lists.includes)
+    yield "indexOf", Overload("list_a_index_of_int", "LTT", "i", list_functions.index_of)
+    yield "lastIndexOf", Overload("list_a_last_index_of_int", "LTT", "i", list_functions.last_index_of)
+    yield "includes", Overload("list_includes_dyn_dyn", "**", "b", list_functions.includes)
     for parameters in ("ss", "ssi"):
-        yield "indexOf", Overload("", parameters, "i", texts.index_of, declared=False)
-    yield "lastIndexOf", Overload("", "ss", "i", texts.last_index_of, declared=False)
-    yield "lastIndexOf", Overload("", "ssi", "i", texts.last_index_before, declared=False)
+        yield "indexOf", Overload("", parameters, "i", string_functions.index_of, declared=False)
+    yield "lastIndexOf", Overload("", "ss", "i", string_functions.last_index_of, declared=False)
+    yield "lastIndexOf", Overload("", "ssi", "i", string_functions.last_index_before, declared=False)
 
 
 def comparisons() -> Iterator[tuple[str, Overload]]:

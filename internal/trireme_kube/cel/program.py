@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from trireme_kube.apimachinery import semver
-from trireme_kube.cel import costs, formats, functions, operators, syntax, texts, values
-from trireme_kube.cel.qualifying import Attribute, Choice, Qualifier
+from trireme_kube.cel import costs, formats, functions, operators, string_functions, syntax, values
+from trireme_kube.cel.qualifiers import Attribute, Choice, Qualifier
 from trireme_kube.cel.values import EvaluationError, Map, Optional
 
 Run = Callable[["Frame"], Any]
@@ -229,8 +229,8 @@ class _Planner:
         if call is None or len(arguments) < 2 or not arguments[1].constant or type(arguments[1].value) is not str:
             return None
         try:
-            texts.pattern(arguments[1].value)
-        except texts.PatternError as error:
+            string_functions.pattern(arguments[1].value)
+        except string_functions.PatternError as error:
             raise InstantiationError(str(error)) from None
         return call
 
@@ -500,9 +500,9 @@ _INDEXING: Final = ("_[_]", "_?._", "_[?_]")
 _CONVERSIONS: Final = ("bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint")
 _TYPE_NAMES: Final = {"null": "null_type"}
 _PATTERNS: Final = {
-    "matches": _only_texts(texts.matches),
-    "find": _only_texts(texts.find),
-    "findAll": _only_texts(texts.find_all),
+    "matches": _only_texts(string_functions.matches),
+    "find": _only_texts(string_functions.find),
+    "findAll": _only_texts(string_functions.find_all),
 }
 _OPERATORS: Final[dict[str, Callable[..., Any]]] = {
     "_+_": operators.add,

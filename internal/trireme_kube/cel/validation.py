@@ -6,7 +6,7 @@ Source: k8s.io/apiserver/pkg/cel/environment, github.com/google/cel-go/cel (vali
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
-from trireme_kube.cel import checked_types, formatting, operators, syntax, texts, wording
+from trireme_kube.cel import checked_types, compiler_messages, formatting, operators, string_functions, syntax
 from trireme_kube.cel.values import EvaluationError
 
 _Problem = tuple[int, str]
@@ -15,7 +15,7 @@ _Problem = tuple[int, str]
 def problems(expression: str, checked: syntax.Checked) -> str:
     """What is wrong with it, as the compiler says it; empty where nothing is."""
     found = [
-        wording.placed(expression, checked.positions.get(node, 0), message)
+        compiler_messages.placed(expression, checked.positions.get(node, 0), message)
         for check in (_flat_lists, _literals, _mixtures, _formats)
         for node, message in check(checked)
     ]
@@ -49,7 +49,7 @@ def _literals(checked: syntax.Checked) -> Iterator[_Problem]:
         if first and isinstance(first[0], syntax.Literal):
             try:
                 check(first[0].value)
-            except (EvaluationError, texts.PatternError):
+            except (EvaluationError, string_functions.PatternError):
                 yield first[0].id, f"invalid {node.function} argument"
 
 
@@ -136,5 +136,5 @@ def _misplaced(checked: syntax.Checked, letter: str, node: syntax.Node) -> tuple
 _CHECKS: Final[dict[str, Callable[[Any], Any]]] = {
     "duration": operators.to_duration,
     "timestamp": operators.to_timestamp,
-    "matches": texts.pattern,
+    "matches": string_functions.pattern,
 }

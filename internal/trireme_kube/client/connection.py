@@ -1,6 +1,6 @@
 """The connection to an API server: where it is, how TLS is spoken, and the credentials that a kubeconfig holds itself.
 
-Apart from `asked_credentials`, which has those that somebody else must be asked for: that needs the `kubernetes`
+Apart from `external_credentials`, which has those that somebody else must be asked for: that needs the `kubernetes`
 package, and loading the package takes as long as reading ten thousand pods.
 """
 

@@ -1,7 +1,7 @@
 """Who we are to the API server, and where it is: kubeconfig, service account, `--master`.
 
 Credentials that a kubeconfig holds are read in `connection`; those that a program, an identity provider or a service
-account gives come by `kubernetes.aio`, in `asked_credentials`. Beside them stands here what both leave to their
+account gives come by `kubernetes.aio`, in `external_credentials`. Beside them stands here what both leave to their
 callers: a wrong file is reported in one line that names the file and the field, and credentials that change while we
 run are followed. Invariant: after `load` returned, everything the connection needs from disk was read and parsed once,
 so a mistake shows at start and not at the first request.
@@ -169,9 +169,9 @@ async def load(source: Source, clock: Callable[[], float] = time.monotonic) -> C
 
 def _asked() -> types.ModuleType:
     # Loading the package behind it takes a fifth of a frontend's start, and most have no use for it.
-    from trireme_kube.client import asked_credentials
+    from trireme_kube.client import external_credentials
 
-    return asked_credentials
+    return external_credentials
 
 
 def _held(context: kubeconfig.Context) -> tuple[connection.Connection, Renewal | None]:

@@ -29,7 +29,7 @@ from typing import Any
 
 import orjson
 
-from trireme_kube.client import client, event_correlation, event_series, note, timestamps
+from trireme_kube.client import client, event_correlation, event_series, event_text, timestamps
 from trireme_kube.client.errors import ApiError, ApiUnreachable
 from trireme_kube.client.event_series import ObjectReference, Series, SeriesCache, SeriesKey
 from trireme_kube.componentbase import clocks, supervision
@@ -147,7 +147,7 @@ class EventRecorder:
 
         The message is cut to what the API takes, and a `%` in it comes out as Go's Sprintf would have it.
         """
-        text = note.format_without_arguments(note.cut(message))
+        text = event_text.format_without_arguments(event_text.cut(message))
         if self._legacy_only:
             self.record_legacy(regarding, event_type, reason, text, controller)
             return
@@ -220,7 +220,7 @@ class EventRecorder:
     ) -> tuple[str, str, dict[str, Any]]:
         """Name, time and body of a new event, the fields in the order of the API's own clients."""
         now = self._unique_time()
-        name = note.event_name(regarding.name, now)
+        name = event_text.event_name(regarding.name, now)
         time_text = timestamps.micro(now)
         body = {
             "kind": "Event",
@@ -244,7 +244,7 @@ class EventRecorder:
         self, regarding: ObjectReference, event_type: str, reason: str, message: str, controller: str
     ) -> tuple[str, str, dict[str, Any]]:
         now = self._unique_time()
-        name = note.event_name(regarding.name, now)
+        name = event_text.event_name(regarding.name, now)
         time_text = timestamps.seconds(now)
         body = {
             "kind": "Event",

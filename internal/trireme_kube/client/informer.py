@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
-from trireme_kube.client import begun_list, client, content_types, listwatch, pages, protobuf, resources, watch
+from trireme_kube.client import client, content_types, list_prefetch, listwatch, pages, protobuf, resources, watch
 from trireme_kube.client.errors import ApiError, ApiSilent, ApiUnreachable
 from trireme_kube.client.watch import Event, EventKind, Raw
 
@@ -73,7 +73,7 @@ class Informer(Generic[T]):
         consumers: Sequence[Consumer[T]],
         *,
         decode_protobuf: Callable[[bytes], T] | None = None,
-        begun: begun_list.BegunList | None = None,
+        begun: list_prefetch.ListPrefetch | None = None,
         streams: bool = True,
         rng: Callable[[], float] = random.random,
         clock: Callable[[], float] = time.monotonic,
@@ -97,7 +97,7 @@ class Informer(Generic[T]):
         self._synced = False
         self._delivering = False
         self._running = False
-        self._stream: client.ByteStream | begun_list.BegunList | None = None
+        self._stream: client.ByteStream | list_prefetch.ListPrefetch | None = None
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self._undecodable = 0
 
@@ -253,11 +253,11 @@ class Informer(Generic[T]):
 
     def _open(
         self, step: listwatch.StreamList | listwatch.OpenWatch
-    ) -> contextlib.AbstractAsyncContextManager[client.ByteStream | begun_list.BegunList]:
+    ) -> contextlib.AbstractAsyncContextManager[client.ByteStream | list_prefetch.ListPrefetch]:
         if isinstance(step, listwatch.StreamList):
             if self._begun is not None:
                 return self._begun
-            params = begun_list.stream_parameters(self.resource, step.version, step.seconds)
+            params = list_prefetch.stream_parameters(self.resource, step.version, step.seconds)
         else:
             params = {
                 **self.resource.selectors(),
@@ -266,8 +266,8 @@ class Informer(Generic[T]):
                 "resourceVersion": step.version,
                 "timeoutSeconds": step.seconds,
             }
-        total = step.seconds + begun_list.GRACE_SECONDS
-        idle = begun_list.IDLE_SECONDS
+        total = step.seconds + list_prefetch.GRACE_SECONDS
+        idle = list_prefetch.IDLE_SECONDS
         return self._api.stream(self.resource.path, params, total=total, idle=idle, accept=self._accept)
 
     async def _watch(self, step: listwatch.StreamList | listwatch.OpenWatch) -> None:
@@ -292,7 +292,7 @@ class Informer(Generic[T]):
         finally:
             self._stream = None
 
-    async def _follow(self, stream: client.ByteStream | begun_list.BegunList) -> None:
+    async def _follow(self, stream: client.ByteStream | list_prefetch.ListPrefetch) -> None:
         """Delivers the events of an open watch until it ends.
 
         Raises:

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
-from trireme_kube.apimachinery import soundness
+from trireme_kube.apimachinery import normalization
 from trireme_kube.apimachinery.field_error import FieldError
 from trireme_kube.client import envelope, watch
 from trireme_kube.client.envelope import BadEnvelope
@@ -48,7 +48,7 @@ def decode(raw: bytes, message_class: type[M]) -> M:
     Raises: FieldError.
     """
     message = read(raw, message_class)
-    soundness.settle(message)
+    normalization.settle(message)
     return message
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from trireme_kube.embedded import pod_defaults, problems
+from trireme_kube.embedded import api_errors, pod_defaults
 from trireme_kube.embedded.custom_definitions import CLEANUP, DEFINITIONS
 from trireme_kube.embedded.resources import BY_KEY, NAMESPACES, NODES, SERVICE_ACCOUNTS, Resource
 from trireme_kube.embedded.sources import Sources
@@ -47,10 +47,10 @@ class Admission:
         """Refuses new content for a namespace that is missing or going away."""
         record = self._store.get(NAMESPACES, "", namespace)
         if record is None:
-            raise problems.not_found(NAMESPACES, namespace)
+            raise api_errors.not_found(NAMESPACES, namespace)
         if "deletionTimestamp" in record.object["metadata"] and resource.key != "events":
             why = f"unable to create new content in namespace {namespace} because it is being terminated"
-            error = problems.forbidden(resource, name, why)
+            error = api_errors.forbidden(resource, name, why)
             cause = {"reason": "NamespaceTerminating", "field": "metadata.namespace"}
             cause["message"] = f"namespace {namespace} is being terminated"
             error.details = {**(error.details or {}), "causes": [cause]}
@@ -60,7 +60,7 @@ class Admission:
     def check_deletion(resource: Resource, name: str) -> None:
         """Refuses to delete what a cluster cannot do without."""
         if resource is NAMESPACES and name in _IMMORTAL:
-            raise problems.forbidden(resource, name, "this namespace may not be deleted")
+            raise api_errors.forbidden(resource, name, "this namespace may not be deleted")
 
     def admit(self, resource: Resource, obj: Object) -> None:
         """Completes an object that is about to be created, in place, or raises ApiError 403."""
@@ -85,7 +85,7 @@ class Admission:
         if account is None:
             missing = f'serviceaccount "{account_name}" not found'
             why = f"error looking up service account {namespace}/{account_name}: {missing}"
-            raise problems.forbidden(resource, metadata.get("name", ""), why)
+            raise api_errors.forbidden(resource, metadata.get("name", ""), why)
         automount = spec.get("automountServiceAccountToken")
         if automount is None:
             automount = account.object.get("automountServiceAccountToken", True)
@@ -103,13 +103,13 @@ class Admission:
             given = spec["priority"]
             why = f"the integer value of priority ({given}) must not be provided in pod spec; "
             why += f"priority admission controller computed {value} from the given PriorityClass name"
-            raise problems.forbidden(resource, name, why)
+            raise api_errors.forbidden(resource, name, why)
         spec["priority"] = value
         if spec.get("preemptionPolicy") not in (None, policy):
             given = spec["preemptionPolicy"]
             why = f"the string value of PreemptionPolicy ({given}) must not be provided in pod spec; "
             why += f"priority admission controller computed {policy} from the given PriorityClass name"
-            raise problems.forbidden(resource, name, why)
+            raise api_errors.forbidden(resource, name, why)
         spec["preemptionPolicy"] = policy
 
     def _class_of(self, resource: Resource, class_name: str, name: str) -> tuple[str, int, str]:
@@ -118,7 +118,7 @@ class Admission:
             record = self._store.get(PRIORITY_CLASSES, "", class_name)
             if record is None:
                 why = f"no PriorityClass with name {class_name} was found"
-                raise problems.forbidden(resource, name, why)
+                raise api_errors.forbidden(resource, name, why)
             return class_name, record.object["value"], record.object["preemptionPolicy"]
         defaults = [one.object for one in self._store.scan(PRIORITY_CLASSES) if one.object.get("globalDefault")]
         if defaults:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from trireme_kube.embedded import problems
-from trireme_kube.embedded.problems import Cause
+from trireme_kube.embedded import api_errors
+from trireme_kube.embedded.api_errors import Cause
 from trireme_kube.embedded.resources import BY_KEY, SCALE, STATUS, PrintedColumn, Resource, ScalePaths
 from trireme_kube.embedded.store import Object
 
@@ -40,46 +40,46 @@ def check(obj: Object) -> list[Cause]:
     names, causes = spec["names"], []
     for part, value in (("group", spec.get("group")), ("scope", spec.get("scope"))):
         if not value:
-            causes.append(problems.required(f"spec.{part}"))
-    causes.extend(problems.required(f"spec.names.{part}") for part in ("plural", "kind") if not names.get(part))
+            causes.append(api_errors.required(f"spec.{part}"))
+    causes.extend(api_errors.required(f"spec.names.{part}") for part in ("plural", "kind") if not names.get(part))
     if spec.get("scope") and spec["scope"] not in _SCOPES:
-        causes.append(problems.unsupported("spec.scope", spec["scope"], _SCOPES))
+        causes.append(api_errors.unsupported("spec.scope", spec["scope"], _SCOPES))
     wanted = f"{names.get('plural', '')}.{spec.get('group', '')}"
     if obj["metadata"].get("name") != wanted:
         detail = 'must be spec.names.plural+"."+spec.group'
-        causes.append(problems.invalid("metadata.name", obj["metadata"].get("name", ""), detail))
+        causes.append(api_errors.invalid("metadata.name", obj["metadata"].get("name", ""), detail))
     causes += _check_versions(spec.get("versions") or [])
     if not causes and spec["conversion"].get("strategy") == "Webhook":
         text = "the embedded cluster does not call webhooks: conversion.strategy must be None"
-        raise problems.not_implemented(text)
+        raise api_errors.not_implemented(text)
     return causes
 
 
 def _check_versions(versions: list[Any]) -> list[Cause]:
     if sum(bool(one.get("storage")) for one in versions) != 1:
         detail = "must have exactly one version marked as storage version"
-        return [problems.invalid("spec.versions", versions or None, detail)]
+        return [api_errors.invalid("spec.versions", versions or None, detail)]
     causes: list[Cause] = []
     for index, one in enumerate(versions):
         if not one.get("name"):
-            causes.append(problems.required(f"spec.versions[{index}].name"))
+            causes.append(api_errors.required(f"spec.versions[{index}].name"))
         if not (one.get("schema") or {}).get("openAPIV3Schema"):
             path = f"spec.versions[{index}].schema.openAPIV3Schema"
-            causes.append(problems.required(path))
+            causes.append(api_errors.required(path))
     return causes
 
 
 def check_change(obj: Object, before: Object) -> list[Cause]:
     """What may not change in a definition."""
     causes: list[Cause] = [
-        problems.invalid(f"spec.{path}", obj["spec"].get(path, ""), "field is immutable")
+        api_errors.invalid(f"spec.{path}", obj["spec"].get(path, ""), "field is immutable")
         for path in ("scope", "group")
         if obj["spec"].get(path) != before["spec"].get(path)
     ]
     for part in ("kind", "plural"):
         if obj["spec"]["names"].get(part) != before["spec"]["names"].get(part):
             value = obj["spec"]["names"].get(part, "")
-            causes.append(problems.invalid(f"spec.names.{part}", value, "field is immutable"))
+            causes.append(api_errors.invalid(f"spec.names.{part}", value, "field is immutable"))
     return causes
 
 

@@ -10,7 +10,7 @@ import base64
 from collections.abc import Callable
 from typing import Any
 
-from trireme_kube.embedded import conforming, custom_definitions, pod_defaults
+from trireme_kube.embedded import custom_definitions, pod_defaults, type_checking
 from trireme_kube.embedded.resources import Resource
 from trireme_kube.embedded.store import Object
 
@@ -257,7 +257,7 @@ def initial_status(resource: Resource, obj: Object, now: str) -> Object:
     """The status that an object is created with."""
     if resource.key == "pods":
         return pod_defaults.initial_status(obj, now)
-    status = conforming.initial_status(resource)
+    status = type_checking.initial_status(resource)
     if resource.key in _PHASES:
         status["phase"] = _PHASES[resource.key]
     if resource.key == "persistentvolumes":

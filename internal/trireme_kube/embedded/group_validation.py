@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from trireme_kube.embedded import problems
-from trireme_kube.embedded.problems import Cause
+from trireme_kube.embedded import api_errors
+from trireme_kube.embedded.api_errors import Cause
 from trireme_kube.embedded.store import Object
 
 _MOST_TOPOLOGIES = 1
@@ -33,14 +33,14 @@ def _policy(spec: Object, minimum: str) -> list[Cause]:
     stated = [name for name in ("basic", "gang") if policy.get(name) is not None]
     known = "`basic`, `gang`"
     if not stated:
-        return [problems.invalid("spec.schedulingPolicy", "", f"must specify one of: {known}")]
+        return [api_errors.invalid("spec.schedulingPolicy", "", f"must specify one of: {known}")]
     if len(stated) > 1:
-        return [problems.invalid("spec.schedulingPolicy", "{basic, gang}", f"must specify exactly one of: {known}")]
+        return [api_errors.invalid("spec.schedulingPolicy", "{basic, gang}", f"must specify exactly one of: {known}")]
     count = policy["gang"].get(minimum, 0) if stated == ["gang"] else 1
     field = f"spec.schedulingPolicy.gang.{minimum}"
     if count == 0:
-        return [problems.required(field)]
-    return [] if count > 0 else [problems.invalid(field, count, "must be greater than or equal to 1")]
+        return [api_errors.required(field)]
+    return [] if count > 0 else [api_errors.invalid(field, count, "must be greater than or equal to 1")]
 
 
 def _topology(spec: Object) -> list[Cause]:
@@ -49,16 +49,16 @@ def _topology(spec: Object) -> list[Cause]:
     if len(topology) > _MOST_TOPOLOGIES:
         text = f"Too many: {len(topology)}: must have at most {_MOST_TOPOLOGIES} item"
         return [Cause("FieldValueTooMany", field, text)]
-    return [problems.required(f"{field}[{at}].key") for at, one in enumerate(topology) if not one.get("key")]
+    return [api_errors.required(f"{field}[{at}].key") for at, one in enumerate(topology) if not one.get("key")]
 
 
 def _made_from(spec: Object, detail: str) -> list[Cause]:
     """The workload that it says it was made from; `detail`: why it has to."""
     reference: Any = spec.get("workloadRef")
     if reference is None:
-        return [problems.required("spec.workloadRef", detail)]
+        return [api_errors.required("spec.workloadRef", detail)]
     return [
-        problems.required(f"spec.workloadRef.{part}")
+        api_errors.required(f"spec.workloadRef.{part}")
         for part in ("workloadName", "templateName")
         if not reference.get(part)
     ]
@@ -83,16 +83,16 @@ def changed(obj: Object, before: Object) -> list[Cause]:
     """What of a group was changed that may not."""
     new, old = obj["spec"], before["spec"]
     causes = [
-        problems.invalid(f"spec.{part}", None, "field is immutable")
+        api_errors.invalid(f"spec.{part}", None, "field is immutable")
         for part in _IMMUTABLE
         if new.get(part) != old.get(part)
     ]
     is_gang, was_gang = (spec["schedulingPolicy"].get("gang") is not None for spec in (new, old))
     if is_gang != was_gang:
         detail = "field cannot be set once created" if is_gang else "field cannot be cleared once set"
-        causes.append(problems.invalid("spec.schedulingPolicy.gang", None, detail))
+        causes.append(api_errors.invalid("spec.schedulingPolicy.gang", None, detail))
     if new["schedulingPolicy"].get("basic") != old["schedulingPolicy"].get("basic"):
-        causes.append(problems.invalid("spec.schedulingPolicy.basic", None, "field is immutable"))
+        causes.append(api_errors.invalid("spec.schedulingPolicy.basic", None, "field is immutable"))
     return causes
 
 

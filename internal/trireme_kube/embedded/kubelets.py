@@ -13,12 +13,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from trireme_kube.embedded.reconciling import WorkQueue
 from trireme_kube.embedded.registry import Registry
 from trireme_kube.embedded.resources import LEASES, NODES, PODS
 from trireme_kube.embedded.sources import micro_timestamp
 from trireme_kube.embedded.store import DELETED, Event, Object, Record
 from trireme_kube.embedded.subresources import with_condition
+from trireme_kube.embedded.work_queue import WorkQueue
 
 LEASE_NAMESPACE = "kube-node-lease"
 KUBELET_ANNOTATION = "trireme.dev/kubelet"

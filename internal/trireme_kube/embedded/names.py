@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from trireme_kube.embedded import problems
-from trireme_kube.embedded.problems import Cause
+from trireme_kube.embedded import api_errors
+from trireme_kube.embedded.api_errors import Cause
 from trireme_kube.embedded.resources import Resource
 
 _SUBDOMAIN = re.compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
@@ -49,31 +49,31 @@ _LABEL_NAMES = frozenset({"namespaces", "services"})
 def subdomain(path: str, name: str) -> list[Cause]:
     """What is wrong with a name that has to be a DNS subdomain."""
     if len(name) > 253:
-        return [problems.invalid(path, name, "must be no more than 253 bytes")]
-    return [] if _SUBDOMAIN.match(name) else [problems.invalid(path, name, _SUBDOMAIN_TEXT)]
+        return [api_errors.invalid(path, name, "must be no more than 253 bytes")]
+    return [] if _SUBDOMAIN.match(name) else [api_errors.invalid(path, name, _SUBDOMAIN_TEXT)]
 
 
 def label(path: str, name: str) -> list[Cause]:
     """What is wrong with a name that has to be a DNS label."""
     if len(name) > 63:
-        return [problems.invalid(path, name, "must be no more than 63 bytes")]
-    return [] if _LABEL.match(name) else [problems.invalid(path, name, _LABEL_TEXT)]
+        return [api_errors.invalid(path, name, "must be no more than 63 bytes")]
+    return [] if _LABEL.match(name) else [api_errors.invalid(path, name, _LABEL_TEXT)]
 
 
 def qualified(path: str, key: str) -> list[Cause]:
     """What is wrong with the key of a label, annotation or taint."""
     prefix, slash, name = key.rpartition("/")
     if prefix.count("/"):
-        return [problems.invalid(path, key, _QUALIFIED_TEXT)]
+        return [api_errors.invalid(path, key, _QUALIFIED_TEXT)]
     causes: list[Cause] = []
     if slash and not prefix:
-        causes.append(problems.invalid(path, key, "prefix part must be non-empty"))
+        causes.append(api_errors.invalid(path, key, "prefix part must be non-empty"))
     elif slash and not _SUBDOMAIN.match(prefix):
-        causes.append(problems.invalid(path, key, f"prefix part {_SUBDOMAIN_TEXT}"))
+        causes.append(api_errors.invalid(path, key, f"prefix part {_SUBDOMAIN_TEXT}"))
     if not name:
-        causes.append(problems.invalid(path, key, "name part must be non-empty"))
+        causes.append(api_errors.invalid(path, key, "name part must be non-empty"))
     if not _KEY.match(name):
-        causes.append(problems.invalid(path, key, _KEY_TEXT))
+        causes.append(api_errors.invalid(path, key, _KEY_TEXT))
     return causes
 
 
@@ -81,7 +81,7 @@ def of_object(resource: Resource, name: str) -> list[Cause]:
     """What is wrong with an object's name."""
     path = "metadata.name"
     if not name:
-        return [problems.required(path, "name or generateName is required")]
+        return [api_errors.required(path, "name or generateName is required")]
     if resource.plural in _ANY_NAME:
         return []
     return label(path, name) if resource.plural in _LABEL_NAMES else subdomain(path, name)
@@ -93,9 +93,9 @@ def labels(path: str, given: Any) -> list[Cause]:
     for key, value in (given or {}).items():
         causes += qualified(path, key)
         if not isinstance(value, str) or not _VALUE.match(value):
-            causes.append(problems.invalid(path, value, _VALUE_TEXT))
+            causes.append(api_errors.invalid(path, value, _VALUE_TEXT))
         elif len(value) > 63:
-            causes.append(problems.invalid(path, value, "must be no more than 63 bytes"))
+            causes.append(api_errors.invalid(path, value, "must be no more than 63 bytes"))
     return causes
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from trireme_kube.embedded import problems
+from trireme_kube.embedded import api_errors
 
 # The merge key of each list that is merged; every other list is replaced whole. `ports` depends on where it is.
 MERGE_KEYS = {
@@ -118,7 +118,7 @@ def _merge_list(field: str, document: Any, patch: list[Any], order: Any) -> list
     for change in patch:
         if key not in change:
             text = f"map: {_go_text(change)} does not contain declared merge key: {key}"
-            raise problems.ApiError(500, "", text)
+            raise api_errors.ApiError(500, "", text)
         position = next((index for index, one in enumerate(result) if one.get(key) == change[key]), None)
         if change.get("$patch") == "delete":
             if position is not None:
@@ -175,13 +175,13 @@ def json_patch(document: Any, operations: Any) -> Any:
     Raises: ApiError 400 where it is malformed; 422 where a path does not exist or a test fails.
     """
     if not isinstance(operations, list):
-        raise problems.bad_request("json: cannot unmarshal object into Go value of type jsonpatch.Patch")
+        raise api_errors.bad_request("json: cannot unmarshal object into Go value of type jsonpatch.Patch")
     for operation in operations:
         try:
             document = _apply(document, operation)
         except (KeyError, IndexError, ValueError, TypeError) as error:
             text = "the server rejected our request due to an error in our request"
-            raise problems.ApiError(422, "Invalid", text, {}) from error
+            raise api_errors.ApiError(422, "Invalid", text, {}) from error
     return document
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
-from trireme_kube.embedded import problems
+from trireme_kube.embedded import api_errors
 from trireme_kube.embedded.resources import PODS
 from trireme_kube.embedded.store import DELETED, Event, Object, Record, Store
 
@@ -21,17 +21,17 @@ def _container(pod: Object, asked: str) -> str:
     everything = [one["name"] for part in ("initContainers", "containers") for one in spec.get(part) or ()]
     if not asked and len(spec["containers"]) > 1:
         text = f"a container name must be specified for pod {name}, choose one of: [{' '.join(everything)}]"
-        raise problems.bad_request(text)
+        raise api_errors.bad_request(text)
     chosen = asked or str(spec["containers"][0]["name"])
     if chosen not in everything:
-        raise problems.bad_request(f"container {chosen} is not valid for pod {name}")
+        raise api_errors.bad_request(f"container {chosen} is not valid for pod {name}")
     return chosen
 
 
 def _number(query: Mapping[str, str], name: str) -> int | None:
     text = query.get(name, "")
     if text and not text.isdecimal():
-        raise problems.bad_request(f'invalid {name} "{text}": must be a non-negative integer')
+        raise api_errors.bad_request(f'invalid {name} "{text}": must be a non-negative integer')
     return int(text) if text else None
 
 
@@ -46,9 +46,9 @@ def text_of(pod: Object, query: Mapping[str, str]) -> bytes:
         return b""
     about = f'container "{container}" in pod "{metadata["name"]}"'
     if query.get("previous", "false").lower() in ("true", "1"):
-        raise problems.bad_request(f"previous terminated {about} not found")
+        raise api_errors.bad_request(f"previous terminated {about} not found")
     if status.get("phase") == "Pending":
-        raise problems.bad_request(f"{about} is waiting to start: ContainerCreating")
+        raise api_errors.bad_request(f"{about} is waiting to start: ContainerCreating")
     line = f"{metadata['namespace']}/{metadata['name']}: container {container} is simulated and logs nothing but this\n"
     if query.get("timestamps", "false").lower() in ("true", "1"):
         line = f"{status.get('startTime', metadata['creationTimestamp'])} {line}"

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from trireme_kube.embedded import names, problems, quantities
-from trireme_kube.embedded.problems import Cause
+from trireme_kube.embedded import api_errors, names, quantities
+from trireme_kube.embedded.api_errors import Cause
 from trireme_kube.embedded.store import Object
 
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
@@ -24,7 +24,7 @@ def amounts(path: str, given: Any) -> list[Cause]:
     causes: list[Cause] = []
     for name, amount in (given or {}).items():
         if quantities.value(amount) < 0:
-            causes.append(problems.invalid(f"{path}[{name}]", str(amount), "must be greater than or equal to 0"))
+            causes.append(api_errors.invalid(f"{path}[{name}]", str(amount), "must be greater than or equal to 0"))
     return causes
 
 
@@ -35,7 +35,7 @@ def _resources(path: str, resources: Object) -> list[Cause]:
         causes += amounts(f"{path}.requests", {name: amount})
         if name in limits and quantities.value(amount) > quantities.value(limits[name]):
             detail = f"must be less than or equal to {name} limit of {limits[name]}"
-            causes.append(problems.invalid(f"{path}.requests", str(amount), detail))
+            causes.append(api_errors.invalid(f"{path}.requests", str(amount), detail))
     return causes
 
 
@@ -44,32 +44,32 @@ def _container_ports(path: str, container: Object) -> list[Cause]:
     for index, port in enumerate(container.get("ports") or ()):
         where, number = f"{path}.ports[{index}]", port.get("containerPort", 0)
         if number == 0:
-            causes.append(problems.required(f"{where}.containerPort"))
+            causes.append(api_errors.required(f"{where}.containerPort"))
         elif not 1 <= number <= 65535:
-            causes.append(problems.invalid(f"{where}.containerPort", number, RANGE_TEXT))
+            causes.append(api_errors.invalid(f"{where}.containerPort", number, RANGE_TEXT))
         if port.get("hostPort") and not 1 <= port["hostPort"] <= 65535:
-            causes.append(problems.invalid(f"{where}.hostPort", port["hostPort"], RANGE_TEXT))
+            causes.append(api_errors.invalid(f"{where}.hostPort", port["hostPort"], RANGE_TEXT))
         if port.get("protocol") not in PROTOCOLS:
-            causes.append(problems.unsupported(f"{where}.protocol", port.get("protocol", ""), PROTOCOLS))
+            causes.append(api_errors.unsupported(f"{where}.protocol", port.get("protocol", ""), PROTOCOLS))
     return causes
 
 
 def _container(path: str, container: Object, volumes: set[str]) -> list[Cause]:
     name = container.get("name", "")
-    causes = names.label(f"{path}.name", name) if name else [problems.required(f"{path}.name")]
+    causes = names.label(f"{path}.name", name) if name else [api_errors.required(f"{path}.name")]
     if not container.get("image"):
-        causes.append(problems.required(f"{path}.image"))
+        causes.append(api_errors.required(f"{path}.image"))
     causes += _container_ports(path, container)
     for index, mount in enumerate(container.get("volumeMounts") or ()):
         where = f"{path}.volumeMounts[{index}]"
         if not mount.get("name"):
-            causes.append(problems.required(f"{where}.name"))
+            causes.append(api_errors.required(f"{where}.name"))
         elif mount["name"] not in volumes:
-            causes.append(problems.missing(f"{where}.name", mount["name"]))
+            causes.append(api_errors.missing(f"{where}.name", mount["name"]))
         if not mount.get("mountPath"):
-            causes.append(problems.required(f"{where}.mountPath"))
+            causes.append(api_errors.required(f"{where}.mountPath"))
     if container.get("imagePullPolicy") not in (None, *_PULLS):
-        causes.append(problems.unsupported(f"{path}.imagePullPolicy", container["imagePullPolicy"], _PULLS))
+        causes.append(api_errors.unsupported(f"{path}.imagePullPolicy", container["imagePullPolicy"], _PULLS))
     return causes + _resources(f"{path}.resources", container.get("resources") or {})
 
 
@@ -79,9 +79,9 @@ def _volumes(path: str, volumes: Any) -> tuple[set[str], list[Cause]]:
     causes: list[Cause] = []
     for index, volume in enumerate(volumes or ()):
         name, where = volume.get("name", ""), f"{path}[{index}].name"
-        wrong = names.label(where, name) if name else [problems.required(where)]
+        wrong = names.label(where, name) if name else [api_errors.required(where)]
         if not wrong and name in known:
-            wrong = [problems.duplicate(where, name)]
+            wrong = [api_errors.duplicate(where, name)]
         if not wrong:
             known.add(name)
         causes += wrong
@@ -90,7 +90,7 @@ def _volumes(path: str, volumes: Any) -> tuple[set[str], list[Cause]]:
 
 def _containers(path: str, spec: Object, volumes: set[str]) -> list[Cause]:
     if not spec.get("containers"):
-        return [problems.required(f"{path}.containers")]
+        return [api_errors.required(f"{path}.containers")]
     causes: list[Cause] = []
     seen: set[str] = set()
     for part in ("containers", "initContainers"):
@@ -98,7 +98,7 @@ def _containers(path: str, spec: Object, volumes: set[str]) -> list[Cause]:
             where, name = f"{path}.{part}[{index}]", container.get("name", "")
             causes += _container(where, container, volumes)
             if name and name in seen:
-                causes.append(problems.duplicate(f"{where}.name", name))
+                causes.append(api_errors.duplicate(f"{where}.name", name))
             seen.add(name)
     return causes
 
@@ -110,17 +110,17 @@ def pod_spec(path: str, spec: Any) -> list[Cause]:
     causes += _containers(path, spec, volumes)
     for part, known in (("restartPolicy", _RESTARTS), ("dnsPolicy", _DNS)):
         if spec.get(part) and spec[part] not in known:
-            causes.append(problems.unsupported(f"{path}.{part}", spec[part], known))
+            causes.append(api_errors.unsupported(f"{path}.{part}", spec[part], known))
     causes += names.labels(f"{path}.nodeSelector", spec.get("nodeSelector"))
     if spec.get("nodeName"):
         causes += names.subdomain(f"{path}.nodeName", spec["nodeName"])
         if spec.get("schedulingGates"):
             text = "cannot be set until all schedulingGates have been cleared"
-            causes.append(problems.forbidden_field(f"{path}.nodeName", text))
+            causes.append(api_errors.forbidden_field(f"{path}.nodeName", text))
     for part in ("hostname", "subdomain"):
         if spec.get(part):
             causes += names.label(f"{path}.{part}", spec[part])
     for index, toleration in enumerate(spec.get("tolerations") or ()):
         if toleration.get("effect") and toleration["effect"] not in EFFECTS:
-            causes.append(problems.unsupported(f"{path}.tolerations[{index}].effect", toleration["effect"], EFFECTS))
+            causes.append(api_errors.unsupported(f"{path}.tolerations[{index}].effect", toleration["effect"], EFFECTS))
     return causes

@@ -17,7 +17,7 @@ from typing import Any
 
 import orjson
 
-from trireme_kube.embedded import problems
+from trireme_kube.embedded import api_errors
 from trireme_kube.embedded.sources import timestamp
 
 MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
@@ -237,5 +237,5 @@ def decode(body: bytes) -> dict[str, Any]:
         api_version, kind = _text(type_meta.get(1)), _text(type_meta.get(2))
         decoded = _decode(message_name(api_version, kind), envelope.get(2, memoryview(b"")))
     except (Malformed, KeyError, IndexError, TypeError, ValueError) as error:
-        raise problems.bad_request(f"unable to decode the protobuf body: {error}") from error
+        raise api_errors.bad_request(f"unable to decode the protobuf body: {error}") from error
     return {"kind": kind, "apiVersion": api_version, **decoded}

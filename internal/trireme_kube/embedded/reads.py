@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import orjson
 
-from trireme_kube.embedded import problems, selection, tables, views
+from trireme_kube.embedded import api_errors, selection, tables, views
 from trireme_kube.embedded.paths import Target
 from trireme_kube.embedded.resources import Resource, stored_as
 from trireme_kube.embedded.store import Object, Record, Store
@@ -62,7 +62,7 @@ def _number(query: Mapping[str, str], name: str) -> int | None:
     except ValueError:
         number = -1
     if number < 0:
-        raise problems.bad_request(f'invalid {name} "{text}": must be a non-negative integer')
+        raise api_errors.bad_request(f'invalid {name} "{text}": must be a non-negative integer')
     return number
 
 
@@ -107,7 +107,7 @@ class Reader:
         """
         record = self._store.get(stored_as(target.resource), target.namespace, target.name)
         if record is None:
-            raise problems.not_found(target.resource, target.name)
+            raise api_errors.not_found(target.resource, target.name)
         return self.one(target.resource, record, form)
 
     def one(self, resource: Resource, record: Record, form: Form) -> bytes:
@@ -171,11 +171,11 @@ class Reader:
             return self._resume(target, query, token)
         asked = _number(query, "resourceVersion")
         if asked is not None and asked > current:
-            raise problems.too_large_version(asked, current)
+            raise api_errors.too_large_version(asked, current)
         if query.get("resourceVersionMatch") == "Exact" and asked and self._store.last_change(resource) > asked:
             kept = self._pages.get(_page_key(target, query, asked))
             if kept is None:
-                raise problems.expired(f"too old resource version: {asked}")
+                raise api_errors.expired(f"too old resource version: {asked}")
             return asked, kept
         return current, self._store.scan(resource, target.namespace)
 
@@ -185,7 +185,7 @@ class Reader:
         resource = stored_as(target.resource)
         if kept is None:
             if revision >= 0 and self._store.last_change(resource) > revision:
-                raise problems.expired(_TOO_OLD, _token(-1, start))
+                raise api_errors.expired(_TOO_OLD, _token(-1, start))
             kept = self._store.scan(resource, target.namespace)
             revision = revision if revision >= 0 else self._store.revision
         return revision, kept[bisect.bisect_left(kept, start, key=lambda record: record.key) :]
@@ -205,11 +205,11 @@ class Reader:
         resource = target.resource
         asked = _number(query, "resourceVersion")
         if asked is not None and asked > self._store.revision:
-            raise problems.too_large_version(asked, self._store.revision)
+            raise api_errors.too_large_version(asked, self._store.revision)
         initial = query.get("sendInitialEvents")
         if initial is not None and query.get("resourceVersionMatch") != "NotOlderThan":
             text = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
-            raise problems.bad_options("ListOptions", problems.forbidden_field("resourceVersionMatch", text))
+            raise api_errors.bad_options("ListOptions", api_errors.forbidden_field("resourceVersionMatch", text))
         watcher = Watcher(
             self._store,
             stored_as(resource),
@@ -275,4 +275,4 @@ def _parse_token(token: str) -> tuple[int, Key]:
         namespace, _, name = body["start"].partition("/")
         return int(body["rv"]), (namespace, name)
     except (ValueError, KeyError, TypeError, AttributeError, binascii.Error) as error:
-        raise problems.bad_request(f"invalid continue token: continue key is not valid: {error}") from error
+        raise api_errors.bad_request(f"invalid continue token: continue key is not valid: {error}") from error

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import collections
 
-from trireme_kube.embedded import conforming
+from trireme_kube.embedded import type_checking
 from trireme_kube.embedded.registry import Registry
 from trireme_kube.embedded.resources import EVENTS, NAMESPACES
 from trireme_kube.embedded.store import Object
@@ -67,4 +67,4 @@ class Recorder:
             "type": kind,
             "reportingComponent": self._component,
         }
-        self._registry.create(EVENTS, namespace, conforming.conform(EVENTS, body, strict=True))
+        self._registry.create(EVENTS, namespace, type_checking.conform(EVENTS, body, strict=True))

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import orjson
 
-from trireme_kube.embedded import defaults, problems, validation
+from trireme_kube.embedded import api_errors, defaults, validation
 from trireme_kube.embedded.admission import Admission
 from trireme_kube.embedded.catalog import Catalog
 from trireme_kube.embedded.resources import NAMESPACES, PODS, SERVICE_ACCOUNTS, Resource
@@ -41,7 +41,7 @@ def metadata_of(body: Object) -> Object:
     if metadata is None:
         return {}
     if not isinstance(metadata, dict):
-        raise problems.bad_request("json: cannot unmarshal metadata into Go value of type v1.ObjectMeta")
+        raise api_errors.bad_request("json: cannot unmarshal metadata into Go value of type v1.ObjectMeta")
     return {key: value for key, value in metadata.items() if value is not None}
 
 
@@ -49,9 +49,9 @@ def check_address(metadata: Object, namespace: str, name: str) -> None:
     """Refuses a body that names another object than the URL does."""
     if metadata.get("name", name) != name:
         given = metadata["name"]
-        raise problems.bad_request(f"the name of the object ({given}) does not match the name on the URL ({name})")
+        raise api_errors.bad_request(f"the name of the object ({given}) does not match the name on the URL ({name})")
     if metadata.get("namespace", namespace) != namespace:
-        raise problems.bad_request(
+        raise api_errors.bad_request(
             "the namespace of the provided object does not match the namespace sent on the request"
         )
 
@@ -76,7 +76,7 @@ class Registry:
         """The record; raises ApiError 404."""
         record = self.store.get(resource, namespace, name)
         if record is None:
-            raise problems.not_found(resource, name)
+            raise api_errors.not_found(resource, name)
         return record
 
     # Creating
@@ -88,7 +88,7 @@ class Registry:
         """
         metadata = metadata_of(body)
         if metadata.pop("resourceVersion", ""):
-            raise problems.ApiError(500, "", "resourceVersion should not be set on objects to be created")
+            raise api_errors.ApiError(500, "", "resourceVersion should not be set on objects to be created")
         for field in _SYSTEM_FIELDS:
             metadata.pop(field, None)
         if resource.namespaced:
@@ -108,7 +108,7 @@ class Registry:
         obj.update((key, value) for key, value in body.items() if key not in obj)
         self._complete(resource, obj)
         if self.store.get(resource, metadata.get("namespace", ""), metadata["name"]) is not None:
-            raise problems.already_exists(resource, metadata["name"])
+            raise api_errors.already_exists(resource, metadata["name"])
         if dry_run:
             return Record(obj, self.store.revision)
         record = self.store.put(resource, obj)
@@ -161,12 +161,12 @@ class Registry:
         before = self.store.get(resource, namespace, name)
         if before is None:
             if subresource or not (resource.created_by_update or create) or metadata.get("uid"):
-                raise problems.not_found(resource, name)
+                raise api_errors.not_found(resource, name)
             body["metadata"] = {**metadata, "name": name}
             body["metadata"].pop("resourceVersion", None)
             return self.create(resource, namespace, body, dry_run=dry_run), True
         if metadata.get("uid") and metadata["uid"] != before.uid:
-            raise problems.precondition_failed(resource, before.key, "UID", metadata["uid"], before.uid)
+            raise api_errors.precondition_failed(resource, before.key, "UID", metadata["uid"], before.uid)
         return self._replace(resource, before, {**body, "metadata": metadata}, subresource, dry_run), False
 
     def change(
@@ -196,10 +196,10 @@ class Registry:
         old = before.object
         version = body["metadata"].get("resourceVersion", "")
         if not version and resource.needs_version:
-            cause = problems.invalid("metadata.resourceVersion", 0, "must be specified for an update")
-            raise problems.rejected(resource.group, resource.plural, before.name, [cause])
+            cause = api_errors.invalid("metadata.resourceVersion", 0, "must be specified for an update")
+            raise api_errors.rejected(resource.group, resource.plural, before.name, [cause])
         if version and version != old["metadata"]["resourceVersion"]:
-            raise problems.conflict(resource, before.name, problems.MODIFIED)
+            raise api_errors.conflict(resource, before.name, api_errors.MODIFIED)
         if subresource in ("status", "approval"):
             obj = self._with_status(resource, old, body)
         else:
@@ -330,7 +330,7 @@ class Registry:
                 why = f"the {label} in the precondition ({wanted}) does not match the {label} in record "
                 why += f"({metadata[field]}). The object might have been {change}"
                 text = f'Operation cannot be fulfilled on {resource.kind} "{before.name}": {why}'
-                raise problems.ApiError(409, "Conflict", text, {"name": before.name, "kind": resource.kind})
+                raise api_errors.ApiError(409, "Conflict", text, {"name": before.name, "kind": resource.kind})
 
     @staticmethod
     def _finalizers(resource: Resource, metadata: Object, options: Object) -> list[str]:

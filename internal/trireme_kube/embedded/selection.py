@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from trireme_kube.embedded import problems
+from trireme_kube.embedded import api_errors
 from trireme_kube.embedded.resources import Resource
 
 Predicate = Callable[[dict[str, Any]], bool]
@@ -67,7 +67,7 @@ def _label_requirement(text: str) -> LabelPredicate:
     if match := _EXISTS.match(text):
         key, wanted = match["key"], not match["absent"]
         return lambda labels: (key in labels) is wanted
-    raise problems.bad_request(f"unable to parse requirement: found '{text.strip()}', expected: identifier")
+    raise api_errors.bad_request(f"unable to parse requirement: found '{text.strip()}', expected: identifier")
 
 
 def _all(parts: list[Any]) -> Any:
@@ -123,7 +123,7 @@ def _field_getter(resource: Resource, name: str) -> Callable[[dict[str, Any]], s
         if name == "status.replicas":
             return lambda obj: _field_text(obj, path) or "0"
         return lambda obj: _field_text(obj, path)
-    raise problems.bad_request(f"field label not supported: {name}")
+    raise api_errors.bad_request(f"field label not supported: {name}")
 
 
 def _field_requirement(resource: Resource, text: str) -> Predicate:
@@ -134,7 +134,7 @@ def _field_requirement(resource: Resource, text: str) -> Predicate:
             if operator == "!=":
                 return lambda obj: get(obj) != value
             return lambda obj: get(obj) == value
-    raise problems.bad_request(f"invalid field selector: '{text}'; can't understand '{text}'")
+    raise api_errors.bad_request(f"invalid field selector: '{text}'; can't understand '{text}'")
 
 
 def parse_fields(resource: Resource, text: str) -> Predicate:

@@ -18,7 +18,7 @@ import orjson
 import yaml
 from aiohttp import web
 
-from trireme_kube.embedded import pod_logs, problems, protobuf, reads, reviews, subresources, watch_channels, writes
+from trireme_kube.embedded import api_errors, pod_logs, protobuf, reads, reviews, subresources, watch_channels, writes
 from trireme_kube.embedded.discovery import Discovery
 from trireme_kube.embedded.faults import Action, Fault, Faults
 from trireme_kube.embedded.paths import Target, parse
@@ -144,7 +144,7 @@ class ApiServer:
         self._requests += 1
         try:
             return await self._answer(request)
-        except problems.ApiError as error:
+        except api_errors.ApiError as error:
             return self._refuse(error)
         except _Dropped:
             if request.transport is not None:
@@ -153,10 +153,10 @@ class ApiServer:
         except (KeyError, TypeError, AttributeError, ValueError, IndexError):
             # A body odd enough to get past all checks must cost its sender an error, not everybody the server.
             _LOG.exception("%s %s failed", request.method, request.path)
-            return self._refuse(problems.ApiError(500, "InternalError", _OUR_MISTAKE))
+            return self._refuse(api_errors.ApiError(500, "InternalError", _OUR_MISTAKE))
 
     @staticmethod
-    def _refuse(error: problems.ApiError) -> web.Response:
+    def _refuse(error: api_errors.ApiError) -> web.Response:
         headers = dict(_JSON_HEADERS)
         retry = (error.details or {}).get("retryAfterSeconds")
         if retry:
@@ -187,7 +187,7 @@ class ApiServer:
     async def _resource(self, request: web.BaseRequest, target: Target, query: Mapping[str, str]) -> writes.Reply:
         method = request.method
         if target.subresource in target.resource.left_out:
-            raise problems.left_out(target.resource, target.subresource)
+            raise api_errors.left_out(target.resource, target.subresource)
         form = _form(request.headers.get("Accept", ""), query)
         if method == "GET":
             return self._get(target, query, form)
@@ -200,14 +200,14 @@ class ApiServer:
         if method == "PATCH" and target.name:
             kind = request.content_type
             if kind not in (allowed := writes.patch_types(target.resource)):
-                raise problems.unsupported_media_type(allowed)
+                raise api_errors.unsupported_media_type(allowed)
             body = await _body(request, as_yaml=kind == writes.APPLY_PATCH)
             return self._writer.patch(target, query, kind, body, form)
         if method not in ("POST", "PUT") or (method == "PUT" and not target.name):
-            raise problems.method_not_allowed()
+            raise api_errors.method_not_allowed()
         body = await _body(request)
         if not isinstance(body, dict):
-            raise problems.bad_request("the body of the request is no object")
+            raise api_errors.bad_request("the body of the request is no object")
         act = self._writer.post if method == "POST" else self._writer.put
         return act(target, query, body, form)
 
@@ -219,7 +219,7 @@ class ApiServer:
             record = self.registry.get(stored, target.namespace, target.name)
             return writes.Reply(200, orjson.dumps(subresources.scale_of(record.object, stored.scale_paths)))
         if target.subresource in ("binding", "eviction", "finalize"):
-            raise problems.method_not_allowed()
+            raise api_errors.method_not_allowed()
         return writes.Reply(200, self._reader.get(target, form))
 
     async def _log(self, request: web.BaseRequest, target: Target, query: Mapping[str, str]) -> web.StreamResponse:
@@ -245,7 +245,7 @@ class ApiServer:
         watch: reads.WatchRequest | None = None
         try:
             watch = self._reader.watch(target, query, form, length)
-        except problems.ApiError as error:
+        except api_errors.ApiError as error:
             if error.code != 410:
                 raise
             # As the API server: once the request is found to be in order, what fails is told within the watch.
@@ -294,7 +294,7 @@ class ApiServer:
         if review is not None and request.method == "POST":
             body = await _body(request)
             if not isinstance(body, dict):
-                raise problems.bad_request("the body of the request is no object")
+                raise api_errors.bad_request("the body of the request is no object")
             return web.Response(body=orjson.dumps(reviews.answer(review, body)), status=201, headers=_JSON_HEADERS)
         if request.method == "GET":
             found = self._discovery.document(path, request.headers.get("Accept", ""))
@@ -303,7 +303,7 @@ class ApiServer:
                 return web.Response(body=document, headers={**_JSON_HEADERS, "Content-Type": kind})
         if not self._discovery.serves_version(path):
             return web.Response(status=404, text="404 page not found\n")
-        raise problems.no_such_path()
+        raise api_errors.no_such_path()
 
     async def _control(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
         """Faults armed from another process; only where the server was started for tests."""
@@ -312,7 +312,7 @@ class ApiServer:
             try:
                 self.faults.add_from(body)
             except (TypeError, ValueError) as error:
-                raise problems.bad_request(f"no fault: {error}") from error
+                raise api_errors.bad_request(f"no fault: {error}") from error
         elif path == "/trireme/faults" and request.method == "DELETE":
             self.faults.clear()
         elif path == "/trireme/watches" and request.method == "DELETE":
@@ -320,7 +320,7 @@ class ApiServer:
         elif path == "/trireme/history" and request.method == "DELETE":
             self.registry.store.compact()
         elif request.method != "GET":
-            raise problems.no_such_path()
+            raise api_errors.no_such_path()
         state = {"faults": self.faults.describe(), "watches": self.watches, "requests": self.requests}
         return web.Response(body=orjson.dumps(state), headers=_JSON_HEADERS)
 
@@ -336,12 +336,12 @@ def _verbs(method: str, target: Target | None, watching: bool) -> tuple[str, ...
 async def _body(request: web.BaseRequest, *, as_yaml: bool = False) -> Any:
     kind = request.content_type
     if "cbor" in kind:
-        raise problems.unsupported_media_type((_JSON, "application/yaml", protobuf.MEDIA_TYPE))
+        raise api_errors.unsupported_media_type((_JSON, "application/yaml", protobuf.MEDIA_TYPE))
     try:
         raw = await request.read()
     except web.HTTPRequestEntityTooLarge as error:
         text = f"Request entity too large: limit is {_BODY_LIMIT}"
-        raise problems.ApiError(413, "RequestEntityTooLarge", text) from error
+        raise api_errors.ApiError(413, "RequestEntityTooLarge", text) from error
     if not raw:
         return {}
     if kind == protobuf.MEDIA_TYPE:
@@ -353,7 +353,7 @@ async def _body(request: web.BaseRequest, *, as_yaml: bool = False) -> Any:
             with contextlib.suppress(yaml.YAMLError):
                 return yaml.safe_load(raw)
         text = f"the object provided is unrecognized: couldn't get version/kind; json parse error: {error}"
-        raise problems.bad_request(text) from error
+        raise api_errors.bad_request(text) from error
 
 
 async def _before(fault: Fault) -> None:
@@ -362,7 +362,7 @@ async def _before(fault: Fault) -> None:
         reason = {409: "Conflict", 410: "Expired", 429: "TooManyRequests", 504: "Timeout"}.get(
             fault.code, "InternalError"
         )
-        raise problems.ApiError(fault.code, reason, "a fault was injected", details)
+        raise api_errors.ApiError(fault.code, reason, "a fault was injected", details)
     if fault.action in (Action.DELAY, Action.HANG):
         await asyncio.sleep(fault.seconds)
     if fault.action in (Action.HANG, Action.DROP_BEFORE):

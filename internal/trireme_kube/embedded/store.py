@@ -18,7 +18,7 @@ from typing import Any
 
 import orjson
 
-from trireme_kube.embedded import problems
+from trireme_kube.embedded import api_errors
 from trireme_kube.embedded.resources import Resource
 
 Object = dict[str, Any]
@@ -200,7 +200,7 @@ class Store:
         """
         bucket = self._bucket(resource)
         if revision < bucket.forgotten:
-            raise problems.expired(f"too old resource version: {revision} ({bucket.forgotten})")
+            raise api_errors.expired(f"too old resource version: {revision} ({bucket.forgotten})")
         if not bucket.history or bucket.changed <= revision:
             return []
         newer: list[Event] = []

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from trireme_kube.embedded import problems, selection
+from trireme_kube.embedded import api_errors, selection
 from trireme_kube.embedded.admission import copy_topology
 from trireme_kube.embedded.registry import Registry, metadata_of
 from trireme_kube.embedded.resources import BY_KEY, PODS, ScalePaths
@@ -41,14 +41,14 @@ def bind(registry: Registry, namespace: str, name: str, binding: Object, *, dry_
     """
     metadata = metadata_of(binding)
     if metadata.get("name", name) != name:
-        raise problems.bad_request("name in URL does not match name in Binding object")
+        raise api_errors.bad_request("name in URL does not match name in Binding object")
     target = binding.get("target") or {}
     if target.get("kind") not in (None, "", "Node"):
         text = f'target.kind: Unsupported value: "{target["kind"]}": supported values: "<empty>", "Node"'
-        raise problems.ApiError(500, "", text)
+        raise api_errors.ApiError(500, "", text)
     node_name = target.get("name")
     if not node_name:
-        raise problems.ApiError(500, "", "target.name: Required value")
+        raise api_errors.ApiError(500, "", "target.name: Required value")
     before = registry.get(PODS, namespace, name)
     _check_binding(before, metadata, name)
     pod = _bound(registry, before.object, node_name, metadata)
@@ -62,7 +62,7 @@ def _check_binding(before: Record, metadata: Object, name: str) -> None:
     for field, label in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
         wanted, actual = metadata.get(field), pod["metadata"][field]
         if wanted and wanted != actual:
-            raise problems.precondition_failed(PODS, before.key, label, wanted, actual)
+            raise api_errors.precondition_failed(PODS, before.key, label, wanted, actual)
     why = ""
     if "deletionTimestamp" in pod["metadata"]:
         why = f"pod {name} is being deleted, cannot be assigned to a host"
@@ -71,7 +71,7 @@ def _check_binding(before: Record, metadata: Object, name: str) -> None:
     elif pod["spec"].get("schedulingGates"):
         why = f"pod {name} has non-empty .spec.schedulingGates"
     if why:
-        raise problems.conflict(PODS, name, why, "binding")
+        raise api_errors.conflict(PODS, name, why, "binding")
 
 
 def _bound(registry: Registry, pod: Object, node_name: str, metadata: Object) -> Object:
@@ -92,7 +92,7 @@ def evict(registry: Registry, namespace: str, name: str, eviction: Object, *, dr
     Raises: ApiError 404; 429 where the budget is spent or not yet computed.
     """
     if metadata_of(eviction).get("name", name) != name:
-        raise problems.bad_request("name in URL does not match name in Eviction object")
+        raise api_errors.bad_request("name in URL does not match name in Eviction object")
     options = eviction.get("deleteOptions") or {}
     if dry_run:
         options = {**options, "dryRun": ["All"]}
@@ -144,7 +144,7 @@ def _spend_budget(registry: Registry, before: Record, *, dry_run: bool) -> None:
         return
     if len(budgets) > 1:
         text = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
-        raise problems.ApiError(500, "", text)
+        raise api_errors.ApiError(500, "", text)
     record = budgets[0]
     budget, status = record.object, record.object.get("status") or {}
     if not pod_ready(pod) and _unhealthy_may_go(budget):
@@ -169,11 +169,11 @@ def _unhealthy_may_go(budget: Object) -> bool:
     return int(status.get("currentHealthy", 0)) >= desired > 0
 
 
-def _budget_refusal(text: str, retry: int = 0) -> problems.ApiError:
+def _budget_refusal(text: str, retry: int = 0) -> api_errors.ApiError:
     details: dict[str, Any] = {"causes": [{"reason": "DisruptionBudget", "message": text}]}
     if retry:
         details["retryAfterSeconds"] = retry
-    return problems.too_many_requests(_REFUSED, details)
+    return api_errors.too_many_requests(_REFUSED, details)
 
 
 def selector_text(selector: Object | None) -> str:
@@ -228,8 +228,8 @@ def rescale(obj: Object, scale: Object, paths: ScalePaths = ScalePaths()) -> Obj
     """The object with the Scale's number of replicas (and its resourceVersion, to be checked)."""
     replicas = (scale.get("spec") or {}).get("replicas", 0)
     if not isinstance(replicas, int) or replicas < 0:
-        cause = problems.invalid("spec.replicas", replicas, "must be greater than or equal to 0")
-        raise problems.rejected("autoscaling", "Scale", obj["metadata"]["name"], [cause])
+        cause = api_errors.invalid("spec.replicas", replicas, "must be greater than or equal to 0")
+        raise api_errors.rejected("autoscaling", "Scale", obj["metadata"]["name"], [cause])
     version = metadata_of(scale).get("resourceVersion") or obj["metadata"]["resourceVersion"]
     metadata = {**obj["metadata"], "resourceVersion": version}
     return {**_replaced(obj, paths.replicas.strip(".").split("."), replicas), "metadata": metadata}

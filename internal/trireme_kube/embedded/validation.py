@@ -11,9 +11,16 @@ import base64
 import binascii
 from collections.abc import Callable
 
-from trireme_kube.embedded import custom_definitions, group_validation, names, problems, quantities, workload_validation
+from trireme_kube.embedded import (
+    api_errors,
+    custom_definitions,
+    group_validation,
+    names,
+    quantities,
+    workload_validation,
+)
+from trireme_kube.embedded.api_errors import Cause
 from trireme_kube.embedded.pod_validation import EFFECTS, PROTOCOLS, RANGE_TEXT, amounts, pod_spec
-from trireme_kube.embedded.problems import Cause
 from trireme_kube.embedded.resources import Resource
 from trireme_kube.embedded.store import Object
 
@@ -42,9 +49,9 @@ def _node(obj: Object) -> list[Cause]:
         path = f"metadata.taints[{index}]"
         causes += names.qualified(f"{path}.key", taint.get("key", ""))
         if not taint.get("effect"):
-            causes.append(problems.required(f"{path}.effect"))
+            causes.append(api_errors.required(f"{path}.effect"))
         elif taint["effect"] not in EFFECTS:
-            causes.append(problems.unsupported(f"{path}.effect", taint["effect"], EFFECTS))
+            causes.append(api_errors.unsupported(f"{path}.effect", taint["effect"], EFFECTS))
     status = obj.get("status") or {}
     for part in ("capacity", "allocatable"):
         causes += amounts(f"status.{part}", status.get(part))
@@ -56,49 +63,49 @@ def _service(obj: Object) -> list[Cause]:
     causes: list[Cause] = []
     ports = spec.get("ports") or ()
     if not ports and spec.get("clusterIP") != "None" and spec.get("type") != "ExternalName":
-        causes.append(problems.required("spec.ports"))
+        causes.append(api_errors.required("spec.ports"))
     seen: set[str] = set()
     for index, port in enumerate(ports):
         causes += _service_port(f"spec.ports[{index}]", port, needs_name=len(ports) > 1)
         if (name := port.get("name", "")) and name in seen:
-            causes.append(problems.duplicate(f"spec.ports[{index}].name", name))
+            causes.append(api_errors.duplicate(f"spec.ports[{index}].name", name))
         seen.add(name)
     causes += names.labels("spec.selector", spec.get("selector"))
     if spec.get("type") not in _SERVICE_TYPES:
-        causes.append(problems.unsupported("spec.type", str(spec.get("type", "")), _SERVICE_TYPES))
+        causes.append(api_errors.unsupported("spec.type", str(spec.get("type", "")), _SERVICE_TYPES))
     if spec.get("type") == "ExternalName" and not spec.get("externalName"):
-        causes.append(problems.required("spec.externalName"))
+        causes.append(api_errors.required("spec.externalName"))
     return causes
 
 
 def _service_port(path: str, port: Object, *, needs_name: bool) -> list[Cause]:
     causes: list[Cause] = []
     if not port.get("name") and needs_name:
-        causes.append(problems.required(f"{path}.name"))
+        causes.append(api_errors.required(f"{path}.name"))
     elif port.get("name"):
         causes += names.label(f"{path}.name", port["name"])
     number = port.get("port", 0)
     if not 1 <= number <= 65535:
-        causes.append(problems.invalid(f"{path}.port", number, RANGE_TEXT))
+        causes.append(api_errors.invalid(f"{path}.port", number, RANGE_TEXT))
     if port.get("protocol") not in PROTOCOLS:
-        causes.append(problems.unsupported(f"{path}.protocol", port.get("protocol", ""), PROTOCOLS))
+        causes.append(api_errors.unsupported(f"{path}.protocol", port.get("protocol", ""), PROTOCOLS))
     target = port.get("targetPort", number)
     if isinstance(target, int) and not 1 <= target <= 65535:
-        causes.append(problems.invalid(f"{path}.targetPort", target, RANGE_TEXT))
+        causes.append(api_errors.invalid(f"{path}.targetPort", target, RANGE_TEXT))
     return causes
 
 
 def _claim(obj: Object) -> list[Cause]:
     spec = obj.get("spec") or {}
     modes = spec.get("accessModes") or ()
-    causes = [] if modes else [problems.required("spec.accessModes", "at least 1 access mode is required")]
-    causes += [problems.unsupported("spec.accessModes", one, _ACCESS) for one in modes if one not in _ACCESS]
+    causes = [] if modes else [api_errors.required("spec.accessModes", "at least 1 access mode is required")]
+    causes += [api_errors.unsupported("spec.accessModes", one, _ACCESS) for one in modes if one not in _ACCESS]
     requests = (spec.get("resources") or {}).get("requests") or {}
     if "storage" not in requests:
-        causes.append(problems.required("spec.resources[storage]"))
+        causes.append(api_errors.required("spec.resources[storage]"))
     elif quantities.value(requests["storage"]) <= 0:
         causes.append(
-            problems.invalid("spec.resources[storage]", str(requests["storage"]), "must be greater than zero")
+            api_errors.invalid("spec.resources[storage]", str(requests["storage"]), "must be greater than zero")
         )
     return causes
 
@@ -106,10 +113,10 @@ def _claim(obj: Object) -> list[Cause]:
 def _volume(obj: Object) -> list[Cause]:
     spec = obj.get("spec") or {}
     modes, capacity = spec.get("accessModes") or (), spec.get("capacity")
-    causes = [] if modes else [problems.required("spec.accessModes")]
-    causes += [problems.unsupported("spec.accessModes", one, _ACCESS) for one in modes if one not in _ACCESS]
+    causes = [] if modes else [api_errors.required("spec.accessModes")]
+    causes += [api_errors.unsupported("spec.accessModes", one, _ACCESS) for one in modes if one not in _ACCESS]
     if not capacity:
-        causes.append(problems.required("spec.capacity"))
+        causes.append(api_errors.required("spec.capacity"))
         text = 'Unsupported value: null: supported values: "storage"'
         causes.append(Cause("FieldValueNotSupported", "spec.capacity", text))
     for name, amount in (capacity or {}).items():
@@ -117,12 +124,12 @@ def _volume(obj: Object) -> list[Cause]:
             text = f"Invalid value: {amount}: must be a valid resource quantity"
             causes.append(Cause("FieldValueInvalid", f"spec.capacity[{name}]", text))
         if quantities.value(amount) <= 0:
-            causes.append(problems.invalid(f"spec.capacity[{name}]", str(amount), "must be greater than zero"))
+            causes.append(api_errors.invalid(f"spec.capacity[{name}]", str(amount), "must be greater than zero"))
     policy = spec.get("persistentVolumeReclaimPolicy")
     if policy not in _RECLAIM:
-        causes.append(problems.unsupported("spec.persistentVolumeReclaimPolicy", str(policy), _RECLAIM))
+        causes.append(api_errors.unsupported("spec.persistentVolumeReclaimPolicy", str(policy), _RECLAIM))
     if not any(isinstance(value, dict) for key, value in spec.items() if key not in _NO_VOLUME_TYPES):
-        causes.append(problems.required("spec", "must specify a volume type"))
+        causes.append(api_errors.required("spec", "must specify a volume type"))
     return causes
 
 
@@ -134,15 +141,15 @@ def _budget(obj: Object) -> list[Cause]:
     causes += workload_validation.label_selector("spec.selector", spec.get("selector"))
     policy = spec.get("unhealthyPodEvictionPolicy")
     if policy is not None and policy not in _EVICTION:
-        causes.append(problems.unsupported("spec.unhealthyPodEvictionPolicy", policy, _EVICTION))
+        causes.append(api_errors.unsupported("spec.unhealthyPodEvictionPolicy", policy, _EVICTION))
     return causes
 
 
 def _storage_class(obj: Object) -> list[Cause]:
-    causes = [] if obj.get("provisioner") else [problems.required("provisioner")]
+    causes = [] if obj.get("provisioner") else [api_errors.required("provisioner")]
     for part, known in (("reclaimPolicy", ("Delete", "Retain")), ("volumeBindingMode", _BINDING)):
         if obj.get(part) not in known:
-            causes.append(problems.unsupported(part, str(obj.get(part)), known))
+            causes.append(api_errors.unsupported(part, str(obj.get(part)), known))
     return causes
 
 
@@ -150,7 +157,7 @@ def _ingress(obj: Object) -> list[Cause]:
     spec = obj.get("spec") or {}
     causes: list[Cause] = []
     if not spec.get("rules") and spec.get("defaultBackend") is None:
-        causes.append(problems.invalid("spec", None, "either `defaultBackend` or `rules` must be specified"))
+        causes.append(api_errors.invalid("spec", None, "either `defaultBackend` or `rules` must be specified"))
     if spec.get("defaultBackend") is not None:
         causes += _backend("spec.defaultBackend", spec["defaultBackend"])
     for index, rule in enumerate(spec.get("rules") or ()):
@@ -160,12 +167,12 @@ def _ingress(obj: Object) -> list[Cause]:
         for number, one in enumerate((rule.get("http") or {}).get("paths") or ()):
             where = f"{path}.http.paths[{number}]"
             if not one.get("pathType"):
-                causes.append(problems.required(f"{where}.pathType", "pathType must be specified"))
+                causes.append(api_errors.required(f"{where}.pathType", "pathType must be specified"))
                 continue
             if one["pathType"] not in _PATH_TYPES:
-                causes.append(problems.unsupported(f"{where}.pathType", one["pathType"], _PATH_TYPES))
+                causes.append(api_errors.unsupported(f"{where}.pathType", one["pathType"], _PATH_TYPES))
             elif not one.get("path", "").startswith("/") and (one.get("path") or one["pathType"] != _PATH_TYPES[1]):
-                causes.append(problems.invalid(f"{where}.path", one.get("path", ""), "must be an absolute path"))
+                causes.append(api_errors.invalid(f"{where}.path", one.get("path", ""), "must be an absolute path"))
             causes += _backend(f"{where}.backend", one.get("backend") or {})
     return causes
 
@@ -174,21 +181,21 @@ def _backend(path: str, backend: Object) -> list[Cause]:
     service = backend.get("service")
     if service is None:
         text = "resource or service backend is required"
-        return [] if backend.get("resource") else [problems.invalid(path, "", text)]
+        return [] if backend.get("resource") else [api_errors.invalid(path, "", text)]
     name, port = service.get("name", ""), service.get("port") or {}
-    causes = names.label(f"{path}.service.name", name) if name else [problems.required(f"{path}.service.name")]
+    causes = names.label(f"{path}.service.name", name) if name else [api_errors.required(f"{path}.service.name")]
     if not port.get("name") and not port.get("number"):
-        causes.append(problems.required(path, "port name or number is required"))
+        causes.append(api_errors.required(path, "port name or number is required"))
     return causes
 
 
 def _ingress_class(obj: Object) -> list[Cause]:
-    return [] if (obj.get("spec") or {}).get("controller") else [problems.required("spec.controller")]
+    return [] if (obj.get("spec") or {}).get("controller") else [api_errors.required("spec.controller")]
 
 
 def _runtime_class(obj: Object) -> list[Cause]:
     handler = obj.get("handler")
-    return names.label("handler", handler) if handler else [problems.required("handler")]
+    return names.label("handler", handler) if handler else [api_errors.required("handler")]
 
 
 def _signing_request(obj: Object) -> list[Cause]:
@@ -200,15 +207,15 @@ def _signing_request(obj: Object) -> list[Cause]:
         text = b""
     if b"-----BEGIN CERTIFICATE REQUEST-----" not in text:
         detail = "PEM block type must be CERTIFICATE REQUEST"
-        causes.append(problems.invalid("spec.request", spec.get("request"), detail))
-    return causes + [problems.required(f"spec.{part}") for part in ("usages", "signerName") if not spec.get(part)]
+        causes.append(api_errors.invalid("spec.request", spec.get("request"), detail))
+    return causes + [api_errors.required(f"spec.{part}") for part in ("usages", "signerName") if not spec.get(part)]
 
 
 def _priority_class(obj: Object) -> list[Cause]:
     name, value = obj["metadata"]["name"], obj["value"]
     if not name.startswith("system-") and isinstance(value, int) and value > 1_000_000_000:
         text = "maximum allowed value of a user defined priority is 1000000000"
-        return [problems.forbidden_field("value", text)]
+        return [api_errors.forbidden_field("value", text)]
     return []
 
 
@@ -233,7 +240,7 @@ _CREATE: dict[str, Callable[[Object], list[Cause]]] = {
 
 def _raise(resource: Resource, name: str, causes: list[Cause]) -> None:
     if causes:
-        raise problems.rejected(resource.group, resource.kind, name, causes)
+        raise api_errors.rejected(resource.group, resource.kind, name, causes)
 
 
 def check_create(resource: Resource, obj: Object) -> None:
@@ -257,11 +264,11 @@ def _changed_pod(obj: Object, before: Object) -> list[Cause]:
     for index, gate in enumerate(new.get("schedulingGates") or ()):
         if gate["name"] not in gates:
             detail = f"only deletion is allowed, but found new scheduling gate '{gate['name']}'"
-            causes.append(problems.forbidden_field(f"spec.schedulingGates[{index}].name", detail))
+            causes.append(api_errors.forbidden_field(f"spec.schedulingGates[{index}].name", detail))
     tolerations = new.get("tolerations") or []
     if any(one not in tolerations for one in old.get("tolerations") or ()):
         causes.append(
-            problems.forbidden_field(
+            api_errors.forbidden_field(
                 "spec.tolerations", "existing toleration can not be modified except its tolerationSeconds"
             )
         )
@@ -276,13 +283,13 @@ def _changed_pod(obj: Object, before: Object) -> list[Cause]:
         return kept
 
     if rest(new) != rest(old):
-        causes.append(problems.forbidden_field("spec", f"pod updates may not change fields other than {_UPDATABLE}"))
+        causes.append(api_errors.forbidden_field("spec", f"pod updates may not change fields other than {_UPDATABLE}"))
     return causes
 
 
 def _changed_selector(obj: Object, before: Object) -> list[Cause]:
     if obj["spec"].get("selector") != before["spec"].get("selector"):
-        return [problems.invalid("spec.selector", obj["spec"].get("selector"), "field is immutable")]
+        return [api_errors.invalid("spec.selector", obj["spec"].get("selector"), "field is immutable")]
     return []
 
 
@@ -315,12 +322,12 @@ def check_identity(resource: Resource, metadata: Object, before: Object) -> None
     """Raises ApiError 422 where a write contradicts the identity of the object that it changes."""
     causes: list[Cause] = []
     if metadata.get("uid") and metadata["uid"] != before["uid"]:
-        causes.append(problems.invalid("metadata.uid", metadata["uid"], "field is immutable"))
+        causes.append(api_errors.invalid("metadata.uid", metadata["uid"], "field is immutable"))
     if "deletionTimestamp" in before:
         added = sorted(set(metadata.get("finalizers") or ()) - set(before.get("finalizers") or ()))
         if added:
             listed = ", ".join(f'"{one}"' for one in added)
             text = "no new finalizers can be added if the object is being deleted, "
             text += f"found new finalizers []string{{{listed}}}"
-            causes.append(problems.forbidden_field("metadata.finalizers", text))
+            causes.append(api_errors.forbidden_field("metadata.finalizers", text))
     _raise(resource, str(before.get("name", "")), causes)

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from aiohttp import WSMsgType, web
 
-from trireme_kube.embedded import problems
+from trireme_kube.embedded import api_errors
 
 
 class Channel(Protocol):
@@ -90,13 +90,13 @@ async def opened(request: web.BaseRequest, headers: Mapping[str, str], on_close:
         await chunks.response.prepare(request)
         return chunks
     if not request.headers.get("Origin"):
-        raise problems.ApiError(403, "Forbidden", "a WebSocket needs the header Origin")
+        raise api_errors.ApiError(403, "Forbidden", "a WebSocket needs the header Origin")
     protocols = [one.strip() for one in request.headers.get("Sec-WebSocket-Protocol", "").split(",") if one.strip()]
     if len(protocols) > 1:
-        raise problems.bad_request("a watch takes one subprotocol of WebSocket at most")
+        raise api_errors.bad_request("a watch takes one subprotocol of WebSocket at most")
     messages = _Messages(protocols, on_close)
     try:
         await messages.open(request)
     except web.HTTPBadRequest as error:
-        raise problems.bad_request(f"no WebSocket handshake: {error.text}") from error
+        raise api_errors.bad_request(f"no WebSocket handshake: {error.text}") from error
     return messages

@@ -9,9 +9,9 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from trireme_kube.embedded import cron, names, problems, selection
+from trireme_kube.embedded import api_errors, cron, names, selection
+from trireme_kube.embedded.api_errors import Cause
 from trireme_kube.embedded.pod_validation import pod_spec
-from trireme_kube.embedded.problems import Cause
 from trireme_kube.embedded.store import Object
 
 _STRATEGIES = ("Recreate", "RollingUpdate")
@@ -27,7 +27,7 @@ _PERCENT_TEXT = (
 def not_negative(path: str, obj: Object, *parts: str) -> list[Cause]:
     """Which of some numbers are negative."""
     return [
-        problems.invalid(f"{path}.{part}", obj[part], "must be greater than or equal to 0")
+        api_errors.invalid(f"{path}.{part}", obj[part], "must be greater than or equal to 0")
         for part in parts
         if isinstance(obj.get(part), int) and obj[part] < 0
     ]
@@ -37,10 +37,10 @@ def number_or_percentage(path: str, value: Any) -> list[Cause]:
     """What is wrong with a number of pods or a part of them; nothing where there is none."""
     if isinstance(value, str):
         if not _PERCENT.match(value):
-            return [problems.invalid(path, value, _PERCENT_TEXT)]
-        return [problems.invalid(path, value, "must not be greater than 100%")] if int(value[:-1]) > 100 else []
+            return [api_errors.invalid(path, value, _PERCENT_TEXT)]
+        return [api_errors.invalid(path, value, "must not be greater than 100%")] if int(value[:-1]) > 100 else []
     if isinstance(value, int) and value < 0:
-        return [problems.invalid(path, value, "must be greater than or equal to 0")]
+        return [api_errors.invalid(path, value, "must be greater than or equal to 0")]
     return []
 
 
@@ -51,13 +51,13 @@ def label_selector(path: str, selector: Any) -> list[Cause]:
     for index, one in enumerate(selector.get("matchExpressions") or ()):
         where, operator = f"{path}.matchExpressions[{index}]", one.get("operator", "")
         if operator not in _OPERATORS:
-            causes.append(problems.invalid(f"{where}.operator", operator, "not a valid selector operator"))
+            causes.append(api_errors.invalid(f"{where}.operator", operator, "not a valid selector operator"))
         elif operator in ("In", "NotIn") and not one.get("values"):
             text = "must be specified when `operator` is 'In' or 'NotIn'"
-            causes.append(problems.required(f"{where}.values", text))
+            causes.append(api_errors.required(f"{where}.values", text))
         elif operator not in ("In", "NotIn") and one.get("values"):
             text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-            causes.append(problems.forbidden_field(f"{where}.values", text))
+            causes.append(api_errors.forbidden_field(f"{where}.values", text))
         causes += names.qualified(f"{where}.key", one.get("key", ""))
     return causes
 
@@ -69,12 +69,12 @@ def _template(template: Any, matches: Callable[[Object], bool]) -> list[Cause]:
     causes: list[Cause] = []
     if not matches(labels or {}):
         detail = "`selector` does not match template `labels`"
-        causes.append(problems.invalid("spec.template.metadata.labels", labels, detail))
+        causes.append(api_errors.invalid("spec.template.metadata.labels", labels, detail))
     causes += names.labels("spec.template.metadata.labels", labels)
     causes += pod_spec("spec.template.spec", template.get("spec"))
     policy = (template.get("spec") or {}).get("restartPolicy")
     if policy in ("OnFailure", "Never"):
-        causes.append(problems.unsupported("spec.template.spec.restartPolicy", policy, ("Always",)))
+        causes.append(api_errors.unsupported("spec.template.spec.restartPolicy", policy, ("Always",)))
     return causes
 
 
@@ -84,11 +84,11 @@ def workload(obj: Object) -> list[Cause]:
     selector = spec.get("selector")
     causes = not_negative("spec", spec, "replicas")
     if not selector:
-        causes.append(problems.required("spec.selector"))
+        causes.append(api_errors.required("spec.selector"))
         return causes + _template(spec.get("template"), lambda labels: False)
     wrong = label_selector("spec.selector", selector)
     if any(cause.field.endswith(("operator", "values")) for cause in wrong):
-        return [*causes, *wrong, problems.invalid("spec.selector", selector, "invalid label selector")]
+        return [*causes, *wrong, api_errors.invalid("spec.selector", selector, "invalid label selector")]
     return causes + wrong + _template(spec.get("template"), selection.compile_selector(selector))
 
 
@@ -112,7 +112,7 @@ def deployment(obj: Object) -> list[Cause]:
             causes += number_or_percentage(f"{path}.{part}", rolling.get(part))
         if all(rolling.get(part) in (0, "0%") for part in ("maxUnavailable", "maxSurge")):
             text = "may not be 0 when `maxSurge` is 0"
-            causes.append(problems.invalid(f"{path}.maxUnavailable", rolling["maxUnavailable"], text))
+            causes.append(api_errors.invalid(f"{path}.maxUnavailable", rolling["maxUnavailable"], text))
     return causes + not_negative("spec", spec, "minReadySeconds", "revisionHistoryLimit")
 
 
@@ -123,7 +123,7 @@ def stateful_set(obj: Object) -> list[Cause]:
     policy, strategy = spec.get("podManagementPolicy"), spec.get("updateStrategy") or {}
     if policy not in ("OrderedReady", "Parallel"):
         text = "must be 'OrderedReady' or 'Parallel'"
-        causes.append(problems.invalid("spec.podManagementPolicy", policy, text))
+        causes.append(api_errors.invalid("spec.podManagementPolicy", policy, text))
     if strategy.get("type") not in ("RollingUpdate", "OnDelete"):
         shown = f'{{"Type":"{strategy.get("type")}","RollingUpdate":null}}'
         text = f"Invalid value: {shown}: must be 'RollingUpdate' or 'OnDelete'"
@@ -148,9 +148,9 @@ def replication_controller(obj: Object) -> list[Cause]:
     """Of a ReplicationController, whose selector is a map of labels."""
     spec = obj.get("spec") or {}
     selector, template = spec.get("selector") or {}, spec.get("template")
-    causes = [] if selector else [problems.required("spec.selector")]
+    causes = [] if selector else [api_errors.required("spec.selector")]
     if template is None:
-        causes.append(problems.required("spec.template"))
+        causes.append(api_errors.required("spec.template"))
     else:
         causes += _template(template, selection.compile_selector({"matchLabels": selector}))
     return causes + not_negative("spec", spec, "replicas")
@@ -163,10 +163,10 @@ def job(obj: Object) -> list[Cause]:
     causes = not_negative("spec", spec, "parallelism", "completions", "activeDeadlineSeconds", "backoffLimit")
     causes += not_negative("spec", spec, "ttlSecondsAfterFinished")
     if spec.get("completionMode") == "Indexed" and spec.get("completions") is None:
-        causes.append(problems.required("spec.completions", "when completion mode is Indexed"))
+        causes.append(api_errors.required("spec.completions", "when completion mode is Indexed"))
     causes += pod_spec("spec.template.spec", pods)
     if pods.get("restartPolicy", "Always") == "Always":
-        causes.append(problems.required("spec.template.spec.restartPolicy", 'valid values: "OnFailure", "Never"'))
+        causes.append(api_errors.required("spec.template.spec.restartPolicy", 'valid values: "OnFailure", "Never"'))
     return causes
 
 
@@ -181,18 +181,18 @@ def cron_job(obj: Object) -> list[Cause]:
     if zone is not None:
         causes += _unless_readable("spec.timeZone", zone, cron.zone_of)
     if spec.get("concurrencyPolicy") not in _CONCURRENCY:
-        causes.append(problems.unsupported("spec.concurrencyPolicy", spec["concurrencyPolicy"], _CONCURRENCY))
+        causes.append(api_errors.unsupported("spec.concurrencyPolicy", spec["concurrencyPolicy"], _CONCURRENCY))
     for cause in job({"spec": (spec.get("jobTemplate") or {}).get("spec") or {}}):
         causes.append(Cause(cause.kind, cause.field.replace("spec", "spec.jobTemplate.spec", 1), cause.body))
     causes += not_negative("spec", spec, "successfulJobsHistoryLimit", "failedJobsHistoryLimit")
-    return causes if schedule else [*causes, problems.required("spec.schedule")]
+    return causes if schedule else [*causes, api_errors.required("spec.schedule")]
 
 
 def _unless_readable(path: str, text: str, read: Callable[[str], object]) -> list[Cause]:
     try:
         read(text)
     except cron.ScheduleError as error:
-        return [problems.invalid(path, text, str(error))]
+        return [api_errors.invalid(path, text, str(error))]
     return []
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from trireme_kube.embedded import applying, conforming, patches, problems, subresources, views
+from trireme_kube.embedded import api_errors, patches, server_side_apply, subresources, type_checking, views
 from trireme_kube.embedded.paths import Target
 from trireme_kube.embedded.reads import Form, Reader
 from trireme_kube.embedded.registry import Registry
@@ -46,7 +46,7 @@ def dry_run_of(verb: str, query: Mapping[str, str], options: Mapping[str, Any] |
     asked = query.get("dryRun") or next(iter((options or {}).get("dryRun") or ()), "")
     if asked not in ("", "All"):
         text = f'Unsupported value: ["{asked}"]: supported values: "All"'
-        raise problems.bad_options(f"{verb}Options", problems.Cause("FieldValueNotSupported", "dryRun", text))
+        raise api_errors.bad_options(f"{verb}Options", api_errors.Cause("FieldValueNotSupported", "dryRun", text))
     return asked == "All"
 
 
@@ -64,7 +64,7 @@ class Writer:
     def _checked(target: Target, query: Mapping[str, str], body: Object) -> Object:
         """The body of a write, of the right kind and shape, in the form that is stored."""
         check_kind(target.resource, body)
-        body = conforming.conform(target.resource, body, strict=query.get("fieldValidation") == "Strict")
+        body = type_checking.conform(target.resource, body, strict=query.get("fieldValidation") == "Strict")
         return views.stored(target.resource, body)
 
     def post(self, target: Target, query: Mapping[str, str], body: Object, form: Form) -> Reply:
@@ -73,12 +73,12 @@ class Writer:
         if target.subresource:
             action = {"binding": subresources.bind, "eviction": subresources.evict}.get(target.subresource)
             if action is None:
-                raise problems.method_not_allowed()
+                raise api_errors.method_not_allowed()
             return Reply(
                 201, orjson.dumps(action(self._registry, target.namespace, target.name, body, dry_run=dry_run))
             )
         if target.name:
-            raise problems.method_not_allowed()
+            raise api_errors.method_not_allowed()
         body = self._checked(target, query, body)
         stored = stored_as(target.resource)
         record = self._registry.create(stored, target.namespace, body, dry_run=dry_run)
@@ -109,7 +109,7 @@ class Writer:
         if kind == APPLY_PATCH:
             return self._apply(target, query, body, form, dry_run)
         if kind != JSON_PATCH and not isinstance(body, dict):
-            raise problems.bad_request("json: cannot unmarshal array into Go value of type map[string]interface {}")
+            raise api_errors.bad_request("json: cannot unmarshal array into Go value of type map[string]interface {}")
         change = {JSON_PATCH: patches.json_patch, MERGE_PATCH: patches.merge, STRATEGIC_PATCH: patches.strategic}[kind]
         if target.subresource == "scale":
 
@@ -133,12 +133,12 @@ class Writer:
     def _apply(self, target: Target, query: Mapping[str, str], body: Any, form: Form, dry_run: bool) -> Reply:
         manager = query.get("fieldManager", "")
         if not manager:
-            cause = problems.required("fieldManager", "is required for apply patch")
-            raise problems.bad_options("PatchOptions", cause)
+            cause = api_errors.required("fieldManager", "is required for apply patch")
+            raise api_errors.bad_options("PatchOptions", cause)
         if not isinstance(body, dict):
-            raise problems.bad_request("error decoding YAML: the body is no object")
+            raise api_errors.bad_request("error decoding YAML: the body is no object")
         check_kind(target.resource, body)
-        applied = applying.Applied(
+        applied = server_side_apply.Applied(
             manager=manager,
             force=query.get("force") == "true",
             subresource=target.subresource,
@@ -163,7 +163,7 @@ class Writer:
     def delete(self, target: Target, query: Mapping[str, str], options: Object, form: Form) -> Reply:
         """Deletes one object."""
         if target.subresource:
-            raise problems.method_not_allowed()
+            raise api_errors.method_not_allowed()
         options = _delete_options(query, options)
         stored = stored_as(target.resource)
         record, gone = self._registry.delete(stored, target.namespace, target.name, options)
@@ -194,7 +194,7 @@ def _delete_options(query: Mapping[str, str], options: Object) -> Object:
         try:
             options["gracePeriodSeconds"] = int(text)
         except ValueError as error:
-            raise problems.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from error
+            raise api_errors.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from error
     if "propagationPolicy" in query:
         options["propagationPolicy"] = query["propagationPolicy"]
     if dry_run_of("Delete", query, options):
@@ -215,4 +215,4 @@ def check_kind(resource: Resource, body: Object) -> None:
     if (version, kind) in BY_KIND:
         internal = f"{resource.group.split('.')[0] or 'core'}.{resource.kind}"
         why = f"converting ({short}.{kind}) to ({internal}): unknown conversion"
-    raise problems.bad_request(f'{kind} in version "{short}" cannot be handled as a {resource.kind}: {why}')
+    raise api_errors.bad_request(f'{kind} in version "{short}" cannot be handled as a {resource.kind}: {why}')

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from trireme.queueing import pod_groups
 from trireme.queueing.pod_group_forest import Group
 from trireme.v1 import bind_pb2, cycle_pb2, meta_pb2
-from trireme_kube.client import note
+from trireme_kube.client import event_text
 from trireme_kube.client.event_series import ObjectReference, pod_reference
 from trireme_kube.client.events import WARNING, EventRecorder
 
@@ -56,7 +56,7 @@ class PodGroupConditions:
             type=INITIALLY_SCHEDULED,
             status="True" if reason == SCHEDULED else "False",
             reason=reason,
-            message=note.cut(message, note.MAX_MESSAGE_BYTES),
+            message=event_text.cut(message, event_text.MAX_MESSAGE_BYTES),
             observed_generation=metadata.generation,
         )
         if known is not None:

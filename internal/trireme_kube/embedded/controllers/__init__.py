@@ -18,7 +18,7 @@ from trireme_kube.embedded.controllers.deployments import REPLICA_SETS, Deployme
 from trireme_kube.embedded.controllers.device_claims import DeviceClaims
 from trireme_kube.embedded.controllers.disruption import Disruption
 from trireme_kube.embedded.controllers.endpoints import Endpoints
-from trireme_kube.embedded.controllers.garbage import GarbageCollector
+from trireme_kube.embedded.controllers.garbage_collector import GarbageCollector
 from trireme_kube.embedded.controllers.jobs import Jobs
 from trireme_kube.embedded.controllers.namespaces import Namespaces
 from trireme_kube.embedded.controllers.node_lifecycle import NodeLifecycle
@@ -27,9 +27,9 @@ from trireme_kube.embedded.controllers.stateful_sets import StatefulSets
 from trireme_kube.embedded.controllers.system_objects import SystemObjects
 from trireme_kube.embedded.controllers.taint_eviction import TaintEviction
 from trireme_kube.embedded.controllers.volumes import Volumes
-from trireme_kube.embedded.reconciling import WorkQueue
 from trireme_kube.embedded.registry import Registry
 from trireme_kube.embedded.resources import BY_KEY, PODS
+from trireme_kube.embedded.work_queue import WorkQueue
 
 
 class Controller(Protocol):

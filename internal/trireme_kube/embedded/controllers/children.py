@@ -10,9 +10,9 @@ from typing import TypeVar
 
 import orjson
 
-from trireme_kube.embedded.reconciling import WorkQueue
 from trireme_kube.embedded.resources import Resource
 from trireme_kube.embedded.store import DELETED, Event, Object, Record, Store
+from trireme_kube.embedded.work_queue import WorkQueue
 
 _FEW = 100
 _GATHER_SECONDS_EACH = 50e-6

@@ -9,15 +9,15 @@ from collections.abc import Callable
 
 import orjson
 
-from trireme_kube.embedded import cron, problems
+from trireme_kube.embedded import api_errors, cron
 from trireme_kube.embedded.controllers.children import Children, OwnerKey, owner_reference
 from trireme_kube.embedded.controllers.jobs import JOBS, outcome_of
-from trireme_kube.embedded.reconciling import WorkQueue
 from trireme_kube.embedded.recording import Recorder
 from trireme_kube.embedded.registry import Registry
 from trireme_kube.embedded.resources import BY_KEY
 from trireme_kube.embedded.sources import parse_timestamp, timestamp
 from trireme_kube.embedded.store import DELETED, Event, Object, Record
+from trireme_kube.embedded.work_queue import WorkQueue
 
 CRON_JOBS = BY_KEY["cronjobs.batch"]
 SCHEDULED_AT = "batch.kubernetes.io/cronjob-scheduled-timestamp"
@@ -118,7 +118,7 @@ class CronJobs:
         }
         try:
             job = self._registry.create(JOBS, record.namespace, body)
-        except problems.ApiError as error:
+        except api_errors.ApiError as error:
             if error.reason == "AlreadyExists":
                 return  # started before its time was written down
             self._recorder.warning(record.object, "FailedCreate", f"Error creating job: {error}")

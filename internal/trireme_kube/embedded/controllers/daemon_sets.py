@@ -14,11 +14,11 @@ from trireme_kube.embedded.controllers.children import Children, OwnerKey, is_ac
 from trireme_kube.embedded.controllers.ownership import Ownership
 from trireme_kube.embedded.controllers.pod_control import PodControl
 from trireme_kube.embedded.controllers.tolerations import tolerates
-from trireme_kube.embedded.reconciling import WorkQueue
 from trireme_kube.embedded.registry import Registry
 from trireme_kube.embedded.resources import BY_KEY, NODES
 from trireme_kube.embedded.store import DELETED, Event, Object, Record
 from trireme_kube.embedded.subresources import pod_ready
+from trireme_kube.embedded.work_queue import WorkQueue
 
 DAEMON_SETS = BY_KEY["daemonsets.apps"]
 REVISION = "controller-revision-hash"

@@ -12,15 +12,15 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from trireme_kube.embedded import problems
+from trireme_kube.embedded import api_errors
 from trireme_kube.embedded.controllers.children import Children, OwnerKey, owner_reference, template_hash
 from trireme_kube.embedded.controllers.ownership import Ownership
-from trireme_kube.embedded.reconciling import WorkQueue
 from trireme_kube.embedded.recording import Recorder
 from trireme_kube.embedded.registry import Registry
 from trireme_kube.embedded.resources import BY_KEY
 from trireme_kube.embedded.store import DELETED, Event, Object, Record
 from trireme_kube.embedded.subresources import with_condition
+from trireme_kube.embedded.work_queue import WorkQueue
 
 DEPLOYMENTS, REPLICA_SETS = BY_KEY["deployments.apps"], BY_KEY["replicasets.apps"]
 _HASH = "pod-template-hash"
@@ -136,7 +136,7 @@ class Deployments:
             body = self._set_for(deployment, template, template_hash(template, collisions))
             try:
                 created = self._registry.create(REPLICA_SETS, deployment.namespace, body)
-            except problems.ApiError as error:
+            except api_errors.ApiError as error:
                 if error.reason != "AlreadyExists":
                     name = body["metadata"]["name"]
                     about = f'Failed to create new replica set "{name}": {error}'

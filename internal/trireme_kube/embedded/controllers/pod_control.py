@@ -5,7 +5,7 @@ Source: k8s.io/kubernetes, pkg/controller/controller_utils.go (RealPodControl).
 
 from __future__ import annotations
 
-from trireme_kube.embedded import problems
+from trireme_kube.embedded import api_errors
 from trireme_kube.embedded.recording import Recorder
 from trireme_kube.embedded.registry import Registry
 from trireme_kube.embedded.resources import PODS
@@ -26,7 +26,7 @@ class PodControl:
         """
         try:
             created = self._registry.create(PODS, owner.namespace, pod)
-        except problems.ApiError as error:
+        except api_errors.ApiError as error:
             self.recorder.warning(owner.object, "FailedCreate", f"Error creating: {error}")
             raise
         self.recorder.normal(owner.object, "SuccessfulCreate", f"Created pod: {created.name}")
@@ -38,7 +38,7 @@ class PodControl:
         """
         try:
             self._registry.delete(PODS, *pod.key)
-        except problems.ApiError as error:
+        except api_errors.ApiError as error:
             if error.code == 404:
                 return
             self.recorder.warning(owner.object, "FailedDelete", f"Error deleting: {error}")

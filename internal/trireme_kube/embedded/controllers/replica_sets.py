@@ -10,11 +10,11 @@ from collections.abc import Callable
 from trireme_kube.embedded.controllers.children import Children, OwnerKey, is_active, pod_from
 from trireme_kube.embedded.controllers.ownership import Ownership
 from trireme_kube.embedded.controllers.pod_control import PodControl
-from trireme_kube.embedded.reconciling import WorkQueue
 from trireme_kube.embedded.registry import Registry
 from trireme_kube.embedded.resources import Resource
 from trireme_kube.embedded.store import DELETED, Event, Object, Record
 from trireme_kube.embedded.subresources import pod_ready
+from trireme_kube.embedded.work_queue import WorkQueue
 
 # Pods created or deleted in one go, so that a large ReplicaSet does not hold up everything else.
 _AT_ONCE = 50

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from trireme_kube.embedded import problems
+from trireme_kube.embedded import api_errors
 from trireme_kube.embedded.controllers.children import Children, OwnerKey, pod_from, template_hash
 from trireme_kube.embedded.controllers.ownership import Ownership
-from trireme_kube.embedded.reconciling import WorkQueue
 from trireme_kube.embedded.recording import Recorder
 from trireme_kube.embedded.registry import Registry
 from trireme_kube.embedded.resources import BY_KEY, PODS
 from trireme_kube.embedded.store import DELETED, Event, Object, Record
 from trireme_kube.embedded.subresources import pod_ready
+from trireme_kube.embedded.work_queue import WorkQueue
 
 STATEFUL_SETS, CLAIMS = BY_KEY["statefulsets.apps"], BY_KEY["persistentvolumeclaims"]
 REVISION = "controller-revision-hash"
@@ -124,7 +124,7 @@ class StatefulSets:
             pod["spec"]["volumes"] = [*others, {"name": volume, "persistentVolumeClaim": {"claimName": claim}}]
         try:
             self._registry.create(PODS, record.namespace, pod)
-        except problems.ApiError as error:
+        except api_errors.ApiError as error:
             self._say(record, "create", "Create", name, error)
             raise
         self._say(record, "create", "Create", name)
@@ -133,7 +133,7 @@ class StatefulSets:
         self._registry.delete(PODS, *pod.key)
         self._say(record, "delete", "Delete", pod.name)
 
-    def _say(self, record: Record, verb: str, noun: str, pod: str, error: problems.ApiError | None = None) -> None:
+    def _say(self, record: Record, verb: str, noun: str, pod: str, error: api_errors.ApiError | None = None) -> None:
         about = f"{verb} Pod {pod} in StatefulSet {record.name}"
         if error is None:
             self._recorder.normal(record.object, f"Successful{noun}", f"{about} successful")

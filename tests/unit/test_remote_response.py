@@ -5,7 +5,7 @@ import pytest
 
 from trireme.framework import status
 from trireme.plugin_api import interfaces
-from trireme.remote import remote_answers
+from trireme.remote import remote_response
 from trireme.v1 import filter_pb2, score_pb2, status_pb2
 
 NODE = interfaces.Dependency.NODE
@@ -30,7 +30,7 @@ def test_an_answer_becomes_verdicts_in_the_tables_numbers() -> None:
     """Broken, a node gets the refusal of another plugin, or none."""
     table = interfaces.StatusTable()
     table.intern(status.unschedulable("Other", "taken"))
-    answers = remote_answers.read_filter(
+    answers = remote_response.read_filter(
         columns([2, 0, 1, 2], [0, 3, 0, 0], REFUSED, OTHER), "P", 4, interfaces.Dependency.CLUSTER
     )
     index = answers.intern(table)
@@ -43,7 +43,7 @@ def test_an_answer_becomes_verdicts_in_the_tables_numbers() -> None:
 def test_a_status_that_nobody_has_is_not_kept() -> None:
     """Broken, a plugin's unused statuses fill the table of the class."""
     table = interfaces.StatusTable()
-    answers = remote_answers.read_filter(columns([0], [UNLIMITED], REFUSED), "P", 1, NODE)
+    answers = remote_response.read_filter(columns([0], [UNLIMITED], REFUSED), "P", 1, NODE)
     answers.intern(table)
     assert table.statuses == []
 
@@ -52,7 +52,7 @@ def test_a_status_that_nobody_has_is_not_kept() -> None:
 def test_a_refusal_is_in_the_name_of_the_plugin_called(name: str) -> None:
     """Broken, a refused pod waits for no event."""
     given = status_pb2.Status(code=status_pb2.CODE_PENDING, plugin=name, messages=["no"])
-    answers = remote_answers.read_filter(columns([1], [0], given), "P", 1, NODE)
+    answers = remote_response.read_filter(columns([1], [0], given), "P", 1, NODE)
     assert answers.statuses == (status.Status(status.Code.PENDING, "P", ("no",)),)
 
 
@@ -60,17 +60,17 @@ def test_a_status_in_the_name_of_another_plugin_is_refused() -> None:
     """Broken, the author of a plugin does not learn that it names the wrong one."""
     foreign = status_pb2.Status(code=status_pb2.CODE_PENDING, plugin="NodeName", messages=["no"])
     with pytest.raises(ValueError, match=r"columns.statuses\[0\].plugin: 'NodeName' is another plugin; allowed: 'P'"):
-        remote_answers.read_filter(columns([1], [0], foreign), "P", 1, NODE)
+        remote_response.read_filter(columns([1], [0], foreign), "P", 1, NODE)
 
 
 def test_a_generation_from_the_future_is_refused() -> None:
     """Broken, an answer about another scheduler's cluster passes for one about this."""
     response = columns([0], [UNLIMITED])
     response.columns.generation = 8
-    assert remote_answers.read_filter(response, "P", 1, NODE, 8).index.tolist() == [0]
-    assert remote_answers.read_filter(response, "P", 1, NODE).index.tolist() == [0]
+    assert remote_response.read_filter(response, "P", 1, NODE, 8).index.tolist() == [0]
+    assert remote_response.read_filter(response, "P", 1, NODE).index.tolist() == [0]
     with pytest.raises(ValueError, match=r"columns\.generation: 8 is newer than the call's; allowed: at most 7"):
-        remote_answers.read_filter(response, "P", 1, NODE, 7)
+        remote_response.read_filter(response, "P", 1, NODE, 7)
 
 
 @pytest.mark.parametrize(
@@ -121,24 +121,24 @@ def test_a_generation_from_the_future_is_refused() -> None:
 def test_a_wrong_answer_names_its_field(response: filter_pb2.FilterResponse, words: str) -> None:
     """Broken, a faulty plugin crashes the replica or places pods at random, and its author is not told why."""
     with pytest.raises(ValueError, match=r"columns|max_batch|constraints") as caught:
-        remote_answers.read_filter(response, "P", 2, NODE_PODS)
+        remote_response.read_filter(response, "P", 2, NODE_PODS)
     assert words in str(caught.value)
 
 
 def test_a_plugin_of_the_node_alone_cannot_count_pods() -> None:
     """Broken, its kept answer would admit as many pods again after each batch."""
     with pytest.raises(ValueError, match=r"columns.capacity\[1\]: 5; .* depends on NODE_PODS"):
-        remote_answers.read_filter(columns([1, 0], [0, 5], REFUSED), "P", 2, NODE)
+        remote_response.read_filter(columns([1, 0], [0, 5], REFUSED), "P", 2, NODE)
 
 
 def test_an_error_of_one_node_is_an_error_of_the_answer() -> None:
     """Broken, a node that the plugin failed on counts as refused by it."""
     failed = status_pb2.Status(code=status_pb2.CODE_ERROR, messages=["disk"])
-    answers = remote_answers.read_filter(columns([0, 2], [UNLIMITED, 0], REFUSED, failed), "P", 2, NODE)
+    answers = remote_response.read_filter(columns([0, 2], [UNLIMITED, 0], REFUSED, failed), "P", 2, NODE)
     error = answers.error()
     assert error is not None
     assert error.message == "disk"
-    answers = remote_answers.read_filter(columns([0, 1], [UNLIMITED, 0], REFUSED, failed), "P", 2, NODE)
+    answers = remote_response.read_filter(columns([0, 1], [UNLIMITED, 0], REFUSED, failed), "P", 2, NODE)
     assert answers.error() is None
 
 
@@ -167,7 +167,7 @@ def test_an_error_of_one_node_is_an_error_of_the_answer() -> None:
 )
 def test_what_pre_filter_may_say(response: filter_pb2.PreFilterResponse, expected: interfaces.PreFilterResult) -> None:
     """Broken, a plugin's PreFilter has another effect than its author meant."""
-    assert remote_answers.read_pre_filter(response, "P") == expected
+    assert remote_response.read_pre_filter(response, "P") == expected
 
 
 def scores(*values: int, count: int = 1) -> score_pb2.ScoreResponse:
@@ -199,7 +199,7 @@ def test_wrong_scores_name_their_field(
 ) -> None:
     """Broken, one plugin's scores drown all others', or overflow."""
     with pytest.raises(ValueError, match=r"status|columns") as caught:
-        remote_answers.read_score(response, "P", 2, normalization)
+        remote_response.read_score(response, "P", 2, normalization)
     assert words in str(caught.value)
 
 
@@ -214,7 +214,7 @@ def test_wrong_scores_name_their_field(
 )
 def test_scores_that_fit_are_taken(values: list[int], normalization: interfaces.Normalization) -> None:
     """Broken, a plugin's good scores count as an error."""
-    answer = remote_answers.read_score(scores(*values), "P", 2, normalization)
+    answer = remote_response.read_score(scores(*values), "P", 2, normalization)
     assert isinstance(answer, np.ndarray)
     assert answer.tolist() == values
 
@@ -222,4 +222,4 @@ def test_scores_that_fit_are_taken(values: list[int], normalization: interfaces.
 def test_a_plugin_may_leave_itself_out_of_scoring() -> None:
     """Broken, a skipped column counts as a wrong one."""
     response = score_pb2.ScoreResponse(status=SUCCESS, columns=[score_pb2.ScoreColumn(plugin="P", skipped=True)])
-    assert remote_answers.read_score(response, "P", 2, interfaces.Normalization.NONE) is None
+    assert remote_response.read_score(response, "P", 2, interfaces.Normalization.NONE) is None

@@ -5,7 +5,7 @@ import uuid
 
 import pytest
 
-from trireme_kube.client import note
+from trireme_kube.client import event_text
 
 # Text, and what Go 1.26's fmt.Sprintf(text) answers.
 SPRINTF = [
@@ -38,7 +38,7 @@ SPRINTF = [
 @pytest.mark.parametrize(("text", "expected"), SPRINTF, ids=[repr(text) for text, _ in SPRINTF])
 def test_a_percent_sign_is_mangled_as_go_does(text: str, expected: str) -> None:
     """If this fails, a FailedScheduling event with a percent sign differs from kube-scheduler's."""
-    assert note.format_without_arguments(text) == expected
+    assert event_text.format_without_arguments(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -52,12 +52,12 @@ def test_a_percent_sign_is_mangled_as_go_does(text: str, expected: str) -> None:
 )
 def test_a_long_note_is_cut_to_what_the_api_takes(text: str, expected: str) -> None:
     """If this fails, the API server refuses the event of a pod whose message is long."""
-    assert note.cut(text) == expected
+    assert event_text.cut(text) == expected
 
 
 def test_an_event_is_named_after_its_object_and_the_time() -> None:
     """If this fails, events cannot be told apart, or the API server refuses their names."""
-    assert note.event_name("web-1", 0x18EA06B3B9E8E14F) == "web-1.18ea06b3b9e8e14f"
-    long = note.event_name("a" * 253, 1)
+    assert event_text.event_name("web-1", 0x18EA06B3B9E8E14F) == "web-1.18ea06b3b9e8e14f"
+    long = event_text.event_name("a" * 253, 1)
     assert uuid.UUID(long)
     assert re.fullmatch("[a-z0-9-]+", long)

@@ -11,7 +11,7 @@ import functools
 import re
 from typing import Any
 
-from trireme_kube.embedded import problems, protobuf, quantities
+from trireme_kube.embedded import api_errors, protobuf, quantities
 from trireme_kube.embedded.resources import Resource
 from trireme_kube.embedded.store import Object
 
@@ -92,9 +92,9 @@ class _Check:
         self.unknown: list[str] = []
 
     @staticmethod
-    def _mismatch(value: object, path: str, wanted: str, owner: str) -> problems.ApiError:
+    def _mismatch(value: object, path: str, wanted: str, owner: str) -> api_errors.ApiError:
         struct, place = owner.rpartition(".")[2], _INDEX.sub("", path)
-        return problems.bad_request(
+        return api_errors.bad_request(
             f"json: cannot unmarshal {_json_type(value)} into Go struct field {struct}.{place} of type {wanted}"
         )
 
@@ -109,7 +109,7 @@ class _Check:
             try:
                 return quantities.canonical(value)
             except quantities.QuantityError as error:
-                raise problems.bad_request(str(error)) from error
+                raise api_errors.bad_request(str(error)) from error
         if code in _ANYTHING:
             return value
         if code == "util.intstr.IntOrString":
@@ -121,7 +121,7 @@ class _Check:
                 raise self._mismatch(value, path, code.rpartition(".")[2], owner)
             if code in _LAYOUTS and not _TIME.match(value):
                 text = f'parsing time "{value}" as "{_LAYOUTS[code]}": cannot parse "{value}" as "2006"'
-                raise problems.bad_request(text)
+                raise api_errors.bad_request(text)
             return value
         if code in _LIST_OF_TEXT:
             return self._list("s", value, path, owner)
@@ -184,11 +184,11 @@ def conform(resource: Resource, body: Object, *, strict: bool) -> Object:
         if resource.custom:
             return _conform_custom(check, body)
         cleaned = check.message(protobuf.message_name(resource.api_version, resource.kind), body, "")
-    except problems.ApiError as error:
-        raise problems.bad_request(_handled(resource, error.message)) from error
+    except api_errors.ApiError as error:
+        raise api_errors.bad_request(_handled(resource, error.message)) from error
     if strict and check.unknown:
         listed = ", ".join(f'unknown field "{path}"' for path in check.unknown)
-        raise problems.bad_request(_handled(resource, f"strict decoding error: {listed}"))
+        raise api_errors.bad_request(_handled(resource, f"strict decoding error: {listed}"))
     return cleaned
 
 

@@ -4,7 +4,7 @@ The library parses and checks each part as an expression of its own. In its text
 a part that was taken out of it, bound to a name that says which; around it are the variables that macros declared,
 bound to something of their types. Then the trees are put together, each in its place.
 
-The library's limit is 32, that of Kubernetes 250: `outline` says what is too deep even for it.
+The library's limit is 32, that of Kubernetes 250: `nesting` says what is too deep even for it.
 """
 
 import bisect
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from trireme_kube.cel import checked_types, outline, syntax, wording
+from trireme_kube.cel import checked_types, compiler_messages, nesting, syntax
 
 # How deep a part may be, of brackets and operators. Each may be several levels to the library.
 DEEPEST_PART: Final = 8
@@ -75,7 +75,7 @@ def read(expression: str, compile_: Callable[[str], Any], deepest_part: int = DE
 
     Raises: RefusedError, outline.UnreadableError, outline.TooDeepError.
     """
-    whole = outline.of(expression, deepest_part)
+    whole = nesting.of(expression, deepest_part)
     joined = _Joined(expression, compile_)
     root = joined.read(whole)
     if joined.problems:
@@ -97,24 +97,24 @@ class _Joined:
     def __init__(self, expression: str, compile_: Callable[[str], Any]) -> None:
         self._expression = expression
         self._compile = compile_
-        self._parts: dict[outline.Piece, _Part] = {}
-        self._numbers: list[outline.Piece] = []
+        self._parts: dict[nesting.Piece, _Part] = {}
+        self._numbers: list[nesting.Piece] = []
         self._last_id = 0
         self.problems: list[tuple[tuple[int, int], str]] = []
         self.checked = syntax.Checked(syntax.Literal(0, None))
 
-    def read(self, piece: outline.Piece) -> _Part:
+    def read(self, piece: nesting.Piece) -> _Part:
         """The part, and before it those in it."""
         known = self._parts.get(piece)
         if known is None:
             known = self._parts[piece] = self._read(piece)
         return known
 
-    def _read(self, piece: outline.Piece) -> _Part:
+    def _read(self, piece: nesting.Piece) -> _Part:
         text = _Text()
         bound = self._bind(piece, text)
         at = piece.start
-        for part in outline.parts_in(piece):
+        for part in nesting.parts_in(piece):
             text.add(self._expression[at : part.start], at, same=True)
             name = f"{_STANDS_FOR}{self._number(part)}"
             text.add(f"cel.bind({name}, {sample(self.read(part).type)}, {name})", part.start)
@@ -126,7 +126,7 @@ class _Joined:
         try:
             found = self._compile(text.text)
         except RuntimeError as error:
-            self.problems += wording.problems(str(error), text.text, self._expression, text.original)
+            self.problems += compiler_messages.problems(str(error), text.text, self._expression, text.original)
             return _Part(syntax.Literal(0, None), _DYNAMIC, "DYN")
         checked = syntax.read(found.serialize())
         root = checked.root
@@ -135,16 +135,16 @@ class _Joined:
             root = root.result
         return _Part(self._take(checked, root, text), checked.type(root.id), found.return_type().name())
 
-    def _bind(self, piece: outline.Piece, text: _Text) -> int:
+    def _bind(self, piece: nesting.Piece, text: _Text) -> int:
         """The variables that the part may speak of; answers how many they are."""
-        names = outline.names_in(self._expression[piece.start : piece.end]) if piece.variables else frozenset()
+        names = nesting.names_in(self._expression[piece.start : piece.end]) if piece.variables else frozenset()
         known = {variable.name: variable for variable in piece.variables if variable.name in names}
         for variable in known.values():
             kind = _of(self.read(variable.source).type, variable.what)
             text.add(f"cel.bind({variable.name}, {sample(kind)}, ", piece.start)
         return len(known)
 
-    def _number(self, part: outline.Piece) -> int:
+    def _number(self, part: nesting.Piece) -> int:
         self._numbers.append(part)
         return len(self._numbers) - 1
 
@@ -205,12 +205,12 @@ def sample(kind: bytes, within: int = 0) -> str:
 def _of(kind: bytes, what: str) -> bytes:
     """The type of what a macro declares over something of this type."""
     name, of = checked_types.taken_apart(kind)
-    if what == outline.ITSELF:
+    if what == nesting.ITSELF:
         return kind
-    if what == outline.CONTENT:
+    if what == nesting.CONTENT:
         return of[0] if name == "optional_type" else _DYNAMIC
     if name == "list":
-        return _INT if what == outline.FIRST else of[0]
+        return _INT if what == nesting.FIRST else of[0]
     if name == "map":
-        return of[1] if what == outline.SECOND else of[0]
+        return of[1] if what == nesting.SECOND else of[0]
     return _DYNAMIC

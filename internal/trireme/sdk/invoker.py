@@ -28,11 +28,11 @@ from trireme.wire import status as wire_status
 log = logging.getLogger(__name__)
 
 
-class WrongAnswer(TypeError):
+class InvalidResult(TypeError):
     """A method returned something that its step has no use for."""
 
 
-class Asking:
+class Invoker:
     """One plugin's methods."""
 
     def __init__(self, plugin: Plugin) -> None:
@@ -123,4 +123,4 @@ class Asking:
             return wire_status.to_message(status.SUCCESS)
         if isinstance(answer, status.Status):
             return wire_status.to_message(self.own(answer))
-        raise WrongAnswer(f"{step} returned {answer!r}")
+        raise InvalidResult(f"{step} returned {answer!r}")

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from trireme_kube.embedded import problems
+from trireme_kube.embedded import api_errors
 
 K = TypeVar("K", bound=Hashable)
 
@@ -37,7 +37,7 @@ class _Failure:
 
 def _in_short(error: Exception) -> str:
     """What went wrong, in one line; of what is no refusal also where."""
-    if isinstance(error, problems.ApiError):
+    if isinstance(error, api_errors.ApiError):
         return " ".join(error.message.split())
     frames = traceback.extract_tb(error.__traceback__)
     place = next((one for one in reversed(frames) if Path(one.filename).is_relative_to(_FOLDER)), frames[-1])

@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from trireme_kube.embedded import problems
+from trireme_kube.embedded import api_errors
 from trireme_kube.embedded.patches import merge_key
 from trireme_kube.embedded.store import Object
 
@@ -219,4 +219,4 @@ class Applied:
             first = causes[0]
             plural = "" if len(causes) == 1 else "s"
             text = f"Apply failed with {len(causes)} conflict{plural}: {first['message']}: {first['field']}"
-            raise problems.ApiError(409, "Conflict", text, {"causes": causes})
+            raise api_errors.ApiError(409, "Conflict", text, {"causes": causes})

@@ -40,7 +40,7 @@ def stream_parameters(resource: resources.Resource, version: str, seconds: int) 
     }
 
 
-class BegunList:
+class ListPrefetch:
     """One list, begun at once. An asynchronous context manager for its reader, who enters it once or never."""
 
     def __init__(self, api: client.ApiClient, resource: resources.Resource, accept: str, seconds: int) -> None:

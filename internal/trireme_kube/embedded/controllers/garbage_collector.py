@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from trireme_kube.embedded import problems
-from trireme_kube.embedded.reconciling import WorkQueue
+from trireme_kube.embedded import api_errors
 from trireme_kube.embedded.registry import FOREGROUND, ORPHAN, Registry
 from trireme_kube.embedded.resources import Resource
 from trireme_kube.embedded.store import ADDED, DELETED, Event, Object, Record
+from trireme_kube.embedded.work_queue import WorkQueue
 
 Key = tuple[Resource, str, str]
 """Resource, namespace, name."""
@@ -129,7 +129,7 @@ class GarbageCollector:
                 options = {"propagationPolicy": "Foreground", "preconditions": {"uid": record.uid}}
                 try:
                     _, gone = self._registry.delete(resource, *record.key, options)
-                except problems.ApiError:
+                except api_errors.ApiError:
                     continue
                 blocking -= gone
         return blocking

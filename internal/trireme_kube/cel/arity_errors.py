@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from trireme_kube.cel import checked_types, functions, syntax, wording
+from trireme_kube.cel import checked_types, compiler_messages, functions, syntax
 
 #: What the library says of a function that it does not know in this shape.
 UNKNOWN: Final = "undeclared reference to "
@@ -67,7 +67,7 @@ def problems(expression: str, checked: syntax.Checked) -> str:
             types = [_type(checked, each) for each in node.arguments]
             target = f"{types.pop(0)}." if node.member else ""
             message = f"found no matching overload for '{node.function}' applied to '{target}({', '.join(types)})'"
-            found.append(wording.placed(expression, checked.positions.get(node.id, 0), message))
+            found.append(compiler_messages.placed(expression, checked.positions.get(node.id, 0), message))
     return "\n".join(text for _, text in sorted(found, key=lambda problem: problem[0]))
 
 

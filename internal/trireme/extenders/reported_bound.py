@@ -15,7 +15,7 @@ BELIEVED_SECONDS = 300.0
 T = TypeVar("T")
 
 
-class SaidBound(Generic[T]):
+class ReportedBound(Generic[T]):
     """What is known of such pods, by UID, the oldest first."""
 
     def __init__(self, in_doubt: Callable[[str], bool], take_back: Callable[[T], None]) -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from trireme_kube.embedded.applying import Applied
-from trireme_kube.embedded.problems import ApiError
+from trireme_kube.embedded.api_errors import ApiError
+from trireme_kube.embedded.server_side_apply import Applied
 
 
 def applied(manager: str, *, force: bool = False, **fields: Any) -> Applied:
