@@ -1,5 +1,6 @@
 """Random stimuli to the queue with groups: whatever happens in whatever order, no member is lost or in two places."""
 
+import os
 import random
 from collections import Counter
 from collections.abc import Sequence
@@ -258,7 +259,7 @@ class Machine:
         assert tried <= set(self.pending)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(int(os.environ.get("TRIREME_EXAMPLES", "60"))))
 def test_no_member_is_lost_or_in_two_places(seed: int) -> None:
     """After each stimulus every member is in one place, and in the end whoever may be tried is."""
     machine = Machine(seed)

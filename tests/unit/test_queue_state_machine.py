@@ -6,6 +6,7 @@ place, and in the one that the model expects; and at the end everybody gets a tu
 """
 
 import math
+import os
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
@@ -456,5 +457,9 @@ class QueueMachine(RuleBasedStateMachine):
 
 TestQueueMachine = QueueMachine.TestCase
 TestQueueMachine.settings = settings(
-    max_examples=150, stateful_step_count=50, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    # A quick run as one of many tests; `TRIREME_EXAMPLES=2000` looks for what is rare.
+    max_examples=int(os.environ.get("TRIREME_EXAMPLES", "150")),
+    stateful_step_count=50,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
 )
