@@ -12,7 +12,7 @@ import tracemalloc
 from collections.abc import Callable, Iterator
 
 from trireme.framework.cluster_event import ActionType, ClusterEvent, Resource
-from trireme.queueing import queue_hints, queue_places, queue_pod, scheduling_queue
+from trireme.queueing import pre_enqueue, queue_hints, queued_pod, scheduling_queue
 
 CLASSES = 100
 PRIORITIES = 5
@@ -25,20 +25,20 @@ FIT = frozenset({"NodeResourcesFit"})
 def make_queue() -> scheduling_queue.SchedulingQueue:
     """A queue of one profile whose only plugin wants to hear of new nodes."""
     hints = queue_hints.HintTable({"default-scheduler": [queue_hints.Registration("NodeResourcesFit", NODE_ADD)]})
-    return scheduling_queue.SchedulingQueue(hints, lambda pod: queue_places.Gate.OPEN)
+    return scheduling_queue.SchedulingQueue(hints, lambda pod: pre_enqueue.PreEnqueueResult.ALLOWED)
 
 
-def records(count: int) -> list[queue_pod.PodRecord]:
+def records(count: int) -> list[queued_pod.PodInfo]:
     """Pods of all classes, mixed."""
     return [
-        queue_pod.by_priority(
+        queued_pod.by_priority(
             f"ns/pod-{number}", f"uid-{number}", number % CLASSES, "default-scheduler", number % CLASSES % PRIORITIES
         )
         for number in range(count)
     ]
 
 
-def batches(queue: scheduling_queue.SchedulingQueue, now: float, size: int) -> Iterator[list[queue_pod.QueuedPod]]:
+def batches(queue: scheduling_queue.SchedulingQueue, now: float, size: int) -> Iterator[list[queued_pod.QueuedPodInfo]]:
     """All that can be popped."""
     while (batch := queue.pop(now, size)) is not None:
         yield batch.pods
@@ -61,7 +61,7 @@ def run(count: int, size: int) -> dict[str, float]:
     def requeue() -> None:
         for batch in batches(queue, T0 + 1, size):
             for pod in batch:
-                queue.put_back(pod, T0 + 1, rejectors=FIT)
+                queue.requeue(pod, T0 + 1, rejectors=FIT)
 
     def update() -> None:
         for record in pods:
@@ -93,7 +93,7 @@ def bytes_per_pod(count: int, size: int) -> float:
         queue.add(record, T0 + index * 1e-6)
     for batch in batches(queue, T0 + 1, size):
         for pod in batch:
-            queue.put_back(pod, T0 + 1, rejectors=FIT)
+            queue.requeue(pod, T0 + 1, rejectors=FIT)
     gc.collect()
     taken, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()

@@ -18,7 +18,7 @@ from trireme.config import commandline
 from trireme.frontend.phase_clients import children, class_answers
 from trireme.frontend.serving import metrics_observed, serving, serving_site, serving_trust
 from trireme.frontend.term import Term
-from trireme.queueing import queue_hints, queue_places, queue_pod, scheduling_queue
+from trireme.queueing import pre_enqueue, queue_hints, queued_pod, scheduling_queue
 from trireme.scheduling import cluster_watch, preemption_retries, scheduler, waiting_pods
 from trireme_kube.componentbase import clocks, klog, supervision
 
@@ -102,7 +102,7 @@ class FakeFrontend:
         self.answers = class_answers.ClassAnswers()
         self.waiting = waiting_pods.WaitingPods()
         self.queue = scheduling_queue.SchedulingQueue(
-            queue_hints.HintTable({"default-scheduler": ()}), lambda pod: queue_places.Gate.OPEN
+            queue_hints.HintTable({"default-scheduler": ()}), lambda pod: pre_enqueue.PreEnqueueResult.ALLOWED
         )
         self.filters, self.scores, self.binders = Replicas(), Replicas(), Replicas()
         self.binding = Binding()
@@ -122,12 +122,12 @@ class FakeFrontend:
         base = self.registry.base_of(parsed.base)
         self.cache.set_pod(parsed, self.registry.intern(base, parsed.labels), base)
 
-    def wait(self, pod: dict[str, Any]) -> queue_pod.QueuedPod:
+    def wait(self, pod: dict[str, Any]) -> queued_pod.QueuedPodInfo:
         """A pod that waits for a node."""
         parsed = pod_projection.parse(pod)
         base = self.registry.base_of(parsed.base)
         pending = cluster_watch.PendingPod(parsed, base, self.registry.intern(base, parsed.labels))
-        record = queue_pod.by_priority(
+        record = queued_pod.by_priority(
             parsed.key, parsed.uid, pending.class_id, parsed.scheduler_name, parsed.priority, pod=pending
         )
         self.queue.add(record, clocks.steady())

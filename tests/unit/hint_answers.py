@@ -12,7 +12,7 @@ from trireme.cache import class_registry, cluster_cache, object_kinds, pod_proje
 from trireme.config import gates, loading, model, profiles
 from trireme.framework import amounts, cluster_event, resizes
 from trireme.framework.registry import IN_TREE
-from trireme.queueing import hints, queue_hints, queue_pod
+from trireme.queueing import hints, queue_hints, queued_pod
 from trireme.scheduling import cluster_watch
 from trireme.v1 import core_pb2, snapshot_pb2
 from trireme_kube.apimachinery import decode
@@ -124,13 +124,13 @@ class Hints:
         assert (decisions[0] is queue_hints.Decision.STAY) == (answer == SKIP)
         return answer
 
-    def _queued(self, waiting: Json) -> queue_pod.QueuedPod:
+    def _queued(self, waiting: Json) -> queued_pod.QueuedPodInfo:
         parsed = pod_projection.parse(waiting)
         resized = self._registry.keep_deferred and parsed.deferred
         base = pod_projection.base_of_resize(parsed) if resized else parsed.base
         class_id = self._registry.intern(self._registry.base_of(base), parsed.labels)
-        record = queue_pod.by_priority(parsed.key, parsed.uid, class_id, "", parsed.priority)
-        queued = queue_pod.QueuedPod(record, 0.0)
+        record = queued_pod.by_priority(parsed.key, parsed.uid, class_id, "", parsed.priority)
+        queued = queued_pod.QueuedPodInfo(record, 0.0)
         queued.rejectors = frozenset({self._plugin})
         return queued
 

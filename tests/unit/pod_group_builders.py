@@ -5,11 +5,11 @@ from typing import Any
 
 from trireme.cache import pod_projection
 from trireme.frontend.serving import metrics_observed
+from trireme.queueing.groups.group_queue import PodGroupQueue
 from trireme.queueing.nominator import Nominator
-from trireme.queueing.pod_group_queue import PodGroupQueue
+from trireme.queueing.pre_enqueue import PreEnqueueResult
 from trireme.queueing.queue_hints import HintTable, Registration
-from trireme.queueing.queue_places import Gate
-from trireme.queueing.queue_pod import PodRecord, QueuedPod, by_priority
+from trireme.queueing.queued_pod import PodInfo, QueuedPodInfo, by_priority
 from trireme.scheduling import cluster_watch
 from trireme.v1 import scheduling_pb2
 
@@ -56,7 +56,7 @@ def parsed(name: str, group: str, **more: Any) -> pod_projection.ParsedPod:
     return pod_projection.parse(raw)
 
 
-def member(name: str, group: str, class_id: int = 1, priority: int = 0, **more: Any) -> PodRecord:
+def member(name: str, group: str, class_id: int = 1, priority: int = 0, **more: Any) -> PodInfo:
     """The record of a member."""
     pod = parsed(name, group, priority=priority, **more)
     return by_priority(
@@ -75,7 +75,7 @@ class Told:
 def grouping_queue(
     told: Told | None = None,
     registrations: Iterable[Registration] = (),
-    pre_enqueue: Callable[[QueuedPod], str | Gate] = lambda pod: Gate.OPEN,
+    pre_enqueue: Callable[[QueuedPodInfo], str | PreEnqueueResult] = lambda pod: PreEnqueueResult.ALLOWED,
     preempting: Callable[[str], bool] = lambda key: False,
     composite: bool = False,
     nominator: Nominator | None = None,

@@ -16,9 +16,9 @@ from trireme.config import model
 from trireme.framework import status
 from trireme.frontend.phase_clients import class_answers, phases
 from trireme.frontend.serving import metrics_observed
-from trireme.queueing import pod_group_queue
+from trireme.queueing.groups import group_queue
 from trireme.queueing.nominator import Nominated, Nominator
-from trireme.queueing.queue_pod import by_priority
+from trireme.queueing.queued_pod import by_priority
 from trireme.scheduling import cluster_watch, cycle_parts, outcomes, reservations
 from trireme.scheduling.groups import (
     pod_group_conditions,
@@ -251,8 +251,8 @@ class _Results:
 
     def failed(self, pod: Any, failure: outcomes.Failure) -> None:
         self._cluster.failures[pod.key.removeprefix("ns/")] = failure
-        queue: pod_group_queue.PodGroupQueue = self._cluster.queue
-        queue.put_back(pod, T0, rejectors=failure.rejectors, nominated_node=failure.nominated_node)
+        queue: group_queue.PodGroupQueue = self._cluster.queue
+        queue.requeue(pod, T0, rejectors=failure.rejectors, nominated_node=failure.nominated_node)
 
     def skipped(self, pod: Any) -> None:
         self._cluster.queue.done(pod.uid, T0)

@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from trireme.framework.cluster_event import ActionType, ClusterEvent, Resource
-from trireme.queueing.queue_backoff import BackoffPolicy
+from trireme.queueing.backoff import BackoffPolicy
+from trireme.queueing.pre_enqueue import PreEnqueueResult
 from trireme.queueing.queue_hints import Hint, HintTable, Registration, one_by_one
-from trireme.queueing.queue_places import Gate
-from trireme.queueing.queue_pod import Place, PodRecord, QueuedPod, by_priority
+from trireme.queueing.queued_pod import Place, PodInfo, QueuedPodInfo, by_priority
 from trireme.queueing.scheduling_queue import SchedulingQueue
 
 NODE_ADD = ClusterEvent(Resource.NODE, ActionType.ADD)
@@ -18,7 +18,7 @@ GATES_GONE = ClusterEvent(Resource.TARGET_POD, ActionType.UPDATE_POD_SCHEDULING_
 T0 = 1_000_000.0
 
 
-def record(name: str, class_id: int = 1, priority: int = 0, uid: str = "", **more: Any) -> PodRecord:
+def record(name: str, class_id: int = 1, priority: int = 0, uid: str = "", **more: Any) -> PodInfo:
     """The record of a pod in namespace ns."""
     return by_priority(f"ns/{name}", uid or f"uid-{name}", class_id, "default-scheduler", priority, **more)
 
@@ -26,7 +26,7 @@ def record(name: str, class_id: int = 1, priority: int = 0, uid: str = "", **mor
 def helps(answer: bool, asked: list[tuple[str, Any]] | None = None) -> Any:
     """A hint that always answers the same, and writes down whom it was asked about."""
 
-    def hint(pod: QueuedPod, event: ClusterEvent, old: Any, new: Any) -> Hint:
+    def hint(pod: QueuedPodInfo, event: ClusterEvent, old: Any, new: Any) -> Hint:
         if asked is not None:
             asked.append((pod.record.key, new if new is not None else old))
         return Hint.QUEUE if answer else Hint.SKIP
@@ -49,7 +49,7 @@ REGISTRATIONS = (
 
 def queue(
     registrations: Iterable[Registration] = REGISTRATIONS,
-    pre_enqueue: Callable[[QueuedPod], str | Gate] = lambda pod: Gate.OPEN,
+    pre_enqueue: Callable[[QueuedPodInfo], str | PreEnqueueResult] = lambda pod: PreEnqueueResult.ALLOWED,
     **more: Any,
 ) -> SchedulingQueue:
     """A queue of one profile."""
@@ -61,7 +61,7 @@ def exact(**more: Any) -> BackoffPolicy:
     return BackoffPolicy(pop_early=False, **more)
 
 
-def keys(pods: Sequence[QueuedPod]) -> list[str]:
+def keys(pods: Sequence[QueuedPodInfo]) -> list[str]:
     """The pods' names."""
     return [pod.record.key.removeprefix("ns/") for pod in pods]
 
@@ -72,12 +72,12 @@ def pop_names(queue: SchedulingQueue, now: float, max_batch: int = 1) -> list[st
     return keys(batch.pods) if batch else []
 
 
-def fail(queue: SchedulingQueue, now: float, *rejectors: str, max_batch: int = 1, **more: Any) -> list[QueuedPod]:
+def fail(queue: SchedulingQueue, now: float, *rejectors: str, max_batch: int = 1, **more: Any) -> list[QueuedPodInfo]:
     """Pops a batch and puts it back refused by these plugins, by error if there are none."""
     batch = queue.pop(now, max_batch)
     assert batch is not None
     for pod in batch.pods:
-        queue.put_back(pod, now, rejectors=frozenset(rejectors), **more)
+        queue.requeue(pod, now, rejectors=frozenset(rejectors), **more)
     return batch.pods
 
 
@@ -87,23 +87,23 @@ def place(queue: SchedulingQueue, name: str) -> Place | None:
     return found.place if found else None
 
 
-def pod(queue: SchedulingQueue, name: str) -> QueuedPod:
+def pod(queue: SchedulingQueue, name: str) -> QueuedPodInfo:
     """The pod, which must be there."""
     found = queue.get(f"ns/{name}")
     assert found is not None
     return found
 
 
-def popped(queue: SchedulingQueue, now: float, max_batch: int = 8) -> list[QueuedPod]:
+def popped(queue: SchedulingQueue, now: float, max_batch: int = 8) -> list[QueuedPodInfo]:
     """The pods of the next batch; there must be one."""
     batch = queue.pop(now, max_batch)
     assert batch is not None
     return batch.pods
 
 
-def gate_of(closed: Mapping[str, str | Gate]) -> Callable[[QueuedPod], str | Gate]:
+def gate_of(closed: Mapping[str, str | PreEnqueueResult]) -> Callable[[QueuedPodInfo], str | PreEnqueueResult]:
     """A PreEnqueue that refuses the pods named, each by the plugin named."""
-    return lambda pod: closed.get(pod.record.key.removeprefix("ns/"), Gate.OPEN)
+    return lambda pod: closed.get(pod.record.key.removeprefix("ns/"), PreEnqueueResult.ALLOWED)
 
 
 def parked(name: str = "p", *plugins: str, **more: Any) -> SchedulingQueue:

@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from trireme.cache.pod_projection import TERMINATING
 from trireme.frontend.serving import status_report
-from trireme.queueing.queue_pod import Place
+from trireme.queueing.queued_pod import Place
 from trireme_kube.client.watch import EventKind
 
 PODS = [f"p{index}" for index in range(6)]
@@ -262,7 +262,7 @@ class FrontendMachine(RuleBasedStateMachine):
         self._calm_down()
         for pod in self._singles():
             if not pod.gated and pod.rejectors <= {"NodeResourcesFit"}:
-                assert not self._fits(pod), f"sleeps, and fits: {self.frontend.queue.story_of(pod.key)}"
+                assert not self._fits(pod), f"sleeps, and fits: {self.frontend.queue.transitions_of(pod.key)}"
         # What was refused without a reason that an event could take away is tried again in time.
         self.world.loop.advance(331.0)
         self._calm_down()

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule
 from test_frontend_state_machine import PODS, FrontendMachine
 
-from trireme.queueing.pod_groups import GroupState, in_order
-from trireme.queueing.queue_pod import Place
+from trireme.queueing.groups.queued_group import QueuedPodGroupInfo, in_order
+from trireme.queueing.queued_pod import Place
 from trireme.v1 import scheduling_pb2
 from trireme_kube.client.watch import EventKind
 
@@ -107,7 +107,7 @@ class GroupMachine(FrontendMachine):
             if group.waiting:
                 assert not self._could_go(group), f"{group.key} waits, and fits"
 
-    def _could_go(self, group: GroupState) -> bool:
+    def _could_go(self, group: QueuedPodGroupInfo) -> bool:
         if group.tree is None or group.lacks_pods:
             return False
         if any(pod.record.pod.parsed.gates for pod in group.waiting.values()):

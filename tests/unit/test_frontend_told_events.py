@@ -8,7 +8,7 @@ from queue_builders import exact
 from trireme.cache import class_registry, cluster_cache, object_kinds, pod_projection
 from trireme.framework.cluster_event import ClusterEvent
 from trireme.queueing import queue_hints
-from trireme.queueing.queue_places import Gate
+from trireme.queueing.pre_enqueue import PreEnqueueResult
 from trireme.queueing.scheduling_queue import SchedulingQueue
 from trireme.scheduling import cluster_watch
 from trireme.v1 import snapshot_pb2
@@ -35,7 +35,7 @@ class Watched:
                 return super().on_event(event, old, new, now, **more)
 
         self.cache = cluster_cache.ClusterCache(class_registry.ClassRegistry())
-        queue = Told(queue_hints.HintTable({PROFILE: ()}), lambda pod: Gate.OPEN, policy=exact())
+        queue = Told(queue_hints.HintTable({PROFILE: ()}), lambda pod: PreEnqueueResult.ALLOWED, policy=exact())
         self.watch = cluster_watch.ClusterWatch(
             self.cache, queue, frozenset({PROFILE}), lambda: 0.0, lambda _: None, lambda _: None
         )

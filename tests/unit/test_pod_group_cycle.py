@@ -7,8 +7,8 @@ from pod_group_builders import pod_group
 from pod_group_cluster import Cluster, who_may_go
 
 from trireme.frontend.phase_clients import phases
-from trireme.queueing.pod_group_forest import GroupKey
-from trireme.queueing.queue_pod import Place
+from trireme.queueing.groups.forest import GroupKey
+from trireme.queueing.queued_pod import Place
 from trireme.scheduling.groups import pod_group_conditions
 from trireme.scheduling.groups.pod_group_results import Verdict, feasible
 from trireme.v1 import bind_pb2, filter_pb2, snapshot_pb2, status_pb2

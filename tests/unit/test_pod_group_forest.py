@@ -5,7 +5,7 @@ import itertools
 import pytest
 from pod_group_builders import of_groups, pod_group
 
-from trireme.queueing.pod_group_forest import Forest, Group, GroupKey, GroupNode
+from trireme.queueing.groups.forest import Forest, Group, GroupKey, GroupNode
 
 
 def planted(*groups: Group, composite: bool = True) -> Forest:

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from pod_group_builders import T0, grouping_queue, member, of_groups, pod_group
 
-from trireme.queueing.pod_group_queue import Attempt
-from trireme.queueing.pod_groups import GroupState
-from trireme.queueing.queue_places import Gate
-from trireme.queueing.queue_pod import Place, QueuedPod
-from trireme.queueing.queue_remote import AskPreEnqueue, Instruction
+from trireme.queueing.groups.group_queue import Attempt
+from trireme.queueing.groups.queued_group import QueuedPodGroupInfo
+from trireme.queueing.pre_enqueue import PreEnqueueResult
+from trireme.queueing.queued_pod import Place, QueuedPodInfo
+from trireme.queueing.remote_calls import CallPreEnqueue, Instruction
 
 GROUPS = ("g", "h")
 # Of groups. Parents are chosen at random, so they may be missing, go round in a circle, or be their own.
@@ -27,7 +27,7 @@ class Machine:
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
         #: In every other run a plugin in another process has a say; questions (id to UID) that have no answer yet.
-        remote = Gate.ASK if seed % 2 else Gate.OPEN
+        remote = PreEnqueueResult.CALL_REMOTE if seed % 2 else PreEnqueueResult.ALLOWED
         self.questions: dict[int, str] = {}
         #: In one of three runs groups may be in groups.
         self.composite = seed % 3 == 0
@@ -41,8 +41,8 @@ class Machine:
         #: Members without a node: uid to (name, group).
         self.pending: dict[str, tuple[str, str]] = {}
         self.placed: dict[str, str] = {}
-        self.flying: tuple[GroupState, list[QueuedPod]] | None = None
-        self.binding: dict[str, QueuedPod] = {}
+        self.flying: tuple[QueuedPodGroupInfo, list[QueuedPodInfo]] | None = None
+        self.binding: dict[str, QueuedPodInfo] = {}
         for number, name in enumerate(ABOVE[: 2 * self.composite]):
             self.queue.set_group(of_groups(name, parent="".join(ABOVE[:number])), T0)
 
@@ -73,15 +73,15 @@ class Machine:
 
     def take(self, instructions: Sequence[Instruction]) -> None:
         """What the queue wants asked."""
-        self.questions |= {each.ask_id: each.pod.uid for each in instructions if isinstance(each, AskPreEnqueue)}
+        self.questions |= {each.call_id: each.pod.uid for each in instructions if isinstance(each, CallPreEnqueue)}
 
     def answer(self, refuse: float = 0.3) -> None:
         """A plugin answers, in no particular order; also what nobody wants to know any more."""
         if self.questions:
-            ask_id = self.rng.choice(sorted(self.questions))
-            del self.questions[ask_id]
+            call_id = self.rng.choice(sorted(self.questions))
+            del self.questions[call_id]
             gated_by = "Remote" if self.rng.random() < refuse else ""
-            self.take(self.queue.pre_enqueue_answered(ask_id, gated_by, self.now))
+            self.take(self.queue.pre_enqueue_answered(call_id, gated_by, self.now))
 
     def _any(self, uids: Any) -> str:
         return str(self.rng.choice(sorted(uids))) if uids else ""
@@ -142,7 +142,7 @@ class Machine:
             return
         batch = self.queue.pop(self.now, 9)
         if batch is not None:
-            group: GroupState = batch.pods[0].record.pod
+            group: QueuedPodGroupInfo = batch.pods[0].record.pod
             assert group.attempt
             self.flying = group, [group.members[uid] for uid in sorted(group.attempt)]
 
@@ -158,8 +158,8 @@ class Machine:
                 if pod.uid in self.pending:
                     self.binding[pod.uid] = pod
             else:
-                self.take(self.queue.put_back(pod, self.now, rejectors=frozenset({"Fit"})))
-        self.take(self.queue.attempted(group, how, self.now))
+                self.take(self.queue.requeue(pod, self.now, rejectors=frozenset({"Fit"})))
+        self.take(self.queue.finish_attempt(group, how, self.now))
 
     def bind(self) -> None:
         uid = self._any(self.binding if self.rng.random() < 0.9 else self.pending)
@@ -173,7 +173,7 @@ class Machine:
     def fail_to_bind(self) -> None:
         uid = self._any(self.binding)
         if uid:
-            self.take(self.queue.put_back(self.binding.pop(uid), self.now))
+            self.take(self.queue.requeue(self.binding.pop(uid), self.now))
 
     def remove_placed(self) -> None:
         uid = self._any(self.placed)
@@ -196,7 +196,7 @@ class Machine:
         counted = said.active + said.error_backoff + said.gated + said.asked + said.in_flight + said.done
         assert counted + said.incomplete + said.pending_members == len(self.pending)
 
-    def _check_tree(self, group: GroupState) -> None:
+    def _check_tree(self, group: QueuedPodGroupInfo) -> None:
         """The members belong here, and the tree is as its objects say."""
         for name in {*(self.pending[uid][1] for uid in group.members), *group.placed.values()}:
             assert self.queue.groups.home(f"ns/{name}") is group
@@ -205,7 +205,7 @@ class Machine:
         rooted = self.queue.groups.forest.root(group.group_key) == group.group_key
         assert group.tree == (self.queue.groups.forest.tree(group.group_key) if rooted else None)
 
-    def _check_group(self, group: GroupState) -> None:
+    def _check_group(self, group: QueuedPodGroupInfo) -> None:
         self._check_tree(group)
         for uid, pod in group.members.items():
             held = (uid in group.waiting) + (uid in group.pending) + (pod.flight is not None)
@@ -224,7 +224,7 @@ class Machine:
             return
         assert places == {entity.place}
         assert entity.gated == (entity.place is Place.UNSCHEDULABLE)
-        open_questions = {asking.ask_id for asking in group.entry.open.values()}
+        open_questions = {asking.call_id for asking in group.entry.open.values()}
         assert (entity.place is Place.ASKED) == bool(open_questions)
         assert open_questions <= set(self.questions), "it waits for an answer that nobody will give"
         stuck = group.lacks_pods or any(self.gated[uid] for uid in group.waiting)
@@ -246,12 +246,12 @@ class Machine:
         self.take(self.queue.flush_backoff(self.now))
         tried: set[str] = set()
         while (batch := self.queue.pop(self.now, 9)) is not None:
-            group: GroupState = batch.pods[0].record.pod
+            group: QueuedPodGroupInfo = batch.pods[0].record.pod
             assert group.attempt
             tried |= group.attempt
             for uid in group.attempt:
                 self.queue.done(uid, self.now)
-            self.take(self.queue.attempted(group, Attempt.SCHEDULED, self.now))
+            self.take(self.queue.finish_attempt(group, Attempt.SCHEDULED, self.now))
         for group in self.queue.groups:
             if group.waiting:
                 stuck = group.tree is None or group.lacks_pods or any(self.gated[uid] for uid in group.waiting)

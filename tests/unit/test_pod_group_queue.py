@@ -6,13 +6,13 @@ import pytest
 from pod_group_builders import PROFILE, T0, Told, grouping_queue, member, pod_group
 
 from trireme.framework.cluster_event import ActionType, ClusterEvent, Resource
-from trireme.queueing.pod_group_queue import TELL_AFTER, Attempt, PodGroupQueue
-from trireme.queueing.pod_groups import GroupState, in_order
+from trireme.queueing.groups.group_queue import TELL_AFTER, Attempt, PodGroupQueue
+from trireme.queueing.groups.queued_group import QueuedPodGroupInfo, in_order
+from trireme.queueing.pre_enqueue import PreEnqueueResult
 from trireme.queueing.queue_hints import Registration
-from trireme.queueing.queue_places import Gate
-from trireme.queueing.queue_pod import Place, QueuedPod, by_priority
-from trireme.queueing.queue_remote import AskPreEnqueue, Instruction
-from trireme.queueing.queue_story import ImpossibleTransition
+from trireme.queueing.queued_pod import Place, QueuedPodInfo, by_priority
+from trireme.queueing.remote_calls import CallPreEnqueue, Instruction
+from trireme.queueing.transition_log import ImpossibleTransition
 
 NODE_ADD = ClusterEvent(Resource.NODE, ActionType.ADD)
 
@@ -22,16 +22,16 @@ def place(queue: PodGroupQueue, name: str) -> Place:
     return found.place if found else Place.GONE
 
 
-def popped(queue: PodGroupQueue, now: float = T0) -> tuple[GroupState, list[QueuedPod]]:
+def popped(queue: PodGroupQueue, now: float = T0) -> tuple[QueuedPodGroupInfo, list[QueuedPodInfo]]:
     batch = queue.pop(now, 100)
     assert batch is not None
     assert batch.class_id < 0
-    group: GroupState = batch.pods[0].record.pod
+    group: QueuedPodGroupInfo = batch.pods[0].record.pod
     assert group.attempt is not None
     return group, in_order([group.members[uid] for uid in group.attempt])
 
 
-def names(pods: list[QueuedPod]) -> list[str]:
+def names(pods: list[QueuedPodInfo]) -> list[str]:
     return [pod.key.removeprefix("ns/") for pod in pods]
 
 
@@ -63,10 +63,10 @@ def test_members_come_by_priority_then_attempts_then_age_then_name() -> None:
         queue.add(member(name, "g", priority=priority), now)
     group, pods = popped(queue)
     assert names(pods) == ["vip", "a", "b", "late"]
-    queue.put_back(next(pod for pod in pods if pod.key == "ns/late"), T0 + 9, rejectors=frozenset({"Fit"}))
+    queue.requeue(next(pod for pod in pods if pod.key == "ns/late"), T0 + 9, rejectors=frozenset({"Fit"}))
     for pod in pods:
         queue.done(pod.uid, T0)
-    queue.attempted(group, Attempt.SCHEDULED, T0 + 9)
+    queue.finish_attempt(group, Attempt.SCHEDULED, T0 + 9)
     queue.add(member("new", "g"), T0)
     assert names(popped(queue, T0 + 9)[1]) == ["late", "new"]
 
@@ -96,13 +96,15 @@ def test_the_group_has_the_priority_of_its_pod_group() -> None:
 
 def test_one_gated_member_holds_back_all_until_its_gate_is_gone() -> None:
     """All go or none: a gated member counts."""
-    queue = grouping_queue(pre_enqueue=lambda pod: "SchedulingGates" if pod.record.pod.parsed.gates else Gate.OPEN)
+    queue = grouping_queue(
+        pre_enqueue=lambda pod: "SchedulingGates" if pod.record.pod.parsed.gates else PreEnqueueResult.ALLOWED
+    )
     queue.set_group(pod_group("g", min_count=2), T0)
     queue.add(member("p0", "g"), T0)
     queue.add(member("p1", "g", schedulingGates=[{"name": "wait"}]), T0)
     found = queue.get("ns/p0")
     assert found is not None
-    where = queue.whereabouts(found)
+    where = queue.status_of(found)
     assert (where.place, where.gate, where.group) == (Place.UNSCHEDULABLE, "SchedulingGates", "ns/g")
     queue.update(member("p1", "g"), (), None, None, T0)
     assert len(popped(queue)[1]) == 2
@@ -110,7 +112,9 @@ def test_one_gated_member_holds_back_all_until_its_gate_is_gone() -> None:
 
 def test_a_gated_member_that_comes_late_takes_the_group_out_of_the_active_queue() -> None:
     """What is active must be what may be tried."""
-    queue = grouping_queue(pre_enqueue=lambda pod: "SchedulingGates" if pod.record.pod.parsed.gates else Gate.OPEN)
+    queue = grouping_queue(
+        pre_enqueue=lambda pod: "SchedulingGates" if pod.record.pod.parsed.gates else PreEnqueueResult.ALLOWED
+    )
     of_three(queue)
     queue.add(member("p3", "g", schedulingGates=[{"name": "wait"}]), T0)
     assert queue.pop(T0, 100) is None
@@ -123,7 +127,7 @@ def test_an_event_that_the_gate_registered_lets_the_group_be_looked_at_again() -
     closed = {"closed": True}
     queue = grouping_queue(
         registrations=[Registration("Claims", NODE_ADD)],
-        pre_enqueue=lambda pod: "Claims" if closed["closed"] else Gate.OPEN,
+        pre_enqueue=lambda pod: "Claims" if closed["closed"] else PreEnqueueResult.ALLOWED,
     )
     of_three(queue)
     assert place(queue, "p0") is Place.UNSCHEDULABLE
@@ -141,9 +145,9 @@ def test_a_group_that_failed_backs_off_as_a_whole_and_comes_again_by_itself(how:
     of_three(queue)
     group, pods = popped(queue)
     for pod in pods:
-        queue.put_back(pod, T0, rejectors=frozenset({"Fit"}))
+        queue.requeue(pod, T0, rejectors=frozenset({"Fit"}))
     assert [place(queue, f"p{n}") for n in range(3)] == [Place.PENDING] * 3
-    queue.attempted(group, how, T0)
+    queue.finish_attempt(group, how, T0)
     assert [place(queue, f"p{n}") for n in range(3)] == [Place.BACKOFF] * 3
     assert queue.pop(T0, 100) is None
     queue.flush_backoff(T0 + 2)
@@ -161,11 +165,11 @@ def test_a_big_group_may_back_off_for_longer(failures: int, members: int, second
         queue.activate([("ns/p0", "uid-p0")], T0)
         group, pods = popped(queue)
         for pod in pods:
-            queue.put_back(pod, T0, rejectors=frozenset({"Fit"}))
-        queue.attempted(group, Attempt.UNSCHEDULABLE, T0)
+            queue.requeue(pod, T0, rejectors=frozenset({"Fit"}))
+        queue.finish_attempt(group, Attempt.UNSCHEDULABLE, T0)
     found = queue.get("ns/p0")
     assert found is not None
-    where = queue.whereabouts(found)
+    where = queue.status_of(found)
     assert where.until == T0 + seconds
 
 
@@ -174,10 +178,10 @@ def test_what_is_left_of_a_group_that_went_is_tried_again_at_once() -> None:
     queue = grouping_queue()
     of_three(queue)
     group, pods = popped(queue)
-    queue.put_back(pods[0], T0, rejectors=frozenset({"Fit"}))
+    queue.requeue(pods[0], T0, rejectors=frozenset({"Fit"}))
     for pod in pods[1:]:
         queue.done(pod.uid, T0)
-    queue.attempted(group, Attempt.SCHEDULED, T0)
+    queue.finish_attempt(group, Attempt.SCHEDULED, T0)
     assert (place(queue, "p0"), place(queue, "p1")) == (Place.ACTIVE, Place.DONE)
 
 
@@ -191,7 +195,7 @@ def test_who_comes_during_the_attempt_joins_after_it() -> None:
     assert queue.pop(T0, 100) is None
     for pod in pods:
         queue.done(pod.uid, T0)
-    queue.attempted(group, Attempt.SCHEDULED, T0)
+    queue.finish_attempt(group, Attempt.SCHEDULED, T0)
     assert names(popped(queue)[1]) == ["late"]
 
 
@@ -207,8 +211,8 @@ def test_a_pod_group_that_is_deleted_leaves_its_members_waiting_for_another() ->
     group, pods = popped(queue)
     queue.remove_group("ns/g", "uid-of-g", T0)
     for pod in pods:
-        queue.put_back(pod, T0)
-    queue.attempted(group, Attempt.ERROR, T0)
+        queue.requeue(pod, T0)
+    queue.finish_attempt(group, Attempt.ERROR, T0)
     assert [place(queue, f"p{n}") for n in range(3)] == [Place.INCOMPLETE] * 3
     queue.flush_unschedulable(T0 + TELL_AFTER)
     queue.flush_unschedulable(T0 + 2 * TELL_AFTER)
@@ -226,8 +230,8 @@ def test_a_pod_group_that_comes_again_during_the_attempt_keeps_its_pods() -> Non
     queue.set_group(pod_group("g", min_count=3, uid="another"), T0)
     assert queue.pop(T0, 100) is None
     for pod in pods:
-        queue.put_back(pod, T0)
-    queue.attempted(group, Attempt.ERROR, T0)
+        queue.requeue(pod, T0)
+    queue.finish_attempt(group, Attempt.ERROR, T0)
     assert [place(queue, f"p{n}") for n in range(3)] == [Place.BACKOFF] * 3
 
 
@@ -277,8 +281,8 @@ def test_a_member_whose_binding_failed_forms_its_group_anew() -> None:
     group, pods = popped(queue)
     for pod in pods:
         queue.done(pod.uid, T0)
-    queue.attempted(group, Attempt.SCHEDULED, T0)
-    queue.put_back(pods[0], T0, nominated_node="")
+    queue.finish_attempt(group, Attempt.SCHEDULED, T0)
+    queue.requeue(pods[0], T0, nominated_node="")
     assert names(popped(queue)[1]) == ["p0"]
 
 
@@ -289,8 +293,8 @@ def test_a_member_deleted_during_its_attempt_does_not_come_back() -> None:
     queue.add(member("p0", "g"), T0)
     group, pods = popped(queue)
     queue.delete("ns/p0", "uid-p0", T0)
-    queue.put_back(pods[0], T0)
-    queue.attempted(group, Attempt.ERROR, T0)
+    queue.requeue(pods[0], T0)
+    queue.finish_attempt(group, Attempt.ERROR, T0)
     assert (place(queue, "p0"), queue.pop(T0, 100)) == (Place.GONE, None)
     queue.remove_group("ns/g", "uid-of-g", T0)
     assert len(queue.groups) == 0
@@ -314,7 +318,7 @@ def test_putting_back_a_waiting_member_is_impossible() -> None:
     waiting = queue.get("ns/p0")
     assert waiting is not None
     with pytest.raises(ImpossibleTransition, match="cannot be put back"):
-        queue.put_back(waiting, T0)
+        queue.requeue(waiting, T0)
 
 
 def test_statistics_count_pods_and_groups_apart() -> None:
@@ -333,13 +337,13 @@ def test_statistics_count_pods_and_groups_apart() -> None:
 
 def _asking_queue(registrations: tuple[Registration, ...] = ()) -> PodGroupQueue:
     """A queue whose profile has a PreEnqueue plugin in another process."""
-    return grouping_queue(registrations=registrations, pre_enqueue=lambda pod: Gate.ASK)
+    return grouping_queue(registrations=registrations, pre_enqueue=lambda pod: PreEnqueueResult.CALL_REMOTE)
 
 
 def _asked(instructions: Sequence[Instruction]) -> dict[str, int]:
     """The names that were asked about, and the questions' ids."""
-    assert all(isinstance(each, AskPreEnqueue) for each in instructions)
-    return {each.pod.key.removeprefix("ns/"): each.ask_id for each in instructions if isinstance(each, AskPreEnqueue)}
+    assert all(isinstance(each, CallPreEnqueue) for each in instructions)
+    return {each.pod.key.removeprefix("ns/"): each.call_id for each in instructions if isinstance(each, CallPreEnqueue)}
 
 
 def test_a_group_enters_when_remote_plugins_let_in_all_of_its_members() -> None:
@@ -359,8 +363,10 @@ def test_a_group_enters_when_remote_plugins_let_in_all_of_its_members() -> None:
     group, pods = popped(queue)
     assert names(pods) == ["p0", "p1", "p2"]
     for pod in pods:
-        queue.put_back(pod, T0, rejectors=frozenset({"Fit"}))
-    assert set(_asked(queue.attempted(group, Attempt.UNSCHEDULABLE, T0))) == {"p0", "p1", "p2"}, "each time it enters"
+        queue.requeue(pod, T0, rejectors=frozenset({"Fit"}))
+    assert set(_asked(queue.finish_attempt(group, Attempt.UNSCHEDULABLE, T0))) == {"p0", "p1", "p2"}, (
+        "each time it enters"
+    )
 
 
 def test_a_member_that_a_remote_plugin_refuses_holds_back_its_group_until_something_happens() -> None:
@@ -371,7 +377,7 @@ def test_a_member_that_a_remote_plugin_refuses_holds_back_its_group_until_someth
     queue.pre_enqueue_answered(questions["p1"], "Remote", T0)
     found = queue.get("ns/p0")
     assert found is not None
-    where = queue.whereabouts(found)
+    where = queue.status_of(found)
     assert (where.place, where.gate) == (Place.UNSCHEDULABLE, "Remote")
     queue.pre_enqueue_answered(questions["p0"], "", T0)
     assert place(queue, "p0") is Place.UNSCHEDULABLE, "the question was void"
@@ -383,8 +389,8 @@ def test_a_member_that_a_remote_plugin_refuses_holds_back_its_group_until_someth
     assert set(once_more) == {"p1"}, "a node came while it was asked"
     rest = _asked(queue.pre_enqueue_answered(once_more["p1"], "", T0))
     assert set(rest) == {"p0", "p2"}
-    for ask_id in rest.values():
-        queue.pre_enqueue_answered(ask_id, "", T0)
+    for call_id in rest.values():
+        queue.pre_enqueue_answered(call_id, "", T0)
     assert names(popped(queue)[1]) == ["p0", "p1", "p2"]
 
 
@@ -426,17 +432,17 @@ def test_a_pod_group_that_goes_takes_the_questions_along() -> None:
 @pytest.mark.parametrize("asked", [True, False])
 def test_a_group_that_waits_is_gated_again(asked: bool) -> None:
     """Else a group is scheduled though a plugin that its members need was rejected meanwhile."""
-    gates: list[Gate | str] = [Gate.ASK if asked else Gate.OPEN]
+    gates: list[PreEnqueueResult | str] = [PreEnqueueResult.CALL_REMOTE if asked else PreEnqueueResult.ALLOWED]
     queue = grouping_queue(registrations=(Registration("Remote", NODE_ADD),), pre_enqueue=lambda pod: gates[0])
     queue.set_group(pod_group("g"), T0)
     questions = _asked(queue.add(member("p0", "g"), T0))
     assert place(queue, "p0") is (Place.ASKED if asked else Place.ACTIVE)
-    assert all(queue.repeat_pre_enqueue(ask_id) for ask_id in questions.values())
+    assert all(queue.repeat_pre_enqueue(call_id) for call_id in questions.values())
     gates[0] = "Remote"
-    assert not queue.gate_again(member("p0", "g").profile, NODE_ADD, T0)
+    assert not queue.recheck_pre_enqueue(member("p0", "g").profile, NODE_ADD, T0)
     assert place(queue, "p0") is Place.UNSCHEDULABLE
-    assert not any(queue.repeat_pre_enqueue(ask_id) for ask_id in questions.values())
+    assert not any(queue.repeat_pre_enqueue(call_id) for call_id in questions.values())
     assert queue.pop(T0, 100) is None
-    gates[0] = Gate.OPEN
+    gates[0] = PreEnqueueResult.ALLOWED
     queue.on_event(NODE_ADD, None, object(), T0)
     assert names(popped(queue)[1]) == ["p0"]

@@ -7,9 +7,9 @@ from pod_group_builders import T0, Told, grouping_queue, member, of_groups, pod_
 from pod_group_cluster import Cluster, who_may_go
 
 from trireme.frontend.phase_clients import phases
-from trireme.queueing.pod_group_forest import GroupKey
-from trireme.queueing.pod_group_queue import TELL_AFTER, Attempt, PodGroupQueue
-from trireme.queueing.queue_pod import Place
+from trireme.queueing.groups.forest import GroupKey
+from trireme.queueing.groups.group_queue import TELL_AFTER, Attempt, PodGroupQueue
+from trireme.queueing.queued_pod import Place
 from trireme.v1 import filter_pb2, scheduling_pb2, status_pb2
 
 UNSCHEDULABLE = "pod group is unschedulable"
@@ -287,7 +287,7 @@ def test_members_are_held_while_somebody_above_them_is_missing(kind: str) -> Non
     gone = groups[kind].metadata
     queue.remove_group(f"ns/{gone.name}", gone.uid, T0, composite=kind == "parent")
     assert (place(queue, "a"), place(queue, "b")) == (Place.INCOMPLETE, Place.ACTIVE)
-    where = queue.whereabouts(next(pod for pod in queue.pods() if pod.key == "ns/a"))
+    where = queue.status_of(next(pod for pod in queue.pods() if pod.key == "ns/a"))
     lack = {"parent": "for CompositePodGroup ns/m to appear", "leaf": "for PodGroup ns/a to appear"}[kind]
     assert (where.group, where.lack) == ("ns/a", lack)
     queue.set_group(groups[kind], T0)
@@ -308,8 +308,8 @@ def test_a_tree_that_loses_its_root_while_it_is_tried_is_put_back_in_parts() -> 
     queue.remove_group("ns/root", "uid-of-root", T0, composite=True)
     queue.add(member("late", "a"), T0)
     for pod in pods:
-        queue.put_back(pod, T0)
-    queue.attempted(tried, Attempt.UNSCHEDULABLE, T0)
+        queue.requeue(pod, T0)
+    queue.finish_attempt(tried, Attempt.UNSCHEDULABLE, T0)
     assert {place(queue, name) for name in ("a", "b", "late")} == {Place.INCOMPLETE}
     queue.set_group(of_groups("root"), T0)
     assert {place(queue, name) for name in ("a", "b", "late")} == {Place.ACTIVE}

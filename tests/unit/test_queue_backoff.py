@@ -5,16 +5,18 @@ import itertools
 import pytest
 from queue_builders import T0, exact, keys, record
 
-from trireme.queueing.queue_backoff import BackoffPolicy, BackoffQueue
-from trireme.queueing.queue_pod import QueuedPod
+from trireme.queueing.backoff import BackoffPolicy, BackoffQueue
+from trireme.queueing.queued_pod import QueuedPodInfo
 
 FIT = frozenset({"Fit"})
 STAMPS = itertools.count(1)
 
 
-def failed(name: str, at: float, refusals: int = 0, errors: int = 0, priority: int = 0, class_id: int = 1) -> QueuedPod:
+def failed(
+    name: str, at: float, refusals: int = 0, errors: int = 0, priority: int = 0, class_id: int = 1
+) -> QueuedPodInfo:
     """A pod as it comes back from an attempt."""
-    pod = QueuedPod(record(name, class_id, priority), at)
+    pod = QueuedPodInfo(record(name, class_id, priority), at)
     pod.unschedulable_count, pod.consecutive_errors = refusals, errors
     pod.rejectors = frozenset() if errors else FIT
     pod.stamp = next(STAMPS)

@@ -18,8 +18,8 @@ from queue_builders import (
 )
 
 from trireme.framework.cluster_event import ClusterEvent
-from trireme.queueing.queue_places import Gate
-from trireme.queueing.queue_pod import Place, QueuedPod
+from trireme.queueing.pre_enqueue import PreEnqueueResult
+from trireme.queueing.queued_pod import Place, QueuedPodInfo
 
 # --- gates -----------------------------------------------------------------------------------------------------------
 
@@ -29,7 +29,7 @@ def test_a_gated_pod_enters_when_its_gates_are_gone() -> None:
     closed = {"p": "Gates"}
     q = queue(pre_enqueue=gate_of(closed))
     q.add(record("p"), T0)
-    where = q.whereabouts(pod(q, "p"))
+    where = q.status_of(pod(q, "p"))
     assert (where.place, where.gate, where.events) == (Place.UNSCHEDULABLE, "Gates", (GATES_GONE.label,))
     q.update(record("p"), [OWN_LABEL], "old", "new", T0 + 1)
     assert place(q, "p") is Place.UNSCHEDULABLE
@@ -55,7 +55,7 @@ def test_a_gated_pod_listens_to_its_gate_alone() -> None:
     """Else every event that may help a pod costs PreEnqueue of all that are gated and were refused for it once."""
     asked: list[str] = []
 
-    def pre_enqueue(pod: QueuedPod) -> str | Gate:
+    def pre_enqueue(pod: QueuedPodInfo) -> str | PreEnqueueResult:
         asked.append(pod.record.key)
         return "Gates"
 
@@ -86,7 +86,7 @@ def test_gated_pods_are_flushed_and_stay_quiet_for_another_five_minutes() -> Non
     closed = {"p": "Gates"}
     calls: list[float] = []
 
-    def pre_enqueue(pod: QueuedPod) -> str | Gate:
+    def pre_enqueue(pod: QueuedPodInfo) -> str | PreEnqueueResult:
         calls.append(now)
         return gate_of(closed)(pod)
 
@@ -109,7 +109,7 @@ def test_a_gate_may_close_while_the_pod_is_tried() -> None:
     pods = popped(q, T0, 1)
     closed["p"] = "DefaultPreemption"
     q.on_event(NODE_ADD, None, "node", T0)
-    q.put_back(pods[0], T0, rejectors=frozenset({"Fit"}))
+    q.requeue(pods[0], T0, rejectors=frozenset({"Fit"}))
     assert (place(q, "p"), pod(q, "p").gated_by) == (Place.UNSCHEDULABLE, "DefaultPreemption")
     closed.clear()
     q.activate([("ns/p", "uid-p")], T0)
@@ -170,7 +170,7 @@ def test_an_update_of_an_unknown_pod_adds_it_and_a_repeated_one_does_nothing() -
 @pytest.mark.parametrize("name", ["active", "backoff", "error", "refused", "gated", "asked"])
 def test_a_deleted_pod_is_gone_from_wherever_it_was(name: str) -> None:
     """Else a deleted pod is scheduled, or keeps counting as pending."""
-    q = queue(pre_enqueue=gate_of({"gated": "Gates", "asked": Gate.ASK}))
+    q = queue(pre_enqueue=gate_of({"gated": "Gates", "asked": PreEnqueueResult.CALL_REMOTE}))
     for class_id, (each, plugins) in enumerate({"refused": ["Fit"], "backoff": ["Fit"], "error": []}.items()):
         q.add(record(each, class_id), T0)
         fail(q, T0, *plugins)
@@ -214,7 +214,7 @@ def test_a_pod_with_a_promise_is_tried_alone_before_its_object_says_so() -> None
         q.add(record(name), T0)
     for tried in popped(q, T0, 10):
         promised = "n1" if tried.key == "ns/p" else None
-        q.put_back(tried, T0, rejectors=frozenset({"Fit"}), nominated_node=promised)
+        q.requeue(tried, T0, rejectors=frozenset({"Fit"}), nominated_node=promised)
     q.update(record("p", resource_version="2"), [], "old", "new", T0)
     q.activate([("ns/p", "uid-p"), ("ns/other", "uid-other")], T0 + 60)
     batches = [[tried.key for tried in popped(q, T0 + 60, 10)] for _ in range(2)]

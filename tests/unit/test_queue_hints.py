@@ -15,7 +15,7 @@ from trireme.framework.cluster_event import (
     parse,
 )
 from trireme.queueing.queue_hints import Decision, Hint, HintTable, Question, Registration, one_by_one
-from trireme.queueing.queue_pod import QueuedPod
+from trireme.queueing.queued_pod import QueuedPodInfo
 
 EVERYTHING = ClusterEvent(Resource.WILDCARD, ActionType.ALL)
 
@@ -71,15 +71,15 @@ def test_a_registration_that_cannot_be_is_refused(actions: list[str], complaint:
         parse("Node", actions)
 
 
-def pod(rejectors: str, pending: str = "", name: str = "p") -> QueuedPod:
+def pod(rejectors: str, pending: str = "", name: str = "p") -> QueuedPodInfo:
     """A pod refused by these plugins, names separated by blanks."""
-    queued = QueuedPod(record(name), 0)
+    queued = QueuedPodInfo(record(name), 0)
     queued.pending_plugins = frozenset(pending.split())
     queued.rejectors = frozenset(rejectors.split()) | queued.pending_plugins
     return queued
 
 
-def weigh(registrations: list[Registration], *pods: QueuedPod) -> tuple[list[Decision], list[Question]]:
+def weigh(registrations: list[Registration], *pods: QueuedPodInfo) -> tuple[list[Decision], list[Question]]:
     """What a new node means for the pods."""
     return HintTable({"p": registrations}).weigh("p", NODE_ADD, None, "node", pods)
 
@@ -115,7 +115,7 @@ B_FAR = Registration("B", NODE_ADD, remote=True)
         pytest.param([Registration("A", POD_DELETE)], pod("A"), Decision.STAY, id="registered-for-another-event"),
     ],
 )
-def test_decisions(registrations: list[Registration], waiting: QueuedPod, expected: Decision) -> None:
+def test_decisions(registrations: list[Registration], waiting: QueuedPodInfo, expected: Decision) -> None:
     """Else pods sleep through what helps them, wake for nothing, or back off where they need not."""
     decisions, questions = weigh(registrations, waiting)
     assert (decisions, questions) == ([expected], [])

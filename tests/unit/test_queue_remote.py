@@ -6,22 +6,22 @@ import pytest
 from queue_builders import NODE_ADD, OWN_LABEL, POD_DELETE, T0, fail, parked, place, pod, popped, queue, record
 
 from trireme.framework.cluster_event import ClusterEvent
+from trireme.queueing.pre_enqueue import PreEnqueueResult
 from trireme.queueing.queue_hints import Hint, Registration
-from trireme.queueing.queue_places import Gate
-from trireme.queueing.queue_pod import Place, QueuedPod
+from trireme.queueing.queued_pod import Place, QueuedPodInfo
 from trireme.queueing.scheduling_queue import SchedulingQueue
 
 
-def ask_id(instructions: Any) -> int:
+def call_id(instructions: Any) -> int:
     """The id of the only instruction."""
     (instruction,) = instructions
-    return int(instruction.ask_id)
+    return int(instruction.call_id)
 
 
 def test_a_remote_gate_is_asked_and_the_pod_is_in_one_place_meanwhile() -> None:
     """Else a pod whose gate is far is lost while the question is under way."""
-    q = queue(pre_enqueue=lambda pod: Gate.ASK)
-    asked = ask_id(q.add(record("p"), T0))
+    q = queue(pre_enqueue=lambda pod: PreEnqueueResult.CALL_REMOTE)
+    asked = call_id(q.add(record("p"), T0))
     assert (place(q, "p"), q.statistics().pending["gated"]) == (Place.ASKED, 1)
     q.pre_enqueue_answered(asked, "", T0)
     assert place(q, "p") is Place.ACTIVE
@@ -31,10 +31,10 @@ def test_a_remote_gate_is_asked_and_the_pod_is_in_one_place_meanwhile() -> None:
 
 def test_a_remote_gate_that_refuses_parks_the_pod_until_its_event() -> None:
     """Else a remote gate does not hold."""
-    q = queue([Registration("FarGate", NODE_ADD)], lambda pod: Gate.ASK)
-    q.pre_enqueue_answered(ask_id(q.add(record("p"), T0)), "FarGate", T0)
+    q = queue([Registration("FarGate", NODE_ADD)], lambda pod: PreEnqueueResult.CALL_REMOTE)
+    q.pre_enqueue_answered(call_id(q.add(record("p"), T0)), "FarGate", T0)
     assert (place(q, "p"), pod(q, "p").gated_by) == (Place.UNSCHEDULABLE, "FarGate")
-    asked = ask_id(q.on_event(NODE_ADD, None, "node", T0))
+    asked = call_id(q.on_event(NODE_ADD, None, "node", T0))
     assert place(q, "p") is Place.ASKED
     q.pre_enqueue_answered(asked, "", T0)
     assert place(q, "p") is Place.ACTIVE
@@ -42,10 +42,10 @@ def test_a_remote_gate_that_refuses_parks_the_pod_until_its_event() -> None:
 
 def test_an_event_during_the_question_asks_again() -> None:
     """Else the event that opened the gate, overtaken by the old answer, is lost."""
-    q = queue([Registration("FarGate", NODE_ADD)], lambda pod: Gate.ASK)
-    asked = ask_id(q.add(record("p"), T0))
+    q = queue([Registration("FarGate", NODE_ADD)], lambda pod: PreEnqueueResult.CALL_REMOTE)
+    asked = call_id(q.add(record("p"), T0))
     q.on_event(NODE_ADD, None, "node", T0)
-    again = ask_id(q.pre_enqueue_answered(asked, "FarGate", T0))
+    again = call_id(q.pre_enqueue_answered(asked, "FarGate", T0))
     assert place(q, "p") is Place.ASKED
     q.pre_enqueue_answered(again, "FarGate", T0)
     assert place(q, "p") is Place.UNSCHEDULABLE
@@ -63,7 +63,9 @@ def test_an_event_that_does_not_concern_the_gate_does_not_ask_again(
     event: ClusterEvent, max_priority: int | None
 ) -> None:
     """Else a busy cluster asks a remote gate about the same pod without end."""
-    q = queue([Registration("FarGate", NODE_ADD), Registration("Fit", POD_DELETE)], lambda pod: Gate.ASK)
+    q = queue(
+        [Registration("FarGate", NODE_ADD), Registration("Fit", POD_DELETE)], lambda pod: PreEnqueueResult.CALL_REMOTE
+    )
     q.add(record("p", priority=5), T0)
     q.pre_enqueue_answered(1, "", T0)
     (asked,) = fail_asking(q, "Fit")
@@ -76,7 +78,7 @@ def fail_asking(q: SchedulingQueue, *rejectors: str) -> list[int]:
     """Pops a pod and puts it back activated, so that it is asked about again; the ids of the questions."""
     (popped_pod,) = popped(q, T0)
     q.activate([(popped_pod.key, popped_pod.uid)], T0)
-    return [each.ask_id for each in q.put_back(popped_pod, T0, rejectors=frozenset(rejectors))]
+    return [each.call_id for each in q.requeue(popped_pod, T0, rejectors=frozenset(rejectors))]
 
 
 @pytest.mark.parametrize("returning", [False, True], ids=["parked", "returning"])
@@ -88,11 +90,11 @@ def test_a_remote_plugin_that_said_pending_wakes_without_backoff(returning: bool
     pods = popped(q, T0)
     if returning:
         q.on_event(NODE_ADD, None, "node", T0)
-    asked = list(q.put_back(pods[0], T0, pending_plugins=frozenset({"Far"})))
+    asked = list(q.requeue(pods[0], T0, pending_plugins=frozenset({"Far"})))
     if not returning:
         asked += q.on_event(NODE_ADD, None, "node", T0)
-    q.hint_answered(ask_id(asked), [Hint.QUEUE], T0)
-    q.put_back(pods[1], T0, pending_plugins=frozenset({"Far"}))
+    q.hint_answered(call_id(asked), [Hint.QUEUE], T0)
+    q.requeue(pods[1], T0, pending_plugins=frozenset({"Far"}))
     assert place(q, "a") is Place.ACTIVE
     assert place(q, "b") is (Place.ACTIVE if returning else Place.UNSCHEDULABLE)
 
@@ -100,9 +102,9 @@ def test_a_remote_plugin_that_said_pending_wakes_without_backoff(returning: bool
 def test_an_update_or_activation_during_the_question() -> None:
     """Else the answer about the old object decides, or an activated pod goes to back-off after all."""
     q = parked()
-    q._places._pre_enqueue = lambda pod: Gate.ASK
-    first = ask_id(q.on_event(NODE_ADD, None, "node", T0))
-    second = ask_id(q.update(record("p", class_id=4), [OWN_LABEL], "old", "new", T0))
+    q._places._pre_enqueue = lambda pod: PreEnqueueResult.CALL_REMOTE
+    first = call_id(q.on_event(NODE_ADD, None, "node", T0))
+    second = call_id(q.update(record("p", class_id=4), [OWN_LABEL], "old", "new", T0))
     assert q.pre_enqueue_answered(first, "", T0) == ()
     assert place(q, "p") is Place.ASKED
     q.activate([("ns/p", "uid-p")], T0)
@@ -113,8 +115,8 @@ def test_an_update_or_activation_during_the_question() -> None:
 def test_an_answer_that_takes_as_long_as_the_backoff_finds_it_over() -> None:
     """Else a pod enters back-off with an expiry in the past, and waits for the next flush."""
     q = parked()
-    q._places._pre_enqueue = lambda pod: Gate.ASK
-    asked = ask_id(q.on_event(NODE_ADD, None, "node", T0))
+    q._places._pre_enqueue = lambda pod: PreEnqueueResult.CALL_REMOTE
+    asked = call_id(q.on_event(NODE_ADD, None, "node", T0))
     q.pre_enqueue_answered(asked, "", T0 + 60)
     assert place(q, "p") is Place.ACTIVE
 
@@ -122,7 +124,7 @@ def test_an_answer_that_takes_as_long_as_the_backoff_finds_it_over() -> None:
 def test_an_old_answer_does_not_wake_a_pod_that_was_refused_again() -> None:
     """Else a slow plugin wakes pods for events that their last attempt has seen."""
     q = parked("p", "Far")
-    asked = ask_id(q.update(record("p"), [OWN_LABEL], "old", "new", T0))
+    asked = call_id(q.update(record("p"), [OWN_LABEL], "old", "new", T0))
     q.activate([("ns/p", "uid-p")], T0)
     fail(q, T0, "Far")
     q.hint_answered(asked, [Hint.QUEUE], T0)
@@ -134,19 +136,19 @@ def test_a_remote_hint_wakes_those_it_was_asked_about_if_they_still_wait() -> No
     q = queue()
     for name, class_id in (("a", 1), ("b", 1), ("gone", 1), ("late", 1), ("c", 2)):
         q.add(record(name, class_id), T0)
-    late: list[QueuedPod] = []
+    late: list[QueuedPodInfo] = []
     while batch := q.pop(T0, 8):
         for each in batch.pods:
             if each.key == "ns/late":
                 late.append(each)
             else:
-                q.put_back(each, T0, rejectors=frozenset({"Far"}))
+                q.requeue(each, T0, rejectors=frozenset({"Far"}))
     (instruction,) = q.on_event(NODE_ADD, None, "node", T0 + 5)
     assert [each.record.class_id for each in instruction.pods] == [1, 2]  # type: ignore[union-attr]
     assert place(q, "a") is Place.UNSCHEDULABLE
     q.delete("ns/gone", "uid-gone", T0 + 5)
-    (about_late,) = q.put_back(late[0], T0 + 5, rejectors=frozenset({"Far"}))
-    q.hint_answered(instruction.ask_id, [Hint.QUEUE, Hint.SKIP], T0 + 6)
+    (about_late,) = q.requeue(late[0], T0 + 5, rejectors=frozenset({"Far"}))
+    q.hint_answered(instruction.call_id, [Hint.QUEUE, Hint.SKIP], T0 + 6)
     assert [place(q, name) for name in ("a", "b", "gone", "late", "c")] == [
         Place.ACTIVE,
         Place.ACTIVE,
@@ -154,9 +156,9 @@ def test_a_remote_hint_wakes_those_it_was_asked_about_if_they_still_wait() -> No
         Place.UNSCHEDULABLE,
         Place.UNSCHEDULABLE,
     ]
-    q.hint_answered(about_late.ask_id, None, T0 + 7)
+    q.hint_answered(about_late.call_id, None, T0 + 7)
     assert place(q, "late") is Place.ACTIVE
-    q.hint_answered(about_late.ask_id, None, T0 + 7)
+    q.hint_answered(about_late.call_id, None, T0 + 7)
     assert q.statistics().open_questions == 0
 
 
@@ -167,10 +169,10 @@ def test_a_batch_that_comes_back_asks_a_remote_plugin_once() -> None:
         q.add(record(name), T0)
     pods = popped(q, T0, 8)
     q.on_event(NODE_ADD, None, "node", T0)
-    instructions = [list(q.put_back(each, T0, rejectors=frozenset({"Far"}))) for each in pods[:2]]
+    instructions = [list(q.requeue(each, T0, rejectors=frozenset({"Far"}))) for each in pods[:2]]
     assert [len(each) for each in instructions] == [1, 0]
-    q.hint_answered(instructions[0][0].ask_id, [Hint.QUEUE], T0)
-    assert q.put_back(pods[2], T0, rejectors=frozenset({"Far"})) == ()
+    q.hint_answered(instructions[0][0].call_id, [Hint.QUEUE], T0)
+    assert q.requeue(pods[2], T0, rejectors=frozenset({"Far"})) == ()
     assert [place(q, name) for name in ("a", "b", "c")] == [Place.BACKOFF] * 3
 
 
@@ -180,11 +182,11 @@ def test_own_updates_ask_a_remote_plugin_about_that_pod_alone() -> None:
     for name in ("a", "b"):
         q.add(record(name), T0)
     fail(q, T0, "Far", max_batch=2)
-    asked = ask_id(q.update(record("a"), [OWN_LABEL], "old", "new", T0 + 5))
+    asked = call_id(q.update(record("a"), [OWN_LABEL], "old", "new", T0 + 5))
     q.hint_answered(asked, None, T0 + 5)
     assert (place(q, "a"), place(q, "b")) == (Place.ACTIVE, Place.UNSCHEDULABLE)
     fail(q, T0 + 5, "Far")
-    asked = ask_id(q.update(record("a"), [OWN_LABEL], "old", "new", T0 + 5))
+    asked = call_id(q.update(record("a"), [OWN_LABEL], "old", "new", T0 + 5))
     q.update(record("a", class_id=3), [], "old", "new", T0 + 6)
     assert place(q, "a") is Place.UNSCHEDULABLE
     q.hint_answered(asked, [Hint.QUEUE], T0 + 9)
@@ -197,9 +199,9 @@ def test_an_answer_does_not_follow_a_pod_that_came_after_the_question() -> None:
     for name in ("a", "b"):
         q.add(record(name), T0)
     pods = popped(q, T0)
-    q.put_back(pods[0], T0, rejectors=frozenset({"Far"}))
-    asked = ask_id(q.update(record("a"), [OWN_LABEL], "old", "new", T0))
-    event = ask_id(q.on_event(NODE_ADD, None, "node", T0))
+    q.requeue(pods[0], T0, rejectors=frozenset({"Far"}))
+    asked = call_id(q.update(record("a"), [OWN_LABEL], "old", "new", T0))
+    event = call_id(q.on_event(NODE_ADD, None, "node", T0))
     q.done("uid-b", T0)
     q.activate([("ns/a", "uid-a")], T0)
     fail(q, T0, "Far")
@@ -215,7 +217,7 @@ def test_an_answer_finds_a_pod_that_changed_its_class_meanwhile() -> None:
     for name in ("a", "b", "c"):
         q.add(record(name), T0)
     fail(q, T0, "Far", max_batch=3)
-    asked = ask_id(q.on_event(NODE_ADD, None, "node", T0 + 5))
+    asked = call_id(q.on_event(NODE_ADD, None, "node", T0 + 5))
     q.reclassify("ns/a", "uid-a", 7)
     q.reclassify("ns/a", "uid-a", 8)
     q.reclassify("ns/b", "another-uid", 9)
@@ -244,19 +246,19 @@ def test_many_remote_events_during_one_attempt_simply_try_again() -> None:
     pods = popped(q, T0, 1)
     for _ in range(17):
         q.on_event(NODE_ADD, None, "node", T0)
-    assert q.put_back(pods[0], T0, rejectors=frozenset({"Far"})) == ()
+    assert q.requeue(pods[0], T0, rejectors=frozenset({"Far"})) == ()
     assert place(q, "p") is Place.BACKOFF
 
 
 def test_pods_that_wait_are_gated_again() -> None:
     """Else pods of a profile whose plugin is rejected are scheduled, or ask it, because they came before that."""
-    gates = dict.fromkeys(("asked", "backing", "parked"), Gate.ASK)
-    q = queue(pre_enqueue=lambda pod: gates.get(pod.key.removeprefix("ns/"), Gate.OPEN))
+    gates = dict.fromkeys(("asked", "backing", "parked"), PreEnqueueResult.CALL_REMOTE)
+    q = queue(pre_enqueue=lambda pod: gates.get(pod.key.removeprefix("ns/"), PreEnqueueResult.ALLOWED))
     q.add(record("backing"), T0)
     q.pre_enqueue_answered(1, "", T0)
     popped_pod = popped(q, T0, 1)[0]
-    q.pre_enqueue_answered(ask_id(q.put_back(popped_pod, T0)), "", T0)
-    asked = ask_id(q.add(record("asked"), T0))
+    q.pre_enqueue_answered(call_id(q.requeue(popped_pod, T0)), "", T0)
+    asked = call_id(q.add(record("asked"), T0))
     q.add(record("active"), T0)
     q.add(record("other")._replace(profile="another"), T0)
     assert [place(q, name) for name in ("backing", "asked", "active", "other")] == [
@@ -266,7 +268,7 @@ def test_pods_that_wait_are_gated_again() -> None:
         Place.ACTIVE,
     ]
     q._places._pre_enqueue = lambda pod: "Far"
-    assert q.gate_again(record("active").profile, NODE_ADD, T0) == ()
+    assert q.recheck_pre_enqueue(record("active").profile, NODE_ADD, T0) == ()
     assert [(place(q, name), pod(q, name).gated_by) for name in ("backing", "asked", "active")] == [
         (Place.UNSCHEDULABLE, "Far")
     ] * 3

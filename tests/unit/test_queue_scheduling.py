@@ -27,11 +27,11 @@ from queue_builders import (
 )
 
 from trireme.framework.cluster_event import ActionType, ClusterEvent, Resource
+from trireme.queueing.pre_enqueue import PreEnqueueResult
 from trireme.queueing.queue_hints import HintTable, Registration
-from trireme.queueing.queue_places import Gate
-from trireme.queueing.queue_pod import Place
-from trireme.queueing.queue_story import ImpossibleTransition
+from trireme.queueing.queued_pod import Place
 from trireme.queueing.scheduling_queue import SchedulingQueue
+from trireme.queueing.transition_log import ImpossibleTransition
 
 # --- failing, back-off, waking ---------------------------------------------------------------------------------------
 
@@ -188,7 +188,7 @@ def test_a_pod_activated_in_flight_is_tried_again() -> None:
     q.add(record("p"), T0)
     pods = popped(q, T0, 1)
     q.activate([("ns/p", "uid-p")], T0)
-    q.put_back(pods[0], T0, rejectors=frozenset({"Taint"}))
+    q.requeue(pods[0], T0, rejectors=frozenset({"Taint"}))
     assert place(q, "p") is Place.BACKOFF
 
 
@@ -236,7 +236,7 @@ def test_events_during_the_attempt_count(
     pods = popped(q, T0, 1)
     for event in during:
         q.on_event(event, None, "object", T0)
-    q.put_back(pods[0], T0, rejectors=frozenset({"Fit"}))
+    q.requeue(pods[0], T0, rejectors=frozenset({"Fit"}))
     assert place(q, "p") is expected
 
 
@@ -250,7 +250,7 @@ def test_a_batch_weighs_its_events_once_and_what_comes_between_too() -> None:
     q.on_event(NODE_ADD, None, "n1", T0)
     q.on_event(NODE_ADD, None, "n2", T0)
     for number, each in enumerate(pods):
-        q.put_back(each, T0, rejectors=frozenset({"Fit"}))
+        q.requeue(each, T0, rejectors=frozenset({"Fit"}))
         if number == 1:
             assert len(asked) == 2
             q.on_event(POD_DELETE, "pod", None, T0)
@@ -274,7 +274,7 @@ def test_its_own_update_in_flight_is_weighed_when_it_comes_back(
     pods = popped(q, T0, 2)
     q.update(record("p", class_id=5), [event], "old", "new", T0)
     for each in pods:
-        q.put_back(each, T0, rejectors=frozenset(plugins))
+        q.requeue(each, T0, rejectors=frozenset(plugins))
     assert place(q, "p") is expected
     assert place(q, "other") is Place.UNSCHEDULABLE
     assert pod(q, "p").record.class_id == 5
@@ -290,7 +290,7 @@ def test_very_many_own_updates_in_flight_are_not_kept() -> None:
     flight = pods[0].flight
     assert flight is not None
     assert len(flight.own_events) <= 64
-    q.put_back(pods[0], T0, rejectors=frozenset({"Fit"}))
+    q.requeue(pods[0], T0, rejectors=frozenset({"Fit"}))
     assert place(q, "p") is Place.BACKOFF
 
 
@@ -306,7 +306,7 @@ def test_done_pods_need_no_events_and_come_back_if_binding_fails() -> None:
     assert (q.statistics().in_flight_events, place(q, "p")) == ({}, Place.DONE)
     q.update(record("p", class_id=8), [OWN_LABEL], "old", "new", T0)
     assert q.waiting_pods() == []
-    q.put_back(pods[0], T0, rejectors=frozenset({"Taint"}))
+    q.requeue(pods[0], T0, rejectors=frozenset({"Taint"}))
     assert (place(q, "p"), pod(q, "p").record.class_id) == (Place.BACKOFF, 8)
 
 
@@ -320,7 +320,7 @@ def test_a_class_told_apart_anew_is_the_class_it_comes_back_with(done_first: boo
         q.done("uid-p", T0)
     q.reclassify("ns/p", "uid-p", 7)
     assert pods[0].record.class_id == 1
-    q.put_back(pods[0], T0)
+    q.requeue(pods[0], T0)
     assert pod(q, "p").record.class_id == 7
 
 
@@ -342,10 +342,10 @@ def test_a_pod_that_is_gone_does_not_come_back(happen: Callable[[SchedulingQueue
         q.done("uid-p", T0)
     happen(q)
     waiting = [each.uid for each in q.waiting_pods()]
-    q.put_back(pods[0], T0, rejectors=frozenset({"Fit"}))
+    q.requeue(pods[0], T0, rejectors=frozenset({"Fit"}))
     assert [each.uid for each in q.waiting_pods()] == waiting
     assert (q.in_flight_pods(), q.statistics().done) == ([], 0)
-    assert q.put_back(pods[0], T0) == ()
+    assert q.requeue(pods[0], T0) == ()
     q.delete("ns/p", "uid-p", T0)
 
 
@@ -354,7 +354,7 @@ def test_an_attempt_at_a_pod_that_was_made_again_is_void() -> None:
     q = queue()
     q.add(record("p"), T0)
     pods = popped(q, T0)
-    assert q.put_back(pods[0], T0, rejectors=frozenset({"Fit"}), record=record("p", uid="new")) == ()
+    assert q.requeue(pods[0], T0, rejectors=frozenset({"Fit"}), record=record("p", uid="new")) == ()
     assert (q.waiting_pods(), q.in_flight_pods()) == ([], [])
 
 
@@ -365,7 +365,7 @@ def test_the_newest_object_is_the_one_that_comes_back() -> None:
     pods = popped(q, T0)
     q.update(record("p", resource_version="2"), [], "old", "new", T0)
     q.reclassify("ns/p", "uid-p", 7)
-    q.put_back(pods[0], T0)
+    q.requeue(pods[0], T0)
     assert (pod(q, "p").record.resource_version, pod(q, "p").record.class_id) == ("2", 7)
 
 
@@ -376,7 +376,7 @@ def test_a_pod_that_was_lost_sight_of_and_seen_again_in_flight_comes_back() -> N
     pods = popped(q, T0, 1)
     q.delete("ns/p", "uid-p", T0)
     q.add(record("p"), T0)
-    q.put_back(pods[0], T0)
+    q.requeue(pods[0], T0)
     assert place(q, "p") is Place.BACKOFF
 
 
@@ -384,7 +384,7 @@ def test_putting_back_a_waiting_pod_is_refused_with_its_story() -> None:
     """Else a pod is in two places; and nobody can tell how it came to that."""
     q = parked()
     with pytest.raises(ImpossibleTransition, match="is unschedulable, cannot be put back") as caught:
-        q.put_back(pod(q, "p"), T0)
+        q.requeue(pod(q, "p"), T0)
     assert [move.to for move in caught.value.story] == [Place.ACTIVE, Place.IN_FLIGHT, Place.UNSCHEDULABLE]
     assert "ScheduleAttemptFailure" in str(caught.value)
 
@@ -399,7 +399,7 @@ def test_a_promised_node_keeps_a_pod_out_of_batches_before_its_object_says_so() 
         q.add(record(name), T0)
     pods = popped(q, T0, 8)
     for each in pods:
-        q.put_back(each, T0, rejectors=frozenset({"Fit"}), nominated_node="n1" if each.key == "ns/b" else None)
+        q.requeue(each, T0, rejectors=frozenset({"Fit"}), nominated_node="n1" if each.key == "ns/b" else None)
     assert q.nominator.node_of("uid-b") == "n1"
     q.on_event(NODE_ADD, None, "node", T0 + 9)
     assert [pop_names(q, T0 + 9, 8) for _ in range(3)] == [["a"], ["b"], ["c"]]
@@ -457,7 +457,7 @@ def test_metrics_and_status_say_what_is() -> None:
     assert statistics.refused_by == {(profile, "Fit"): 1, (profile, "Taint"): 1, (profile, "Gates"): 1}
     assert (statistics.scheduling_cycle, statistics.batches, statistics.in_flight) == (2, 2, 0)
     pop_names(q, T0)
-    found = {name: q.whereabouts(pod(q, name)) for name in ("refused", "error", "gated", "active")}
+    found = {name: q.status_of(pod(q, name)) for name in ("refused", "error", "gated", "active")}
     assert {name: where.place for name, where in found.items()} == {
         "refused": Place.UNSCHEDULABLE,
         "error": Place.BACKOFF,
@@ -467,12 +467,12 @@ def test_metrics_and_status_say_what_is() -> None:
     assert found["refused"].rejectors == ("Fit", "Taint")
     assert found["refused"].events == ("AssignedPodDelete", "NodeAdd", "NodeUpdateNodeTaint")
     assert (found["error"].until, found["gated"].gate) == (math.floor(T0 + 1), "Gates")
-    assert [move.cause for move in q.story_of("ns/gated")] == ["UnscheduledPodAdd, gated by Gates"]
+    assert [move.cause for move in q.transitions_of("ns/gated")] == ["UnscheduledPodAdd, gated by Gates"]
 
 
 def test_a_pod_of_an_unknown_profile_is_simply_tried_again() -> None:
     """Else a pod that no table of hints covers sleeps for ever."""
-    q = SchedulingQueue(HintTable({"another": REGISTRATIONS}), lambda pod: Gate.OPEN)
+    q = SchedulingQueue(HintTable({"another": REGISTRATIONS}), lambda pod: PreEnqueueResult.ALLOWED)
     q.add(record("p"), T0)
     fail(q, T0, "Fit")
     assert place(q, "p") is Place.BACKOFF

@@ -17,10 +17,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from queue_builders import GATES_GONE, NODE_ADD, NODE_TAINT, OWN_LABEL, POD_DELETE, T0, queue, record
 
 from trireme.framework.cluster_event import ClusterEvent
+from trireme.queueing.pre_enqueue import PreEnqueueResult
 from trireme.queueing.queue_hints import Decision, Hint, Registration, one_by_one
-from trireme.queueing.queue_places import Gate
-from trireme.queueing.queue_pod import Place, QueuedPod
-from trireme.queueing.queue_remote import AskHint, AskPreEnqueue
+from trireme.queueing.queued_pod import Place, QueuedPodInfo
+from trireme.queueing.remote_calls import CallPreEnqueue, CallQueueingHint
 
 NAMES = [f"p{index}" for index in range(8)]
 CLASSES = range(6)
@@ -42,7 +42,7 @@ REMOTE = {("Far", NODE_ADD)}
 
 
 def _registration(plugin: str, event: ClusterEvent, helps: Any) -> Registration:
-    def hint(pod: QueuedPod, event: ClusterEvent, old: Any, new: Any) -> Hint:
+    def hint(pod: QueuedPodInfo, event: ClusterEvent, old: Any, new: Any) -> Hint:
         return Hint.QUEUE if helps(pod.record.class_id, new) else Hint.SKIP
 
     return Registration(plugin, event, one_by_one(hint))
@@ -57,7 +57,7 @@ REGISTRATIONS = [_registration(plugin, event, helps) for (plugin, event), helps 
 class Attempt:
     """A popped pod, and what has happened since."""
 
-    pod: QueuedPod
+    pod: QueuedPodInfo
     events: list[tuple[ClusterEvent, int, int | None]] = field(default_factory=list)  # event, object, highest priority
     class_id: int = 0
     woken: bool = False
@@ -77,14 +77,14 @@ class QueueMachine(RuleBasedStateMachine):
         self.done_pods: dict[str, Attempt] = {}  # uid -> attempt
         self.closed: set[str] = set()
         self.far: set[str] = set()
-        self.questions: list[AskHint | AskPreEnqueue] = []
+        self.questions: list[CallQueueingHint | CallPreEnqueue] = []
         self.behind: dict[str, Counter[int]] = {}
 
-    def _pre_enqueue(self, pod: QueuedPod) -> str | Gate:
+    def _pre_enqueue(self, pod: QueuedPodInfo) -> str | PreEnqueueResult:
         name = pod.record.key.removeprefix("ns/")
         if name in self.closed:
             return "Gates"
-        return Gate.ASK if name in self.far else Gate.OPEN
+        return PreEnqueueResult.CALL_REMOTE if name in self.far else PreEnqueueResult.ALLOWED
 
     # --- stimuli ---
 
@@ -195,7 +195,7 @@ class QueueMachine(RuleBasedStateMachine):
             assert self.waiting.pop(pod.key.removeprefix("ns/")) == pod.uid
             self.flights[pod.uid] = Attempt(pod, class_id=pod.record.class_id)
 
-    def _check_turns(self, active: list[QueuedPod], taken: list[QueuedPod]) -> None:
+    def _check_turns(self, active: list[QueuedPodInfo], taken: list[QueuedPodInfo]) -> None:
         """Nobody waits behind two batches of one other class of its priority."""
         taken_uids = {pod.uid for pod in taken}
         batch = taken[0].record
@@ -215,12 +215,12 @@ class QueueMachine(RuleBasedStateMachine):
         rejectors=st.frozensets(st.sampled_from(PLUGINS), max_size=2),
         pending=st.frozensets(st.sampled_from(PLUGINS), max_size=1),
     )
-    def put_back(self, data: st.DataObject, rejectors: frozenset[str], pending: frozenset[str]) -> None:
+    def requeue(self, data: st.DataObject, rejectors: frozenset[str], pending: frozenset[str]) -> None:
         """An attempt fails, by refusal or by error."""
         attempt = self.flights.pop(data.draw(st.sampled_from(sorted(self.flights))))
         pod = attempt.pod
         name = pod.key.removeprefix("ns/")
-        self._told(self.queue.put_back(pod, self.now, rejectors=rejectors, pending_plugins=pending))
+        self._told(self.queue.requeue(pod, self.now, rejectors=rejectors, pending_plugins=pending))
         if attempt.deleted or name in self.waiting:
             assert pod.place is Place.GONE
             return
@@ -260,7 +260,7 @@ class QueueMachine(RuleBasedStateMachine):
         attempt = self.done_pods.pop(data.draw(st.sampled_from(sorted(self.done_pods))))
         pod = attempt.pod
         name = pod.key.removeprefix("ns/")
-        self._told(self.queue.put_back(pod, self.now, rejectors=frozenset({"Fit"})))
+        self._told(self.queue.requeue(pod, self.now, rejectors=frozenset({"Fit"})))
         if name in self.waiting:
             assert pod.place is Place.GONE
             return
@@ -324,17 +324,17 @@ class QueueMachine(RuleBasedStateMachine):
         question = data.draw(st.sampled_from(self.questions))
         self.questions.remove(question)
         for _ in range(1 + twice):
-            if isinstance(question, AskPreEnqueue):
+            if isinstance(question, CallPreEnqueue):
                 gated_by = "" if answer == "yes" else "FarGate"
-                self._told(self.queue.pre_enqueue_answered(question.ask_id, gated_by, self.now))
+                self._told(self.queue.pre_enqueue_answered(question.call_id, gated_by, self.now))
             else:
                 hint = Hint.QUEUE if answer == "yes" else Hint.SKIP
                 hints = None if answer == "failed" else [hint] * len(question.pods)
-                self._told(self.queue.hint_answered(question.ask_id, hints, self.now))
+                self._told(self.queue.hint_answered(question.call_id, hints, self.now))
 
     # --- the model ---
 
-    def _attempt_of(self, pod: QueuedPod) -> Attempt | None:
+    def _attempt_of(self, pod: QueuedPodInfo) -> Attempt | None:
         return self.flights.get(pod.uid) or self.done_pods.get(pod.uid)
 
     def _told(self, instructions: Any) -> None:
@@ -342,7 +342,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     def _naive(
         self,
-        pod: QueuedPod,
+        pod: QueuedPodInfo,
         class_id: int,
         event: ClusterEvent,
         number: int,
@@ -360,12 +360,12 @@ class QueueMachine(RuleBasedStateMachine):
             return Decision.IMMEDIATELY
         return Decision.AFTER_BACKOFF if said else Decision.STAY
 
-    def _expect_entry(self, pod: QueuedPod, decision: Decision, *, gate: bool = True) -> None:
+    def _expect_entry(self, pod: QueuedPodInfo, decision: Decision, *, gate: bool = True) -> None:
         """The pod is where the decision sends it, unless a gate holds it."""
-        verdict = self._pre_enqueue(pod) if gate else Gate.OPEN
+        verdict = self._pre_enqueue(pod) if gate else PreEnqueueResult.ALLOWED
         if verdict == "Gates":
             expected = Place.UNSCHEDULABLE
-        elif verdict is Gate.ASK:
+        elif verdict is PreEnqueueResult.CALL_REMOTE:
             expected = Place.ASKED
         elif decision is Decision.STAY:
             expected = Place.UNSCHEDULABLE
@@ -373,9 +373,9 @@ class QueueMachine(RuleBasedStateMachine):
             expected = Place.BACKOFF
         else:
             expected = Place.ACTIVE
-        assert pod.place is expected, self.queue.story_of(pod.key)
+        assert pod.place is expected, self.queue.transitions_of(pod.key)
 
-    def _backs_off(self, pod: QueuedPod) -> bool:
+    def _backs_off(self, pod: QueuedPodInfo) -> bool:
         failures = pod.consecutive_errors or pod.unschedulable_count
         expiry = math.floor(pod.timestamp + min(10, 2 ** (failures - 1))) if failures else 0
         return expiry >= math.floor(self.now)
@@ -401,7 +401,7 @@ class QueueMachine(RuleBasedStateMachine):
         }
         self._check_statistics(found)
 
-    def _check_statistics(self, found: list[tuple[QueuedPod, Place]]) -> None:
+    def _check_statistics(self, found: list[tuple[QueuedPodInfo, Place]]) -> None:
         statistics = self.queue.statistics()
         count = Counter(place for _, place in found)
         assert statistics.active == count[Place.ACTIVE]
@@ -443,8 +443,8 @@ class QueueMachine(RuleBasedStateMachine):
             self.queue.done(uid, self.now)
         for _ in range(3):
             for question in self.questions:
-                if isinstance(question, AskPreEnqueue):
-                    self.queue.pre_enqueue_answered(question.ask_id, "", self.now)
+                if isinstance(question, CallPreEnqueue):
+                    self.queue.pre_enqueue_answered(question.call_id, "", self.now)
             self.now += 301
             self.queue.flush_unschedulable(self.now)
             self.queue.flush_backoff(self.now)

@@ -15,7 +15,7 @@ from trireme.cache import pod_projection
 from trireme.filter import service
 from trireme.framework import resizes
 from trireme.plugins import deferred_pod_scheduling, node_resources_fit
-from trireme.queueing.queue_pod import Place
+from trireme.queueing.queued_pod import Place
 from trireme.v1 import core_pb2, filter_pb2
 from trireme_kube.client.watch import EventKind
 

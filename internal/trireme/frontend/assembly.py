@@ -30,13 +30,13 @@ from trireme.frontend.phase_clients import (
 from trireme.frontend.serving import metrics_observed
 from trireme.frontend.term import Term
 from trireme.queueing import (
+    backoff,
     hints,
     nominator,
     pre_enqueue,
-    queue_backoff,
     queue_hints,
-    queue_pod,
-    queue_remote,
+    queued_pod,
+    remote_calls,
     scheduling_queue,
 )
 from trireme.rpc import dialing
@@ -171,7 +171,7 @@ class Frontend:
         if self._with_groups:
             self._groups = self._make_groups()
             make_queue = self._groups.make_queue
-        self._backoff = queue_backoff.BackoffPolicy(
+        self._backoff = backoff.BackoffPolicy(
             float(config.pod_initial_backoff_seconds),
             float(config.pod_max_backoff_seconds),
             pop_early=completed.gates.enabled("SchedulerPopFromBackoffQ"),
@@ -396,13 +396,13 @@ class Frontend:
             namespace, _, name = placed.key.partition("/")
             self.object_waits.touched([(pre_binding.POD, namespace, name)])
 
-    def _carry_out(self, instructions: queue_remote.Instructions) -> None:
+    def _carry_out(self, instructions: remote_calls.Instructions) -> None:
         """The queue was told something: what it wants done is, and it may have a pod that can be tried now."""
         if instructions:
             self.remote_queue.carry_out(instructions)
         self.wake()
 
-    def _pod_of(self, pod: queue_pod.QueuedPod) -> core_pb2.Pod:
+    def _pod_of(self, pod: queued_pod.QueuedPodInfo) -> core_pb2.Pod:
         """The pod as plugins see it: its class's fields, and its own name."""
         out = core_pb2.Pod()
         pending: cluster_watch.PendingPod = pod.record.pod
@@ -412,14 +412,14 @@ class Frontend:
         out.metadata.uid = pending.parsed.uid
         return out
 
-    def _pre_enqueue_answered(self, ask_id: int, gated_by: str, reason: str) -> None:
-        self._carry_out(self.queue.pre_enqueue_answered(ask_id, gated_by, self._now(), reason))
+    def _pre_enqueue_answered(self, call_id: int, gated_by: str, reason: str) -> None:
+        self._carry_out(self.queue.pre_enqueue_answered(call_id, gated_by, self._now(), reason))
 
-    def _repeat_pre_enqueue(self, ask_id: int) -> bool:
-        return self.queue.repeat_pre_enqueue(ask_id)
+    def _repeat_pre_enqueue(self, call_id: int) -> bool:
+        return self.queue.repeat_pre_enqueue(call_id)
 
-    def _hint_answered(self, ask_id: int, said: Sequence[queue_hints.Hint] | None) -> None:
-        self._carry_out(self.queue.hint_answered(ask_id, said, self._now()))
+    def _hint_answered(self, call_id: int, said: Sequence[queue_hints.Hint] | None) -> None:
+        self._carry_out(self.queue.hint_answered(call_id, said, self._now()))
 
     def _still_pending(self, key: str, uid: str) -> bool:
         return self.watch.pending(uid) is not None and self.cache.pod(uid) is None
@@ -450,7 +450,7 @@ class Frontend:
         return [
             pod
             for pod, queued in places.items()
-            if queued is not None and queued.uid == pod[1] and queued.place is queue_pod.Place.ACTIVE
+            if queued is not None and queued.uid == pod[1] and queued.place is queued_pod.Place.ACTIVE
         ]
 
     def wake(self) -> None:
@@ -522,7 +522,7 @@ class Frontend:
         self._carry_out(self.queue.on_event(remote_plugins.PLUGIN_JOINED, None, None, self._now()))
         self._hints.replace(self._registrations())
         for profile in self._missing_plugins:
-            self._carry_out(self.queue.gate_again(profile, remote_plugins.PLUGIN_REJECTED, self._now()))
+            self._carry_out(self.queue.recheck_pre_enqueue(profile, remote_plugins.PLUGIN_REJECTED, self._now()))
         self.wake()
 
     def _configure_phases(self, configuration: snapshot_pb2.Configuration) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from trireme.config import commandline, model, own
 from trireme.framework.registry import ExtensionPoint
-from trireme.queueing import pod_groups
+from trireme.queueing.groups import queued_group
 from trireme.v1 import plugin_pb2, snapshot_pb2
 
 POINTS: Mapping[ExtensionPoint, plugin_pb2.ExtensionPoint.ValueType] = {
@@ -24,7 +24,7 @@ POINTS: Mapping[ExtensionPoint, plugin_pb2.ExtensionPoint.ValueType] = {
 }
 
 # In-tree plugins whose part at Permit is the frontend's own.
-OWN_PERMIT = frozenset({pod_groups.GANG_SCHEDULING, "DeferredPodScheduling"})
+OWN_PERMIT = frozenset({queued_group.GANG_SCHEDULING, "DeferredPodScheduling"})
 
 _FAILURE_POLICIES = {
     "Fail": snapshot_pb2.FAILURE_POLICY_FAIL,

@@ -14,7 +14,7 @@ from trireme.config import commandline, model
 from trireme.framework import cluster_event
 from trireme.framework.registry import ExtensionPoint
 from trireme.plugin_api import pod_fields
-from trireme.queueing import queue_hints, queue_pod, queue_remote
+from trireme.queueing import queue_hints, queued_pod, remote_calls
 from trireme.remote import remote_client, remote_connection, remote_stages
 from trireme.scheduling import cluster_watch, pre_enqueue_calls
 from trireme.v1 import core_pb2, cycle_pb2, plugin_pb2, snapshot_pb2
@@ -109,7 +109,7 @@ class RemoteQueue:
         configuration: snapshot_pb2.Configuration,
         config_hash: Callable[[], int],
         profiles: Sequence[model.CompletedProfile],
-        pod_of: Callable[[queue_pod.QueuedPod], core_pb2.Pod],
+        pod_of: Callable[[queued_pod.QueuedPodInfo], core_pb2.Pod],
         pre_enqueue_answered: Callable[[int, str, str], None],
         repeat_pre_enqueue: Callable[[int], bool],
         hint_answered: Callable[[int, Sequence[queue_hints.Hint] | None], None],
@@ -164,15 +164,15 @@ class RemoteQueue:
         """The remote plugins that have a say on who enters the queue."""
         return [plugin.name for plugin in self._gates.get(profile, ())]
 
-    def carry_out(self, instructions: queue_remote.Instructions) -> None:
+    def carry_out(self, instructions: remote_calls.Instructions) -> None:
         """Ask, beside everything else."""
         for instruction in instructions:
-            if isinstance(instruction, queue_remote.AskPreEnqueue):
+            if isinstance(instruction, remote_calls.CallPreEnqueue):
                 self.background.start(self.pre_enqueue_calls.ask(instruction))
             else:
                 self.background.start(self._ask_hint(instruction))
 
-    async def _ask_hint(self, asked: queue_remote.AskHint) -> None:
+    async def _ask_hint(self, asked: remote_calls.CallQueueingHint) -> None:
         event = plugin_pb2.ClusterEvent(
             resource=asked.event.resource, actions=cluster_event.action_names(asked.event.action), hint=True
         )
@@ -183,10 +183,10 @@ class RemoteQueue:
         if plugin is not None:
             answers = await plugin.queueing_hint(event, _json(asked.old), _json(asked.new), pods)
         if answers is None:
-            self._hint_answered(asked.ask_id, None)
+            self._hint_answered(asked.call_id, None)
             return
         hints = [queue_hints.Hint.QUEUE if helps else queue_hints.Hint.SKIP for helps in answers]
-        self._hint_answered(asked.ask_id, hints)
+        self._hint_answered(asked.call_id, hints)
 
 
 def _json(entry: Any) -> bytes:

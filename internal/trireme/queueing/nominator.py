@@ -12,7 +12,7 @@ kube-scheduler, where such pods are in no queue.
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from trireme.queueing.queue_pod import PodRecord
+from trireme.queueing.queued_pod import PodInfo
 
 
 class Nominated(NamedTuple):
@@ -54,7 +54,7 @@ class Nominator:
     def __len__(self) -> int:
         return len(self._node_of)
 
-    def nominate(self, record: PodRecord, node: str | None = None) -> None:
+    def nominate(self, record: PodInfo, node: str | None = None) -> None:
         """Promises `node` to the pod; empty takes the promise back; None: what its object says.
 
         A pod that is gone, or has a node by now, loses its promise.
@@ -75,7 +75,7 @@ class Nominator:
             self._by_node.setdefault(wanted, {})[record.uid] = pod
         self._tell(pod, before, wanted)
 
-    def update(self, old: PodRecord, new: PodRecord) -> None:
+    def update(self, old: PodInfo, new: PodInfo) -> None:
         """Follows an update of the object. A promise that neither object mentions stays."""
         if old.uid != new.uid:
             self.delete(old.uid)

@@ -1,17 +1,31 @@
-"""PreEnqueue of the in-tree plugins: what holds a pod back from the queue.
+"""PreEnqueue: what the queue asks of each pod that wants to enter, and how the in-tree plugins answer.
 
 Source: pkg/scheduler/framework/plugins/schedulinggates, …/defaultpreemption, …/dynamicresources.
 """
 
+import enum
 from collections.abc import Callable, Iterable
 
 from trireme.config import model
 from trireme.framework.registry import ExtensionPoint
-from trireme.queueing import queue_places, queue_pod
-from trireme.queueing.queue_places import DEFAULT_PREEMPTION
+from trireme.queueing import queued_pod
 
 SCHEDULING_GATES = "SchedulingGates"
 DYNAMIC_RESOURCES = "DynamicResources"
+# It holds a preemptor back while its victims are being deleted.
+DEFAULT_PREEMPTION = "DefaultPreemption"
+
+
+class PreEnqueueResult(enum.Enum):
+    """What PreEnqueue may answer beside the name of the plugin that refuses."""
+
+    ALLOWED = "allowed"
+    #: No local plugin refuses; a remote one has to be called.
+    CALL_REMOTE = "call remote"
+
+
+# PreEnqueue of all local plugins: `PreEnqueueResult`, or the name of the plugin that refuses.
+PreEnqueue = Callable[[queued_pod.QueuedPodInfo], str | PreEnqueueResult]
 
 
 def gate_of(
@@ -20,7 +34,7 @@ def gate_of(
     preempting: Callable[[str], bool],
     lacks_claims: Callable[[int], bool],
     missing_plugin: Callable[[str], str] = lambda profile: "",
-) -> queue_places.PreEnqueue:
+) -> PreEnqueue:
     """The question that the queue asks of each pod that wants to enter; `ask_remote` says so of a profile.
 
     `preempting` says of a UID whether victims of the pod are still to be deleted; `lacks_claims` of a class whether a
@@ -32,7 +46,7 @@ def gate_of(
     preempting_profiles = frozenset(name for name, plugins in points.items() if DEFAULT_PREEMPTION in plugins)
     claiming_profiles = frozenset(name for name, plugins in points.items() if DYNAMIC_RESOURCES in plugins)
 
-    def pre_enqueue(pod: queue_pod.QueuedPod) -> str | queue_places.Gate:
+    def pre_enqueue(pod: queued_pod.QueuedPodInfo) -> str | PreEnqueueResult:
         missing = missing_plugin(pod.record.profile)
         if missing:
             return missing
@@ -42,6 +56,6 @@ def gate_of(
             return DEFAULT_PREEMPTION
         if pod.record.profile in claiming_profiles and pod.record.class_id > 0 and lacks_claims(pod.record.class_id):
             return DYNAMIC_RESOURCES
-        return queue_places.Gate.ASK if ask_remote(pod.record.profile) else queue_places.Gate.OPEN
+        return PreEnqueueResult.CALL_REMOTE if ask_remote(pod.record.profile) else PreEnqueueResult.ALLOWED
 
     return pre_enqueue

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from trireme.framework import cluster_event
 from trireme.framework.cluster_event import ClusterEvent
-from trireme.queueing.queue_pod import QueuedPod
+from trireme.queueing.queued_pod import QueuedPodInfo
 
 
 class Hint(enum.Enum):
@@ -37,9 +37,9 @@ class Decision(enum.IntEnum):
 
 
 # Asks about all the pods at once: (event, old object, new object, pods) -> one hint for each pod.
-HintFunction = Callable[[ClusterEvent, Any, Any, Sequence[QueuedPod]], Sequence[Hint]]
+HintFunction = Callable[[ClusterEvent, Any, Any, Sequence[QueuedPodInfo]], Sequence[Hint]]
 # Asks about one pod: (pod, event, old object, new object).
-OneHint = Callable[[QueuedPod, ClusterEvent, Any, Any], Hint]
+OneHint = Callable[[QueuedPodInfo, ClusterEvent, Any, Any], Hint]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class HintTable:
         event: ClusterEvent,
         old: Any,
         new: Any,
-        pods: Sequence[QueuedPod],
+        pods: Sequence[QueuedPodInfo],
     ) -> tuple[list[Decision], list[Question]]:
         """What the event means for each pod, as far as it can be said here, and what remote plugins must be asked."""
         decisions = [Decision.STAY] * len(pods)
@@ -147,7 +147,7 @@ class HintTable:
         event: ClusterEvent,
         old: Any,
         new: Any,
-        pods: Sequence[QueuedPod],
+        pods: Sequence[QueuedPodInfo],
         indexes: tuple[int, ...],
     ) -> Sequence[Hint]:
         hints: Sequence[Hint] = [Hint.QUEUE] * len(indexes)
@@ -180,13 +180,13 @@ def _unrolled(profiles: Mapping[str, Iterable[Registration]]) -> dict[str, tuple
 def one_by_one(hint: OneHint) -> HintFunction:
     """A function of one pod as one of many. It may raise for one pod without an effect on the others."""
 
-    def hint_all(event: ClusterEvent, old: Any, new: Any, pods: Sequence[QueuedPod]) -> Sequence[Hint]:
+    def hint_all(event: ClusterEvent, old: Any, new: Any, pods: Sequence[QueuedPodInfo]) -> Sequence[Hint]:
         return [_hint_one(hint, pod, event, old, new) for pod in pods]
 
     return hint_all
 
 
-def _hint_one(hint: OneHint, pod: QueuedPod, event: ClusterEvent, old: Any, new: Any) -> Hint:
+def _hint_one(hint: OneHint, pod: QueuedPodInfo, event: ClusterEvent, old: Any, new: Any) -> Hint:
     try:
         return hint(pod, event, old, new)
     except Exception:

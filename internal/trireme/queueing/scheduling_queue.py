@@ -7,11 +7,11 @@ tell apart are weighed once.
 
 The invariant: every pod is in exactly one place, and only a stimulus moves it.
 
-    active         may be tried now, in QueueSort's order (`queue_classes`)
-    back-off       failed, and waits a time (`queue_backoff`)
-    unschedulable  refused, and waits for an event; or held back by a gate (`queue_unschedulable`)
-    asked          a remote PreEnqueue plugin is asked whether it may enter (`queue_remote`)
-    in flight      popped and not done; what happens meanwhile is kept for it (`queue_events`, `queue_judge`)
+    active         may be tried now, in QueueSort's order (`active`)
+    back-off       failed, and waits a time (`backoff`)
+    unschedulable  refused, and waits for an event; or held back by a gate (`unschedulable`)
+    asked          a remote PreEnqueue plugin is asked whether it may enter (`remote_calls`)
+    in flight      popped and not done; what happens meanwhile is kept for it (`in_flight_events`, `requeue_evaluator`)
     done           in the hands of who binds it, until it is put back, or `delete` says that it has a node or is gone
 
 A stimulus that cannot be, such as putting back a pod that is queued, raises `ImpossibleTransition` with the pod's
@@ -26,18 +26,19 @@ from typing import Any, Final, NamedTuple
 
 from trireme.framework import cluster_event
 from trireme.framework.cluster_event import ClusterEvent
+from trireme.queueing.active import ClassAhead
+from trireme.queueing.backoff import BackoffPolicy
+from trireme.queueing.in_flight_events import DEFAULT_LIMIT, InFlightEvent, InFlightEvents
 from trireme.queueing.nominator import Nominator
-from trireme.queueing.queue_backoff import BackoffPolicy
-from trireme.queueing.queue_classes import ClassAhead
-from trireme.queueing.queue_events import DEFAULT_LIMIT, EventLog, Happened
+from trireme.queueing.pre_enqueue import PreEnqueue
 from trireme.queueing.queue_hints import Decision, Hint, HintTable
-from trireme.queueing.queue_judge import Judge
-from trireme.queueing.queue_places import Places, PreEnqueue
-from trireme.queueing.queue_pod import NOBODY, Asking, Flight, Place, PodRecord, QueuedPod
-from trireme.queueing.queue_remote import GroupTarget, Instructions, PodTarget, Questions, Target
-from trireme.queueing.queue_statistics import QueueStatistics, Whereabouts
-from trireme.queueing.queue_story import DELETED, ImpossibleTransition, Move
-from trireme.queueing.queue_unschedulable import Group
+from trireme.queueing.queue_status import QueueStatistics, QueueStatus
+from trireme.queueing.queued_pod import NO_PLUGINS, Asking, Flight, Place, PodInfo, QueuedPodInfo
+from trireme.queueing.remote_calls import GroupTarget, Instructions, PodTarget, RemoteCalls, Target
+from trireme.queueing.requeue_evaluator import RequeueEvaluator
+from trireme.queueing.transition_log import DELETED, ImpossibleTransition, Transition
+from trireme.queueing.transitions import Transitions
+from trireme.queueing.unschedulable import Group
 
 DEFAULT_MAX_IN_UNSCHEDULABLE: Final = 300.0
 # How often the shell calls `flush_unschedulable`.
@@ -58,7 +59,7 @@ class Batch(NamedTuple):
 
     class_id: int
     profile: str
-    pods: list[QueuedPod]
+    pods: list[QueuedPodInfo]
 
 
 class SchedulingQueue:
@@ -79,16 +80,16 @@ class SchedulingQueue:
         self._hints = hints
         self._policy = policy
         self._max_in_unschedulable = max_in_unschedulable
-        self._log = EventLog(event_limit)
-        self._questions = Questions()
-        self._judge = Judge(hints, self._log, self._questions)
-        self._places = Places(policy, pre_enqueue, self._log, self._questions)
+        self._log = InFlightEvents(event_limit)
+        self._questions = RemoteCalls()
+        self._judge = RequeueEvaluator(hints, self._log, self._questions)
+        self._places = Transitions(policy, pre_enqueue, self._log, self._questions)
         self._cycle = 0
         self._batches = 0
 
     # --- pods come, change and go ------------------------------------------------------------------------------------
 
-    def add(self, record: PodRecord, now: float) -> Instructions:
+    def add(self, record: PodInfo, now: float) -> Instructions:
         """A pod without a node appeared. One that is known already is updated."""
         places = self._places
         if self._popped(record.uid) is not None:
@@ -99,13 +100,13 @@ class SchedulingQueue:
                 return self.update(record, (), None, None, now)
             self.nominator.delete(known.record.uid)
             places.remove(known, now, "replaced")
-        pod = places.queued[record.key] = QueuedPod(record, now)
+        pod = places.queued[record.key] = QueuedPodInfo(record, now)
         if record.nominated_node:
             self.nominator.nominate(record)
         places.enter(pod, Place.ACTIVE, _ADDED, now)
         return self._questions.take_instructions()
 
-    def update(self, record: PodRecord, events: Sequence[ClusterEvent], old: Any, new: Any, now: float) -> Instructions:
+    def update(self, record: PodInfo, events: Sequence[ClusterEvent], old: Any, new: Any, now: float) -> Instructions:
         """The object of a pod without a node changed; `events` says how, as `pod_update_events(target=True)`.
 
         Of a pod that is in flight or done the change is only recorded. An unknown pod is added.
@@ -138,9 +139,9 @@ class SchedulingQueue:
             popped.flight.newest = (popped.flight.newest or popped.record)._replace(class_id=class_id)
         elif pod is not None and pod.record.uid == uid:
             self._places.replace_record(pod, pod.record._replace(class_id=class_id))
-            promised = self.nominator.node_of(uid)
-            if promised:
-                self.nominator.nominate(pod.record, promised)
+            nominated_node = self.nominator.node_of(uid)
+            if nominated_node:
+                self.nominator.nominate(pod.record, nominated_node)
 
     def delete(self, key: str, uid: str, now: float, cause: str = DELETED) -> Instructions:
         """The pod is gone, or has a node. Without effect if it is unknown. If it was popped, it is not taken back.
@@ -208,14 +209,14 @@ class SchedulingQueue:
         if pod is not None and pod.flight is not None:
             self._places.finish(pod, pod.flight, now)
 
-    def put_back(
+    def requeue(
         self,
-        pod: QueuedPod,
+        pod: QueuedPodInfo,
         now: float,
         *,
-        rejectors: frozenset[str] = NOBODY,
-        pending_plugins: frozenset[str] = NOBODY,
-        record: PodRecord | None = None,
+        rejectors: frozenset[str] = NO_PLUGINS,
+        pending_plugins: frozenset[str] = NO_PLUGINS,
+        record: PodInfo | None = None,
         nominated_node: str | None = None,
     ) -> Instructions:
         """The attempt failed: refused by these plugins, or by error if there are none.
@@ -250,10 +251,10 @@ class SchedulingQueue:
     # --- what happens in the cluster, and time -----------------------------------------------------------------------
 
     def listens(self) -> bool:
-        """Whether anybody waits for an event, or is tried and may wait then. If not, `passed_by` says all of it."""
+        """Whether anybody waits for an event, or is tried and may wait then. If not, `skip_event` says all of it."""
         return self._log.wanted or bool(self._places.unschedulable.group_count)
 
-    def passed_by(self, event: ClusterEvent) -> None:
+    def skip_event(self, event: ClusterEvent) -> None:
         """Something changed while nobody listened."""
 
     def on_event(
@@ -273,7 +274,7 @@ class SchedulingQueue:
         matching = self._hints.matching(event)
         if not matching:
             return ()
-        self._log.append(Happened(event, old, new, max_priority))
+        self._log.append(InFlightEvent(event, old, new, max_priority))
         if not self._places.unschedulable.group_count:
             return self._questions.take_instructions()
         for profile, registrations in matching.items():
@@ -301,7 +302,7 @@ class SchedulingQueue:
             self._wake(pod, Decision.AFTER_BACKOFF, cluster_event.UNSCHEDULABLE_TIMEOUT, now)
         return self._questions.take_instructions()
 
-    def gate_again(self, profile: str, event: ClusterEvent, now: float) -> Instructions:
+    def recheck_pre_enqueue(self, profile: str, event: ClusterEvent, now: float) -> Instructions:
         """PreEnqueue may refuse now pods of the profile that it let in, or that it was asked about."""
         places = self._places
         for pod in [pod for pod in places.queued.values() if pod.record.profile == profile and self._by_itself(pod)]:
@@ -313,12 +314,12 @@ class SchedulingQueue:
 
     # --- answers of remote plugins -----------------------------------------------------------------------------------
 
-    def repeat_pre_enqueue(self, ask_id: int) -> bool:
+    def repeat_pre_enqueue(self, call_id: int) -> bool:
         """The call failed and is made again now: its answer will know of all that has happened before.
 
         False: the answer is not wanted any more.
         """
-        pod = self._questions.asked_about(ask_id)
+        pod = self._questions.asked_about(call_id)
         asking = None if pod is None else self._asking(pod)
         if asking is None:
             return False
@@ -326,9 +327,9 @@ class SchedulingQueue:
         asking.cell = self._log.open(1)
         return True
 
-    def pre_enqueue_answered(self, ask_id: int, gated_by: str, now: float, reason: str = "") -> Instructions:
+    def pre_enqueue_answered(self, call_id: int, gated_by: str, now: float, reason: str = "") -> Instructions:
         """Remote plugins let the pod in (empty), or this one refused it, for this reason. Old answers are void."""
-        pod = self._questions.close_pre_enqueue(ask_id)
+        pod = self._questions.close_pre_enqueue(call_id)
         if pod is None or pod.asking is None:
             return ()
         asking = pod.asking
@@ -346,9 +347,9 @@ class SchedulingQueue:
             self._places.park(pod, asking.label, now)
         return self._questions.take_instructions()
 
-    def hint_answered(self, ask_id: int, hints: Sequence[Hint] | None, now: float) -> Instructions:
+    def hint_answered(self, call_id: int, hints: Sequence[Hint] | None, now: float) -> Instructions:
         """The remote plugin answered, one hint for each pod asked about; None: it could not be asked."""
-        question = self._questions.close_hint(ask_id, hints)
+        question = self._questions.close_hint(call_id, hints)
         if question is None or question.answers is None:
             return ()
         for targets, hint in zip(question.targets, question.answers, strict=True):
@@ -385,18 +386,18 @@ class SchedulingQueue:
         """When `flush_backoff` has something to do; None: not before a pod fails."""
         return self._places.backoff.next_expiry()
 
-    def get(self, key: str) -> QueuedPod | None:
+    def get(self, key: str) -> QueuedPodInfo | None:
         """The waiting pod of that name; one in flight or done only if none waits."""
         places = self._places
         pod = places.queued.get(key)
         popped = itertools.chain(places.in_flight.values(), places.done.values())
         return pod or next((pod for pod in popped if pod.record.key == key), None)
 
-    def whereabouts(self, pod: QueuedPod) -> Whereabouts:
+    def status_of(self, pod: QueuedPodInfo) -> QueueStatus:
         """Where the pod is and what it waits for."""
         waits_for = (pod.gated_by,) if pod.gated_by else pod.rejectors
         parked = pod.place is Place.UNSCHEDULABLE
-        return Whereabouts(
+        return QueueStatus(
             place=pod.place,
             since=pod.timestamp,
             attempts=pod.attempts,
@@ -407,20 +408,20 @@ class SchedulingQueue:
             events=tuple(self._hints.registered(pod.record.profile, waits_for)) if parked else (),
         )
 
-    def story_of(self, key: str) -> list[Move]:
+    def transitions_of(self, key: str) -> list[Transition]:
         """The pod's last moves, as far as they are remembered."""
         return self._places.story.of(key)
 
-    def waiting_pods(self) -> list[QueuedPod]:
+    def waiting_pods(self) -> list[QueuedPodInfo]:
         """All pods that wait, in no particular order."""
         return list(self._places.queued.values())
 
-    def pods(self) -> list[QueuedPod]:
+    def pods(self) -> list[QueuedPodInfo]:
         """All pods: those that wait, those in flight, and those that are done."""
         places = self._places
         return [*places.queued.values(), *places.in_flight.values(), *places.done.values()]
 
-    def in_flight_pods(self) -> list[QueuedPod]:
+    def in_flight_pods(self) -> list[QueuedPodInfo]:
         """All pods that are being scheduled."""
         return list(self._places.in_flight.values())
 
@@ -449,22 +450,22 @@ class SchedulingQueue:
 
     # --- within ------------------------------------------------------------------------------------------------------
 
-    def _asking(self, pod: QueuedPod) -> Asking | None:
+    def _asking(self, pod: QueuedPodInfo) -> Asking | None:
         """The question about the pod that is open."""
         return pod.asking
 
-    def _by_itself(self, pod: QueuedPod) -> bool:
+    def _by_itself(self, pod: QueuedPodInfo) -> bool:
         """It is a pod, and not queued for others."""
         return True
 
-    def _popped(self, uid: str) -> QueuedPod | None:
+    def _popped(self, uid: str) -> QueuedPodInfo | None:
         """The pod, if it is in flight or done."""
         return self._places.in_flight.get(uid) or self._places.done.get(uid)
 
     def _note_failure(
         self,
-        pod: QueuedPod,
-        newest: PodRecord,
+        pod: QueuedPodInfo,
+        newest: PodInfo,
         now: float,
         rejectors: frozenset[str],
         pending_plugins: frozenset[str],
@@ -486,19 +487,19 @@ class SchedulingQueue:
         self.nominator.nominate(pod.record, nominated_node)
         pod.record = self._as_promised(pod.record)
 
-    def _as_promised(self, record: PodRecord) -> PodRecord:
+    def _as_promised(self, record: PodInfo) -> PodInfo:
         """The record of a pod that may have been promised a node, though its object does not say so yet."""
-        known = record.promised or not self.nominator.node_of(record.uid)
-        return record if known else record._replace(promised=True)
+        known = record.nominated or not self.nominator.node_of(record.uid)
+        return record if known else record._replace(nominated=True)
 
     def _wake(
-        self, pod: QueuedPod, decision: Decision, event: ClusterEvent, now: float, *, counted: bool = True
+        self, pod: QueuedPodInfo, decision: Decision, event: ClusterEvent, now: float, *, counted: bool = True
     ) -> None:
         """Moves an unschedulable pod. `counted`: as incoming, if a gate sends it back to where it was."""
         self._places.leave(pod)
         self._places.requeue(pod, decision, event.label, now, counted=counted)
 
-    def _weigh_own(self, pod: QueuedPod, events: Sequence[ClusterEvent], old: Any, new: Any, now: float) -> None:
+    def _weigh_own(self, pod: QueuedPodInfo, events: Sequence[ClusterEvent], old: Any, new: Any, now: float) -> None:
         """What changes of its own object mean for an unschedulable pod: the first that helps moves it."""
         profile = pod.record.profile
         for event in events:
@@ -538,7 +539,7 @@ class SchedulingQueue:
                     if pod.record.uid != exclude_uid and not self._places.still_gated(pod):
                         self._wake(pod, decision, event, now)
 
-    def _pods_of(self, target: Target) -> list[QueuedPod]:
+    def _pods_of(self, target: Target) -> list[QueuedPodInfo]:
         """The pods that an answer concerns: those that have not moved since the question."""
         if isinstance(target, PodTarget):
             pod = target.pod
@@ -547,7 +548,7 @@ class SchedulingQueue:
         return [pod for pod in group.pods.values() if pod.stamp <= target.stamp] if group else []
 
 
-def _update_in_flight(flight: Flight, record: PodRecord, events: Sequence[ClusterEvent], old: Any, new: Any) -> None:
+def _update_in_flight(flight: Flight, record: PodInfo, events: Sequence[ClusterEvent], old: Any, new: Any) -> None:
     flight.newest = record
     flight.deleted = False
     if len(flight.own_events) + len(events) > _MAX_OWN_EVENTS:

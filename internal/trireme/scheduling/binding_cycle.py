@@ -16,7 +16,7 @@ from trireme.cache import object_waits
 from trireme.extenders import reported_bound
 from trireme.framework import cluster_event, status
 from trireme.frontend.phase_clients import bind_replicas
-from trireme.queueing import queue_pod
+from trireme.queueing import queued_pod
 from trireme.queueing.pre_enqueue import DYNAMIC_RESOURCES
 from trireme.scheduling import (
     cluster_watch,
@@ -43,7 +43,7 @@ _NO_WAITS: Mapping[str, float] = {}
 class Assumed:
     """A pod that was placed, and its node."""
 
-    pod: queue_pod.QueuedPod
+    pod: queued_pod.QueuedPodInfo
     node_name: str
     slot: int
     reserved: bool = False

@@ -22,8 +22,8 @@ from trireme.cache import (
 )
 from trireme.cache.pod_projection import ParsedPod
 from trireme.framework import cluster_event
-from trireme.queueing import queue_pod, queue_remote, scheduling_queue
-from trireme.queueing.queue_story import BOUND
+from trireme.queueing import queued_pod, remote_calls, scheduling_queue
+from trireme.queueing.transition_log import BOUND
 from trireme.v1 import core_pb2, resource_pb2, scheduling_pb2, snapshot_pb2
 from trireme_kube.client.watch import Event, EventKind
 
@@ -46,18 +46,18 @@ class PodInEvent(NamedTuple):
 class GroupWatcher(Protocol):
     """Who hears of pod groups, and of their members that have a node."""
 
-    def member_placed(self, key: str, uid: str, now: float) -> queue_remote.Instructions:
+    def member_placed(self, key: str, uid: str, now: float) -> remote_calls.Instructions:
         """A member of the group (namespace/name) is on a node; may be said again."""
 
-    def member_removed(self, uid: str, now: float) -> queue_remote.Instructions:
+    def member_removed(self, uid: str, now: float) -> remote_calls.Instructions:
         """A pod that was on a node is gone; it need not be anybody's member."""
 
     def set_group(
         self, group: scheduling_pb2.PodGroup | scheduling_pb2.CompositePodGroup, now: float
-    ) -> queue_remote.Instructions:
+    ) -> remote_calls.Instructions:
         """The PodGroup or CompositePodGroup is this from now on."""
 
-    def remove_group(self, key: str, uid: str, now: float, *, composite: bool = False) -> queue_remote.Instructions:
+    def remove_group(self, key: str, uid: str, now: float, *, composite: bool = False) -> remote_calls.Instructions:
         """The PodGroup or CompositePodGroup (namespace/name, UID) is gone."""
 
 
@@ -87,7 +87,7 @@ class ClusterWatch:
         queue: scheduling_queue.SchedulingQueue,
         profiles: frozenset[str],
         now: Callable[[], float],
-        carry_out: Callable[[queue_remote.Instructions], None],
+        carry_out: Callable[[remote_calls.Instructions], None],
         deleted: Callable[[str], None],
         groups: "GroupWatcher | None" = None,
         placed_updated: Callable[[float], None] = lambda started: None,
@@ -194,7 +194,7 @@ class ClusterWatch:
             if self._queue.listens():
                 self._tell(cluster_event.ASSIGNED_POD_ADD, None, self._in_event(self._registry[class_id].pod, parsed))
             else:
-                self._queue.passed_by(cluster_event.ASSIGNED_POD_ADD)
+                self._queue.skip_event(cluster_event.ASSIGNED_POD_ADD)
             return
         after = self._registry[class_id].pod
         self._placed_updated(started)
@@ -294,9 +294,9 @@ class ClusterWatch:
             return PendingPod(parsed, 0, 0, str(error))
         return PendingPod(parsed, base, self._registry.intern(base, parsed.labels))
 
-    def _record(self, pending: PendingPod) -> queue_pod.PodRecord:
+    def _record(self, pending: PendingPod) -> queued_pod.PodInfo:
         parsed = pending.parsed
-        return queue_pod.by_priority(
+        return queued_pod.by_priority(
             parsed.key,
             parsed.uid,
             pending.class_id,
@@ -304,7 +304,7 @@ class ClusterWatch:
             parsed.priority,
             resource_version=str(parsed.resource_version),
             nominated_node=parsed.nominated_node,
-            single=not pending.class_id or bool(parsed.flags),
+            exclusive=not pending.class_id or bool(parsed.flags),
             pod=pending,
         )
 
@@ -503,7 +503,7 @@ class ClusterWatch:
         if self._queue.listens():
             self._carry_out(self._queue.on_event(event, old, new, self._now()))
         else:
-            self._queue.passed_by(event)
+            self._queue.skip_event(event)
 
     def _on_list(self, kind: EventKind, name: str, known: Callable[[], set[Any]], drop: Callable[[Any], None]) -> None:
         if kind == EventKind.LIST_START:

@@ -7,7 +7,7 @@ from trireme.cache import cluster_cache
 from trireme.extenders import extenders
 from trireme.frontend.phase_clients import phases
 from trireme.frontend.serving import metrics_observed
-from trireme.queueing import queue_remote, scheduling_queue
+from trireme.queueing import remote_calls, scheduling_queue
 from trireme.scheduling import outcomes, reservations
 
 
@@ -25,5 +25,5 @@ class CycleParts:
     observed: metrics_observed.Observations
     extension: extenders.Extenders | None  # the HTTP extenders, where there are any
     publish: Callable[[], int]
-    carry_out: Callable[[queue_remote.Instructions], None]
+    carry_out: Callable[[remote_calls.Instructions], None]
     now: Callable[[], float]

@@ -11,7 +11,7 @@ from trireme.cache import pod_projection
 from trireme.framework import status
 from trireme.frontend.phase_clients import class_answers
 from trireme.frontend.serving import metrics_observed
-from trireme.queueing import queue_pod, queue_remote, scheduling_queue
+from trireme.queueing import queued_pod, remote_calls, scheduling_queue
 from trireme.scheduling import cluster_watch, fit_error, status_outbox
 from trireme.v1 import bind_pb2, core_pb2, cycle_pb2
 from trireme_kube.apimachinery import json_values
@@ -57,7 +57,7 @@ class Outcomes:
         queue: scheduling_queue.SchedulingQueue,
         recorder: EventRecorder,
         pending: Callable[[str], cluster_watch.PendingPod | None],
-        carry_out: Callable[[queue_remote.Instructions], None],
+        carry_out: Callable[[remote_calls.Instructions], None],
         outbox: status_outbox.StatusOutbox,
         now: Callable[[], float],
         wall: Callable[[], float],
@@ -75,7 +75,7 @@ class Outcomes:
         self._expected: dict[str, str] = {}  # UID → node, as written into the pod's status
         self._observed = observed
 
-    def failed(self, pod: queue_pod.QueuedPod, failure: Failure) -> None:
+    def failed(self, pod: queued_pod.QueuedPodInfo, failure: Failure) -> None:
         """The attempt failed: the pod goes back, is told of, and gets its condition."""
         refused = failure.reason == UNSCHEDULABLE
         self._observed.failed(pod, metrics_observed.UNSCHEDULABLE if refused else metrics_observed.ERROR, self._now())
@@ -83,7 +83,7 @@ class Outcomes:
         uid = pod.uid
         pending = self._pending(uid)
         self._carry_out(
-            self._queue.put_back(
+            self._queue.requeue(
                 pod,
                 self._now(),
                 rejectors=failure.rejectors,
@@ -105,18 +105,18 @@ class Outcomes:
         """The message of the pod's last failed attempt, written or not; empty: none of this frontend's failed."""
         return self._asked.get(uid, ("", "", 0))[1]
 
-    def expected(self, pod: queue_pod.QueuedPod, node_name: str) -> None:
+    def expected(self, pod: queued_pod.QueuedPodInfo, node_name: str) -> None:
         """The pod's status names the node by now, whether or not its object shows it."""
         self._expected[pod.uid] = node_name
 
-    def preparing(self, pod: queue_pod.QueuedPod, node_name: str) -> None:
+    def preparing(self, pod: queued_pod.QueuedPodInfo, node_name: str) -> None:
         """The pod waits for its devices to be prepared for the node."""
         pending: cluster_watch.PendingPod = pod.record.pod
         text = f"waiting for binding conditions for device on node {node_name}"
         regarding = _reference(pending.parsed)
         self._recorder.record(regarding, NORMAL, "BindingConditionsPending", "Scheduling", text, pod.record.profile)
 
-    def skipped(self, pod: queue_pod.QueuedPod) -> None:
+    def skipped(self, pod: queued_pod.QueuedPodInfo) -> None:
         """The pod is being deleted: it is not tried."""
         self._queue.done(pod.uid, self._now())
         pending = pod.record.pod if pod.record.pod.resized else self._pending(pod.uid)
@@ -133,7 +133,7 @@ class Outcomes:
         """Return when condition and nomination of the pod's earlier attempts are written."""
         await self._outbox.written(uid)
 
-    def bound(self, pod: queue_pod.QueuedPod, node_name: str, looked_at: tuple[int, int]) -> None:
+    def bound(self, pod: queued_pod.QueuedPodInfo, node_name: str, looked_at: tuple[int, int]) -> None:
         """The pod is on the node. `looked_at`: how many nodes were, and how many of them would have done."""
         self._observed.bound(pod, self._now())
         if klog.enabled(log, 2):
@@ -161,7 +161,9 @@ class Outcomes:
         """The victim is deleted to make room."""
         self._recorder.record(victim, NORMAL, "Preempted", "Preempting", message, profile)
 
-    def not_preempted(self, pod: queue_pod.QueuedPod, victim: ObjectReference, node_name: str, failure: str) -> None:
+    def not_preempted(
+        self, pod: queued_pod.QueuedPodInfo, victim: ObjectReference, node_name: str, failure: str
+    ) -> None:
         """The victim could not be deleted for the pod. A preemptor that is a group has no object here: the victim has
         the event then.
         """
@@ -223,7 +225,7 @@ def _log_failure(key: str, failure: Failure) -> None:
         klog.info(log, 2, "Unable to schedule pod; no fit; waiting", pod=pod, err=failure.message)
 
 
-def _log_place(pod: queue_pod.QueuedPod) -> None:
+def _log_place(pod: queued_pod.QueuedPodInfo) -> None:
     """Where the pod waits now."""
     klog.info(
         log,

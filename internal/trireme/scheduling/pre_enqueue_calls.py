@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from trireme.framework import status
-from trireme.queueing import queue_pod, queue_remote
+from trireme.queueing import queued_pod, remote_calls
 from trireme.remote import remote_stages
 from trireme.v1 import core_pb2
 
@@ -36,7 +36,7 @@ class PreEnqueueCalls:
     def __init__(
         self,
         gates: Callable[[str], Sequence[remote_stages.RemoteQueuePlugin]],
-        pod_of: Callable[[queue_pod.QueuedPod], core_pb2.Pod],
+        pod_of: Callable[[queued_pod.QueuedPodInfo], core_pb2.Pod],
         answered: Callable[[int, str, str], None],
         repeat: Callable[[int], bool],
         now: Callable[[], float],
@@ -60,7 +60,7 @@ class PreEnqueueCalls:
         for name in list(self._recoveries):
             self._recovered(name)
 
-    async def ask(self, asked: queue_remote.AskPreEnqueue) -> None:
+    async def ask(self, asked: remote_calls.CallPreEnqueue) -> None:
         """Ask about one pod until there is an answer, or none is wanted any more."""
         uid = asked.pod.uid
         backoff = FIRST_BACKOFF_SECONDS
@@ -74,14 +74,14 @@ class PreEnqueueCalls:
                 # A later question about the pod may have failed meanwhile.
                 if self._failed.get(uid) is failure:
                     del self._failed[uid]
-                if not self._repeat(asked.ask_id):
+                if not self._repeat(asked.call_id):
                     return
                 backoff = min(2 * backoff, MAX_BACKOFF_SECONDS)
         except BaseException:
             self._failed.pop(uid, None)
             raise
 
-    async def _ask_once(self, asked: queue_remote.AskPreEnqueue) -> tuple[str, str] | None:
+    async def _ask_once(self, asked: remote_calls.CallPreEnqueue) -> tuple[str, str] | None:
         """Answers the plugin whose call failed and the error; None: the queue has its answer."""
         profile = asked.pod.record.profile
         pod = self._pod_of(asked.pod)
@@ -93,9 +93,9 @@ class PreEnqueueCalls:
             self._recovered(plugin.name)
             if answer.code is not status.Code.SUCCESS:
                 log.info("pod %s waits: %s: %s", asked.pod.key, plugin.name, answer.message)
-                self._answered(asked.ask_id, plugin.name, answer.message)
+                self._answered(asked.call_id, plugin.name, answer.message)
                 return None
-        self._answered(asked.ask_id, "", "")
+        self._answered(asked.call_id, "", "")
         return None
 
     async def _wait(self, plugin: str, seconds: float) -> None:

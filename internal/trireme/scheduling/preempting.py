@@ -29,7 +29,7 @@ from trireme.cache import cluster_cache
 from trireme.cache.pod_projection import TERMINATING
 from trireme.framework import status
 from trireme.frontend.serving import metrics_observed
-from trireme.queueing import nominator, queue_pod
+from trireme.queueing import nominator, queued_pod
 from trireme.scheduling import call_batches, outcomes, pods_in_pre_bind, preemption_retries, waiting_pods
 from trireme.v1 import bind_pb2, cycle_pb2
 from trireme.wire import status as wire_status
@@ -148,7 +148,7 @@ class Preempting:
         known = self._preemptions.get(uid)
         return known.victims if known is not None and not known.done else ()
 
-    def start(self, pod: queue_pod.QueuedPod, node_name: str, victims: Sequence[bind_pb2.Action]) -> None:
+    def start(self, pod: queued_pod.QueuedPodInfo, node_name: str, victims: Sequence[bind_pb2.Action]) -> None:
         """Carry out these evictions for the pod, in a task of its own; from now on the pod is held back."""
         if not victims:
             return
@@ -168,7 +168,7 @@ class Preempting:
         self.retries.begun(pod.uid)
         self.background.start(self._run(pod, node_name, victims, known))
 
-    async def finish(self, pod: queue_pod.QueuedPod, node_name: str, victims: Sequence[bind_pb2.Action]) -> str:
+    async def finish(self, pod: queued_pod.QueuedPodInfo, node_name: str, victims: Sequence[bind_pb2.Action]) -> str:
         """Carry out these evictions for the pod, all at once, before anything else is scheduled; answers what failed,
         empty where nothing did. The pod is not held: it is not in the queue meanwhile.
         """
@@ -200,7 +200,7 @@ class Preempting:
         await self.background.close()
         await self._batches.close()
 
-    def _begin(self, pod: queue_pod.QueuedPod, victims: Sequence[bind_pb2.Action]) -> _Preemption:
+    def _begin(self, pod: queued_pod.QueuedPodInfo, victims: Sequence[bind_pb2.Action]) -> _Preemption:
         """From now on these victims are on their way out."""
         names = tuple(_name(victim) for victim in victims)
         uids = [victim.pod.uid for victim in victims]
@@ -229,7 +229,7 @@ class Preempting:
         return staying
 
     async def _run(
-        self, pod: queue_pod.QueuedPod, node_name: str, victims: Sequence[bind_pb2.Action], known: _Preemption
+        self, pod: queued_pod.QueuedPodInfo, node_name: str, victims: Sequence[bind_pb2.Action], known: _Preemption
     ) -> None:
         failed, in_memory = True, False
         started = self._observed.clock()
@@ -265,7 +265,7 @@ class Preempting:
             promised = [other for node in nodes for other in self._nominations.pods_for(node)]
             self._activate([(other.key, other.uid) for other in promised if other.uid not in self.retries])
 
-    def _last_turn(self, pod: queue_pod.QueuedPod, known: _Preemption) -> None:
+    def _last_turn(self, pod: queued_pod.QueuedPodInfo, known: _Preemption) -> None:
         """All others have been deleted: from now on the last victim says whether the pod is held."""
         if not known.last_turn:
             known.last_turn = True
@@ -275,12 +275,12 @@ class Preempting:
             else:
                 self._let_go(pod.key, pod.uid)
 
-    def _going(self, pod: queue_pod.QueuedPod, known: _Preemption) -> None:
+    def _going(self, pod: queued_pod.QueuedPodInfo, known: _Preemption) -> None:
         """The last victim goes. Of a preemption that is over nobody wants to know."""
         if self._preemptions.get(pod.uid) is known:
             self._let_go(pod.key, pod.uid)
 
-    async def _clear_nominations(self, pod: queue_pod.QueuedPod, node_name: str) -> None:
+    async def _clear_nominations(self, pod: queued_pod.QueuedPodInfo, node_name: str) -> None:
         """Less important pods that were promised the node look for another one."""
         actions = []
         for other in self._nominations.pods_for(node_name):
@@ -293,7 +293,7 @@ class Preempting:
             log.warning("cannot clear the nomination of pods on node %s: %s", node_name, failure)
 
     async def _preempt(
-        self, pod: queue_pod.QueuedPod, node_name: str, victim: bind_pb2.Action, known: _Preemption
+        self, pod: queued_pod.QueuedPodInfo, node_name: str, victim: bind_pb2.Action, known: _Preemption
     ) -> "_End":
         """Have one victim go, or wait until somebody else had it go; how that ended."""
         uid = victim.pod.uid
@@ -320,7 +320,7 @@ class Preempting:
                     await gone.wait()
 
     async def _evict(
-        self, pod: queue_pod.QueuedPod, node_name: str, victim: bind_pb2.Action, known: _Preemption
+        self, pod: queued_pod.QueuedPodInfo, node_name: str, victim: bind_pb2.Action, known: _Preemption
     ) -> "_End":
         text = f"Preempted by pod {pod.uid} on node {node_name}"
         if not node_name:
@@ -353,7 +353,7 @@ class Preempting:
         return end
 
 
-def _kind(pod: queue_pod.QueuedPod, node_name: str) -> str:
+def _kind(pod: queued_pod.QueuedPodInfo, node_name: str) -> str:
     """The preemptor's kind, as metrics name it. A group's victims are on no one node."""
     return metrics_observed.POD if node_name else pod.key.partition("/")[0]
 
@@ -362,6 +362,6 @@ def _name(victim: bind_pb2.Action) -> str:
     return f"{victim.pod.namespace}/{victim.pod.name}"
 
 
-def _log_target(pod: queue_pod.QueuedPod, node_name: str) -> None:
+def _log_target(pod: queued_pod.QueuedPodInfo, node_name: str) -> None:
     text = "the target node for the preemption is determined"
     klog.info(log, 2, text, **klog.named(log, "PostFilter.DefaultPreemption"), pod=klog.Ref(pod.key), node=node_name)

@@ -16,7 +16,7 @@ from trireme.cache import placed_pod
 from trireme.extenders import extenders
 from trireme.framework import status
 from trireme.frontend.phase_clients import phases, replicas
-from trireme.queueing import queue_pod, scheduling_queue
+from trireme.queueing import queued_pod, scheduling_queue
 from trireme.scheduling import binding_cycle, cycle_parts, fit_error, outcomes, preempting
 from trireme.v1 import core_pb2, cycle_pb2, filter_pb2
 from trireme_kube.componentbase import klog
@@ -130,7 +130,7 @@ class SchedulingCycle:
             return None
         return known if known.revision == self._cache.revision else None
 
-    def _to_be_tried(self, pod: queue_pod.QueuedPod) -> bool:
+    def _to_be_tried(self, pod: queued_pod.QueuedPodInfo) -> bool:
         pending = pod.record.pod
         if pending.parsed.flags:
             self._results.skipped(pod)
@@ -143,11 +143,13 @@ class SchedulingCycle:
             return False
         return self._still_wanted(pod)
 
-    async def _round(self, profile: str, class_id: int, pods: list[queue_pod.QueuedPod]) -> list[queue_pod.QueuedPod]:
+    async def _round(
+        self, profile: str, class_id: int, pods: list[queued_pod.QueuedPodInfo]
+    ) -> list[queued_pod.QueuedPodInfo]:
         """Place as many of the pods as one answer allows; answers those that are left."""
         if self._extension is not None and len(pods) > 1 and self._extension.one_by_one(class_id):
             return await self._first_round(profile, class_id, pods)
-        if pods[0].record.promised and len(pods) > 1:
+        if pods[0].record.nominated and len(pods) > 1:
             return await self._promised_round(profile, class_id, pods)
         started = self._observed.clock()
         promised = self._queue.nominator.node_of(pods[0].uid) if len(pods) == 1 else ""
@@ -201,15 +203,15 @@ class SchedulingCycle:
         return await self._bind_placed(profile, class_id, pods, filtered, placed, looked_at)
 
     async def _first_round(
-        self, profile: str, class_id: int, pods: list[queue_pod.QueuedPod]
-    ) -> list[queue_pod.QueuedPod]:
+        self, profile: str, class_id: int, pods: list[queued_pod.QueuedPodInfo]
+    ) -> list[queued_pod.QueuedPodInfo]:
         """As _round, of the first pod alone."""
         first, *left = pods
         return [*await self._round(profile, class_id, [first]), *left]
 
     async def _promised_round(
-        self, profile: str, class_id: int, pods: list[queue_pod.QueuedPod]
-    ) -> list[queue_pod.QueuedPod]:
+        self, profile: str, class_id: int, pods: list[queued_pod.QueuedPodInfo]
+    ) -> list[queued_pod.QueuedPodInfo]:
         """As _round, of pods that are promised a node: as many as may have it are asked about at once."""
         slots = self._different_slots(pods) if self._extension is None else []
         if len(slots) < 2:
@@ -224,7 +226,7 @@ class SchedulingCycle:
         pods, left = pods[: filtered.admitted], pods[filtered.admitted :]
         return [*await self._bind_placed(profile, class_id, pods, filtered, placed, (1, 1)), *left]
 
-    def _different_slots(self, pods: list[queue_pod.QueuedPod]) -> list[int]:
+    def _different_slots(self, pods: list[queued_pod.QueuedPodInfo]) -> list[int]:
         """Where the nodes are that the first of the pods are promised, as long as each is another one."""
         slots: list[int] = []
         for pod in pods[:MAX_PROMISED]:
@@ -234,7 +236,9 @@ class SchedulingCycle:
             slots.append(slot)
         return slots
 
-    async def _place_as_foreseen(self, known: _Foreseen, pods: list[queue_pod.QueuedPod]) -> list[queue_pod.QueuedPod]:
+    async def _place_as_foreseen(
+        self, known: _Foreseen, pods: list[queued_pod.QueuedPodInfo]
+    ) -> list[queued_pod.QueuedPodInfo]:
         """Nothing is asked, so nothing happens in between; answers those of the pods that are left."""
         started = self._observed.clock()
         filtered, again = known.filtered, known.used > 0
@@ -252,11 +256,11 @@ class SchedulingCycle:
         self,
         profile: str,
         class_id: int,
-        pods: list[queue_pod.QueuedPod],
+        pods: list[queued_pod.QueuedPodInfo],
         filtered: phases.Filtered,
         placed: phases.Placed,
         looked_at: tuple[int, int],
-    ) -> list[queue_pod.QueuedPod]:
+    ) -> list[queued_pod.QueuedPodInfo]:
         """Assume those of the pods that have a place, reserve for them and have them bound; answers those left."""
         generation = filtered.answer.generation
         cycle = self._calls.cycle(profile, class_id, generation)
@@ -268,7 +272,7 @@ class SchedulingCycle:
         return [pod for pod in pods if self._cache.pod(pod.uid) is None and self._still_wanted(pod)]
 
     def _assume(
-        self, pods: list[queue_pod.QueuedPod], slots: tuple[int, ...], generation: int, looked_at: tuple[int, int]
+        self, pods: list[queued_pod.QueuedPodInfo], slots: tuple[int, ...], generation: int, looked_at: tuple[int, int]
     ) -> list[binding_cycle.Assumed]:
         assumed = []
         for pod, slot in zip(pods, slots, strict=True):
@@ -302,7 +306,7 @@ class SchedulingCycle:
             self._results.failed(one.pod, not_reserved(answer))
         return kept
 
-    def _still_wanted(self, pod: queue_pod.QueuedPod) -> bool:
+    def _still_wanted(self, pod: queued_pod.QueuedPodInfo) -> bool:
         """Whether the pod is still to be placed. One that was deleted meanwhile is let go."""
         if pod.flight is None:
             return False
@@ -316,9 +320,9 @@ class SchedulingCycle:
         profile: str,
         class_id: int,
         generation: int,
-        pods: list[queue_pod.QueuedPod],
+        pods: list[queued_pod.QueuedPodInfo],
         filtered: phases.Filtered,
-    ) -> list[queue_pod.QueuedPod]:
+    ) -> list[queued_pod.QueuedPodInfo]:
         """Look for a way out for the first pod, and for those behind it as far as there are answers for them. If there
         is none, that holds for all of them; answers those that are left.
         """
@@ -347,11 +351,11 @@ class SchedulingCycle:
         profile: str,
         class_id: int,
         generation: int,
-        pods: list[queue_pod.QueuedPod],
+        pods: list[queued_pod.QueuedPodInfo],
         filtered: phases.Filtered,
         refusals: list[tuple[status.Status, int]],
         said: filter_pb2.WayOut | None,
-    ) -> list[queue_pod.QueuedPod]:
+    ) -> list[queued_pod.QueuedPodInfo]:
         """Take the way out for the first pod; it is asked for unless filter said it. Answers those that are left."""
         for refusal, _ in refusals:
             if refusal.code == status.Code.ERROR:
@@ -392,14 +396,14 @@ class SchedulingCycle:
             unschedulable=True,
         )
 
-    def _preemptors(self, profile: str, pods: list[queue_pod.QueuedPod]) -> list[core_pb2.Pod]:
+    def _preemptors(self, profile: str, pods: list[queued_pod.QueuedPodInfo]) -> list[core_pb2.Pod]:
         """The pods that ways out are asked for with Filter: only one where what it decides is waited for."""
         count = MAX_PREEMPTORS if self._post_filtering[profile] else 1
         first = list(itertools.takewhile(lambda pod: not self._queue.nominator.node_of(pod.uid), pods[:count]))
         return [self._preemptor(pod) for pod in first]
 
     async def _way_out(
-        self, profile: str, class_id: int, generation: int, pod: queue_pod.QueuedPod, filtered: phases.Filtered
+        self, profile: str, class_id: int, generation: int, pod: queued_pod.QueuedPodInfo, filtered: phases.Filtered
     ) -> phases.WayOut:
         trim = None if self._extension is None else self._extension.trimming(pod.uid, class_id)
         try:
@@ -407,7 +411,7 @@ class SchedulingCycle:
         except extenders.ExtenderError as error:
             return phases.WayOut(f"preemption: {error}", (), None, status.Code.ERROR)
 
-    def _preemptor(self, pod: queue_pod.QueuedPod) -> core_pb2.Pod:
+    def _preemptor(self, pod: queued_pod.QueuedPodInfo) -> core_pb2.Pod:
         """The pod as PostFilter knows it. What it was promised counts, whether or not its object shows it yet: who does
         not know of the room that is being made for a pod has more made elsewhere.
         """
@@ -415,7 +419,7 @@ class SchedulingCycle:
         preemptor.status.nominated_node_name = self._queue.nominator.node_of(pod.uid)
         return preemptor
 
-    async def _take(self, pod: queue_pod.QueuedPod, way: phases.WayOut, asynchronous: bool) -> phases.WayOut:
+    async def _take(self, pod: queued_pod.QueuedPodInfo, way: phases.WayOut, asynchronous: bool) -> phases.WayOut:
         """Take the way out. Whatever makes room on a node may take its time; the rest is done before the pod waits.
         Answers what is left to be done beside other pods, or an error where victims stay.
         """
@@ -433,7 +437,7 @@ class SchedulingCycle:
             _log_way_out(pod.key, way)
         return dataclasses.replace(way, actions=())
 
-    def _fail_all(self, pods: list[queue_pod.QueuedPod], failure: outcomes.Failure) -> None:
+    def _fail_all(self, pods: list[queued_pod.QueuedPodInfo], failure: outcomes.Failure) -> None:
         for pod in pods:
             self._results.failed(pod, failure)
 
@@ -453,7 +457,7 @@ def _log_no_candidate(key: str, way: phases.WayOut) -> None:
         klog.info(log, 2, text, **klog.named(log, "PostFilter.DefaultPreemption"), pod=klog.Ref(key))
 
 
-def named(pod: queue_pod.QueuedPod) -> core_pb2.Pod:
+def named(pod: queued_pod.QueuedPodInfo) -> core_pb2.Pod:
     """What makes the pod another one than others of its class: name, UID and nomination."""
     parsed = pod.record.pod.parsed
     out = core_pb2.Pod()

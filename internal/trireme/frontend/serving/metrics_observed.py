@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 from trireme.config import model
 from trireme.framework import cluster_event, status
 from trireme.framework.registry import ExtensionPoint
-from trireme.queueing import queue_hints, queue_places, queue_pod, scheduling_queue
-from trireme.queueing.queue_remote import Instructions
-from trireme.queueing.queue_story import DELETED
+from trireme.queueing import pre_enqueue, queue_hints, queued_pod, scheduling_queue
+from trireme.queueing.remote_calls import Instructions
+from trireme.queueing.transition_log import DELETED
 from trireme.v1 import filter_pb2
 from trireme_kube.componentbase.instruments import BETA, STABLE, Counter, Histogram, Instrument, exponential
 
@@ -332,13 +332,13 @@ class Observations:
         self.timings(profile, filtered.timings, pods)
         self.batch_attempts.add((profile, "no_hint"), pods)
 
-    def failed(self, pod: queue_pod.QueuedPod, result: str, now: float) -> None:
+    def failed(self, pod: queued_pod.QueuedPodInfo, result: str, now: float) -> None:
         """The pod's attempt ended without a node. `now` by the steady clock."""
         values = (result, pod.record.profile)
         self.schedule_attempts.add(values)
         self.attempt_seconds.observe(now - pod.popped_at, values)
 
-    def bound(self, pod: queue_pod.QueuedPod, now: float) -> None:
+    def bound(self, pod: queued_pod.QueuedPodInfo, now: float) -> None:
         """The pod is bound. `now` by the steady clock."""
         values = (SCHEDULED, pod.record.profile)
         self.point_seconds.observe(0.0, ("PostBind", _SUCCESS, pod.record.profile))
@@ -472,10 +472,10 @@ class Observations:
 
     # What is wrapped, so that the queue and its hints need no clock
 
-    def timed_gate(self, gate: queue_places.PreEnqueue) -> queue_places.PreEnqueue:
+    def timed_gate(self, gate: pre_enqueue.PreEnqueue) -> pre_enqueue.PreEnqueue:
         """The same gate, timed."""
 
-        def timed(pod: queue_pod.QueuedPod) -> str | queue_places.Gate:
+        def timed(pod: queued_pod.QueuedPodInfo) -> str | pre_enqueue.PreEnqueueResult:
             started = self.clock()
             answer = gate(pod)
             # PreEnqueue always counts as a success, as kube-scheduler has it.
@@ -495,7 +495,7 @@ class Observations:
         plugin, hint = registration.plugin, registration.hint
 
         def timed(
-            event: cluster_event.ClusterEvent, old: Any, new: Any, pods: Sequence[queue_pod.QueuedPod]
+            event: cluster_event.ClusterEvent, old: Any, new: Any, pods: Sequence[queued_pod.QueuedPodInfo]
         ) -> Sequence[queue_hints.Hint]:
             started = self.clock()
             # What is not answered counts as an error, and so does everything where the hint raised.
@@ -531,7 +531,7 @@ class TimedQueue(scheduling_queue.SchedulingQueue):
         super().__init__(*arguments, **named)
         self._observed = observed
 
-    def add(self, record: queue_pod.PodRecord, now: float) -> Instructions:
+    def add(self, record: queued_pod.PodInfo, now: float) -> Instructions:
         """As the queue's."""
         started = self._observed.clock()
         try:
@@ -541,7 +541,7 @@ class TimedQueue(scheduling_queue.SchedulingQueue):
 
     def update(
         self,
-        record: queue_pod.PodRecord,
+        record: queued_pod.PodInfo,
         events: Sequence[cluster_event.ClusterEvent],
         old: Any,
         new: Any,
@@ -565,7 +565,7 @@ class TimedQueue(scheduling_queue.SchedulingQueue):
         self._observed.handled(_POD_DELETE, started)
         return instructions
 
-    def passed_by(self, event: cluster_event.ClusterEvent) -> None:
+    def skip_event(self, event: cluster_event.ClusterEvent) -> None:
         """As the queue's; it counts, and takes no time."""
         self._observed.event_seconds.observe(0.0, (event.label,))
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from trireme.cache import pod_projection
 from trireme.framework import event_phrases
-from trireme.queueing import pod_group_forest, pre_enqueue, queue_places, queue_pod, queue_statistics
+from trireme.queueing import pre_enqueue, queue_status, queued_pod
+from trireme.queueing.groups import forest
 from trireme.scheduling import cluster_watch
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ Json = dict[str, Any]
 # What it waits for, and the same in words.
 Waits = tuple[Json, str]
 
-Place = queue_pod.Place
+Place = queued_pod.Place
 
 # Where pods are of which nothing more is known than what those of their class share.
 _ALIKE = (Place.ACTIVE, Place.BACKOFF, Place.UNSCHEDULABLE, Place.ASKED)
@@ -37,9 +38,9 @@ class PendingReport:
         self._missing = tuple(frontend.missing())
         self._leaving: dict[str, list[str]] | None = None
 
-    def of(self, pod: queue_pod.QueuedPod) -> Json:
+    def of(self, pod: queued_pod.QueuedPodInfo) -> Json:
         """One pod."""
-        where = self._frontend.queue.whereabouts(pod)
+        where = self._frontend.queue.status_of(pod)
         waits, summary = self._waits(pod, where)
         return {
             "pod": pod.key,
@@ -55,16 +56,16 @@ class PendingReport:
             "attempts": where.attempts,
         }
 
-    def alike(self, pods: Iterable[queue_pod.QueuedPod]) -> list[Json]:
+    def alike(self, pods: Iterable[queued_pod.QueuedPodInfo]) -> list[Json]:
         """One entry for all pods that are of one class and wait for the same; in the order of their first."""
-        by_circumstances: dict[Hashable, list[queue_pod.QueuedPod]] = {}
+        by_circumstances: dict[Hashable, list[queued_pod.QueuedPodInfo]] = {}
         for pod in pods:
             by_circumstances.setdefault(self._circumstances(pod), []).append(pod)
-        found: dict[tuple[int, str], list[queue_pod.QueuedPod]] = {}
+        found: dict[tuple[int, str], list[queued_pod.QueuedPodInfo]] = {}
         waits: dict[tuple[int, str], Json] = {}
         for same in by_circumstances.values():
             first = same[0]
-            for_what, summary = self._waits(first, self._frontend.queue.whereabouts(first))
+            for_what, summary = self._waits(first, self._frontend.queue.status_of(first))
             key = (first.record.class_id, summary)
             found.setdefault(key, []).extend(same)
             waits.setdefault(key, for_what)
@@ -83,7 +84,7 @@ class PendingReport:
             for (class_id, summary), same in found.items()
         ]
 
-    def _circumstances(self, pod: queue_pod.QueuedPod) -> Hashable:
+    def _circumstances(self, pod: queued_pod.QueuedPodInfo) -> Hashable:
         """What pods that wait for the same have alike: of very many pods only a few need then be asked about."""
         preemptions = self._frontend.preemptions
         if pod.place not in _ALIKE or self._promised(pod):
@@ -100,7 +101,7 @@ class PendingReport:
         gate = pod.gated_by, pod.gate_reason
         return pod.record.class_id, pod.place, until, error, gate, pod.rejectors, parsed.gates, parsed.group
 
-    def _waits(self, pod: queue_pod.QueuedPod, where: queue_statistics.Whereabouts) -> Waits:
+    def _waits(self, pod: queued_pod.QueuedPodInfo, where: queue_status.QueueStatus) -> Waits:
         match where.place:
             case Place.ACTIVE:
                 return self._turn()
@@ -132,7 +133,7 @@ class PendingReport:
             case _:
                 return self._under_way(pod)
 
-    def _failed_call(self, pod: queue_pod.QueuedPod) -> "pre_enqueue_calls.FailedCall | None":
+    def _failed_call(self, pod: queued_pod.QueuedPodInfo) -> "pre_enqueue_calls.FailedCall | None":
         """Of a pod that a remote plugin is asked about: the call that failed, unless it is under way again."""
         return self._frontend.remote_queue.pre_enqueue_calls.failure(pod.uid)
 
@@ -151,8 +152,8 @@ class PendingReport:
         text = f"waits for {names}, which cannot be asked"
         return {"for": "service", "services": list(missing)}, text
 
-    def _gate(self, pod: queue_pod.QueuedPod, where: queue_statistics.Whereabouts) -> Waits:
-        if where.gate == queue_places.DEFAULT_PREEMPTION:
+    def _gate(self, pod: queued_pod.QueuedPodInfo, where: queue_status.QueueStatus) -> Waits:
+        if where.gate == pre_enqueue.DEFAULT_PREEMPTION:
             # A group preempts as one.
             preemptor = where.root or pod.uid
             return self._preemption(self._frontend.preemptions.victims_of(preemptor), self._promised(pod))
@@ -174,7 +175,7 @@ class PendingReport:
             text += f", with its {_root(where)}"
         return waits, text
 
-    def _event(self, pod: queue_pod.QueuedPod, where: queue_statistics.Whereabouts) -> Waits:
+    def _event(self, pod: queued_pod.QueuedPodInfo, where: queue_status.QueueStatus) -> Waits:
         node = self._promised(pod)
         victims = self._frontend.preemptions.victims_of(pod.uid) or self._victims_on(node)
         if victims:
@@ -190,7 +191,7 @@ class PendingReport:
         text = f"waits until {', '.join(victims) or 'its victims'}{where} made room"
         return {"for": "preemption", "victims": list(victims), "node": node}, text
 
-    def _under_way(self, pod: queue_pod.QueuedPod) -> Waits:
+    def _under_way(self, pod: queued_pod.QueuedPodInfo) -> Waits:
         placed = self._frontend.cache.pod(pod.uid)
         node = "" if placed is None else placed.node_name
         plugins = self._permits.get(pod.uid)
@@ -210,7 +211,7 @@ class PendingReport:
         missing = [phase for phase in self._missing if phase != "bind"]
         return self._service(missing) if missing else ({"for": "attempt"}, "is being tried")
 
-    def _promised(self, pod: queue_pod.QueuedPod) -> str:
+    def _promised(self, pod: queued_pod.QueuedPodInfo) -> str:
         return self._frontend.queue.nominator.node_of(pod.uid)
 
     def _victims_on(self, node: str) -> Sequence[str]:
@@ -225,7 +226,7 @@ class PendingReport:
         return self._leaving.get(node, ())
 
 
-def _first_queued(pod: queue_pod.QueuedPod) -> float:
+def _first_queued(pod: queued_pod.QueuedPodInfo) -> float:
     """When the pod could be tried for the first time; of one that is held back since it came, when it came."""
     return pod.initial_attempt_timestamp or pod.timestamp
 
@@ -238,7 +239,7 @@ def _clock(moment: float) -> str:
     return f"{datetime.datetime.fromtimestamp(moment, datetime.UTC):%H:%M:%S} UTC"
 
 
-def _root(where: queue_statistics.Whereabouts) -> str:
+def _root(where: queue_status.QueueStatus) -> str:
     """Whom the pod is scheduled with."""
-    root = pod_group_forest.GroupKey.parse(where.root)
+    root = forest.GroupKey.parse(where.root)
     return f"{root.api_kind} {root.name}"

@@ -8,7 +8,7 @@ from typing import Any
 
 from trireme.config import gates, model
 from trireme.framework import cluster_event
-from trireme.queueing import queue_hints, queue_pod
+from trireme.queueing import queue_hints, queued_pod
 from trireme.queueing.hints import dynamic_resources, nodes, pod_groups, pods, resources, volumes
 from trireme.queueing.hints.cluster_view import CacheView
 from trireme.queueing.hints.wanted import Helps, Reading, Setting, Wanted, always, never
@@ -90,7 +90,7 @@ def _by_class(reading: Reading, cluster: CacheView) -> queue_hints.HintFunction:
     """Reads the event once, and asks about each pod's class. An error about one pod concerns no other."""
 
     def hint(
-        event: cluster_event.ClusterEvent, old: Any, new: Any, pods: Sequence[queue_pod.QueuedPod]
+        event: cluster_event.ClusterEvent, old: Any, new: Any, pods: Sequence[queued_pod.QueuedPodInfo]
     ) -> Sequence[queue_hints.Hint]:
         helps = reading(old, new)
         return [_answer(helps, cluster, pod) for pod in pods]
@@ -98,7 +98,7 @@ def _by_class(reading: Reading, cluster: CacheView) -> queue_hints.HintFunction:
     return hint
 
 
-def _answer(helps: Helps, cluster: CacheView, pod: queue_pod.QueuedPod) -> queue_hints.Hint:
+def _answer(helps: Helps, cluster: CacheView, pod: queued_pod.QueuedPodInfo) -> queue_hints.Hint:
     try:
         return queue_hints.Hint.QUEUE if helps(cluster.waiting(pod.record.class_id)) else queue_hints.Hint.SKIP
     except Exception:

@@ -6,7 +6,8 @@ from typing import Any
 
 from trireme.config import commandline
 from trireme.framework.registry import ExtensionPoint
-from trireme.queueing import pod_group_queue, pod_groups, scheduling_queue
+from trireme.queueing import scheduling_queue
+from trireme.queueing.groups import group_queue, queued_group
 from trireme.scheduling import binding_cycle, cycle_parts, preempting
 from trireme.scheduling.groups import (
     pod_group_conditions,
@@ -35,7 +36,7 @@ class PodGroupAssembly:
         """`send` has bind write a condition; `preempting_for` says of a preemptor whether its victims are being
         deleted. `now` measures time, `wall` is for the times that are written.
         """
-        self.queue: pod_group_queue.PodGroupQueue
+        self.queue: group_queue.PodGroupQueue
         self._completed = completed
         self._now = now
         self._conditions = pod_group_conditions.PodGroupConditions(send, recorder, now, wall)
@@ -43,12 +44,12 @@ class PodGroupAssembly:
 
     def make_queue(self, *arguments: Any, **named: Any) -> scheduling_queue.SchedulingQueue:
         """The queue, of what any other queue is made of."""
-        self.queue = pod_group_queue.PodGroupQueue(
+        self.queue = group_queue.PodGroupQueue(
             *arguments,
             gang_profiles=frozenset(
                 profile.scheduler_name
                 for profile in self._completed.profiles
-                if pod_groups.GANG_SCHEDULING in profile.names(ExtensionPoint.PRE_ENQUEUE)
+                if queued_group.GANG_SCHEDULING in profile.names(ExtensionPoint.PRE_ENQUEUE)
             ),
             preempting=self._preempting_for,
             tell=self._conditions.tell_lack,
@@ -106,7 +107,7 @@ class PodGroupAssembly:
             frozenset(
                 profile.scheduler_name
                 for profile in completed.profiles
-                if pod_groups.GANG_SCHEDULING in profile.all_names()
+                if queued_group.GANG_SCHEDULING in profile.all_names()
             ),
             completed.trireme.batch.max_pods,
             asynchronous=completed.gates.enabled("SchedulerAsyncPreemption"),

@@ -9,8 +9,8 @@ Source: pkg/scheduler/schedule_one_podgroup.go updatePodGroupCondition.
 
 from collections.abc import Callable
 
-from trireme.queueing import pod_groups
-from trireme.queueing.pod_group_forest import Group
+from trireme.queueing.groups import queued_group
+from trireme.queueing.groups.forest import Group
 from trireme.v1 import bind_pb2, cycle_pb2, meta_pb2
 from trireme_kube.client import event_text
 from trireme_kube.client.event_series import ObjectReference, pod_reference
@@ -85,7 +85,7 @@ class PodGroupConditions:
         """The PodGroup is deleted."""
         self._asked.pop(uid, None)
 
-    def tell_lack(self, group: pod_groups.GroupState, missing: str) -> None:
+    def tell_lack(self, group: queued_group.QueuedPodGroupInfo, missing: str) -> None:
         """The group's pods wait for what only its owner can give: members, or what is missing."""
         profile = next(iter(group.waiting.values())).record.profile
         if group.tree is not None:

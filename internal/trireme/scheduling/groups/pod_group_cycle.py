@@ -13,8 +13,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from trireme.cache.pod_projection import TERMINATING
 from trireme.framework import status
-from trireme.queueing import pod_group_forest, pod_group_queue, pod_groups, queue_pod, scheduling_queue
-from trireme.queueing.pod_group_queue import Attempt
+from trireme.queueing import queued_pod, scheduling_queue
+from trireme.queueing.groups import forest, group_queue, queued_group
+from trireme.queueing.groups.group_queue import Attempt
 from trireme.scheduling import binding_cycle, cycle_parts, outcomes, preempting
 from trireme.scheduling.groups import pod_group_conditions, pod_group_preempting
 from trireme.scheduling.groups.pod_group_results import (
@@ -53,7 +54,7 @@ class PodGroupCycle:
     def __init__(
         self,
         parts: cycle_parts.CycleParts,
-        queue: pod_group_queue.PodGroupQueue,
+        queue: group_queue.PodGroupQueue,
         trials: PodGroupTrials,
         attempt: Try,
         post_filters: pod_group_preempting.PodGroupPostFilters,
@@ -90,16 +91,16 @@ class PodGroupCycle:
 
     async def run(self, batch: scheduling_queue.Batch) -> None:
         """Place the members that wait, or say of each why not."""
-        group: pod_groups.GroupState = batch.pods[0].record.pod
+        group: queued_group.QueuedPodGroupInfo = batch.pods[0].record.pod
         started = self._observed.clock()
         how = Attempt.ERROR
         try:
             how = await self._attempt(group)
         finally:
-            self._carry_out(self._queue.attempted(group, how, self._now()))
+            self._carry_out(self._queue.finish_attempt(group, how, self._now()))
             self._observed.group_tried(batch.profile, how.value, self._observed.clock() - started)
 
-    async def _attempt(self, group: pod_groups.GroupState) -> Attempt:
+    async def _attempt(self, group: queued_group.QueuedPodGroupInfo) -> Attempt:
         tree = group.tree
         members = self._members(group)
         if tree is None:
@@ -143,20 +144,23 @@ class PodGroupCycle:
         failed = await self._make_room(group, [action for action in way.actions if action.HasField("evict")])
         return pod_group_preempting.not_made(failed) if failed else way
 
-    def _members(self, group: pod_groups.GroupState) -> list[queue_pod.QueuedPod]:
+    def _members(self, group: queued_group.QueuedPodGroupInfo) -> list[queued_pod.QueuedPodInfo]:
         """Those who are tried now, in order within each PodGroup."""
-        return pod_groups.in_order([group.members[uid] for uid in group.attempt or () if uid in group.members])
+        return queued_group.in_order([group.members[uid] for uid in group.attempt or () if uid in group.members])
 
     def _wanted(
-        self, group: pod_groups.GroupState, tree: pod_group_forest.GroupNode, members: Sequence[queue_pod.QueuedPod]
+        self,
+        group: queued_group.QueuedPodGroupInfo,
+        tree: forest.GroupNode,
+        members: Sequence[queued_pod.QueuedPodInfo],
     ) -> Wanted:
-        by_group: dict[str, list[queue_pod.QueuedPod]] = {}
+        by_group: dict[str, list[queued_pod.QueuedPodInfo]] = {}
         for pod in members:
-            by_group.setdefault(pod_groups.group_of(pod), []).append(pod)
+            by_group.setdefault(queued_group.group_of(pod), []).append(pod)
         minimums = members[0].record.profile in self._gang_profiles
         return Wanted(group, tree, by_group, self._scheduled(group), minimums)
 
-    async def _make_room(self, group: pod_groups.GroupState, victims: Sequence[bind_pb2.Action]) -> str:
+    async def _make_room(self, group: queued_group.QueuedPodGroupInfo, victims: Sequence[bind_pb2.Action]) -> str:
         """Have the victims deleted, beside the scheduling of others where that may be; else answers what failed."""
         if group.entity is None:
             return ""
@@ -165,20 +169,22 @@ class PodGroupCycle:
             return ""
         return await self._preemptions.finish(group.entity, "", victims)
 
-    async def _free_devices(self, group: pod_groups.GroupState, actions: Sequence[bind_pb2.Action]) -> None:
+    async def _free_devices(self, group: queued_group.QueuedPodGroupInfo, actions: Sequence[bind_pb2.Action]) -> None:
         """Have claims given up that the group cannot use as they are."""
         claims = [action for action in actions if not action.HasField("evict")]
         failed = await self._preemptions.carry_out(claims) if claims else ""
         if failed:
             log.warning("claims that pod group %s cannot use are not given up: %s", group.key, failed)
 
-    def _scheduled(self, group: pod_groups.GroupState) -> Counter[str]:
+    def _scheduled(self, group: queued_group.QueuedPodGroupInfo) -> Counter[str]:
         """How many members have a node, assumed ones included, by name of their PodGroup."""
         scheduled = Counter(group.placed.values())
-        scheduled.update(pod_groups.group_of(pod) for uid, pod in group.members.items() if self._cache.is_assumed(uid))
+        scheduled.update(
+            queued_group.group_of(pod) for uid, pod in group.members.items() if self._cache.is_assumed(uid)
+        )
         return scheduled
 
-    def _odd(self, group: pod_groups.GroupState, members: Sequence[queue_pod.QueuedPod]) -> str:
+    def _odd(self, group: queued_group.QueuedPodGroupInfo, members: Sequence[queued_pod.QueuedPodInfo]) -> str:
         """What is wrong with the group as a whole; empty: nothing is."""
         name, policy, whose = "", "", ""
         if self._own_policy and group.tree is not None:
@@ -203,7 +209,7 @@ class PodGroupCycle:
         return ""
 
     def _seen_by_the_group(
-        self, group: pod_groups.GroupState, members: Sequence[queue_pod.QueuedPod]
+        self, group: queued_group.QueuedPodGroupInfo, members: Sequence[queued_pod.QueuedPodInfo]
     ) -> Iterator[tuple[str, int, str]]:
         """What all members have to agree on: schedulerName, priority, preemption policy. Each class is seen once."""
         seen: set[int] = set()
@@ -219,7 +225,7 @@ class PodGroupCycle:
                 seen.add(placed.class_id)
                 yield _agreed(self._cache.registry[placed.class_id].pod)
 
-    def _to_be_tried(self, pod: queue_pod.QueuedPod) -> bool:
+    def _to_be_tried(self, pod: queued_pod.QueuedPodInfo) -> bool:
         if pod.record.pod.parsed.flags & TERMINATING:
             self._results.skipped(pod)
             return False
@@ -228,7 +234,7 @@ class PodGroupCycle:
             return False
         return True
 
-    def _bind(self, group: pod_groups.GroupState, result: Result) -> None:
+    def _bind(self, group: queued_group.QueuedPodGroupInfo, result: Result) -> None:
         """Have those that fitted bound; those that went away meanwhile are not there any more."""
         trials = list(result.placed())
         self._trials.settle(trials)
@@ -244,11 +250,11 @@ class PodGroupCycle:
         gang = bool(placed) and placed[0][0].profile in self._gang_profiles
         waits: Mapping[str, float] = {}
         if gang and not result.node.has_minimum(self._scheduled(group).__getitem__):
-            waits = {pod_groups.GANG_SCHEDULING: PERMIT_SECONDS}
+            waits = {queued_group.GANG_SCHEDULING: PERMIT_SECONDS}
         for cycle, batch in self._batches(placed):
             self._binding.start(cycle, batch, waits)
         if gang and not waits:
-            self._binding.allow(group.members, pod_groups.GANG_SCHEDULING)
+            self._binding.allow(group.members, queued_group.GANG_SCHEDULING)
 
     def _batches(
         self, placed: Sequence[tuple[cycle_pb2.Cycle, binding_cycle.Assumed]]
@@ -278,7 +284,7 @@ class PodGroupCycle:
 
     def _report(
         self,
-        members: Sequence[queue_pod.QueuedPod],
+        members: Sequence[queued_pod.QueuedPodInfo],
         trials: Sequence[Trial],
         before: GroupStatus,
         said: GroupStatus,
@@ -307,11 +313,11 @@ class PodGroupCycle:
             node = "" if error else promised.get(pod.uid)
             self._results.failed(pod, outcomes.Failure(text, nominated_node=node, unschedulable=not error))
 
-    def _fail_all(self, members: Sequence[queue_pod.QueuedPod], text: str) -> None:
+    def _fail_all(self, members: Sequence[queued_pod.QueuedPodInfo], text: str) -> None:
         for pod in members:
             self._results.failed(pod, outcomes.Failure(text, nominated_node=""))
 
-    def _write_condition(self, pod_group: pod_group_forest.Group, said: GroupStatus) -> None:
+    def _write_condition(self, pod_group: forest.Group, said: GroupStatus) -> None:
         reason = {
             Verdict.SUCCESS: pod_group_conditions.SCHEDULED,
             Verdict.UNSCHEDULABLE: pod_group_conditions.UNSCHEDULABLE,

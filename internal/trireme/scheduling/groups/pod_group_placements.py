@@ -17,8 +17,8 @@ from trireme.cache import placed_pod
 from trireme.config import model
 from trireme.framework import status
 from trireme.frontend.phase_clients import phases, replicas
-from trireme.queueing import pod_groups
-from trireme.queueing.pod_group_forest import GroupNode
+from trireme.queueing.groups import queued_group
+from trireme.queueing.groups.forest import GroupNode
 from trireme.scheduling import cycle_parts
 from trireme.scheduling.groups.pod_group_results import (
     UNSCHEDULABLE,
@@ -173,7 +173,7 @@ class PodGroupPlacements:
             raise _NoDomain(f"exceeded maximum hierarchy depth under {node.key}")
         group, names = wanted.group, {leaf.name for leaf in node.leaves()}
         placed = (uid for uid, name in group.placed.items() if name in names)
-        members = (uid for uid, pod in group.members.items() if pod_groups.group_of(pod) in names)
+        members = (uid for uid, pod in group.members.items() if queued_group.group_of(pod) in names)
         for uid in (*placed, *members):
             pod = self._cache.pod(uid)
             if pod is not None:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from trireme.framework import status
 from trireme.frontend.phase_clients import phases, replicas
-from trireme.queueing import queue_places, queue_pod
+from trireme.queueing import pre_enqueue, queued_pod
 from trireme.queueing.pre_enqueue import DYNAMIC_RESOURCES
 from trireme.scheduling import cycle_parts
 from trireme.scheduling.groups.pod_group_results import Result, Trial, Try, Verdict, Wanted
@@ -67,7 +67,7 @@ class PodGroupPostFilters:
         for plugin in self._plugins.get(wanted.profile, ()):
             if plugin == DYNAMIC_RESOURCES:
                 said = await self._devices(wanted, tried.trials)
-            elif plugin == queue_places.DEFAULT_PREEMPTION:
+            elif plugin == pre_enqueue.DEFAULT_PREEMPTION:
                 said = await self._preempt(wanted)
                 self._observed.group_preemption_attempts.add((said.code.label,))
             else:
@@ -156,7 +156,9 @@ class PodGroupPostFilters:
         finally:
             self._trials.undo(list(result.placed()))
 
-    def _question(self, wanted: Wanted, members: Sequence[queue_pod.QueuedPod]) -> filter_pb2.PodGroupPostFilterRequest:
+    def _question(
+        self, wanted: Wanted, members: Sequence[queued_pod.QueuedPodInfo]
+    ) -> filter_pb2.PodGroupPostFilterRequest:
         first, metadata = members[0].record, wanted.tree.message.metadata
         request = filter_pb2.PodGroupPostFilterRequest(
             cycle=self._calls.cycle(first.profile, first.class_id, self._publish()),
@@ -176,7 +178,7 @@ class PodGroupPostFilters:
 
 def not_made(failure: str) -> GroupWayOut:
     """The answer of DefaultPreemption where victims were found and stay."""
-    text = _error(queue_places.DEFAULT_PREEMPTION, f"pod group preemption: {failure}")
+    text = _error(pre_enqueue.DEFAULT_PREEMPTION, f"pod group preemption: {failure}")
     return GroupWayOut(status.Code.ERROR, text)
 
 

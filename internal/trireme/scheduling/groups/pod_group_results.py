@@ -10,7 +10,8 @@ import dataclasses
 import enum
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 
-from trireme.queueing import pod_group_forest, pod_groups, queue_pod
+from trireme.queueing import queued_pod
+from trireme.queueing.groups import forest, queued_group
 from trireme.scheduling import binding_cycle, outcomes
 from trireme.v1 import cycle_pb2, filter_pb2
 
@@ -45,7 +46,7 @@ class GroupStatus:
 class Trial:
     """What the trial found for one member: a place, or why there is none."""
 
-    pod: queue_pod.QueuedPod
+    pod: queued_pod.QueuedPodInfo
     assumed: binding_cycle.Assumed | None = None
     cycle: cycle_pb2.Cycle | None = None
     failure: outcomes.Failure | None = None
@@ -64,9 +65,9 @@ class Wanted:
     who wait, in order, and how many have a node already. `minimums`: the groups' minimums hold.
     """
 
-    group: pod_groups.GroupState
-    tree: pod_group_forest.GroupNode
-    members: Mapping[str, Sequence[queue_pod.QueuedPod]]
+    group: queued_group.QueuedPodGroupInfo
+    tree: forest.GroupNode
+    members: Mapping[str, Sequence[queued_pod.QueuedPodInfo]]
     scheduled: Mapping[str, int]
     minimums: bool
 
@@ -75,11 +76,11 @@ class Wanted:
         """The profile of all of them."""
         return next(pods[0].record.profile for pods in self.members.values() if pods)
 
-    def of(self, node: pod_group_forest.GroupNode) -> Sequence[queue_pod.QueuedPod]:
+    def of(self, node: forest.GroupNode) -> Sequence[queued_pod.QueuedPodInfo]:
         """Who waits of a PodGroup."""
         return self.members.get(node.name, ())
 
-    def everybody(self) -> list[queue_pod.QueuedPod]:
+    def everybody(self) -> list[queued_pod.QueuedPodInfo]:
         """Who waits, in order."""
         return [pod for leaf in self.tree.leaves() for pod in self.of(leaf)]
 
@@ -88,7 +89,7 @@ class Wanted:
 class Result:
     """How it went with a group: with its pods, or with those of its groups that were tried."""
 
-    node: pod_group_forest.GroupNode
+    node: forest.GroupNode
     status: GroupStatus
     trials: list[Trial] = dataclasses.field(default_factory=list)
     children: "list[Result]" = dataclasses.field(default_factory=list)
@@ -137,7 +138,7 @@ def feasible(min_count: int, scheduled: int, remaining: int) -> GroupStatus:
     return GroupStatus(Verdict.SUCCESS)
 
 
-def completed(node: pod_group_forest.GroupNode, result: Result | None, above: Result | None = None) -> Iterator[Result]:
+def completed(node: forest.GroupNode, result: Result | None, above: Result | None = None) -> Iterator[Result]:
     """The result of each group of the tree, as it is to be told of: those that were not tried, and those that succeeded
     below one that failed, have the status of that one: the very same.
     """

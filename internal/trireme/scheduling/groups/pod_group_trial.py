@@ -18,7 +18,8 @@ import numpy as np
 from trireme.extenders import extenders
 from trireme.framework import status
 from trireme.frontend.phase_clients import class_answers, phases, replicas
-from trireme.queueing import pod_group_forest, queue_pod
+from trireme.queueing import queued_pod
+from trireme.queueing.groups import forest
 from trireme.queueing.pre_enqueue import DYNAMIC_RESOURCES
 from trireme.scheduling import binding_cycle, cycle_parts, fit_error, outcomes, scheduling_cycle
 from trireme.scheduling.groups.pod_group_results import (
@@ -71,7 +72,7 @@ class PodGroupTrials:
 
     async def run(
         self,
-        members: Sequence[queue_pod.QueuedPod],
+        members: Sequence[queued_pod.QueuedPodInfo],
         min_count: int,
         scheduled: int,
         within: Placement | None = None,
@@ -94,14 +95,14 @@ class PodGroupTrials:
         """Try a PodGroup on all nodes."""
         return settled(await self.leaf(wanted, wanted.tree, None))
 
-    async def leaf(self, wanted: Wanted, node: pod_group_forest.GroupNode, within: Placement | None) -> Result:
+    async def leaf(self, wanted: Wanted, node: forest.GroupNode, within: Placement | None) -> Result:
         """Try a PodGroup of the tree; `within`: on these nodes alone."""
         min_count = node.min_count if wanted.minimums else 0
         said, trials = await self.run(wanted.of(node), min_count, wanted.scheduled.get(node.name, 0), within)
         return Result(node, said, trials)
 
     async def _run(
-        self, members: Sequence[queue_pod.QueuedPod], min_count: int, scheduled: int, trials: list[Trial]
+        self, members: Sequence[queued_pod.QueuedPodInfo], min_count: int, scheduled: int, trials: list[Trial]
     ) -> GroupStatus:
         stands = feasible(min_count, scheduled, len(members))
         if stands.verdict is Verdict.UNSCHEDULABLE:
@@ -181,9 +182,9 @@ class PodGroupTrials:
             self._reserved.unreserve(trial.cycle, [trial.assumed.placement])
         self._cache.forget(trial.pod.uid)
 
-    def _batches(self, members: Sequence[queue_pod.QueuedPod]) -> list[list[queue_pod.QueuedPod]]:
+    def _batches(self, members: Sequence[queued_pod.QueuedPodInfo]) -> list[list[queued_pod.QueuedPodInfo]]:
         """Members in a row that are of one class; one that is promised a node goes alone."""
-        batches: list[list[queue_pod.QueuedPod]] = []
+        batches: list[list[queued_pod.QueuedPodInfo]] = []
         joined = False
         for pod in members:
             alone = bool(self._queue.nominator.node_of(pod.uid))
@@ -194,7 +195,7 @@ class PodGroupTrials:
             joined = not alone
         return batches
 
-    async def _try(self, pods: list[queue_pod.QueuedPod]) -> list[Trial]:
+    async def _try(self, pods: list[queued_pod.QueuedPodInfo]) -> list[Trial]:
         """One trial for each of the pods, which are of one class, in their order. A failure of the last is that of all
         who would come after it.
         """
@@ -209,7 +210,7 @@ class PodGroupTrials:
             raise
         return trials
 
-    async def _round(self, pods: list[queue_pod.QueuedPod]) -> list[Trial]:
+    async def _round(self, pods: list[queued_pod.QueuedPodInfo]) -> list[Trial]:
         """Trials for as many of the pods, from the first, as one answer allows; at least one."""
         started = self._observed.clock()
         record = pods[0].record
@@ -252,7 +253,7 @@ class PodGroupTrials:
 
     async def _assume(
         self,
-        pods: list[queue_pod.QueuedPod],
+        pods: list[queued_pod.QueuedPodInfo],
         slots: Sequence[int],
         filtered: phases.Filtered,
         cycle: cycle_pb2.Cycle,

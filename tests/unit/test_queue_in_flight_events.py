@@ -1,18 +1,18 @@
-"""EventLog: what happened since a pod was popped."""
+"""InFlightEvents: what happened since a pod was popped."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 from queue_builders import NODE_ADD
 
-from trireme.queueing.queue_events import Cell, EventLog, Happened
+from trireme.queueing.in_flight_events import EventCursor, InFlightEvent, InFlightEvents
 
 
-def happen(log: EventLog, number: int) -> None:
+def happen(log: InFlightEvents, number: int) -> None:
     """Records an event that carries the number."""
-    log.append(Happened(NODE_ADD, None, number))
+    log.append(InFlightEvent(NODE_ADD, None, number))
 
 
-def numbers(log: EventLog, cell: Cell) -> list[int] | None:
+def numbers(log: InFlightEvents, cell: EventCursor) -> list[int] | None:
     """The numbers of the events since the cell was opened."""
     happened = log.since(cell.start)
     return None if happened is None else [each.new for each in happened]
@@ -20,7 +20,7 @@ def numbers(log: EventLog, cell: Cell) -> list[int] | None:
 
 def test_a_cell_sees_what_happened_since_it_was_opened() -> None:
     """Else a pod that is put back misses an event, or is woken by one from before its attempt."""
-    log = EventLog()
+    log = InFlightEvents()
     happen(log, 0)
     first = log.open(1)
     happen(log, 1)
@@ -33,7 +33,7 @@ def test_a_cell_sees_what_happened_since_it_was_opened() -> None:
 
 def test_events_that_nobody_needs_any_more_go() -> None:
     """Else a busy cluster's events pile up for ever."""
-    log = EventLog()
+    log = InFlightEvents()
     first = log.open(2)
     happen(log, 1)
     second = log.open(1)
@@ -51,7 +51,7 @@ def test_events_that_nobody_needs_any_more_go() -> None:
 
 def test_a_long_attempt_does_not_keep_what_it_does_not_need() -> None:
     """Else what is kept in memory is more than what `in_flight_events` says."""
-    log = EventLog()
+    log = InFlightEvents()
     cells = []
     for number in range(1000):
         cells.append(log.open(1))
@@ -64,7 +64,7 @@ def test_a_long_attempt_does_not_keep_what_it_does_not_need() -> None:
 
 def test_who_lost_events_is_told_so() -> None:
     """Else a pod whose events were dropped sleeps through the one that would have helped it."""
-    log = EventLog(limit=10)
+    log = InFlightEvents(limit=10)
     old = log.open(1)
     for number in range(11):
         happen(log, number)
@@ -78,9 +78,9 @@ def test_who_lost_events_is_told_so() -> None:
 @given(st.lists(st.sampled_from(["open", "happen", "close first", "close last"]), max_size=60))
 def test_the_log_agrees_with_keeping_everything(steps: list[str]) -> None:
     """Else pruning loses or repeats an event in some order of pops and dones."""
-    log = EventLog()
+    log = InFlightEvents()
     history: list[int] = []
-    opened: list[tuple[Cell, int]] = []
+    opened: list[tuple[EventCursor, int]] = []
     for number, step in enumerate(steps):
         if step == "open":
             opened.append((log.open(1), len(history)))

@@ -9,12 +9,12 @@ Pure, as the queue is: questions become instructions to its shell.
 
 from collections.abc import Mapping
 
-from trireme.queueing.queue_events import EventLog, Happened
-from trireme.queueing.queue_pod import Asking, Place, QueuedPod
-from trireme.queueing.queue_remote import Questions
+from trireme.queueing.in_flight_events import InFlightEvent, InFlightEvents
+from trireme.queueing.queued_pod import Asking, Place, QueuedPodInfo
+from trireme.queueing.remote_calls import RemoteCalls
 
 
-class GroupEntry:
+class MemberCalls:
     """How far one group is. `destination` is the queue that it enters when all have passed."""
 
     __slots__ = ("destination", "open", "passed", "refused")
@@ -26,17 +26,17 @@ class GroupEntry:
         #: UIDs of members that passed since the group entered last.
         self.passed: set[str] = set()
         #: The member for which a remote plugin holds the group back.
-        self.refused: QueuedPod | None = None
+        self.refused: QueuedPodInfo | None = None
 
 
-class Asker:
+class MemberCaller:
     """Asks about members, and takes the answers."""
 
-    def __init__(self, questions: Questions, log: EventLog) -> None:
+    def __init__(self, questions: RemoteCalls, log: InFlightEvents) -> None:
         self._questions = questions
         self._log = log
 
-    def ask(self, entry: GroupEntry, members: Mapping[str, QueuedPod], destination: Place, label: str) -> bool:
+    def ask(self, entry: MemberCalls, members: Mapping[str, QueuedPodInfo], destination: Place, label: str) -> bool:
         """Has those of the members asked about who have not passed; answers whether there are any."""
         entry.destination = destination
         for uid in [uid for uid in entry.open if uid not in members]:
@@ -49,7 +49,7 @@ class Asker:
                 self._open(entry, pod, label)
         return bool(entry.open)
 
-    def answered(self, entry: GroupEntry, pod: QueuedPod) -> list[Happened] | None:
+    def answered(self, entry: MemberCalls, pod: QueuedPodInfo) -> list[InFlightEvent] | None:
         """The question about the member is answered: what happened since it was asked; None: nobody knows."""
         asking = entry.open.pop(pod.uid)
         happened = self._log.since(asking.cell.start)
@@ -57,12 +57,12 @@ class Asker:
         self._close(asking)
         return happened
 
-    def ask_again(self, entry: GroupEntry, pod: QueuedPod, label: str) -> None:
+    def ask_again(self, entry: MemberCalls, pod: QueuedPodInfo, label: str) -> None:
         """The answer was about what is not so any more."""
         self.forget(entry, pod.uid)
         self._open(entry, pod, label)
 
-    def forget(self, entry: GroupEntry, uid: str) -> None:
+    def forget(self, entry: MemberCalls, uid: str) -> None:
         """The member is gone, or another."""
         asking = entry.open.pop(uid, None)
         if asking is not None:
@@ -71,17 +71,17 @@ class Asker:
         if entry.refused is not None and entry.refused.uid == uid:
             entry.refused = None
 
-    def begin_anew(self, entry: GroupEntry, refused: QueuedPod | None = None) -> None:
+    def begin_anew(self, entry: MemberCalls, refused: QueuedPodInfo | None = None) -> None:
         """The group entered, or does not want to, or was refused for this member: the next time all are asked about."""
         for uid in list(entry.open):
             self.forget(entry, uid)
         entry.passed.clear()
         entry.refused = refused
 
-    def _open(self, entry: GroupEntry, pod: QueuedPod, label: str) -> None:
-        ask_id = self._questions.ask_pre_enqueue(pod)
-        entry.open[pod.uid] = Asking(ask_id, self._log.open(1), entry.destination, label)
+    def _open(self, entry: MemberCalls, pod: QueuedPodInfo, label: str) -> None:
+        call_id = self._questions.ask_pre_enqueue(pod)
+        entry.open[pod.uid] = Asking(call_id, self._log.open(1), entry.destination, label)
 
     def _close(self, asking: Asking) -> None:
-        self._questions.close_pre_enqueue(asking.ask_id)
+        self._questions.close_pre_enqueue(asking.call_id)
         self._log.close(asking.cell)

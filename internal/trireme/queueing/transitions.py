@@ -1,4 +1,4 @@
-"""Places: where each pod is, and every way from one place to another.
+"""Transitions: where each pod is, and every way from one place to another.
 
 All moves of the scheduling queue go through here, so that what belongs to a move (the stamp, the counters, the story,
 PreEnqueue on the way in) cannot be forgotten, and so that each pod is in exactly one place. *When* a pod moves is the
@@ -7,50 +7,35 @@ business of `scheduling_queue`.
 
 import itertools
 from collections import Counter
-from collections.abc import Callable
-from enum import Enum
 
 from trireme.framework import event_phrases
-from trireme.queueing.queue_backoff import BackoffPolicy, BackoffQueue
-from trireme.queueing.queue_classes import ClassQueue
-from trireme.queueing.queue_events import EventLog
+from trireme.queueing.active import ActiveQueue
+from trireme.queueing.backoff import BackoffPolicy, BackoffQueue
+from trireme.queueing.in_flight_events import InFlightEvents
+from trireme.queueing.pre_enqueue import DEFAULT_PREEMPTION, PreEnqueue, PreEnqueueResult
 from trireme.queueing.queue_hints import Decision
-from trireme.queueing.queue_pod import Asking, Flight, Place, PodRecord, QueuedPod
-from trireme.queueing.queue_remote import Questions
-from trireme.queueing.queue_story import Story
-from trireme.queueing.queue_unschedulable import Group, Unschedulable
-
-# The plugin that holds a preemptor back while its victims are being deleted.
-DEFAULT_PREEMPTION = "DefaultPreemption"
+from trireme.queueing.queued_pod import Asking, Flight, Place, PodInfo, QueuedPodInfo
+from trireme.queueing.remote_calls import RemoteCalls
+from trireme.queueing.transition_log import TransitionLog
+from trireme.queueing.unschedulable import Group, UnschedulablePods
 
 
-class Gate(Enum):
-    """What PreEnqueue may answer beside the name of the plugin that refuses."""
-
-    OPEN = "open"
-    #: No local plugin refuses; a remote one has to be asked.
-    ASK = "ask"
-
-
-# PreEnqueue of all local plugins: `Gate`, or the name of the plugin that refuses. The plugin named in the pod's
-# `gated_by` is to be asked first, because it most likely still refuses.
-PreEnqueue = Callable[[QueuedPod], str | Gate]
-
-
-class Places:
+class Transitions:
     """The pods by place. Waiting pods are known by key, those in flight or done by uid.
 
     A pod may be deleted and made again under its name while its old self is still in flight.
     """
 
-    def __init__(self, policy: BackoffPolicy, pre_enqueue: PreEnqueue, log: EventLog, questions: Questions) -> None:
-        self.queued: dict[str, QueuedPod] = {}
-        self.in_flight: dict[str, QueuedPod] = {}
-        self.done: dict[str, QueuedPod] = {}
-        self.active = ClassQueue()
+    def __init__(
+        self, policy: BackoffPolicy, pre_enqueue: PreEnqueue, log: InFlightEvents, questions: RemoteCalls
+    ) -> None:
+        self.queued: dict[str, QueuedPodInfo] = {}
+        self.in_flight: dict[str, QueuedPodInfo] = {}
+        self.done: dict[str, QueuedPodInfo] = {}
+        self.active = ActiveQueue()
         self.backoff = BackoffQueue(policy)
-        self.unschedulable = Unschedulable()
-        self.story = Story()
+        self.unschedulable = UnschedulablePods()
+        self.story = TransitionLog()
         #: (queue, event label) -> pods that entered
         self.incoming: Counter[tuple[str, str]] = Counter()
         #: (profile, plugin) -> waiting pods that the plugin refused
@@ -65,7 +50,7 @@ class Places:
         # One object for each set of plugins, however many pods they refused.
         self._plugin_sets: dict[frozenset[str], frozenset[str]] = {}
 
-    def requeue(self, pod: QueuedPod, decision: Decision, label: str, now: float, *, counted: bool = True) -> None:
+    def requeue(self, pod: QueuedPodInfo, decision: Decision, label: str, now: float, *, counted: bool = True) -> None:
         """Sends a pod that is in no structure where the decision says. `counted`: see `enter`."""
         if decision is Decision.STAY:
             self.park(pod, label, now)
@@ -75,7 +60,7 @@ class Places:
             self.enter(pod, Place.ACTIVE, label, now, counted=counted)
 
     def enter(
-        self, pod: QueuedPod, place: Place, label: str, now: float, *, gate: bool = True, counted: bool = True
+        self, pod: QueuedPodInfo, place: Place, label: str, now: float, *, gate: bool = True, counted: bool = True
     ) -> None:
         """Lets a pod that is in no structure into the active or back-off queue, if PreEnqueue agrees.
 
@@ -83,21 +68,21 @@ class Places:
         """
         if gate and (place is Place.ACTIVE or self.policy.pop_early):
             verdict = self._pre_enqueue(pod)
-            if verdict is Gate.ASK:
+            if verdict is PreEnqueueResult.CALL_REMOTE:
                 self.ask(pod, place, label, now)
                 return
-            if verdict is not Gate.OPEN:
+            if verdict is not PreEnqueueResult.ALLOWED:
                 self.note_gate(pod, str(verdict))
                 self.park(pod, label, now, counted=counted)
                 return
             pod.gated_by = pod.gate_reason = ""
         self.settle(pod, place, label, now)
 
-    def still_gated(self, pod: QueuedPod) -> bool:
+    def still_gated(self, pod: QueuedPodInfo) -> bool:
         """Whether what holds back a parked pod does so still: then waking it would only park it again."""
         return bool(pod.gated_by) and self._pre_enqueue(pod) == pod.gated_by
 
-    def loose(self, group: Group) -> list[QueuedPod]:
+    def loose(self, group: Group) -> list[QueuedPodInfo]:
         """The pods of the group, in their order, but for those that are held back for sure.
 
         In a crowd of preemptors every deletion of a victim would ask about each of them.
@@ -106,7 +91,7 @@ class Places:
             return list(group.pods.values())
         return [group.pods[key] for key in itertools.filterfalse(self.held.__contains__, group.pods)]
 
-    def settle(self, pod: QueuedPod, place: Place, label: str, now: float) -> None:
+    def settle(self, pod: QueuedPodInfo, place: Place, label: str, now: float) -> None:
         """Puts a pod that passed PreEnqueue into the active or, while it backs off, the back-off queue."""
         self.stamp += 1
         pod.stamp = self.stamp
@@ -121,7 +106,7 @@ class Places:
         self.incoming[pod.place.value, label] += 1
         self.story.tell(now, pod, pod.place, label)
 
-    def park(self, pod: QueuedPod, label: str, now: float, *, counted: bool = True) -> None:
+    def park(self, pod: QueuedPodInfo, label: str, now: float, *, counted: bool = True) -> None:
         """Puts a pod aside until an event."""
         self.stamp += 1
         pod.stamp = self.stamp
@@ -134,7 +119,7 @@ class Places:
             self.incoming["unschedulable", label] += 1
         self.story.tell(now, pod, Place.UNSCHEDULABLE, event_phrases.gated(label, pod.gated_by, pod.gate_reason))
 
-    def ask(self, pod: QueuedPod, destination: Place, label: str, now: float) -> None:
+    def ask(self, pod: QueuedPodInfo, destination: Place, label: str, now: float) -> None:
         """Has the remote PreEnqueue plugins asked about the pod; events meanwhile are kept for it."""
         self.stamp += 1
         pod.stamp = self.stamp
@@ -142,23 +127,23 @@ class Places:
         pod.asking = Asking(self._questions.ask_pre_enqueue(pod), self._log.open(1), destination, label)
         self.story.tell(now, pod, Place.ASKED, label)
 
-    def stop_asking(self, pod: QueuedPod) -> Asking:
+    def stop_asking(self, pod: QueuedPodInfo) -> Asking:
         """The question about the pod is answered or void; it is in no structure now."""
         asking = pod.asking
         assert asking is not None  # only called for a pod that is asked about
         pod.asking = None
-        self._questions.close_pre_enqueue(asking.ask_id)
+        self._questions.close_pre_enqueue(asking.call_id)
         self._log.close(asking.cell)
         return asking
 
-    def leave(self, pod: QueuedPod) -> None:
+    def leave(self, pod: QueuedPodInfo) -> None:
         """Takes a waiting pod out of the structure that it is in."""
         if pod.asking is not None:
             self.stop_asking(pod)
         elif pod.home is not None:
             pod.home.discard(pod)
 
-    def remove(self, pod: QueuedPod, now: float, cause: str) -> None:
+    def remove(self, pod: QueuedPodInfo, now: float, cause: str) -> None:
         """Forgets a waiting pod."""
         self.leave(pod)
         del self.queued[pod.record.key]
@@ -166,7 +151,7 @@ class Places:
         self.count_refusals(pod, -1)
         self.story.tell(now, pod, Place.GONE, cause)
 
-    def replace_record(self, pod: QueuedPod, record: PodRecord) -> None:
+    def replace_record(self, pod: QueuedPodInfo, record: PodInfo) -> None:
         """Gives a waiting pod its new record, and the position that follows from it."""
         old = pod.record
         home, stamp = pod.home, pod.stamp
@@ -188,7 +173,7 @@ class Places:
             if self._questions.open_hints and isinstance(home, Group):
                 self._questions.follow(pod, home.key, stamp)
 
-    def take_off(self, pods: list[QueuedPod], now: float) -> None:
+    def take_off(self, pods: list[QueuedPodInfo], now: float) -> None:
         """Pods that were taken out of the active or back-off queue are in flight now."""
         cell = self._log.open(len(pods))
         for pod in pods:
@@ -203,7 +188,7 @@ class Places:
                 self.count_refusals(pod, -1)
             self.story.tell(now, pod, Place.IN_FLIGHT, "popped")
 
-    def finish(self, pod: QueuedPod, flight: Flight, now: float) -> None:
+    def finish(self, pod: QueuedPodInfo, flight: Flight, now: float) -> None:
         """The pod's attempt needs no events any more. It is looked after elsewhere until it is back, or gone."""
         self._land(pod, flight)
         if flight.deleted:
@@ -213,20 +198,20 @@ class Places:
             self.done[pod.record.uid] = pod
         self.story.tell(now, pod, pod.place, "done")
 
-    def take_back(self, pod: QueuedPod, flight: Flight) -> None:
+    def take_back(self, pod: QueuedPodInfo, flight: Flight) -> None:
         """The pod is waiting again, in a structure that the caller chooses."""
         self._land(pod, flight)
         pod.flight = None
         self.queued[pod.record.key] = pod
 
-    def let_go(self, pod: QueuedPod, flight: Flight, now: float, cause: str) -> None:
+    def let_go(self, pod: QueuedPodInfo, flight: Flight, now: float, cause: str) -> None:
         """Forgets a pod that is in flight or done."""
         self._land(pod, flight)
         flight.deleted = True
         pod.place = Place.GONE
         self.story.tell(now, pod, Place.GONE, cause)
 
-    def _land(self, pod: QueuedPod, flight: Flight) -> None:
+    def _land(self, pod: QueuedPodInfo, flight: Flight) -> None:
         if flight.cell is not None:
             del self.in_flight[pod.record.uid]
             self._log.close(flight.cell)
@@ -234,20 +219,20 @@ class Places:
         else:
             del self.done[pod.record.uid]
 
-    def note_refusal(self, pod: QueuedPod, rejectors: frozenset[str], pending_plugins: frozenset[str]) -> None:
+    def note_refusal(self, pod: QueuedPodInfo, rejectors: frozenset[str], pending_plugins: frozenset[str]) -> None:
         """Records who refused a pod that is about to wait again."""
         pod.rejectors = self._plugin_set(rejectors | pending_plugins if pending_plugins else rejectors)
         pod.pending_plugins = self._plugin_set(pending_plugins)
         self.count_refusals(pod, 1)
 
-    def note_gate(self, pod: QueuedPod, plugin: str, reason: str = "") -> None:
+    def note_gate(self, pod: QueuedPodInfo, plugin: str, reason: str = "") -> None:
         """Records which PreEnqueue plugin holds the pod back, and what it says about that."""
         pod.gated_by, pod.gate_reason = plugin, reason
         if plugin not in pod.rejectors:
             pod.rejectors = self._plugin_set(pod.rejectors | {plugin})
             self.refused_by[pod.record.profile, plugin] += 1
 
-    def count_refusals(self, pod: QueuedPod, sign: int) -> None:
+    def count_refusals(self, pod: QueuedPodInfo, sign: int) -> None:
         """Adds a waiting pod to, or takes it off, the count of each plugin that refused it."""
         for plugin in pod.rejectors:
             self.refused_by[pod.record.profile, plugin] += sign

@@ -1,9 +1,9 @@
 """Pod groups: which pods are scheduled together, and what is known of them.
 
-Pure: it is told of members and of groups' objects, and keeps a `GroupState` for each tree of groups
-(`pod_group_forest`) of which the root's object or any member is known; mostly the tree is one PodGroup. Members of a
+Pure: it is told of members and of groups' objects, and keeps a `QueuedPodGroupInfo` for each tree of groups
+(`forest`) of which the root's object or any member is known; mostly the tree is one PodGroup. Members of a
 PodGroup that is in no tree have a state of their own, without one. When a group is tried is the business of
-`pod_group_queue`, how of `pod_group_cycle`.
+`group_queue`, how of `pod_group_cycle`.
 
 The invariant: a member without a node is in `members`, and in exactly one of `waiting`, `pending`, or its attempt or
 binding (then it has a flight); one that the watch shows on a node is in `placed` alone.
@@ -15,14 +15,14 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from trireme.queueing.pod_group_entry import GroupEntry
-from trireme.queueing.pod_group_forest import Forest, GroupKey, GroupNode
-from trireme.queueing.queue_pod import PodRecord, QueuedPod, by_priority
+from trireme.queueing.groups.forest import Forest, GroupKey, GroupNode
+from trireme.queueing.groups.member_calls import MemberCalls
+from trireme.queueing.queued_pod import PodInfo, QueuedPodInfo, by_priority
 
 GANG_SCHEDULING: Final = "GangScheduling"
 
 
-class GroupState:
+class QueuedPodGroupInfo:
     """What is scheduled together: the pods of one tree of groups, named after its root."""
 
     __slots__ = (
@@ -49,13 +49,13 @@ class GroupState:
         #: None: there is no such tree (yet), and the members are held.
         self.tree: GroupNode | None = None
         #: What is queued in place of the waiting members; None: nothing is.
-        self.entity: QueuedPod | None = None
+        self.entity: QueuedPodInfo | None = None
         #: By UID: members without a node.
-        self.members: dict[str, QueuedPod] = {}
+        self.members: dict[str, QueuedPodInfo] = {}
         #: Those of them that wait, in the entity, or for the tree.
-        self.waiting: dict[str, QueuedPod] = {}
+        self.waiting: dict[str, QueuedPodInfo] = {}
         #: Those of them that came, or came back, while the group was being tried: they wait for the attempt's end.
-        self.pending: dict[str, QueuedPod] = {}
+        self.pending: dict[str, QueuedPodInfo] = {}
         #: By UID: members that have a node, with the name of their PodGroup.
         self.placed: dict[str, str] = {}
         #: By name of a PodGroup, how many members are known, with a node or without.
@@ -63,9 +63,9 @@ class GroupState:
         #: UIDs of the members that are being tried together now; None: no attempt is under way.
         self.attempt: frozenset[str] | None = None
         #: The member for which PreEnqueue holds the group back, if it is one member.
-        self.blocker: QueuedPod | None = None
+        self.blocker: QueuedPodInfo | None = None
         #: What remote plugins were asked, and said, of the members.
-        self.entry = GroupEntry()
+        self.entry = MemberCalls()
         #: Since when the group lacks what only others can give (an object, or members); 0: it lacks nothing.
         self.waiting_since = 0.0
         #: Somebody was told that it does.
@@ -106,21 +106,27 @@ class GroupState:
         """Nothing is known of it any more."""
         return self.tree is None and not self.members and not self.placed and self.attempt is None
 
-    def record(self) -> PodRecord:
+    def record(self) -> PodInfo:
         """The entity's record; some member must be waiting."""
         first = next(iter(self.waiting.values()))
         return by_priority(
-            self.entity_key, self.entity_key, self.class_id, first.record.profile, self.priority, single=True, pod=self
+            self.entity_key,
+            self.entity_key,
+            self.class_id,
+            first.record.profile,
+            self.priority,
+            exclusive=True,
+            pod=self,
         )
 
 
-def group_of(pod: QueuedPod) -> str:
+def group_of(pod: QueuedPodInfo) -> str:
     """The name of the member's PodGroup."""
     name: str = pod.record.pod.parsed.group
     return name
 
 
-def in_order(members: list[QueuedPod]) -> list[QueuedPod]:
+def in_order(members: list[QueuedPodInfo]) -> list[QueuedPodInfo]:
     """Members of a PodGroup in the order in which they are scheduled."""
     return sorted(
         members, key=lambda pod: (-pod.record.priority, -pod.attempts, pod.timestamp, pod.record.key.partition("/")[2])
@@ -133,53 +139,53 @@ class PodGroups:
     def __init__(self, *, composite: bool) -> None:
         """`composite`: groups may be made of groups."""
         self.forest = Forest(composite=composite)
-        self._groups: dict[GroupKey, GroupState] = {}
-        self._of_member: dict[str, GroupState] = {}
-        self._of_placed: dict[str, GroupState] = {}
+        self._groups: dict[GroupKey, QueuedPodGroupInfo] = {}
+        self._of_member: dict[str, QueuedPodGroupInfo] = {}
+        self._of_placed: dict[str, QueuedPodGroupInfo] = {}
         self._next_number = 1
 
-    def __iter__(self) -> Iterator[GroupState]:
+    def __iter__(self) -> Iterator[QueuedPodGroupInfo]:
         return iter(self._groups.values())
 
     def __len__(self) -> int:
         return len(self._groups)
 
-    def get(self, key: GroupKey) -> GroupState | None:
+    def get(self, key: GroupKey) -> QueuedPodGroupInfo | None:
         """The group, if anything is known of it."""
         return self._groups.get(key)
 
-    def entity(self, key: str) -> GroupState | None:
+    def entity(self, key: str) -> QueuedPodGroupInfo | None:
         """The group whose entity has this key."""
         return self._groups.get(GroupKey.parse(key))
 
-    def made(self, key: GroupKey) -> GroupState:
+    def made(self, key: GroupKey) -> QueuedPodGroupInfo:
         """The group, made if nothing was known of it."""
         group = self._groups.get(key)
         if group is None:
-            group = self._groups[key] = GroupState(key, self._next_number)
+            group = self._groups[key] = QueuedPodGroupInfo(key, self._next_number)
             self._next_number += 1
         return group
 
-    def home(self, name: str) -> GroupState:
+    def home(self, name: str) -> QueuedPodGroupInfo:
         """Where members of the PodGroup (namespace/name) belong: the state of the tree it is in, or of its own."""
         key = GroupKey(name)
         return self.made(self.forest.root(key) or key)
 
-    def of_member(self, uid: str) -> GroupState | None:
+    def of_member(self, uid: str) -> QueuedPodGroupInfo | None:
         """The group of a member without a node."""
         return self._of_member.get(uid)
 
-    def of_placed(self, uid: str) -> GroupState | None:
+    def of_placed(self, uid: str) -> QueuedPodGroupInfo | None:
         """The group of a member that has a node."""
         return self._of_placed.get(uid)
 
-    def add_member(self, group: GroupState, pod: QueuedPod) -> None:
+    def add_member(self, group: QueuedPodGroupInfo, pod: QueuedPodInfo) -> None:
         """A member without a node is known."""
         group.members[pod.record.uid] = pod
         group.known[group_of(pod)] += 1
         self._of_member[pod.record.uid] = group
 
-    def drop_member(self, uid: str) -> GroupState | None:
+    def drop_member(self, uid: str) -> QueuedPodGroupInfo | None:
         """The member is gone, or has a node; answers its group."""
         group = self._of_member.pop(uid, None)
         if group is not None:
@@ -188,27 +194,27 @@ class PodGroups:
             group.pending.pop(uid, None)
         return group
 
-    def add_placed(self, group: GroupState, uid: str, name: str) -> None:
+    def add_placed(self, group: QueuedPodGroupInfo, uid: str, name: str) -> None:
         """A member, of the PodGroup of this name, has a node."""
         group.placed[uid] = name
         group.known[name] += 1
         self._of_placed[uid] = group
 
-    def drop_placed(self, uid: str) -> GroupState | None:
+    def drop_placed(self, uid: str) -> QueuedPodGroupInfo | None:
         """A member that had a node is gone; answers its group."""
         group = self._of_placed.pop(uid, None)
         if group is not None:
             _less(group.known, group.placed.pop(uid))
         return group
 
-    def missing(self, group: GroupState) -> str:
+    def missing(self, group: QueuedPodGroupInfo) -> str:
         """What a group without a tree waits for, in words that go on from "waits"."""
         lack = self.forest.lack(group.group_key) or group.group_key
         if self.forest.knows(lack):
             return f"in vain: {lack.api_kind} {lack.name} is part of itself"
         return f"for {lack.api_kind} {lack.name} to appear"
 
-    def tidy(self, group: GroupState) -> None:
+    def tidy(self, group: QueuedPodGroupInfo) -> None:
         """Forget the group if nothing is known of it any more."""
         if group.empty:
             self._groups.pop(group.group_key, None)

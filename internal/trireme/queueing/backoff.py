@@ -14,8 +14,8 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from trireme.queueing.queue_classes import ClassAhead, ClassQueue
-from trireme.queueing.queue_pod import QueuedPod
+from trireme.queueing.active import ActiveQueue, ClassAhead
+from trireme.queueing.queued_pod import QueuedPodInfo
 
 _SLACK = 64
 # 2^60 times anything is beyond any maximum; more only makes big integers.
@@ -37,7 +37,7 @@ class BackoffPolicy:
         maximum = self.maximum * math.sqrt(size) if size > 1 else self.maximum
         return min(maximum, self.initial * 2 ** min(failures - 1, _MAX_DOUBLINGS))
 
-    def expiry(self, pod: QueuedPod, size: int = 1) -> float:
+    def expiry(self, pod: QueuedPodInfo, size: int = 1) -> float:
         """When the pod's back-off ends; 0: it has none. Computed once for each time that it was put back. `size`: how
         many pods it stands for.
         """
@@ -47,7 +47,7 @@ class BackoffPolicy:
                 pod.expiry = self._aligned(pod.timestamp + self.duration(failures, size))
         return pod.expiry
 
-    def backing_off(self, pod: QueuedPod, now: float) -> bool:
+    def backing_off(self, pod: QueuedPodInfo, now: float) -> bool:
         """The pod still has to wait."""
         expiry = self.expiry(pod)
         return expiry > 0 and not self.over(expiry, now)
@@ -66,18 +66,18 @@ class _TimeHeap:
     __slots__ = ("_heap", "size")
 
     def __init__(self) -> None:
-        self._heap: list[tuple[float, int, QueuedPod]] = []
+        self._heap: list[tuple[float, int, QueuedPodInfo]] = []
         self.size = 0
 
-    def __iter__(self) -> Iterator[QueuedPod]:
+    def __iter__(self) -> Iterator[QueuedPodInfo]:
         return (pod for _, stamp, pod in self._heap if pod.home is self and pod.stamp == stamp)
 
-    def add(self, pod: QueuedPod, expiry: float) -> None:
+    def add(self, pod: QueuedPodInfo, expiry: float) -> None:
         heapq.heappush(self._heap, (expiry, pod.stamp, pod))
         pod.home = self
         self.size += 1
 
-    def discard(self, pod: QueuedPod) -> None:
+    def discard(self, pod: QueuedPodInfo) -> None:
         pod.home = None
         self.size -= 1
         if len(self._heap) > 2 * self.size + _SLACK:
@@ -92,7 +92,7 @@ class _TimeHeap:
             heapq.heappop(self._heap)
         return None
 
-    def pop(self) -> QueuedPod:
+    def pop(self) -> QueuedPodInfo:
         pod = heapq.heappop(self._heap)[2]
         pod.home = None
         self.size -= 1
@@ -108,10 +108,10 @@ class BackoffQueue:
         self._policy = policy
         self._errors = _TimeHeap()
         # By expiry. `_due` is a heap of its keys.
-        self._windows: dict[float, ClassQueue] = {}
+        self._windows: dict[float, ActiveQueue] = {}
         self._due: list[float] = []
 
-    def __iter__(self) -> Iterator[QueuedPod]:
+    def __iter__(self) -> Iterator[QueuedPodInfo]:
         for window in self._windows.values():
             yield from window
         yield from self._errors
@@ -126,7 +126,7 @@ class BackoffQueue:
         """How many cannot be taken early."""
         return self._errors.size
 
-    def add(self, pod: QueuedPod) -> None:
+    def add(self, pod: QueuedPodInfo) -> None:
         """Takes in a pod that backs off."""
         expiry = self._policy.expiry(pod)
         if not pod.rejectors or not self._policy.pop_early:
@@ -134,18 +134,18 @@ class BackoffQueue:
             return
         window = self._windows.get(expiry)
         if window is None:
-            window = self._windows[expiry] = ClassQueue()
+            window = self._windows[expiry] = ActiveQueue()
             heapq.heappush(self._due, expiry)
         window.add(pod)
 
-    def take_early(self, limit: int, now: float, stamp: int) -> list[QueuedPod]:
+    def take_early(self, limit: int, now: float, stamp: int) -> list[QueuedPodInfo]:
         """Takes out a batch of those that are due next, before their time; empty if there is none."""
         window = self._first_window()
         return window.take(limit, now, stamp) if window else []
 
-    def completed(self, now: float) -> list[QueuedPod]:
+    def completed(self, now: float) -> list[QueuedPodInfo]:
         """Takes out all whose back-off is over."""
-        pods: list[QueuedPod] = []
+        pods: list[QueuedPodInfo] = []
         while (window := self._first_window()) is not None and self._policy.over(self._due[0], now):
             pods += window
             del self._windows[heapq.heappop(self._due)]
@@ -172,7 +172,7 @@ class BackoffQueue:
             return None
         return min(moments) + (1.0 if self._policy.pop_early else 0.0)
 
-    def _first_window(self) -> ClassQueue | None:
+    def _first_window(self) -> ActiveQueue | None:
         while self._due:
             window = self._windows[self._due[0]]
             if window.size:

@@ -1,4 +1,4 @@
-"""Judge: whether something that happened during a pod's attempt makes it worth another one.
+"""RequeueEvaluator: whether something that happened during a pod's attempt makes it worth another one.
 
 All pods of a batch that the same plugins refused have the same events behind them and get the same verdict, so it is
 reached once and kept in their cell; a later pod of theirs only weighs what has happened since. A pod's own updates are
@@ -8,10 +8,10 @@ weighed for it alone.
 from typing import Any
 
 from trireme.framework.cluster_event import ClusterEvent
-from trireme.queueing.queue_events import Cell, EventLog
+from trireme.queueing.in_flight_events import EventCursor, InFlightEvents
 from trireme.queueing.queue_hints import Decision, Hint, HintTable, Registration
-from trireme.queueing.queue_pod import Flight, QueuedPod
-from trireme.queueing.queue_remote import HintQuestion, Questions
+from trireme.queueing.queued_pod import Flight, QueuedPodInfo
+from trireme.queueing.remote_calls import QueueingHintCall, RemoteCalls
 
 # A returning pod is not made to wait for more remote answers than this; beyond, it is simply tried again.
 MAX_QUESTIONS = 16
@@ -29,20 +29,20 @@ class Verdict:
         self.decision = Decision.STAY
         #: What remote plugins would have to be asked, and the questions that were.
         self.wanted: list[_Wanted] = []
-        self.asked: list[HintQuestion] = []
+        self.asked: list[QueueingHintCall] = []
 
 
-class Judge:
+class RequeueEvaluator:
     """Weighs what is in the event log for pods that come back."""
 
     __slots__ = ("_hints", "_log", "_questions")
 
-    def __init__(self, hints: HintTable, log: EventLog, questions: Questions) -> None:
+    def __init__(self, hints: HintTable, log: InFlightEvents, questions: RemoteCalls) -> None:
         self._hints = hints
         self._log = log
         self._questions = questions
 
-    def returning(self, pod: QueuedPod, flight: Flight) -> tuple[Decision, list[HintQuestion]]:
+    def returning(self, pod: QueuedPodInfo, flight: Flight) -> tuple[Decision, list[QueueingHintCall]]:
         """What becomes of a pod whose attempt failed, and the open questions on which it depends if it stays."""
         if not pod.rejectors or flight.cell is None or not self._hints.knows(pod.record.profile):
             return Decision.AFTER_BACKOFF, []
@@ -59,7 +59,7 @@ class Judge:
             return Decision.AFTER_BACKOFF, []
         return self._ask(pod, verdict, own)
 
-    def helped(self, pod: QueuedPod, cell: Cell) -> bool:
+    def helped(self, pod: QueuedPodInfo, cell: EventCursor) -> bool:
         """Something that the gate which holds the pod listens to happened since the cell was opened."""
         happened = self._log.since(cell.start)
         if happened is None:
@@ -73,7 +73,7 @@ class Judge:
                     return True
         return False
 
-    def _verdict(self, pod: QueuedPod, cell: Cell) -> Verdict:
+    def _verdict(self, pod: QueuedPodInfo, cell: EventCursor) -> Verdict:
         key = (pod.record.class_id, pod.rejectors, pod.pending_plugins)
         verdict = cell.verdicts.get(key)
         if verdict is None:
@@ -95,7 +95,7 @@ class Judge:
             verdict.wanted += [(registration, (event, old, new)) for registration, _ in wanted]
         return verdict
 
-    def _ask(self, pod: QueuedPod, verdict: Verdict, own: list[_Wanted]) -> tuple[Decision, list[HintQuestion]]:
+    def _ask(self, pod: QueuedPodInfo, verdict: Verdict, own: list[_Wanted]) -> tuple[Decision, list[QueueingHintCall]]:
         """Opens what is not asked yet. Answers that have come in the meantime, for a pod before, count."""
         asked = verdict.asked
         while len(asked) < len(verdict.wanted):
@@ -117,6 +117,6 @@ class Judge:
             still_open.append(question)
         return Decision.STAY, still_open
 
-    def _open(self, pod: QueuedPod, wanted: _Wanted) -> HintQuestion | None:
+    def _open(self, pod: QueuedPodInfo, wanted: _Wanted) -> QueueingHintCall | None:
         registration, happened = wanted
         return self._questions.ask_hint(pod.record.profile, registration, happened, [pod], [[]])

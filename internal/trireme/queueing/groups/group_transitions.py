@@ -1,7 +1,7 @@
 """Where a group waits: it is queued in place of its members, held back, or being asked about, and they go with it.
 
 Whatever changes for a group (a member, its object, an answer) ends here, with the question where it belongs now. Why it
-is asked is the business of `pod_group_queue`.
+is asked is the business of `group_queue`.
 
 Source: pkg/scheduler/backend/queue/scheduling_queue.go, pkg/scheduler/framework/plugins/gangscheduling.
 """
@@ -10,37 +10,38 @@ from collections.abc import Callable
 from typing import Final
 
 from trireme.framework import cluster_event, event_phrases
+from trireme.queueing.backoff import BackoffPolicy
+from trireme.queueing.groups.member_calls import MemberCaller
+from trireme.queueing.groups.queued_group import GANG_SCHEDULING, PodGroups, QueuedPodGroupInfo, group_of
+from trireme.queueing.in_flight_events import InFlightEvents
 from trireme.queueing.nominator import Nominator
-from trireme.queueing.pod_group_entry import Asker
-from trireme.queueing.pod_groups import GANG_SCHEDULING, GroupState, PodGroups, group_of
-from trireme.queueing.queue_backoff import BackoffPolicy
-from trireme.queueing.queue_events import EventLog
-from trireme.queueing.queue_places import Gate, Places, PreEnqueue
-from trireme.queueing.queue_pod import Place, QueuedPod
-from trireme.queueing.queue_remote import Questions
+from trireme.queueing.pre_enqueue import PreEnqueue, PreEnqueueResult
+from trireme.queueing.queued_pod import Place, QueuedPodInfo
+from trireme.queueing.remote_calls import RemoteCalls
+from trireme.queueing.transitions import Transitions
 
 ADDED: Final = cluster_event.UNSCHEDULED_POD_ADD.label
 CHANGED: Final = "PodGroupUpdate"
 _PREEMPTION: Final = "DefaultPreemption"
 
 
-class Seats:
+class GroupTransitions:
     """Puts groups where they belong."""
 
     def __init__(
         self,
         groups: PodGroups,
-        places: Places,
+        places: Transitions,
         policy: BackoffPolicy,
         nominator: Nominator,
-        questions: Questions,
-        events: EventLog,
+        questions: RemoteCalls,
+        events: InFlightEvents,
         pre_enqueue: PreEnqueue,
         gang_profiles: frozenset[str],
         preempting: Callable[[str], bool],
     ) -> None:
         """`pre_enqueue` is asked about members; the rest as the queue has it."""
-        self.asker = Asker(questions, events)
+        self.asker = MemberCaller(questions, events)
         self._groups = groups
         self._places = places
         self._policy = policy
@@ -49,7 +50,7 @@ class Seats:
         self._gang_profiles = gang_profiles
         self._preempting = preempting
 
-    def forget(self, group: GroupState, uid: str, now: float, cause: str) -> None:
+    def forget(self, group: QueuedPodGroupInfo, uid: str, now: float, cause: str) -> None:
         """A member without a node is gone, or has one."""
         self._nominator.delete(uid)
         pod = group.members[uid]
@@ -64,7 +65,7 @@ class Seats:
         pod.place = Place.GONE
         self._places.story.tell(now, pod, Place.GONE, cause)
 
-    def join(self, group: GroupState, pod: QueuedPod, label: str, now: float) -> None:
+    def join(self, group: QueuedPodGroupInfo, pod: QueuedPodInfo, label: str, now: float) -> None:
         """A member that is nowhere waits with its group, wherever that is."""
         if group.tree is not None and group.attempt is not None:
             group.pending[pod.record.uid] = pod
@@ -86,7 +87,7 @@ class Seats:
         else:
             self.move(pod, entity.place, label, now)
 
-    def rehome(self, name: str, old: GroupState, new: GroupState) -> bool:
+    def rehome(self, name: str, old: QueuedPodGroupInfo, new: QueuedPodGroupInfo) -> bool:
         """The PodGroup of this name belongs to another tree now, or to none; answers whether any member waits there
         now. Both trees are to be looked at again.
         """
@@ -105,7 +106,7 @@ class Seats:
             self._groups.add_placed(new, uid, name)
         return came
 
-    def regrouped(self, group: GroupState, came: bool, now: float) -> None:
+    def regrouped(self, group: QueuedPodGroupInfo, came: bool, now: float) -> None:
         """The group's tree is another, or there is none any more. `came`: members wait with it that were elsewhere."""
         entity = group.entity
         if group.tree is None:
@@ -130,7 +131,7 @@ class Seats:
         else:
             self.seat(group, Place.BACKOFF if entity.gated else entity.place, ADDED, now)
 
-    def hold(self, group: GroupState, now: float) -> None:
+    def hold(self, group: QueuedPodGroupInfo, now: float) -> None:
         """The members of a group without a tree wait for it."""
         if group.tree is None:
             for pod in group.waiting.values():
@@ -138,13 +139,13 @@ class Seats:
                     self.move(pod, Place.INCOMPLETE, CHANGED, now)
         self.note_lack(group, now)
 
-    def look_again(self, group: GroupState, label: str, now: float) -> None:
+    def look_again(self, group: QueuedPodGroupInfo, label: str, now: float) -> None:
         """Whether the group, which is held back, still has to be."""
         entity = group.entity
         if entity is not None and entity.gated and group.attempt is None and not self._gated_by(group):
             self.seat(group, Place.BACKOFF, label, now)
 
-    def reseat(self, group: GroupState, label: str, now: float) -> None:
+    def reseat(self, group: QueuedPodGroupInfo, label: str, now: float) -> None:
         """The members of the group, or its object, changed: whether it waits where it did, or is held back now."""
         if group.entity is None or group.attempt is not None:
             self.note_lack(group, now)
@@ -158,12 +159,12 @@ class Seats:
         elif group.entity.place is Place.ASKED or self._gated_by(group) or group.entity.record.level != -group.priority:
             self.seat(group, group.entity.place, label, now)
 
-    def seat(self, group: GroupState, place: Place, label: str, now: float) -> None:
+    def seat(self, group: QueuedPodGroupInfo, place: Place, label: str, now: float) -> None:
         """Queue the group, or hold it back. It enters the active queue once its back-off is over."""
         entity = group.entity
         if entity is None:
             first = next(iter(group.waiting.values()))
-            entity = group.entity = QueuedPod(group.record(), now)
+            entity = group.entity = QueuedPodInfo(group.record(), now)
             entity.timestamp, entity.initial_attempt_timestamp = first.timestamp, first.initial_attempt_timestamp
         else:
             self._leave_queue(entity)
@@ -190,7 +191,7 @@ class Seats:
                 self.move(pod, entity.place, label, now)
         self.note_lack(group, now)
 
-    def hold_back(self, group: GroupState, plugin: str, label: str, now: float, reason: str = "") -> None:
+    def hold_back(self, group: QueuedPodGroupInfo, plugin: str, label: str, now: float, reason: str = "") -> None:
         """The plugin holds back the group, which is in no structure, for this reason."""
         assert group.entity is not None  # who holds it back was asked about an entity
         group.entity.gated_by, group.entity.gate_reason = plugin, reason
@@ -200,7 +201,7 @@ class Seats:
                 self.move(pod, Place.UNSCHEDULABLE, event_phrases.gated(label, plugin, reason), now)
         self.note_lack(group, now)
 
-    def unseat(self, group: GroupState) -> None:
+    def unseat(self, group: QueuedPodGroupInfo) -> None:
         """Nothing is queued for the group any more."""
         if group.entity is not None:
             self._leave_queue(group.entity)
@@ -209,26 +210,26 @@ class Seats:
         self.asker.begin_anew(group.entry)
         group.blocker = None
 
-    def move(self, pod: QueuedPod, place: Place, label: str, now: float) -> None:
+    def move(self, pod: QueuedPodInfo, place: Place, label: str, now: float) -> None:
         """The member is there now."""
         pod.place = place
         if place is Place.ACTIVE and not pod.initial_attempt_timestamp:
             pod.initial_attempt_timestamp = now
         self._places.story.tell(now, pod, place, label)
 
-    def note_lack(self, group: GroupState, now: float) -> None:
+    def note_lack(self, group: QueuedPodGroupInfo, now: float) -> None:
         """Since when the group has waiting members and lacks what only others can give."""
         if not (group.waiting and (group.tree is None or group.lacks_pods)):
             group.waiting_since, group.told = 0.0, False
         elif not group.waiting_since:
             group.waiting_since = now
 
-    def _leave_queue(self, entity: QueuedPod) -> None:
+    def _leave_queue(self, entity: QueuedPodInfo) -> None:
         if self._places.queued.get(entity.record.key) is entity:
             self._places.leave(entity)
             del self._places.queued[entity.record.key]
 
-    def _gated_by(self, group: GroupState) -> str:
+    def _gated_by(self, group: QueuedPodGroupInfo) -> str:
         """The plugin that holds the group back, or one of its members; empty: none does. Cheap while the reason is the
         same as before.
         """
@@ -244,14 +245,14 @@ class Seats:
                 return plugin
         return next((plugin for pod in group.waiting.values() if (plugin := self._refused(group, pod))), "")
 
-    def _refused(self, group: GroupState, pod: QueuedPod) -> str:
+    def _refused(self, group: QueuedPodGroupInfo, pod: QueuedPodInfo) -> str:
         """The plugin that holds the member back; empty: none does."""
         verdict = self._member_gate(pod)
-        if isinstance(verdict, Gate):
+        if isinstance(verdict, PreEnqueueResult):
             return ""
         group.blocker = pod
         return verdict
 
-    def _to_be_asked(self, group: GroupState, pod: QueuedPod) -> bool:
+    def _to_be_asked(self, group: QueuedPodGroupInfo, pod: QueuedPodInfo) -> bool:
         """Whether remote plugins have a say on the member and have not said it."""
-        return pod.uid not in group.entry.passed and self._member_gate(pod) is Gate.ASK
+        return pod.uid not in group.entry.passed and self._member_gate(pod) is PreEnqueueResult.CALL_REMOTE

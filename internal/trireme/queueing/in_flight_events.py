@@ -1,8 +1,8 @@
-"""EventLog: what happened while pods were being scheduled.
+"""InFlightEvents: what happened while pods were being scheduled.
 
 An attempt takes time, and the event that would have helped the pod may arrive during it. So from pop until done every
 event of interest is kept in one list, and a pod that comes back refused is judged by those since its own pop. Pods that
-were popped together share a `Cell`; when the oldest cell has no holder left, the events before the next one go.
+were popped together share a `EventCursor`; when the oldest cell has no holder left, the events before the next one go.
 
 The list is bounded. A pod whose events had to be dropped is queued again as if one of them had helped it: waking for
 nothing is better than sleeping for ever.
@@ -16,7 +16,7 @@ from trireme.framework.cluster_event import ClusterEvent
 DEFAULT_LIMIT = 50_000
 
 
-class Happened(NamedTuple):
+class InFlightEvent(NamedTuple):
     """An event with its objects (None: there was none), and the highest priority that it may help (None: any)."""
 
     event: ClusterEvent
@@ -25,7 +25,7 @@ class Happened(NamedTuple):
     max_priority: int | None = None
 
 
-class Cell:
+class EventCursor:
     """A position in the log that somebody still needs.
 
     `verdicts` is the owner's memory of what the events since then mean for one kind of pod.
@@ -39,16 +39,16 @@ class Cell:
         self.verdicts: dict[Any, Any] = {}
 
 
-class EventLog:
+class InFlightEvents:
     """The events since the oldest attempt that is not done."""
 
     __slots__ = ("_base", "_cells", "_events", "_limit", "dropped")
 
     def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
-        self._events: list[Happened] = []
+        self._events: list[InFlightEvent] = []
         # Position of `_events[0]`; positions only grow.
         self._base = 0
-        self._cells: deque[Cell] = deque()
+        self._cells: deque[EventCursor] = deque()
         self._limit = limit
         #: Events given up because of the limit, since start.
         self.dropped = 0
@@ -66,18 +66,18 @@ class EventLog:
         """The position of the next event."""
         return self._base + len(self._events)
 
-    def open(self, holders: int) -> Cell:
+    def open(self, holders: int) -> EventCursor:
         """A cell for attempts that start now."""
         end = self.end
         if self._cells and self._cells[-1].start == end:
             cell = self._cells[-1]
             cell.holders += holders
         else:
-            cell = Cell(end, holders)
+            cell = EventCursor(end, holders)
             self._cells.append(cell)
         return cell
 
-    def close(self, cell: Cell) -> None:
+    def close(self, cell: EventCursor) -> None:
         """One holder less."""
         cell.holders -= 1
         cells = self._cells
@@ -89,7 +89,7 @@ class EventLog:
         elif 2 * (cells[0].start - self._base) > len(self._events):
             self._cut(cells[0].start - self._base)
 
-    def append(self, happened: Happened) -> None:
+    def append(self, happened: InFlightEvent) -> None:
         """Records the event if anybody may want it."""
         if not self._cells:
             return
@@ -99,7 +99,7 @@ class EventLog:
             self.dropped += count
             self._cut(count)
 
-    def since(self, position: int) -> list[Happened] | None:
+    def since(self, position: int) -> list[InFlightEvent] | None:
         """The events from `position` on; None: not all of them are known."""
         if position < self._base:
             return None

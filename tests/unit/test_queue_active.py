@@ -1,4 +1,4 @@
-"""ClassQueue: order, batches of one class, and turns between classes."""
+"""ActiveQueue: order, batches of one class, and turns between classes."""
 
 import random
 from collections import Counter
@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from queue_builders import T0, keys, record
 
-from trireme.queueing.queue_classes import ClassQueue
-from trireme.queueing.queue_pod import PodRecord, QueuedPod
+from trireme.queueing.active import ActiveQueue
+from trireme.queueing.queued_pod import PodInfo, QueuedPodInfo
 
 
 class Clock:
@@ -19,19 +19,19 @@ class Clock:
         self.now = T0
         self.stamp = 0
 
-    def pod(self, pods: ClassQueue, record: PodRecord, timestamp: float | None = None) -> QueuedPod:
-        pod = QueuedPod(record, self.now if timestamp is None else timestamp)
+    def pod(self, pods: ActiveQueue, record: PodInfo, timestamp: float | None = None) -> QueuedPodInfo:
+        pod = QueuedPodInfo(record, self.now if timestamp is None else timestamp)
         self.stamp += 1
         pod.stamp = self.stamp
         pods.add(pod)
         return pod
 
-    def take(self, pods: ClassQueue, limit: int) -> list[str]:
+    def take(self, pods: ActiveQueue, limit: int) -> list[str]:
         self.stamp += 1
         return keys(pods.take(limit, self.now, self.stamp))
 
 
-def _drain(pods: ClassQueue, clock: Clock, limit: int) -> list[list[str]]:
+def _drain(pods: ActiveQueue, clock: Clock, limit: int) -> list[list[str]]:
     batches = []
     while pods.size:
         batches.append(clock.take(pods, limit))
@@ -58,7 +58,7 @@ def test_batches_follow_priority_then_turns(
     arrivals: list[tuple[str, int, int]], limit: int, expected: list[list[str]]
 ) -> None:
     """Else pods are tried in another order than kube-scheduler's where classes have one pod, or a class waits."""
-    pods, clock = ClassQueue(), Clock()
+    pods, clock = ActiveQueue(), Clock()
     for name, class_id, priority in arrivals:
         clock.pod(pods, record(name, class_id, priority))
     assert _drain(pods, clock, limit) == expected
@@ -66,7 +66,7 @@ def test_batches_follow_priority_then_turns(
 
 def test_an_older_pod_goes_before_a_younger_one_that_came_earlier() -> None:
     """Else a pod that comes back from back-off loses the place that its age gives it."""
-    pods, clock = ClassQueue(), Clock()
+    pods, clock = ActiveQueue(), Clock()
     clock.pod(pods, record("young", 1), T0 + 5)
     clock.pod(pods, record("old", 2), T0 + 1)
     assert _drain(pods, clock, 1) == [["old"], ["young"]]
@@ -74,15 +74,15 @@ def test_an_older_pod_goes_before_a_younger_one_that_came_earlier() -> None:
 
 def test_a_pod_that_must_be_alone_is_alone_and_keeps_its_place() -> None:
     """Else a pod of which its class does not say all is placed as if it did, or overtakes its class."""
-    pods, clock = ClassQueue(), Clock()
+    pods, clock = ActiveQueue(), Clock()
     for name in ("a", "b", "alone", "c", "d"):
-        clock.pod(pods, record(name, single=name == "alone"))
+        clock.pod(pods, record(name, exclusive=name == "alone"))
     assert _drain(pods, clock, 8) == [["a", "b"], ["alone"], ["c", "d"]]
 
 
 def test_pods_that_are_promised_a_node_go_together_and_with_no_others() -> None:
     """Else a pod with a nominated node is placed as if it had none, or each of a crowd of preemptors by itself."""
-    pods, clock = ClassQueue(), Clock()
+    pods, clock = ActiveQueue(), Clock()
     for name in ("a", "b", "on-1", "on-2", "c"):
         clock.pod(pods, record(name, nominated_node=name if name.startswith("on") else ""))
     assert _drain(pods, clock, 8) == [["a", "b"], ["on-1", "on-2"], ["c"]]
@@ -90,7 +90,7 @@ def test_pods_that_are_promised_a_node_go_together_and_with_no_others() -> None:
 
 def test_a_class_just_served_comes_after_all_that_waited_and_before_all_that_come_later() -> None:
     """Else a stream of new classes starves an old one, or a big class makes another wait for two of its batches."""
-    pods, clock = ClassQueue(), Clock()
+    pods, clock = ActiveQueue(), Clock()
     for name in ("a1", "a2", "a3"):
         clock.pod(pods, record(name, 1))
     clock.pod(pods, record("b1", 2))
@@ -104,7 +104,7 @@ def test_a_class_just_served_comes_after_all_that_waited_and_before_all_that_com
 
 def test_a_class_that_was_emptied_does_not_jump_the_queue_when_it_returns() -> None:
     """Else a class whose pods come one at a time, with an old timestamp, is served over and over before another."""
-    pods, clock = ClassQueue(), Clock()
+    pods, clock = ActiveQueue(), Clock()
     clock.pod(pods, record("c1", 3), T0 - 9)
     clock.pod(pods, record("b1", 2), T0 - 5)
     assert clock.take(pods, 1) == ["c1"]
@@ -122,17 +122,17 @@ def test_a_class_that_was_emptied_does_not_jump_the_queue_when_it_returns() -> N
 )
 def test_a_custom_sort_joins_only_what_it_calls_equal(level_bytes: int, expected: list[list[str]]) -> None:
     """Else batches reorder what a QueueSort plugin has ordered."""
-    pods, clock = ClassQueue(), Clock()
+    pods, clock = ActiveQueue(), Clock()
     for name, class_id, key in (("a2", 1, b"\x01\x09"), ("b1", 2, b"\x01\x05"), ("a1", 1, b"\x01\x02")):
         level, rest = key[:level_bytes], key[level_bytes:]
-        clock.pod(pods, PodRecord(f"ns/{name}", name, class_id, "p", 0, level, rest))
+        clock.pod(pods, PodInfo(f"ns/{name}", name, class_id, "p", 0, level, rest))
     batches = _drain(pods, clock, 8)
     assert batches == expected
 
 
 def test_the_classes_ahead_are_those_of_the_next_batches() -> None:
     """Else columns are prepared for classes whose turn is far."""
-    pods, clock = ClassQueue(), Clock()
+    pods, clock = ActiveQueue(), Clock()
     generator = random.Random(7)
     for index in range(60):
         clock.pod(pods, record(f"p{index}", generator.randrange(12), generator.randrange(2)))
@@ -147,7 +147,7 @@ def test_the_classes_ahead_are_those_of_the_next_batches() -> None:
 
 def test_a_class_is_ahead_once() -> None:
     """Else the columns of one class are prepared twice, and those of another not at all."""
-    pods, clock = ClassQueue(), Clock()
+    pods, clock = ActiveQueue(), Clock()
     clock.pod(pods, record("a", 1), T0 + 5)
     older = clock.pod(pods, record("older", 1), T0 + 1)
     for name in ("b", "c"):
@@ -162,8 +162,8 @@ def test_a_class_is_ahead_once() -> None:
 @given(st.lists(st.tuples(st.sampled_from("aadt"), st.integers(0, 5), st.integers(0, 1), st.integers(1, 3))))
 def test_nobody_waits_behind_two_batches_of_another_class(steps: list[tuple[str, int, int, int]]) -> None:
     """Else the promise on which batches rest is broken. Also: what goes in comes out once, deletions aside."""
-    pods, clock = ClassQueue(), Clock()
-    inside: dict[str, QueuedPod] = {}
+    pods, clock = ActiveQueue(), Clock()
+    inside: dict[str, QueuedPodInfo] = {}
     # For each waiting pod: batches of other classes of its priority since it came or since its class was served.
     behind: dict[str, Counter[int]] = {}
     for index, (step, class_id, level, limit) in enumerate(steps):
@@ -195,7 +195,7 @@ def test_nobody_waits_behind_two_batches_of_another_class(steps: list[tuple[str,
 
 def test_what_was_removed_leaves_no_memory_behind() -> None:
     """Else a queue whose pods are deleted before their turn, or whose classes are many, grows for ever."""
-    pods, clock = ClassQueue(), Clock()
+    pods, clock = ActiveQueue(), Clock()
     first = clock.pod(pods, record("first", 0))
     (lane,) = pods._lanes.values()
     for index in range(1, 5000):
@@ -215,7 +215,7 @@ def test_what_was_removed_leaves_no_memory_behind() -> None:
 
 def test_a_level_that_empties_behind_another_comes_back_once() -> None:
     """Else a busy high priority makes the list of levels grow, or a low one is lost."""
-    pods, clock = ClassQueue(), Clock()
+    pods, clock = ActiveQueue(), Clock()
     for name in ("high1", "high2", "high3"):
         clock.pod(pods, record(name, 1, priority=9))
     for index in range(100):
@@ -234,7 +234,7 @@ def test_a_class_that_comes_back_to_its_turn_takes_the_place_that_it_left() -> N
     """Its last pod went away before its turn, and an older one comes: two entries of one turn must not be compared by
     what they cannot be. The scheduler ended with a TypeError.
     """
-    pods, clock = ClassQueue(), Clock()
+    pods, clock = ActiveQueue(), Clock()
     clock.pod(pods, record("a1", 1))
     left = clock.pod(pods, record("a2", 1))
     clock.pod(pods, record("b", 2))

@@ -1,23 +1,23 @@
-"""What the scheduling queue holds: one QueuedPod for each pending pod, small, because there may be very many.
+"""What the scheduling queue holds: one QueuedPodInfo for each pending pod, small, because there may be very many.
 
-It is split in two. `PodRecord` is what the queue knows of the API object: immutable, replaced as a whole by each
-update. `QueuedPod` is what the queue itself keeps about it: counters, times, who refused it and where it is.
+It is split in two. `PodInfo` is what the queue knows of the API object: immutable, replaced as a whole by each
+update. `QueuedPodInfo` is what the queue itself keeps about it: counters, times, who refused it and where it is.
 
-The structures of the queue only look at `class_id`, `level`, `rest`, `single`, `promised`, `timestamp` and `stamp`. So
-an entity of another kind (a group of pods that is scheduled as one) joins by giving itself a class of its own and
-`single`.
+The structures of the queue only look at `class_id`, `level`, `rest`, `exclusive`, `nominated`, `timestamp` and
+`stamp`. So an entity of another kind (a group of pods that is scheduled as one) joins by giving itself a class of its
+own and `exclusive`.
 """
 
 import enum
 from typing import Any, NamedTuple, Protocol
 
 from trireme.framework.cluster_event import ClusterEvent
-from trireme.queueing.queue_events import Cell
+from trireme.queueing.in_flight_events import EventCursor
 
 # What QueueSort's keys are compared by first: pods whose level is equal may go in one batch.
 Level = int | bytes
 
-NOBODY: frozenset[str] = frozenset()
+NO_PLUGINS: frozenset[str] = frozenset()
 
 
 class Place(enum.Enum):
@@ -27,7 +27,7 @@ class Place(enum.Enum):
     BACKOFF = "backoff"
     UNSCHEDULABLE = "unschedulable"
     ASKED = "pre-enqueue asked"
-    # Of members of a group (`pod_group_queue`): its PodGroup is not there, or is being tried without them.
+    # Of members of a group (`groups`): its PodGroup is not there, or is being tried without them.
     INCOMPLETE = "incomplete"
     PENDING = "pending"
     IN_FLIGHT = "in flight"
@@ -35,7 +35,7 @@ class Place(enum.Enum):
     GONE = "gone"
 
 
-class PodRecord(NamedTuple):
+class PodInfo(NamedTuple):
     """What the queue knows of a pod from its object.
 
     Pods with the same `class_id` are equal for every plugin, their profile and priority included; so what is asked
@@ -55,9 +55,9 @@ class PodRecord(NamedTuple):
     resource_version: str = ""
     nominated_node: str = ""
     #: Must be tried alone: there is something that its class does not say.
-    single: bool = False
+    exclusive: bool = False
     #: A node is promised to it, so it is not tried together with pods of which that is not so.
-    promised: bool = False
+    nominated: bool = False
     #: What the caller wants back; the queue never looks at it.
     pod: Any = None
 
@@ -71,20 +71,31 @@ def by_priority(
     *,
     resource_version: str = "",
     nominated_node: str = "",
-    single: bool = False,
+    exclusive: bool = False,
     pod: Any = None,
-) -> PodRecord:
+) -> PodInfo:
     """The record of a pod that PrioritySort orders: priority first, then age."""
-    promised = bool(nominated_node)
-    return PodRecord(
-        key, uid, class_id, profile, priority, -priority, b"", resource_version, nominated_node, single, promised, pod
+    nominated = bool(nominated_node)
+    return PodInfo(
+        key,
+        uid,
+        class_id,
+        profile,
+        priority,
+        -priority,
+        b"",
+        resource_version,
+        nominated_node,
+        exclusive,
+        nominated,
+        pod,
     )
 
 
-class Home(Protocol):
+class Container(Protocol):
     """The structure that a queued pod is in."""
 
-    def discard(self, pod: "QueuedPod") -> None:
+    def discard(self, pod: "QueuedPodInfo") -> None:
         """Takes the pod out, which must be in it."""
 
 
@@ -93,11 +104,11 @@ class Flight:
 
     __slots__ = ("cell", "deleted", "newest", "own_events", "woken")
 
-    def __init__(self, cell: Cell | None) -> None:
+    def __init__(self, cell: EventCursor | None) -> None:
         #: Since when events are kept for it; None: it is done, or none are kept.
-        self.cell: Cell | None = cell
+        self.cell: EventCursor | None = cell
         #: Its object as updated meanwhile.
-        self.newest: PodRecord | None = None
+        self.newest: PodInfo | None = None
         self.deleted = False
         #: What those updates changed: (event, old object, new object).
         self.own_events: list[tuple[ClusterEvent, Any, Any]] = []
@@ -108,16 +119,16 @@ class Flight:
 class Asking:
     """What is kept of a pod while a remote plugin is asked whether it may enter."""
 
-    __slots__ = ("ask_id", "cell", "destination", "label")
+    __slots__ = ("call_id", "cell", "destination", "label")
 
-    def __init__(self, ask_id: int, cell: Cell, destination: Place, label: str) -> None:
-        self.ask_id = ask_id
+    def __init__(self, call_id: int, cell: EventCursor, destination: Place, label: str) -> None:
+        self.call_id = call_id
         self.cell = cell
         self.destination = destination
         self.label = label
 
 
-class QueuedPod:
+class QueuedPodInfo:
     """A pending pod and what the queue keeps about it. Times are Unix seconds of the steady clock."""
 
     __slots__ = (
@@ -142,12 +153,12 @@ class QueuedPod:
         "unschedulable_count",
     )
 
-    def __init__(self, record: PodRecord, now: float) -> None:
+    def __init__(self, record: PodInfo, now: float) -> None:
         self.record = record
         #: When it was enqueued, or put back after a failed attempt.
         self.timestamp = now
         self.place = Place.GONE
-        self.home: Home | None = None
+        self.home: Container | None = None
         #: Of its last move; grows over all pods of a queue, so it breaks ties and tells an old answer from a new one.
         self.stamp = 0
         self.attempts = 0
@@ -158,9 +169,9 @@ class QueuedPod:
         #: End of its back-off; 0: not computed since it was last put back.
         self.expiry = 0.0
         #: Plugins that refused it, in its last attempt or at the gate.
-        self.rejectors: frozenset[str] = NOBODY
+        self.rejectors: frozenset[str] = NO_PLUGINS
         #: Those of them that said Pending in its last attempt: what they wait for wakes it without back-off.
-        self.pending_plugins: frozenset[str] = NOBODY
+        self.pending_plugins: frozenset[str] = NO_PLUGINS
         #: The PreEnqueue plugin that holds it back; empty: none.
         self.gated_by = ""
         #: What that plugin says about it; empty: nothing.
@@ -190,4 +201,4 @@ class QueuedPod:
         return bool(self.gated_by)
 
     def __repr__(self) -> str:
-        return f"QueuedPod({self.record.key}, {self.place.value})"
+        return f"QueuedPodInfo({self.record.key}, {self.place.value})"

@@ -7,7 +7,7 @@ asks. The exception for a transition that cannot be carries it: how the pod came
 from collections import deque
 from typing import Final, NamedTuple
 
-from trireme.queueing.queue_pod import Place, QueuedPod
+from trireme.queueing.queued_pod import Place, QueuedPodInfo
 
 DEFAULT_LENGTH = 4096
 
@@ -16,7 +16,7 @@ DELETED: Final = "deleted"
 BOUND: Final = "bound"
 
 
-class Move(NamedTuple):
+class Transition(NamedTuple):
     """One move of a pod."""
 
     at: float
@@ -30,7 +30,7 @@ class Move(NamedTuple):
         return f"{self.at:.3f} {self.key} ({self.uid}) to {self.to.value}: {self.cause}"
 
 
-class Story:
+class TransitionLog:
     """The last moves of all pods."""
 
     __slots__ = ("_moves",)
@@ -38,14 +38,14 @@ class Story:
     def __init__(self, length: int = DEFAULT_LENGTH) -> None:
         self._moves: deque[tuple[float, str, str, Place, str]] = deque(maxlen=length)
 
-    def tell(self, now: float, pod: QueuedPod, to: Place, cause: str) -> None:
+    def tell(self, now: float, pod: QueuedPodInfo, to: Place, cause: str) -> None:
         """Records a move."""
         record = pod.record
         self._moves.append((now, record.key, record.uid, to, cause))
 
-    def of(self, key: str) -> list[Move]:
+    def of(self, key: str) -> list[Transition]:
         """What is remembered of the pods of that name, oldest first."""
-        return [Move(*move) for move in self._moves if move[1] == key]
+        return [Transition(*move) for move in self._moves if move[1] == key]
 
 
 class ImpossibleTransition(RuntimeError):
@@ -54,7 +54,7 @@ class ImpossibleTransition(RuntimeError):
     Attributes: `key`; `story`, the pod's last moves.
     """
 
-    def __init__(self, pod: QueuedPod, wanted: str, story: Story) -> None:
+    def __init__(self, pod: QueuedPodInfo, wanted: str, story: TransitionLog) -> None:
         self.key = pod.record.key
         self.story = story.of(self.key)
         moves = "".join(f"\n  {move}" for move in self.story)

@@ -1,4 +1,4 @@
-"""ClassQueue: pods in QueueSort's order, handed out as batches of one class.
+"""ActiveQueue: pods in QueueSort's order, handed out as batches of one class.
 
 Pods of one *level* (PrioritySort: of one priority) are grouped by class. Within a class their order is kept. Between
 the classes of a level there is a turn: the class whose turn is earliest gives one batch. A class's turn is the age of
@@ -17,7 +17,7 @@ import heapq
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from trireme.queueing.queue_pod import Level, QueuedPod
+from trireme.queueing.queued_pod import Level, QueuedPodInfo
 
 Turn = tuple[float, int]
 _NEVER: Turn = (float("-inf"), 0)
@@ -30,28 +30,28 @@ class ClassAhead(NamedTuple):
     """A class that comes next: its oldest pod, and how many wait at that level."""
 
     class_id: int
-    head: QueuedPod
+    head: QueuedPodInfo
     waiting: int
 
 
-class ClassLine:
+class ClassPods:
     """The pods of one class at one level."""
 
     __slots__ = ("alive", "class_id", "heap", "lane", "served", "turn")
 
-    def __init__(self, lane: "_Lane", class_id: int, served: Turn) -> None:
+    def __init__(self, lane: "PriorityBand", class_id: int, served: Turn) -> None:
         self.lane = lane
         self.class_id = class_id
-        self.heap: list[tuple[bytes, float, int, QueuedPod]] = []
+        self.heap: list[tuple[bytes, float, int, QueuedPodInfo]] = []
         self.alive = 0
         self.served = served
         self.turn: Turn = _NEVER
 
-    def __lt__(self, other: "ClassLine") -> bool:
+    def __lt__(self, other: "ClassPods") -> bool:
         """Of one turn are the line that a class had and the one that it has now; which is met first is all the same."""
         return False
 
-    def head(self) -> QueuedPod:
+    def head(self) -> QueuedPodInfo:
         """The first pod; there must be one."""
         heap = self.heap
         while True:
@@ -66,7 +66,7 @@ class ClassLine:
         head = self.head()
         return max((head.timestamp, head.stamp), self.served)
 
-    def discard(self, pod: QueuedPod) -> None:
+    def discard(self, pod: QueuedPodInfo) -> None:
         """Takes the pod out."""
         pod.home = None
         self.alive -= 1
@@ -75,7 +75,7 @@ class ClassLine:
             self.heap = [entry for entry in self.heap if entry[3].home is self and entry[3].stamp == entry[2]]
             heapq.heapify(self.heap)
 
-    def take(self, limit: int) -> list[QueuedPod]:
+    def take(self, limit: int) -> list[QueuedPodInfo]:
         """Takes out the first pod, and those after it up to `limit`, none that must be alone among them, and not both
         who is promised a node and who is not.
         """
@@ -83,14 +83,14 @@ class ClassLine:
         heap = self.heap
         heapq.heappop(heap)
         first = batch[0].record
-        if not first.single:
+        if not first.exclusive:
             room = limit - 1
             while room > 0 and heap:
                 _, _, stamp, pod = heap[0]
                 if pod.home is not self or pod.stamp != stamp:
                     heapq.heappop(heap)
                     continue
-                if pod.record.single or pod.record.promised != first.promised:
+                if pod.record.exclusive or pod.record.nominated != first.nominated:
                     break
                 heapq.heappop(heap)
                 batch.append(pod)
@@ -100,31 +100,32 @@ class ClassLine:
         self.alive -= len(batch)
         return batch
 
-    def __iter__(self) -> Iterator[QueuedPod]:
+    def __iter__(self) -> Iterator[QueuedPodInfo]:
         return (pod for _, _, stamp, pod in self.heap if pod.home is self and pod.stamp == stamp)
 
 
-class _Lane:
+class PriorityBand:
     """All classes of one level."""
 
     __slots__ = ("level", "lines", "owner", "served", "served_limit", "size", "turns")
 
-    def __init__(self, owner: "ClassQueue", level: Level) -> None:
+    def __init__(self, owner: "ActiveQueue", level: Level) -> None:
         self.owner = owner
         self.level = level
-        self.lines: dict[int, ClassLine] = {}
-        self.turns: list[tuple[float, int, ClassLine]] = []
+        self.lines: dict[int, ClassPods] = {}
+        self.turns: list[tuple[float, int, ClassPods]] = []
         # Last batches of classes that have no pod here now. Forgotten once nobody waits who saw it.
         self.served: dict[int, Turn] = {}
         self.served_limit = _SERVED_SLACK
         self.size = 0
 
-    def add(self, pod: QueuedPod) -> None:
+    def add(self, pod: QueuedPodInfo) -> None:
+        """Takes the pod in, among those of its class."""
         record = pod.record
         line = self.lines.get(record.class_id)
         if line is None:
             served = self.served.pop(record.class_id, _NEVER)
-            line = self.lines[record.class_id] = ClassLine(self, record.class_id, served)
+            line = self.lines[record.class_id] = ClassPods(self, record.class_id, served)
         heap = line.heap
         heapq.heappush(heap, (record.rest, pod.timestamp, pod.stamp, pod))
         line.alive += 1
@@ -135,7 +136,7 @@ class _Lane:
             if turn != line.turn:
                 self._schedule(line, turn)
 
-    def left(self, line: ClassLine) -> None:
+    def left(self, line: ClassPods) -> None:
         """A pod was taken out of `line`."""
         self.size -= 1
         self.owner.size -= 1
@@ -144,7 +145,7 @@ class _Lane:
         if not self.size:
             self.owner.drop(self)
 
-    def next_line(self) -> ClassLine:
+    def next_line(self) -> ClassPods:
         """The line whose turn it is; the lane must not be empty."""
         turns = self.turns
         while True:
@@ -158,7 +159,8 @@ class _Lane:
             line.turn = due
             heapq.heapreplace(turns, (*due, line))
 
-    def take(self, limit: int, served: Turn) -> list[QueuedPod]:
+    def take(self, limit: int, served: Turn) -> list[QueuedPodInfo]:
+        """Takes out the next batch; `served` is the turn that its class has then."""
         line = self.next_line()
         batch = line.take(limit)
         self.size -= len(batch)
@@ -186,14 +188,14 @@ class _Lane:
                 if child < len(turns):
                     heapq.heappush(front, (*turns[child][:2], child))
 
-    def _schedule(self, line: ClassLine, turn: Turn) -> None:
+    def _schedule(self, line: ClassPods, turn: Turn) -> None:
         line.turn = turn
         heapq.heappush(self.turns, (*turn, line))
         if len(self.turns) > 2 * len(self.lines) + _SLACK:
             self.turns = [(*line.turn, line) for line in self.lines.values()]
             heapq.heapify(self.turns)
 
-    def _retire(self, line: ClassLine) -> None:
+    def _retire(self, line: ClassPods) -> None:
         del self.lines[line.class_id]
         if line.served is not _NEVER:
             self.served[line.class_id] = line.served
@@ -203,13 +205,13 @@ class _Lane:
                 self.served_limit = 2 * len(self.served) + _SERVED_SLACK
 
 
-class ClassQueue:
+class ActiveQueue:
     """Pods in order, by class. `size` is their number."""
 
     __slots__ = ("_lanes", "_levels", "_stale", "size")
 
     def __init__(self) -> None:
-        self._lanes: dict[Level, _Lane] = {}
+        self._lanes: dict[Level, PriorityBand] = {}
         # A heap of the levels that have a lane, and of those in `_stale`, whose lane is gone.
         self._levels: list[Level] = []
         self._stale: set[Level] = set()
@@ -218,15 +220,15 @@ class ClassQueue:
     def __len__(self) -> int:
         return self.size
 
-    def __iter__(self) -> Iterator[QueuedPod]:
+    def __iter__(self) -> Iterator[QueuedPodInfo]:
         return (pod for lane in self._lanes.values() for line in lane.lines.values() for pod in line)
 
-    def add(self, pod: QueuedPod) -> None:
+    def add(self, pod: QueuedPodInfo) -> None:
         """Takes the pod in, at the place that its record, timestamp and stamp give it."""
         level = pod.record.level
         lane = self._lanes.get(level)
         if lane is None:
-            lane = self._lanes[level] = _Lane(self, level)
+            lane = self._lanes[level] = PriorityBand(self, level)
             if level in self._stale:
                 self._stale.remove(level)
             else:
@@ -234,7 +236,7 @@ class ClassQueue:
         lane.add(pod)
         self.size += 1
 
-    def take(self, limit: int, now: float, stamp: int) -> list[QueuedPod]:
+    def take(self, limit: int, now: float, stamp: int) -> list[QueuedPodInfo]:
         """Takes out the next batch; there must be a pod. `stamp` is that of this pop."""
         lane = self._first_lane()
         batch = lane.take(limit, (now, stamp))
@@ -252,7 +254,7 @@ class ClassQueue:
                 break
         return found
 
-    def drop(self, lane: _Lane) -> None:
+    def drop(self, lane: PriorityBand) -> None:
         """Forgets a lane that has become empty."""
         del self._lanes[lane.level]
         if self._levels[0] == lane.level:
@@ -264,7 +266,7 @@ class ClassQueue:
                 self._levels = sorted(self._lanes)
                 self._stale.clear()
 
-    def _first_lane(self) -> _Lane:
+    def _first_lane(self) -> PriorityBand:
         while True:
             lane = self._lanes.get(self._levels[0])
             if lane is not None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from trireme.queueing.queue_pod import Place
+from trireme.queueing.queued_pod import Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class QueueStatistics:
 
 
 @dataclass(frozen=True, slots=True)
-class Whereabouts:
+class QueueStatus:
     """Where a pod is and what it waits for."""
 
     place: Place

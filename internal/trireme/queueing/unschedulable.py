@@ -9,7 +9,7 @@ group.
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from trireme.queueing.queue_pod import QueuedPod
+from trireme.queueing.queued_pod import QueuedPodInfo
 
 
 class GroupKey(NamedTuple):
@@ -26,27 +26,27 @@ class Group:
 
     __slots__ = ("_owner", "key", "not_before", "pods", "priority", "profile")
 
-    def __init__(self, owner: "Unschedulable", key: GroupKey, pod: QueuedPod) -> None:
+    def __init__(self, owner: "UnschedulablePods", key: GroupKey, pod: QueuedPodInfo) -> None:
         self._owner = owner
         self.key = key
         self.profile = pod.record.profile
         self.priority = pod.record.priority
-        self.pods: dict[str, QueuedPod] = {}
+        self.pods: dict[str, QueuedPodInfo] = {}
         #: No pod here was parked, or last flushed, before this moment.
         self.not_before = float("inf")
 
-    def discard(self, pod: QueuedPod) -> None:
+    def discard(self, pod: QueuedPodInfo) -> None:
         """Takes the pod out."""
         del self.pods[pod.record.key]
         pod.home = None
         self._owner.left(self)
 
-    def example(self) -> QueuedPod:
+    def example(self) -> QueuedPodInfo:
         """Any of them, to be asked about in the name of all."""
         return next(iter(self.pods.values()))
 
 
-class Unschedulable:
+class UnschedulablePods:
     """All groups. `gated` and `refused` are numbers of pods."""
 
     __slots__ = ("_by_plugin", "_groups", "gated", "refused")
@@ -58,7 +58,7 @@ class Unschedulable:
         self.gated = 0
         self.refused = 0
 
-    def __iter__(self) -> Iterator[QueuedPod]:
+    def __iter__(self) -> Iterator[QueuedPodInfo]:
         return (pod for group in self._groups.values() for pod in group.pods.values())
 
     @property
@@ -66,7 +66,7 @@ class Unschedulable:
         """How many groups there are."""
         return len(self._groups)
 
-    def add(self, pod: QueuedPod) -> None:
+    def add(self, pod: QueuedPodInfo) -> None:
         """Takes in a pod that was refused or is gated."""
         key = GroupKey(pod.record.class_id, pod.rejectors, pod.pending_plugins, pod.gated_by)
         group = self._groups.get(key)
@@ -110,9 +110,9 @@ class Unschedulable:
         """The group of that key, if it has any pod."""
         return self._groups.get(key)
 
-    def parked_before(self, moment: float) -> list[QueuedPod]:
+    def parked_before(self, moment: float) -> list[QueuedPodInfo]:
         """The pods that have been here, unflushed, since before `moment`; the caller takes them all out."""
-        found: list[QueuedPod] = []
+        found: list[QueuedPodInfo] = []
         for group in self._groups.values():
             if group.not_before >= moment:
                 continue

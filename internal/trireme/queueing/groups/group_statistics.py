@@ -2,9 +2,9 @@
 
 import dataclasses
 
-from trireme.queueing.pod_groups import PodGroups
-from trireme.queueing.queue_pod import Place
-from trireme.queueing.queue_statistics import QueueStatistics
+from trireme.queueing.groups.queued_group import PodGroups
+from trireme.queueing.queue_status import QueueStatistics
+from trireme.queueing.queued_pod import Place
 
 # Where groups may be, by the label of metrics: what is held back is never unschedulable.
 _QUEUES = {

@@ -1,11 +1,11 @@
 """PodGroupQueue: the scheduling queue of a cluster with pod groups. Members of a group are queued as one.
 
-A pod that names a group is no entity of its own: it is kept with its group (`pod_groups`), and while members wait, the
-group is queued in their place, as an entity with a class of its own. Where the group is, its members are:
+A pod that names a group is no entity of its own: it is kept with its group (`queued_group`), and while members wait,
+the group is queued in their place, as an entity with a class of its own. Where the group is, its members are:
 
     incomplete     there is no such PodGroup, or somebody above it is missing: held, without back-off
     unschedulable  PreEnqueue holds back the group, or one of its members and so all of them
-    asked          remote PreEnqueue plugins are asked about members (`pod_group_entry`)
+    asked          remote PreEnqueue plugins are asked about members (`member_calls`)
     active, back-off, in flight: as the entity
     pending        it came, or came back, while the group was being tried: it joins the group when that is over
     done           in the hands of who binds it
@@ -25,16 +25,16 @@ from typing import Any, Final
 from trireme.framework import cluster_event
 from trireme.framework.cluster_event import ClusterEvent
 from trireme.frontend.serving import metrics_observed
-from trireme.queueing import pod_group_statistics
-from trireme.queueing.pod_group_forest import Group, GroupKey, key_of
-from trireme.queueing.pod_group_seats import ADDED, CHANGED, Seats
-from trireme.queueing.pod_groups import GroupState, PodGroups, group_of
-from trireme.queueing.queue_places import Gate, PreEnqueue
-from trireme.queueing.queue_pod import NOBODY, Asking, Flight, Place, PodRecord, QueuedPod
-from trireme.queueing.queue_remote import Instructions
-from trireme.queueing.queue_statistics import QueueStatistics, Whereabouts
-from trireme.queueing.queue_story import DELETED, ImpossibleTransition
+from trireme.queueing.groups import group_statistics
+from trireme.queueing.groups.forest import Group, GroupKey, key_of
+from trireme.queueing.groups.group_transitions import ADDED, CHANGED, GroupTransitions
+from trireme.queueing.groups.queued_group import PodGroups, QueuedPodGroupInfo, group_of
+from trireme.queueing.pre_enqueue import PreEnqueue, PreEnqueueResult
+from trireme.queueing.queue_status import QueueStatistics, QueueStatus
+from trireme.queueing.queued_pod import NO_PLUGINS, Asking, Flight, Place, PodInfo, QueuedPodInfo
+from trireme.queueing.remote_calls import Instructions
 from trireme.queueing.scheduling_queue import Batch
+from trireme.queueing.transition_log import DELETED, ImpossibleTransition
 
 # A group that lacks its object or members for so long is told of: nobody but its owner can help it. Seconds.
 TELL_AFTER: Final = 30.0
@@ -64,7 +64,7 @@ class PodGroupQueue(metrics_observed.TimedQueue):
         *,
         gang_profiles: frozenset[str],
         preempting: Callable[[str], bool],
-        tell: Callable[[GroupState, str], None],
+        tell: Callable[[QueuedPodGroupInfo, str], None],
         gone: Callable[[str], None],
         composite: bool = False,
         **named: Any,
@@ -78,12 +78,12 @@ class PodGroupQueue(metrics_observed.TimedQueue):
         self._tell = tell
         self._gone = gone
 
-        def gate(pod: QueuedPod) -> str | Gate:
+        def gate(pod: QueuedPodInfo) -> str | PreEnqueueResult:
             # A group's members were asked about before it came this far.
-            return Gate.OPEN if pod.record.class_id < 0 else pre_enqueue(pod)
+            return PreEnqueueResult.ALLOWED if pod.record.class_id < 0 else pre_enqueue(pod)
 
         super().__init__(observed, hints, gate, **named)
-        self._seats = Seats(
+        self._seats = GroupTransitions(
             self.groups,
             self._places,
             self._policy,
@@ -97,7 +97,7 @@ class PodGroupQueue(metrics_observed.TimedQueue):
 
     # --- pods come, change and go ------------------------------------------------------------------------------------
 
-    def add(self, record: PodRecord, now: float) -> Instructions:
+    def add(self, record: PodInfo, now: float) -> Instructions:
         """As the queue's; a member joins its group."""
         name = record.pod.parsed.group
         if not name:
@@ -110,14 +110,14 @@ class PodGroupQueue(metrics_observed.TimedQueue):
         for other in [pod for pod in group.members.values() if pod.record.key == record.key]:
             self._drop(group, other.record.uid, now)
         group = self.groups.home(name)
-        pod = QueuedPod(record, now)
+        pod = QueuedPodInfo(record, now)
         self.groups.add_member(group, pod)
         if record.nominated_node:
             self.nominator.nominate(record)
         self._seats.join(group, pod, ADDED, now)
         return self._questions.take_instructions()
 
-    def update(self, record: PodRecord, events: Sequence[ClusterEvent], old: Any, new: Any, now: float) -> Instructions:
+    def update(self, record: PodInfo, events: Sequence[ClusterEvent], old: Any, new: Any, now: float) -> Instructions:
         """As the queue's; a group that is held back for what the member was is looked at again."""
         group = self.groups.of_member(record.uid)
         if group is None:
@@ -149,9 +149,9 @@ class PodGroupQueue(metrics_observed.TimedQueue):
             pod.flight.newest = (pod.flight.newest or pod.record)._replace(class_id=class_id)
             return
         pod.record = pod.record._replace(class_id=class_id)
-        promised = self.nominator.node_of(uid)
-        if promised:
-            self.nominator.nominate(pod.record, promised)
+        nominated_node = self.nominator.node_of(uid)
+        if nominated_node:
+            self.nominator.nominate(pod.record, nominated_node)
 
     def delete(self, key: str, uid: str, now: float, cause: str = DELETED) -> Instructions:
         """As the queue's; where members are too few now, the group is held back."""
@@ -215,7 +215,7 @@ class PodGroupQueue(metrics_observed.TimedQueue):
         batch = super().pop(now, max_batch)
         if batch is None or batch.class_id >= 0:
             return batch
-        group: GroupState = batch.pods[0].record.pod
+        group: QueuedPodGroupInfo = batch.pods[0].record.pod
         group.attempt = frozenset(group.waiting)
         self._seats.asker.begin_anew(group.entry)
         for pod in group.waiting.values():
@@ -229,7 +229,7 @@ class PodGroupQueue(metrics_observed.TimedQueue):
         group.waiting = {}
         return batch
 
-    def attempted(self, group: GroupState, how: Attempt, now: float) -> Instructions:
+    def finish_attempt(self, group: QueuedPodGroupInfo, how: Attempt, now: float) -> Instructions:
         """The attempt at the group is over, and its pods were put back or are being bound. Those that were put back,
         and those that came meanwhile, are the group from now on.
         """
@@ -272,19 +272,19 @@ class PodGroupQueue(metrics_observed.TimedQueue):
             pod.place = Place.DONE
             self._places.story.tell(now, pod, Place.DONE, "done")
 
-    def put_back(
+    def requeue(
         self,
-        pod: QueuedPod,
+        pod: QueuedPodInfo,
         now: float,
         *,
-        rejectors: frozenset[str] = NOBODY,
-        pending_plugins: frozenset[str] = NOBODY,
-        record: PodRecord | None = None,
+        rejectors: frozenset[str] = NO_PLUGINS,
+        pending_plugins: frozenset[str] = NO_PLUGINS,
+        record: PodInfo | None = None,
         nominated_node: str | None = None,
     ) -> Instructions:
         """As the queue's; a member joins its group again, whose back-off counts, not the member's."""
         if not pod.record.pod.parsed.group:
-            return super().put_back(
+            return super().requeue(
                 pod,
                 now,
                 rejectors=rejectors,
@@ -353,9 +353,9 @@ class PodGroupQueue(metrics_observed.TimedQueue):
                 self._tell(group, self.groups.missing(group) if group.tree is None else "")
         return super().flush_unschedulable(now)
 
-    def gate_again(self, profile: str, event: ClusterEvent, now: float) -> Instructions:
+    def recheck_pre_enqueue(self, profile: str, event: ClusterEvent, now: float) -> Instructions:
         """As the queue's; a group is held back for its members."""
-        instructions = super().gate_again(profile, event, now)
+        instructions = super().recheck_pre_enqueue(profile, event, now)
         for group in self.groups:
             entity = group.entity
             waits = entity is not None and entity.place in (Place.ACTIVE, Place.BACKOFF, Place.ASKED)
@@ -363,19 +363,19 @@ class PodGroupQueue(metrics_observed.TimedQueue):
                 self._seats.seat(group, entity.place, event.label, now)
         return [*instructions, *self._questions.take_instructions()]
 
-    def _by_itself(self, pod: QueuedPod) -> bool:
-        return not isinstance(pod.record.pod, GroupState)
+    def _by_itself(self, pod: QueuedPodInfo) -> bool:
+        return not isinstance(pod.record.pod, QueuedPodGroupInfo)
 
-    def _asking(self, pod: QueuedPod) -> Asking | None:
+    def _asking(self, pod: QueuedPodInfo) -> Asking | None:
         group = self.groups.of_member(pod.uid)
         return super()._asking(pod) if group is None else group.entry.open.get(pod.uid)
 
-    def pre_enqueue_answered(self, ask_id: int, gated_by: str, now: float, reason: str = "") -> Instructions:
+    def pre_enqueue_answered(self, call_id: int, gated_by: str, now: float, reason: str = "") -> Instructions:
         """As the queue's; a group enters when all of its members have passed."""
-        pod = self._questions.asked_about(ask_id)
+        pod = self._questions.asked_about(call_id)
         group = self.groups.of_member(pod.uid) if pod is not None else None
         if pod is None or group is None or group.entity is None:
-            return super().pre_enqueue_answered(ask_id, gated_by, now, reason)
+            return super().pre_enqueue_answered(call_id, gated_by, now, reason)
         entry, label = group.entry, group.entry.open[pod.uid].label
         happened = self._seats.asker.answered(entry, pod)
         if not gated_by:
@@ -392,21 +392,21 @@ class PodGroupQueue(metrics_observed.TimedQueue):
 
     # --- what is where -----------------------------------------------------------------------------------------------
 
-    def get(self, key: str) -> QueuedPod | None:
+    def get(self, key: str) -> QueuedPodInfo | None:
         """As the queue's."""
         found = super().get(key)
         if found is not None:
             return found
         return next((pod for group in self.groups for pod in group.members.values() if pod.record.key == key), None)
 
-    def whereabouts(self, pod: QueuedPod) -> Whereabouts:
+    def status_of(self, pod: QueuedPodInfo) -> QueueStatus:
         """As the queue's; a member is where its group is."""
         group = self.groups.of_member(pod.record.uid)
         if group is None:
-            return super().whereabouts(pod)
+            return super().status_of(pod)
         entity = group.entity
         gate = entity.gated_by if entity is not None else ""
-        return Whereabouts(
+        return QueueStatus(
             place=pod.place,
             since=pod.timestamp,
             attempts=pod.attempts,
@@ -420,19 +420,19 @@ class PodGroupQueue(metrics_observed.TimedQueue):
             lack="" if group.tree is not None else self.groups.missing(group),
         )
 
-    def waiting_pods(self) -> list[QueuedPod]:
+    def waiting_pods(self) -> list[QueuedPodInfo]:
         """As the queue's: pods, not groups."""
         singles = [pod for pod in super().waiting_pods() if pod.record.class_id >= 0]
         return singles + [
             pod for group in self.groups for pods in (group.waiting, group.pending) for pod in pods.values()
         ]
 
-    def pods(self) -> list[QueuedPod]:
+    def pods(self) -> list[QueuedPodInfo]:
         """As the queue's: pods, not groups."""
         singles = [pod for pod in super().pods() if pod.record.class_id >= 0]
         return singles + [pod for group in self.groups for pod in group.members.values()]
 
-    def in_flight_pods(self) -> list[QueuedPod]:
+    def in_flight_pods(self) -> list[QueuedPodInfo]:
         """As the queue's: pods, not groups."""
         singles = [pod for pod in super().in_flight_pods() if pod.record.class_id >= 0]
         return singles + [
@@ -441,7 +441,7 @@ class PodGroupQueue(metrics_observed.TimedQueue):
 
     def statistics(self) -> QueueStatistics:
         """As the queue's, in pods."""
-        return pod_group_statistics.with_groups(super().statistics(), self.groups)
+        return group_statistics.with_groups(super().statistics(), self.groups)
 
     # --- within ------------------------------------------------------------------------------------------------------
 
@@ -461,16 +461,16 @@ class PodGroupQueue(metrics_observed.TimedQueue):
             group.tree = groups.forest.tree(group.group_key) if rooted else None
             self._seats.regrouped(group, changed.get(group, False), now)
 
-    def _tree_of(self, key: GroupKey) -> list[GroupState]:
+    def _tree_of(self, key: GroupKey) -> list[QueuedPodGroupInfo]:
         """The tree that the group is in, if it is in one."""
         root = self.groups.forest.root(key)
         return [] if root is None else [self.groups.made(root)]
 
-    def _drop(self, group: GroupState, uid: str, now: float, cause: str = DELETED) -> None:
+    def _drop(self, group: QueuedPodGroupInfo, uid: str, now: float, cause: str = DELETED) -> None:
         """A member is deleted, or has a node."""
         self._seats.forget(group, uid, now, cause)
         self._seats.reseat(group, CHANGED, now)
         self.groups.tidy(group)
 
-    def _held(self) -> list[GroupState]:
+    def _held(self) -> list[QueuedPodGroupInfo]:
         return [group for group in self.groups if group.entity is not None and group.entity.gated]
