@@ -14,14 +14,12 @@ from trireme.evaluation import kept_classes, stopwatch
 from trireme.evaluation.filtering import columns, evaluation
 from trireme.framework import status
 from trireme.plugin_api import interfaces
-from trireme.plugins import (
-    node_affinity,
-    node_name,
-    node_ports,
-    node_resources_fit,
-    node_unschedulable,
-    taint_toleration,
-)
+from trireme.plugins.node_affinity import filter as node_affinity
+from trireme.plugins.node_name import filter as node_name
+from trireme.plugins.node_ports import filter as node_ports
+from trireme.plugins.node_resources_fit import filter as node_resources_fit
+from trireme.plugins.node_unschedulable import filter as node_unschedulable
+from trireme.plugins.taint_toleration import filter as taint_toleration
 from trireme.snapshot import classes, snapshot
 from trireme.v1 import cycle_pb2, snapshot_pb2
 

@@ -13,7 +13,7 @@ from trireme.evaluation.filtering import evaluation
 from trireme.evaluation.preemption import preemption
 from trireme.framework import pausing, status
 from trireme.plugin_api import interfaces
-from trireme.plugins import node_resources_fit
+from trireme.plugins.node_resources_fit import filter as node_resources_fit
 from trireme.snapshot import arrays, classes, snapshot
 from trireme.v1 import cycle_pb2, filter_pb2
 

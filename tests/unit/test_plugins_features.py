@@ -8,7 +8,7 @@ import snapshot_views
 
 from trireme.cache import pod_projection
 from trireme.plugin_api import interfaces
-from trireme.plugins import node_declared_features
+from trireme.plugins.node_declared_features import filter as node_declared_features
 from trireme.snapshot import classes, snapshot
 from trireme.v1 import core_pb2, snapshot_pb2
 

@@ -7,7 +7,11 @@ from plugin_answers import Answers
 from snapshot_views import Json, SnapshotBuilder, pod_of
 
 from trireme.framework import status
-from trireme.plugins import image_locality, node_affinity, node_name, node_unschedulable, taint_toleration
+from trireme.plugins.image_locality import score as image_locality
+from trireme.plugins.node_affinity import filter as node_affinity
+from trireme.plugins.node_name import filter as node_name
+from trireme.plugins.node_unschedulable import filter as node_unschedulable
+from trireme.plugins.taint_toleration import filter as taint_toleration
 from trireme.v1 import core_pb2
 from trireme_kube.apimachinery import decode
 

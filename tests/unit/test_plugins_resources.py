@@ -10,7 +10,10 @@ from snapshot_views import Json, SnapshotBuilder, pod_of, requesting
 
 from trireme.framework import status
 from trireme.plugin_api import interfaces
-from trireme.plugins import catalog, node_ports, node_resources_balanced_allocation, node_resources_fit
+from trireme.plugins import catalog
+from trireme.plugins.node_ports import filter as node_ports
+from trireme.plugins.node_resources_balanced_allocation import score as node_resources_balanced_allocation
+from trireme.plugins.node_resources_fit import filter as node_resources_fit
 from trireme.v1 import core_pb2, meta_pb2, resource_pb2, snapshot_pb2
 
 FIT = node_resources_fit.NodeResourcesFit(node_resources_fit.Args())

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from trireme.plugin_api import interfaces
 from trireme.plugin_kit import volumes_matching
-from trireme.plugins import node_volume_limits, volume_binding
+from trireme.plugins.node_volume_limits import filter as node_volume_limits
+from trireme.plugins.volume_binding import filter as volume_binding
 from trireme.snapshot import snapshot
 from trireme.v1 import core_pb2, snapshot_pb2, storage_pb2
 from trireme_kube.apimachinery import decode

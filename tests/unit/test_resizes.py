@@ -14,7 +14,8 @@ from snapshot_views import SnapshotBuilder, pod_of, requesting
 from trireme.cache import pod_projection
 from trireme.filter import service
 from trireme.framework import resizes
-from trireme.plugins import deferred_pod_scheduling, node_resources_fit
+from trireme.plugins.deferred_pod_scheduling import filter as deferred_pod_scheduling
+from trireme.plugins.node_resources_fit import filter as node_resources_fit
 from trireme.queueing.queued_pod import Place
 from trireme.v1 import core_pb2, filter_pb2
 from trireme_kube.client.watch import EventKind

@@ -11,13 +11,11 @@ from snapshot_views import Json, SnapshotBuilder, pod_of, requesting
 
 from trireme.evaluation.scoring import columns, evaluation
 from trireme.framework import status
-from trireme.plugins import (
-    image_locality,
-    node_affinity,
-    node_resources_balanced_allocation,
-    node_resources_fit,
-    taint_toleration,
-)
+from trireme.plugins.image_locality import score as image_locality
+from trireme.plugins.node_affinity import filter as node_affinity
+from trireme.plugins.node_resources_balanced_allocation import score as node_resources_balanced_allocation
+from trireme.plugins.node_resources_fit import filter as node_resources_fit
+from trireme.plugins.taint_toleration import filter as taint_toleration
 from trireme.snapshot import snapshot
 from trireme.v1 import snapshot_pb2
 

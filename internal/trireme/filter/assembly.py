@@ -7,7 +7,8 @@ from trireme.evaluation.filtering import evaluation, remote_columns
 from trireme.evaluation.preemption import post_filtering
 from trireme.framework import resizes
 from trireme.plugin_api import interfaces
-from trireme.plugins import catalog, deferred_pod_scheduling
+from trireme.plugins import catalog
+from trireme.plugins.deferred_pod_scheduling import filter as deferred_pod_scheduling
 from trireme.v1 import plugin_pb2, snapshot_pb2
 from trireme.wire import profiles
 

@@ -17,7 +17,7 @@ from trireme.evaluation.preemption import group_preemption, post_filtering, pree
 from trireme.filter import assembly
 from trireme.framework import amounts, status
 from trireme.plugin_api import interfaces
-from trireme.plugins.dynamic_resources import group_deallocation
+from trireme.plugins.dynamic_resources import pod_group_post_filter as group_deallocation
 from trireme.rpc import follower
 from trireme.snapshot import classes, snapshot
 from trireme.v1 import filter_pb2, filter_pb2_grpc, snapshot_pb2

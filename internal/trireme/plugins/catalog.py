@@ -13,28 +13,27 @@ from trireme.evaluation.preemption import post_filtering, preemption
 from trireme.framework import resizes, tolerations
 from trireme.plugin_api import interfaces
 from trireme.plugin_kit import device_resources
-from trireme.plugins import (
-    deferred_pod_scheduling,
-    image_locality,
-    inter_pod_affinity,
-    node_affinity,
-    node_declared_features,
-    node_name,
-    node_ports,
-    node_resources_balanced_allocation,
-    node_resources_fit,
-    node_unschedulable,
-    node_volume_limits,
-    pod_topology_spread,
-    pod_topology_spread_constraints,
-    taint_toleration,
-    volume_binding,
-    volume_restrictions,
-    volume_zone,
-)
-from trireme.plugins.dynamic_resources import deallocation, device_counts
+from trireme.plugins.deferred_pod_scheduling import filter as deferred_pod_scheduling
+from trireme.plugins.dynamic_resources import device_counts
 from trireme.plugins.dynamic_resources import features as device_features
 from trireme.plugins.dynamic_resources import plugin as dynamic_resources
+from trireme.plugins.dynamic_resources import post_filter as deallocation
+from trireme.plugins.image_locality import score as image_locality
+from trireme.plugins.inter_pod_affinity import filter as inter_pod_affinity
+from trireme.plugins.node_affinity import filter as node_affinity
+from trireme.plugins.node_declared_features import filter as node_declared_features
+from trireme.plugins.node_name import filter as node_name
+from trireme.plugins.node_ports import filter as node_ports
+from trireme.plugins.node_resources_balanced_allocation import score as node_resources_balanced_allocation
+from trireme.plugins.node_resources_fit import filter as node_resources_fit
+from trireme.plugins.node_unschedulable import filter as node_unschedulable
+from trireme.plugins.node_volume_limits import filter as node_volume_limits
+from trireme.plugins.pod_topology_spread import constraints as pod_topology_spread_constraints
+from trireme.plugins.pod_topology_spread import filter as pod_topology_spread
+from trireme.plugins.taint_toleration import filter as taint_toleration
+from trireme.plugins.volume_binding import filter as volume_binding
+from trireme.plugins.volume_restrictions import filter as volume_restrictions
+from trireme.plugins.volume_zone import filter as volume_zone
 from trireme.v1 import core_pb2
 from trireme_kube.apimachinery import decode, durations
 

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from trireme.framework import resizes, selectors, tolerations
-from trireme.plugins import node_affinity, node_declared_features
+from trireme.plugins.node_affinity import filter as node_affinity
+from trireme.plugins.node_declared_features import filter as node_declared_features
 from trireme.queueing.hints.wanted import Helps, Setting, Wanted, always, everybody, nobody
 from trireme.snapshot import classes
 from trireme.v1 import core_pb2

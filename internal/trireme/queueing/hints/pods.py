@@ -6,12 +6,13 @@ Source: pkg/scheduler/framework/plugins interpodaffinity, podtopologyspread.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from trireme.plugins import inter_pod_affinity_terms, pod_topology_spread_constraints
+from trireme.plugins.inter_pod_affinity import affinity_terms
+from trireme.plugins.pod_topology_spread import constraints as pod_topology_spread_constraints
 from trireme.queueing.hints.wanted import Helps, Setting, Wanted, always, nobody, on_node
 from trireme.snapshot import classes
 from trireme.v1 import core_pb2
 
-_Term = inter_pod_affinity_terms.Term
+_Term = affinity_terms.Term
 _Constraint = pod_topology_spread_constraints.Constraint
 _Labels = Mapping[str, str]
 
@@ -64,7 +65,7 @@ def _after_node_of_terms(old: core_pb2.Node | None, new: core_pb2.Node) -> Helps
 
 def _terms(pod_class: classes.PodClass) -> tuple[Sequence[_Term], Sequence[_Term]]:
     """The terms that must hold. Raises: InvalidSelectorError."""
-    return pod_class.memo("hints/required_terms", inter_pod_affinity_terms.required_terms)
+    return pod_class.memo("hints/required_terms", affinity_terms.required_terms)
 
 
 def _freed(pod_class: classes.PodClass, gone: classes.PodClass) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 from trireme.framework import amounts, resizes
 from trireme.plugin_kit import device_resources
-from trireme.plugins import node_ports
+from trireme.plugins.node_ports import filter as node_ports
 from trireme.queueing.hints.wanted import Helps, Setting, Wanted, always, nobody, on_node
 from trireme.snapshot import classes
 from trireme.v1 import core_pb2, resource_pb2

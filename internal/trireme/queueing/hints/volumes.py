@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from trireme.plugin_kit import volumes_attachments, volumes_claims, volumes_objects, volumes_translation
-from trireme.plugins import volume_restrictions, volume_zone
+from trireme.plugins.volume_restrictions import filter as volume_restrictions
+from trireme.plugins.volume_zone import filter as volume_zone
 from trireme.queueing.hints.wanted import Helps, Setting, Wanted, everybody, nobody, on_node
 from trireme.snapshot import classes
 from trireme.v1 import core_pb2, storage_pb2

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from trireme.framework import domain_rules, tolerations
-from trireme.plugins import node_affinity
-from trireme.plugins.pod_topology_spread_constraints import Constraint
+from trireme.plugins.node_affinity import filter as node_affinity
+from trireme.plugins.pod_topology_spread.constraints import Constraint
 from trireme.snapshot import arrays, classes, snapshot
 from trireme.snapshot.dictionary import ABSENT
 

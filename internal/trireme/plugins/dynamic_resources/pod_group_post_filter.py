@@ -14,8 +14,9 @@ from collections.abc import Iterator, MutableSequence, Sequence
 
 from trireme.evaluation.filtering import evaluation
 from trireme.framework import status
-from trireme.plugins.dynamic_resources import deallocation, pod_claims
 from trireme.plugins.dynamic_resources import plugin as dynamic_resources
+from trireme.plugins.dynamic_resources import pod_claims
+from trireme.plugins.dynamic_resources import post_filter as deallocation
 from trireme.snapshot import snapshot
 from trireme.v1 import bind_pb2, filter_pb2, resource_pb2, scheduling_pb2
 from trireme.wire import device_claims, node_columns

@@ -13,8 +13,8 @@ import numpy as np
 
 from trireme.framework import domain_rules, label_selectors, status
 from trireme.plugin_api import interfaces
-from trireme.plugins import pod_topology_spread_domains, pod_topology_spread_scores
-from trireme.plugins.pod_topology_spread_constraints import (
+from trireme.plugins.pod_topology_spread import joint_scores, spread_domains
+from trireme.plugins.pod_topology_spread.constraints import (
     HARD,
     HOSTNAME,
     OWNER_KINDS,
@@ -225,8 +225,8 @@ class PodTopologySpread:
         snap: snapshot.Snapshot,
         constraints: tuple[Constraint, ...],
         require_all: bool,
-    ) -> pod_topology_spread_domains.SpreadDomains:
-        return pod_topology_spread_domains.of(pod_class, snap, constraints, require_all, self._args.comparing)
+    ) -> spread_domains.SpreadDomains:
+        return spread_domains.of(pod_class, snap, constraints, require_all, self._args.comparing)
 
     def joint(
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, state: Any, slots: arrays.SlotArray
@@ -241,7 +241,7 @@ class PodTopologySpread:
         ignored = ~arrays.at(kept.has_all, slots) if soft.require_all else None
         if ignored is not None and not ignored.any():
             ignored = None
-        return pod_topology_spread_scores.SpreadScores(terms, ignored)
+        return joint_scores.SpreadScores(terms, ignored)
 
     def _constraints(self, action: str, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> tuple[Constraint, ...]:
         known = pod_class.memo(f"{self._key}/{action}", lambda _: SpreadConstraints(action))
@@ -251,7 +251,7 @@ class PodTopologySpread:
         self,
         pod_class: classes.PodClass,
         constraint: Constraint,
-        domains: pod_topology_spread_domains.Domains,
+        domains: spread_domains.Domains,
         count: arrays.Int64Array,
     ) -> _Hard:
         matches = constraint.self_match(pod_class)
@@ -263,9 +263,9 @@ class PodTopologySpread:
         pod_class: classes.PodClass,
         snap: snapshot.Snapshot,
         constraint: Constraint,
-        domains: pod_topology_spread_domains.Domains,
+        domains: spread_domains.Domains,
         slots: arrays.SlotArray,
-    ) -> pod_topology_spread_scores.DomainTerm:
+    ) -> joint_scores.DomainTerm:
         counts_self = constraint.counts_self(pod_class)
         has_key: arrays.BoolArray | None = arrays.at(domains.has_key, slots)
         if has_key is not None and has_key.all():
@@ -275,7 +275,7 @@ class PodTopologySpread:
             if counts_self:
                 adds = np.ones(slots.shape[0], dtype=np.bool_)
             own = arrays.at(_counted(pod_class, snap, constraint)[1], slots).copy()
-            return pod_topology_spread_scores.DomainTerm(constraint.max_skew, True, slots, has_key, own, adds)
+            return joint_scores.DomainTerm(constraint.max_skew, True, slots, has_key, own, adds)
         value = domains.value
         empty = snap.nodes.labels.column(constraint.key).dictionary.find("")
         if empty:
@@ -285,7 +285,7 @@ class PodTopologySpread:
         if counts_self:
             adds = arrays.at(domains.eligible, slots)
         domain = arrays.at(value, slots)
-        return pod_topology_spread_scores.DomainTerm(constraint.max_skew, False, domain, has_key, count, adds)
+        return joint_scores.DomainTerm(constraint.max_skew, False, domain, has_key, count, adds)
 
     def _numbers(self, key: str, table: interfaces.StatusTable) -> tuple[int, int]:
         reason = status.Reason.of("topologyKeyMissing", {"topologyKey": key})
@@ -318,7 +318,7 @@ def _count(
     pod_class: classes.PodClass,
     snap: snapshot.Snapshot,
     constraint: Constraint,
-    domains: pod_topology_spread_domains.Domains,
+    domains: spread_domains.Domains,
 ) -> arrays.Int64Array:
     """What the constraint counts by domain, with what is rehearsed. Shape: (domain,)."""
     return _summed(pod_class, snap, constraint, domains, domains.counted, domains.domains)
@@ -328,7 +328,7 @@ def _count_values(
     pod_class: classes.PodClass,
     snap: snapshot.Snapshot,
     constraint: Constraint,
-    domains: pod_topology_spread_domains.Domains,
+    domains: spread_domains.Domains,
     value: arrays.Int32Array,
 ) -> arrays.Int64Array:
     """As _count, by these values; a copy. Shapes: value (slot,), answer (value,)."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from trireme.framework import domain_rules, status
 from trireme.plugin_api import interfaces
-from trireme.plugins import inter_pod_affinity_scores, inter_pod_affinity_terms
+from trireme.plugins.inter_pod_affinity import affinity_terms, joint_scores
 from trireme.snapshot import arrays, changes, classes, occupancy, snapshot
 from trireme.snapshot.dictionary import ABSENT
 
@@ -21,7 +21,7 @@ _AFFINITY = "node(s) didn't match pod affinity rules"
 _ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
 _EXISTING = "node(s) didn't satisfy existing pods anti-affinity rules"
 
-Terms = inter_pod_affinity_terms.Terms
+Terms = affinity_terms.Terms
 # Per topology key the sums of its domains, by the number of the label's value; the first stands for nodes without it.
 Sums = Mapping[str, occupancy.DomainSums]
 
@@ -78,11 +78,11 @@ class InterPodAffinity:
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot, table: interfaces.StatusTable
     ) -> interfaces.PreFilterResult:
         """State: sums per domain. Without terms of its own and nobody's anti-affinity, there is nothing to filter."""
-        problem = inter_pod_affinity_terms.terms_of(pod_class).problem
+        problem = affinity_terms.terms_of(pod_class).problem
         if problem:
             return interfaces.PreFilterResult(status=status.unresolvable(self.name, f"parsing pod: {problem}"))
         existing = _sums(snap, self._existing_tally(pod_class, snap))
-        terms = inter_pod_affinity_terms.resolved(pod_class, snap)
+        terms = affinity_terms.resolved(pod_class, snap)
         if not terms.affinity and not terms.anti_affinity:
             if not any(sums.counted for sums in existing.values()):
                 return interfaces.SKIPPED
@@ -93,7 +93,7 @@ class InterPodAffinity:
             tally = _affinity_tally(terms.affinity, snap)
             affinity = {key: _over(snap, key, tally, "") for key in dict.fromkeys(term.key for term in terms.affinity)}
             nowhere = not any(sums.counted for sums in affinity.values())
-            first = nowhere and inter_pod_affinity_terms.matches_all(terms.affinity, pod_class)
+            first = nowhere and affinity_terms.matches_all(terms.affinity, pod_class)
         anti_affinity: Sums = {}
         if terms.anti_affinity:
             anti_affinity = _sums(snap, _anti_affinity_tally(terms.anti_affinity, snap))
@@ -152,7 +152,7 @@ class InterPodAffinity:
         table: interfaces.StatusTable,
     ) -> interfaces.Verdicts:
         """As filter, with the sums as they are but for what is rehearsed on the slot itself."""
-        terms = inter_pod_affinity_terms.resolved(pod_class, snap)
+        terms = affinity_terms.resolved(pod_class, snap)
         index = np.zeros(slots.shape[0], dtype=np.int16)
         keeping_out = [(self._existing_tally(pod_class, snap), self._existing)]
         if terms.anti_affinity:
@@ -165,7 +165,7 @@ class InterPodAffinity:
             tally = _affinity_tally(terms.affinity, snap)
             keys = dict.fromkeys(term.key for term in terms.affinity)
             sums = [_Apart(snap, key, tally, "", slots) for key in keys]
-            first = np.full(slots.shape[0], inter_pod_affinity_terms.matches_all(terms.affinity, pod_class))
+            first = np.full(slots.shape[0], affinity_terms.matches_all(terms.affinity, pod_class))
             for each in sums:
                 first &= each.everywhere == 0
             for each in sums:
@@ -208,7 +208,7 @@ class InterPodAffinity:
         self, pod_class: classes.PodClass, snap: snapshot.Snapshot
     ) -> "interfaces.JointState | status.Status | None":
         """The weights per domain; nothing to say where no term is about anything."""
-        stated = inter_pod_affinity_terms.terms_of(pod_class)
+        stated = affinity_terms.terms_of(pod_class)
         affinity = pod_class.pod.spec.affinity
         prefers = bool(
             affinity.pod_affinity.preferred_during_scheduling_ignored_during_execution
@@ -244,14 +244,14 @@ class InterPodAffinity:
             else:
                 score = np.zeros(len(column.dictionary), dtype=np.int64)
             value = arrays.at(column.values(snap.nodes.size), slots)
-            keys.append(inter_pod_affinity_scores.KeyedScores(value, score, kept.adds.get(key, 0)))
-        return inter_pod_affinity_scores.AffinityScores.of(keys, slots.shape[0])
+            keys.append(joint_scores.KeyedScores(value, score, kept.adds.get(key, 0)))
+        return joint_scores.AffinityScores.of(keys, slots.shape[0])
 
     def _existing_tally(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> occupancy.Tally:
-        labels = inter_pod_affinity_terms.namespace_labels(snap, pod_class.namespace)
+        labels = affinity_terms.namespace_labels(snap, pod_class.namespace)
 
         def weigh(existing: classes.PodClass) -> Mapping[str, int]:
-            terms = inter_pod_affinity_terms.terms_of(existing).anti_affinity
+            terms = affinity_terms.terms_of(existing).anti_affinity
             return Counter(term.key for term in terms if term.is_about(pod_class, labels))
 
         key = ("existing_anti_affinity", pod_class.namespace, *_label_key(pod_class.labels, labels))
@@ -266,22 +266,22 @@ class InterPodAffinity:
         return snap.derived.get(key, lambda: occupancy.Tally(self._weigher(pod_class, snap, hits=True)), snap)
 
     def _score_key(self, pod_class: classes.PodClass, snap: snapshot.Snapshot) -> tuple[object, ...]:
-        labels = inter_pod_affinity_terms.namespace_labels(snap, pod_class.namespace)
-        own = inter_pod_affinity_terms.resolved(pod_class, snap)
+        labels = affinity_terms.namespace_labels(snap, pod_class.namespace)
+        own = affinity_terms.resolved(pod_class, snap)
         seen = _label_key(pod_class.labels, labels)
         return (self._args, own.preferred, own.preferred_anti, pod_class.namespace, *seen)
 
     def _weigher(self, pod_class: classes.PodClass, snap: snapshot.Snapshot, *, hits: bool = False) -> occupancy.Weigh:
         """What a pod of another class adds to its domains' scores for the class; or how many terms apply."""
-        labels = inter_pod_affinity_terms.namespace_labels(snap, pod_class.namespace)
-        own = inter_pod_affinity_terms.resolved(pod_class, snap)
+        labels = affinity_terms.namespace_labels(snap, pod_class.namespace)
+        own = affinity_terms.resolved(pod_class, snap)
         hard_weight = self._args.hard_weight
 
         def weigh(existing: classes.PodClass) -> Mapping[str, int]:
             out: Counter[str] = Counter()
-            pairs = [*inter_pod_affinity_terms.about(own.preferred, existing)]
-            pairs += inter_pod_affinity_terms.about(own.preferred_anti, existing, -1)
-            terms = inter_pod_affinity_terms.terms_of(existing)
+            pairs = [*affinity_terms.about(own.preferred, existing)]
+            pairs += affinity_terms.about(own.preferred_anti, existing, -1)
+            terms = affinity_terms.terms_of(existing)
             if terms.any:
                 if hard_weight > 0:
                     pairs += [(each.key, hard_weight) for each in terms.affinity if each.is_about(pod_class, labels)]
@@ -352,29 +352,29 @@ def _capacity(apart: Sequence[str], snap: snapshot.Snapshot, slots: arrays.SlotA
     return capacity
 
 
-def _affinity_tally(terms: tuple[inter_pod_affinity_terms.Term, ...], snap: snapshot.Snapshot) -> occupancy.Tally:
+def _affinity_tally(terms: tuple[affinity_terms.Term, ...], snap: snapshot.Snapshot) -> occupancy.Tally:
     """Pods that all of the terms are about."""
 
     def weigh(existing: classes.PodClass) -> Mapping[str, int]:
-        return {"": 1} if inter_pod_affinity_terms.matches_all(terms, existing) else {}
+        return {"": 1} if affinity_terms.matches_all(terms, existing) else {}
 
     return snap.derived.get(("affinity", terms), lambda: occupancy.Tally(weigh), snap)
 
 
-def _anti_affinity_tally(terms: tuple[inter_pod_affinity_terms.Term, ...], snap: snapshot.Snapshot) -> occupancy.Tally:
+def _anti_affinity_tally(terms: tuple[affinity_terms.Term, ...], snap: snapshot.Snapshot) -> occupancy.Tally:
     """Pods that any of the terms is about, per topology key."""
 
     def weigh(existing: classes.PodClass) -> Mapping[str, int]:
-        return Counter(key for key, _ in inter_pod_affinity_terms.about(terms, existing))
+        return Counter(key for key, _ in affinity_terms.about(terms, existing))
 
     return snap.derived.get(("anti_affinity", terms), lambda: occupancy.Tally(weigh), snap)
 
 
 def _apart(pod_class: classes.PodClass, snap: snapshot.Snapshot, terms: Terms) -> tuple[str, ...]:
     """The keys of anti-affinity by which the class keeps itself out, seen from either side."""
-    labels = inter_pod_affinity_terms.namespace_labels(snap, pod_class.namespace)
-    keys = [key for key, _ in inter_pod_affinity_terms.about(terms.anti_affinity, pod_class)]
-    stated = inter_pod_affinity_terms.terms_of(pod_class).anti_affinity
+    labels = affinity_terms.namespace_labels(snap, pod_class.namespace)
+    keys = [key for key, _ in affinity_terms.about(terms.anti_affinity, pod_class)]
+    stated = affinity_terms.terms_of(pod_class).anti_affinity
     keys += [term.key for term in stated if term.is_about(pod_class, labels)]
     return tuple(dict.fromkeys(keys))
 

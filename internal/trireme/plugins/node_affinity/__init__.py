@@ -1,0 +1,1 @@
+"""NodeAffinity's room: a file for each side, and what they share."""
