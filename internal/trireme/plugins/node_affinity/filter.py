@@ -1,6 +1,6 @@
 """NodeAffinity: node selectors and node affinity, required and preferred, and the affinity that the profile adds."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,7 +8,8 @@ import numpy as np
 
 from trireme.framework import selectors, status
 from trireme.plugin_api import interfaces
-from trireme.snapshot import arrays, classes, node_selection, nodes, snapshot
+from trireme.plugin_kit import required_affinity
+from trireme.snapshot import arrays, classes, node_selection, snapshot
 from trireme.v1 import core_pb2
 
 _REASON = "node(s) didn't match Pod's node affinity/selector"
@@ -17,42 +18,9 @@ _CONFLICT = "pod affinity terms conflict"
 
 
 @dataclass(frozen=True, slots=True)
-class RequiredAffinity:
-    """What a node must be like: all of the labels, and any of the terms (None: there is no such demand)."""
-
-    labels: Mapping[str, str]
-    terms: tuple[selectors.NodeTerm, ...] | None
-
-    def matches(self, table: nodes.NodeTable, slots: arrays.SlotArray) -> arrays.BoolArray:
-        """Whether each slot is so. Shape: as `slots`."""
-        out = node_selection.matches_labels(table, self.labels, slots)
-        if self.terms is not None:
-            out &= node_selection.matches_any(table, self.terms, slots)
-        return out
-
-
-@dataclass(frozen=True, slots=True)
 class _Preferred:
     weight: int
     term: selectors.NodeTerm
-
-
-def required_affinity(pod_class: classes.PodClass) -> RequiredAffinity:
-    """The class's node selector and required node affinity, parsed once."""
-
-    def parse(of: classes.PodClass) -> RequiredAffinity:
-        node_affinity = of.pod.spec.affinity.node_affinity
-        terms = required_terms(node_affinity)
-        return RequiredAffinity(dict(of.pod.spec.node_selector), terms)
-
-    return pod_class.memo("required_affinity", parse)
-
-
-def required_terms(affinity: core_pb2.NodeAffinity) -> tuple[selectors.NodeTerm, ...] | None:
-    """The terms of which one must match; None: there is no such demand."""
-    if not affinity.HasField("required_during_scheduling_ignored_during_execution"):
-        return None
-    return selectors.parse_terms(affinity.required_during_scheduling_ignored_during_execution.node_selector_terms)
 
 
 def _preferred(affinity: core_pb2.NodeAffinity) -> tuple[_Preferred, ...]:
@@ -74,7 +42,7 @@ class NodeAffinity:
 
     def __init__(self, added_affinity: core_pb2.NodeAffinity | None = None) -> None:
         added = core_pb2.NodeAffinity() if added_affinity is None else added_affinity
-        self._added_terms = required_terms(added)
+        self._added_terms = required_affinity.required_terms(added)
         self._added_preferred = _preferred(added)
         self._refusal = status.unresolvable(self.name, _REASON, reasons=(status.Reason("nodeAffinity"),))
         self._enforced = status.unresolvable(
@@ -105,7 +73,7 @@ class NodeAffinity:
         table: interfaces.StatusTable,
     ) -> interfaces.Verdicts:
         """Refuse slots that the profile's or the class's own affinity does not match, in this order."""
-        matches = required_affinity(pod_class).matches(snap.nodes, slots)
+        matches = required_affinity.of(pod_class).matches(snap.nodes, slots)
         index = np.where(matches, interfaces.PASSES, table.intern(self._refusal))
         if self._added_terms is not None:
             enforced = node_selection.matches_any(snap.nodes, self._added_terms, slots)

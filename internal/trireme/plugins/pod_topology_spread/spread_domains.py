@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from trireme.framework import domain_rules, tolerations
-from trireme.plugins.node_affinity import filter as node_affinity
+from trireme.plugin_kit import required_affinity
 from trireme.plugins.pod_topology_spread.constraints import Constraint
 from trireme.snapshot import arrays, classes, snapshot
 from trireme.snapshot.dictionary import ABSENT
@@ -88,7 +88,7 @@ class SpreadDomains:
             eligible = taking_part
             if constraint.honor_affinity:
                 if affine is None:
-                    affine = node_affinity.required_affinity(self._class).matches(nodes, every)
+                    affine = required_affinity.of(self._class).matches(nodes, every)
                 eligible = eligible & affine
             if constraint.honor_taints:
                 if tolerated is None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from trireme.framework import resizes, selectors, tolerations
-from trireme.plugins.node_affinity import filter as node_affinity
+from trireme.plugin_kit import required_affinity
 from trireme.plugins.node_declared_features import filter as node_declared_features
 from trireme.queueing.hints.wanted import Helps, Setting, Wanted, always, everybody, nobody
 from trireme.snapshot import classes
@@ -91,7 +91,7 @@ def node_affinity_hints(setting: Setting) -> Sequence[Wanted]:
     """NodeAffinity: a node is as the pod, and the profile, ask, and was not before."""
     stated = setting.args.get("addedAffinity")
     added = core_pb2.NodeAffinity() if stated is None else decode.decode(stated, core_pb2.NodeAffinity)
-    added_terms = node_affinity.required_terms(added)
+    added_terms = required_affinity.required_terms(added)
 
     def after_node(old: core_pb2.Node | None, new: core_pb2.Node) -> Helps:
         if added_terms is not None and not _any_matches(added_terms, new):
@@ -134,7 +134,7 @@ def _any_matches(terms: Sequence[selectors.NodeTerm], node: core_pb2.Node) -> bo
 
 def _matches(pod_class: classes.PodClass, node: core_pb2.Node) -> bool:
     """Whether the node is as the pod asks. Raises: ValueError where only a term that cannot be read might say so."""
-    wanted = node_affinity.required_affinity(pod_class)
+    wanted = required_affinity.of(pod_class)
     if any(node.metadata.labels.get(key) != value for key, value in wanted.labels.items()):
         return False
     if wanted.terms is None or _any_matches(wanted.terms, node):
