@@ -24,7 +24,7 @@ from typing import Any
 import orjson
 import tenacity
 
-from trireme_kube.client import client
+from trireme_kube.client import client, write_refusals
 from trireme_kube.client.content_types import METADATA
 from trireme_kube.client.errors import ApiError, ApiUnreachable
 
@@ -115,6 +115,7 @@ class Writer:
         self._api = api
         self._rng = rng
         self._clock = clock
+        self._refusals = write_refusals.WriteRefusals()
 
     async def bind(self, pod: PodName, node: str, deadline: float) -> Outcome:
         """Binds the pod to the node. Conflict: it is bound already, perhaps by an earlier call of ours."""
@@ -127,7 +128,9 @@ class Writer:
             }
         )
         path = f"{pod.path}/binding"
-        return await self._write(lambda left: self._api.post(path, body, _timeout(left), deadline=left), deadline)
+        return await self._write(
+            "POST", path, lambda left: self._api.post(path, body, _timeout(left), deadline=left), deadline
+        )
 
     async def settle_binding(self, pod: PodName, node: str, deadline: float) -> Outcome:
         """Reads back what became of a binding that is Uncertain or in Conflict.
@@ -160,6 +163,8 @@ class Writer:
         """Patches the pod's status (see `status_patch`). Written has the pod's metadata at least."""
         path, body = f"{pod.path}/status", orjson.dumps(patch)
         return await self._write(
+            "PATCH",
+            path,
             lambda left: self._api.patch(path, body, _timeout(left), accept=METADATA, deadline=left),
             deadline,
             _is_busy_or_conflict,
@@ -182,13 +187,19 @@ class Writer:
         """Posts any object. Tried again only where no server was reached: a second one may not be wanted."""
         body = orjson.dumps(obj)
         return await self._write(
-            lambda left: self._api.post(collection, body, _timeout(left), deadline=left), deadline, _is_unsent
+            "POST",
+            f"{collection}/{obj.get('metadata', {}).get('name', '')}",
+            lambda left: self._api.post(collection, body, _timeout(left), deadline=left),
+            deadline,
+            _is_unsent,
         )
 
     async def put(self, path: str, obj: Mapping[str, Any], deadline: float) -> Outcome:
         """Puts any object; its resourceVersion makes the write conditional (Conflict: read it again)."""
         body = orjson.dumps(obj)
-        return await self._write(lambda left: self._api.put(path, body, _timeout(left), deadline=left), deadline)
+        return await self._write(
+            "PUT", path, lambda left: self._api.put(path, body, _timeout(left), deadline=left), deadline
+        )
 
     async def patch(
         self, path: str, patch: Mapping[str, Any], deadline: float, content_type: str = client.STRATEGIC_MERGE
@@ -196,23 +207,31 @@ class Writer:
         """Patches any object."""
         body = orjson.dumps(patch)
         return await self._write(
-            lambda left: self._api.patch(path, body, _timeout(left), content_type=content_type, deadline=left), deadline
+            "PATCH",
+            path,
+            lambda left: self._api.patch(path, body, _timeout(left), content_type=content_type, deadline=left),
+            deadline,
         )
 
     async def delete(self, path: str, uid: str, deadline: float) -> Outcome:
         """Deletes any object, if it has that UID (else Conflict). Written has the object's metadata at least."""
         body = orjson.dumps({"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": uid}})
         return await self._write(
-            lambda left: self._api.delete(path, body, _timeout(left), accept=METADATA, deadline=left), deadline
+            "DELETE",
+            path,
+            lambda left: self._api.delete(path, body, _timeout(left), accept=METADATA, deadline=left),
+            deadline,
         )
 
     async def _write(
         self,
+        method: str,
+        path: str,
         send: Callable[[float], Awaitable[client.ApiResponse]],
         deadline: float,
         repeatable: Callable[[Exception], bool] | None = None,
     ) -> Outcome:
-        """Tries a write; `send` gets the seconds that are left."""
+        """Tries a write; `send` gets the seconds that are left, `method` and `path` (the object's) are for the log."""
         tries = _Tries(repeatable or _is_busy)
         end = self._clock() + deadline
         try:
@@ -223,8 +242,11 @@ class Writer:
                 if not tries.repeatable(error):
                     raise
                 response = await self._repeat(send, end, tries, error)
+            self._refusals.written(method, path)
             return Written(response.json() if response.body else {})
         except (ApiError, ApiUnreachable) as error:
+            if isinstance(error, ApiError):
+                self._refusals.refused(method, path, error)
             return _outcome(error, tries.doubt)
 
     async def _repeat(
