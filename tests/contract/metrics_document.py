@@ -23,7 +23,7 @@ from trireme.frontend.serving import serving_site
 from trireme.phases import phase_metrics
 from trireme.score.service import ScoreService
 from trireme.snapshot.snapshot import Snapshot
-from trireme_kube.componentbase import event_loop
+from trireme_kube.componentbase import certificate_expiry, event_loop
 from trireme_kube.componentbase.instruments import Instrument
 
 FOLDER = pathlib.Path(__file__).parents[2] / "docs"
@@ -89,7 +89,7 @@ def of_frontend(folder: pathlib.Path) -> dict[str, Instrument]:
 
 def of_phases() -> dict[str, dict[str, Instrument]]:
     """All that each phase declares of its own, by name."""
-    lag = event_loop.LoopLag().instrument
+    everywhere = event_loop.LoopLag().instrument, certificate_expiry.Expiries(()).instrument
     unread: Any = None  # only what is declared is looked at, never a value
 
     def no_remote(plugin: Any) -> Any:
@@ -102,7 +102,7 @@ def of_phases() -> dict[str, dict[str, Instrument]]:
         "bind": bind_metrics.instruments(unread, unread, _NoRemotes),
     }
     return {
-        phase: {instrument.name: instrument for instrument in (*instruments, lag)}
+        phase: {instrument.name: instrument for instrument in (*instruments, *everywhere)}
         for phase, instruments in declared.items()
     }
 

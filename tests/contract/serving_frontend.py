@@ -148,6 +148,10 @@ class FakeFrontend:
         """The term of leadership."""
         return Term(7, "me", lambda: self.lease_seconds) if self.leading else None
 
+    def stands_in(self, phase: str) -> bool:
+        """Whether a phase of our own stands in: of filter one does."""
+        return phase == "filter"
+
     def children_statistics(self) -> list[children.ChildStatistics]:
         """Own phases: none."""
         return []

@@ -15,12 +15,17 @@ from trireme.phases import phase_metrics
 from trireme.rpc import listening
 from trireme.score.service import ScoreService
 from trireme.snapshot.snapshot import Snapshot
-from trireme_kube.componentbase import plain_server, supervision
+from trireme_kube.componentbase import certificate_expiry, plain_server, self_signed, supervision
 from trireme_kube.componentbase.instruments import Registry
 
 
 def _no_remote(plugin: Any) -> Any:
     raise AssertionError("no remote plugin is configured")
+
+
+def _own_certificate() -> certificate_expiry.Expiries:
+    content, _ = self_signed.make_certificate("here", [])
+    return certificate_expiry.Expiries([certificate_expiry.Certificate("serving", "own", content=content)])
 
 
 @pytest.mark.parametrize(("phase", "make"), [("filter", FilterService), ("score", ScoreService)])
@@ -30,7 +35,9 @@ async def test_what_a_follower_serves(phase: str, make: Callable[..., FilterServ
     (port,) = free_ports(1)
     listen = f"127.0.0.1:{port}"
     async with (
-        phase_metrics.serve_follower(listen, phase, service.follow, dict, service.statistics, supervision.Supervisor()),
+        phase_metrics.serve_follower(
+            listen, phase, service.follow, dict, service.statistics, _own_certificate(), supervision.Supervisor()
+        ),
         aiohttp.ClientSession(f"http://{listen}") as session,
     ):
         async with session.get("/metrics") as answer:
@@ -50,7 +57,13 @@ async def test_a_port_in_use_is_named() -> None:
 
     def served() -> contextlib.AbstractAsyncContextManager[None]:
         return phase_metrics.serve_follower(
-            f"127.0.0.1:{port}", "filter", service.follow, dict, service.statistics, supervision.Supervisor()
+            f"127.0.0.1:{port}",
+            "filter",
+            service.follow,
+            dict,
+            service.statistics,
+            _own_certificate(),
+            supervision.Supervisor(),
         )
 
     async with served():

@@ -1,18 +1,21 @@
 """The frontend's metrics: as kube-scheduler declares them, and moving when something happens."""
 
+import io
 from pathlib import Path
 
 import metrics_document
 import pytest
 import serving_frontend as support
+import yaml
+from launcher import free_ports
 from prometheus_client.parser import text_string_to_metric_families
 
-from trireme.config import inspection, own_loading
+from trireme.config import commandline, inspection, own_loading
 from trireme.framework import status
 from trireme.frontend.phase_clients import bind_replicas, phases, replica_link
-from trireme.frontend.serving import metrics_observed, metrics_resources, serving_site
+from trireme.frontend.serving import metrics_observed, metrics_resources, own_certificates, serving_site
 from trireme.v1 import filter_pb2
-from trireme_kube.componentbase import exposition, http_site
+from trireme_kube.componentbase import exposition, http_site, self_signed
 from trireme_kube.componentbase.instruments import Instrument, Registry
 
 
@@ -72,6 +75,55 @@ def test_a_text_that_other_parsers_read(site: serving_site.FrontendSite) -> None
     """A scraper could not read the page at all."""
     families = list(text_string_to_metric_families(exposition.text(site.registries()[0].families())))
     assert {"scheduler_pending_pods", "process_open_fds"} <= {family.name for family in families}
+
+
+def test_a_phase_that_stands_in_is_shown(site: serving_site.FrontendSite) -> None:
+    """Nothing would page anybody while a cluster's phases are gone and the frontend's own do their work."""
+    samples = _instruments(site)["trireme_phase_fallback"].family().samples
+    assert {sample.labels["phase"]: sample.value for sample in samples} == {"filter": 1, "score": 0, "bind": 0}
+
+
+def test_the_certificates_of_a_frontend_are_shown(tmp_path: Path) -> None:
+    """One of them would run out, and no alert could be written for it."""
+    files = {name: tmp_path / f"{name}.crt" for name in ("serving", "sni", "phases", "plugin", "client", "reviews")}
+    keys = {}
+    for name, path in files.items():
+        certificate, key = self_signed.make_certificate(name, [])
+        path.write_bytes(certificate)
+        keys[name] = path.with_suffix(".key")
+        keys[name].write_bytes(key)
+    reviews = tmp_path / "reviews.kubeconfig"
+    for path, name in ((tmp_path / "kubeconfig", "client"), (reviews, "reviews")):
+        document = yaml.safe_load(support.kubeconfig_for("https://127.0.0.1:1"))
+        user = {"client-certificate": str(files[name]), "client-key": str(keys[name])}
+        document["users"] = [{"name": "u", "user": user}]
+        document["contexts"][0]["context"]["user"] = "u"
+        path.write_text(yaml.safe_dump(document))
+    own = tmp_path / "trireme.yaml"
+    tls = {
+        name: {"certFile": str(files[name]), "keyFile": str(keys[name]), "caFile": str(files[name])} for name in files
+    }
+    plugin = {"name": "Far", "address": "dns:///far:1", "extensionPoints": ["filter"], "tls": tls["plugin"]}
+    header = {"apiVersion": "trireme.dev/v1alpha1", "kind": "TriremeConfiguration"}
+    own.write_text(yaml.safe_dump({**header, "tls": tls["phases"], "remotePlugins": [plugin]}))
+    arguments = [
+        f"--kubeconfig={tmp_path / 'kubeconfig'}",
+        f"--authentication-kubeconfig={reviews}",
+        f"--trireme-config={own}",
+        f"--tls-cert-file={files['serving']}",
+        f"--tls-private-key-file={keys['serving']}",
+        f"--tls-sni-cert-key={files['sni']},{keys['sni']}",
+        "--authentication-skip-lookup",
+    ]
+    start = commandline.Start(
+        [*arguments, f"--secure-port={free_ports(1)[0]}"], {}, io.StringIO(), io.StringIO(), print
+    )
+    completed = start.run().completed
+    assert completed is not None
+    assert completed.serving is not None
+    completed.serving.listener.close()
+    shown = [(each.use, each.name) for each in own_certificates.of(completed, {})]
+    assert shown == [("serving" if name in ("serving", "sni") else "client", str(path)) for name, path in files.items()]
 
 
 def test_a_replica_that_is_gone_leaves_no_series(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ class Api:
             error = self.errors.get(f"{method} {path}", self.errors.get(method))
             if error is not None:
                 raise error
-            return client.ApiResponse(200, b"", "")
+            return client.ApiResponse(200, {}, b"")
 
         return send
 

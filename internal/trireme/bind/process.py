@@ -27,7 +27,7 @@ from trireme_kube.client import client, lease
 from trireme_kube.client.election import LeaseRecord
 from trireme_kube.client.errors import KubeconfigError
 from trireme_kube.client.writes import Writer
-from trireme_kube.componentbase import clocks, supervision
+from trireme_kube.componentbase import certificate_expiry, clocks, supervision
 
 LEASE_DEADLINE_SECONDS = 5.0
 """For reading the Lease, with repetitions."""
@@ -92,8 +92,9 @@ async def lifespan(
 
         service = BindService(leadership, binder, pre_binder, actor, in_flight, plugins_of, clock=clock)
         instruments = metrics.instruments(service, api, remotes)
+        expiries = certificate_expiry.Expiries(_certificates(options, api))
         measured = phase_metrics.serve(
-            options.metrics_listen, instruments, lambda: metrics.not_ready(service), supervisor
+            options.metrics_listen, instruments, lambda: metrics.not_ready(service), expiries, supervisor
         )
         async with measured:
             try:
@@ -117,6 +118,15 @@ def _services(service: BindService, remotes: RemotePlugins) -> Sequence[grpc_ser
             lambda server: plugin_pb2_grpc.add_PluginServiceServicer_to_server(hosted, server),
         ),
     )
+
+
+def _certificates(options: flags.Options, api: client.ApiClient) -> Sequence[certificate_expiry.Certificate]:
+    """Those that it shows; none of a frontend's own bind, which has the frontend's."""
+    if options.parent:
+        return ()
+    tls, shown = options.listener.tls, api.client_certificate
+    serving = certificate_expiry.of_file("serving", str(tls.certificate)) if tls is not None else ()
+    return (*serving, *((certificate_expiry.Certificate("client", *shown),) if shown is not None else ()))
 
 
 def _lease_reader(api: client.ApiClient, named: tuple[str, str] | None) -> LeaseReader | None:

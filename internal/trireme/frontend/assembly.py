@@ -22,6 +22,7 @@ from trireme.frontend.phase_clients import (
     bind_replicas,
     children,
     class_answers,
+    fallback,
     phases,
     plugin_streams,
     publishing,
@@ -109,6 +110,8 @@ class Frontend:
         self.own_namespace = own_namespace.OwnNamespace()
         #: Who holds the Lease, as the election saw it last; empty: nobody, or there is no election.
         self.lease_holder = ""
+        #: What stands in for the configured replicas of a phase when none answers, by phase; made as a term begins.
+        self.fallbacks: dict[str, fallback.Fallback] = {}
         self._clients = clients
         self._children = local
         self._term: Term | None = None
@@ -481,6 +484,10 @@ class Frontend:
     def leading(self) -> bool:
         """Whether we lead."""
         return self._term is not None
+
+    def stands_in(self, phase: str) -> bool:
+        """Whether a replica of our own stands in for the configured ones of a phase."""
+        return phase in self.fallbacks and self.fallbacks[phase].active
 
     def children_statistics(self) -> list[children.ChildStatistics]:
         """How each of our own phases is."""

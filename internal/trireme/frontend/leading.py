@@ -160,6 +160,7 @@ class Leadership:
                         own.fallback.after.seconds,
                         self._clock,
                     )
+                    frontend.fallbacks[name] = standing_in
                     _add(group, f"fallback of {name}", standing_in.run)
                     take = standing_in.set_endpoints
                 configured, local = own.phase(name).endpoints, self._children.addresses(name)

@@ -12,7 +12,7 @@ from typing import Any
 from trireme.remote import remote_breaker, remote_connection
 from trireme.rpc import follower
 from trireme.rpc.listening import ListenError
-from trireme_kube.componentbase import event_loop, own_process, supervision
+from trireme_kube.componentbase import certificate_expiry, event_loop, own_process, supervision
 from trireme_kube.componentbase.instruments import CountedElsewhere, Gauge, Instrument, Reading, Registry
 
 Remotes = Callable[[], Mapping[str, remote_connection.ConnectionStatistics]]
@@ -23,21 +23,23 @@ async def serve(
     listen: str,
     instruments: Iterable[Instrument],
     not_ready: Callable[[], str],
+    expiries: certificate_expiry.Expiries,
     supervisor: supervision.Supervisor,
 ) -> AsyncIterator[None]:
     """Serve metrics and probes at `listen` (empty: nowhere): these, and those of the process. `not_ready` says what is
-    missing.
+    missing. In any case the log warns of certificates that expire.
 
     Raises: ListenError where the address cannot be listened on.
     """
     if not listen:
-        yield
+        async with expiries.watched(supervisor):
+            yield
         return
     # An HTTP server, which takes longer to load than the phase itself, and is nothing to a frontend's own phases.
     from trireme_kube.componentbase import plain_server
 
     registry = Registry()
-    registry.add(*instruments, *own_process.instruments())
+    registry.add(*instruments, *own_process.instruments(), expiries.instrument)
     async with contextlib.AsyncExitStack() as stack:
         try:
             await stack.enter_async_context(plain_server.serve(listen, registry, not_ready))
@@ -47,6 +49,7 @@ async def serve(
         lag = event_loop.LoopLag()
         registry.add(lag.instrument)
         await stack.enter_async_context(lag.measured(supervisor))
+        await stack.enter_async_context(expiries.watched(supervisor))
         yield
 
 
@@ -56,6 +59,7 @@ def serve_follower(
     follow: follower.Follower,
     remotes: Remotes,
     own: Callable[[], Any],
+    expiries: certificate_expiry.Expiries,
     supervisor: supervision.Supervisor,
 ) -> contextlib.AbstractAsyncContextManager[None]:
     """`serve` for filter and score (`phase`). `own` answers the phase's own statistics, a record of numbers."""
@@ -63,7 +67,7 @@ def serve_follower(
     def not_ready() -> str:
         return "" if follow.statistics().generation else "no frontend has brought a snapshot yet"
 
-    return serve(listen, follower_instruments(phase, follow, remotes, own), not_ready, supervisor)
+    return serve(listen, follower_instruments(phase, follow, remotes, own), not_ready, expiries, supervisor)
 
 
 def follower_instruments(

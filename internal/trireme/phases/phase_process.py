@@ -20,7 +20,7 @@ from trireme.remote import plugin_statistics, remote_connection, remote_plugin
 from trireme.rpc import follower, grpc_server, listening, parent_death
 from trireme.snapshot import snapshot
 from trireme.v1 import cycle_pb2, plugin_pb2, plugin_pb2_grpc, snapshot_pb2, snapshot_pb2_grpc
-from trireme_kube.componentbase import klog, log_flags, supervision
+from trireme_kube.componentbase import certificate_expiry, klog, log_flags, supervision
 
 
 class _Plugin(Protocol):
@@ -146,7 +146,13 @@ async def _lifespan(
     service = phase.make(snap, remotes)
     hosted = HostedPlugins(service.follow.instance, phase.point, lambda: service.chains, remotes.statistics)
     measured = phase_metrics.serve_follower(
-        options.metrics_listen, phase.name, service.follow, remotes.statistics, service.statistics, supervisor
+        options.metrics_listen,
+        phase.name,
+        service.follow,
+        remotes.statistics,
+        service.statistics,
+        certificate_expiry.Expiries(certificate_expiry.of_file("serving", options.tls_cert_file)),
+        supervisor,
     )
     try:
         async with measured:

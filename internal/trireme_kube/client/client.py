@@ -31,7 +31,7 @@ import orjson
 import tenacity
 import yarl
 
-from trireme_kube.client import credentials, errors, ratelimit, session, write_pool
+from trireme_kube.client import connection, credentials, errors, ratelimit, session, write_pool
 from trireme_kube.client.content_types import JSON
 from trireme_kube.client.errors import ApiError, ApiSilent, ApiUnreachable, KubeconfigError
 
@@ -120,6 +120,14 @@ class ApiClient:
         self._requests = self._failures = self._in_flight = self._throttled = 0
         self._throttled_seconds = 0.0
         self._open_session()
+
+    @property
+    def client_certificate(self) -> tuple[str, str] | None:
+        """Where a person finds the certificate that we show the server, and a file with it; None: we show none."""
+        file = self._identity.configuration.cert_file
+        if not file:
+            return None
+        return (self._settings.source.kubeconfig if connection.is_in_memory(file) else file), file
 
     async def __aenter__(self) -> Self:
         return self

@@ -1,8 +1,8 @@
 """The log's lines about writes that the API server refuses, one for each change and not one for each repetition.
 
-A missing permission fails the same write of every pod, and a pod that an admission webhook refuses fails again with each
-attempt. So a line is written for the first refusal of its kind since such a write succeeded, and for another object only
-where it was not refused so before.
+A missing permission fails the same write of every pod, and a pod that an admission webhook refuses fails again with
+each attempt. So a line is written for the first refusal of its kind since such a write succeeded, and for another
+object only where it was not refused so before.
 """
 
 import logging
@@ -29,8 +29,9 @@ class WriteRefusals:
         self._objects: OrderedDict[tuple[str, str], int] = OrderedDict()
 
     def refused(self, method: str, path: str, error: ApiError) -> None:
-        """The API server answered the write with this error, and it is not tried again now. An object that changed or
-        is gone is no refusal.
+        """Log that the API server answered the write with this error, for good.
+
+        That the object changed or is gone is no refusal.
         """
         if error.conflict or error.not_found:
             return
@@ -53,8 +54,9 @@ class WriteRefusals:
 
 
 def _parts(path: str) -> tuple[str, str]:
-    """The resource with its subresource (`pods/binding`), and the object's name after its namespace; of a path as the
-    API has it: `/api/v1/namespaces/NAMESPACE/pods/NAME/binding`.
+    """The resource with its subresource (`pods/binding`), and the object's name after its namespace.
+
+    The path is as the API has it: `/api/v1/namespaces/NAMESPACE/pods/NAME/binding`.
     """
     parts = path.strip("/").split("/")
     parts = parts[2 if parts[0] == "api" else 3 :]

@@ -69,8 +69,9 @@ class Fallback:
                 await asyncio.sleep(CHECK_SECONDS)
                 await self._check()
         finally:
-            if self._children is not None:
-                await self._children.stop()
+            ended, self._children = self._children, None
+            if ended is not None:
+                await ended.stop()
 
     async def _check(self) -> None:
         remote = set(self._phase.answering()) & set(self._configured)

@@ -238,6 +238,12 @@ def _frontend(frontend: "assembly.Frontend") -> Iterable[Instrument]:
         lambda: {(phase,): int(phase not in frontend.missing()) for phase in ("filter", "score", "bind")},
         ("phase",),
     )
+    yield Gauge(
+        "trireme_phase_fallback",
+        "Whether a phase of the frontend's own stands in for configured ones that do not answer.",
+        lambda: {(phase,): int(frontend.stands_in(phase)) for phase in ("filter", "score", "bind")},
+        ("phase",),
+    )
     yield CountedElsewhere(
         "trireme_child_starts_total",
         "Starts of the frontend's own phases, by child; more than one means that it had ended.",

@@ -59,6 +59,7 @@ async def serve(
         if completed.trireme.admin_socket:
             await stack.enter_async_context(_local(completed.trireme.admin_socket, served))
         await stack.enter_async_context(served.loop_lag.measured(supervisor))
+        await stack.enter_async_context(served.expiries.watched(supervisor))
         try:
             yield served
         finally:

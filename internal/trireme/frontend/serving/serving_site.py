@@ -6,6 +6,7 @@ Source: cmd/kube-scheduler/app/server.go.
 
 import functools
 import json
+import os
 import platform
 import time
 from collections.abc import Callable, Mapping
@@ -13,12 +14,13 @@ from typing import TYPE_CHECKING
 
 from trireme.config import command_flags, commandline
 from trireme.frontend import plugin_calls
-from trireme.frontend.serving import liveness, metrics_collector, metrics_resources, status_report
+from trireme.frontend.serving import liveness, metrics_collector, metrics_resources, own_certificates, status_report
 from trireme_kube.apimachinery import golang
 from trireme_kube.apimachinery.yaml_writer import write_yaml
 from trireme_kube.client import lease_candidate
 from trireme_kube.componentbase import (
     access_metrics,
+    certificate_expiry,
     clocks,
     event_loop,
     exposition,
@@ -62,6 +64,7 @@ class FrontendSite:
         # Since when no lease has been seen in force, though we lead.
         self._expired_since: float | None = None
         self.loop_lag = event_loop.LoopLag()
+        self.expiries = certificate_expiry.Expiries(list(own_certificates.of(completed, os.environ)))
         self.access = access_metrics.MeasuredGuard()
         options = completed.options.metrics
         allowed = {
@@ -77,6 +80,7 @@ class FrontendSite:
             *own_process.instruments(),
             *self.access.instruments(),
             self.loop_lag.instrument,
+            self.expiries.instrument,
         )
         self._registry.add(
             CountedElsewhere(
